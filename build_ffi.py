@@ -1,0 +1,156 @@
+"""Compile ``onegraph._ffi``: run this file for a checkout, or let hatchling run it as its build hook.
+
+The extension is cffi in API mode. ``include/`` holds the declarations that cffi reads, one file per upstream
+header; the real headers (from the ``onednn-devel-cpu-gomp`` wheel) give every value, size and signature, so
+nothing of the C API is written twice. The glue is compiled as C++ with every call guarded (onegraph/csrc/guard.h).
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import sys
+import tempfile
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+ROOT = Path(__file__).resolve().parent
+MODULE = "onegraph._ffi"
+# In the order in which upstream's headers include each other; ours last.
+HEADERS = (
+    "dnnl_common_types.h",
+    "dnnl_common.h",
+    "dnnl_types.h",
+    "dnnl.h",
+    "dnnl_graph_types.h",
+    "dnnl_graph.h",
+    "onegraph.h",
+)
+SOURCES = ("guard.cpp", "allocator.cpp", "library.cpp")
+HEADER_WHEEL = "onednn-devel-cpu-gomp"
+LIBRARY_WHEEL = "onednn-cpu-gomp"
+OLDEST_HEADERS = (3, 2)
+
+
+class BuildError(SystemExit):
+    """The extension cannot be built here; the text says what to do."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"onegraph: {text}")
+
+
+def wheel_file(wheel: str, name: str) -> Path:
+    """Path of the installed file of ``wheel`` that ends in ``name``, from the wheel's own list of files."""
+    try:
+        files = metadata.files(wheel) or []
+    except metadata.PackageNotFoundError:
+        raise BuildError(f"{wheel} is not installed; run: pip install {wheel}==2023.2.0") from None
+    for file in files:
+        if file.as_posix().endswith(name):
+            path = Path(str(file.locate())).resolve()
+            if path.exists():
+                return path
+    raise BuildError(f"{wheel} is installed without {name}; run: pip install --force-reinstall {wheel}==2023.2.0")
+
+
+def find_headers() -> Path:
+    """The directory to put on the compiler's include path, checked to be new enough."""
+    header = wheel_file(HEADER_WHEEL, "oneapi/dnnl/dnnl_version.h")
+    numbers = {
+        key: int(value)
+        for key, value in re.findall(r"#define DNNL_VERSION_(MAJOR|MINOR)\s+(\d+)", header.read_text())
+    }
+    version = numbers.get("MAJOR", 0), numbers.get("MINOR", 0)
+    if version < OLDEST_HEADERS:
+        raise BuildError(
+            f"the oneDNN headers in {header.parent} are {version[0]}.{version[1]}, onegraph needs "
+            f"{OLDEST_HEADERS[0]}.{OLDEST_HEADERS[1]}; run: pip install {HEADER_WHEEL}==2023.2.0"
+        )
+    return header.parents[2]
+
+
+def find_library() -> Path:
+    """The libdnnl that the linker resolves symbols against; at run time onegraph.native chooses one itself."""
+    return wheel_file(LIBRARY_WHEEL, "libdnnl.so.3")
+
+
+def guarded_calls(declarations: str) -> str:
+    """One macro for each declared ``dnnl_status_t f(...)``, so that the glue calls it through the guard."""
+    names = re.findall(r"^dnnl_status_t (dnnl_\w+)\(", declarations, flags=re.MULTILINE)
+    return "\n".join(f"#define {name}(...) onegraph::guard<&::{name}>(__VA_ARGS__)" for name in names)
+
+
+def compile_ffi(target: Path) -> Path:
+    """Build the extension in a scratch directory and copy it into ``target``; returns its path.
+
+    Raises:
+        BuildError: no headers, headers too old, no C++ compiler, or the compiler refused.
+    """
+    from cffi import FFI
+    from cffi.error import VerificationError
+
+    headers, library = find_headers(), find_library()
+    declarations = "\n".join((ROOT / "include" / name).read_text() for name in HEADERS)
+    ffi = FFI()
+    ffi.cdef(declarations)
+    ffi.set_source(
+        MODULE,
+        f'#include "guard.h"\n{guarded_calls(declarations)}\n',
+        source_extension=".cpp",
+        sources=[str(ROOT / "onegraph" / "csrc" / name) for name in SOURCES],
+        include_dirs=[str(headers), str(ROOT / "include"), str(ROOT / "onegraph" / "csrc")],
+        library_dirs=[str(library.parent)],
+        extra_link_args=["-l:libdnnl.so.3"],
+        extra_compile_args=["-std=c++17", "-O2", "-Wall", "-Wno-unused-function", "-fvisibility=hidden"],
+        language="c++",
+        py_limited_api=True,
+    )
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            built = Path(ffi.compile(tmpdir=scratch))
+        except VerificationError as error:
+            raise BuildError(
+                f"the C++ compiler failed: {error}; a C++17 compiler and the Python headers are needed "
+                "(Debian: apt-get install g++ python3-dev)"
+            ) from None
+        return Path(shutil.copy2(built, target / built.name))
+
+
+def can_build() -> bool:
+    """Whether there is a libdnnl wheel for this machine; elsewhere onegraph is pure Python."""
+    return sys.platform == "linux" and platform.machine() == "x86_64"
+
+
+class CustomBuildHook(BuildHookInterface[Any]):
+    """Hatchling's hook: puts the extension into the wheel, or beside the package for an editable install."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if self.target_name != "wheel" or not can_build():
+            return
+        if version == "editable":
+            compile_ffi(ROOT / "onegraph")
+        else:
+            self.scratch = tempfile.TemporaryDirectory()
+            built = compile_ffi(Path(self.scratch.name))
+            build_data["force_include"][str(built)] = f"onegraph/{built.name}"
+        build_data["pure_python"] = False
+        # The stable ABI of the oldest Python that pyproject.toml admits.
+        build_data["tag"] = f"cp310-abi3-{self.platform_tag()}"
+
+    @staticmethod
+    def platform_tag() -> str:
+        from packaging.tags import platform_tags
+
+        return next(tag for tag in platform_tags() if tag.startswith("linux"))
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        if hasattr(self, "scratch"):
+            self.scratch.cleanup()
+
+
+if __name__ == "__main__":
+    print(compile_ffi(ROOT / "onegraph"))

@@ -1,0 +1,1 @@
+"""onegraph: the Python binding layer of the oneDNN Graph API."""

@@ -1,0 +1,119 @@
+"""Every exception of onegraph.
+
+::
+
+    OneGraphError
+      SpecError(ValueError)         the graph breaks the specification; .violations lists how
+      ArgumentError(ValueError)     an array, a name or an option does not fit what it is given to
+      StateError(RuntimeError)      a call at the wrong time: a finalized graph, a bound run in use
+      UnsupportedError              the specification allows it; this library or machine does not
+      LibraryError(ImportError)     no usable oneDNN library, or the extension is missing
+      StatusError(RuntimeError)     a C call failed; .function, .status and .what
+        OutOfMemoryError, InvalidArgumentsError, UnimplementedError, LibraryRuntimeError,
+        InvalidGraphError, InvalidGraphOpError, InvalidShapeError, InvalidDataTypeError
+
+A failed call changes nothing: the object it was made on is as it was before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .check import Violation
+
+
+class OneGraphError(Exception):
+    """Base of every exception that onegraph raises on purpose."""
+
+
+class SpecError(OneGraphError, ValueError):
+    """The op or graph breaks the specification.
+
+    ``violations`` holds one record for each mistake, so that all are mended at once.
+    """
+
+    def __init__(self, violations: Sequence[Violation]) -> None:
+        self.violations = tuple(violations)
+        super().__init__("\n".join(violation.message for violation in self.violations))
+
+    def __reduce__(self) -> tuple[type[SpecError], tuple[tuple[Violation, ...]]]:
+        return type(self), (self.violations,)
+
+
+class ArgumentError(OneGraphError, ValueError):
+    """An array, a name or an option does not fit what it is given to."""
+
+
+class StateError(OneGraphError, RuntimeError):
+    """A call at the wrong time: the object is finalized, not yet finalized, or in use."""
+
+
+class UnsupportedError(OneGraphError):
+    """The specification allows it; the loaded library or this machine does not."""
+
+
+class LibraryError(OneGraphError, ImportError):
+    """No usable oneDNN library: missing, too old, without the graph API; or no compiled extension."""
+
+
+class StatusError(OneGraphError, RuntimeError):
+    """A call of the C API returned a status other than success.
+
+    Attributes:
+        function: name of the C function.
+        status: name of the status, without its ``dnnl_`` prefix.
+        what: text of the C++ exception behind it, empty where there was none.
+    """
+
+    def __init__(self, function: str, status: str, what: str = "") -> None:
+        self.function, self.status, self.what = function, status, what
+        super().__init__(f"{function} returned {status}" + (f": {what}" if what else ""))
+
+    def __reduce__(self) -> tuple[type[StatusError], tuple[str, str, str]]:
+        return type(self), (self.function, self.status, self.what)
+
+
+class OutOfMemoryError(StatusError, MemoryError):
+    """``dnnl_out_of_memory``."""
+
+
+class InvalidArgumentsError(StatusError):
+    """``dnnl_invalid_arguments``."""
+
+
+class UnimplementedError(StatusError):
+    """``dnnl_unimplemented``."""
+
+
+class LibraryRuntimeError(StatusError):
+    """``dnnl_runtime_error``, or a C++ exception that the guard caught."""
+
+
+class InvalidGraphError(StatusError):
+    """``dnnl_invalid_graph``."""
+
+
+class InvalidGraphOpError(StatusError):
+    """``dnnl_invalid_graph_op``."""
+
+
+class InvalidShapeError(StatusError):
+    """``dnnl_invalid_shape``."""
+
+
+class InvalidDataTypeError(StatusError):
+    """``dnnl_invalid_data_type``."""
+
+
+STATUS_ERRORS: dict[str, type[StatusError]] = {
+    "out_of_memory": OutOfMemoryError,
+    "invalid_arguments": InvalidArgumentsError,
+    "unimplemented": UnimplementedError,
+    "runtime_error": LibraryRuntimeError,
+    "invalid_graph": InvalidGraphError,
+    "invalid_graph_op": InvalidGraphOpError,
+    "invalid_shape": InvalidShapeError,
+    "invalid_data_type": InvalidDataTypeError,
+}

@@ -1,0 +1,177 @@
+"""The only module that knows the extension: it loads the library, makes calls and turns a status into an exception.
+
+The library is the ``libdnnl.so.3`` of the installed ``onednn-cpu-gomp`` wheel, or the file that the environment
+variable ``ONEGRAPH_LIBRARY`` names. Importing this module loads it; everything that works without oneDNN does not
+import it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from .errors import STATUS_ERRORS, LibraryError, StatusError, UnsupportedError
+from .spec.dtypes import DataType
+
+WHEEL = "onednn-cpu-gomp"
+SONAME = "libdnnl.so.3"
+VARIABLE = "ONEGRAPH_LIBRARY"
+OLDEST = (3, 2)
+INSTALL = f"run: pip install {WHEEL}==2023.2.0, or set {VARIABLE} to the path of a {SONAME} of oneDNN 3.2 or later"
+
+
+def find_library() -> Path:
+    """Path of the library to load.
+
+    Raises:
+        LibraryError: there is none, or ``ONEGRAPH_LIBRARY`` names no file.
+    """
+    chosen = os.environ.get(VARIABLE)
+    if chosen:
+        path = Path(chosen)
+        if not path.is_file():
+            raise LibraryError(f"{VARIABLE} is {chosen!r}, which is not a file; {INSTALL}")
+        return path.resolve()
+    try:
+        files = metadata.files(WHEEL) or []
+    except metadata.PackageNotFoundError:
+        raise LibraryError(f"the oneDNN library is not installed; {INSTALL}") from None
+    for file in files:
+        path = Path(str(file.locate()))
+        if file.name == SONAME and path.exists():
+            return path.resolve()
+    raise LibraryError(f"the {WHEEL} package is installed without {SONAME}; {INSTALL}")
+
+
+def _load(path: Path) -> tuple[ctypes.CDLL, Any, Any]:
+    try:
+        handle = ctypes.CDLL(str(path))
+    except OSError as error:
+        missing = next((name for name in ("libgomp", "libstdc++") if name in str(error)), "")
+        needs = "install libgomp (Debian: apt-get install libgomp1)" if missing else INSTALL
+        if missing == "libstdc++":
+            needs = "install libstdc++ (Debian: apt-get install libstdc++6)"
+        raise LibraryError(f"cannot load {path}: {error}; {needs}") from None
+    if not hasattr(handle, "dnnl_version"):
+        raise LibraryError(f"{path} is not a oneDNN library; {INSTALL}")
+    if not hasattr(handle, "dnnl_graph_graph_create"):
+        raise LibraryError(f"{path} is a oneDNN library without the graph API; {INSTALL}")
+    try:
+        from . import _ffi
+    except ImportError as error:
+        raise LibraryError(
+            f"the compiled part of onegraph is missing or does not fit {path}: {error}; "
+            "reinstall onegraph, or run python build_ffi.py in a checkout"
+        ) from None
+    return handle, _ffi.ffi, _ffi.lib
+
+
+_handle, ffi, lib = _load(find_library())
+_version = lib.dnnl_version()
+VERSION: tuple[int, int, int] = (_version.major, _version.minor, _version.patch)
+HASH = "" if _version.hash == ffi.NULL else ffi.string(_version.hash).decode()
+PATH = ffi.string(lib.onegraph_library_path()).decode()
+RUNTIMES = {0: "none", 1: "sequential", 2: "OpenMP", 4: "TBB", 8: "thread pool", 512: "SYCL"}
+RUNTIME = RUNTIMES.get(_version.cpu_runtime, str(_version.cpu_runtime))
+if VERSION < OLDEST:
+    raise LibraryError(f"{PATH} is oneDNN {'.'.join(map(str, VERSION))}; onegraph needs 3.2 or later; {INSTALL}")
+
+
+def enum_value(prefix: str, name: str) -> int:
+    """Value of the C enumerator ``dnnl_<prefix><name>``, from the headers or, for newer ones, from onegraph.h."""
+    for stem in (f"dnnl_{prefix}", f"onegraph_{prefix.removeprefix('graph_')}"):
+        value = getattr(lib, stem + name, None)
+        if isinstance(value, int):
+            return value
+    raise KeyError(prefix + name)
+
+
+def enum_names(prefix: str, names: tuple[str, ...]) -> dict[int, str]:
+    """For each of ``names`` its value, turned around."""
+    return {enum_value(prefix, name): name for name in names}
+
+
+_STATUS = {enum_value("", name): name for name in ("success", *STATUS_ERRORS, "last_impl_reached", "not_required")}
+DTYPE_SINCE = {
+    DataType.f8_e4m3: (3, 4),
+    DataType.f8_e5m2: (3, 4),
+    DataType.s4: (3, 7),
+    DataType.u4: (3, 7),
+    DataType.e8m0: (3, 7),
+    DataType.f4_e2m1: (3, 8),
+    DataType.s64: (3, 12),
+}
+DTYPES = {dtype: enum_value("", dtype.value) for dtype in DataType}
+DTYPE_NAMES = {value: dtype for dtype, value in DTYPES.items()}
+
+
+def dtype_value(dtype: DataType) -> int:
+    """The C value of a data type.
+
+    Raises:
+        UnsupportedError: the loaded library is older than the data type.
+    """
+    since = DTYPE_SINCE.get(dtype, OLDEST)
+    if VERSION < since:
+        raise UnsupportedError(
+            f"data type {dtype} needs oneDNN {since[0]}.{since[1]}; the loaded library is {VERSION[0]}.{VERSION[1]}"
+        )
+    return DTYPES[dtype]
+
+
+def call(function: Callable[..., int], *arguments: object) -> None:
+    """Make a call of the C API.
+
+    Raises:
+        StatusError: of the subclass that belongs to the status, with the text of the C++ exception behind it.
+    """
+    status = function(*arguments)
+    if status:
+        name = _STATUS.get(status, str(status))
+        what = ffi.string(lib.onegraph_what()).decode(errors="replace")
+        raise STATUS_ERRORS.get(name, StatusError)(function.__name__, name, what)
+
+
+def read(function: Callable[..., int], ctype: str, *arguments: object) -> Any:
+    """Make a call whose last argument is a pointer to the result, and return the result."""
+    result = ffi.new(f"{ctype} *")
+    call(function, *arguments, result)
+    return result[0]
+
+
+def create(function: Callable[..., int], ctype: str, *arguments: object) -> Any:
+    """Make a call whose first argument is a pointer to the new object, and return the object."""
+    result = ffi.new(f"{ctype} *")
+    call(function, result, *arguments)
+    return result[0]
+
+
+class Handle:
+    """An object of the C API. Its destructor holds the objects it depends on, so they outlive it in every order."""
+
+    __slots__ = ("__weakref__", "_ptr")
+
+    def __init__(self, pointer: Any, destroy: Callable[[Any], int], *parents: object) -> None:
+        self._ptr = ffi.gc(pointer, partial(_destroy, destroy, parents))
+
+
+def _destroy(destroy: Callable[[Any], int], parents: tuple[object, ...], pointer: Any) -> None:
+    destroy(pointer)
+
+
+# The library's global caches, once and before anything is compiled. The compiled-partition cache never hits across
+# rebuilt graphs but keeps every kernel and its constants alive; the constant tensor cache must not change later.
+if read(lib.dnnl_graph_get_compiled_partition_cache_capacity, "int"):
+    call(lib.dnnl_graph_set_compiled_partition_cache_capacity, 0)
+if not read(lib.dnnl_graph_get_constant_tensor_cache, "int"):
+    call(lib.dnnl_graph_set_constant_tensor_cache, 1)
+
+
+def omp_function(name: str) -> Callable[..., int] | None:
+    """A function of the OpenMP runtime that the library itself is linked to; None where it has none."""
+    return getattr(_handle, name, None) if RUNTIME == "OpenMP" else None

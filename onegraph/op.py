@@ -1,0 +1,65 @@
+"""The records that a graph is made of: logical tensors and ops. They are data; nothing here knows C."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .spec.dtypes import DataType
+from .spec.schema import AttrValue, Shape, TensorType
+
+Array = NDArray[np.generic]
+
+
+@dataclass(frozen=True, eq=False)
+class LogicalTensor:
+    """A value of a graph: what is known of a tensor before there is data.
+
+    Attributes:
+        id: number within its graph.
+        dtype: data type.
+        shape: dims, None where a dim is unknown; None as a whole where the rank is unknown.
+        strides: elements from one index to the next along each axis; None is dense row-major.
+        name: name of a graph input or output, or ``op.port``.
+        value: contents of a constant, else None.
+    """
+
+    id: int
+    dtype: DataType
+    shape: Shape
+    strides: tuple[int, ...] | None = None
+    name: str = ""
+    value: Array | None = field(default=None, repr=False)
+
+    @property
+    def constant(self) -> bool:
+        """Whether the contents are known when the graph is built."""
+        return self.value is not None
+
+    @property
+    def type(self) -> TensorType:
+        """Data type and shape, and the contents where they are known."""
+        return TensorType(self.dtype, self.shape, self.value)
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """One op of a graph, in the words of its edition. ``attrs`` holds what was given; defaults are left out."""
+
+    id: int
+    kind: str
+    inputs: tuple[LogicalTensor | None, ...]
+    outputs: tuple[LogicalTensor, ...]
+    attrs: Mapping[str, AttrValue]
+    name: str
+    edition: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))
+
+    def __reduce__(self) -> tuple[type[Op], tuple[object, ...]]:
+        return Op, (self.id, self.kind, self.inputs, self.outputs, dict(self.attrs), self.name, self.edition)

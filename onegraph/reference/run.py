@@ -1,0 +1,123 @@
+"""Run one op, or a whole graph, on numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ArgumentError
+from ..spec.dialect import base_call, channel_swap, format_of, is_swapped
+from ..spec.dtypes import DataType
+from ..spec.editions import base_of, edition
+from ..spec.schema import Schema, TensorType
+from . import binary, convolution, elementwise, matmul, reduction
+
+if TYPE_CHECKING:
+    from ..graph import Graph
+    from ..op import Op
+
+Array = NDArray[np.generic]
+ReferenceFunction = Callable[..., object]
+MODULES = (elementwise, binary, matmul, convolution, reduction)
+
+
+def reference_function(schema: Schema) -> ReferenceFunction:
+    """The numpy function of a base op; KeyError where there is none."""
+    for module in MODULES:
+        function = getattr(module, schema.name, None)
+        if function is not None:
+            return function  # type: ignore[no-any-return]
+    raise KeyError(schema.kind)
+
+
+def run_op(op: Op, inputs: Sequence[Array | None]) -> tuple[Array, ...]:
+    """The outputs of one op for the given inputs, in the op's own axis order and data types."""
+    schema = edition(op.edition).schema(op.kind)
+    assert schema is not None
+    base = base_of(schema)
+    types = [
+        None if array is None else TensorType(DataType.of(array.dtype), array.shape, array) for array in inputs
+    ]
+    call = base_call(schema, base, op.attrs, types, len(op.outputs))
+    arrays = [
+        None if array is None else _widen(_swapped(schema, schema.input_port(index).name, array, op))
+        for index, array in enumerate(inputs)
+    ]
+    with np.errstate(all="ignore"):
+        result = reference_function(base)(call, *arrays)
+    results = result if isinstance(result, tuple) else (result,)
+    return tuple(
+        np.ascontiguousarray(_swapped(schema, port.name, narrow(value, tensor.dtype), op)).reshape(np.shape(value))
+        if not is_swapped(schema, port.name)
+        else np.ascontiguousarray(_swapped(schema, port.name, narrow(value, tensor.dtype), op))
+        for port, value, tensor in zip(schema.outputs, results, op.outputs, strict=False)
+    )
+
+
+def run(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Run any graph on numpy.
+
+    Args:
+        graph: the graph; every op of every edition can be run.
+        inputs: an array for each graph input, by name.
+
+    Returns:
+        The graph outputs, by name.
+
+    Raises:
+        ArgumentError: an input is missing, unknown, or of another data type.
+    """
+    values: dict[int, Array] = {}
+    for name, tensor in graph.inputs.items():
+        if name not in inputs:
+            raise ArgumentError(f"input {name!r} is missing; the inputs are {', '.join(graph.inputs)}")
+        array = np.asarray(inputs[name])
+        if array.dtype != tensor.dtype.numpy:
+            raise ArgumentError(f"input {name!r}: {array.dtype}; expected {tensor.dtype}")
+        values[tensor.id] = array
+    for name in inputs:
+        if name not in graph.inputs:
+            raise ArgumentError(f"unknown input {name!r}; the inputs are {', '.join(graph.inputs)}")
+    for op in graph.ops:
+        arrays = []
+        for tensor in op.inputs:
+            arrays.append(None if tensor is None else tensor.value if tensor.constant else values[tensor.id])
+        for tensor, array in zip(op.outputs, run_op(op, arrays), strict=True):
+            values[tensor.id] = array
+    return {
+        name: tensor.value if tensor.value is not None else values[tensor.id] for name, tensor in graph.outputs.items()
+    }
+
+
+def _widen(array: Array) -> Array:
+    if array.dtype == np.bool_:
+        return array
+    if array.dtype.kind in "iu" or array.dtype in (ml_dtypes.int4, ml_dtypes.uint4):
+        return array.astype(np.int64)
+    return array.astype(np.float64)
+
+
+def narrow(value: object, dtype: DataType) -> Array:
+    """``value`` in ``dtype``: floats rounded to the nearest, integers rounded and saturated."""
+    array = np.asarray(value)
+    if dtype in (DataType.s8, DataType.u8, DataType.s32) and array.dtype.kind == "f":
+        limits = np.iinfo(dtype.numpy)
+        return np.clip(np.rint(array), limits.min, limits.max).astype(dtype.numpy)
+    with np.errstate(all="ignore"):
+        if dtype is DataType.bf16 or dtype.value.startswith(("f8", "f4")):
+            # Through float32, as the hardware and the library do.
+            return array.astype(np.float32).astype(dtype.numpy)
+        return array.astype(dtype.numpy)
+
+
+def _swapped(schema: Schema, port: str, array: Array, op: Op) -> Array:
+    """The array with its channel axes as the base has them, or back; the exchange is its own inverse."""
+    if not is_swapped(schema, port):
+        return array
+    if array.ndim == 1 and port.endswith("_shape"):
+        return array[list(channel_swap(array.size, format_of(schema, op.attrs)))]
+    return array.transpose(channel_swap(array.ndim, format_of(schema, op.attrs)))

@@ -1,0 +1,522 @@
+"""The convolution category: Convolution, ConvTranspose and their gradients.
+
+All six are views of one relation between the source of a convolution (``wide``), its result (``narrow``) and its
+weights; :class:`Geometry` holds that relation, and the rules, the shapes, the numpy reference and the lowering to the
+library read it from there.
+
+Weights axes: O and I count a Convolution's output channels and its input channels per group, as OIX or XIO;
+a ConvTranspose has IOX = (in, out / groups, X) and XOI = (X, out / groups, in), for every number of groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .schema import (
+    FLOATS,
+    NON_NEGATIVE,
+    POSITIVE,
+    Attribute,
+    Call,
+    Fill,
+    Finding,
+    Schema,
+    Shape,
+    ports,
+)
+from .window import (
+    Dim,
+    Window,
+    activation,
+    channels,
+    extent,
+    kernel_channels,
+    kernel_size,
+    spatial,
+    spatial_list_length,
+    spatial_rank,
+    split_padding,
+)
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A use of an op of the convolution family, with every size that is known.
+
+    ``wide`` is the side that a Convolution reads and a ConvTranspose writes, ``narrow`` the other one. Sizes are per
+    spatial axis; unknown ones are None.
+    """
+
+    transposed: bool
+    groups: int
+    data_format: str
+    weights_format: str
+    batch: Dim
+    wide_channels: Dim
+    narrow_channels: Dim
+    wide: tuple[Dim, ...] | None
+    narrow: tuple[Dim, ...] | None
+    kernel: tuple[Dim, ...] | None
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads_begin: tuple[int, ...] | None
+    pads_end: tuple[int, ...] | None
+    output_padding: tuple[int, ...]
+
+    def window(self, axis: int) -> Window | None:
+        """The window along spatial ``axis``; None where its kernel size or padding is unknown."""
+        if self.kernel is None or self.pads_begin is None or self.pads_end is None:
+            return None
+        kernel = self.kernel[axis]
+        if kernel is None:
+            return None
+        return Window(kernel, self.strides[axis], self.dilations[axis], self.pads_begin[axis], self.pads_end[axis])
+
+    @property
+    def axes(self) -> range:
+        """The spatial axes."""
+        return range(len(self.strides))
+
+    def forward(self) -> tuple[Dim, ...]:
+        """Spatial dims of ``narrow`` as they follow from ``wide`` without its ``output_padding``."""
+        return tuple(
+            None if window is None or size is None else window.forward(size - added)
+            for window, size, added in zip(
+                map(self.window, self.axes),
+                self.wide or (None,) * len(self.axes),
+                self.output_padding,
+                strict=True,
+            )
+        )
+
+    def backward(self) -> tuple[Dim, ...]:
+        """Spatial dims of ``wide`` as they follow from ``narrow`` and ``output_padding``."""
+        return tuple(
+            None if window is None or size is None else window.transposed(size, added)
+            for window, size, added in zip(
+                map(self.window, self.axes),
+                self.narrow or (None,) * len(self.axes),
+                self.output_padding,
+                strict=True,
+            )
+        )
+
+
+# Which port stands where: op -> (wide, narrow, weights), None for the one that the op computes.
+SIDES: dict[str, tuple[str | None, str | None, str | None]] = {
+    "Convolution": ("src", None, "weights"),
+    "ConvolutionBackwardData": (None, "diff_dst", "weights"),
+    "ConvolutionBackwardWeights": ("src", "diff_dst", None),
+    "ConvTranspose": (None, "src", "weights"),
+    "ConvTransposeBackwardData": ("diff_dst", None, "weights"),
+    "ConvTransposeBackwardWeights": ("diff_dst", "src", None),
+}
+# The attribute, or input of the same name, that gives the shape of what the op computes.
+SHAPE_SOURCE = {
+    "ConvolutionBackwardData": "dst_shape",
+    "ConvolutionBackwardWeights": "weights_shape",
+    "ConvTransposeBackwardWeights": "weights_shape",
+}
+
+
+def given_shape(call: Call) -> Shape:
+    """The shape that the op is to compute, from its tensor (which wins) or its attribute; dims unknown at build: None.
+
+    None where neither says even the rank.
+    """
+    name = SHAPE_SOURCE[call.schema.kind]
+    tensor = call.input(name)
+    if tensor is None:
+        return call.ints(name) if call.has(name) else None
+    value = call.value(name)
+    if value is not None:
+        return value
+    return None if tensor.shape is None or tensor.shape[0] is None else (None,) * tensor.shape[0]
+
+
+def geometry(call: Call) -> Geometry | None:
+    """What is known of this use; None where no rank is known. Relies on the list lengths being right."""
+    kind = call.schema.kind
+    wide_port, narrow_port, weights_port = SIDES[kind]
+    data_format, weights_format = call.str("data_format"), call.str("weights_format")
+    transposed = kind.startswith("ConvTranspose")
+    groups = call.int("groups")
+    wide = call.shape(wide_port) if wide_port else given_shape(call) if kind in SHAPE_SOURCE else None
+    narrow = call.shape(narrow_port) if narrow_port else None
+    weights = call.shape(weights_port) if weights_port else given_shape(call)
+    known = next((shape for shape in (wide, narrow, weights) if shape is not None), None)
+    if known is None:
+        return None
+    n = len(known) - 2
+
+    batch = next((shape[0] for shape in (wide, narrow) if shape is not None and shape[0] is not None), None)
+    wide_channels = None if wide is None else channels(wide, data_format)
+    narrow_channels = None if narrow is None else channels(narrow, data_format)
+    kernel = None if weights is None else kernel_size(weights, weights_format)
+    if weights is not None:
+        first, second = kernel_channels(weights, weights_format)
+        # OIX, IOX: the first is the narrow side, whole; the second is the wide side, per group. XIO, XOI: reversed.
+        whole, part = (second, first) if weights_format.startswith("X") else (first, second)
+        if narrow_channels is None:
+            narrow_channels = whole
+        if wide_channels is None and part is not None:
+            wide_channels = part * groups
+
+    strides, dilations = call.ints("strides"), call.ints("dilations")
+    added = call.ints("output_padding", n) if call.schema.has_attribute("output_padding") else (0,) * n
+    wide_size = None if wide is None else spatial(wide, data_format)
+    narrow_size = None if narrow is None else spatial(narrow, data_format)
+    begin: tuple[int, ...] | None
+    end: tuple[int, ...] | None
+    begin, end = call.ints("pads_begin"), call.ints("pads_end")
+    auto_pad = call.str("auto_pad")
+    if auto_pad != "none":
+        totals = [
+            _total_padding(
+                kind,
+                None if wide_size is None else wide_size[axis],
+                None if narrow_size is None else narrow_size[axis],
+                None if kernel is None else kernel[axis],
+                strides[axis],
+                dilations[axis],
+                added[axis],
+            )
+            if auto_pad != "valid"
+            else 0
+            for axis in range(n)
+        ]
+        if any(total is None for total in totals):
+            begin = end = None
+        else:
+            pairs = [split_padding(total or 0, auto_pad) for total in totals]
+            begin, end = tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
+    return Geometry(
+        transposed,
+        groups,
+        data_format,
+        weights_format,
+        batch,
+        wide_channels,
+        narrow_channels,
+        wide_size,
+        narrow_size,
+        kernel,
+        strides,
+        dilations,
+        begin,
+        end,
+        added,
+    )
+
+
+def _total_padding(
+    kind: str, wide: Dim, narrow: Dim, kernel: Dim, stride: int, dilation: int, added: int
+) -> int | None:
+    """Padding that the same_ modes need in all along one axis; None where it depends on a size that is unknown."""
+    if kernel is None:
+        return None
+    reach = extent(kernel, dilation)
+    if kind.startswith("ConvTranspose"):
+        return reach - stride
+    if wide is None:
+        return None
+    if kind == "ConvolutionBackwardData":
+        return None if narrow is None else stride * (narrow - 1) + reach - wide + added
+    return stride * (-(-wide // stride) - 1) + reach - wide
+
+
+# Rules ---------------------------------------------------------------------------------------------------------------
+
+
+def shape_source(call: Call) -> Iterable[Finding]:
+    """The shape to compute is given by the attribute or by the input of the same name."""
+    name = SHAPE_SOURCE[call.schema.kind]
+    if call.input(name) is None and not call.has(name):
+        yield Finding(name, "neither the attribute nor the input", "one of the two", f"pass {name} as an attribute")
+
+
+def shape_length(call: Call) -> Iterable[Finding]:
+    """The shape that is given has one positive element for each axis of the tensor that it describes."""
+    name = SHAPE_SOURCE[call.schema.kind]
+    tensor = call.input(name)
+    if tensor is not None and tensor.rank not in (None, 1):
+        yield Finding(name, f"rank {tensor.rank}", "a tensor of rank 1")
+        return
+    shape, rank = given_shape(call), next((t.rank for t in call.inputs if t is not None and t.rank is not None), None)
+    if shape is None or rank is None:
+        return
+    if len(shape) != rank:
+        yield Finding(name, list(shape), f"{rank} elements, one for each axis")
+    elif any(dim is not None and dim <= 0 for dim in shape):
+        yield Finding(name, list(shape), "positive elements")
+
+
+def channels_match(call: Call) -> Iterable[Finding]:
+    """Channels of source, result, weights and bias agree, and are divisible by groups."""
+    found = geometry(call)
+    if found is None:
+        return
+    kind, groups = call.schema.kind, found.groups
+    wide_port, narrow_port, weights_port = SIDES[kind]
+    for side, port in ((found.wide_channels, wide_port), (found.narrow_channels, narrow_port)):
+        if side is not None and side % groups:
+            yield Finding("groups", groups, f"a divisor of the {side} channels" + (f" of {port}" if port else ""))
+            return
+    weights = call.shape(weights_port) if weights_port else given_shape(call)
+    if weights is not None:
+        first, second = kernel_channels(weights, found.weights_format)
+        x_first = found.weights_format.startswith("X")
+        whole, part = (second, first) if x_first else (first, second)
+        sides = ("input", "output") if found.transposed else ("output", "input")
+        per_group = f" for each of {groups} groups" if groups > 1 else ""
+        for dim, expected, side, port, text in (
+            (whole, found.narrow_channels, sides[0], narrow_port, ""),
+            (part, _divide(found.wide_channels, groups), sides[1], wide_port, per_group),
+        ):
+            if dim is not None and expected is not None and dim != expected:
+                yield Finding(
+                    weights_port or SHAPE_SOURCE[kind],
+                    f"{dim} {side} channels{text}",
+                    f"{expected}{text}, as {port or 'the result'} has",
+                )
+    bias = call.shape("bias") if any(port.name == "bias" for port in call.schema.inputs) else None
+    if bias is not None:
+        out = found.wide_channels if found.transposed else found.narrow_channels
+        if len(bias) != 1 or (out is not None and bias[0] is not None and bias[0] != out):
+            yield Finding("bias", list(bias), f"shape [{out if out is not None else 'output channels'}]")
+
+
+def _divide(dim: Dim, groups: int) -> Dim:
+    return None if dim is None else dim // groups
+
+
+def batch_match(call: Call) -> Iterable[Finding]:
+    """Source and gradient have the same batch."""
+    wide_port, narrow_port, _ = SIDES[call.schema.kind]
+    wide = call.shape(wide_port) if wide_port else given_shape(call) if call.schema.kind in SHAPE_SOURCE else None
+    narrow = call.shape(narrow_port) if narrow_port else None
+    if wide is not None and narrow is not None and wide[0] is not None and narrow[0] is not None:
+        if wide[0] != narrow[0]:
+            where = wide_port or SHAPE_SOURCE[call.schema.kind]
+            yield Finding(where, f"batch {wide[0]}", f"batch {narrow[0]}, as {narrow_port} has")
+
+
+def spatial_fits(call: Call) -> Iterable[Finding]:
+    """The window fits, and the sizes of source and result are those of one convolution."""
+    found = geometry(call)
+    if found is None:
+        return
+    kind = call.schema.kind
+    wide_port, narrow_port, _ = SIDES[kind]
+    exact = call.schema.has_attribute("output_padding") and (
+        call.has("output_padding") if kind.startswith("ConvTranspose") else any(found.output_padding)
+    )
+    for axis in found.axes:
+        window = found.window(axis)
+        if window is None:
+            continue
+        wide = None if found.wide is None else found.wide[axis]
+        narrow = None if found.narrow is None else found.narrow[axis]
+        if narrow is None and wide is not None:
+            narrow = window.forward(wide - found.output_padding[axis])
+            if narrow < 1:
+                yield Finding(
+                    wide_port or "dst",
+                    f"{wide} elements along spatial axis {axis}",
+                    f"at least {window.extent - window.begin - window.end}, the reach of the dilated kernel "
+                    "without the padding",
+                )
+                continue
+            if kind == "ConvTransposeBackwardData" and exact:
+                yield from _consistent(axis, window, wide, narrow, found.output_padding[axis], exact, str(wide_port))
+        elif wide is None and narrow is not None and kind == "ConvTranspose":
+            if window.transposed(narrow, found.output_padding[axis]) < 1:
+                yield Finding(
+                    "pads_begin",
+                    f"{window.begin} + {window.end} along spatial axis {axis}",
+                    f"padding that leaves an output of stride * (size - 1) + reach = {window.transposed(narrow, 0)} "
+                    "elements or more",
+                )
+        elif wide is not None and narrow is not None:
+            where = wide_port or SHAPE_SOURCE[kind]
+            yield from _consistent(axis, window, wide, narrow, found.output_padding[axis], exact, where)
+
+
+def _consistent(
+    axis: int, window: Window, wide: int, narrow: int, added: int, exact: bool, where: str
+) -> Iterable[Finding]:
+    """One convolution maps ``wide`` to ``narrow``; where output_padding says the remainder, with just that one."""
+    least = window.transposed(narrow)
+    if exact and wide != least + added:
+        yield Finding(
+            where,
+            f"{wide} elements along spatial axis {axis}",
+            f"{least + added}, from {narrow} elements with output_padding {added}",
+        )
+    elif not exact and not 0 <= wide - least < window.stride:
+        choices = str(least) if window.stride == 1 else f"{least} to {least + window.stride - 1}"
+        yield Finding(
+            where, f"{wide} elements along spatial axis {axis}", f"{choices}, which this window maps to {narrow}"
+        )
+
+
+# Shapes --------------------------------------------------------------------------------------------------------------
+
+
+def narrow_shape(call: Call) -> tuple[Shape, ...]:
+    """Shape of a Convolution's dst or of a ConvTransposeBackwardData's diff_src."""
+    found = geometry(call)
+    if found is None:
+        return (None,)
+    return (activation(found.batch, found.narrow_channels, found.forward(), found.data_format),)
+
+
+def wide_shape(call: Call) -> tuple[Shape, ...]:
+    """Shape of a ConvTranspose's dst."""
+    found = geometry(call)
+    if found is None:
+        return (None,)
+    return (activation(found.batch, found.wide_channels, found.backward(), found.data_format),)
+
+
+def source_shape(call: Call) -> tuple[Shape, ...]:
+    """The shape that the attribute or the input gives; what it leaves open is known only at run time."""
+    shape = given_shape(call)
+    return ((None,) * (call.rank(call.schema.inputs[0].name) or 0) or None if shape is None else shape,)
+
+
+# Ops -----------------------------------------------------------------------------------------------------------------
+
+AUTO_PAD_ALIASES = {"None": "none", "SAME_UPPER": "same_upper", "SAME_LOWER": "same_lower", "VALID": "valid"}
+
+
+def spatial_list(name: str, allowed: object, doc: str) -> Attribute:
+    """A required list with one element for each spatial axis."""
+    return Attribute(name, "s64[]", doc, required=True, range=POSITIVE if allowed is POSITIVE else NON_NEGATIVE)
+
+
+STRIDES = spatial_list("strides", POSITIVE, "Step of the window along each spatial axis.")
+PADS_BEGIN = spatial_list(
+    "pads_begin", NON_NEGATIVE, "Zeros added before the first element of each spatial axis; ignored with auto_pad."
+)
+PADS_END = spatial_list(
+    "pads_end", NON_NEGATIVE, "Zeros added after the last element of each spatial axis; ignored with auto_pad."
+)
+DILATIONS = spatial_list("dilations", POSITIVE, "Distance between kernel elements along each spatial axis; 1 is dense.")
+AUTO_PAD = Attribute(
+    "auto_pad",
+    "str",
+    "Computes the padding: same_upper and same_lower give ceil(size / stride) positions, the odd element at the end or "
+    "at the beginning; valid pads nothing; none uses pads_begin and pads_end.",
+    default="none",
+    values=("none", "same_upper", "same_lower", "valid"),
+    aliases=AUTO_PAD_ALIASES,
+)
+GROUPS = Attribute(
+    "groups", "s64", "Number of groups that both channel counts are divided into.", default=1, range=POSITIVE
+)
+DATA_FORMAT = Attribute(
+    "data_format", "str", "Axis order of the activations: NXC or NCX.", default="NXC", values=("NCX", "NXC")
+)
+CONV_WEIGHTS = Attribute(
+    "weights_format",
+    "str",
+    "Axis order of the weights: OIX = (out, in / groups, X), XIO = (X, in / groups, out).",
+    default="XIO",
+    values=("OIX", "XIO"),
+)
+TRANSPOSE_WEIGHTS = Attribute(
+    "weights_format",
+    "str",
+    "Axis order of the weights: IOX = (in, out / groups, X), XOI = (X, out / groups, in).",
+    default="XOI",
+    values=("IOX", "XOI"),
+    aliases={"OIX": "IOX", "XIO": "XOI"},
+    disputed=frozenset({"OIX", "XIO"}),
+)
+OUTPUT_PADDING = Attribute(
+    "output_padding",
+    "s64[]",
+    "Elements added at the end of each spatial axis of the transposed side.",
+    default=Fill(0),
+    range=NON_NEGATIVE,
+)
+DST_SHAPE = Attribute("dst_shape", "s64[]", "Shape of diff_src; the input of this name wins over it.", range=POSITIVE)
+WEIGHTS_SHAPE = Attribute(
+    "weights_shape", "s64[]", "Shape of diff_weights; the input of this name wins over it.", range=POSITIVE
+)
+
+WINDOW = (STRIDES, PADS_BEGIN, PADS_END, DILATIONS, AUTO_PAD)
+RULES = (spatial_rank, spatial_list_length)
+SHAPE_RULES = (channels_match, batch_match, spatial_fits)
+
+
+def schema(kind: str, name: str, doc: str, **fields: object) -> Schema:
+    """A schema of this category, with the rules that all six ops share."""
+    rules = RULES + ((shape_source, shape_length) if kind in SHAPE_SOURCE else ())
+    defaults: dict[str, object] = {"category": "convolution", "types": FLOATS, "shape_rules": SHAPE_RULES}
+    return Schema(kind=kind, name=name, doc=doc, rules=rules, **{**defaults, **fields})  # type: ignore[arg-type]
+
+
+OPS = (
+    schema(
+        "Convolution",
+        "convolution",
+        "Slides weights over src and sums the products: dst[n, o, y] = sum_ik src[n, i, y * stride + k * dilation - "
+        "pads_begin] * weights[o, i, k] + bias[o].",
+        inputs=ports("src:T weights:T bias:T?"),
+        outputs=ports("dst:T"),
+        attributes=(*WINDOW, GROUPS, DATA_FORMAT, CONV_WEIGHTS),
+        shape=narrow_shape,
+    ),
+    schema(
+        "ConvolutionBackwardData",
+        "convolution_backward_data",
+        "Gradient of Convolution with respect to src; dst_shape is the shape of that gradient. A dst_shape that several "
+        "strides map to the same diff_dst is taken as it is; a nonzero output_padding must name the remainder.",
+        inputs=ports("diff_dst:T weights:T dst_shape:s32?"),
+        outputs=ports("diff_src:T"),
+        attributes=(*WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, CONV_WEIGHTS, DST_SHAPE),
+        shape=source_shape,
+    ),
+    schema(
+        "ConvolutionBackwardWeights",
+        "convolution_backward_weights",
+        "Gradient of Convolution with respect to weights.",
+        inputs=ports("src:T diff_dst:T weights_shape:s32?"),
+        outputs=ports("diff_weights:T"),
+        attributes=(*WINDOW, GROUPS, DATA_FORMAT, CONV_WEIGHTS, WEIGHTS_SHAPE),
+        shape=source_shape,
+    ),
+    schema(
+        "ConvTranspose",
+        "conv_transpose",
+        "Transposed convolution, the gradient of Convolution with respect to its source: every element of src adds "
+        "itself times the kernel to dst, stride elements apart.",
+        inputs=ports("src:T weights:T bias:T?"),
+        outputs=ports("dst:T"),
+        attributes=(*WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, TRANSPOSE_WEIGHTS),
+        shape=wide_shape,
+    ),
+    schema(
+        "ConvTransposeBackwardData",
+        "conv_transpose_backward_data",
+        "Gradient of ConvTranspose with respect to src: a Convolution of diff_dst. output_padding, where given, must "
+        "be the one that makes diff_dst of diff_src.",
+        inputs=ports("diff_dst:T weights:T"),
+        outputs=ports("diff_src:T"),
+        attributes=(*WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, TRANSPOSE_WEIGHTS),
+        shape=narrow_shape,
+    ),
+    schema(
+        "ConvTransposeBackwardWeights",
+        "conv_transpose_backward_weights",
+        "Gradient of ConvTranspose with respect to weights. output_padding, where given, must be the one that makes "
+        "diff_dst of src.",
+        inputs=ports("src:T diff_dst:T weights_shape:s32?"),
+        outputs=ports("diff_weights:T"),
+        attributes=(*WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, TRANSPOSE_WEIGHTS, WEIGHTS_SHAPE),
+        shape=source_shape,
+    ),
+)

@@ -1,0 +1,107 @@
+"""Reading an op of any edition in the words of the base vocabulary, and saying what is found in its own words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from .schema import AttrValue, Call, Finding, Schema, Shape, TensorType
+
+
+def swap_channels(shape: Shape, weights_format: str) -> Shape:
+    """The shape of a weights tensor with its two channel axes exchanged; the spatial axes stay."""
+    if shape is None or len(shape) < 2:
+        return shape
+    order = channel_swap(len(shape), weights_format)
+    return tuple(shape[axis] for axis in order)
+
+
+def channel_swap(rank: int, weights_format: str) -> tuple[int, ...]:
+    """The permutation that exchanges the two channel axes of weights in ``weights_format`` (its own inverse)."""
+    axes = list(range(rank))
+    first = rank - 2 if weights_format.startswith("X") else 0
+    axes[first], axes[first + 1] = axes[first + 1], axes[first]
+    return tuple(axes)
+
+
+def base_attrs(schema: Schema, attrs: Mapping[str, AttrValue]) -> dict[str, AttrValue]:
+    """``attrs`` of an edition's op in base words: names, values, and the axis order of shapes."""
+    dialect = schema.dialect
+    if dialect is None:
+        return dict(attrs)
+    translated: dict[str, AttrValue] = {}
+    for name, value in attrs.items():
+        if name in dialect.values and isinstance(value, str):
+            value = dialect.values[name].get(value, value)
+        if name in dialect.swapped and isinstance(value, tuple):
+            value = swap_channels(tuple(map(int, value)), format_of(schema, attrs))  # type: ignore[assignment]
+        translated[dialect.attributes.get(name, name)] = value
+    # A default that the edition words differently is said, so that the base's own default is not taken for it.
+    for name, mapping in dialect.values.items():
+        default = schema.attribute(name).default
+        if name not in attrs and isinstance(default, str):
+            translated[dialect.attributes.get(name, name)] = mapping.get(default, default)
+    return translated
+
+
+def format_of(schema: Schema, attrs: Mapping[str, AttrValue]) -> str:
+    """The weights format of a use, in the edition's words."""
+    for name in ("weights_format", "filter_format"):
+        if schema.has_attribute(name):
+            return str(attrs.get(name, schema.attribute(name).default))
+    raise KeyError("weights_format")
+
+
+def is_swapped(schema: Schema, port: str) -> bool:
+    """Whether the tensor at ``port`` has its two channel axes the other way round than the base vocabulary."""
+    return schema.dialect is not None and port in schema.dialect.swapped
+
+
+def base_call(
+    schema: Schema,
+    base: Schema,
+    attrs: Mapping[str, AttrValue],
+    inputs: Sequence[TensorType | None],
+    n_outputs: int | None = None,
+) -> Call:
+    """One use of an op, as a call of ``base``, the schema of its meaning in the base vocabulary."""
+    seen = []
+    for index, tensor in enumerate(inputs):
+        port = schema.input_port(index).name
+        if tensor is not None and is_swapped(schema, port):
+            fmt = format_of(schema, attrs)
+            if base.input_port(index).name.endswith("_shape"):
+                tensor = replace(tensor, value=_swap_value(tensor.value, fmt))
+            else:
+                tensor = replace(tensor, shape=swap_channels(tensor.shape, fmt))
+        seen.append(tensor)
+    return Call(base, base_attrs(schema, attrs), seen, n_outputs)
+
+
+def _swap_value(value: np.ndarray | None, weights_format: str) -> np.ndarray | None:  # type: ignore[type-arg]
+    return None if value is None else value[list(channel_swap(value.size, weights_format))]
+
+
+def output_shapes(schema: Schema, call: Call, attrs: Mapping[str, AttrValue]) -> tuple[Shape, ...]:
+    """The inferred output shapes of ``call``, in the edition's axis order."""
+    shapes = call.schema.shape(call)
+    return tuple(
+        swap_channels(shape, format_of(schema, attrs)) if is_swapped(schema, port.name) else shape
+        for port, shape in zip(schema.outputs, shapes, strict=False)
+    )
+
+
+def edition_words(schema: Schema, base: Schema, finding: Finding) -> Finding:
+    """``finding`` of a rule, with its place named as the edition names it."""
+    if schema.dialect is None:
+        return finding
+    back = {new: old for old, new in schema.dialect.attributes.items()}
+    for theirs, ours in ((base.inputs, schema.inputs), (base.outputs, schema.outputs)):
+        back.update({new.name: old.name for new, old in zip(theirs, ours, strict=False) if new.name != old.name})
+    words = {**back}
+    replaced = [
+        " ".join(words.get(word, word) for word in text.split(" ")) for text in (finding.expected, finding.fix)
+    ]
+    return Finding(back.get(finding.where, finding.where), finding.given, *replaced)

@@ -1,0 +1,97 @@
+"""The data types of logical tensors, and what stands for each in numpy."""
+
+from __future__ import annotations
+
+import enum
+
+import ml_dtypes
+import numpy as np
+
+from ..errors import ArgumentError
+
+
+class DataType(enum.Enum):
+    """A data type by its name in the specification; every function that takes one takes its equivalents too.
+
+    Equivalents are the name as a string, the numpy dtype or scalar type, and the ``ml_dtypes`` type.
+    """
+
+    f32 = "f32"
+    f16 = "f16"
+    bf16 = "bf16"
+    s8 = "s8"
+    u8 = "u8"
+    s32 = "s32"
+    boolean = "boolean"
+    s64 = "s64"
+    f8_e4m3 = "f8_e4m3"
+    f8_e5m2 = "f8_e5m2"
+    s4 = "s4"
+    u4 = "u4"
+    e8m0 = "e8m0"
+    f4_e2m1 = "f4_e2m1"
+
+    def __repr__(self) -> str:
+        return self.value
+
+    def __str__(self) -> str:
+        return self.value
+
+    @property
+    def numpy(self) -> np.dtype[np.generic]:
+        """The numpy dtype of an array of this type; sub-byte types take one byte an element there."""
+        return _NUMPY[self]
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it is one of the floating-point types."""
+        return self.value.startswith(("f", "bf", "e8"))
+
+    @classmethod
+    def of(cls, value: object) -> DataType:
+        """The data type that ``value`` means.
+
+        Args:
+            value: a DataType, its name, a numpy dtype or scalar type, or an ml_dtypes type.
+
+        Raises:
+            ArgumentError: no logical tensor has that type; the message names the cast that mends it.
+        """
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, str) and value in cls.__members__:
+            return cls[value]
+        try:
+            dtype = np.dtype(value)  # type: ignore[call-overload]
+        except (TypeError, ValueError):
+            raise ArgumentError(f"{value!r} is not a data type; expected one of {', '.join(cls.__members__)}") from None
+        found = _FROM_NUMPY.get(dtype)
+        if found is None:
+            mend = _MEND.get(dtype.kind)
+            raise ArgumentError(
+                f"no logical tensor has the data type {dtype}"
+                + (f"; convert the array with .astype({mend})" if mend else f"; expected one of {', '.join(cls)}")
+            )
+        return found
+
+
+_NUMPY: dict[DataType, np.dtype[np.generic]] = {
+    DataType.f32: np.dtype(np.float32),
+    DataType.f16: np.dtype(np.float16),
+    DataType.bf16: np.dtype(ml_dtypes.bfloat16),
+    DataType.s8: np.dtype(np.int8),
+    DataType.u8: np.dtype(np.uint8),
+    DataType.s32: np.dtype(np.int32),
+    DataType.boolean: np.dtype(np.bool_),
+    DataType.s64: np.dtype(np.int64),
+    DataType.f8_e4m3: np.dtype(ml_dtypes.float8_e4m3fn),
+    DataType.f8_e5m2: np.dtype(ml_dtypes.float8_e5m2),
+    DataType.s4: np.dtype(ml_dtypes.int4),
+    DataType.u4: np.dtype(ml_dtypes.uint4),
+    DataType.e8m0: np.dtype(ml_dtypes.float8_e8m0fnu),
+    DataType.f4_e2m1: np.dtype(ml_dtypes.float4_e2m1fn),
+}
+# s64 tensors came with 3.12 and only as Dropout's seed and offset, so an int64 array is nearly always a mistake;
+# the ops that take one say so in their table.
+_FROM_NUMPY = {dtype: name for name, dtype in _NUMPY.items() if name is not DataType.s64}
+_MEND = {"f": "np.float32", "c": "np.float32", "i": "np.int32", "u": "np.uint8", "O": "np.float32"}

@@ -1,0 +1,104 @@
+"""The edition legacy-1: oneDNN Graph specification 1.0-beta, whose op names end in "-1".
+
+It differs from the base vocabulary by names, which follow rules, and by the weights of the ConvTranspose ops: there OIX
+is (out / groups, in, X) and XIO is (X, in, out / groups), so against IOX and XOI of the base the spatial axes stay and
+the two channel axes are exchanged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .schema import Attribute, Dialect, Fill, Port, Schema
+
+RENAMED = {"Backward": "Backprop", "BackwardData": "BackpropData", "BackwardWeights": "BackpropFilters"}
+ATTRIBUTES = {
+    "weights_format": "filter_format",
+    "weights_shape": "filter_shape",
+    "dst_shape": "output_shape",
+    "src_shape": "input_shape",
+}
+PORTS = {
+    "dst": "output",
+    "weights": "filter",
+    "diff_dst": "output_delta",
+    "diff_src": "input_delta",
+    "diff_weights": "filter_delta",
+    "diff_bias": "bias_delta",
+    "diff_gamma": "gamma_delta",
+    "diff_beta": "beta_delta",
+    "diff_slope": "slope_delta",
+    "weights_shape": "filter_shape",
+    "dst_shape": "output_shape",
+    "src_shape": "input_shape",
+    "src_0": "input_1",
+    "src_1": "input_2",
+}
+OWN_PORTS = {
+    "MatMul": {"src": "input_1", "weights": "input_2"},
+    "Select": {"src_0": "then", "src_1": "else"},
+}
+# Ops of 3.0 or later that legacy-1 has too; all others with a later `since` came after it.
+EARLIER = {"Select"}
+CHANNELS_SWAPPED = {"filter", "filter_delta", "filter_shape"}
+
+
+def legacy_kind(kind: str) -> str:
+    """The name that an op of the base vocabulary has in legacy-1."""
+    for ending in sorted(RENAMED, key=len, reverse=True):
+        if kind.endswith(ending):
+            return kind.removesuffix(ending) + RENAMED[ending]
+    return kind
+
+
+def legacy(base: Schema) -> Schema | None:
+    """The schema of an op in legacy-1, None where it came later; ``base`` is the op as of 3.0."""
+    if base.since > (3, 0) and base.kind not in EARLIER:
+        return None
+    kind = legacy_kind(base.kind)
+    transposed = base.kind.startswith("ConvTranspose")
+    attributes = tuple(_attribute(attribute, transposed) for attribute in base.attributes)
+    return replace(
+        base,
+        kind=kind,
+        inputs=tuple(_port(base, port, output=False) for port in base.inputs),
+        outputs=tuple(_port(base, port, output=True) for port in base.outputs),
+        attributes=attributes,
+        since=(3, 0),
+        dialect=Dialect(
+            base.kind,
+            {old: new for new, old in ATTRIBUTES.items() if base.has_attribute(new)},
+            {"filter_format": {"XIO": "XOI", "OIX": "IOX"}} if transposed else {},
+            frozenset(CHANNELS_SWAPPED) if transposed else frozenset(),
+        ),
+        page=f"{kind}-1",
+    )
+
+
+def _attribute(attribute: Attribute, transposed: bool) -> Attribute:
+    changed = replace(attribute, name=ATTRIBUTES.get(attribute.name, attribute.name))
+    if attribute.name == "weights_format" and transposed:
+        return replace(
+            changed,
+            default="XIO",
+            values=("XIO", "OIX"),
+            aliases={},
+            disputed=frozenset(),
+            doc="Axis order of the filter: OIX = (out / groups, in, X), XIO = (X, in, out / groups).",
+        )
+    if attribute.name == "beta" and attribute.default is not None and not isinstance(attribute.default, Fill):
+        return replace(changed, kind="s64", default=1)
+    return changed
+
+
+def _port(base: Schema, port: Port, *, output: bool) -> Port:
+    own = OWN_PORTS.get(base.kind, {})
+    gradient = base.kind.endswith(tuple(RENAMED))
+    if port.name in own:
+        return replace(port, name=own[port.name])
+    if port.name == "src":
+        with_result = base.has_attribute("use_dst")
+        return replace(port, name="result_forward" if with_result else "input_forward" if gradient else "input")
+    if port.name == "dst" and not output:
+        return replace(port, name="result_forward")
+    return replace(port, name=PORTS.get(port.name, port.name))

@@ -1,0 +1,85 @@
+"""Shape algebra that several categories share. An unknown dim is None, a shape of unknown rank is None."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .schema import Call, Finding, Shape
+
+Dim = int | None
+
+
+def merge(first: Shape, second: Shape) -> Shape:
+    """The more exact of two statements of one shape: a dim that either of them knows is known."""
+    if first is None or second is None or len(first) != len(second):
+        return second if first is None else first
+    return tuple(a if a is not None else b for a, b in zip(first, second, strict=True))
+
+
+def compatible(first: Shape, second: Shape) -> bool:
+    """Whether two statements can be of one shape."""
+    if first is None or second is None:
+        return True
+    return len(first) == len(second) and all(
+        a is None or b is None or a == b for a, b in zip(first, second, strict=True)
+    )
+
+
+def broadcast(first: Shape, second: Shape) -> Shape:
+    """The shape that numpy broadcasts two to.
+
+    Raises:
+        ValueError: they cannot be broadcast.
+    """
+    if first is None or second is None:
+        return None
+    rank = max(len(first), len(second))
+    pairs = zip((1,) * (rank - len(first)) + first, (1,) * (rank - len(second)) + second, strict=True)
+    return tuple(_broadcast_dim(a, b) for a, b in pairs)
+
+
+def _broadcast_dim(a: Dim, b: Dim) -> Dim:
+    if a == b or b == 1:
+        return a
+    if a == 1:
+        return b
+    if a is None or b is None:
+        # The unknown one is 1 or equal to the other; where the other is more than 1, that is the result.
+        return b if a is None else a
+    raise ValueError(f"{a} and {b}")
+
+
+def normalize_axis(axis: int, rank: int) -> int | None:
+    """``axis`` counted from 0, None where a tensor of this rank has no such axis."""
+    return axis + rank if -rank <= axis < 0 else axis if 0 <= axis < rank else None
+
+
+# Rules ---------------------------------------------------------------------------------------------------------------
+
+
+def inputs_alike(call: Call) -> Iterable[Finding]:
+    """All inputs have the shape of the first."""
+    first = call.inputs[0]
+    if first is None:
+        return
+    for port, tensor in zip(call.schema.inputs[1:], call.inputs[1:], strict=False):
+        if tensor is not None and not compatible(first.shape, tensor.shape):
+            yield Finding(
+                port.name,
+                f"shape {show(tensor.shape)}",
+                f"shape {show(first.shape)}, as {call.schema.inputs[0].name} has",
+            )
+
+
+def axis_in_range(call: Call) -> Iterable[Finding]:
+    """axis names an axis of the first input."""
+    rank, axis = call.rank(call.schema.inputs[0].name), call.int("axis")
+    if rank is not None and normalize_axis(axis, rank) is None:
+        yield Finding("axis", axis, f"an axis of a rank {rank} tensor, {-rank} to {rank - 1}" if rank else "no scalar")
+
+
+def show(shape: Shape) -> str:
+    """A shape in messages: ``[8, ?, 3]``."""
+    if shape is None:
+        return "of unknown rank"
+    return "[" + ", ".join("?" if dim is None else str(dim) for dim in shape) + "]"

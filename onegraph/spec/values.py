@@ -1,0 +1,117 @@
+"""Attribute values: what users write, made into the one form that is stored."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import operator
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from .schema import Attribute, AttrValue
+
+S64_MIN, S64_MAX = -(2**63), 2**63 - 1
+F32_MAX = float(np.finfo(np.float32).max)
+SCALARS = {"f32": "a number", "s64": "an integer", "bool": "True or False", "str": "a string"}
+
+
+class BadValueError(Exception):
+    """A value that an attribute cannot take; ``rule`` says in which way."""
+
+    def __init__(self, rule: str, expected: str, fix: str = "") -> None:
+        super().__init__(expected)
+        self.rule, self.expected, self.fix = rule, expected, fix
+
+
+def describe(attribute: Attribute) -> str:
+    """What an attribute takes, in words: ``a list of positive integers``."""
+    if attribute.values:
+        return "one of " + ", ".join(repr(value) for value in attribute.values)
+    scalar = attribute.kind.removesuffix("[]")
+    words = SCALARS[scalar]
+    if attribute.kind.endswith("[]"):
+        words = "a list of " + ("integers" if scalar == "s64" else "numbers")
+        return f"{words}, each {attribute.range.name}" if attribute.range else words
+    return f"{words}, {attribute.range.name}" if attribute.range else words
+
+
+def convert(attribute: Attribute, value: object) -> AttrValue:
+    """The stored form of ``value``: numpy scalars, arrays and bytes are taken where their meaning is certain.
+
+    Raises:
+        BadValueError: with rule ``attribute_kind``, ``attribute_value`` or ``attribute_range``.
+    """
+    scalar = attribute.kind.removesuffix("[]")
+    if attribute.kind.endswith("[]"):
+        elements = tuple(_scalar(scalar, element, attribute) for element in _elements(value, attribute))
+        _check_range(attribute, [float(element) for element in elements])
+        return elements  # type: ignore[return-value]
+    converted = _scalar(scalar, value, attribute)
+    if isinstance(converted, str):
+        return _choice(attribute, converted)
+    _check_range(attribute, [float(converted)])
+    return converted
+
+
+def _elements(value: object, attribute: Attribute) -> Sequence[object]:
+    if isinstance(value, np.ndarray):
+        if value.ndim != 1:
+            raise BadValueError("attribute_kind", describe(attribute), "pass a flat list")
+        return list(value)
+    if isinstance(value, (list, tuple, range)):
+        return value
+    fix = f"write [{value}]" if isinstance(value, (int, float)) else ""
+    raise BadValueError("attribute_kind", describe(attribute), fix)
+
+
+def _scalar(kind: str, value: object, attribute: Attribute) -> float | int | bool | str:
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if kind == "str" and isinstance(value, (bytes, np.bytes_)):
+        value = bytes(value).decode("ascii", "replace")
+    match kind, value:
+        case "str", str():
+            return str(value)
+        case "bool", bool() | np.bool_():
+            return bool(value)
+        case "bool", int() | np.integer() if value in (0, 1):
+            return bool(value)
+        case "s64", int() | np.integer() if not isinstance(value, bool):
+            number = operator.index(value)
+            if not S64_MIN < number <= S64_MAX:
+                raise BadValueError("attribute_range", f"{describe(attribute)}, within 64 bits")
+            return number
+        case "f32", int() | float() | np.integer() | np.floating() if not isinstance(value, bool):
+            return _f32(value, attribute)
+    raise BadValueError("attribute_kind", describe(attribute))
+
+
+def _f32(value: int | float | np.integer | np.floating, attribute: Attribute) -> float:
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if math.isnan(number) or (abs(number) > F32_MAX and not (isinstance(value, (float, np.floating)) and math.isinf(value))):
+        raise BadValueError("attribute_range", f"{describe(attribute)}, that a 32-bit float holds")
+    return number
+
+
+def _check_range(attribute: Attribute, numbers: Iterable[float]) -> None:
+    if attribute.range is not None and not all(attribute.range.holds(number) for number in numbers):
+        raise BadValueError("attribute_range", describe(attribute))
+
+
+def _choice(attribute: Attribute, value: str) -> str:
+    value = attribute.aliases.get(value, value)
+    if attribute.values and value not in attribute.values:
+        close = nearest(value, attribute.values)
+        raise BadValueError("attribute_value", describe(attribute), f"did you mean {close!r}?" if close else "")
+    return value
+
+
+def nearest(word: str, choices: Iterable[str]) -> str | None:
+    """The choice that ``word`` was probably meant to be, regardless of case; None where none is near."""
+    folded = {choice.casefold(): choice for choice in choices}
+    matches = difflib.get_close_matches(str(word).casefold(), folded, n=1, cutoff=0.6)
+    return folded[matches[0]] if matches else None
