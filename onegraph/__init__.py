@@ -1,1 +1,70 @@
-"""onegraph: the Python binding layer of the oneDNN Graph API."""
+"""onegraph: the Python binding layer of the oneDNN Graph API.
+
+Build a graph with :class:`Graph`, run it with ``Graph.compile``, check ops against any edition of the specification
+with :func:`check_op`. ``onegraph.capi`` has the objects of the C API, one to one; ``onegraph.reference`` runs any graph
+on numpy. Building, checking and the reference work without the oneDNN library.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from . import errors
+from .check import Violation, check_attrs, check_op
+from .errors import *  # noqa: F403
+from .graph import Graph
+from .op import LogicalTensor, Op
+from .spec.dtypes import DataType
+from .spec.editions import EDITIONS
+
+if TYPE_CHECKING:
+    from . import capi, reference
+    from .settings import get_num_threads, set_num_threads, version_info
+
+__version__ = "0.1.0"
+
+f32 = DataType.f32
+f16 = DataType.f16
+bf16 = DataType.bf16
+s8 = DataType.s8
+u8 = DataType.u8
+s32 = DataType.s32
+boolean = DataType.boolean
+s64 = DataType.s64
+f8_e4m3 = DataType.f8_e4m3
+f8_e5m2 = DataType.f8_e5m2
+s4 = DataType.s4
+u4 = DataType.u4
+e8m0 = DataType.e8m0
+f4_e2m1 = DataType.f4_e2m1
+
+# What needs the library, or is seldom wanted, is imported at its first use.
+_LAZY = {
+    "capi": ".capi",
+    "reference": ".reference",
+    "get_num_threads": ".settings",
+    "set_num_threads": ".settings",
+    "version_info": ".settings",
+}
+
+__all__ = [
+    "EDITIONS",
+    "DataType",
+    "Graph",
+    "LogicalTensor",
+    "Op",
+    "Violation",
+    "check_attrs",
+    "check_op",
+    *errors.__all__,
+    *DataType.__members__,
+    *_LAZY,
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'onegraph' has no attribute {name!r}")
+    module = import_module(_LAZY[name], __name__)
+    return module if _LAZY[name] == f".{name}" else getattr(module, name)

@@ -117,3 +117,21 @@ STATUS_ERRORS: dict[str, type[StatusError]] = {
     "invalid_shape": InvalidShapeError,
     "invalid_data_type": InvalidDataTypeError,
 }
+
+__all__ = [
+    "ArgumentError",
+    "InvalidArgumentsError",
+    "InvalidDataTypeError",
+    "InvalidGraphError",
+    "InvalidGraphOpError",
+    "InvalidShapeError",
+    "LibraryError",
+    "LibraryRuntimeError",
+    "OneGraphError",
+    "OutOfMemoryError",
+    "SpecError",
+    "StateError",
+    "StatusError",
+    "UnimplementedError",
+    "UnsupportedError",
+]

@@ -14,7 +14,19 @@ from ..spec.dialect import base_call, channel_swap, format_of, is_swapped
 from ..spec.dtypes import DataType
 from ..spec.editions import base_of, edition
 from ..spec.schema import Schema, TensorType
-from . import binary, convolution, elementwise, matmul, reduction
+from . import (
+    binary,
+    convolution,
+    elementwise,
+    interpolation,
+    matmul,
+    misc,
+    movement,
+    normalization,
+    pooling,
+    quantization,
+    reduction,
+)
 
 if TYPE_CHECKING:
     from ..graph import Graph
@@ -22,7 +34,19 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.generic]
 ReferenceFunction = Callable[..., object]
-MODULES = (elementwise, binary, matmul, convolution, reduction)
+MODULES = (
+    elementwise,
+    binary,
+    matmul,
+    convolution,
+    reduction,
+    pooling,
+    normalization,
+    quantization,
+    movement,
+    interpolation,
+    misc,
+)
 
 
 def reference_function(schema: Schema) -> ReferenceFunction:

@@ -72,6 +72,11 @@ class Port:
     variadic: bool = False
     since: Version = OLDEST
 
+    @property
+    def gives_shape(self) -> bool:
+        """Whether the contents of the input, not only its shape, decide the shapes of the outputs."""
+        return self.type == "s32" and self.optional and self.name.endswith(("_shape", "axes", "sizes"))
+
 
 def ports(text: str) -> tuple[Port, ...]:
     """Ports in index order, as ``"src:T weights:T bias:T?"``: ``?`` optional, ``*`` variadic, ``@3.9`` since."""

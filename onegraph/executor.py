@@ -1,0 +1,404 @@
+"""Executables: whole graphs on arrays."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, namedtuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import native
+
+from .errors import ArgumentError, StateError
+from .graph import Graph, aligned_empty
+from .op import Array, LogicalTensor
+from .partition import FPMATH_MODES, POLICIES
+from .program import Frame, Program
+from .reference import run as run_reference
+from .report import PartitionReport, Report
+from .runtime import choice
+from .settings import thread_count
+from .spec.dtypes import DataType
+from .spec.editions import base_of, edition
+from .spec.schema import Shape
+from .spec.shapes import compatible, show
+
+MAX_PROGRAMS = 16
+
+
+class Port(NamedTuple):
+    """A graph input or output: its name, data type and shape, None for an unknown dim."""
+
+    name: str
+    dtype: DataType
+    shape: Shape
+
+
+class Executable:
+    """A compiled graph. ``Graph.compile`` makes it; it may be called from several threads at once.
+
+    Call it with the graph inputs, by position in the order of the ``input`` calls or by name. It returns an array where
+    the graph has one output, else a named tuple in the order of the ``output`` calls. ``out=`` takes the arrays to
+    write into: one, a sequence in that order, or a dict by name.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        policy: str = "fusion",
+        fallback: bool = True,
+        fpmath_mode: str = "strict",
+        threads: int | None = None,
+    ) -> None:
+        if not graph.outputs:
+            raise ArgumentError("the graph has no output; declare one with g.output(name, tensor)")
+        self._graph = graph
+        self._policy = choice("policy", policy, POLICIES)
+        self._fpmath_mode = choice("fpmath_mode", fpmath_mode, FPMATH_MODES)
+        if not isinstance(fallback, bool):
+            raise ArgumentError(f"fallback: {fallback!r:.100}; expected True or False")
+        self._fallback = fallback
+        if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+            raise ArgumentError(f"threads: {threads!r:.100}; expected a positive integer or None")
+        self._threads = threads
+        self._lock = threading.Lock()
+        self._programs: OrderedDict[tuple[object, ...], Program] = OrderedDict()
+        self._frames: dict[int, list[Frame]] = {}
+        self._value_inputs = _value_inputs(graph)
+        self.copies = 0
+        names = tuple(graph.outputs)
+        self._result: Any = None if len(names) == 1 else namedtuple("Outputs", names, rename=True)  # noqa: PYI024
+        self._static = not self._value_inputs and all(_known(tensor) for tensor in graph.inputs.values())
+        if self._static:
+            self._program({})
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """The graph inputs, in the order of positional arguments."""
+        return tuple(Port(name, tensor.dtype, tensor.shape) for name, tensor in self._graph.inputs.items())
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """The graph outputs, in the order of the results."""
+        return tuple(Port(name, tensor.dtype, tensor.shape) for name, tensor in self._graph.outputs.items())
+
+    def __call__(self, *arrays: object, out: object = None, **named: object) -> Any:
+        """Run the graph.
+
+        Args:
+            arrays, named: the inputs, by position or name. Data that is not laid out as the input declares is copied
+                once; ``copies`` counts that.
+            out: arrays to write into, C-contiguous and writable, sharing no memory with an input.
+
+        Raises:
+            ArgumentError: an array is missing or unknown, or does not fit; nothing was run.
+            SpecError: an op cannot have inputs of these shapes.
+        """
+        given = self._arrays(arrays, named)
+        program = self._program(given)
+        if program is None:
+            return self._finish(run_reference(self._graph, given), out)
+        results = self._allocate(program, out, given)
+        frame = self._check_out(program, self._external(program, given, results))
+        try:
+            with thread_count(self._threads):
+                frame.run()
+            self._copy_through(program, frame, results)
+        finally:
+            with self._lock:
+                self._frames.setdefault(id(program), []).append(frame)
+        return self._named(results)
+
+    def bind(self, **arrays: object) -> BoundRun:
+        """Fix the arrays of inputs and outputs, by name, for runs that do no work per tensor.
+
+        Args:
+            arrays: every input, in the very layout that it declares, and any of the outputs; the other outputs are
+                allocated. Change the contents of the arrays between runs, not the arrays.
+
+        Raises:
+            ArgumentError: an array is missing or unknown, or does not fit.
+        """
+        names = [*self._graph.inputs, *self._graph.outputs]
+        for name in arrays:
+            if name not in names:
+                raise ArgumentError(f"bind: unknown name {name!r}; the names are {', '.join(names)}")
+        inputs = {name: array for name, array in arrays.items() if name in self._graph.inputs}
+        for name, array in inputs.items():
+            if isinstance(array, np.ndarray) and not self._laid_out(self._graph.inputs[name], array):
+                raise ArgumentError(f"input {name!r}: strides {array.strides} bytes; expected the declared layout")
+        given = self._arrays((), inputs)
+        program = self._program(given)
+        if program is None:
+            raise ArgumentError("bind: a shape in this graph depends on data; call the executable instead")
+        outs = {name: array for name, array in arrays.items() if name in self._graph.outputs}
+        results = self._allocate(program, outs, given)
+        return BoundRun(self, program, Frame(program, self._external(program, given, results)), results)
+
+    def report(self) -> Report:
+        """The partitions, what was fused, who runs what and why."""
+        version = ".".join(map(str, native.VERSION))
+        with self._lock:
+            program = next(reversed(self._programs.values()), None)
+        partitions: tuple[PartitionReport, ...] = () if program is None else tuple(program.reports)
+        note = "not compiled yet: shapes are known at the first call" if program is None else ""
+        return Report(f"oneDNN {version}", self._policy, self._fpmath_mode, partitions, note)
+
+    def __repr__(self) -> str:
+        ins = ", ".join(f"{port.name}: {port.dtype} {show(port.shape)}" for port in self.inputs)
+        outs = ", ".join(f"{port.name}: {port.dtype} {show(port.shape)}" for port in self.outputs)
+        return f"Executable({ins} -> {outs})\n{self.report()}"
+
+    def __getstate__(self) -> dict[str, object]:
+        return {
+            "graph": self._graph,
+            "policy": self._policy,
+            "fallback": self._fallback,
+            "fpmath_mode": self._fpmath_mode,
+            "threads": self._threads,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    # Inputs ------------------------------------------------------------------------------------------------------
+
+    def _arrays(self, arrays: Sequence[object], named: Mapping[str, object]) -> dict[str, Array]:
+        names = list(self._graph.inputs)
+        if len(arrays) > len(names):
+            raise ArgumentError(f"{len(arrays)} inputs given; expected {len(names)}: {', '.join(names)}")
+        given = dict(zip(names, arrays, strict=False))
+        for name, array in named.items():
+            if name not in self._graph.inputs:
+                raise ArgumentError(f"unknown input {name!r}; the inputs are {', '.join(names) or 'none'}")
+            if name in given:
+                raise ArgumentError(f"input {name!r} is given twice")
+            given[name] = array
+        missing = [name for name in names if name not in given]
+        if missing:
+            raise ArgumentError(f"missing inputs: {', '.join(missing)}")
+        return {name: self._array(name, self._graph.inputs[name], given[name]) for name in names}
+
+    def _array(self, name: str, tensor: LogicalTensor, value: object) -> Array:
+        array = _as_array(name, value)
+        if array.dtype != tensor.dtype.numpy:
+            fix = f"; convert it with .astype({_numpy_name(tensor.dtype)})"
+            raise ArgumentError(f"input {name!r}: data type {array.dtype}; expected {tensor.dtype}{fix}")
+        if not compatible(array.shape, tensor.shape):
+            raise ArgumentError(f"input {name!r}: shape {show(array.shape)}; expected {show(tensor.shape)}")
+        if self._laid_out(tensor, array):
+            return array
+        self.copies += 1
+        if tensor.strides is None:
+            laid: Array = aligned_empty(array.shape, array.dtype)
+        else:
+            laid = _strided_empty(array.shape, tensor.strides, array.dtype)
+        laid[...] = array
+        return laid
+
+    @staticmethod
+    def _laid_out(tensor: LogicalTensor, array: Array) -> bool:
+        """Whether the array is laid out as the input declares; axes of size 1 do not count."""
+        if tensor.strides is None:
+            return bool(array.flags.c_contiguous)
+        return all(
+            dim == 1 or step == declared * array.itemsize
+            for dim, step, declared in zip(array.shape, array.strides, tensor.strides, strict=True)
+        )
+
+    # Programs and frames -----------------------------------------------------------------------------------------
+
+    def _program(self, given: Mapping[str, Array]) -> Program | None:
+        """The program for these shapes; None where a shape depends on what the graph computes."""
+        key: tuple[object, ...] = ()
+        if not self._static:
+            key = tuple(
+                (array.shape, array.tobytes() if name in self._value_inputs else b"") for name, array in given.items()
+            )
+        with self._lock:
+            program = self._programs.get(key)
+            if program is not None:
+                self._programs.move_to_end(key)
+                return program
+        graph = self._graph
+        if not self._static:
+            values = {name: given[name].copy() for name in self._value_inputs}
+            graph = graph.specialise({name: array.shape for name, array in given.items()}, values)
+        if not all(_known(tensor) for op in graph.ops for tensor in op.outputs if op.kind != "Wildcard"):
+            return None
+        program = Program(
+            graph, policy=self._policy, fallback=self._fallback, fpmath_mode=self._fpmath_mode
+        )
+        with self._lock:
+            self._programs[key] = program
+            while len(self._programs) > MAX_PROGRAMS:
+                _, dropped = self._programs.popitem(last=False)
+                self._frames.pop(id(dropped), None)
+        return program
+
+    def _check_out(self, program: Program, external: Mapping[int, Array]) -> Frame:
+        with self._lock:
+            free = self._frames.get(id(program), [])
+            frame = free.pop() if free else None
+        if frame is None:
+            return Frame(program, external)
+        frame.rebind(external)
+        return frame
+
+    def _external(
+        self, program: Program, given: Mapping[str, Array], results: Mapping[str, Array]
+    ) -> dict[int, Array]:
+        """Which values live in the caller's arrays."""
+        external = {program.graph.inputs[name].id: array for name, array in given.items()}
+        produced = {number for step in program.steps for number in step.outputs}
+        stored = {program.values[number].storage for number in produced}
+        for name, tensor in program.graph.outputs.items():
+            if tensor.id in stored and tensor.id not in external:
+                external[tensor.id] = results[name]
+        return external
+
+    def _copy_through(self, program: Program, frame: Frame, results: Mapping[str, Array]) -> None:
+        """Fill the outputs that are inputs, constants, or second names of another output."""
+        for name, tensor in program.graph.outputs.items():
+            if frame.storage[tensor.id] is not results[name]:
+                results[name][...] = frame.arrays[tensor.id]
+
+    # Outputs -----------------------------------------------------------------------------------------------------
+
+    def _allocate(self, program: Program, out: object, given: Mapping[str, Array]) -> dict[str, Array]:
+        chosen = self._chosen(out)
+        results: dict[str, Array] = {}
+        for name, tensor in program.graph.outputs.items():
+            value = program.values[tensor.id]
+            if name in chosen:
+                results[name] = _check_output(name, value.dtype, value.shape, chosen[name])
+            else:
+                results[name] = aligned_empty(value.shape, value.dtype.numpy)
+        ours = [(name, results[name]) for name in chosen]
+        for position, (name, array) in enumerate(ours):
+            others = [*given.items(), *ours[:position]]
+            for other, memory in others:
+                if np.shares_memory(array, memory, max_work=1) if array.size and memory.size else False:
+                    raise ArgumentError(f"output {name!r} shares memory with {other!r}")
+        return results
+
+    def _chosen(self, out: object) -> dict[str, object]:
+        names = list(self._graph.outputs)
+        if out is None:
+            return {}
+        if isinstance(out, Mapping):
+            for name in out:
+                if name not in names:
+                    raise ArgumentError(f"out: unknown output {name!r}; the outputs are {', '.join(names)}")
+            return {name: array for name, array in out.items() if array is not None}
+        if isinstance(out, np.ndarray):
+            out = (out,)
+        if not isinstance(out, (list, tuple)) or len(out) != len(names):
+            raise ArgumentError(f"out: expected {len(names)} arrays in the order {', '.join(names)}")
+        return {name: array for name, array in zip(names, out, strict=True) if array is not None}
+
+    def _finish(self, results: dict[str, Array], out: object) -> Any:
+        for name, array in self._chosen(out).items():
+            checked = _check_output(name, DataType.of(results[name].dtype), results[name].shape, array)
+            checked[...] = results[name]
+            results[name] = checked
+        return self._named(results)
+
+    def _named(self, results: Mapping[str, Array]) -> Any:
+        if self._result is None:
+            return next(iter(results.values()))
+        return self._result(*results.values())
+
+
+class BoundRun:
+    """A run whose arrays are fixed. ``run`` returns what a call of the executable returns.
+
+    One run at a time: a second thread gets a StateError.
+    """
+
+    def __init__(self, executable: Executable, program: Program, frame: Frame, results: dict[str, Array]) -> None:
+        self._executable, self._program, self._frame, self._results = executable, program, frame, results
+        self._value = executable._named(results)
+        self._busy = threading.Lock()
+
+    @property
+    def outputs(self) -> Mapping[str, Array]:
+        """The arrays that the runs write into, by name."""
+        return dict(self._results)
+
+    def run(self) -> Any:
+        """Run on the bound arrays.
+
+        Raises:
+            StateError: another thread is in a run of this object.
+        """
+        if not self._busy.acquire(blocking=False):
+            raise StateError("this bound run is in use by another thread; bind one for each thread")
+        try:
+            with thread_count(self._executable._threads):
+                self._frame.run()
+            self._executable._copy_through(self._program, self._frame, self._results)
+        finally:
+            self._busy.release()
+        return self._value
+
+    __call__ = run
+
+
+def _known(tensor: LogicalTensor) -> bool:
+    return tensor.shape is not None and None not in tensor.shape
+
+
+def _value_inputs(graph: Graph) -> frozenset[str]:
+    """The graph inputs whose contents give a shape or axes, so that they must be known before anything is compiled."""
+    found = set()
+    names = {tensor.id: name for name, tensor in graph.inputs.items()}
+    for op in graph.ops:
+        schema = edition(op.edition).schema(op.kind)
+        assert schema is not None
+        base = base_of(schema)
+        for index, tensor in enumerate(op.inputs):
+            port = base.input_port(index) if base.inputs else None
+            if tensor is not None and port is not None and port.gives_shape and tensor.id in names:
+                found.add(names[tensor.id])
+    return frozenset(found)
+
+
+def _as_array(name: str, value: object) -> Array:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return np.asarray(value)
+    if hasattr(value, "__dlpack__"):
+        return np.from_dlpack(value)
+    if isinstance(value, (memoryview, bytearray, bytes)):
+        return np.asarray(value)
+    raise ArgumentError(f"input {name!r}: {type(value).__name__}; expected a numpy array or anything with __dlpack__")
+
+
+def _check_output(name: str, dtype: DataType, shape: tuple[int, ...], array: object) -> Array:
+    if not isinstance(array, np.ndarray):
+        raise ArgumentError(f"output {name!r}: {type(array).__name__}; expected a numpy array")
+    if array.dtype != dtype.numpy:
+        raise ArgumentError(f"output {name!r}: data type {array.dtype}; expected {dtype}")
+    if array.shape != shape:
+        raise ArgumentError(f"output {name!r}: shape {show(array.shape)}; expected {show(shape)}")
+    if not array.flags.c_contiguous:
+        raise ArgumentError(f"output {name!r}: not C-contiguous; pass np.ascontiguousarray(array) and copy back")
+    if not array.flags.writeable:
+        raise ArgumentError(f"output {name!r}: read-only; expected an array that can be written")
+    return array
+
+
+def _strided_empty(shape: tuple[int, ...], strides: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    span = 1 + sum((max(dim, 1) - 1) * step for dim, step in zip(shape, strides, strict=True))
+    memory = aligned_empty((span,), dtype)
+    return np.lib.stride_tricks.as_strided(memory, shape, [step * dtype.itemsize for step in strides])
+
+
+def _numpy_name(dtype: DataType) -> str:
+    return f"ml_dtypes.{dtype.numpy}" if dtype.numpy.kind == "V" else f"np.{dtype.numpy}"
+
+
+__all__ = ["BoundRun", "Executable", "Port"]

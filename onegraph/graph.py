@@ -1,0 +1,414 @@
+"""The op-builder: a graph from Python calls, with every shape inferred and every mistake reported at once."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .check import MAX_RANK, Violation, as_shape, examine
+from .errors import ArgumentError, SpecError
+from .methods import OpMethods
+from .op import Array, LogicalTensor, Op
+from .spec.dtypes import DataType
+from .spec.editions import DEFAULT, Edition, base_of, edition
+from .spec.schema import AttrValue, Call, Schema, Shape
+from .spec.shapes import show
+
+if TYPE_CHECKING:
+    from .executor import Executable
+    from .partition import Partition
+
+ALIGNMENT = 64
+
+
+def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    """An uninitialised C-contiguous array whose data starts at a multiple of 64 bytes."""
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    start = -raw.__array_interface__["data"][0] % ALIGNMENT
+    return raw[start : start + size].view(dtype).reshape(tuple(shape))
+
+
+class Graph(OpMethods):
+    """A graph under construction. Nothing here needs the library; ``compile`` does.
+
+    Ops are added by ``op``, in the words of any edition, or by one method for each op of the base vocabulary. Every
+    call infers the shapes of its outputs, and checks the op against the specification before anything is changed.
+
+    Args:
+        edition: edition of the specification whose words ``op`` takes by default.
+
+    Raises:
+        ArgumentError: there is no such edition.
+    """
+
+    def __init__(self, edition: str = DEFAULT) -> None:
+        self.edition = _edition(edition).name
+        self._ops: list[Op] = []
+        self._tensors: list[LogicalTensor] = []
+        self._inputs: dict[str, LogicalTensor] = {}
+        self._outputs: dict[str, LogicalTensor] = {}
+        self._names: set[str] = set()
+
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        """The ops, in the order in which they were added; every op stands after those that it reads from."""
+        return tuple(self._ops)
+
+    @property
+    def inputs(self) -> Mapping[str, LogicalTensor]:
+        """The graph inputs by name, in the order of the ``input`` calls."""
+        return MappingProxyType(self._inputs)
+
+    @property
+    def outputs(self) -> Mapping[str, LogicalTensor]:
+        """The graph outputs by name, in the order of the ``output`` calls."""
+        return MappingProxyType(self._outputs)
+
+    def input(
+        self, name: str, dtype: object, shape: object = None, *, strides: Sequence[int] | None = None
+    ) -> LogicalTensor:
+        """Declare a graph input.
+
+        Args:
+            name: unique among inputs and outputs; calls of the compiled graph use it.
+            dtype: data type: ``og.f32``, ``"f32"``, a numpy or ml_dtypes type.
+            shape: dims; None for an unknown dim, or as a whole for an unknown rank.
+            strides: elements between neighbours along each axis, for data that is not dense row-major.
+
+        Raises:
+            ArgumentError: the name is taken, or the data type, shape or strides make no sense.
+        """
+        self._free_name(name)
+        dims = as_shape(shape)
+        tensor = self._tensor(DataType.of(dtype), dims, name, _input_strides(strides, dims))
+        self._inputs[name] = tensor
+        return tensor
+
+    def constant(self, array: object, *, name: str = "", copy: bool = True) -> LogicalTensor:
+        """Take an array as a constant, such as trained weights: the library prepares it once.
+
+        Args:
+            array: the contents. float64 and int64 arrays are refused; convert them first.
+            name: text for reports.
+            copy: True copies into aligned read-only memory; False keeps the caller's array and makes it read-only.
+
+        Raises:
+            ArgumentError: it is no array, or no logical tensor has its data type.
+        """
+        if not isinstance(array, (np.ndarray, np.generic)):
+            raise ArgumentError(f"constant: {type(array).__name__}; expected a numpy array")
+        values = np.asarray(array)
+        dtype = DataType.of(values.dtype)
+        if values.ndim > MAX_RANK:
+            raise ArgumentError(f"constant: rank {values.ndim}; expected at most {MAX_RANK} dimensions")
+        if copy or not values.flags.c_contiguous:
+            kept = aligned_empty(values.shape, values.dtype)
+            kept[...] = values
+        else:
+            kept = values
+        kept.flags.writeable = False
+        number = len(self._tensors)
+        return self._tensor(dtype, kept.shape, name or f"constant_{number}", None, kept)
+
+    def output(self, name: str, tensor: LogicalTensor) -> LogicalTensor:
+        """Declare a graph output; returns ``tensor``.
+
+        Raises:
+            ArgumentError: the name is taken, or the tensor is of another graph.
+        """
+        self._free_name(name)
+        self._own(tensor, "output")
+        self._outputs[name] = tensor
+        return tensor
+
+    def op(
+        self,
+        kind: str,
+        inputs: Sequence[LogicalTensor | None] | LogicalTensor,
+        attrs: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        dtype: object = None,
+        outputs: Sequence[str] | None = None,
+        edition: str | None = None,
+    ) -> Any:
+        """Add an op, in the words of an edition.
+
+        Args:
+            kind: the op, as the edition names it.
+            inputs: tensors of this graph in port order; None skips an optional port where no later one is given.
+            attrs: attributes; defaults may be left out.
+            name: text for reports, unique; made from the kind by default.
+            dtype: data type of the result, where the type table leaves it open.
+            outputs: names of the optional output ports that are wanted; by default what the attributes imply.
+            edition: the graph's edition by default.
+
+        Returns:
+            The tensor where the op has one output in this call, else a named tuple in port order.
+
+        Raises:
+            SpecError: the op breaks the specification; every violation is in it, and the graph is unchanged.
+            ArgumentError: an input is of another graph, or the name, dtype or edition makes no sense.
+        """
+        chosen = _edition(self.edition if edition is None else edition)
+        tensors = self._op_inputs(inputs)
+        label = self._op_name(kind, name, chosen)
+        wanted = None if dtype is None else DataType.of(dtype)
+        schema = chosen.schema(kind) if isinstance(kind, str) else None
+        count = None if schema is None or outputs is None else _count_outputs(schema, outputs)
+        checked = examine(
+            kind, {} if attrs is None else attrs, tensors, edition=chosen, name=name or "", dtype=wanted, n_outputs=count
+        )
+        if checked.errors or checked.schema is None or checked.attrs is None:
+            raise SpecError(checked.errors)
+        schema = checked.schema
+        if count is None:
+            count = _implied_outputs(schema, checked.attrs, tensors)
+        dtypes = [
+            _output_dtype(chosen, schema, index, checked.dtypes[index], checked.dtype_choices[index], wanted)
+            for index in range(count)
+        ]
+        while tensors and tensors[-1] is None:
+            tensors.pop()
+        results = tuple(
+            self._tensor(data_type, shape, f"{label}.{port.name}")
+            for port, shape, data_type in zip(schema.outputs, checked.shapes, dtypes, strict=False)
+        )
+        self._ops.append(
+            Op(len(self._ops), schema.kind, tuple(tensors), results, checked.attrs, label, chosen.name)
+        )
+        self._names.add(label)
+        if len(results) == 1:
+            return results[0]
+        return _result_type(schema.kind, tuple(port.name for port in schema.outputs[:count]))(*results)
+
+    def compile(
+        self,
+        *,
+        policy: str = "fusion",
+        fallback: bool = True,
+        fpmath_mode: str = "strict",
+        threads: int | None = None,
+    ) -> Executable:
+        """Compile for the CPU engine.
+
+        Args:
+            policy: ``fusion`` joins ops into one kernel where the library can; ``debug`` runs them one by one.
+            fallback: run on numpy what the library does not support; False raises instead.
+            fpmath_mode: how far f32 arithmetic may be lowered for speed: strict, bf16, f16, any.
+            threads: number of threads to execute with; the process's setting by default.
+
+        Returns:
+            The executable. The graph can be extended and compiled again; this executable does not change.
+
+        Raises:
+            UnsupportedError: with ``fallback=False``: what the library does not support.
+            ArgumentError: an option is wrong, or the graph has no output.
+            LibraryError: there is no usable oneDNN library.
+        """
+        from .executor import Executable
+
+        return Executable(self.copy(), policy=policy, fallback=fallback, fpmath_mode=fpmath_mode, threads=threads)
+
+    def partitions(self, policy: str = "fusion") -> list[Partition]:
+        """The partitions that the library makes of this graph, without compiling them.
+
+        Raises:
+            ArgumentError: the policy is unknown, or a graph input has unknown dims.
+            LibraryError: there is no usable oneDNN library.
+        """
+        from .lower import library_partitions
+
+        return library_partitions(self, policy)
+
+    def copy(self) -> Graph:
+        """A graph of the same records; adding to either does not change the other."""
+        other = Graph(self.edition)
+        other._ops, other._tensors = list(self._ops), list(self._tensors)
+        other._inputs, other._outputs = dict(self._inputs), dict(self._outputs)
+        other._names = set(self._names)
+        return other
+
+    def specialise(self, shapes: Mapping[str, Shape], values: Mapping[str, Array] | None = None) -> Graph:
+        """The same graph for inputs of known shapes.
+
+        Args:
+            shapes: a shape for each input to change, by name.
+            values: contents of integer inputs that give shapes or axes, by name.
+
+        Raises:
+            SpecError: an op cannot have inputs of these shapes.
+        """
+        other = Graph(self.edition)
+        renewed: dict[int, LogicalTensor] = {}
+        values = values or {}
+        for tensor in self._tensors:
+            if tensor.constant:
+                renewed[tensor.id] = other._tensor(tensor.dtype, tensor.shape, tensor.name, None, tensor.value)
+        for name, tensor in self._inputs.items():
+            shape = shapes.get(name, tensor.shape)
+            renewed[tensor.id] = other._inputs[name] = other._tensor(
+                tensor.dtype, shape, name, tensor.strides, values.get(name)
+            )
+        for op in self._ops:
+            given = [None if tensor is None else renewed[tensor.id] for tensor in op.inputs]
+            types = [tensor.dtype for tensor in op.outputs]
+            chosen = _edition(op.edition)
+            checked = examine(op.kind, op.attrs, given, edition=chosen, name=op.name, n_outputs=len(types))
+            if checked.errors:
+                raise SpecError(checked.errors)
+            results = tuple(
+                other._tensor(data_type, shape, tensor.name)
+                for tensor, data_type, shape in zip(op.outputs, types, checked.shapes, strict=False)
+            )
+            other._ops.append(Op(op.id, op.kind, tuple(given), results, op.attrs, op.name, op.edition))
+            renewed.update(zip((tensor.id for tensor in op.outputs), results, strict=True))
+        other._names = set(self._names)
+        other._outputs = {name: renewed[tensor.id] for name, tensor in self._outputs.items()}
+        return other
+
+    # Internals ---------------------------------------------------------------------------------------------------
+
+    def _tensor(
+        self,
+        dtype: DataType,
+        shape: Shape,
+        name: str,
+        strides: tuple[int, ...] | None = None,
+        value: Array | None = None,
+    ) -> LogicalTensor:
+        tensor = LogicalTensor(len(self._tensors), dtype, shape, strides, name, value)
+        self._tensors.append(tensor)
+        return tensor
+
+    def _free_name(self, name: object) -> None:
+        if not isinstance(name, str) or not name:
+            raise ArgumentError(f"name: {name!r:.100}; expected a string that is not empty")
+        if name in self._inputs or name in self._outputs:
+            raise ArgumentError(f"name {name!r} is taken; inputs and outputs share one namespace")
+
+    def _own(self, tensor: object, where: str) -> LogicalTensor:
+        if isinstance(tensor, np.ndarray):
+            raise ArgumentError(f"{where}: an array; expected a tensor of this graph: wrap it in g.constant(array)")
+        if not isinstance(tensor, LogicalTensor):
+            raise ArgumentError(f"{where}: {tensor!r:.100}; expected a tensor of this graph")
+        if not (tensor.id < len(self._tensors) and self._tensors[tensor.id] is tensor):
+            raise ArgumentError(f"{where}: tensor {tensor.name!r} is of another graph")
+        return tensor
+
+    def _op_inputs(self, inputs: object) -> list[LogicalTensor | None]:
+        if isinstance(inputs, LogicalTensor):
+            inputs = (inputs,)
+        if not isinstance(inputs, (list, tuple)):
+            raise ArgumentError(f"inputs: {inputs!r:.100}; expected a list of tensors of this graph")
+        return [
+            None if tensor is None else self._own(tensor, f"inputs[{index}]") for index, tensor in enumerate(inputs)
+        ]
+
+    def _op_name(self, kind: object, name: str | None, chosen: Edition) -> str:
+        if name is not None:
+            if not isinstance(name, str) or not name:
+                raise ArgumentError(f"name: {name!r:.100}; expected a string that is not empty")
+            if name in self._names:
+                raise ArgumentError(f"name {name!r} is taken by another op")
+            return name
+        schema = chosen.schema(kind) if isinstance(kind, str) else None
+        stem = str(kind) if schema is None else schema.name
+        number = len(self._ops)
+        while f"{stem}_{number}" in self._names:
+            number += 1
+        return f"{stem}_{number}"
+
+    def __repr__(self) -> str:
+        lines = [f"Graph(edition={self.edition!r})"]
+        lines += [f"  {t.name}: {t.dtype} {show(t.shape)} input" for t in self._inputs.values()]
+        for op in self._ops:
+            ins = ", ".join("-" if t is None else t.name for t in op.inputs)
+            outs = ", ".join(f"{t.name}: {t.dtype} {show(t.shape)}" for t in op.outputs)
+            attrs = ", ".join(f"{key}={value!r}" for key, value in op.attrs.items())
+            lines.append(f"  {outs} = {op.kind}({ins}{'; ' + attrs if attrs else ''})")
+        lines += [f"  {name}: {t.name} output" for name, t in self._outputs.items()]
+        return "\n".join(lines)
+
+
+# The name is a parameter of several methods above.
+_edition = edition
+
+
+def _input_strides(strides: object, dims: Shape) -> tuple[int, ...] | None:
+    if strides is None:
+        return None
+    if not isinstance(strides, (tuple, list)) or dims is None or None in dims or len(strides) != len(dims):
+        raise ArgumentError(f"strides: {strides!r:.100}; expected one integer for each dim of a shape that is known")
+    for step in strides:
+        if isinstance(step, bool) or not isinstance(step, (int, np.integer)) or not 0 <= step < 2**48:
+            raise ArgumentError(f"strides: {step!r:.100}; expected a non-negative number of elements")
+    return tuple(int(step) for step in strides)
+
+
+def _count_outputs(schema: Schema, wanted: object) -> int:
+    """How many outputs the op has in this call; ``wanted`` names optional ports, and no gap is possible."""
+    names = [port.name for port in schema.outputs]
+    if isinstance(wanted, str) or not isinstance(wanted, (list, tuple, set, frozenset)):
+        raise ArgumentError(f"outputs: {wanted!r:.100}; expected a list of the names {names}")
+    for name in wanted:
+        if name not in names:
+            raise ArgumentError(f"outputs: {name!r:.100}; expected names of {names}")
+    count = sum(not port.optional for port in schema.outputs)
+    count = max([count, *(names.index(name) + 1 for name in wanted)])
+    skipped = [p.name for p in schema.outputs[:count] if p.optional and p.name not in wanted]
+    if skipped:
+        raise ArgumentError(f"outputs: {sorted(wanted)}; expected {skipped} too, which stand before the last of them")
+    return count
+
+
+def _implied_outputs(schema: Schema, attrs: Mapping[str, AttrValue], inputs: Sequence[LogicalTensor | None]) -> int:
+    base = base_of(schema)
+    if base.implied_outputs is None:
+        return len(schema.outputs)
+    from .spec.dialect import base_call
+
+    call: Call = base_call(schema, base, attrs, [None if tensor is None else tensor.type for tensor in inputs])
+    return base.implied_outputs(call)
+
+
+def _output_dtype(
+    chosen: Edition,
+    schema: Schema,
+    index: int,
+    found: DataType | None,
+    choices: Sequence[DataType],
+    wanted: DataType | None,
+) -> DataType:
+    if found is not None and (index or wanted is None or wanted is found):
+        return found
+    names = ", ".join(map(str, choices))
+    given = "not given" if wanted is None else str(wanted)
+    port = schema.outputs[index].name
+    message = f"{schema.kind}: dtype: {given}; expected one of {names} for {port}"
+    raise SpecError(
+        [
+            Violation(
+                "output_data_type",
+                "error",
+                schema.kind,
+                "dtype",
+                given,
+                f"one of {names}",
+                message,
+                chosen.name,
+                chosen.page(schema),
+            )
+        ]
+    )
+
+
+@lru_cache(maxsize=None)
+def _result_type(kind: str, names: tuple[str, ...]) -> type[tuple[LogicalTensor, ...]]:
+    return namedtuple(f"{kind}Outputs", names)  # type: ignore[return-value]  # noqa: PYI024

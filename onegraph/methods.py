@@ -1,0 +1,111 @@
+"""One method for each op of the base vocabulary, made from its schema: ``g.convolution(src, weights, strides=...)``.
+
+Inputs are positional or by port name, attributes by name. Signature and docstring are computed from the record, and
+``methods.pyi`` is generated from the same records for editors and type checkers.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from .op import LogicalTensor
+from .spec.editions import BASE, DEFAULT, edition
+from .spec.schema import Attribute, Fill, Schema
+
+OPTIONS = ("name", "dtype", "outputs")
+
+
+class OpMethods:
+    """The op methods of :class:`onegraph.Graph`."""
+
+
+def attribute_default(attribute: Attribute) -> str:
+    """The default as documentation shows it."""
+    if isinstance(attribute.default, Fill):
+        return f"all {attribute.default.value}"
+    return repr(attribute.default)
+
+
+def signature(schema: Schema) -> inspect.Signature:
+    """The signature of the op's method."""
+    positional, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    parameters = [inspect.Parameter("self", positional)]
+    taken = set()
+    for port in schema.inputs:
+        if port.variadic:
+            parameters.append(inspect.Parameter(port.name, inspect.Parameter.VAR_POSITIONAL))
+            break
+        default = None if port.optional else inspect.Parameter.empty
+        parameters.append(inspect.Parameter(port.name, positional, default=default))
+        taken.add(port.name)
+    for attribute in schema.attributes:
+        if attribute.name in taken:
+            continue  # one parameter takes the tensor or the attribute, as in weights_shape
+        if attribute.required:
+            default = inspect.Parameter.empty
+        else:
+            default = None if isinstance(attribute.default, Fill) else attribute.default
+        parameters.append(inspect.Parameter(attribute.name, keyword, default=default))
+    parameters += [inspect.Parameter(option, keyword, default=None) for option in OPTIONS]
+    return inspect.Signature(parameters)
+
+
+def docstring(schema: Schema) -> str:
+    """The docstring of the op's method."""
+    chosen = edition(DEFAULT)
+    lines = [f"{schema.kind}: {schema.doc}", "", "Args:"]
+    lines += [
+        f"    {port.name}: {port.type}{', optional' if port.optional else ''}{', any number' if port.variadic else ''}"
+        for port in schema.inputs
+    ]
+    for attribute in schema.attributes:
+        kind = f"{attribute.kind}, {'required' if attribute.required else 'default ' + attribute_default(attribute)}"
+        allowed = f" ({', '.join(attribute.values)})" if attribute.values else ""
+        since = f" Since {attribute.since[0]}.{attribute.since[1]}." if attribute.since > schema.since else ""
+        lines.append(f"    {attribute.name}: {kind}{allowed}. {attribute.doc}{since}")
+    lines += [
+        "    name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional",
+        "        outputs that are wanted.",
+        "",
+        "Returns:",
+        "    " + (", ".join(f"{port.name}: {port.type}" for port in schema.outputs) or "nothing"),
+        "",
+        "Data types:",
+        *(f"    {row}" for row in schema.types),
+        "",
+        "Raises:",
+        "    SpecError: the op breaks the specification; the graph is unchanged.",
+        "",
+        f"Source: {chosen.page(schema)}"
+        + (f"; since oneDNN {schema.since[0]}.{schema.since[1]}" if schema.since > (3, 0) else ""),
+    ]
+    return "\n".join(lines)
+
+
+def _method(schema: Schema) -> Any:
+    ports = {port.name: index for index, port in enumerate(schema.inputs) if not port.variadic}
+
+    def method(self: Any, *inputs: object, **keywords: Any) -> Any:
+        options = {option: keywords.pop(option) for option in OPTIONS if option in keywords}
+        tensors = list(inputs)
+        attrs: dict[str, object] = {}
+        for key, value in keywords.items():
+            if key in ports and (isinstance(value, LogicalTensor) or not schema.has_attribute(key)):
+                index = ports[key]
+                tensors += [None] * (index + 1 - len(tensors))
+                if tensors[index] is not None:
+                    raise TypeError(f"{schema.name}() got two tensors for input {key!r}")
+                tensors[index] = value
+            elif value is not None or not schema.has_attribute(key):
+                attrs[key] = value
+        return self.op(schema.kind, tensors, attrs, edition=DEFAULT, **options)
+
+    method.__name__ = method.__qualname__ = schema.name
+    method.__doc__ = docstring(schema)
+    method.__signature__ = signature(schema)  # type: ignore[attr-defined]
+    return method
+
+
+for _schema in BASE.values():
+    setattr(OpMethods, _schema.name, _method(_schema))

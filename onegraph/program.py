@@ -1,0 +1,239 @@
+"""A graph compiled for inputs of known shapes: steps in order, and the memory that a run of them needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .errors import OneGraphError, UnsupportedError
+from .graph import Graph, aligned_empty
+from .lower import Lowered, Step, Value, capi_graph, capi_tensor, lower
+from .native import call, ffi, lib
+from .op import Array, Op
+from .reference import run_op
+from .report import PartitionReport
+from .runtime import LogicalTensor, Stream, Tensor
+from .partition import CompiledPartition, Partition
+
+
+@dataclass(frozen=True)
+class LibraryStep:
+    """A compiled partition, and the ids of the values it reads and writes in the order in which it was compiled."""
+
+    compiled: CompiledPartition
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ReferenceStep:
+    """One op that numpy runs."""
+
+    op: Op
+    inputs: tuple[int | None, ...]
+    outputs: tuple[int, ...]
+
+
+class Program:
+    """Compiled steps of a graph with known shapes. It is immutable; a :class:`Frame` holds the memory of one run.
+
+    Raises:
+        UnsupportedError: with ``fallback=False``: what the library does not support, with the reasons.
+    """
+
+    def __init__(self, graph: Graph, *, policy: str, fallback: bool, fpmath_mode: str) -> None:
+        self.graph = graph
+        self.lowered = lower(graph)
+        self.values = self.lowered.values
+        self.steps: list[LibraryStep | ReferenceStep] = []
+        self.reports: list[PartitionReport] = []
+        capi_graph_, refused = capi_graph(self.lowered, fpmath_mode)
+        partitions = capi_graph_.partitions(policy) if self.lowered.steps else []
+        by_id = {step.id: step for step in self.lowered.steps}
+        for partition in _in_order(partitions, self.lowered):
+            self._add(partition, [by_id[number] for number in partition.ops if number in by_id], refused)
+        if not fallback:
+            refusals = [report for report in self.reports if report.executor == "reference"]
+            if refusals:
+                lines = [f"{', '.join(report.ops)}: {report.reason}" for report in refusals]
+                raise UnsupportedError("the library does not run all of the graph:\n  " + "\n  ".join(lines))
+
+    def _add(self, partition: Partition, steps: Sequence[Step], refused: Mapping[int, str]) -> None:
+        if not steps or all(step.executor == "view" for step in steps):
+            return  # an End, or a change of axis order that costs nothing
+        reason = next((refused[step.id] for step in steps if step.id in refused), "")
+        reason = reason or next((step.note for step in steps if step.executor == "reference"), "")
+        if not reason and all(step.executor == "library" for step in steps):
+            try:
+                self._add_library(partition, steps)
+                return
+            except OneGraphError as error:
+                reason = str(error)
+        for step in steps:
+            inputs = tuple(None if tensor is None else tensor.id for tensor in step.op.inputs)
+            self.steps.append(ReferenceStep(step.op, inputs, tuple(tensor.id for tensor in step.op.outputs)))
+        self._report("reference", steps, reason)
+
+    def _add_library(self, partition: Partition, steps: Sequence[Step]) -> None:
+        wanted = [self.values[port.id] for port in partition.output_ports]
+        outputs = [
+            # The library is not told the shape of a dense output: it would take a wrong one for right.
+            LogicalTensor(value.id, value.dtype) if value.dense else capi_tensor(value)
+            for value in wanted
+        ]
+        inputs = [capi_tensor(self.values[port.id]) for port in _unique(partition.input_ports)]
+        compiled = partition.compile(inputs, outputs)
+        for value, tensor in zip(wanted, compiled.outputs, strict=True):
+            same = tensor.shape == value.shape or (value.shape == () and tensor.shape == (1,))
+            if not same or (value.dense and tensor.mem_size != _nbytes(value)):
+                raise UnsupportedError(f"the library infers {tensor.shape} for {value.name}, not {value.shape}")
+        self.steps.append(
+            LibraryStep(compiled, tuple(t.id for t in compiled.inputs), tuple(t.id for t in compiled.outputs))
+        )
+        self._report("oneDNN", steps, "; ".join(dict.fromkeys(step.note for step in steps if step.note)))
+
+    def _report(self, executor: str, steps: Sequence[Step], reason: str) -> None:
+        inside = {number for step in steps for number in step.outputs}
+        ins = dict.fromkeys(number for step in steps for number in step.inputs if number not in inside)
+        read = {number for step in self.lowered.steps if step not in steps for number in step.inputs}
+        read |= {tensor.id for tensor in self.graph.outputs.values()}
+        outs = [number for number in inside if number in read]
+        self.reports.append(
+            PartitionReport(
+                index=len(self.reports),
+                executor=executor,
+                ops=tuple(f"{step.op.kind} {step.op.name!r}" for step in steps),
+                reason=reason,
+                inputs=tuple(_describe(self.values[number]) for number in ins),
+                outputs=tuple(_describe(self.values[number]) for number in outs),
+                bytes=sum(_nbytes(self.values[number]) for number in (*ins, *outs)),
+            )
+        )
+
+
+def _unique(ports: Sequence[LogicalTensor]) -> list[LogicalTensor]:
+    return list({port.id: port for port in ports}.values())
+
+
+def _nbytes(value: Value) -> int:
+    return int(np.prod(value.shape, dtype=np.int64)) * value.dtype.numpy.itemsize
+
+
+def _describe(value: Value) -> str:
+    text = f"{value.name}: {value.dtype} {list(value.shape)}"
+    return text if value.dense else f"{text} strides {list(value.strides)}"
+
+
+def _in_order(partitions: Sequence[Partition], lowered: Lowered) -> list[Partition]:
+    """The partitions in the order in which they can run; the steps of the graph stand in such an order already."""
+    producer = {number: step.id for step in lowered.steps for number in step.outputs}
+    owner = {number: index for index, partition in enumerate(partitions) for number in partition.ops}
+    inputs = {step.id: step.inputs for step in lowered.steps}
+    needs = [
+        {
+            owner[producer[value]]
+            for number in partition.ops
+            for value in inputs.get(number, ())
+            if value in producer and owner[producer[value]] != index
+        }
+        for index, partition in enumerate(partitions)
+    ]
+    ordered: list[Partition] = []
+    done: set[int] = set()
+    waiting = sorted(range(len(partitions)), key=lambda index: min(partitions[index].ops))
+    while waiting:
+        ready = [index for index in waiting if needs[index] <= done]
+        ordered += [partitions[index] for index in ready]
+        done.update(ready)
+        waiting = [index for index in waiting if index not in done]
+    return ordered
+
+
+class Frame:
+    """The memory of one run: an array for every value, the tensors of every step, and the calls in order.
+
+    Inputs and outputs of the graph are given by the caller for each run, or once and for all; everything else is
+    allocated here, aligned to 64 bytes.
+    """
+
+    def __init__(self, program: Program, external: Mapping[int, Array]) -> None:
+        self.stream = Stream()
+        self.program = program
+        self.storage: dict[int, Array] = {}
+        self.arrays: dict[int, Array] = {}
+        self.tensors: dict[int, list[Tensor]] = {}
+        self._external = set(external)
+        for number, value in program.values.items():
+            if value.storage == number and number not in external:
+                self.storage[number] = self._allocate(value)
+        for number, array in external.items():
+            self.storage[number] = array
+        for number, value in program.values.items():
+            self.arrays[number] = self._array(value)
+        self._calls: list[Callable[[], None]] = [self._call(step) for step in program.steps]
+
+    @staticmethod
+    def _allocate(value: Value) -> Array:
+        if value.constant is not None and value.dense:
+            return value.constant
+        return aligned_empty(value.shape, value.dtype.numpy)
+
+    def _array(self, value: Value) -> Array:
+        """The numpy view of a value: its storage, with the axes of the view exchanged."""
+        whole = self.storage[value.storage]
+        if value.storage == value.id:
+            return whole
+        source = self.program.values[value.storage]
+        order = [source.strides.index(step) for step in value.strides]
+        if sorted(order) != list(range(len(order))):  # axes of equal stride are of size 1: any order does
+            return np.lib.stride_tricks.as_strided(
+                whole, value.shape, [step * whole.itemsize for step in value.strides]
+            )
+        return whole.transpose(order)
+
+    def rebind(self, external: Mapping[int, Array]) -> None:
+        """Let the external values live in other arrays of the same shape and strides."""
+        for number, array in external.items():
+            self.storage[number] = array
+        for number, value in self.program.values.items():
+            if value.storage in external:
+                self.arrays[number] = self._array(value)
+                address = array_address(self.arrays[number])
+                for tensor in self.tensors.get(number, ()):
+                    call(lib.dnnl_graph_tensor_set_data_handle, tensor._ptr, ffi.cast("void *", address))
+
+    def _call(self, step: LibraryStep | ReferenceStep) -> Callable[[], None]:
+        if isinstance(step, ReferenceStep):
+            return lambda: self._run_reference(step)
+        compiled = step.compiled
+        ins = [self._tensor(tensor) for tensor in compiled.inputs]
+        outs = [self._tensor(tensor) for tensor in compiled.outputs]
+        in_array = ffi.new("const_dnnl_graph_tensor_t[]", [tensor._ptr for tensor in ins])
+        out_array = ffi.new("const_dnnl_graph_tensor_t[]", [tensor._ptr for tensor in outs])
+        execute, pointer, stream = lib.dnnl_graph_compiled_partition_execute, compiled._ptr, self.stream._ptr
+        n_in, n_out = len(ins), len(outs)
+        return lambda: call(execute, pointer, stream, n_in, in_array, n_out, out_array)
+
+    def _tensor(self, tensor: LogicalTensor) -> Tensor:
+        array = self.arrays[tensor.id]
+        made = Tensor(tensor, array.reshape(tensor.shape) if array.ndim == 0 else array)
+        self.tensors.setdefault(tensor.id, []).append(made)
+        return made
+
+    def _run_reference(self, step: ReferenceStep) -> None:
+        inputs = [None if number is None else self.arrays[number] for number in step.inputs]
+        for number, result in zip(step.outputs, run_op(step.op, inputs), strict=True):
+            self.arrays[number][...] = result
+
+    def run(self) -> None:
+        """Execute every step, and wait for the end."""
+        for make in self._calls:
+            make()
+        self.stream.wait()
+
+
+def array_address(array: Array) -> int:
+    """Address of the first element."""
+    return int(array.__array_interface__["data"][0])

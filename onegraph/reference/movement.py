@@ -1,0 +1,33 @@
+"""The movement category in numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..spec.movement import reshape_shape, transposition
+from ..spec.schema import Call
+
+Floats = NDArray[np.float64]
+
+
+def concat(call: Call, *sources: Floats) -> Floats:
+    """The sources one after another."""
+    return np.concatenate(sources, axis=call.int("axis"))
+
+
+def reorder(call: Call, src: Floats) -> Floats:
+    """src; layouts mean nothing here."""
+    return src
+
+
+def static_reshape(call: Call, src: Floats) -> Floats:
+    """src in another shape."""
+    shape = reshape_shape(call)[0]
+    assert shape is not None
+    return src.reshape([-1 if dim is None else dim for dim in shape])
+
+
+def static_transpose(call: Call, src: Floats) -> Floats:
+    """src with its axes in another order."""
+    return src.transpose(transposition(call))

@@ -1,0 +1,177 @@
+"""The normalization category in numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..spec.normalization import DEFAULT_MOMENTUM, begin_axis
+from ..spec.schema import Call
+from .binary import _along_channels
+from .convolution import _channels_back, _channels_first
+
+Floats = NDArray[np.float64]
+
+
+def _affine(result: Floats, gamma: Floats | None, beta: Floats | None) -> Floats:
+    if gamma is not None:
+        result = result * gamma
+    return result if beta is None else result + beta
+
+
+def _over(call: Call, rank: int) -> tuple[int, ...]:
+    """The axes that a batch normalization sums over: all but the channels."""
+    channel = rank - 1 if call.str("data_format") == "NXC" else 1
+    return tuple(axis for axis in range(rank) if axis != channel)
+
+
+def _spread(call: Call, vector: Floats | None, rank: int) -> Floats | None:
+    return None if vector is None else _along_channels(call, vector, rank)
+
+
+def _moments(array: Floats, axes: tuple[int, ...]) -> tuple[Floats, Floats]:
+    """Mean and biased variance, with the axes kept."""
+    mean: Floats = array.mean(axis=axes, keepdims=True)
+    return mean, np.square(array - mean).mean(axis=axes, keepdims=True)
+
+
+def _normalized_gradient(normalized: Floats, gradient: Floats, scale: Floats, axes: tuple[int, ...]) -> Floats:
+    """Gradient by x of (x - mean(x)) * scale(x), given the gradient by that result."""
+    mean = gradient.mean(axis=axes, keepdims=True)
+    slope = (gradient * normalized).mean(axis=axes, keepdims=True)
+    result: Floats = scale * (gradient - mean - normalized * slope)
+    return result
+
+
+def batch_norm_inference(
+    call: Call, src: Floats, gamma: Floats, beta: Floats, mean: Floats, variance: Floats
+) -> Floats:
+    """src normalized with the statistics given."""
+    gamma, beta, mean, variance = (_along_channels(call, v, src.ndim) for v in (gamma, beta, mean, variance))
+    return gamma * (src - mean) / np.sqrt(variance + call.float("epsilon")) + beta
+
+
+def batch_norm_forward_training(
+    call: Call,
+    src: Floats,
+    mean: Floats,
+    variance: Floats,
+    gamma: Floats | None = None,
+    beta: Floats | None = None,
+) -> tuple[Floats, ...]:
+    """src normalized with its own statistics, the moved running ones, and its own."""
+    batch_mean, batch_variance = _moments(src, _over(call, src.ndim))
+    normalized = (src - batch_mean) / np.sqrt(batch_variance + call.float("epsilon"))
+    dst = _affine(normalized, _spread(call, gamma, src.ndim), _spread(call, beta, src.ndim))
+    batch_mean, batch_variance = batch_mean.ravel(), batch_variance.ravel()
+    momentum = call.float("momentum") if call.has("momentum") else DEFAULT_MOMENTUM
+    running_mean, running_variance = (
+        momentum * old + (1 - momentum) * new for old, new in ((mean, batch_mean), (variance, batch_variance))
+    )
+    return dst, running_mean, running_variance, batch_mean, batch_variance
+
+
+def batch_norm_backward(
+    call: Call, src: Floats, diff_dst: Floats, mean: Floats, variance: Floats, gamma: Floats | None = None
+) -> tuple[Floats, ...]:
+    """The gradients by src, gamma and beta."""
+    axes = _over(call, src.ndim)
+    mean, variance = (_along_channels(call, vector, src.ndim) for vector in (mean, variance))
+    scale = 1 / np.sqrt(variance + call.float("epsilon"))
+    normalized = (src - mean) * scale
+    used = None if call.n_outputs == 1 else _spread(call, gamma, src.ndim)
+    diff_src = _normalized_gradient(normalized, _affine(diff_dst, used, None), scale, axes)
+    return diff_src, (diff_dst * normalized).sum(axis=axes), diff_dst.sum(axis=axes)
+
+
+def _normalized_axes(call: Call, rank: int) -> tuple[int, ...]:
+    begin = begin_axis(call)
+    assert begin is not None
+    return tuple(range(begin, rank))
+
+
+def layer_norm(call: Call, src: Floats, gamma: Floats | None = None, beta: Floats | None = None) -> tuple[Floats, ...]:
+    """src normalized over its last axes, mean and variance."""
+    axes = _normalized_axes(call, src.ndim)
+    mean, variance = _moments(src, axes)
+    normalized = (src - mean) / np.sqrt(variance + call.float("epsilon"))
+    outer = src.shape[: axes[0]]
+    dst = _affine(normalized, gamma, beta) if call.flag("use_affine") else normalized
+    return dst, mean.reshape(outer), variance.reshape(outer)
+
+
+def layer_norm_backward(
+    call: Call,
+    src: Floats,
+    diff_dst: Floats,
+    mean: Floats,
+    variance: Floats,
+    gamma: Floats | None = None,
+    beta: Floats | None = None,
+) -> tuple[Floats, ...]:
+    """The gradients by src, gamma and beta."""
+    axes = _normalized_axes(call, src.ndim)
+    spread = (*src.shape[: axes[0]], *(1,) * len(axes))
+    scale = 1 / np.sqrt(variance.reshape(spread) + call.float("epsilon"))
+    normalized = (src - mean.reshape(spread)) * scale
+    gradient = _affine(diff_dst, gamma if call.flag("use_affine") else None, None)
+    others = tuple(range(src.ndim - 1))
+    return (
+        _normalized_gradient(normalized, gradient, scale, axes),
+        (diff_dst * normalized).sum(axis=others),
+        diff_dst.sum(axis=others),
+    )
+
+
+def group_norm(call: Call, src: Floats, gamma: Floats | None = None, beta: Floats | None = None) -> tuple[Floats, ...]:
+    """src normalized over each group of channels, mean and variance."""
+    data_format, groups = call.str("data_format"), call.int("groups")
+    source = _channels_first(src, data_format)
+    grouped = source.reshape(source.shape[0], groups, source.shape[1] // groups, *source.shape[2:])
+    mean, variance = _moments(grouped, tuple(range(2, grouped.ndim)))
+    normalized = ((grouped - mean) / np.sqrt(variance + call.float("epsilon"))).reshape(source.shape)
+    dst = _channels_back(normalized, data_format)
+    if call.flag("use_affine"):
+        dst = _affine(dst, _spread(call, gamma, src.ndim), _spread(call, beta, src.ndim))
+    stats = (source.shape[0], groups)
+    return dst, mean.reshape(stats), variance.reshape(stats)
+
+
+def rms_norm(call: Call, src: Floats, gamma: Floats | None = None) -> Floats:
+    """src divided by the root of its mean square over the last axes."""
+    square = np.square(src).mean(axis=_normalized_axes(call, src.ndim), keepdims=True)
+    return _affine(src / np.sqrt(square + call.float("epsilon")), gamma, None)
+
+
+def _shifted(src: Floats, axis: int) -> tuple[Floats, Floats, Floats]:
+    """The row maxima, the exponentials of what is below them, and their sums."""
+    top: Floats = src.max(axis=axis, keepdims=True, initial=-np.inf)
+    exponentials = np.exp(src - top)
+    return top, exponentials, exponentials.sum(axis=axis, keepdims=True)
+
+
+def softmax(call: Call, src: Floats) -> tuple[Floats, Floats]:
+    """The shares of the exponentials, and the logarithm of their sum."""
+    top, exponentials, total = _shifted(src, call.int("axis"))
+    dst, stats = exponentials / total, top + np.log(total)
+    if call.str("mode") == "inf_as_zero":
+        dst, stats = np.where(top == -np.inf, 0.0, dst), np.where(top == -np.inf, -np.inf, stats)
+    return dst, stats
+
+
+def softmax_backward(call: Call, diff_dst: Floats, dst: Floats) -> Floats:
+    """The gradient by the source of SoftMax."""
+    total: Floats = (diff_dst * dst).sum(axis=call.int("axis"), keepdims=True)
+    return dst * (diff_dst - total)
+
+
+def log_softmax(call: Call, src: Floats) -> Floats:
+    """The logarithms of the shares of the exponentials."""
+    top, _, total = _shifted(src, call.int("axis"))
+    return src - top - np.log(total)
+
+
+def log_softmax_backward(call: Call, diff_dst: Floats, dst: Floats) -> Floats:
+    """The gradient by the source of LogSoftmax."""
+    total: Floats = diff_dst.sum(axis=call.int("axis"), keepdims=True)
+    return diff_dst - np.exp(dst) * total

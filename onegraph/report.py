@@ -1,0 +1,61 @@
+"""What an executable says of itself: the partitions, what was fused, and who runs what and why."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class PartitionReport:
+    """One partition.
+
+    Attributes:
+        index: its place in the order of execution.
+        executor: ``oneDNN``, or ``reference`` for numpy.
+        ops: kind and name of the ops that run together.
+        reason: why numpy runs it, or what oneDNN is given in its place; empty where there is nothing to say.
+        inputs, outputs: name, data type, shape, and strides where they are not dense.
+        bytes: size of the inputs and outputs together.
+    """
+
+    index: int
+    executor: str
+    ops: tuple[str, ...]
+    reason: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    bytes: int
+
+    @property
+    def fused(self) -> bool:
+        """Whether several ops run as one kernel."""
+        return self.executor == "oneDNN" and len(self.ops) > 1
+
+
+@dataclass(frozen=True)
+class Report:
+    """The partitions of an executable, in the order of execution, and the settings that it was compiled with."""
+
+    library: str
+    policy: str
+    fpmath_mode: str
+    partitions: tuple[PartitionReport, ...]
+    note: str = ""
+
+    def to_dict(self) -> dict[str, object]:
+        """The report as plain dictionaries, lists, strings and numbers."""
+        return {
+            **asdict(self),
+            "partitions": [{**asdict(partition), "fused": partition.fused} for partition in self.partitions],
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{self.library}, policy {self.policy}, fpmath mode {self.fpmath_mode}"]
+        if self.note:
+            lines.append(self.note)
+        for partition in self.partitions:
+            how = f"{partition.executor}{', fused' if partition.fused else ''}"
+            lines.append(f"{partition.index:3}  {how:16} {' + '.join(partition.ops)}  ({partition.bytes:,} bytes)")
+            if partition.reason:
+                lines.append(f"     {partition.reason.splitlines()[0]}")
+        return "\n".join(lines)

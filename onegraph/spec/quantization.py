@@ -1,0 +1,197 @@
+"""The quantization category: between floats and small integers or 8-bit floats, and between float types.
+
+Upstream's guide rounds the result of Dequantize and an older text divides by the scale there; the library, and this
+package, multiply and do not round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .dtypes import DataType
+from .movement import elements
+from .schema import POSITIVE, Attribute, Call, Finding, Schema, ports, rows, same_shape
+from .shapes import Dim, compatible, normalize_axis, show
+
+QTYPE = Attribute(
+    "qtype",
+    "str",
+    "per_tensor: one scale for all elements; per_channel: one for each index along axis.",
+    default="per_tensor",
+    values=("per_tensor", "per_channel"),
+)
+# per_group came with group_shape in 3.7; as it needs that attribute, no earlier edition takes it.
+GROUP_QTYPE = Attribute(
+    "qtype",
+    "str",
+    "per_tensor: one scale for all elements; per_channel: one for each index along axis; per_group: one for each "
+    "block of group_shape.",
+    default="per_tensor",
+    values=("per_tensor", "per_channel", "per_group"),
+)
+AXIS = Attribute("axis", "s64", "Axis of the channels, negative counted from the end; per_channel only.", default=1)
+SCALES = Attribute("scales", "f32[]", "Width of one quantization step: one, or one for each channel.", required=True)
+# The guide requires zps until 3.3; since 3.4 it may be left out. The records cannot say both, so it is optional here.
+ZPS = Attribute("zps", "s64[]", "Quantized values that stand for 0, as many as scales; 0 where left out.")
+GROUP_SHAPE = Attribute(
+    "group_shape",
+    "s64[]",
+    "Size along each axis of src of the blocks that share a scale; per_group only.",
+    range=POSITIVE,
+    since=(3, 7),
+)
+
+
+def _count(call: Call, name: str) -> Dim:
+    """How many scales or zero points there are; None where that is unknown."""
+    if call.schema.has_attribute(name):
+        return len(call.floats(name))
+    shape = call.shape(name)
+    return None if shape is None else elements(shape)
+
+
+def channel_axis(call: Call) -> Iterable[Finding]:
+    """With per_channel, axis is an axis of src."""
+    rank, axis = call.rank("src"), call.int("axis")
+    if call.str("qtype") == "per_channel" and rank is not None and normalize_axis(axis, rank) is None:
+        yield Finding("axis", axis, f"an axis of a rank {rank} src, {-rank} to {rank - 1}" if rank else "no scalar src")
+
+
+def scale_count(call: Call) -> Iterable[Finding]:
+    """There is one scale with per_tensor, and one for each channel with per_channel."""
+    count, wanted = _count(call, "scales"), _channels(call)
+    if count is None or wanted is None or count == wanted:
+        return
+    if call.str("qtype") == "per_tensor":
+        yield Finding("scales", f"{count} scales", "1 scale, as qtype is per_tensor", "set qtype to per_channel")
+    else:
+        yield Finding("scales", f"{count} scales", f"{wanted} scales, one for each index along axis {call.int('axis')}")
+
+
+def _channels(call: Call) -> Dim:
+    """How many scales qtype calls for; None where that is unknown or another rule's matter."""
+    qtype, shape = call.str("qtype"), call.shape("src")
+    if qtype != "per_channel" or shape is None:
+        return 1 if qtype == "per_tensor" else None
+    axis = normalize_axis(call.int("axis"), len(shape))
+    return None if axis is None else shape[axis]
+
+
+def zero_point_count(call: Call) -> Iterable[Finding]:
+    """There are as many zero points as scales, where there are any."""
+    static = call.schema.has_attribute("zps")
+    if call.str("qtype") == "per_group" or not (call.has("zps") if static else call.input("zps") is not None):
+        return
+    scales, zps = _count(call, "scales"), _count(call, "zps")
+    if scales is None:
+        scales = _channels(call)
+    if scales is not None and zps is not None and scales != zps:
+        yield Finding("zps", f"{zps} zero points", f"{scales}, as many as scales")
+
+
+def parameter_vectors(call: Call) -> Iterable[Finding]:
+    """Scales and zero points are tensors of rank 1."""
+    for name in ("scales", "zps"):
+        if call.rank(name) not in (None, 1):
+            yield Finding(name, f"shape {show(call.shape(name))}", "a tensor of rank 1")
+
+
+def no_zero_points(call: Call) -> Iterable[Finding]:
+    """8-bit floats have no zero point."""
+    src = call.input("src")
+    if src is not None and src.dtype in (DataType.f8_e4m3, DataType.f8_e5m2) and call.has("zps"):
+        yield Finding("zps", list(call.ints("zps")), f"no zps, as src is {src.dtype}", "leave zps out")
+
+
+def group_shape_fits(call: Call) -> Iterable[Finding]:
+    """With per_group, group_shape divides src and there is one scale and zero point for each block."""
+    if call.str("qtype") != "per_group":
+        return
+    if not call.has("group_shape"):
+        yield Finding("group_shape", "missing", "the shape of a group, as qtype is per_group")
+        return
+    group, shape = call.ints("group_shape"), call.shape("src")
+    if shape is not None and len(group) != len(shape):
+        yield Finding("group_shape", list(group), f"{len(shape)} elements, one for each axis of src")
+        return
+    dims = (None,) * len(group) if shape is None else shape
+    if any(dim is not None and dim % size for dim, size in zip(dims, group, strict=True)):
+        yield Finding("group_shape", list(group), f"sizes that divide {show(shape)} of src")
+        return
+    blocks = tuple(None if dim is None else dim // size for dim, size in zip(dims, group, strict=True))
+    for name in ("scales", "zps"):
+        if not compatible(call.shape(name), blocks):
+            yield Finding(name, f"shape {show(call.shape(name))}", f"shape {show(blocks)}, one element for each group")
+
+
+STATIC = (QTYPE, AXIS, SCALES, ZPS)
+STATIC_RULES = (channel_axis, scale_count, zero_point_count)
+
+OPS = (
+    # That an f8 dst takes no zps is no rule here: a Call does not know the data types of the outputs.
+    Schema(
+        "Quantize",
+        "quantize",
+        "quantization",
+        "dst = src / scale + zp, rounded to the nearest and saturated to the type of dst; an 8-bit float takes no zps.",
+        ports("src:f32"),
+        ports("dst:T"),
+        rows("T", "s8|u8", "f8_e4m3|f8_e5m2 @3.4"),
+        same_shape,
+        STATIC,
+        rules=STATIC_RULES,
+    ),
+    Schema(
+        "Dequantize",
+        "dequantize",
+        "quantization",
+        "dst = (src - zp) * scale; an 8-bit float takes no zps.",
+        ports("src:T"),
+        ports("dst:f32"),
+        rows("T", "s8|u8", "f8_e4m3|f8_e5m2 @3.4"),
+        same_shape,
+        STATIC,
+        rules=(*STATIC_RULES, no_zero_points),
+    ),
+    Schema(
+        "DynamicQuantize",
+        "dynamic_quantize",
+        "quantization",
+        "dst = src / scales + zps, rounded to the nearest and saturated to the type of dst.",
+        ports("src:f32 scales:f32 zps:T1?"),
+        ports("dst:T2"),
+        rows("T1 T2", "s8|u8|s32 s8|u8"),
+        same_shape,
+        (QTYPE, AXIS),
+        rules=(channel_axis, parameter_vectors),
+        shape_rules=(scale_count, zero_point_count),
+    ),
+    Schema(
+        "DynamicDequantize",
+        "dynamic_dequantize",
+        "quantization",
+        "dst = (src - zps) * scales; with per_group each block of group_shape has its own scale and zero point.",
+        ports("src:T1 scales:T2 zps:T3?"),
+        ports("dst:T2"),
+        rows(
+            "T1 T2 T3",
+            "s8|u8 f32 s8|u8|s32",
+            "s8|u8 f16|bf16 s8|u8|s32 @3.7",
+            "s4|u4 f16|bf16|f32 s4|u4|s32 @3.7",
+        ),
+        same_shape,
+        (GROUP_QTYPE, AXIS, GROUP_SHAPE),
+        rules=(channel_axis, group_shape_fits),
+        shape_rules=(scale_count, zero_point_count),
+    ),
+    Schema(
+        "TypeCast",
+        "type_cast",
+        "quantization",
+        "dst = src in another float type, rounded to the nearest, halves to even.",
+        ports("src:T1"),
+        ports("dst:T2"),
+        rows("T1 T2", "bf16|f16 f32", "f32 bf16|f16"),
+        same_shape,
+    ),
+)

@@ -1,0 +1,226 @@
+"""The interpolation category: literal numbers, a loop over the definition, the adjoint identity, and every rule."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import ceil, floor
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from onegraph.check import check_op
+from onegraph.reference.run import reference_function
+from onegraph.spec.dtypes import DataType
+from onegraph.spec.editions import BASE
+from onegraph.spec.schema import AttrValue, Call, Shape, TensorType
+
+Floats = NDArray[np.float64]
+MODES = ("nearest", "linear")
+TRANSFORMS = ("half_pixel", "align_corners")
+
+
+def run(kind: str, attrs: dict[str, AttrValue], *arrays: Floats | None) -> Floats:
+    types = [None if array is None else TensorType(None, array.shape, array) for array in arrays]
+    call = Call(BASE[kind], attrs, types)
+    result = np.asarray(reference_function(BASE[kind])(call, *arrays))
+    assert (result.shape,) == BASE[kind].shape(call)
+    return result
+
+
+def line(values: list[float], size: int, **attrs: AttrValue) -> list[float]:
+    src = np.array(values).reshape(1, 1, -1)
+    return run("Interpolate", {"sizes": (size,), "data_format": "NCX", **attrs}, src).ravel().tolist()
+
+
+def coordinate(place: int, old: int, new: int, transform: str) -> float:
+    if transform == "align_corners":
+        return 0.0 if new == 1 else place * (old - 1) / (new - 1)
+    return (place + 0.5) * old / new - 0.5
+
+
+def brute(src: Floats, sizes: tuple[int, ...], mode: str, transform: str) -> Floats:
+    """NCX, one element of dst after the other."""
+    dst = np.zeros((*src.shape[:2], *sizes))
+    for place in np.ndindex(*sizes):
+        reads = []
+        for where, old, new in zip(place, src.shape[2:], sizes, strict=True):
+            exact = min(max(coordinate(where, old, new, transform), 0.0), old - 1.0)
+            low = floor(exact)
+            reads.append(
+                [(floor(exact + 0.5), 1.0)]
+                if mode == "nearest"
+                else [(low, 1 - (exact - low)), (ceil(exact), exact - low)]
+            )
+        for terms in product(*reads):
+            weight = float(np.prod([share for _, share in terms]))
+            dst[(..., *place)] += weight * src[(..., *(index for index, _ in terms))]
+    return dst
+
+
+def test_nearest_numbers() -> None:
+    assert line([1, 2, 3], 6, mode="nearest") == [1, 1, 2, 2, 3, 3]
+    # Exactly between two elements: the later one.
+    assert line([1, 2, 3, 4], 2, mode="nearest") == [2, 4]
+    assert line([1, 2, 3, 4, 5], 3, mode="nearest") == [1, 3, 5]
+    assert line([1, 2, 3, 4], 3, mode="nearest", coordinate_transformation_mode="align_corners") == [1, 3, 4]
+
+
+def test_linear_numbers() -> None:
+    assert line([0, 4], 4, mode="linear") == [0, 1, 3, 4]
+    assert line([0, 4, 8], 2, mode="linear") == [1, 7]
+    assert line([0, 4], 5, mode="linear", coordinate_transformation_mode="align_corners") == [0, 1, 2, 3, 4]
+    assert line([3, 4], 1, mode="linear", coordinate_transformation_mode="align_corners") == [3]
+    assert line([7], 3, mode="linear") == [7, 7, 7]
+
+
+@np.errstate(invalid="ignore")
+def test_infinity_stays_at_its_place() -> None:
+    inf = float("inf")
+    assert line([inf, 1, 2], 3, mode="linear") == [inf, 1, 2]
+    assert line([inf, 1], 4, mode="linear") == [inf, inf, inf, 1]
+    assert line([inf, 1], 4, mode="nearest") == [inf, inf, 1, 1]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("sizes", [(3,), (11,), (2, 7), (5, 3), (1, 8), (2, 3, 4)])
+def test_forward_against_a_loop(mode: str, transform: str, sizes: tuple[int, ...]) -> None:
+    src = np.random.default_rng(1).integers(-8, 8, (2, 3, 5, 4, 3)[: len(sizes) + 2]).astype(float)
+    attrs: dict[str, AttrValue] = {"mode": mode, "coordinate_transformation_mode": transform, "sizes": sizes}
+    expected = brute(src, sizes, mode, transform)
+    np.testing.assert_allclose(run("Interpolate", {**attrs, "data_format": "NCX"}, src), expected, atol=1e-12)
+    last = np.moveaxis(src, 1, -1)
+    np.testing.assert_allclose(run("Interpolate", attrs, last), np.moveaxis(expected, 1, -1), atol=1e-12)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("data_format", ["NCX", "NXC"])
+@pytest.mark.parametrize("sizes", [(3,), (11,), (2, 7), (9, 1), (2, 3, 4)])
+def test_backward_is_the_adjoint(mode: str, transform: str, data_format: str, sizes: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(2)
+    src = rng.normal(size=(2, 3, 5, 4, 3)[: len(sizes) + 2])
+    attrs: dict[str, AttrValue] = {
+        "mode": mode,
+        "coordinate_transformation_mode": transform,
+        "sizes": sizes,
+        "data_format": data_format,
+    }
+    dst = run("Interpolate", attrs, src)
+    gradient = rng.normal(size=dst.shape)
+    back = run("InterpolateBackward", attrs, np.zeros(src.shape), gradient)
+    np.testing.assert_allclose(np.vdot(dst, gradient), np.vdot(src, back), rtol=1e-12)
+
+
+def test_backward_numbers() -> None:
+    attrs: dict[str, AttrValue] = {"mode": "linear", "sizes": (4,)}
+    got = run("InterpolateBackward", attrs, np.zeros((1, 2, 1)), np.array([1.0, 2, 3, 4]).reshape(1, 4, 1))
+    assert got.ravel().tolist() == [1 + 2 * 0.75 + 3 * 0.25, 2 * 0.25 + 3 * 0.75 + 4]
+
+
+def test_scales_are_cut_off_and_the_coordinate_uses_the_sizes() -> None:
+    src = np.arange(5.0).reshape(1, 5, 1)
+    by_scale = run("Interpolate", {"mode": "linear", "scales": (1.5,)}, src)
+    assert by_scale.shape == (1, 7, 1)
+    np.testing.assert_array_equal(by_scale, run("Interpolate", {"mode": "linear", "sizes": (7,)}, src))
+
+
+def test_the_input_wins() -> None:
+    src, sizes = np.arange(3.0).reshape(1, 3, 1), np.array([6])
+    attrs: dict[str, AttrValue] = {"mode": "nearest", "sizes": (3,)}
+    assert run("Interpolate", attrs, src, sizes).ravel().tolist() == [0, 0, 1, 1, 2, 2]
+    got = run("InterpolateBackward", attrs, src, np.ones((1, 6, 1)), sizes)
+    assert got.ravel().tolist() == [2, 2, 2]
+
+
+def shape_of(kind: str, attrs: dict[str, AttrValue], *shapes: Shape) -> Shape:
+    return BASE[kind].shape(Call(BASE[kind], attrs, [TensorType(None, shape) for shape in shapes]))[0]
+
+
+@pytest.mark.parametrize(
+    ("attrs", "shapes", "expected"),
+    [
+        ({"sizes": (4, 5)}, [(2, 3, 3, 7)], (2, 4, 5, 7)),
+        ({"sizes": (4, 5), "data_format": "NCX"}, [(2, 7, 3, 3)], (2, 7, 4, 5)),
+        ({"sizes": (4,)}, [(None, None, 7)], (None, 4, 7)),
+        ({"sizes": (4,)}, [None], (None, 4, None)),
+        ({"scales": (2.0, 0.5)}, [(2, 3, None, 7)], (2, 6, None, 7)),
+        ({"scales": (2.0,), "data_format": "NCX"}, [None], (None, None, None)),
+        ({}, [(2, 3, 4, 5), (2,)], (2, None, None, 5)),
+        ({}, [None, (2,)], (None, None, None, None)),
+        ({}, [(2, 3, 5), None], (2, None, 5)),
+        ({}, [None, None], None),
+    ],
+)
+def test_forward_shape(attrs: dict[str, AttrValue], shapes: list[Shape], expected: Shape) -> None:
+    assert shape_of("Interpolate", {"mode": "linear", **attrs}, *shapes) == expected
+
+
+@pytest.mark.parametrize(
+    ("shapes", "expected"),
+    [
+        ([(2, 3, 5), (2, 4, 5)], (2, 3, 5)),
+        ([(None, 3, None), (2, 4, 5)], (2, 3, 5)),
+        ([None, (2, 4, 5)], (2, None, 5)),
+        ([(2, 3, 5), None], (2, 3, 5)),
+        ([None, None], None),
+    ],
+)
+def test_backward_shape(shapes: list[Shape], expected: Shape) -> None:
+    assert shape_of("InterpolateBackward", {"mode": "linear", "sizes": (4,)}, *shapes) == expected
+
+
+SIZES, NEAR = {"mode": "nearest", "sizes": [4]}, {"mode": "nearest"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "attrs", "inputs", "rule", "where"),
+    [
+        ("Interpolate", SIZES, [("f32", (2, 3))], "spatial_rank", "src"),
+        ("Interpolate", NEAR, [("f32", (2, 3, 4))], "size_source", "sizes"),
+        ("Interpolate", {**NEAR, "sizes": []}, [("f32", (2, 3, 4))], "size_source", "sizes"),
+        ("Interpolate", {**SIZES, "scales": [1.0]}, [("f32", (2, 3, 4))], "size_source", "scales"),
+        ("Interpolate", {**NEAR, "sizes": [4, 4]}, [("f32", (2, 3, 4))], "size_values", "sizes"),
+        ("Interpolate", {**NEAR, "scales": [4.0, 4.0]}, [("f32", (2, 3, 4))], "size_values", "scales"),
+        ("Interpolate", {**NEAR, "scales": [3e38]}, [("f32", (2, 30, 4))], "size_values", "scales"),
+        ("Interpolate", NEAR, [("f32", (2, 3, 4)), ("s32", (2,))], "size_values", "sizes"),
+        ("Interpolate", NEAR, [("f32", (2, 3, 4)), ("s32", ())], "size_values", "sizes"),
+        ("Interpolate", {**SIZES, "mode": "bilinear"}, [("f32", (2, 3, 4))], "mode_rank", "mode"),
+        ("Interpolate", {"mode": "trilinear", "sizes": [4, 4]}, [("f32", None)], "mode_rank", "mode"),
+        ("Interpolate", SIZES, [("f32", (2, 0, 4))], "source_has_elements", "src"),
+        ("Interpolate", {**NEAR, "sizes": [0]}, [("f32", (2, 3, 4))], "attribute_range", "sizes"),
+        ("Interpolate", {**NEAR, "scales": [float("inf")]}, [("f32", (2, 3, 4))], "attribute_range", "scales"),
+        ("InterpolateBackward", SIZES, [("f32", (2, 3, 4)), ("f32", (2, 5, 4))], "gradient_resized", "diff_dst"),
+        ("InterpolateBackward", SIZES, [("f32", (2, 3, 4)), ("f32", (2, 4, 5))], "gradient_resized", "diff_dst"),
+        ("InterpolateBackward", SIZES, [("f32", None), ("f32", (2, 5, 4))], "gradient_resized", "diff_dst"),
+    ],
+)
+def test_rules(kind: str, attrs: dict[str, object], inputs: list[object], rule: str, where: str) -> None:
+    assert [(violation.rule, violation.where) for violation in check_op(kind, attrs, inputs)] == [(rule, where)]
+
+
+def test_constant_sizes_are_checked() -> None:
+    found = check_op("Interpolate", NEAR, [("f32", (2, 3, 4)), constant([0])])
+    assert [(violation.rule, violation.where) for violation in found] == [("size_values", "sizes")]
+    assert check_op("Interpolate", NEAR, [("f32", (2, 3, 4)), constant([8])], [("f32", (2, 8, 4))]) == []
+    found = check_op("Interpolate", NEAR, [("f32", (2, 3, 4)), constant([8])], [("f32", (2, 9, 4))])
+    assert [violation.rule for violation in found] == ["output_shape"]
+
+
+def constant(values: list[int]) -> TensorType:
+    return TensorType(DataType.s32, (len(values),), np.array(values, np.int32))
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+@pytest.mark.parametrize("rank", [3, 4, 5])
+def test_linear_and_nearest_take_any_number_of_axes(mode: str, rank: int) -> None:
+    attrs = {"mode": mode, "sizes": [4] * (rank - 2), "scales": []}
+    assert check_op("Interpolate", attrs, [("f16", (2,) * rank)]) == []
+
+
+@pytest.mark.parametrize("kind", ["Interpolate", "InterpolateBackward"])
+def test_unknown_is_not_wrong(kind: str) -> None:
+    tensors = [("bf16", None)] * (1 if kind == "Interpolate" else 2)
+    assert check_op(kind, {"mode": "bilinear", "scales": [2.0, 2.0]}, tensors) == []
+    assert check_op(kind, {"mode": "bilinear"}, [*tensors, ("s32", (None,))]) == []
