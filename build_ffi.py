@@ -61,8 +61,7 @@ def find_headers() -> Path:
     """The directory to put on the compiler's include path, checked to be new enough."""
     header = wheel_file(HEADER_WHEEL, "oneapi/dnnl/dnnl_version.h")
     numbers = {
-        key: int(value)
-        for key, value in re.findall(r"#define DNNL_VERSION_(MAJOR|MINOR)\s+(\d+)", header.read_text())
+        key: int(value) for key, value in re.findall(r"#define DNNL_VERSION_(MAJOR|MINOR)\s+(\d+)", header.read_text())
     }
     version = numbers.get("MAJOR", 0), numbers.get("MINOR", 0)
     if version < OLDEST_HEADERS:

@@ -17,7 +17,7 @@ from .op import LogicalTensor
 from .spec.dialect import base_call, edition_words, output_shapes
 from .spec.dtypes import DataType
 from .spec.editions import DEFAULT, Edition, base_of, edition
-from .spec.schema import AttrValue, Call, Finding, Row, Schema, Shape, TensorType
+from .spec.schema import AttrValue, Call, Finding, Port, Row, Rule, Schema, Shape, TensorType
 from .spec.shapes import compatible, show
 from .spec.values import BadValueError, convert, describe, nearest
 
@@ -321,10 +321,10 @@ class _Report:
                 self.add("rank_limit", port.name, f"rank {len(shape)}", f"at most {MAX_RANK} dimensions")
         return shapes
 
-    def _run(self, schema: Schema, base: Schema, call: Call, rules: Sequence[object]) -> None:
+    def _run(self, schema: Schema, base: Schema, call: Call, rules: Sequence[Rule]) -> None:
         for rule in rules:
-            for finding in rule(call):  # type: ignore[operator]
-                self.add_finding(rule.__name__, edition_words(schema, base, finding))  # type: ignore[attr-defined]
+            for finding in rule(call):
+                self.add_finding(rule.__name__, edition_words(schema, base, finding))
 
 
 def tensor_type(tensor: object) -> TensorType:
@@ -338,7 +338,8 @@ def tensor_type(tensor: object) -> TensorType:
     if isinstance(tensor, TensorType):
         return tensor
     if isinstance(tensor, (np.ndarray, np.generic)):
-        return TensorType(DataType.of(tensor.dtype), tensor.shape)
+        is_s64 = tensor.dtype == np.int64
+        return TensorType(DataType.s64 if is_s64 else DataType.of(tensor.dtype), tensor.shape)
     if isinstance(tensor, (tuple, list)) and len(tensor) == 2:
         return TensorType(DataType.of(tensor[0]), as_shape(tensor[1]))
     raise ArgumentError(f"{_shorten(tensor)} is not a logical tensor, a (dtype, shape) pair or an array")
@@ -370,7 +371,7 @@ def as_shape(shape: object) -> Shape:
 
 def _typed(
     schema: Schema, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType | None] | None
-) -> Iterator[tuple[object, TensorType]]:
+) -> Iterator[tuple[Port, TensorType]]:
     for index, tensor in enumerate(inputs):
         if tensor is not None and tensor.dtype is not None:
             yield schema.input_port(index), tensor
@@ -384,7 +385,7 @@ def _row_holds(
 ) -> bool:
     bound: dict[str, DataType] = {}
     for port, tensor in _typed(schema, inputs, outputs):
-        variable = port.type  # type: ignore[attr-defined]
+        variable = port.type
         if variable not in row.types:
             continue
         assert tensor.dtype is not None

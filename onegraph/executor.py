@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import native
-
 from .errors import ArgumentError, StateError
 from .graph import Graph, aligned_empty
 from .op import Array, LogicalTensor
@@ -70,7 +69,7 @@ class Executable:
         self._value_inputs = _value_inputs(graph)
         self.copies = 0
         names = tuple(graph.outputs)
-        self._result: Any = None if len(names) == 1 else namedtuple("Outputs", names, rename=True)  # noqa: PYI024
+        self._result: Any = None if len(names) == 1 else namedtuple("Outputs", names, rename=True)
         self._static = not self._value_inputs and all(_known(tensor) for tensor in graph.inputs.values())
         if self._static:
             self._program({})
@@ -229,9 +228,7 @@ class Executable:
             graph = graph.specialise({name: array.shape for name, array in given.items()}, values)
         if not all(_known(tensor) for op in graph.ops for tensor in op.outputs if op.kind != "Wildcard"):
             return None
-        program = Program(
-            graph, policy=self._policy, fallback=self._fallback, fpmath_mode=self._fpmath_mode
-        )
+        program = Program(graph, policy=self._policy, fallback=self._fallback, fpmath_mode=self._fpmath_mode)
         with self._lock:
             self._programs[key] = program
             while len(self._programs) > MAX_PROGRAMS:
@@ -248,9 +245,7 @@ class Executable:
         frame.rebind(external)
         return frame
 
-    def _external(
-        self, program: Program, given: Mapping[str, Array], results: Mapping[str, Array]
-    ) -> dict[int, Array]:
+    def _external(self, program: Program, given: Mapping[str, Array], results: Mapping[str, Array]) -> dict[int, Array]:
         """Which values live in the caller's arrays."""
         external = {program.graph.inputs[name].id: array for name, array in given.items()}
         produced = {number for step in program.steps for number in step.outputs}
@@ -281,7 +276,7 @@ class Executable:
         for position, (name, array) in enumerate(ours):
             others = [*given.items(), *ours[:position]]
             for other, memory in others:
-                if np.shares_memory(array, memory, max_work=1) if array.size and memory.size else False:
+                if np.may_share_memory(array, memory):
                     raise ArgumentError(f"output {name!r} shares memory with {other!r}")
         return results
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -163,7 +163,13 @@ class Graph(OpMethods):
         schema = chosen.schema(kind) if isinstance(kind, str) else None
         count = None if schema is None or outputs is None else _count_outputs(schema, outputs)
         checked = examine(
-            kind, {} if attrs is None else attrs, tensors, edition=chosen, name=name or "", dtype=wanted, n_outputs=count
+            kind,
+            {} if attrs is None else attrs,
+            tensors,
+            edition=chosen,
+            name=name or "",
+            dtype=wanted,
+            n_outputs=count,
         )
         if checked.errors or checked.schema is None or checked.attrs is None:
             raise SpecError(checked.errors)
@@ -180,13 +186,12 @@ class Graph(OpMethods):
             self._tensor(data_type, shape, f"{label}.{port.name}")
             for port, shape, data_type in zip(schema.outputs, checked.shapes, dtypes, strict=False)
         )
-        self._ops.append(
-            Op(len(self._ops), schema.kind, tuple(tensors), results, checked.attrs, label, chosen.name)
-        )
+        self._ops.append(Op(len(self._ops), schema.kind, tuple(tensors), results, checked.attrs, label, chosen.name))
         self._names.add(label)
         if len(results) == 1:
             return results[0]
-        return _result_type(schema.kind, tuple(port.name for port in schema.outputs[:count]))(*results)
+        names = tuple(port.name for port in schema.outputs[:count])
+        return _result_type(schema.kind, names)._make(results)
 
     def compile(
         self,
@@ -409,6 +414,6 @@ def _output_dtype(
     )
 
 
-@lru_cache(maxsize=None)
-def _result_type(kind: str, names: tuple[str, ...]) -> type[tuple[LogicalTensor, ...]]:
-    return namedtuple(f"{kind}Outputs", names)  # type: ignore[return-value]  # noqa: PYI024
+@cache
+def _result_type(kind: str, names: tuple[str, ...]) -> Any:
+    return namedtuple(f"{kind}Outputs", names)

@@ -301,7 +301,7 @@ def _reduction(call: Call) -> Rewrite:
 
 def _bias_add_backward(call: Call) -> Rewrite:
     rank = call.rank("diff_dst") or 0
-    channel = rank - 1 if call.str("data_format") == "NXC" else 1
+    channel = rank - 1 if call.string("data_format") == "NXC" else 1
     axes = tuple(axis for axis in range(rank) if axis != channel)
     return Rewrite("ReduceSum", {"axes": axes, "keep_dims": False}, (0,), "ReduceSum: BiasAddBackward is unsupported")
 
@@ -353,9 +353,7 @@ def capi_graph(lowered: Lowered, fpmath_mode: str) -> tuple[capi.Graph, dict[int
         outs = [tensors[number] for number in step.outputs if number in tensors]
         if step.executor == "library":
             try:
-                op = capi.Op(
-                    step.id, step.kind, f"{step.op.name}", inputs=ins, outputs=outs, attrs=step.attrs
-                )
+                op = capi.Op(step.id, step.kind, f"{step.op.name}", inputs=ins, outputs=outs, attrs=step.attrs)
                 graph.add_op(op)
                 continue
             except OneGraphError as error:

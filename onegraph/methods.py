@@ -42,11 +42,10 @@ def signature(schema: Schema) -> inspect.Signature:
     for attribute in schema.attributes:
         if attribute.name in taken:
             continue  # one parameter takes the tensor or the attribute, as in weights_shape
+        value: object = None if isinstance(attribute.default, Fill) else attribute.default
         if attribute.required:
-            default = inspect.Parameter.empty
-        else:
-            default = None if isinstance(attribute.default, Fill) else attribute.default
-        parameters.append(inspect.Parameter(attribute.name, keyword, default=default))
+            value = inspect.Parameter.empty
+        parameters.append(inspect.Parameter(attribute.name, keyword, default=value))
     parameters += [inspect.Parameter(option, keyword, default=None) for option in OPTIONS]
     return inspect.Signature(parameters)
 

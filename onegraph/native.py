@@ -68,7 +68,8 @@ def _load(path: Path) -> tuple[ctypes.CDLL, Any, Any]:
             f"the compiled part of onegraph is missing or does not fit {path}: {error}; "
             "reinstall onegraph, or run python build_ffi.py in a checkout"
         ) from None
-    return handle, _ffi.ffi, _ffi.lib
+    extension: Any = _ffi
+    return handle, extension.ffi, extension.lib
 
 
 _handle, ffi, lib = _load(find_library())
@@ -117,7 +118,7 @@ def dtype_value(dtype: DataType) -> int:
         UnsupportedError: the loaded library is older than the data type.
     """
     since = DTYPE_SINCE.get(dtype, OLDEST)
-    if VERSION < since:
+    if since > VERSION:
         raise UnsupportedError(
             f"data type {dtype} needs oneDNN {since[0]}.{since[1]}; the loaded library is {VERSION[0]}.{VERSION[1]}"
         )

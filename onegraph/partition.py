@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-
 from .check import Violation, examine
 from .errors import ArgumentError, SpecError, StateError, UnsupportedError
 from .native import VERSION, Handle, call, create, enum_names, enum_value, ffi, lib, read
@@ -487,9 +486,7 @@ class Partition(Handle):
         return f"Partition({self.id}: {kinds}{'' if self.supported else ', unsupported'})"
 
 
-def _matched(
-    name: str, ports: Sequence[LogicalTensor], given: Sequence[LogicalTensor] | None
-) -> list[LogicalTensor]:
+def _matched(name: str, ports: Sequence[LogicalTensor], given: Sequence[LogicalTensor] | None) -> list[LogicalTensor]:
     """``given`` in the order of ``ports``, once each; exactly the ids of the ports, and fitting them."""
     wanted = {port.id: port for port in ports}
     if given is None:
@@ -525,9 +522,7 @@ class CompiledPartition(Handle):
     ) -> None:
         expect("partition", partition, Partition)
         expect("engine", engine, Engine)
-        pointer = create(
-            lib.dnnl_graph_compiled_partition_create, "dnnl_graph_compiled_partition_t", partition._ptr
-        )
+        pointer = create(lib.dnnl_graph_compiled_partition_create, "dnnl_graph_compiled_partition_t", partition._ptr)
         super().__init__(pointer, lib.dnnl_graph_compiled_partition_destroy, partition, engine)
         call(
             lib.dnnl_graph_partition_compile,
@@ -610,9 +605,7 @@ class CompiledPartition(Handle):
             by_id[tensor.logical_tensor.id] = tensor
         ids = [tensor.id for tensor in wanted]
         if sorted(by_id) != sorted(ids) or len(given) != len(ids):
-            raise ArgumentError(
-                f"{name}: tensors {[t.logical_tensor.id for t in given]}; expected {ids}, each once"
-            )
+            raise ArgumentError(f"{name}: tensors {[t.logical_tensor.id for t in given]}; expected {ids}, each once")
         for tensor in wanted:
             got = by_id[tensor.id]
             if got.engine is not self.engine:

@@ -12,10 +12,10 @@ from .graph import Graph, aligned_empty
 from .lower import Lowered, Step, Value, capi_graph, capi_tensor, lower
 from .native import call, ffi, lib
 from .op import Array, Op
+from .partition import CompiledPartition, Partition
 from .reference import run_op
 from .report import PartitionReport
 from .runtime import LogicalTensor, Stream, Tensor
-from .partition import CompiledPartition, Partition
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class Frame:
 
     def _tensor(self, tensor: LogicalTensor) -> Tensor:
         array = self.arrays[tensor.id]
-        made = Tensor(tensor, array.reshape(tensor.shape) if array.ndim == 0 else array)
+        made = Tensor(tensor, array)
         self.tensors.setdefault(tensor.id, []).append(made)
         return made
 

@@ -87,9 +87,7 @@ def version_info() -> dict[str, object]:
         "dtypes": [d.value for d in DataType if native.DTYPE_SINCE.get(d, native.OLDEST) <= native.VERSION],
         "cpu_dtypes": native_types,
         "constant_tensor_cache": bool(read(lib.dnnl_graph_get_constant_tensor_cache, "int")),
-        "compiled_partition_cache_capacity": int(
-            read(lib.dnnl_graph_get_compiled_partition_cache_capacity, "int")
-        ),
+        "compiled_partition_cache_capacity": int(read(lib.dnnl_graph_get_compiled_partition_cache_capacity, "int")),
         "primitive_cache_capacity": int(read(lib.dnnl_get_primitive_cache_capacity, "int")),
     }
 

@@ -92,14 +92,17 @@ def make(rng: np.random.Generator, words: Words, dtype: str, **fixed) -> Case:
             totals = [max(r - s, 0) if auto_pad != "valid" else 0 for r, s in zip(reach, strides, strict=True)]
             begin, end = _split(totals, auto_pad)
         wide = tuple(
-            s * (x - 1) + r - b - e + a for s, x, r, b, e, a in zip(strides, narrow, reach, begin, end, added, strict=True)
+            s * (x - 1) + r - b - e + a
+            for s, x, r, b, e, a in zip(strides, narrow, reach, begin, end, added, strict=True)
         )
         if min(wide) < 1 or (min(np.subtract(wide, added)) < 1):
             return make(rng, words, dtype, **fixed)
     else:
         wide = tuple(int(r + rng.integers(0, 6)) for r in reach)
         if auto_pad == "none":
-            narrow = tuple((x + b + e - r) // s + 1 for x, b, e, r, s in zip(wide, begin, end, reach, strides, strict=True))
+            narrow = tuple(
+                (x + b + e - r) // s + 1 for x, b, e, r, s in zip(wide, begin, end, reach, strides, strict=True)
+            )
         elif auto_pad == "valid":
             begin = end = (0,) * n
             narrow = tuple((x - r) // s + 1 for x, r, s in zip(wide, reach, strides, strict=True))

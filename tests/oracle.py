@@ -12,7 +12,7 @@ import numpy as np
 def convolution(wide, weights, counts, strides, dilations, pads, groups):
     """The narrow side, ``counts`` positions an axis."""
     narrow = np.zeros((wide.shape[0], weights.shape[0], *counts))
-    for g, o, i, y, k, x in _terms(wide.shape, weights.shape, counts, strides, dilations, pads, groups):
+    for o, i, y, k, x in _terms(wide.shape, weights.shape, counts, strides, dilations, pads, groups):
         narrow[(slice(None), o, *y)] += wide[(slice(None), i, *x)] @ weights[(o, slice(None), *k)].T
     return narrow
 
@@ -21,7 +21,7 @@ def gradient_by_data(narrow, weights, size, strides, dilations, pads, groups):
     """The wide side, ``size`` elements an axis."""
     wide = np.zeros((narrow.shape[0], weights.shape[1] * groups, *size))
     shape, counts = wide.shape, narrow.shape[2:]
-    for g, o, i, y, k, x in _terms(shape, weights.shape, counts, strides, dilations, pads, groups):
+    for o, i, y, k, x in _terms(shape, weights.shape, counts, strides, dilations, pads, groups):
         wide[(slice(None), i, *x)] += narrow[(slice(None), o, *y)] @ weights[(o, slice(None), *k)]
     return wide
 
@@ -30,7 +30,7 @@ def gradient_by_weights(wide, narrow, kernel, strides, dilations, pads, groups):
     """The weights."""
     weights = np.zeros((narrow.shape[1], wide.shape[1] // groups, *kernel))
     counts = narrow.shape[2:]
-    for g, o, i, y, k, x in _terms(wide.shape, weights.shape, counts, strides, dilations, pads, groups):
+    for o, i, y, k, x in _terms(wide.shape, weights.shape, counts, strides, dilations, pads, groups):
         weights[(o, slice(None), *k)] += narrow[(slice(None), o, *y)].T @ wide[(slice(None), i, *x)]
     return weights
 
@@ -45,4 +45,4 @@ def _terms(wide, weights, counts, strides, dilations, pads, groups):
             )
             if all(0 <= position < size for position, size in zip(x, wide[2:], strict=True)):
                 for g in range(groups):
-                    yield g, slice(g * out, (g + 1) * out), slice(g * inner, (g + 1) * inner), y, k, x
+                    yield slice(g * out, (g + 1) * out), slice(g * inner, (g + 1) * inner), y, k, x

@@ -48,7 +48,7 @@ def select(call: Call, cond: NDArray[np.bool_], src_0: Floats, src_1: Floats) ->
 
 
 def _along_channels(call: Call, vector: Floats, rank: int) -> Floats:
-    return vector if call.str("data_format") == "NXC" else vector.reshape(-1, *(1,) * (rank - 2))
+    return vector if call.string("data_format") == "NXC" else vector.reshape(-1, *(1,) * (rank - 2))
 
 
 def bias_add(call: Call, src: Floats, bias: Floats) -> Floats:
@@ -56,7 +56,7 @@ def bias_add(call: Call, src: Floats, bias: Floats) -> Floats:
 
 
 def bias_add_backward(call: Call, diff_dst: Floats) -> Floats:
-    channel = diff_dst.ndim - 1 if call.str("data_format") == "NXC" else 1
+    channel = diff_dst.ndim - 1 if call.string("data_format") == "NXC" else 1
     return diff_dst.sum(axis=tuple(axis for axis in range(diff_dst.ndim) if axis != channel))
 
 

@@ -7,6 +7,7 @@ Convolution and its two gradients. A ConvTranspose is the gradient by data of th
 from __future__ import annotations
 
 from itertools import product
+from types import EllipsisType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from ..spec.window import spatial
 from .binary import _along_channels
 
 Floats = NDArray[np.float64]
+Place = tuple[EllipsisType | slice | int, ...]
 
 
 def _channels_first(array: Floats, data_format: str) -> Floats:
@@ -46,16 +48,23 @@ def _known(call: Call) -> Geometry:
     return found
 
 
-def _positions(found: Geometry, kernel: tuple[int, ...], counts: tuple[int, ...]) -> list[tuple[slice, ...]]:
+def _positions(found: Geometry, kernel: tuple[int, ...], counts: tuple[int, ...]) -> list[Place]:
     """For each kernel element, where it meets the padded wide side, for ``counts`` window positions an axis."""
     steps = list(zip(found.dilations, found.strides, counts, strict=True))
     return [
-        tuple(
-            slice(k * dilation, k * dilation + stride * (count - 1) + 1, stride)
-            for k, (dilation, stride, count) in zip(element, steps, strict=True)
+        (
+            ...,
+            *(
+                slice(k * dilation, k * dilation + stride * (count - 1) + 1, stride)
+                for k, (dilation, stride, count) in zip(element, steps, strict=True)
+            ),
         )
         for element in product(*map(range, kernel))
     ]
+
+
+def _at(element: tuple[int, ...]) -> Place:
+    return (..., *element)
 
 
 def _padded(found: Geometry, size: tuple[int, ...], kernel: tuple[int, ...], counts: tuple[int, ...]) -> list[int]:
@@ -68,11 +77,15 @@ def _padded(found: Geometry, size: tuple[int, ...], kernel: tuple[int, ...], cou
     return [max(n + begin, r) for n, begin, r in zip(size, found.pads_begin, reach, strict=True)]
 
 
+def _inner(found: Geometry, size: tuple[int, ...]) -> Place:
+    """Where the wide side itself stands in its padded form."""
+    return (..., *(slice(begin, begin + n) for begin, n in zip(found.pads_begin or (), size, strict=True)))
+
+
 def _embed(found: Geometry, wide: Floats, kernel: tuple[int, ...], counts: tuple[int, ...]) -> Floats:
-    assert found.pads_begin is not None
     size = wide.shape[2:]
     padded = np.zeros((*wide.shape[:2], *_padded(found, size, kernel, counts)))
-    padded[(..., *(slice(b, b + n) for b, n in zip(found.pads_begin, size, strict=True)))] = wide
+    padded[_inner(found, size)] = wide
     return padded
 
 
@@ -87,20 +100,19 @@ def forward(found: Geometry, wide: Floats, weights: Floats, counts: tuple[int, .
     filters = _grouped(weights, found.groups, 0).reshape(found.groups, -1, weights.shape[1], *kernel)
     result = np.zeros((wide.shape[0], found.groups, weights.shape[0] // found.groups, *counts))
     for element, place in zip(np.ndindex(*kernel), _positions(found, kernel, counts), strict=True):
-        result += np.einsum("ngi...,goi->ngo...", source[(..., *place)], filters[(..., *element)], optimize=True)
+        result += np.einsum("ngi...,goi->ngo...", source[place], filters[_at(element)], optimize=True)
     return result.reshape(wide.shape[0], weights.shape[0], *counts)
 
 
 def backward_data(found: Geometry, narrow: Floats, weights: Floats, size: tuple[int, ...]) -> Floats:
     """The gradient by the wide side (N, I, X), ``size`` elements an axis."""
-    assert found.pads_begin is not None
     kernel, counts = weights.shape[2:], narrow.shape[2:]
     filters = _grouped(weights, found.groups, 0).reshape(found.groups, -1, weights.shape[1], *kernel)
     gradient = _grouped(narrow, found.groups, 1)
     padded = np.zeros((narrow.shape[0], found.groups, weights.shape[1], *_padded(found, size, kernel, counts)))
     for element, place in zip(np.ndindex(*kernel), _positions(found, kernel, counts), strict=True):
-        padded[(..., *place)] += np.einsum("ngo...,goi->ngi...", gradient, filters[(..., *element)], optimize=True)
-    inner = padded[(..., *(slice(b, b + n) for b, n in zip(found.pads_begin, size, strict=True)))]
+        padded[place] += np.einsum("ngo...,goi->ngi...", gradient, filters[_at(element)], optimize=True)
+    inner = padded[_inner(found, size)]
     return inner.reshape(narrow.shape[0], found.groups * weights.shape[1], *size)
 
 
@@ -113,8 +125,8 @@ def backward_weights(found: Geometry, wide: Floats, narrow: Floats, kernel: tupl
     columns = gradient.reshape(n, groups, out, -1)
     result = np.zeros((groups, out, source.shape[2], *kernel))
     for element, place in zip(np.ndindex(*kernel), _positions(found, kernel, counts), strict=True):
-        window = source[(..., *place)]
-        result[(..., *element)] = np.einsum(
+        window = source[place]
+        result[_at(element)] = np.einsum(
             "ngip,ngop->goi", window.reshape(*window.shape[:3], -1), columns, optimize=True
         )
     return result.reshape(groups * out, source.shape[2], *kernel)
@@ -144,9 +156,7 @@ def convolution_backward_data(call: Call, diff_dst: Floats, weights: Floats, dst
 def convolution_backward_weights(call: Call, src: Floats, diff_dst: Floats, weights_shape: object = None) -> Floats:
     found = _known(call)
     source, gradient = (_channels_first(array, found.data_format) for array in (src, diff_dst))
-    return _spatial_back(
-        backward_weights(found, source, gradient, _sizes(found.kernel or ())), found.weights_format
-    )
+    return _spatial_back(backward_weights(found, source, gradient, _sizes(found.kernel or ())), found.weights_format)
 
 
 def conv_transpose(call: Call, src: Floats, weights: Floats, bias: Floats | None = None) -> Floats:
@@ -164,11 +174,7 @@ def conv_transpose_backward_data(call: Call, diff_dst: Floats, weights: Floats) 
     return _channels_back(result, found.data_format)
 
 
-def conv_transpose_backward_weights(
-    call: Call, src: Floats, diff_dst: Floats, weights_shape: object = None
-) -> Floats:
+def conv_transpose_backward_weights(call: Call, src: Floats, diff_dst: Floats, weights_shape: object = None) -> Floats:
     found = _known(call)
     source, gradient = (_channels_first(array, found.data_format) for array in (src, diff_dst))
-    return _spatial_back(
-        backward_weights(found, gradient, source, _sizes(found.kernel or ())), found.weights_format
-    )
+    return _spatial_back(backward_weights(found, gradient, source, _sizes(found.kernel or ())), found.weights_format)

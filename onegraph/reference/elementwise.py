@@ -37,11 +37,11 @@ def abs(call: Call, src: Floats) -> Floats:
 
 
 def clamp(call: Call, src: Floats) -> Floats:
-    return np.minimum(np.maximum(src, np.float32(call.float("min"))), np.float32(call.float("max")))
+    return np.minimum(np.maximum(src, np.float32(call.f32("min"))), np.float32(call.f32("max")))
 
 
 def elu(call: Call, src: Floats) -> Floats:
-    return np.where(src > 0, src, call.float("alpha") * np.expm1(np.minimum(src, 0)))
+    return np.where(src > 0, src, call.f32("alpha") * np.expm1(np.minimum(src, 0)))
 
 
 def exp(call: Call, src: Floats) -> Floats:
@@ -49,13 +49,13 @@ def exp(call: Call, src: Floats) -> Floats:
 
 
 def gelu(call: Call, src: Floats) -> Floats:
-    if call.schema.has_attribute("mode") and call.str("mode") == "gelu_tanh":
+    if call.schema.has_attribute("mode") and call.string("mode") == "gelu_tanh":
         return 0.5 * src * (1 + np.tanh(_tanh_inner(src)))
     return src * _phi(src)
 
 
 def hard_sigmoid(call: Call, src: Floats) -> Floats:
-    return np.clip(call.float("alpha") * src + call.float("beta"), 0, 1)
+    return np.clip(call.f32("alpha") * src + call.f32("beta"), 0, 1)
 
 
 def hard_swish(call: Call, src: Floats) -> Floats:
@@ -63,7 +63,7 @@ def hard_swish(call: Call, src: Floats) -> Floats:
 
 
 def leaky_relu(call: Call, src: Floats) -> Floats:
-    return np.where(src >= 0, src, call.float("alpha") * src)
+    return np.where(src >= 0, src, call.f32("alpha") * src)
 
 
 def log(call: Call, src: Floats) -> Floats:
@@ -75,7 +75,7 @@ def mish(call: Call, src: Floats) -> Floats:
 
 
 def pow(call: Call, src: Floats) -> Floats:
-    return np.power(src, call.float("beta"))
+    return np.power(src, call.f32("beta"))
 
 
 def relu(call: Call, src: Floats) -> Floats:
@@ -95,7 +95,7 @@ def sigmoid(call: Call, src: Floats) -> Floats:
 
 
 def softplus(call: Call, src: Floats) -> Floats:
-    beta = call.float("beta")
+    beta = call.f32("beta")
     return _softplus(beta * src) / beta
 
 
@@ -116,18 +116,18 @@ def abs_backward(call: Call, src: Floats, diff_dst: Floats) -> Floats:
 
 
 def clamp_backward(call: Call, src: Floats, diff_dst: Floats) -> Floats:
-    inside = (src > np.float32(call.float("min"))) & (src < np.float32(call.float("max")))
+    inside = (src > np.float32(call.f32("min"))) & (src < np.float32(call.f32("max")))
     return np.where(inside, diff_dst, 0)
 
 
 def elu_backward(call: Call, src: Floats, diff_dst: Floats) -> Floats:
-    alpha = call.float("alpha")
+    alpha = call.f32("alpha")
     negative = src + alpha if call.flag("use_dst") else alpha * np.exp(np.minimum(src, 0))
     return diff_dst * np.where(src > 0, 1, negative)
 
 
 def gelu_backward(call: Call, src: Floats, diff_dst: Floats) -> Floats:
-    if call.schema.has_attribute("mode") and call.str("mode") == "gelu_tanh":
+    if call.schema.has_attribute("mode") and call.string("mode") == "gelu_tanh":
         t = np.tanh(_tanh_inner(src))
         slope = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * src**2)
         return diff_dst * (0.5 * (1 + t) + 0.5 * src * (1 - t * t) * slope)
@@ -136,8 +136,8 @@ def gelu_backward(call: Call, src: Floats, diff_dst: Floats) -> Floats:
 
 
 def hard_sigmoid_backward(call: Call, src: Floats, diff_dst: Floats) -> Floats:
-    line = call.float("alpha") * src + call.float("beta")
-    return np.where((line > 0) & (line < 1), call.float("alpha") * diff_dst, 0)
+    line = call.f32("alpha") * src + call.f32("beta")
+    return np.where((line > 0) & (line < 1), call.f32("alpha") * diff_dst, 0)
 
 
 def hard_swish_backward(call: Call, src: Floats, diff_dst: Floats) -> Floats:
@@ -160,7 +160,7 @@ def sigmoid_backward(call: Call, src: Floats, diff_dst: Floats) -> Floats:
 
 
 def softplus_backward(call: Call, src: Floats, diff_dst: Floats) -> Floats:
-    return diff_dst * _sigmoid(call.float("beta") * src)
+    return diff_dst * _sigmoid(call.f32("beta") * src)
 
 
 def sqrt_backward(call: Call, src: Floats, diff_dst: Floats) -> Floats:

@@ -17,10 +17,10 @@ Indices = NDArray[np.int64]
 def samples(call: Call, old: int, new: int) -> tuple[Indices, Indices, Floats]:
     """For each index of an axis of ``new`` elements the two of ``old`` that it reads, and the share of the second."""
     places = np.arange(new, dtype=np.int64)
-    corners = call.str("coordinate_transformation_mode") == "align_corners"
+    corners = call.string("coordinate_transformation_mode") == "align_corners"
     # The coordinate is top / bottom, less a half where the corners are not aligned.
     top, bottom = (places * (old - 1), max(new - 1, 1)) if corners else ((2 * places + 1) * old, 2 * new)
-    if call.str("mode") == "nearest":
+    if call.string("mode") == "nearest":
         # Halves go to the later element: the floor of the coordinate plus a half, without rounding errors.
         nearest = (2 * top + bottom) // (2 * bottom) if corners else top // bottom
         return nearest, nearest, np.zeros(new)
@@ -31,7 +31,7 @@ def samples(call: Call, old: int, new: int) -> tuple[Indices, Indices, Floats]:
 
 def _along_axes(call: Call, array: Floats, step: Callable[[Floats, int], Floats]) -> Floats:
     """``step`` along each spatial axis of ``array``, which it is given as the first one."""
-    start = 1 if call.str("data_format") == "NXC" else 2
+    start = 1 if call.string("data_format") == "NXC" else 2
     for number in range(array.ndim - 2):
         array = np.moveaxis(step(np.moveaxis(array, start + number, 0), number), 0, start + number)
     return array
@@ -58,7 +58,7 @@ def interpolate(call: Call, src: Floats, sizes: object = None) -> Floats:
 
 def interpolate_backward(call: Call, src: Floats, diff_dst: Floats, sizes: object = None) -> Floats:
     """The transposed linear map of interpolate, applied to diff_dst."""
-    axis = 1 if call.str("data_format") == "NXC" else 2
+    axis = 1 if call.string("data_format") == "NXC" else 2
 
     def step(rows: Floats, number: int) -> Floats:
         old = src.shape[axis + number]

@@ -27,7 +27,7 @@ def wildcard(call: Call, *sources: object) -> object:
 
 def gen_index(call: Call, src: Floats) -> Integers:
     """The index along axis."""
-    axis = call.int("axis") % src.ndim
+    axis = call.s64("axis") % src.ndim
     counts = np.arange(src.shape[axis], dtype=np.int64).reshape(-1, *[1] * (src.ndim - 1 - axis))
     return np.broadcast_to(counts, src.shape)
 

@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 
 def concat(call: Call, *sources: Floats) -> Floats:
     """The sources one after another."""
-    return np.concatenate(sources, axis=call.int("axis"))
+    return np.concatenate(sources, axis=call.s64("axis"))
 
 
 def reorder(call: Call, src: Floats) -> Floats:

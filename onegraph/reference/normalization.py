@@ -21,7 +21,7 @@ def _affine(result: Floats, gamma: Floats | None, beta: Floats | None) -> Floats
 
 def _over(call: Call, rank: int) -> tuple[int, ...]:
     """The axes that a batch normalization sums over: all but the channels."""
-    channel = rank - 1 if call.str("data_format") == "NXC" else 1
+    channel = rank - 1 if call.string("data_format") == "NXC" else 1
     return tuple(axis for axis in range(rank) if axis != channel)
 
 
@@ -48,7 +48,7 @@ def batch_norm_inference(
 ) -> Floats:
     """src normalized with the statistics given."""
     gamma, beta, mean, variance = (_along_channels(call, v, src.ndim) for v in (gamma, beta, mean, variance))
-    return gamma * (src - mean) / np.sqrt(variance + call.float("epsilon")) + beta
+    return gamma * (src - mean) / np.sqrt(variance + call.f32("epsilon")) + beta
 
 
 def batch_norm_forward_training(
@@ -61,10 +61,10 @@ def batch_norm_forward_training(
 ) -> tuple[Floats, ...]:
     """src normalized with its own statistics, the moved running ones, and its own."""
     batch_mean, batch_variance = _moments(src, _over(call, src.ndim))
-    normalized = (src - batch_mean) / np.sqrt(batch_variance + call.float("epsilon"))
+    normalized = (src - batch_mean) / np.sqrt(batch_variance + call.f32("epsilon"))
     dst = _affine(normalized, _spread(call, gamma, src.ndim), _spread(call, beta, src.ndim))
     batch_mean, batch_variance = batch_mean.ravel(), batch_variance.ravel()
-    momentum = call.float("momentum") if call.has("momentum") else DEFAULT_MOMENTUM
+    momentum = call.f32("momentum") if call.has("momentum") else DEFAULT_MOMENTUM
     running_mean, running_variance = (
         momentum * old + (1 - momentum) * new for old, new in ((mean, batch_mean), (variance, batch_variance))
     )
@@ -77,7 +77,7 @@ def batch_norm_backward(
     """The gradients by src, gamma and beta."""
     axes = _over(call, src.ndim)
     mean, variance = (_along_channels(call, vector, src.ndim) for vector in (mean, variance))
-    scale = 1 / np.sqrt(variance + call.float("epsilon"))
+    scale = 1 / np.sqrt(variance + call.f32("epsilon"))
     normalized = (src - mean) * scale
     used = None if call.n_outputs == 1 else _spread(call, gamma, src.ndim)
     diff_src = _normalized_gradient(normalized, _affine(diff_dst, used, None), scale, axes)
@@ -94,7 +94,7 @@ def layer_norm(call: Call, src: Floats, gamma: Floats | None = None, beta: Float
     """src normalized over its last axes, mean and variance."""
     axes = _normalized_axes(call, src.ndim)
     mean, variance = _moments(src, axes)
-    normalized = (src - mean) / np.sqrt(variance + call.float("epsilon"))
+    normalized = (src - mean) / np.sqrt(variance + call.f32("epsilon"))
     outer = src.shape[: axes[0]]
     dst = _affine(normalized, gamma, beta) if call.flag("use_affine") else normalized
     return dst, mean.reshape(outer), variance.reshape(outer)
@@ -112,7 +112,7 @@ def layer_norm_backward(
     """The gradients by src, gamma and beta."""
     axes = _normalized_axes(call, src.ndim)
     spread = (*src.shape[: axes[0]], *(1,) * len(axes))
-    scale = 1 / np.sqrt(variance.reshape(spread) + call.float("epsilon"))
+    scale = 1 / np.sqrt(variance.reshape(spread) + call.f32("epsilon"))
     normalized = (src - mean.reshape(spread)) * scale
     gradient = _affine(diff_dst, gamma if call.flag("use_affine") else None, None)
     others = tuple(range(src.ndim - 1))
@@ -125,11 +125,11 @@ def layer_norm_backward(
 
 def group_norm(call: Call, src: Floats, gamma: Floats | None = None, beta: Floats | None = None) -> tuple[Floats, ...]:
     """src normalized over each group of channels, mean and variance."""
-    data_format, groups = call.str("data_format"), call.int("groups")
+    data_format, groups = call.string("data_format"), call.s64("groups")
     source = _channels_first(src, data_format)
     grouped = source.reshape(source.shape[0], groups, source.shape[1] // groups, *source.shape[2:])
     mean, variance = _moments(grouped, tuple(range(2, grouped.ndim)))
-    normalized = ((grouped - mean) / np.sqrt(variance + call.float("epsilon"))).reshape(source.shape)
+    normalized = ((grouped - mean) / np.sqrt(variance + call.f32("epsilon"))).reshape(source.shape)
     dst = _channels_back(normalized, data_format)
     if call.flag("use_affine"):
         dst = _affine(dst, _spread(call, gamma, src.ndim), _spread(call, beta, src.ndim))
@@ -140,7 +140,7 @@ def group_norm(call: Call, src: Floats, gamma: Floats | None = None, beta: Float
 def rms_norm(call: Call, src: Floats, gamma: Floats | None = None) -> Floats:
     """src divided by the root of its mean square over the last axes."""
     square = np.square(src).mean(axis=_normalized_axes(call, src.ndim), keepdims=True)
-    return _affine(src / np.sqrt(square + call.float("epsilon")), gamma, None)
+    return _affine(src / np.sqrt(square + call.f32("epsilon")), gamma, None)
 
 
 def _shifted(src: Floats, axis: int) -> tuple[Floats, Floats, Floats]:
@@ -152,26 +152,26 @@ def _shifted(src: Floats, axis: int) -> tuple[Floats, Floats, Floats]:
 
 def softmax(call: Call, src: Floats) -> tuple[Floats, Floats]:
     """The shares of the exponentials, and the logarithm of their sum."""
-    top, exponentials, total = _shifted(src, call.int("axis"))
+    top, exponentials, total = _shifted(src, call.s64("axis"))
     dst, stats = exponentials / total, top + np.log(total)
-    if call.str("mode") == "inf_as_zero":
+    if call.string("mode") == "inf_as_zero":
         dst, stats = np.where(top == -np.inf, 0.0, dst), np.where(top == -np.inf, -np.inf, stats)
     return dst, stats
 
 
 def softmax_backward(call: Call, diff_dst: Floats, dst: Floats) -> Floats:
     """The gradient by the source of SoftMax."""
-    total: Floats = (diff_dst * dst).sum(axis=call.int("axis"), keepdims=True)
+    total: Floats = (diff_dst * dst).sum(axis=call.s64("axis"), keepdims=True)
     return dst * (diff_dst - total)
 
 
 def log_softmax(call: Call, src: Floats) -> Floats:
     """The logarithms of the shares of the exponentials."""
-    top, _, total = _shifted(src, call.int("axis"))
+    top, _, total = _shifted(src, call.s64("axis"))
     return src - top - np.log(total)
 
 
 def log_softmax_backward(call: Call, diff_dst: Floats, dst: Floats) -> Floats:
     """The gradient by the source of LogSoftmax."""
-    total: Floats = diff_dst.sum(axis=call.int("axis"), keepdims=True)
+    total: Floats = diff_dst.sum(axis=call.s64("axis"), keepdims=True)
     return diff_dst - np.exp(dst) * total

@@ -13,22 +13,22 @@ Numbers = NDArray[np.float64] | NDArray[np.int64]
 
 def _spread(call: Call, values: Numbers, src: Numbers) -> Numbers:
     """Scales or zero points in a shape that broadcasts to src."""
-    qtype = call.str("qtype")
+    qtype = call.string("qtype")
     if qtype == "per_tensor":
         return values.reshape(())
     if qtype == "per_channel":
         shape = [1] * src.ndim
-        shape[call.int("axis")] = -1
+        shape[call.s64("axis")] = -1
         return values.reshape(shape)
-    for axis, size in enumerate(call.ints("group_shape")):
+    for axis, size in enumerate(call.s64s("group_shape")):
         values = values.repeat(size, axis=axis)
     return values
 
 
 def _static(call: Call, src: Numbers) -> tuple[Numbers, Numbers]:
     """Scales as the 32-bit floats that they are in the library, and zero points."""
-    scales = np.array(call.floats("scales"), np.float32).astype(np.float64)
-    zps = np.array(call.ints("zps") if call.has("zps") else [0] * scales.size, np.int64)
+    scales = np.array(call.f32s("scales"), np.float32).astype(np.float64)
+    zps = np.array(call.s64s("zps") if call.has("zps") else [0] * scales.size, np.int64)
     return _spread(call, scales, src), _spread(call, zps, src)
 
 

@@ -11,8 +11,8 @@ from ..spec.schema import Call
 Floats = NDArray[np.float64]
 
 
-def _reduce(call: Call, function: np.ufunc, src: Floats, **initial: float) -> Floats:
-    return function.reduce(src, axis=reduced_axes(call), keepdims=call.flag("keep_dims"), **initial)  # type: ignore[no-any-return]
+def _reduce(call: Call, function: np.ufunc, src: Floats, start: float) -> Floats:
+    return function.reduce(src, axis=reduced_axes(call), keepdims=call.flag("keep_dims"), initial=start)
 
 
 def _count(call: Call, src: Floats) -> int:
@@ -21,28 +21,28 @@ def _count(call: Call, src: Floats) -> int:
 
 
 def reduce_l1(call: Call, src: Floats, axes: object = None) -> Floats:
-    return _reduce(call, np.add, np.abs(src))
+    return _reduce(call, np.add, np.abs(src), 0)
 
 
 def reduce_l2(call: Call, src: Floats, axes: object = None) -> Floats:
-    return np.sqrt(_reduce(call, np.add, src * src))
+    return np.sqrt(_reduce(call, np.add, src * src, 0))
 
 
 def reduce_max(call: Call, src: Floats, axes: object = None) -> Floats:
-    return _reduce(call, np.maximum, src, initial=-np.inf)
+    return _reduce(call, np.maximum, src, -np.inf)
 
 
 def reduce_mean(call: Call, src: Floats, axes: object = None) -> Floats:
-    return _reduce(call, np.add, src) / np.float64(_count(call, src))
+    return _reduce(call, np.add, src, 0) / np.float64(_count(call, src))
 
 
 def reduce_min(call: Call, src: Floats, axes: object = None) -> Floats:
-    return _reduce(call, np.minimum, src, initial=np.inf)
+    return _reduce(call, np.minimum, src, np.inf)
 
 
 def reduce_prod(call: Call, src: Floats, axes: object = None) -> Floats:
-    return _reduce(call, np.multiply, src)
+    return _reduce(call, np.multiply, src, 1)
 
 
 def reduce_sum(call: Call, src: Floats, axes: object = None) -> Floats:
-    return _reduce(call, np.add, src)
+    return _reduce(call, np.add, src, 0)

@@ -54,7 +54,7 @@ def reference_function(schema: Schema) -> ReferenceFunction:
     for module in MODULES:
         function = getattr(module, schema.name, None)
         if function is not None:
-            return function  # type: ignore[no-any-return]
+            return function
     raise KeyError(schema.kind)
 
 
@@ -64,7 +64,8 @@ def run_op(op: Op, inputs: Sequence[Array | None]) -> tuple[Array, ...]:
     assert schema is not None
     base = base_of(schema)
     types = [
-        None if array is None else TensorType(DataType.of(array.dtype), array.shape, array) for array in inputs
+        None if array is None or tensor is None else TensorType(tensor.dtype, array.shape, array)
+        for tensor, array in zip(op.inputs, inputs, strict=True)
     ]
     call = base_call(schema, base, op.attrs, types, len(op.outputs))
     arrays = [
@@ -107,9 +108,10 @@ def run(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
         if name not in graph.inputs:
             raise ArgumentError(f"unknown input {name!r}; the inputs are {', '.join(graph.inputs)}")
     for op in graph.ops:
-        arrays = []
-        for tensor in op.inputs:
-            arrays.append(None if tensor is None else tensor.value if tensor.constant else values[tensor.id])
+        arrays = [
+            None if source is None else values[source.id] if source.value is None else source.value
+            for source in op.inputs
+        ]
         for tensor, array in zip(op.outputs, run_op(op, arrays), strict=True):
             values[tensor.id] = array
     return {
@@ -129,8 +131,9 @@ def narrow(value: object, dtype: DataType) -> Array:
     """``value`` in ``dtype``: floats rounded to the nearest, integers rounded and saturated."""
     array = np.asarray(value)
     if dtype in (DataType.s8, DataType.u8, DataType.s32) and array.dtype.kind == "f":
-        limits = np.iinfo(dtype.numpy)
-        return np.clip(np.rint(array), limits.min, limits.max).astype(dtype.numpy)
+        limits = np.iinfo(dtype.value.replace("s", "int").replace("u", "uint"))
+        whole: Array = np.clip(np.rint(array), limits.min, limits.max).astype(dtype.numpy)
+        return whole
     with np.errstate(all="ignore"):
         if dtype is DataType.bf16 or dtype.value.startswith(("f8", "f4")):
             # Through float32, as the hardware and the library do.

@@ -24,7 +24,7 @@ MIXED = ("f32 bf16 f32 @3.8", "f32 f16 f32 @3.8", "bf16 f32 f32 @3.8", "f16 f32 
 def broadcastable(call: Call) -> Iterable[Finding]:
     """The two sources are equal in shape or can be broadcast, as auto_broadcast says."""
     first, second = call.shape("src_0"), call.shape("src_1")
-    if call.str("auto_broadcast") == "none":
+    if call.string("auto_broadcast") == "none":
         if not compatible(first, second):
             yield Finding("src_1", f"shape {show(second)}", f"shape {show(first)}, as auto_broadcast is none")
         return
@@ -56,7 +56,7 @@ def bias_length(call: Call) -> Iterable[Finding]:
     if shape is not None and len(shape) < 2:
         yield Finding("src", f"shape {show(shape)}", "at least two axes: batch and channels")
     elif bias is not None:
-        channel = None if shape is None else channels(shape, call.str("data_format"))
+        channel = None if shape is None else channels(shape, call.string("data_format"))
         if not compatible(bias, (channel,)):
             yield Finding("bias", f"shape {show(bias)}", f"shape {show((channel,))}, one element for each channel")
 
@@ -71,7 +71,7 @@ def has_channels(call: Call) -> Iterable[Finding]:
 def channel_vector(call: Call) -> tuple[Shape, ...]:
     """One element for each channel of the first input."""
     shape = call.shape("diff_dst")
-    return ((None if shape is None else channels(shape, call.str("data_format")),),)
+    return ((None if shape is None else channels(shape, call.string("data_format")),),)
 
 
 def slope_fits(call: Call) -> Iterable[Finding]:
@@ -85,9 +85,10 @@ def slope_fits(call: Call) -> Iterable[Finding]:
 
 def slope_target(call: Call, slope: Shape, shape: Shape) -> Shape:
     """The slope's shape with the axes of the source, a vector along the channel axis where that is asked for."""
-    assert slope is not None and shape is not None
+    assert slope is not None
+    assert shape is not None
     per_channel = not call.schema.has_attribute("per_channel_broadcast") or call.flag("per_channel_broadcast")
-    if len(slope) == 1 and per_channel and len(shape) > 1 and call.str("data_format") == "NCX":
+    if len(slope) == 1 and per_channel and len(shape) > 1 and call.string("data_format") == "NCX":
         return (1, slope[0], *(1,) * (len(shape) - 2))
     return (1,) * (len(shape) - len(slope)) + slope
 

@@ -25,6 +25,7 @@ from .schema import (
     Shape,
     ports,
 )
+from .shapes import compatible
 from .window import (
     Dim,
     Window,
@@ -128,7 +129,7 @@ def given_shape(call: Call) -> Shape:
     name = SHAPE_SOURCE[call.schema.kind]
     tensor = call.input(name)
     if tensor is None:
-        return call.ints(name) if call.has(name) else None
+        return call.s64s(name) if call.has(name) else None
     value = call.value(name)
     if value is not None:
         return value
@@ -139,9 +140,9 @@ def geometry(call: Call) -> Geometry | None:
     """What is known of this use; None where no rank is known. Relies on the list lengths being right."""
     kind = call.schema.kind
     wide_port, narrow_port, weights_port = SIDES[kind]
-    data_format, weights_format = call.str("data_format"), call.str("weights_format")
+    data_format, weights_format = call.string("data_format"), call.string("weights_format")
     transposed = kind.startswith("ConvTranspose")
-    groups = call.int("groups")
+    groups = call.s64("groups")
     wide = call.shape(wide_port) if wide_port else given_shape(call) if kind in SHAPE_SOURCE else None
     narrow = call.shape(narrow_port) if narrow_port else None
     weights = call.shape(weights_port) if weights_port else given_shape(call)
@@ -163,14 +164,14 @@ def geometry(call: Call) -> Geometry | None:
         if wide_channels is None and part is not None:
             wide_channels = part * groups
 
-    strides, dilations = call.ints("strides"), call.ints("dilations")
-    added = call.ints("output_padding", n) if call.schema.has_attribute("output_padding") else (0,) * n
+    strides, dilations = call.s64s("strides"), call.s64s("dilations")
+    added = call.s64s("output_padding", n) if call.schema.has_attribute("output_padding") else (0,) * n
     wide_size = None if wide is None else spatial(wide, data_format)
     narrow_size = None if narrow is None else spatial(narrow, data_format)
     begin: tuple[int, ...] | None
     end: tuple[int, ...] | None
-    begin, end = call.ints("pads_begin"), call.ints("pads_end")
-    auto_pad = call.str("auto_pad")
+    begin, end = call.s64s("pads_begin"), call.s64s("pads_end")
+    auto_pad = call.string("auto_pad")
     if auto_pad != "none":
         totals = [
             _total_padding(
@@ -243,7 +244,8 @@ def shape_length(call: Call) -> Iterable[Finding]:
     if tensor is not None and tensor.rank not in (None, 1):
         yield Finding(name, f"rank {tensor.rank}", "a tensor of rank 1")
         return
-    shape, rank = given_shape(call), next((t.rank for t in call.inputs if t is not None and t.rank is not None), None)
+    shape = given_shape(call)
+    rank = next((known.rank for known in call.inputs[:2] if known is not None and known.rank is not None), None)
     if shape is None or rank is None:
         return
     if len(shape) != rank:
@@ -268,17 +270,17 @@ def channels_match(call: Call) -> Iterable[Finding]:
         first, second = kernel_channels(weights, found.weights_format)
         x_first = found.weights_format.startswith("X")
         whole, part = (second, first) if x_first else (first, second)
-        sides = ("input", "output") if found.transposed else ("output", "input")
+        roles = ("input", "output") if found.transposed else ("output", "input")
         per_group = f" for each of {groups} groups" if groups > 1 else ""
-        for dim, expected, side, port, text in (
-            (whole, found.narrow_channels, sides[0], narrow_port, ""),
-            (part, _divide(found.wide_channels, groups), sides[1], wide_port, per_group),
+        for dim, expected, role, port, suffix in (
+            (whole, found.narrow_channels, roles[0], narrow_port, ""),
+            (part, _divide(found.wide_channels, groups), roles[1], wide_port, per_group),
         ):
             if dim is not None and expected is not None and dim != expected:
                 yield Finding(
                     weights_port or SHAPE_SOURCE[kind],
-                    f"{dim} {side} channels{text}",
-                    f"{expected}{text}, as {port or 'the result'} has",
+                    f"{dim} {role} channels{suffix}",
+                    f"{expected}{suffix}, as {port or 'the result'} has",
                 )
     bias = call.shape("bias") if any(port.name == "bias" for port in call.schema.inputs) else None
     if bias is not None:
@@ -296,10 +298,9 @@ def batch_match(call: Call) -> Iterable[Finding]:
     wide_port, narrow_port, _ = SIDES[call.schema.kind]
     wide = call.shape(wide_port) if wide_port else given_shape(call) if call.schema.kind in SHAPE_SOURCE else None
     narrow = call.shape(narrow_port) if narrow_port else None
-    if wide is not None and narrow is not None and wide[0] is not None and narrow[0] is not None:
-        if wide[0] != narrow[0]:
-            where = wide_port or SHAPE_SOURCE[call.schema.kind]
-            yield Finding(where, f"batch {wide[0]}", f"batch {narrow[0]}, as {narrow_port} has")
+    if wide is not None and narrow is not None and not compatible(wide[:1], narrow[:1]):
+        where = wide_port or SHAPE_SOURCE[call.schema.kind]
+        yield Finding(where, f"batch {wide[0]}", f"batch {narrow[0]}, as {narrow_port} has")
 
 
 def spatial_fits(call: Call) -> Iterable[Finding]:
@@ -308,7 +309,7 @@ def spatial_fits(call: Call) -> Iterable[Finding]:
     if found is None:
         return
     kind = call.schema.kind
-    wide_port, narrow_port, _ = SIDES[kind]
+    wide_port = SIDES[kind][0]
     exact = call.schema.has_attribute("output_padding") and (
         call.has("output_padding") if kind.startswith("ConvTranspose") else any(found.output_padding)
     )
@@ -473,8 +474,8 @@ OPS = (
     schema(
         "ConvolutionBackwardData",
         "convolution_backward_data",
-        "Gradient of Convolution with respect to src; dst_shape is the shape of that gradient. A dst_shape that several "
-        "strides map to the same diff_dst is taken as it is; a nonzero output_padding must name the remainder.",
+        "Gradient of Convolution with respect to src; dst_shape is the shape of that gradient. A dst_shape among several that "
+        "map to the same diff_dst is taken as it is; a nonzero output_padding must name the remainder.",
         inputs=ports("diff_dst:T weights:T dst_shape:s32?"),
         outputs=ports("diff_src:T"),
         attributes=(*WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, CONV_WEIGHTS, DST_SHAPE),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .schema import AttrValue, Call, Finding, Schema, Shape, TensorType
 
@@ -80,7 +81,7 @@ def base_call(
     return Call(base, base_attrs(schema, attrs), seen, n_outputs)
 
 
-def _swap_value(value: np.ndarray | None, weights_format: str) -> np.ndarray | None:  # type: ignore[type-arg]
+def _swap_value(value: NDArray[np.generic] | None, weights_format: str) -> NDArray[np.generic] | None:
     return None if value is None else value[list(channel_swap(value.size, weights_format))]
 
 
@@ -101,7 +102,5 @@ def edition_words(schema: Schema, base: Schema, finding: Finding) -> Finding:
     for theirs, ours in ((base.inputs, schema.inputs), (base.outputs, schema.outputs)):
         back.update({new.name: old.name for new, old in zip(theirs, ours, strict=False) if new.name != old.name})
     words = {**back}
-    replaced = [
-        " ".join(words.get(word, word) for word in text.split(" ")) for text in (finding.expected, finding.fix)
-    ]
+    replaced = [" ".join(words.get(word, word) for word in text.split(" ")) for text in (finding.expected, finding.fix)]
     return Finding(back.get(finding.where, finding.where), finding.given, *replaced)

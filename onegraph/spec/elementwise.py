@@ -27,8 +27,8 @@ def use_dst(default: bool = True) -> Attribute:
 
 def bounds_in_order(call: Call) -> Iterable[Finding]:
     """min is not above max."""
-    if call.float("min") > call.float("max"):
-        yield Finding("min", call.float("min"), f"at most max = {call.float('max')}")
+    if call.f32("min") > call.f32("max"):
+        yield Finding("min", call.f32("min"), f"at most max = {call.f32('max')}")
 
 
 def unary(kind: str, name: str, doc: str, *attributes: Attribute, **fields: object) -> Schema:
@@ -144,9 +144,7 @@ OPS = (
         "diff_src = diff_dst * dst * (1 - dst), dst = sigmoid(src)",
         use_dst(),
     ),
-    gradient(
-        "SoftPlusBackward", "softplus_backward", "diff_src = diff_dst / (1 + exp(-beta * src))", SOFTPLUS_BETA
-    ),
+    gradient("SoftPlusBackward", "softplus_backward", "diff_src = diff_dst / (1 + exp(-beta * src))", SOFTPLUS_BETA),
     gradient("SqrtBackward", "sqrt_backward", "diff_src = diff_dst / (2 * dst), dst = sqrt(src)", use_dst()),
     gradient("TanhBackward", "tanh_backward", "diff_src = diff_dst * (1 - dst ** 2), dst = tanh(src)", use_dst()),
 )

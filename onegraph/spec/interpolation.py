@@ -58,8 +58,8 @@ def _scaled(size: Dim, scale: float) -> float | None:
 
 
 def _scaled_sizes(call: Call) -> tuple[float | None, ...]:
-    scales, shape = call.floats("scales"), call.shape("src")
-    sizes = (None,) * len(scales) if shape is None else spatial(shape, call.str("data_format"))
+    scales, shape = call.f32s("scales"), call.shape("src")
+    sizes = (None,) * len(scales) if shape is None else spatial(shape, call.string("data_format"))
     return tuple(_scaled(size, scale) for size, scale in zip(sizes, scales, strict=False))
 
 
@@ -73,7 +73,7 @@ def resized(call: Call) -> tuple[Dim, ...] | None:
         if tensor.shape is not None and tensor.shape[0] is not None:
             return (None,) * tensor.shape[0]
     elif _given(call, "sizes"):
-        return call.ints("sizes")
+        return call.s64s("sizes")
     elif _given(call, "scales"):
         return tuple(None if size is None else int(size) for size in _scaled_sizes(call))
     rank = call.rank("src")
@@ -99,7 +99,7 @@ def size_values(call: Call) -> Iterable[Finding]:
         yield Finding("sizes", f"rank {tensor.rank}", "a tensor of rank 1")
         return
     value = call.value("sizes")
-    counts: dict[str, Dim] = {name: len(call.floats(name)) for name in ("sizes", "scales") if _given(call, name)}
+    counts: dict[str, Dim] = {name: len(call.f32s(name)) for name in ("sizes", "scales") if _given(call, name)}
     if tensor is not None and tensor.shape is not None:
         counts["sizes"] = tensor.shape[0]
     for name, count in counts.items():
@@ -110,12 +110,12 @@ def size_values(call: Call) -> Iterable[Finding]:
     if tensor is None and not _given(call, "sizes") and _given(call, "scales"):
         for size in _scaled_sizes(call):
             if size is not None and size >= LARGEST:
-                yield Finding("scales", list(call.floats("scales")), "sizes that fit 64 bits")
+                yield Finding("scales", list(call.f32s("scales")), "sizes that fit 64 bits")
 
 
 def mode_rank(call: Call) -> Iterable[Finding]:
     """bilinear goes with two spatial axes, trilinear with three."""
-    mode, sizes = call.str("mode"), resized(call)
+    mode, sizes = call.string("mode"), resized(call)
     wanted = {"bilinear": 2, "trilinear": 3}.get(mode)
     if wanted is not None and sizes is not None and len(sizes) != wanted:
         yield Finding("mode", mode, f"linear or nearest, as there are {len(sizes)} spatial axes", "set mode to linear")
@@ -126,7 +126,7 @@ def source_has_elements(call: Call) -> Iterable[Finding]:
     shape, sizes = call.shape("src"), resized(call)
     if shape is None or sizes is None:
         return
-    if any(old == 0 and new for old, new in zip(spatial(shape, call.str("data_format")), sizes, strict=True)):
+    if any(old == 0 and new for old, new in zip(spatial(shape, call.string("data_format")), sizes, strict=True)):
         yield Finding("src", f"shape {show(shape)}", "spatial axes with elements")
 
 
@@ -142,7 +142,7 @@ def gradient_resized(call: Call) -> Iterable[Finding]:
 
 def forward_shape(call: Call) -> tuple[Shape, ...]:
     """src with other spatial sizes."""
-    shape, sizes, fmt = call.shape("src"), resized(call), call.str("data_format")
+    shape, sizes, fmt = call.shape("src"), resized(call), call.string("data_format")
     if sizes is None:
         return (None,)
     batch, channel = (None, None) if shape is None else (shape[0], channels(shape, fmt))
@@ -151,7 +151,7 @@ def forward_shape(call: Call) -> tuple[Shape, ...]:
 
 def backward_shape(call: Call) -> tuple[Shape, ...]:
     """The shape of src; its batch and channels are those of diff_dst too."""
-    gradient, fmt = call.shape("diff_dst"), call.str("data_format")
+    gradient, fmt = call.shape("diff_dst"), call.string("data_format")
     if gradient is None:
         return (call.shape("src"),)
     known = activation(gradient[0], channels(gradient, fmt), (None,) * (len(gradient) - 2), fmt)

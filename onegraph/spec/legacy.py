@@ -35,6 +35,7 @@ PORTS = {
     "src_1": "input_2",
 }
 OWN_PORTS = {
+    "Concat": {"src_i": "input"},
     "MatMul": {"src": "input_1", "weights": "input_2"},
     "Select": {"src_0": "then", "src_1": "else"},
 }

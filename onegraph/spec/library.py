@@ -21,8 +21,19 @@ LIBRARY_VALUES = {
 }
 # Ops that read or write dense row-major tensors only, whatever strides they are told.
 DENSE_ONLY = frozenset(
-    "LayerNorm LayerNormBackward SoftMaxBackward LogSoftmax LogSoftmaxBackward PReLU PReLUBackward Quantize "
-    "Dequantize DynamicQuantize DynamicDequantize".split()
+    [
+        "LayerNorm",
+        "LayerNormBackward",
+        "SoftMaxBackward",
+        "LogSoftmax",
+        "LogSoftmaxBackward",
+        "PReLU",
+        "PReLUBackward",
+        "Quantize",
+        "Dequantize",
+        "DynamicQuantize",
+        "DynamicDequantize",
+    ]
 )
 
 
@@ -68,21 +79,23 @@ QUIRKS = (
         "grouped_gradient",
         LIBRARY,
         _kinds("ConvolutionBackwardData"),
-        lambda call: call.int("groups") > 1,
+        lambda call: call.s64("groups") > 1,
         "groups > 1 never compiles (invalid_shape); ConvTranspose with the same weights is the same op",
     ),
     Quirk(
         "dilated_gradient",
         LIBRARY,
         _kinds("ConvTransposeBackwardData"),
-        lambda call: any(dilation != 1 for dilation in call.ints("dilations")),
+        lambda call: any(dilation != 1 for dilation in call.s64s("dilations")),
         "dilations other than 1 throw at compile; Convolution with the same weights is the same op",
     ),
     Quirk(
         "gradient_auto_pad",
         UNSAFE,
-        _kinds("ConvolutionBackwardData ConvolutionBackwardWeights ConvTransposeBackwardData "
-               "ConvTransposeBackwardWeights AvgPoolBackward MaxPoolBackward"),
+        _kinds(
+            "ConvolutionBackwardData ConvolutionBackwardWeights ConvTransposeBackwardData "
+            "ConvTransposeBackwardWeights AvgPoolBackward MaxPoolBackward"
+        ),
         lambda call: call.attr("auto_pad") != "none",
         "auto_pad of a gradient op is computed from the wrong tensor; pads_begin and pads_end are right",
     ),
@@ -117,10 +130,13 @@ QUIRKS = (
     Quirk(
         "empty_tensor",
         UNSAFE,
-        _kinds(_CONVOLUTIONS + " MatMul AvgPool AvgPoolBackward MaxPool MaxPoolBackward Quantize Dequantize "
-               "DynamicQuantize DynamicDequantize Concat Interpolate InterpolateBackward LayerNorm "
-               "LayerNormBackward BatchNormInference BatchNormForwardTraining BatchNormTrainingBackward "
-               "PReLU PReLUBackward SoftMax SoftMaxBackward LogSoftmax LogSoftmaxBackward") | _REDUCTIONS,
+        _kinds(
+            _CONVOLUTIONS + " MatMul AvgPool AvgPoolBackward MaxPool MaxPoolBackward Quantize Dequantize "
+            "DynamicQuantize DynamicDequantize Concat Interpolate InterpolateBackward LayerNorm "
+            "LayerNormBackward BatchNormInference BatchNormForwardTraining BatchNormTrainingBackward "
+            "PReLU PReLUBackward SoftMax SoftMaxBackward LogSoftmax LogSoftmaxBackward"
+        )
+        | _REDUCTIONS,
         _empty,
         "an empty tensor divides by zero, or leaves the result unwritten, in some of the kernels",
     ),

@@ -36,7 +36,7 @@ ORDER = Attribute(
 def _joined(call: Call) -> int | None:
     """The axis of a Concat counted from 0; None where no input's rank is known."""
     rank = next((tensor.rank for tensor in call.inputs if tensor is not None and tensor.rank is not None), None)
-    return None if rank is None else normalize_axis(call.int("axis"), rank)
+    return None if rank is None else normalize_axis(call.s64("axis"), rank)
 
 
 def ranks_alike(call: Call) -> Iterable[Finding]:
@@ -92,20 +92,20 @@ def elements(dims: Iterable[Dim]) -> Dim:
 
 def one_open_dim(call: Call) -> Iterable[Finding]:
     """At most one element of shape is -1."""
-    if call.ints("shape").count(-1) > 1:
-        yield Finding("shape", list(call.ints("shape")), "at most one -1")
+    if call.s64s("shape").count(-1) > 1:
+        yield Finding("shape", list(call.s64s("shape")), "at most one -1")
 
 
 def zero_has_source(call: Call) -> Iterable[Finding]:
     """With special_zero, every 0 stands at an axis that src has."""
     rank = call.rank("src")
-    if call.flag("special_zero") and rank is not None and 0 in call.ints("shape")[rank:]:
-        yield Finding("shape", list(call.ints("shape")), f"zeros at the first {rank} places only, as src has that rank")
+    if call.flag("special_zero") and rank is not None and 0 in call.s64s("shape")[rank:]:
+        yield Finding("shape", list(call.s64s("shape")), f"zeros at the first {rank} places only, as src has that rank")
 
 
 def element_count(call: Call) -> Iterable[Finding]:
     """src and dst have the same number of elements."""
-    src, shape = call.shape("src"), call.ints("shape")
+    src, shape = call.shape("src"), call.s64s("shape")
     if src is None:
         return
     if -1 not in shape:
@@ -129,7 +129,7 @@ def _copied(call: Call, axis: int, dim: int) -> Dim:
 
 def _left_over(call: Call, src: tuple[Dim, ...]) -> tuple[Dim, Dim]:
     """Numbers of elements of src and of shape without its -1, where dims that are copied cancel out."""
-    shape = call.ints("shape")
+    shape = call.s64s("shape")
     copies = {axis for axis, dim in enumerate(shape) if dim == 0 and call.flag("special_zero")}
     have = elements(dim for axis, dim in enumerate(src) if axis not in copies)
     return have, elements(dim for axis, dim in enumerate(shape) if dim != -1 and axis not in copies)
@@ -137,7 +137,7 @@ def _left_over(call: Call, src: tuple[Dim, ...]) -> tuple[Dim, Dim]:
 
 def reshape_shape(call: Call) -> tuple[Shape, ...]:
     """The attribute shape with its zeros and its -1 filled in."""
-    shape, src = call.ints("shape"), call.shape("src")
+    shape, src = call.s64s("shape"), call.shape("src")
     dims = [None if dim == -1 else _copied(call, axis, dim) for axis, dim in enumerate(shape)]
     if -1 in shape and src is not None:
         have, want = _left_over(call, src)
@@ -151,7 +151,7 @@ def reshape_shape(call: Call) -> tuple[Shape, ...]:
 
 def transposition(call: Call) -> tuple[int, ...] | None:
     """For each axis of dst the axis of src, counted from 0; None where the order is empty and the rank unknown."""
-    order, rank = call.ints("order"), call.rank("src")
+    order, rank = call.s64s("order"), call.rank("src")
     if not order:
         return None if rank is None else tuple(reversed(range(rank)))
     return tuple(axis % len(order) for axis in order)
@@ -159,7 +159,7 @@ def transposition(call: Call) -> tuple[int, ...] | None:
 
 def order_permutes(call: Call) -> Iterable[Finding]:
     """order names every axis of src once."""
-    order, rank = call.ints("order"), call.rank("src")
+    order, rank = call.s64s("order"), call.rank("src")
     size = len(order) if rank is None else rank
     found = [normalize_axis(axis, size) for axis in order]
     if order and (None in found or sorted(axis or 0 for axis in found) != list(range(size))):

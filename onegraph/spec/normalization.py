@@ -23,7 +23,7 @@ def channel_inputs(call: Call) -> tuple[str, ...]:
 
 def channel_format(call: Call) -> str:
     """Where the channel axis stands; the last axis where the op has no data_format."""
-    return call.str("data_format") if call.schema.has_attribute("data_format") else "NXC"
+    return call.string("data_format") if call.schema.has_attribute("data_format") else "NXC"
 
 
 def channel_count(call: Call) -> Dim:
@@ -43,7 +43,7 @@ def channel_count(call: Call) -> Dim:
 def begin_axis(call: Call) -> int | None:
     """The first normalized axis, counted from 0; None where the rank is unknown."""
     rank = call.rank("src")
-    return None if rank is None else normalize_axis(call.int("begin_norm_axis"), rank)
+    return None if rank is None else normalize_axis(call.s64("begin_norm_axis"), rank)
 
 
 def outer_shape(call: Call) -> Shape:
@@ -92,7 +92,7 @@ def affine_inputs(call: Call) -> Iterable[Finding]:
 
 def begin_axis_in_range(call: Call) -> Iterable[Finding]:
     """begin_norm_axis names an axis of src."""
-    rank, axis = call.rank("src"), call.int("begin_norm_axis")
+    rank, axis = call.rank("src"), call.s64("begin_norm_axis")
     if rank is not None and normalize_axis(axis, rank) is None:
         expected = f"an axis of a rank {rank} tensor, {-rank} to {rank - 1}" if rank else "no scalar"
         yield Finding("begin_norm_axis", axis, expected)
@@ -122,13 +122,13 @@ def stats_shape(call: Call) -> Iterable[Finding]:
             yield Finding(
                 name,
                 f"shape {show(call.shape(name))}",
-                f"shape {show(outer)}, the axes of src before begin_norm_axis {call.int('begin_norm_axis')}",
+                f"shape {show(outer)}, the axes of src before begin_norm_axis {call.s64('begin_norm_axis')}",
             )
 
 
 def groups_divide(call: Call) -> Iterable[Finding]:
     """groups divides the number of channels."""
-    count, groups = channel_count(call), call.int("groups")
+    count, groups = channel_count(call), call.s64("groups")
     if count is not None and count % groups:
         yield Finding("groups", groups, f"a divisor of the {count} channels")
 
@@ -162,14 +162,14 @@ def with_outer(call: Call) -> tuple[Shape, ...]:
 def with_groups(call: Call) -> tuple[Shape, ...]:
     """dst like src, mean and variance with one element for each group of each sample."""
     shape = call.shape("src")
-    stats = (shape[0] if shape else None, call.int("groups"))
+    stats = (shape[0] if shape else None, call.s64("groups"))
     return (shape, stats, stats)
 
 
 def with_row_stats(call: Call) -> tuple[Shape, ...]:
     """dst like src, stats with axis of size 1."""
     shape = call.shape("src")
-    axis = None if shape is None else normalize_axis(call.int("axis"), len(shape))
+    axis = None if shape is None else normalize_axis(call.s64("axis"), len(shape))
     if shape is None or axis is None:
         return (shape, None)
     return (shape, (*shape[:axis], 1, *shape[axis + 1 :]))

@@ -56,7 +56,7 @@ def given_shape(call: Call) -> Shape:
     """
     tensor = call.input("src_shape")
     if tensor is None:
-        return call.ints("src_shape") if call.has("src_shape") else None
+        return call.s64s("src_shape") if call.has("src_shape") else None
     value = call.value("src_shape")
     if value is not None:
         return value
@@ -75,18 +75,18 @@ def gradient(call: Call) -> Shape:
 
 def geometry(call: Call) -> Geometry | None:
     """The windows of this use; None where no rank is known or the lists are not of one length."""
-    data_format = call.str("data_format")
+    data_format = call.string("data_format")
     whole, result = source(call), gradient(call)
     known = whole if whole is not None else result
     if known is None or (whole is not None and result is not None and len(whole) != len(result)):
         return None
     n = len(known) - 2
-    kernel, strides = call.ints("kernel"), call.ints("strides")
-    dilations = call.ints("dilations", n) if call.schema.has_attribute("dilations") else (1,) * n
-    auto_pad = call.str("auto_pad")
+    kernel, strides = call.s64s("kernel"), call.s64s("strides")
+    dilations = call.s64s("dilations", n) if call.schema.has_attribute("dilations") else (1,) * n
+    auto_pad = call.string("auto_pad")
     lists = [kernel, strides, dilations]
     if auto_pad == "none":
-        lists += [call.ints("pads_begin"), call.ints("pads_end")]
+        lists += [call.s64s("pads_begin"), call.s64s("pads_end")]
     if any(len(one) != n for one in lists):
         return None
     sizes = (None,) * n if whole is None else spatial(whole, data_format)
@@ -105,9 +105,9 @@ def geometry(call: Call) -> Geometry | None:
 
 def _padding(call: Call, axis: int, size: Dim, reach: int, stride: int) -> tuple[int, int] | None:
     """Padding at both ends of one axis; None where it depends on a size that is unknown."""
-    auto_pad = call.str("auto_pad")
+    auto_pad = call.string("auto_pad")
     if auto_pad == "none":
-        return call.ints("pads_begin")[axis], call.ints("pads_end")[axis]
+        return call.s64s("pads_begin")[axis], call.s64s("pads_end")[axis]
     if auto_pad == "valid":
         return 0, 0
     if size is None:
@@ -123,7 +123,7 @@ def rounded_up(window: Window, size: int) -> int:
 def _count(call: Call, window: Window | None, size: Dim) -> Dim:
     if window is None or size is None:
         return None
-    return rounded_up(window, size) if call.str("rounding_type") == "ceil" else window.forward(size)
+    return rounded_up(window, size) if call.string("rounding_type") == "ceil" else window.forward(size)
 
 
 # Rules ---------------------------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def gradient_match(call: Call) -> Iterable[Finding]:
     if len(whole) != len(result):
         yield Finding("diff_dst", f"rank {len(result)}", f"rank {len(whole)}, as src has")
         return
-    data_format = call.str("data_format")
+    data_format = call.string("data_format")
     for name, expected, given in (
         ("batch", whole[0], result[0]),
         ("channels", channels(whole, data_format), channels(result, data_format)),
@@ -177,7 +177,7 @@ def spatial_fits(call: Call) -> Iterable[Finding]:
     if found is None:
         return
     where = "src_shape" if call.schema.kind == "AvgPoolBackward" else "src"
-    same = call.str("auto_pad").startswith("same_")
+    same = call.string("auto_pad").startswith("same_")
     for axis, (window, size, count) in enumerate(zip(found.windows, found.sizes, found.counts, strict=True)):
         if window is None or size is None:
             continue
@@ -238,7 +238,7 @@ def source_shape(call: Call) -> tuple[Shape, ...]:
     shape, result = given_shape(call), call.shape("diff_dst")
     if result is None:
         return (shape,)
-    data_format = call.str("data_format")
+    data_format = call.string("data_format")
     if shape is None:
         shape = (None,) * len(result)
     outer = [

@@ -45,15 +45,15 @@ GROUP_SHAPE = Attribute(
 def _count(call: Call, name: str) -> Dim:
     """How many scales or zero points there are; None where that is unknown."""
     if call.schema.has_attribute(name):
-        return len(call.floats(name))
+        return len(call.f32s(name))
     shape = call.shape(name)
     return None if shape is None else elements(shape)
 
 
 def channel_axis(call: Call) -> Iterable[Finding]:
     """With per_channel, axis is an axis of src."""
-    rank, axis = call.rank("src"), call.int("axis")
-    if call.str("qtype") == "per_channel" and rank is not None and normalize_axis(axis, rank) is None:
+    rank, axis = call.rank("src"), call.s64("axis")
+    if call.string("qtype") == "per_channel" and rank is not None and normalize_axis(axis, rank) is None:
         yield Finding("axis", axis, f"an axis of a rank {rank} src, {-rank} to {rank - 1}" if rank else "no scalar src")
 
 
@@ -62,25 +62,25 @@ def scale_count(call: Call) -> Iterable[Finding]:
     count, wanted = _count(call, "scales"), _channels(call)
     if count is None or wanted is None or count == wanted:
         return
-    if call.str("qtype") == "per_tensor":
+    if call.string("qtype") == "per_tensor":
         yield Finding("scales", f"{count} scales", "1 scale, as qtype is per_tensor", "set qtype to per_channel")
     else:
-        yield Finding("scales", f"{count} scales", f"{wanted} scales, one for each index along axis {call.int('axis')}")
+        yield Finding("scales", f"{count} scales", f"{wanted} scales, one for each index along axis {call.s64('axis')}")
 
 
 def _channels(call: Call) -> Dim:
     """How many scales qtype calls for; None where that is unknown or another rule's matter."""
-    qtype, shape = call.str("qtype"), call.shape("src")
+    qtype, shape = call.string("qtype"), call.shape("src")
     if qtype != "per_channel" or shape is None:
         return 1 if qtype == "per_tensor" else None
-    axis = normalize_axis(call.int("axis"), len(shape))
+    axis = normalize_axis(call.s64("axis"), len(shape))
     return None if axis is None else shape[axis]
 
 
 def zero_point_count(call: Call) -> Iterable[Finding]:
     """There are as many zero points as scales, where there are any."""
     static = call.schema.has_attribute("zps")
-    if call.str("qtype") == "per_group" or not (call.has("zps") if static else call.input("zps") is not None):
+    if call.string("qtype") == "per_group" or not (call.has("zps") if static else call.input("zps") is not None):
         return
     scales, zps = _count(call, "scales"), _count(call, "zps")
     if scales is None:
@@ -100,17 +100,17 @@ def no_zero_points(call: Call) -> Iterable[Finding]:
     """8-bit floats have no zero point."""
     src = call.input("src")
     if src is not None and src.dtype in (DataType.f8_e4m3, DataType.f8_e5m2) and call.has("zps"):
-        yield Finding("zps", list(call.ints("zps")), f"no zps, as src is {src.dtype}", "leave zps out")
+        yield Finding("zps", list(call.s64s("zps")), f"no zps, as src is {src.dtype}", "leave zps out")
 
 
 def group_shape_fits(call: Call) -> Iterable[Finding]:
     """With per_group, group_shape divides src and there is one scale and zero point for each block."""
-    if call.str("qtype") != "per_group":
+    if call.string("qtype") != "per_group":
         return
     if not call.has("group_shape"):
         yield Finding("group_shape", "missing", "the shape of a group, as qtype is per_group")
         return
-    group, shape = call.ints("group_shape"), call.shape("src")
+    group, shape = call.s64s("group_shape"), call.shape("src")
     if shape is not None and len(group) != len(shape):
         yield Finding("group_shape", list(group), f"{len(shape)} elements, one for each axis of src")
         return

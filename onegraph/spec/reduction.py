@@ -21,14 +21,14 @@ def reduced_axes(call: Call) -> tuple[int, ...] | None:
     rank = call.rank("src")
     if rank is None or (call.input("axes") is not None and call.value("axes") is None):
         return None
-    axes = call.value("axes") if call.input("axes") is not None else call.ints("axes")
+    axes = call.value("axes") if call.input("axes") is not None else call.s64s("axes")
     found = [normalize_axis(axis, rank) for axis in axes or ()]
     return tuple(sorted(axis for axis in found if axis is not None))
 
 
 def axes_given(call: Call) -> Iterable[Finding]:
     """The axes are given by the attribute or by the input of the same name."""
-    if call.input("axes") is None and not call.ints("axes"):
+    if call.input("axes") is None and not call.s64s("axes"):
         yield Finding("axes", "neither the attribute nor the input", "one of the two", "pass axes as an attribute")
 
 
@@ -38,7 +38,7 @@ def axes_valid(call: Call) -> Iterable[Finding]:
     if tensor is not None and tensor.rank not in (None, 1):
         yield Finding("axes", f"rank {tensor.rank}", "a tensor of rank 1")
         return
-    axes = call.value("axes") if tensor is not None else call.ints("axes")
+    axes = call.value("axes") if tensor is not None else call.s64s("axes")
     rank = call.rank("src")
     if axes is None or rank is None:
         return

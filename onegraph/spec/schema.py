@@ -172,13 +172,13 @@ class Call:
             return self.given[name]
         return self.schema.attribute(name).default
 
-    def int(self, name: str) -> int:
+    def s64(self, name: str) -> int:
         """Attribute ``name`` of kind s64."""
         value = self.attr(name)
         assert isinstance(value, int)
         return value
 
-    def float(self, name: str) -> float:
+    def f32(self, name: str) -> float:
         """Attribute ``name`` of kind f32."""
         value = self.attr(name)
         assert isinstance(value, (int, float))
@@ -188,13 +188,13 @@ class Call:
         """Attribute ``name`` of kind bool."""
         return bool(self.attr(name))
 
-    def str(self, name: str) -> str:
+    def string(self, name: str) -> str:
         """Attribute ``name`` of kind str."""
         value = self.attr(name)
         assert isinstance(value, str)
         return value
 
-    def ints(self, name: str, length: int = 0) -> tuple[int, ...]:
+    def s64s(self, name: str, length: int = 0) -> tuple[int, ...]:
         """Attribute ``name`` of kind s64[]; a default of one value everywhere is given ``length`` elements."""
         value = self.attr(name)
         if isinstance(value, Fill):
@@ -202,7 +202,7 @@ class Call:
         assert isinstance(value, tuple)
         return tuple(int(element) for element in value)
 
-    def floats(self, name: str) -> tuple[float, ...]:
+    def f32s(self, name: str) -> tuple[float, ...]:
         """Attribute ``name`` of kind f32[]."""
         value = self.attr(name)
         assert isinstance(value, tuple)

@@ -92,7 +92,9 @@ def _f32(value: int | float | np.integer | np.floating, attribute: Attribute) ->
         number = float(value)
     except OverflowError:
         number = math.inf
-    if math.isnan(number) or (abs(number) > F32_MAX and not (isinstance(value, (float, np.floating)) and math.isinf(value))):
+    if math.isnan(number) or (
+        abs(number) > F32_MAX and not (isinstance(value, (float, np.floating)) and math.isinf(value))
+    ):
         raise BadValueError("attribute_range", f"{describe(attribute)}, that a 32-bit float holds")
     return number
 

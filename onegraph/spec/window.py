@@ -110,6 +110,6 @@ def spatial_list_length(call: Call) -> Iterable[Finding]:
     for name in SPATIAL_LISTS:
         if not call.has(name) or (automatic and name.startswith("pads_")):
             continue
-        given = call.ints(name)
+        given = call.s64s(name)
         if len(given) != rank - 2:
             yield Finding(name, list(given), f"{rank - 2} elements, one for each spatial axis of a rank {rank} tensor")
