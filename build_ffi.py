@@ -116,7 +116,9 @@ def compile_ffi(target: Path) -> Path:
                 f"the C++ compiler failed: {error}; a C++17 compiler and the Python headers are needed "
                 "(Debian: apt-get install g++ python3-dev)"
             ) from None
-        return Path(shutil.copy2(built, target / built.name))
+        # Not in place: a process that has the old one mapped would see it change under its feet.
+        arrived = Path(shutil.copy2(built, target / f"{built.name}.new"))
+        return arrived.replace(target / built.name)
 
 
 def can_build() -> bool:
@@ -128,6 +130,7 @@ class CustomBuildHook(BuildHookInterface[Any]):
     """Hatchling's hook: puts the extension into the wheel, or beside the package for an editable install."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Build the extension and tell hatchling of it; ``version`` is hatchling's word for the kind of wheel."""
         if self.target_name != "wheel" or not can_build():
             return
         if version == "editable":
@@ -142,11 +145,13 @@ class CustomBuildHook(BuildHookInterface[Any]):
 
     @staticmethod
     def platform_tag() -> str:
+        """The tag of a wheel that was built here and not made portable by auditwheel."""
         from packaging.tags import platform_tags
 
         return next(tag for tag in platform_tags() if tag.startswith("linux"))
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Remove the scratch directory once the wheel is written."""
         if hasattr(self, "scratch"):
             self.scratch.cleanup()
 

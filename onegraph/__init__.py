@@ -19,8 +19,11 @@ from .spec.dtypes import DataType
 from .spec.editions import EDITIONS
 
 if TYPE_CHECKING:
-    from . import capi, reference
-    from .settings import get_num_threads, set_num_threads, version_info
+    from . import capi as capi
+    from . import reference as reference
+    from .settings import get_num_threads as get_num_threads
+    from .settings import set_num_threads as set_num_threads
+    from .settings import version_info as version_info
 
 __version__ = "0.1.0"
 

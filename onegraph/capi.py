@@ -5,7 +5,27 @@ want :class:`onegraph.Graph` instead, which infers shapes, checks and runs whole
 """
 
 from .partition import CompiledPartition, Graph, Op, Partition
-from .runtime import Allocator, Engine, LogicalTensor, Stream, Tensor, default_engine
+from .runtime import Allocator, Engine, LogicalTensor, Stream, Tensor, default_engine, engine_count
+from .settings import (
+    get_compiled_partition_cache_capacity,
+    get_constant_tensor_cache,
+    get_constant_tensor_cache_capacity,
+    get_cpu_isa,
+    get_cpu_isa_hints,
+    get_default_fpmath_mode,
+    get_num_threads,
+    get_primitive_cache_capacity,
+    set_compiled_partition_cache_capacity,
+    set_constant_tensor_cache,
+    set_constant_tensor_cache_capacity,
+    set_cpu_isa_hints,
+    set_default_fpmath_mode,
+    set_max_cpu_isa,
+    set_num_threads,
+    set_primitive_cache_capacity,
+    set_verbose,
+    version_info,
+)
 
 __all__ = [
     "Allocator",
@@ -18,4 +38,23 @@ __all__ = [
     "Stream",
     "Tensor",
     "default_engine",
+    "engine_count",
+    "get_compiled_partition_cache_capacity",
+    "get_constant_tensor_cache",
+    "get_constant_tensor_cache_capacity",
+    "get_cpu_isa",
+    "get_cpu_isa_hints",
+    "get_default_fpmath_mode",
+    "get_num_threads",
+    "get_primitive_cache_capacity",
+    "set_compiled_partition_cache_capacity",
+    "set_constant_tensor_cache",
+    "set_constant_tensor_cache_capacity",
+    "set_cpu_isa_hints",
+    "set_default_fpmath_mode",
+    "set_max_cpu_isa",
+    "set_num_threads",
+    "set_primitive_cache_capacity",
+    "set_verbose",
+    "version_info",
 ]

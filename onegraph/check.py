@@ -7,12 +7,13 @@ and its shapes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from .errors import ArgumentError
+from .errors import ArgumentError, shown
 from .op import LogicalTensor
 from .spec.dialect import base_call, edition_words, output_shapes
 from .spec.dtypes import DataType
@@ -23,6 +24,7 @@ from .spec.values import BadValueError, convert, describe, nearest
 
 ERROR, NOTE = "error", "note"
 MAX_RANK = 12
+MAX_SIZE = 2**60  # so that no number of bytes leaves 64 bits
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def check_attrs(kind: str, attrs: object = None, *, edition: str | None = None) 
     Raises:
         ArgumentError: the edition is unknown. Everything else is a violation.
     """
-    report = _Report(_edition(edition), kind)
+    report = _Report(_edition(edition), _shorten(kind))
     schema = report.find_schema(kind)
     if schema is not None:
         report.check_attributes(schema, attrs)
@@ -132,7 +134,7 @@ def examine(
     n_outputs: int | None = None,
 ) -> Checked:
     """Check one op and return what was made of it; the work behind ``check_op`` and the builder."""
-    report = _Report(edition, f"{kind} {name!r}" if name else str(kind))
+    report = _Report(edition, f"{_shorten(kind)} {name!r}" if name else _shorten(kind))
     schema = report.find_schema(kind)
     if schema is None:
         return Checked(tuple(report.violations))
@@ -189,7 +191,7 @@ class _Report:
     def find_schema(self, kind: object) -> Schema | None:
         schema = self.edition.schema(kind) if isinstance(kind, str) else None
         if schema is None:
-            close = self.edition.nearest(str(kind))
+            close = self.edition.nearest(_shorten(kind))
             fix = f"did you mean {close!r}?" if close else ""
             self.add("unknown_op", "kind", kind, f"an op of edition {self.edition.name}", fix)
         else:
@@ -205,6 +207,11 @@ class _Report:
             self.add("attribute_kind", "attrs", attrs, "a dictionary of attribute names and values")
             return {}
         stored: dict[str, AttrValue] = {}
+        try:
+            attrs = dict(attrs)
+        except Exception:  # a user's mapping may do anything
+            self.add("attribute_kind", "attrs", attrs, "a dictionary of attribute names and values")
+            return {}
         for name, value in attrs.items():
             if not isinstance(name, str) or not schema.has_attribute(name):
                 self._unknown_attribute(schema, name)
@@ -213,16 +220,12 @@ class _Report:
             try:
                 stored[name] = convert(attribute, value)
             except BadValueError as bad:
-                self.add(bad.rule, name, repr(value), bad.expected, bad.fix)
+                self.add(bad.rule, name, shown(value), bad.expected, bad.fix)
             else:
                 if isinstance(value, str) and value in attribute.disputed:
-                    self.add(
-                        "disputed_value",
-                        name,
-                        repr(value),
-                        f"{attribute.aliases[value]!r}: the page prints both; it is taken as {attribute.aliases[value]}",
-                        severity=NOTE,
-                    )
+                    taken = attribute.aliases[value]
+                    expected = f"{taken!r}; the page prints both, and this is taken as {taken}"
+                    self.add("disputed_value", name, shown(value), expected, severity=NOTE)
         for attribute in schema.attributes:
             if attribute.required and attribute.name not in attrs:
                 self.add("missing_attribute", attribute.name, "missing", f"{describe(attribute)} (required)")
@@ -230,9 +233,11 @@ class _Report:
 
     def _unknown_attribute(self, schema: Schema, name: object) -> None:
         names = [attribute.name for attribute in schema.attributes]
-        close = nearest(str(name), names)
+        close = nearest(_shorten(name), names)
         fix = f"did you mean {close!r}?" if close else ""
-        self.add("unknown_attribute", str(name), "not an attribute of this op", ", ".join(names) or "no attribute", fix)
+        self.add(
+            "unknown_attribute", _shorten(name), "not an attribute of this op", ", ".join(names) or "no attribute", fix
+        )
 
     # Ports and data types ----------------------------------------------------------------------------------------
 
@@ -290,8 +295,7 @@ class _Report:
             self.add("data_type", port.name, tensor.dtype, port.type)
         if not rows and schema.types and not fixed:
             given = ", ".join(f"{port.name}={tensor.dtype}" for port, tensor in _typed(schema, inputs, outputs))
-            table = "; ".join(dict.fromkeys(_row_text(schema, row) for row in schema.types))
-            self.add("data_type", "data types", given, f"one of: {table}")
+            self.add("data_type", "data types", given, _table_text(schema))
         return rows
 
     # Shapes ------------------------------------------------------------------------------------------------------
@@ -319,6 +323,8 @@ class _Report:
         for port, shape in zip(schema.outputs, shapes, strict=False):
             if shape is not None and len(shape) > MAX_RANK:
                 self.add("rank_limit", port.name, f"rank {len(shape)}", f"at most {MAX_RANK} dimensions")
+            elif shape is not None and math.prod(dim for dim in shape if dim) >= MAX_SIZE:
+                self.add("size_limit", port.name, show(shape), "fewer than 2**60 elements")
         return shapes
 
     def _run(self, schema: Schema, base: Schema, call: Call, rules: Sequence[Rule]) -> None:
@@ -354,18 +360,20 @@ def as_shape(shape: object) -> Shape:
     if shape is None:
         return None
     if isinstance(shape, (int, np.integer)) and not isinstance(shape, bool):
-        raise ArgumentError(f"a shape is a tuple of dims; write ({shape},)")
-    if not isinstance(shape, (tuple, list, np.ndarray)):
+        raise ArgumentError(f"a shape is a tuple of dims; write ({shown(int(shape))},)")
+    if not isinstance(shape, (tuple, list)) and not (isinstance(shape, np.ndarray) and shape.ndim == 1):
         raise ArgumentError(f"a shape is a tuple of dims, not {_shorten(shape)}")
     dims: list[int | None] = []
     for dim in shape:
         if dim is not None and (isinstance(dim, bool) or not isinstance(dim, (int, np.integer))):
             raise ArgumentError(f"a dim is an integer, or None where it is unknown, not {_shorten(dim)}")
         if dim is not None and not 0 <= dim < 2**63:
-            raise ArgumentError(f"dim {dim} is out of range; an unknown dim is written None")
+            raise ArgumentError(f"dim {shown(int(dim))} is out of range; an unknown dim is written None")
         dims.append(None if dim is None else int(dim))
     if len(dims) > MAX_RANK:
         raise ArgumentError(f"a tensor has at most {MAX_RANK} dimensions, not {len(dims)}")
+    if math.prod(dim for dim in dims if dim) >= MAX_SIZE:
+        raise ArgumentError(f"shape {_shorten(tuple(dims))}; a tensor has fewer than 2**60 elements")
     return tuple(dims)
 
 
@@ -394,6 +402,18 @@ def _row_holds(
     return True
 
 
+def _table_text(schema: Schema) -> str:
+    """The type table in words; short where there is one type for all ports."""
+    variables = {name for row in schema.types for name in row.types}
+    if len(variables) == 1:
+        ports = [port.name for port in (*schema.inputs, *schema.outputs) if port.type in variables]
+        types = dict.fromkeys(
+            dtype for row in schema.types for dtype in DataType if dtype in set().union(*row.types.values())
+        )
+        return f"one of {', '.join(map(str, types))} for all of {', '.join(ports)}"
+    return "one of: " + "; ".join(dict.fromkeys(_row_text(schema, row) for row in schema.types))
+
+
 def _row_text(schema: Schema, row: Row) -> str:
     cells = []
     for port in (*schema.inputs, *schema.outputs):
@@ -418,8 +438,5 @@ def _output_choices(
 
 def _shorten(value: object, limit: int = 120) -> str:
     """Text of a value that a user gave: never long, never raises."""
-    try:
-        text = value if isinstance(value, str) else repr(value)
-    except Exception:  # a user's __repr__ may do anything
-        text = f"<{type(value).__name__}>"
+    text = value if isinstance(value, str) else shown(value)
     return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -17,11 +17,44 @@ A failed call changes nothing: the object it was made on is as it was before.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .check import Violation
+
+
+class _Repr(reprlib.Repr):
+    """A ``repr`` that is short and never raises, whatever a user hands in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxlist, self.maxtuple, self.maxdict = 4, 14, 14, 14
+        self.maxstring, self.maxlong, self.maxother = 100, 60, 100
+
+    def repr_int(self, value: int, level: int) -> str:
+        """Python itself refuses to write out an integer of more than 4300 digits."""
+        return repr(value) if value.bit_length() < 200 else f"an integer of {value.bit_length()} bits"
+
+    def repr_instance(self, value: object, level: int) -> str:
+        """The repr of any other object; its class where that raises."""
+        try:
+            text = repr(value)
+        except Exception:  # a user's __repr__ may do anything
+            return f"<{type(value).__name__}>"
+        return text if len(text) <= self.maxother else f"{text[: self.maxother - 3]}..."
+
+
+_repr = _Repr()
+
+
+def shown(value: object) -> str:
+    """Text for messages of a value that was given: never long, never an exception."""
+    try:
+        return _repr.repr(value)
+    except Exception:  # a subclass of a list or of an int may do anything
+        return f"<{type(value).__name__}>"
 
 
 class OneGraphError(Exception):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import native
-from .errors import ArgumentError, StateError
+from .errors import ArgumentError, StateError, shown
 from .graph import Graph, aligned_empty
 from .op import Array, LogicalTensor
 from .partition import FPMATH_MODES, POLICIES
@@ -58,10 +58,10 @@ class Executable:
         self._policy = choice("policy", policy, POLICIES)
         self._fpmath_mode = choice("fpmath_mode", fpmath_mode, FPMATH_MODES)
         if not isinstance(fallback, bool):
-            raise ArgumentError(f"fallback: {fallback!r:.100}; expected True or False")
+            raise ArgumentError(f"fallback: {shown(fallback)}; expected True or False")
         self._fallback = fallback
         if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-            raise ArgumentError(f"threads: {threads!r:.100}; expected a positive integer or None")
+            raise ArgumentError(f"threads: {shown(threads)}; expected a positive integer or None")
         self._threads = threads
         self._lock = threading.Lock()
         self._programs: OrderedDict[tuple[object, ...], Program] = OrderedDict()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .check import MAX_RANK, Violation, as_shape, examine
-from .errors import ArgumentError, SpecError
+from .errors import ArgumentError, SpecError, shown
 from .methods import OpMethods
 from .op import Array, LogicalTensor, Op
 from .spec.dtypes import DataType
@@ -294,15 +294,15 @@ class Graph(OpMethods):
 
     def _free_name(self, name: object) -> None:
         if not isinstance(name, str) or not name:
-            raise ArgumentError(f"name: {name!r:.100}; expected a string that is not empty")
+            raise ArgumentError(f"name: {shown(name)}; expected a string that is not empty")
         if name in self._inputs or name in self._outputs:
-            raise ArgumentError(f"name {name!r} is taken; inputs and outputs share one namespace")
+            raise ArgumentError(f"name {shown(name)} is taken; inputs and outputs share one namespace")
 
     def _own(self, tensor: object, where: str) -> LogicalTensor:
         if isinstance(tensor, np.ndarray):
             raise ArgumentError(f"{where}: an array; expected a tensor of this graph: wrap it in g.constant(array)")
         if not isinstance(tensor, LogicalTensor):
-            raise ArgumentError(f"{where}: {tensor!r:.100}; expected a tensor of this graph")
+            raise ArgumentError(f"{where}: {shown(tensor)}; expected a tensor of this graph")
         if not (tensor.id < len(self._tensors) and self._tensors[tensor.id] is tensor):
             raise ArgumentError(f"{where}: tensor {tensor.name!r} is of another graph")
         return tensor
@@ -311,7 +311,7 @@ class Graph(OpMethods):
         if isinstance(inputs, LogicalTensor):
             inputs = (inputs,)
         if not isinstance(inputs, (list, tuple)):
-            raise ArgumentError(f"inputs: {inputs!r:.100}; expected a list of tensors of this graph")
+            raise ArgumentError(f"inputs: {shown(inputs)}; expected a list of tensors of this graph")
         return [
             None if tensor is None else self._own(tensor, f"inputs[{index}]") for index, tensor in enumerate(inputs)
         ]
@@ -319,7 +319,7 @@ class Graph(OpMethods):
     def _op_name(self, kind: object, name: str | None, chosen: Edition) -> str:
         if name is not None:
             if not isinstance(name, str) or not name:
-                raise ArgumentError(f"name: {name!r:.100}; expected a string that is not empty")
+                raise ArgumentError(f"name: {shown(name)}; expected a string that is not empty")
             if name in self._names:
                 raise ArgumentError(f"name {name!r} is taken by another op")
             return name
@@ -350,10 +350,10 @@ def _input_strides(strides: object, dims: Shape) -> tuple[int, ...] | None:
     if strides is None:
         return None
     if not isinstance(strides, (tuple, list)) or dims is None or None in dims or len(strides) != len(dims):
-        raise ArgumentError(f"strides: {strides!r:.100}; expected one integer for each dim of a shape that is known")
+        raise ArgumentError(f"strides: {shown(strides)}; expected one integer for each dim of a shape that is known")
     for step in strides:
         if isinstance(step, bool) or not isinstance(step, (int, np.integer)) or not 0 <= step < 2**48:
-            raise ArgumentError(f"strides: {step!r:.100}; expected a non-negative number of elements")
+            raise ArgumentError(f"strides: {shown(step)}; expected a non-negative number of elements")
     return tuple(int(step) for step in strides)
 
 
@@ -361,10 +361,10 @@ def _count_outputs(schema: Schema, wanted: object) -> int:
     """How many outputs the op has in this call; ``wanted`` names optional ports, and no gap is possible."""
     names = [port.name for port in schema.outputs]
     if isinstance(wanted, str) or not isinstance(wanted, (list, tuple, set, frozenset)):
-        raise ArgumentError(f"outputs: {wanted!r:.100}; expected a list of the names {names}")
+        raise ArgumentError(f"outputs: {shown(wanted)}; expected a list of the names {names}")
     for name in wanted:
         if name not in names:
-            raise ArgumentError(f"outputs: {name!r:.100}; expected names of {names}")
+            raise ArgumentError(f"outputs: {shown(name)}; expected names of {names}")
     count = sum(not port.optional for port in schema.outputs)
     count = max([count, *(names.index(name) + 1 for name in wanted)])
     skipped = [p.name for p in schema.outputs[:count] if p.optional and p.name not in wanted]

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from .errors import STATUS_ERRORS, LibraryError, StatusError, UnsupportedError
 from .spec.dtypes import DataType
@@ -23,6 +24,9 @@ SONAME = "libdnnl.so.3"
 VARIABLE = "ONEGRAPH_LIBRARY"
 OLDEST = (3, 2)
 INSTALL = f"run: pip install {WHEEL}==2023.2.0, or set {VARIABLE} to the path of a {SONAME} of oneDNN 3.2 or later"
+
+
+Function = Callable[..., int]
 
 
 def find_library() -> Path:
@@ -133,9 +137,14 @@ def call(function: Callable[..., int], *arguments: object) -> None:
     """
     status = function(*arguments)
     if status:
-        name = _STATUS.get(status, str(status))
-        what = ffi.string(lib.onegraph_what()).decode(errors="replace")
-        raise STATUS_ERRORS.get(name, StatusError)(function.__name__, name, what)
+        raise status_error(function.__name__, status)
+
+
+def status_error(function: str, status: int) -> StatusError:
+    """The exception for a status other than success, with the text of the C++ exception behind it."""
+    name = _STATUS.get(status, str(status))
+    what = ffi.string(lib.onegraph_what()).decode(errors="replace")
+    return STATUS_ERRORS.get(name, StatusError)(function, name, what)
 
 
 def read(function: Callable[..., int], ctype: str, *arguments: object) -> Any:
@@ -160,6 +169,10 @@ class Handle:
     def __init__(self, pointer: Any, destroy: Callable[[Any], int], *parents: object) -> None:
         self._ptr = ffi.gc(pointer, partial(_destroy, destroy, parents))
 
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """A copy would be a second owner of one C object."""
+        raise TypeError(f"a {type(self).__name__} of onegraph.capi cannot be copied or pickled")
+
 
 def _destroy(destroy: Callable[[Any], int], parents: tuple[object, ...], pointer: Any) -> None:
     destroy(pointer)
@@ -176,3 +189,24 @@ if not read(lib.dnnl_graph_get_constant_tensor_cache, "int"):
 def omp_function(name: str) -> Callable[..., int] | None:
     """A function of the OpenMP runtime that the library itself is linked to; None where it has none."""
     return getattr(_handle, name, None) if RUNTIME == "OpenMP" else None
+
+
+def library_function(name: str, argument_types: Sequence[Any]) -> Function | None:
+    """A function that is newer than the headers which the extension was compiled with; None where there is none."""
+    function = getattr(_handle, name, None)
+    if function is not None:
+        function.argtypes, function.restype = list(argument_types), ctypes.c_int
+    return function
+
+
+_compiled = threading.Event()
+
+
+def begin_compilation() -> None:
+    """Note that something is compiled: from now on the constant tensor cache must stay as it is."""
+    _compiled.set()
+
+
+def has_compiled() -> bool:
+    """Whether anything was compiled in this process."""
+    return _compiled.is_set()

@@ -7,34 +7,38 @@ logical tensors and tensors that compile and execute are given, matched by id.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .check import Violation, examine
-from .errors import ArgumentError, SpecError, StateError, UnsupportedError
-from .native import VERSION, Handle, call, create, enum_names, enum_value, ffi, lib, read
+from .errors import ArgumentError, SpecError, StateError, UnsupportedError, shown
+from .native import VERSION, Handle, begin_compilation, call, create, enum_names, enum_value, ffi, lib, read
 from .runtime import (
     ENGINE_KINDS,
     Engine,
     LogicalTensor,
     Stream,
     Tensor,
+    as_list,
     choice,
     default_engine,
+    engine_count,
     expect,
     identifier,
 )
+from .settings import FPMATH_MODES
 from .spec.editions import BASE, NEWEST, edition
 from .spec.library import DENSE_ONLY, LIBRARY_VALUES, quirks
-from .spec.schema import Attribute, AttrValue, Call, Shape, TensorType
+from .spec.schema import Attribute, AttrValue, Call, Schema, Shape, TensorType
 from .spec.shapes import compatible
 from .spec.values import BadValueError, convert
 
 POLICIES = ("fusion", "debug")
-FPMATH_MODES = ("strict", "bf16", "f16", "any", "tf32")
 EDITION = edition(f"onednn-{VERSION[0]}.{min(VERSION[1], NEWEST[1])}")
 _ENGINE_KINDS = {enum_value("", kind): kind for kind in ENGINE_KINDS}
 _KINDS = enum_names("graph_op_", tuple(schema.name for schema in BASE.values()))
+_PARTITION = ffi.typeof("dnnl_graph_partition_t")
 _BY_NAME = {schema.name: schema for schema in BASE.values()}
 
 
@@ -72,7 +76,7 @@ class Op(Handle):
         UnsupportedError: the loaded library is older than the op.
     """
 
-    __slots__ = ("_attrs", "_frozen", "_inputs", "_outputs", "name", "schema")
+    __slots__ = ("_attrs", "_frozen", "_inputs", "_lock", "_name", "_outputs", "_schema")
 
     def __init__(
         self,
@@ -80,36 +84,40 @@ class Op(Handle):
         kind: str,
         name: str = "",
         *,
-        inputs: Iterable[LogicalTensor] = (),
-        outputs: Iterable[LogicalTensor] = (),
+        inputs: Sequence[LogicalTensor] = (),
+        outputs: Sequence[LogicalTensor] = (),
         attrs: Mapping[str, object] | None = None,
     ) -> None:
         number = identifier("id", id)
         expect("name", name, str)
+        ins, outs = as_list("inputs", inputs, LogicalTensor), as_list("outputs", outputs, LogicalTensor)
+        if attrs is not None and not isinstance(attrs, Mapping):
+            raise ArgumentError(f"attrs: {shown(attrs)}; expected a dictionary of attribute names and values")
         schema = BASE.get(kind) or _BY_NAME.get(kind) if isinstance(kind, str) else None
         if schema is None:
-            raise ArgumentError(f"kind: {kind!r:.100} is not an op; onegraph ops lists them")
+            raise ArgumentError(f"kind: {shown(kind)} is not an op; onegraph ops lists them")
         if schema.since > VERSION:
             raise UnsupportedError(
                 f"{schema.kind} needs oneDNN {schema.since[0]}.{schema.since[1]}; "
                 f"the loaded library is {VERSION[0]}.{VERSION[1]}"
             )
-        self.schema, self.name = schema, name
+        self._schema, self._name = schema, name
         self._inputs: list[LogicalTensor] = []
         self._outputs: list[LogicalTensor] = []
         self._attrs: dict[str, AttrValue] = {}
         self._frozen = False
+        self._lock = threading.RLock()
         pointer = create(
             lib.dnnl_graph_op_create,
             "dnnl_graph_op_t",
             number,
             enum_value("graph_op_", schema.name),
-            name.replace("\0", "").encode(),
+            name.replace("\0", "").encode(errors="replace"),
         )
         super().__init__(pointer, lib.dnnl_graph_op_destroy)
-        for tensor in inputs:
+        for tensor in ins:
             self.add_input(tensor)
-        for tensor in outputs:
+        for tensor in outs:
             self.add_output(tensor)
         for attribute, value in (attrs or {}).items():
             self.set_attr(attribute, value)
@@ -123,6 +131,16 @@ class Op(Handle):
     def kind(self) -> str:
         """Name in the specification, from the kind that the library has."""
         return _BY_NAME[_KINDS[read(lib.dnnl_graph_op_get_kind, "dnnl_graph_op_kind_t", self._ptr)]].kind
+
+    @property
+    def schema(self) -> Schema:
+        """The record of the op in the specification."""
+        return self._schema
+
+    @property
+    def name(self) -> str:
+        """Text that verbose output shows."""
+        return self._name
 
     @property
     def inputs(self) -> tuple[LogicalTensor, ...]:
@@ -141,17 +159,19 @@ class Op(Handle):
 
     def add_input(self, tensor: LogicalTensor) -> None:
         """Append an input."""
-        self._changeable()
         expect("input", tensor, LogicalTensor)
-        call(lib.dnnl_graph_op_add_input, self._ptr, tensor._struct)
-        self._inputs.append(tensor)
+        with self._lock:
+            self._changeable()
+            call(lib.dnnl_graph_op_add_input, self._ptr, tensor._struct)
+            self._inputs.append(tensor)
 
     def add_output(self, tensor: LogicalTensor) -> None:
         """Append an output."""
-        self._changeable()
         expect("output", tensor, LogicalTensor)
-        call(lib.dnnl_graph_op_add_output, self._ptr, tensor._struct)
-        self._outputs.append(tensor)
+        with self._lock:
+            self._changeable()
+            call(lib.dnnl_graph_op_add_output, self._ptr, tensor._struct)
+            self._outputs.append(tensor)
 
     def set_attr(self, name: str, value: object) -> None:
         """Set an attribute of any of the six kinds; setting it again replaces it.
@@ -160,19 +180,22 @@ class Op(Handle):
             SpecError: the op has no such attribute, or it cannot have this value.
             UnsupportedError: the loaded library is older than the attribute.
         """
-        self._changeable()
         if not isinstance(name, str) or not self.schema.has_attribute(name):
             names = ", ".join(attribute.name for attribute in self.schema.attributes)
-            raise self._spec_error("unknown_attribute", name, "not an attribute of this op", names or "no attribute")
+            raise self._spec_error(
+                "unknown_attribute", shown(name), "not an attribute of this op", names or "no attribute"
+            )
         attribute = self.schema.attribute(name)
         if attribute.since > VERSION:
             raise UnsupportedError(f"{self.schema.kind}.{name} needs oneDNN {'.'.join(map(str, attribute.since))}")
         try:
             stored = convert(attribute, value)
         except BadValueError as bad:
-            raise self._spec_error(bad.rule, name, repr(value)[:100], bad.expected) from None
-        set_attribute(self._ptr, attribute, stored)
-        self._attrs[name] = stored
+            raise self._spec_error(bad.rule, name, shown(value), bad.expected) from None
+        with self._lock:
+            self._changeable()
+            set_attribute(self._ptr, attribute, stored)
+            self._attrs[name] = stored
 
     def _spec_error(self, rule: str, where: object, given: str, expected: str) -> SpecError:
         message = f"{self.schema.kind}: {where}: {given}; expected {expected}"
@@ -239,6 +262,11 @@ def set_attribute(pointer: Any, attribute: Attribute, value: AttrValue) -> None:
             call(lib.dnnl_graph_op_set_attr_str, pointer, number, word, len(word) + 1)
 
 
+def _refuse_absent(engine_kind: str) -> None:
+    if not engine_count(engine_kind):
+        raise UnsupportedError(f"the library has no {engine_kind} engine")
+
+
 class Graph(Handle):
     """``dnnl_graph_graph_t``: add ops, finalize, take the partitions.
 
@@ -247,14 +275,13 @@ class Graph(Handle):
         fpmath_mode: how far f32 arithmetic may be lowered: strict, bf16, f16, any, tf32.
     """
 
-    __slots__ = ("_ops", "_producers", "_tensors", "engine_kind", "fpmath_mode")
+    __slots__ = ("_engine_kind", "_fpmath_mode", "_lock", "_ops", "_producers", "_tensors")
 
     def __init__(self, engine_kind: str = "cpu", fpmath_mode: str = "strict") -> None:
-        choice("engine_kind", engine_kind, ENGINE_KINDS)
         choice("fpmath_mode", fpmath_mode, FPMATH_MODES)
-        if not lib.dnnl_engine_get_count(enum_value("", engine_kind)):
-            raise UnsupportedError(f"the library has no {engine_kind} engine")
-        self.engine_kind, self.fpmath_mode = engine_kind, fpmath_mode
+        _refuse_absent(engine_kind)
+        self._engine_kind, self._fpmath_mode = engine_kind, fpmath_mode
+        self._lock = threading.RLock()
         self._ops: dict[int, Op] = {}
         self._tensors: dict[int, LogicalTensor] = {}
         self._producers: dict[int, Op] = {}
@@ -265,6 +292,16 @@ class Graph(Handle):
             enum_value("fpmath_mode_", fpmath_mode),
         )
         super().__init__(pointer, lib.dnnl_graph_graph_destroy)
+
+    @property
+    def engine_kind(self) -> str:
+        """Kind of engine that the partitions are for."""
+        return self._engine_kind
+
+    @property
+    def fpmath_mode(self) -> str:
+        """How far f32 arithmetic may be lowered."""
+        return self._fpmath_mode
 
     @property
     def ops(self) -> tuple[Op, ...]:
@@ -281,11 +318,15 @@ class Graph(Handle):
 
         Raises:
             StateError: the graph is finalized, or the op is in a graph already.
-            ArgumentError: the id of the op, or the producer of a tensor, is taken; a tensor differs from an earlier use.
+            ArgumentError: the id of the op is taken; a tensor has a producer, or differs from an earlier use.
             SpecError: the op breaks the specification.
             UnsupportedError: the library refuses the op, crashes on it or computes it wrong.
         """
         expect("op", op, Op)
+        with self._lock, op._lock:
+            self._add_op(op)
+
+    def _add_op(self, op: Op) -> None:
         if self.finalized:
             raise StateError("the graph is finalized; ops are added before that")
         op._changeable()
@@ -314,8 +355,9 @@ class Graph(Handle):
         Raises:
             ArgumentError: there is a cycle; the library would look for partitions in it forever.
         """
-        self._refuse_cycles()
-        call(lib.dnnl_graph_graph_finalize, self._ptr)
+        with self._lock:
+            self._refuse_cycles()
+            call(lib.dnnl_graph_graph_finalize, self._ptr)
 
     def _refuse_cycles(self) -> None:
         waiting = {
@@ -349,6 +391,10 @@ class Graph(Handle):
             StateError: the graph is not finalized.
         """
         choice("policy", policy, POLICIES)
+        with self._lock:
+            return self._partitions(policy)
+
+    def _partitions(self, policy: str) -> list[Partition]:
         if not self.finalized:
             raise StateError("the graph is not finalized; call finalize() first")
         call(lib.dnnl_graph_graph_filter, self._ptr, enum_value("graph_partition_policy_", policy))
@@ -366,7 +412,7 @@ class Partition(Handle):
     __slots__ = ("_ops",)
 
     def __init__(self, pointer: Any, ops: Mapping[int, Op]) -> None:
-        if not isinstance(pointer, ffi.CData):
+        if not isinstance(pointer, ffi.CData) or ffi.typeof(pointer) is not _PARTITION or not pointer:
             raise ArgumentError("a partition comes from Graph.partitions() or Partition.from_op()")
         super().__init__(pointer, lib.dnnl_graph_partition_destroy)
         self._ops = {number: ops[number] for number in self.ops}
@@ -375,11 +421,15 @@ class Partition(Handle):
     def from_op(cls, op: Op, engine_kind: str = "cpu") -> Partition:
         """A partition of one op that is in no graph."""
         expect("op", op, Op)
-        choice("engine_kind", engine_kind, ENGINE_KINDS)
-        op.check()
-        kind = enum_value("", engine_kind)
-        pointer = create(lib.dnnl_graph_partition_create_with_op, "dnnl_graph_partition_t", op._ptr, kind)
-        op._frozen = True
+        _refuse_absent(engine_kind)
+        with op._lock:
+            op.check()
+            ins, outs = [tensor.id for tensor in op.inputs], [tensor.id for tensor in op.outputs]
+            if len(set(outs)) < len(outs) or set(outs) & set(ins):
+                raise ArgumentError(f"{op!r}: outputs {outs}, inputs {ins}; expected an id of its own for each output")
+            kind = enum_value("", engine_kind)
+            pointer = create(lib.dnnl_graph_partition_create_with_op, "dnnl_graph_partition_t", op._ptr, kind)
+            op._frozen = True
         return cls(pointer, {op.id: op})
 
     @property
@@ -441,17 +491,12 @@ class Partition(Handle):
             SpecError: an op cannot have inputs of these shapes.
             StatusError: the library refused.
         """
-        if engine is not None:
-            expect("engine", engine, Engine)
+        return CompiledPartition(self, inputs, outputs, engine)
+
+    def _check_tensors(self, inputs: Sequence[LogicalTensor], outputs: Sequence[LogicalTensor]) -> None:
         if not self.supported:
             kinds = ", ".join(op.schema.kind for op in self._ops.values())
             raise UnsupportedError(f"the library does not support the partition of {kinds} (id {self.id})")
-        ins = _matched("inputs", self.input_ports, inputs)
-        outs = _matched("outputs", self.output_ports, outputs)
-        self._check_tensors(ins, outs)
-        return CompiledPartition(self, ins, outs, engine or default_engine())
-
-    def _check_tensors(self, inputs: Sequence[LogicalTensor], outputs: Sequence[LogicalTensor]) -> None:
         for tensor in inputs:
             if tensor.strides is None:
                 raise ArgumentError(f"inputs: {tensor!r}; expected a strided layout with every dim known")
@@ -476,6 +521,8 @@ class Partition(Handle):
                 results = [TensorType(tensor.dtype, None) for tensor in op.outputs]
                 found = check_types(op, types, results)
                 shapes.update((tensor.id, shape) for tensor, shape in zip(op.outputs, found, strict=False))
+            if not ready:
+                raise ArgumentError(f"ops {[op.id for op in pending]} form a cycle")
             pending = [op for op in pending if op not in ready]
         for tensor in outputs:
             if not compatible(tensor.shape, shapes.get(tensor.id)):
@@ -491,11 +538,8 @@ def _matched(name: str, ports: Sequence[LogicalTensor], given: Sequence[LogicalT
     wanted = {port.id: port for port in ports}
     if given is None:
         return list(wanted.values())
-    if not isinstance(given, (list, tuple)):
-        raise ArgumentError(f"{name}: {given!r:.100}; expected a list of logical tensors")
     found: dict[int, LogicalTensor] = {}
-    for tensor in given:
-        expect(name, tensor, LogicalTensor)
+    for tensor in as_list(name, given, LogicalTensor):
         port = wanted.get(tensor.id)
         if port is None or tensor.id in found:
             raise ArgumentError(f"{name}: tensor {tensor.id}; expected the ids {sorted(wanted)}, each once")
@@ -511,33 +555,59 @@ def _matched(name: str, ports: Sequence[LogicalTensor], given: Sequence[LogicalT
 class CompiledPartition(Handle):
     """``dnnl_graph_compiled_partition_t``: a partition with its kernels. ``Partition.compile`` makes it."""
 
-    __slots__ = ("_in_place", "engine", "inputs", "outputs", "partition")
+    __slots__ = ("_engine", "_in_place", "_inputs", "_outputs", "_partition")
 
     def __init__(
         self,
         partition: Partition,
-        inputs: Sequence[LogicalTensor],
-        outputs: Sequence[LogicalTensor],
-        engine: Engine,
+        inputs: Sequence[LogicalTensor] | None = None,
+        outputs: Sequence[LogicalTensor] | None = None,
+        engine: Engine | None = None,
     ) -> None:
         expect("partition", partition, Partition)
+        if engine is None:
+            engine = default_engine()
         expect("engine", engine, Engine)
+        ins = _matched("inputs", partition.input_ports, inputs)
+        outs = _matched("outputs", partition.output_ports, outputs)
+        partition._check_tensors(ins, outs)
+        begin_compilation()
         pointer = create(lib.dnnl_graph_compiled_partition_create, "dnnl_graph_compiled_partition_t", partition._ptr)
         super().__init__(pointer, lib.dnnl_graph_compiled_partition_destroy, partition, engine)
         call(
             lib.dnnl_graph_partition_compile,
             partition._ptr,
             self._ptr,
-            len(inputs),
-            ffi.new("dnnl_graph_logical_tensor_t *[]", [tensor._struct for tensor in inputs]),
-            len(outputs),
-            ffi.new("dnnl_graph_logical_tensor_t *[]", [tensor._struct for tensor in outputs]),
+            len(ins),
+            ffi.new("dnnl_graph_logical_tensor_t *[]", [tensor._struct for tensor in ins]),
+            len(outs),
+            ffi.new("dnnl_graph_logical_tensor_t *[]", [tensor._struct for tensor in outs]),
             engine._ptr,
         )
-        self.partition, self.engine = partition, engine
-        self.inputs = tuple(inputs)
-        self.outputs = tuple(self._query(tensor.id) for tensor in outputs)
+        self._partition, self._engine = partition, engine
+        self._inputs = tuple(ins)
+        self._outputs = tuple(self._query(tensor.id) for tensor in outs)
         self._in_place = {pair[1]: pair[0] for pair in self.inplace_pairs}
+
+    @property
+    def partition(self) -> Partition:
+        """What was compiled."""
+        return self._partition
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that it was compiled for."""
+        return self._engine
+
+    @property
+    def inputs(self) -> tuple[LogicalTensor, ...]:
+        """The inputs as they were compiled, in the library's order."""
+        return self._inputs
+
+    @property
+    def outputs(self) -> tuple[LogicalTensor, ...]:
+        """The outputs as they were compiled: shapes inferred, layouts chosen."""
+        return self._outputs
 
     def _query(self, number: int) -> LogicalTensor:
         struct = read(
@@ -551,10 +621,11 @@ class CompiledPartition(Handle):
         Raises:
             ArgumentError: the partition has no such tensor.
         """
+        number = identifier("id", id)
         for tensor in (*self.inputs, *self.outputs):
-            if tensor.id == id:
+            if tensor.id == number:
                 return tensor
-        raise ArgumentError(f"tensor {id!r:.100}; expected one of {[t.id for t in (*self.inputs, *self.outputs)]}")
+        raise ArgumentError(f"tensor {shown(id)}; expected one of {[t.id for t in (*self.inputs, *self.outputs)]}")
 
     @property
     def inplace_pairs(self) -> list[tuple[int, int]]:
@@ -597,17 +668,14 @@ class CompiledPartition(Handle):
         stream.wait()
 
     def _tensors(self, name: str, wanted: Sequence[LogicalTensor], given: Sequence[Tensor]) -> list[Tensor]:
-        if not isinstance(given, (list, tuple)):
-            raise ArgumentError(f"{name}: {given!r:.100}; expected a list of tensors")
-        by_id: dict[int, Tensor] = {}
-        for tensor in given:
-            expect(name, tensor, Tensor)
-            by_id[tensor.logical_tensor.id] = tensor
+        given = as_list(name, given, Tensor)
+        by_id = {tensor.logical_tensor.id: tensor for tensor in given}
         ids = [tensor.id for tensor in wanted]
         if sorted(by_id) != sorted(ids) or len(given) != len(ids):
             raise ArgumentError(f"{name}: tensors {[t.logical_tensor.id for t in given]}; expected {ids}, each once")
         for tensor in wanted:
             got = by_id[tensor.id]
+            got.check()
             if got.engine is not self.engine:
                 raise ArgumentError(f"{name}: tensor {tensor.id} is of another engine")
             if got.nbytes < (tensor.mem_size or 0) or not _same(got.logical_tensor, tensor):
@@ -641,4 +709,4 @@ def _same(given: LogicalTensor, compiled: LogicalTensor) -> bool:
     return all(dim == 1 or ours == theirs for dim, ours, theirs in pairs)
 
 
-__all__ = ["CompiledPartition", "Graph", "Op", "Partition"]
+__all__ = ["FPMATH_MODES", "POLICIES", "CompiledPartition", "Graph", "Op", "Partition"]

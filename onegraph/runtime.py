@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import operator
+import threading
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .check import as_shape
-from .errors import ArgumentError, UnsupportedError
+from .errors import ArgumentError, UnsupportedError, shown
 from .native import DTYPE_NAMES, Handle, call, create, dtype_value, enum_names, enum_value, ffi, lib, read
 from .op import Array
 from .spec.dtypes import DataType
@@ -32,14 +34,28 @@ def choice(name: str, value: object, allowed: Sequence[str]) -> str:
         ArgumentError: it is not.
     """
     if not isinstance(value, str) or value not in allowed:
-        raise ArgumentError(f"{name}: {value!r}; expected one of {', '.join(map(repr, allowed))}")
+        raise ArgumentError(f"{name}: {shown(value)}; expected one of {', '.join(map(repr, allowed))}")
     return value
 
 
 def expect(name: str, value: object, kind: type) -> None:
     """Raise ArgumentError unless ``value`` is a ``kind``."""
     if not isinstance(value, kind):
-        raise ArgumentError(f"{name}: {value!r:.100}; expected a {kind.__name__}")
+        article = "an" if kind.__name__[0] in "AEIO" else "a"
+        raise ArgumentError(f"{name}: {shown(value)}; expected {article} {kind.__name__}")
+
+
+def as_list(name: str, value: object, kind: type) -> list[Any]:
+    """``value`` as a list of ``kind``.
+
+    Raises:
+        ArgumentError: it is no list or tuple, or holds something else.
+    """
+    if not isinstance(value, (list, tuple)):
+        raise ArgumentError(f"{name}: {shown(value)}; expected a list of {kind.__name__} objects")
+    for index, element in enumerate(value):
+        expect(f"{name}[{index}]", element, kind)
+    return [*value]
 
 
 def identifier(name: str, value: object) -> int:
@@ -49,7 +65,7 @@ def identifier(name: str, value: object) -> int:
         ArgumentError: it is none.
     """
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < 2**64 - 1:
-        raise ArgumentError(f"{name}: {value!r:.100}; expected an integer, 0 to 2**64 - 2")
+        raise ArgumentError(f"{name}: {shown(value)}; expected an integer, 0 to 2**64 - 2")
     return operator.index(value)
 
 
@@ -212,10 +228,10 @@ def _strides(strides: Sequence[int], dims: Shape, layout: str) -> tuple[int, ...
     if layout != "strided" or dims is None or None in dims:
         raise ArgumentError("strides need layout='strided' and a shape with every dim known")
     if not isinstance(strides, (tuple, list)) or len(strides) != len(dims):
-        raise ArgumentError(f"strides: {strides!r:.100}; expected {len(dims)} integers, one for each dim")
+        raise ArgumentError(f"strides: {shown(strides)}; expected {len(dims)} integers, one for each dim")
     for step in strides:
         if isinstance(step, bool) or not isinstance(step, (int, np.integer)) or not 0 <= step < 2**62:
-            raise ArgumentError(f"strides: {step!r:.100}; expected a non-negative integer")
+            raise ArgumentError(f"strides: {shown(step)}; expected a non-negative integer")
     return tuple(int(step) for step in strides)
 
 
@@ -226,8 +242,8 @@ def _check_size(dims: Shape, strides: Sequence[int] | None, dtype: DataType) -> 
     if strides is None:
         for dim in dims:
             elements *= max(dim or 0, 1)
-    else:
-        elements += sum((max(dim or 0, 1) - 1) * step for dim, step in zip(dims, strides, strict=True))
+    else:  # as the library counts, whole strides
+        elements += sum(max(dim or 0, 1) * step for dim, step in zip(dims, strides, strict=True))
     if elements * dtype.numpy.itemsize >= 2**63:
         raise ArgumentError(f"shape: {dims}; expected a tensor of less than 2**63 bytes")
 
@@ -252,7 +268,11 @@ class Allocator(Handle):
         return int(lib.onegraph_host_allocations())
 
 
-_immortal: list[object] = []
+_engines: dict[int, Engine] = {}
+
+
+def _address(pointer: Any) -> int:
+    return int(ffi.cast("uintptr_t", pointer))
 
 
 class Engine:
@@ -267,57 +287,83 @@ class Engine:
         UnsupportedError: the library has no such engine.
     """
 
-    __slots__ = ("_ptr", "allocator", "index")
+    __slots__ = ("_allocator", "_index", "_ptr")
 
     def __init__(self, kind: str = "cpu", index: int = 0, allocator: Allocator | None = None) -> None:
-        choice("kind", kind, ENGINE_KINDS)
-        count = int(lib.dnnl_engine_get_count(enum_value("", kind)))
-        if identifier("index", index) >= count:
-            raise UnsupportedError(f"engine {kind}:{index}: the library has {count} {kind} engines")
-        self.index, self.allocator = int(index), allocator
+        number, count = identifier("index", index), engine_count(kind)
+        if number >= count:
+            raise UnsupportedError(f"engine {kind}:{number}: the library has {count} {kind} engines")
+        code = enum_value("", kind)
         if allocator is None:
-            self._ptr = create(lib.dnnl_engine_create, "dnnl_engine_t", enum_value("", kind), index)
+            pointer = create(lib.dnnl_engine_create, "dnnl_engine_t", code, number)
         else:
             expect("allocator", allocator, Allocator)
-            self._ptr = create(
-                lib.dnnl_graph_make_engine_with_allocator,
-                "dnnl_engine_t",
-                enum_value("", kind),
-                index,
-                allocator._ptr,
-            )
-        _immortal.append((self._ptr, allocator))
+            make = lib.dnnl_graph_make_engine_with_allocator
+            pointer = create(make, "dnnl_engine_t", code, number, allocator._ptr)
+        self._ptr, self._index, self._allocator = pointer, number, allocator
+        _engines[_address(pointer)] = self
 
     @property
     def kind(self) -> str:
         """``cpu``, as the library says."""
         return _ENGINE_KIND_NAMES[read(lib.dnnl_engine_get_kind, "dnnl_engine_kind_t", self._ptr)]
 
+    @property
+    def index(self) -> int:
+        """Number of the engine among those of its kind."""
+        return self._index
+
+    @property
+    def allocator(self) -> Allocator | None:
+        """Where the library takes scratch memory from; None is its own allocator."""
+        return self._allocator
+
     def __repr__(self) -> str:
         return f"Engine({self.kind!r}, {self.index})"
 
 
+def engine_count(kind: str) -> int:
+    """Number of engines of a kind.
+
+    Raises:
+        ArgumentError: the kind is unknown.
+    """
+    return int(lib.dnnl_engine_get_count(enum_value("", choice("engine kind", kind, ENGINE_KINDS))))
+
+
+def engines_exist() -> bool:
+    """Whether an engine was made, without which nothing was run."""
+    return bool(_engines)
+
+
 _default: list[Engine] = []
+_default_lock = threading.Lock()
 
 
 def default_engine() -> Engine:
     """The one engine that everything uses which is not given another; made at the first call."""
-    if not _default:
-        _default.append(Engine())
+    with _default_lock:
+        if not _default:
+            _default.append(Engine())
     return _default[0]
 
 
 class Stream(Handle):
     """``dnnl_stream_t``: where compiled partitions execute, in order. On a CPU the calling thread does the work."""
 
-    __slots__ = ("engine",)
+    __slots__ = ()
 
     def __init__(self, engine: Engine | None = None) -> None:
         if engine is not None:
             expect("engine", engine, Engine)
-        self.engine = engine or default_engine()
-        pointer = create(lib.dnnl_stream_create, "dnnl_stream_t", self.engine._ptr, lib.dnnl_stream_default_flags)
-        super().__init__(pointer, lib.dnnl_stream_destroy, self.engine)
+        owner = default_engine() if engine is None else engine
+        pointer = create(lib.dnnl_stream_create, "dnnl_stream_t", owner._ptr, lib.dnnl_stream_default_flags)
+        super().__init__(pointer, lib.dnnl_stream_destroy, owner)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that it belongs to, as the library has it."""
+        return _engines[_address(read(lib.dnnl_stream_get_engine, "dnnl_engine_t", self._ptr))]
 
     def wait(self) -> None:
         """Return when everything that was executed on the stream is done."""
@@ -336,42 +382,106 @@ class Tensor(Handle):
         ArgumentError: the array is too small, of another data type, or laid out in another way.
     """
 
-    __slots__ = ("address", "data", "engine", "logical_tensor", "nbytes", "writable")
+    __slots__ = ("_data", "_logical_tensor", "_nbytes", "_place", "_watch")
 
     def __init__(self, logical_tensor: LogicalTensor, data: Array, engine: Engine | None = None) -> None:
         expect("logical_tensor", logical_tensor, LogicalTensor)
-        expect("data", data, np.ndarray)
         if engine is not None:
             expect("engine", engine, Engine)
         size = logical_tensor.mem_size
         if size is None:
             raise ArgumentError(f"{logical_tensor} has no size yet; query it from the compiled partition")
-        if logical_tensor.layout == "strided" and data.dtype != logical_tensor.dtype.numpy:
-            raise ArgumentError(f"data: {data.dtype}; expected {logical_tensor.dtype}")
-        steps = tuple(step // data.itemsize for step in data.strides)
-        fits = (
-            data.nbytes >= size
-            if data.flags.c_contiguous
-            else data.shape == logical_tensor.shape and steps == logical_tensor.strides
-        )
-        if not fits:
-            raise ArgumentError(
-                f"data: shape {data.shape}, strides {steps} elements; expected a C-contiguous array of {size} bytes, "
-                f"or shape {logical_tensor.shape} with strides {logical_tensor.strides}"
-            )
-        self.logical_tensor, self.data, self.engine = logical_tensor, data, engine or default_engine()
-        self.nbytes, self.writable = size, bool(data.flags.writeable)
-        self.address = int(data.__array_interface__["data"][0])
-        pointer = create(
-            lib.dnnl_graph_tensor_create,
-            "dnnl_graph_tensor_t",
-            logical_tensor._struct,
-            self.engine._ptr,
-            ffi.cast("void *", self.address),
-        )
-        super().__init__(pointer, lib.dnnl_graph_tensor_destroy, self.engine, data)
+        self._logical_tensor, self._nbytes = logical_tensor, size
+        self._hold(data)
+        owner = default_engine() if engine is None else engine
+        place = ffi.cast("void *", self._place)
+        make = lib.dnnl_graph_tensor_create
+        pointer = create(make, "dnnl_graph_tensor_t", logical_tensor._struct, owner._ptr, place)
+        super().__init__(pointer, lib.dnnl_graph_tensor_destroy, owner)
+
+    def _hold(self, data: Array) -> None:
+        _check_data(self._logical_tensor, self._nbytes, data)
+        self._data = data
+        # numpy resizes no array that has a weak reference, not even with refcheck=False.
+        self._watch = weakref.ref(data)
+        self._place = _place(data)
+
+    @property
+    def logical_tensor(self) -> LogicalTensor:
+        """What the library was told of the data."""
+        return self._logical_tensor
+
+    @property
+    def data(self) -> Array:
+        """The array that holds it."""
+        return self._data
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the logical tensor takes."""
+        return self._nbytes
+
+    @property
+    def address(self) -> int:
+        """Address of the first element."""
+        return self._place
+
+    @property
+    def writable(self) -> bool:
+        """Whether the array may be written."""
+        return bool(self._data.flags.writeable)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that it belongs to, as the library has it."""
+        return _engines[_address(read(lib.dnnl_graph_tensor_get_engine, "dnnl_engine_t", self._ptr))]
 
     @property
     def data_handle(self) -> int:
         """Address of the data, as the library has it."""
-        return int(ffi.cast("uintptr_t", read(lib.dnnl_graph_tensor_get_data_handle, "void *", self._ptr)))
+        return _address(read(lib.dnnl_graph_tensor_get_data_handle, "void *", self._ptr))
+
+    def set_data_handle(self, data: Array) -> None:
+        """Put another array in the place of the data.
+
+        Raises:
+            ArgumentError: the array does not hold the logical tensor; the tensor is unchanged.
+        """
+        self._hold(data)
+        call(lib.dnnl_graph_tensor_set_data_handle, self._ptr, ffi.cast("void *", self._place))
+
+    def check(self) -> None:
+        """Raise ArgumentError where the array no longer holds what the tensor was made for."""
+        if _place(self._data) != self._place:
+            raise ArgumentError(f"tensor {self._logical_tensor.id}: its array has moved; use set_data_handle")
+        _check_data(self._logical_tensor, self._nbytes, self._data)
+
+    def __repr__(self) -> str:
+        return f"Tensor({self._logical_tensor!r})"
+
+
+def _place(data: Array) -> int:
+    return int(data.__array_interface__["data"][0])
+
+
+def _check_data(logical_tensor: LogicalTensor, size: int, data: object) -> None:
+    """Refuse an array that does not hold the logical tensor."""
+    if not isinstance(data, np.ndarray):
+        raise ArgumentError(f"data: {shown(data)}; expected a numpy array")
+    if logical_tensor.layout == "strided" and data.dtype != logical_tensor.dtype.numpy:
+        wanted = logical_tensor.dtype
+        raise ArgumentError(f"data: an array of {data.dtype}; expected {wanted}; convert it with .astype")
+    if data.dtype.hasobject:
+        raise ArgumentError("data: an array of Python objects; expected one of numbers")
+    if not data.flags.aligned:
+        raise ArgumentError(f"data: not aligned to {data.itemsize} bytes; pass a copy of the array")
+    if data.flags.c_contiguous:
+        fits = data.nbytes >= size
+    else:
+        steps = tuple(step * data.itemsize for step in logical_tensor.strides or ())
+        fits = data.shape == logical_tensor.shape and data.strides == steps
+    if not fits:
+        raise ArgumentError(
+            f"data: shape {data.shape}, strides {data.strides} bytes; expected a C-contiguous array of {size} bytes, "
+            f"or shape {logical_tensor.shape} with strides of {logical_tensor.strides} elements"
+        )

@@ -1,14 +1,19 @@
-"""Settings of the process: threads, and what the library and the machine are."""
+"""Settings of the process: threads, caches, arithmetic, instruction sets; and what the library and the machine are."""
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ctypes import POINTER, byref, c_int, c_size_t
+
+import numpy as np
 
 from . import native
-from .errors import ArgumentError, UnsupportedError
-from .native import enum_names, lib, read
+from .errors import ArgumentError, StateError, StatusError, UnsupportedError, shown
+from .native import call, enum_names, enum_value, lib, read
+from .runtime import choice, engine_count, engines_exist
 from .spec.dtypes import DataType
 
 ISA_NAMES = (
@@ -24,7 +29,18 @@ ISA_NAMES = (
     "avx512_core_amx",
     "avx512_core_amx_fp16",
 )
+ISA_HINTS = ("no_hints", "prefer_ymm")
+FPMATH_MODES = ("strict", "bf16", "f16", "any", "tf32")
+# More threads than processors only get in each other's way, and OpenMP ends the process where it can start no more.
+MAX_THREADS = max(64, os.cpu_count() or 1)
 _ISAS = enum_names("cpu_isa_", ISA_NAMES)
+_HINTS = enum_names("cpu_isa_", ISA_HINTS)
+_MODES = enum_names("fpmath_mode_", FPMATH_MODES)
+
+
+# Threads --------------------------------------------------------------------------------------------------------------
+
+_forked: set[int] = set()
 
 
 def get_num_threads() -> int | None:
@@ -37,22 +53,27 @@ def set_num_threads(count: int) -> None:
     """Set the number of threads for runs that the calling thread starts.
 
     Raises:
-        ArgumentError: the count is not a positive integer.
-        UnsupportedError: the library is not built with OpenMP.
+        ArgumentError: the count is not a positive integer, or far more than there are processors.
+        UnsupportedError: the library is not built with OpenMP; or this thread comes out of a fork, where OpenMP would
+            wait for ever for threads that the child does not have.
     """
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 4096:
-        raise ArgumentError(f"threads: {count!r:.100}; expected an integer, 1 to 4096")
+    number = _integer("threads", count, 1, MAX_THREADS)
     function = native.omp_function("omp_set_num_threads")
     if function is None:
         raise UnsupportedError(f"the library runs its threads with {native.RUNTIME}; only OpenMP's can be set")
-    function(count)
+    if number > 1 and threading.get_ident() in _forked:
+        raise UnsupportedError(
+            f"threads: {number}; this process was forked after oneDNN ran, so that this thread can only use 1; "
+            "start processes with the method spawn, or run in a new thread"
+        )
+    function(number)
 
 
 @contextmanager
 def thread_count(count: int | None) -> Iterator[None]:
     """Run the block with ``count`` threads, then restore the caller's setting; None changes nothing."""
     before = get_num_threads() if count is not None else None
-    if count is None or before is None:
+    if count is None or before is None or threading.get_ident() in _forked:
         yield
         return
     set_num_threads(count)
@@ -62,6 +83,189 @@ def thread_count(count: int | None) -> Iterator[None]:
         set_num_threads(before)
 
 
+def _after_fork() -> None:
+    """A forked child has none of the threads that OpenMP counts on; a run with several would wait for them for ever."""
+    if engines_exist():
+        set_num_threads(1)
+        _forked.add(threading.get_ident())
+
+
+if native.omp_function("omp_set_num_threads") is not None:
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+# Caches ---------------------------------------------------------------------------------------------------------------
+
+
+def get_primitive_cache_capacity() -> int:
+    """Number of primitives that the library keeps for the next compilation of the same."""
+    return int(read(lib.dnnl_get_primitive_cache_capacity, "int"))
+
+
+def set_primitive_cache_capacity(capacity: int) -> None:
+    """Set how many primitives the library keeps; 0 keeps none.
+
+    Raises:
+        ArgumentError: the capacity is not an integer of 0 or more.
+    """
+    call(lib.dnnl_set_primitive_cache_capacity, _integer("capacity", capacity, 0, 2**31 - 1))
+
+
+def get_compiled_partition_cache_capacity() -> int:
+    """Number of compiled partitions that the library keeps; onegraph sets 0."""
+    return int(read(lib.dnnl_graph_get_compiled_partition_cache_capacity, "int"))
+
+
+def set_compiled_partition_cache_capacity(capacity: int) -> None:
+    """Set how many compiled partitions the library keeps for the next compilation of the same partition object.
+
+    Raises:
+        ArgumentError: the capacity is not an integer of 0 or more.
+    """
+    call(lib.dnnl_graph_set_compiled_partition_cache_capacity, _integer("capacity", capacity, 0, 2**31 - 1))
+
+
+def get_constant_tensor_cache() -> bool:
+    """Whether the library keeps what it makes of constant tensors, such as reordered weights; onegraph sets True."""
+    return bool(read(lib.dnnl_graph_get_constant_tensor_cache, "int"))
+
+
+def set_constant_tensor_cache(enabled: bool) -> None:
+    """Switch the constant tensor cache on or off, before anything is compiled.
+
+    Raises:
+        ArgumentError: ``enabled`` is neither True nor False.
+        StateError: something was compiled; the library would crash on it after a change.
+    """
+    if not isinstance(enabled, bool):
+        raise ArgumentError(f"enabled: {shown(enabled)}; expected True or False")
+    if enabled == get_constant_tensor_cache():
+        return
+    if native.has_compiled():
+        raise StateError("the constant tensor cache can be switched only before anything is compiled")
+    call(lib.dnnl_graph_set_constant_tensor_cache, int(enabled))
+
+
+def get_constant_tensor_cache_capacity(engine_kind: str = "cpu") -> int:
+    """Megabytes that the constant tensor cache may hold.
+
+    Raises:
+        UnsupportedError: the library is older than 3.4.
+    """
+    function = _capacity_function("get", POINTER(c_size_t))
+    found = c_size_t()
+    _checked("get", function(_engine_kind(engine_kind), byref(found)))
+    return found.value
+
+
+def set_constant_tensor_cache_capacity(capacity: int, engine_kind: str = "cpu") -> None:
+    """Set how many megabytes the constant tensor cache may hold, before anything is compiled.
+
+    Raises:
+        UnsupportedError: the library is older than 3.4.
+        ArgumentError: the capacity is not an integer of 0 or more.
+        StateError: something was compiled.
+    """
+    function = _capacity_function("set", c_size_t)
+    number, kind = _integer("capacity", capacity, 0, 2**31 - 1), _engine_kind(engine_kind)
+    if native.has_compiled():
+        raise StateError("the capacity of the constant tensor cache can be set only before anything is compiled")
+    _checked("set", function(kind, number))
+
+
+def _capacity_function(verb: str, argument: object) -> native.Function:
+    name = f"dnnl_graph_{verb}_constant_tensor_cache_capacity"
+    function = native.library_function(name, [c_int, argument])
+    if function is None:
+        loaded = ".".join(map(str, native.VERSION))
+        raise UnsupportedError(f"{name} needs oneDNN 3.4; the loaded library is {loaded}")
+    return function
+
+
+def _checked(verb: str, status: int) -> None:
+    if status:
+        raise native.status_error(f"dnnl_graph_{verb}_constant_tensor_cache_capacity", status)
+
+
+def _engine_kind(kind: str) -> int:
+    engine_count(kind)  # refuses what is no kind
+    return enum_value("", kind)
+
+
+# Arithmetic and instruction sets --------------------------------------------------------------------------------------
+
+
+def get_default_fpmath_mode() -> str:
+    """How far f32 arithmetic of new primitives may be lowered where a graph does not say."""
+    return _MODES[read(lib.dnnl_get_default_fpmath_mode, "dnnl_fpmath_mode_t")]
+
+
+def set_default_fpmath_mode(mode: str) -> None:
+    """Set how far f32 arithmetic may be lowered: strict, bf16, f16, any, tf32.
+
+    Raises:
+        ArgumentError: the mode is none of these.
+    """
+    call(lib.dnnl_set_default_fpmath_mode, enum_value("fpmath_mode_", choice("mode", mode, FPMATH_MODES)))
+
+
+def get_cpu_isa() -> str:
+    """The instruction set that the library uses at most. It is fixed from the first call on."""
+    return _ISAS.get(int(lib.dnnl_get_effective_cpu_isa()), "unknown")
+
+
+def set_max_cpu_isa(isa: str) -> None:
+    """Keep the library from using newer instruction sets than ``isa``; ``default`` takes the cap away.
+
+    Raises:
+        ArgumentError: there is no such instruction set.
+        StateError: the library has made its choice already.
+    """
+    number = enum_value("cpu_isa_", choice("isa", isa, ("default", *ISA_NAMES)))
+    _early("the instruction set", lib.dnnl_set_max_cpu_isa, number)
+
+
+def get_cpu_isa_hints() -> str:
+    """``no_hints`` or ``prefer_ymm``."""
+    return _HINTS[int(lib.dnnl_get_cpu_isa_hints())]
+
+
+def set_cpu_isa_hints(hints: str) -> None:
+    """Let the library prefer registers of 256 bits (``prefer_ymm``), or not (``no_hints``).
+
+    Raises:
+        ArgumentError: there is no such hint.
+        StateError: the library has made its choice already.
+    """
+    number = enum_value("cpu_isa_", choice("hints", hints, ISA_HINTS))
+    _early("the hint", lib.dnnl_set_cpu_isa_hints, number)
+
+
+def _early(what: str, function: native.Function, value: int) -> None:
+    try:
+        call(function, value)
+    except StatusError as error:
+        raise StateError(f"{what} can be set only before the library is first used ({error})") from None
+
+
+def set_verbose(level: int) -> None:
+    """Let the library print what it does on stdout: 0 nothing, 1 executions, 2 compilations too.
+
+    Raises:
+        ArgumentError: the level is none of these.
+    """
+    call(lib.dnnl_set_verbose, _integer("level", level, 0, 2))
+
+
+def _integer(name: str, value: object, low: int, high: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= value <= high:
+        raise ArgumentError(f"{name}: {shown(value)}; expected an integer, {low} to {high}")
+    return int(value)
+
+
+# What there is --------------------------------------------------------------------------------------------------------
+
+
 def version_info() -> dict[str, object]:
     """Library, machine and settings, as plain values.
 
@@ -69,7 +273,7 @@ def version_info() -> dict[str, object]:
         version, hash and path of the library; its threading runtime and number of threads; the instruction set that it
         uses and the cap on it; the data types that it has and those that the CPU computes natively; cache settings.
     """
-    isa = _ISAS.get(int(lib.dnnl_get_effective_cpu_isa()), "unknown")
+    isa = get_cpu_isa()
     rank = ISA_NAMES.index(isa) if isa in ISA_NAMES else -1
     native_types = ["f32", "s8", "u8", "s32"]
     if rank >= ISA_NAMES.index("avx512_core"):
@@ -86,12 +290,7 @@ def version_info() -> dict[str, object]:
         "max_cpu_isa": os.environ.get("ONEDNN_MAX_CPU_ISA") or os.environ.get("DNNL_MAX_CPU_ISA") or "no cap",
         "dtypes": [d.value for d in DataType if native.DTYPE_SINCE.get(d, native.OLDEST) <= native.VERSION],
         "cpu_dtypes": native_types,
-        "constant_tensor_cache": bool(read(lib.dnnl_graph_get_constant_tensor_cache, "int")),
-        "compiled_partition_cache_capacity": int(read(lib.dnnl_graph_get_compiled_partition_cache_capacity, "int")),
-        "primitive_cache_capacity": int(read(lib.dnnl_get_primitive_cache_capacity, "int")),
+        "constant_tensor_cache": get_constant_tensor_cache(),
+        "compiled_partition_cache_capacity": get_compiled_partition_cache_capacity(),
+        "primitive_cache_capacity": get_primitive_cache_capacity(),
     }
-
-
-# A child that is forked after a run with several threads would wait for ever for threads that it does not have.
-if native.omp_function("omp_set_num_threads") is not None:
-    os.register_at_fork(after_in_child=lambda: set_num_threads(1))

@@ -19,6 +19,7 @@ from . import (
     convolution,
     elementwise,
     interpolation,
+    legacy_ops,
     matmul,
     misc,
     movement,
@@ -46,6 +47,7 @@ MODULES = (
     movement,
     interpolation,
     misc,
+    legacy_ops,
 )
 
 
@@ -70,7 +72,7 @@ def run_op(op: Op, inputs: Sequence[Array | None]) -> tuple[Array, ...]:
     call = base_call(schema, base, op.attrs, types, len(op.outputs))
     arrays = [
         None if array is None else _widen(_swapped(schema, schema.input_port(index).name, array, op))
-        for index, array in enumerate(inputs)
+        for index, array in enumerate(inputs[: len(call.inputs)])
     ]
     with np.errstate(all="ignore"):
         result = reference_function(base)(call, *arrays)

@@ -474,8 +474,8 @@ OPS = (
     schema(
         "ConvolutionBackwardData",
         "convolution_backward_data",
-        "Gradient of Convolution with respect to src; dst_shape is the shape of that gradient. A dst_shape among several that "
-        "map to the same diff_dst is taken as it is; a nonzero output_padding must name the remainder.",
+        "Gradient of Convolution with respect to src; dst_shape is the shape of that gradient. Of the shapes that map "
+        "to the same diff_dst, dst_shape names one; a nonzero output_padding must agree with it.",
         inputs=ports("diff_dst:T weights:T dst_shape:s32?"),
         outputs=ports("diff_src:T"),
         attributes=(*WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, CONV_WEIGHTS, DST_SHAPE),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -78,7 +79,18 @@ def base_call(
             else:
                 tensor = replace(tensor, shape=swap_channels(tensor.shape, fmt))
         seen.append(tensor)
-    return Call(base, base_attrs(schema, attrs), seen, n_outputs)
+    if not base.variadic:
+        # MaxPoolBackprop of legacy-1 has a port that its successor lacks; it says nothing that src does not.
+        del seen[len(base.inputs) :]
+    return Call(base, _as_base_kinds(base, base_attrs(schema, attrs)), seen, n_outputs)
+
+
+def _as_base_kinds(base: Schema, attrs: Mapping[str, AttrValue]) -> dict[str, AttrValue]:
+    """``attrs`` with integers made floats where the base has an f32 and the edition an s64: the beta of SoftPlus."""
+    return {
+        name: float(value) if base.attribute(name).kind == "f32" and isinstance(value, int) else value
+        for name, value in attrs.items()
+    }
 
 
 def _swap_value(value: NDArray[np.generic] | None, weights_format: str) -> NDArray[np.generic] | None:
@@ -94,13 +106,41 @@ def output_shapes(schema: Schema, call: Call, attrs: Mapping[str, AttrValue]) ->
     )
 
 
-def edition_words(schema: Schema, base: Schema, finding: Finding) -> Finding:
-    """``finding`` of a rule, with its place named as the edition names it."""
-    if schema.dialect is None:
+def edition_words(
+    schema: Schema, base: Schema, finding: Finding, attrs: Mapping[str, AttrValue] | None = None
+) -> Finding:
+    """``finding`` of a rule, as the edition would say it.
+
+    Names of attributes and ports and values of attributes are those of the edition. With ``attrs``, the attributes as
+    they were given in the edition, a shape attribute is shown as it was given and not in the axis order of the base.
+    """
+    dialect = schema.dialect
+    if dialect is None:
         return finding
-    back = {new: old for old, new in schema.dialect.attributes.items()}
+    words = _words(schema, base)
+    where = words.get(finding.where, finding.where)
+    given = finding.given
+    if attrs is not None and where in dialect.swapped and isinstance(given, (list, tuple)) and where in attrs:
+        given = swap_channels(tuple(given), format_of(schema, attrs))
+        given = list(given or ()) if isinstance(finding.given, list) else given
+    elif isinstance(given, str):
+        given = in_words(given, words)
+    return Finding(where, given, in_words(finding.expected, words), in_words(finding.fix, words))
+
+
+def _words(schema: Schema, base: Schema) -> dict[str, str]:
+    """Base word -> edition's word, for names of attributes and ports and for values of attributes."""
+    assert schema.dialect is not None
+    back: dict[str, str] = {}
+    for mapping in schema.dialect.values.values():
+        back.update({new: old for old, new in mapping.items()})
+    # A port and an attribute of one name have one name in every edition too, so that the order does not matter.
+    back.update({new: old for old, new in schema.dialect.attributes.items()})
     for theirs, ours in ((base.inputs, schema.inputs), (base.outputs, schema.outputs)):
         back.update({new.name: old.name for new, old in zip(theirs, ours, strict=False) if new.name != old.name})
-    words = {**back}
-    replaced = [" ".join(words.get(word, word) for word in text.split(" ")) for text in (finding.expected, finding.fix)]
-    return Finding(back.get(finding.where, finding.where), finding.given, *replaced)
+    return back
+
+
+def in_words(text: str, words: Mapping[str, str]) -> str:
+    """``text`` with every whole word that ``words`` has replaced, whatever punctuation stands beside it."""
+    return re.sub(r"\w+", lambda match: words.get(match[0], match[0]), text)

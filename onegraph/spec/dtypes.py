@@ -7,7 +7,7 @@ import enum
 import ml_dtypes
 import numpy as np
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, shown
 
 
 class DataType(enum.Enum):
@@ -63,14 +63,20 @@ class DataType(enum.Enum):
             return cls[value]
         try:
             dtype = np.dtype(value)  # type: ignore[call-overload]
-        except (TypeError, ValueError):
-            raise ArgumentError(f"{value!r} is not a data type; expected one of {', '.join(cls.__members__)}") from None
+        except Exception:  # numpy reads attributes of the object, which may do anything
+            raise ArgumentError(
+                f"{shown(value)} is not a data type; expected one of {', '.join(cls.__members__)}"
+            ) from None
         found = _FROM_NUMPY.get(dtype)
         if found is None:
             mend = _MEND.get(dtype.kind)
             raise ArgumentError(
                 f"no logical tensor has the data type {dtype}"
-                + (f"; convert the array with .astype({mend})" if mend else f"; expected one of {', '.join(cls)}")
+                + (
+                    f"; convert the array with .astype({mend})"
+                    if mend
+                    else f"; expected one of {', '.join(cls.__members__)}"
+                )
             )
         return found
 

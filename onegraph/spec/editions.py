@@ -10,21 +10,38 @@ from types import MappingProxyType
 from ..errors import ArgumentError
 from . import CATEGORIES
 from .legacy import legacy
-from .schema import Schema, Version
+from .legacy_ops import OPS as LEGACY_OPS
+from .quantization import QTYPE, ZPS
+from .schema import Attribute, Schema, Version
 from .values import nearest
 
 BASE: Mapping[str, Schema] = MappingProxyType({schema.kind: schema for category in CATEGORIES for schema in category})
 NEWEST: Version = (3, 13)
 DEFAULT = "onednn-3.13"
+# Attributes that were another before some version: (op, attribute) -> (the version, the attribute until then).
+FORMER: Mapping[tuple[str, str], tuple[Version, Attribute]] = MappingProxyType(
+    {
+        # 8-bit floats have no zero point, so with them it became optional.
+        ("Quantize", "zps"): ((3, 4), replace(ZPS, required=True)),
+        ("Dequantize", "zps"): ((3, 4), replace(ZPS, required=True)),
+        # per_group came with group_shape, without which it cannot be said.
+        ("DynamicDequantize", "qtype"): ((3, 7), QTYPE),
+    }
+)
 
 
 @dataclass(frozen=True)
 class Edition:
-    """One edition: its name, the document it stands for, and its ops by kind."""
+    """One edition: its name, the document it stands for, and its ops by kind.
+
+    ``titles`` says whether the pages are titled otherwise than the ops are called: ``Convolution-1``, or ``Softmax``
+    for SoftMax. There a title is taken for the op.
+    """
 
     name: str
     title: str
     schemas: Mapping[str, Schema]
+    titles: bool = False
 
     def schema(self, kind: str) -> Schema | None:
         """The op ``kind``, by its name in the specification or in Python; None where the edition has none."""
@@ -32,7 +49,20 @@ class Edition:
 
     @cached_property
     def _by_name(self) -> dict[str, Schema]:
-        return {schema.name: schema for schema in self.schemas.values()}
+        schemas = self.schemas.values()
+        names = {schema.name.removeprefix("legacy_"): schema for schema in schemas}
+        names.update({schema.name: schema for schema in schemas})
+        if self.titles:
+            names.update({schema.page: schema for schema in schemas if schema.page})
+        return names
+
+    @cached_property
+    def _by_base(self) -> dict[str, Schema]:
+        return {base_of(schema).name: schema for schema in self.schemas.values()}
+
+    def meaning(self, base: Schema) -> Schema | None:
+        """The op of this edition that means what ``base`` means, of the base vocabulary; None where there is none."""
+        return self._by_base.get(base.name)
 
     def nearest(self, kind: str) -> str | None:
         """The op of this edition that ``kind`` was probably meant to be."""
@@ -47,11 +77,16 @@ def at_version(schema: Schema, version: Version) -> Schema:
     """The op as it stood in an earlier version: without the attributes, ports and type rows that came later."""
     return replace(
         schema,
-        attributes=tuple(attribute for attribute in schema.attributes if attribute.since <= version),
+        attributes=tuple(_former(schema, one, version) for one in schema.attributes if one.since <= version),
         inputs=tuple(port for port in schema.inputs if port.since <= version),
         outputs=tuple(port for port in schema.outputs if port.since <= version),
         types=tuple(row for row in schema.types if row.since <= version),
     )
+
+
+def _former(schema: Schema, attribute: Attribute, version: Version) -> Attribute:
+    until, former = FORMER.get((schema.kind, attribute.name), (version, attribute))
+    return former if version < until else attribute
 
 
 def _onednn(version: Version) -> dict[str, Schema]:
@@ -75,7 +110,7 @@ def _oneapi(version: Version) -> dict[str, Schema]:
 
 def _legacy() -> dict[str, Schema]:
     found = (legacy(at_version(schema, (3, 0))) for schema in BASE.values())
-    return {schema.kind: schema for schema in found if schema is not None}
+    return {schema.kind: schema for schema in (*found, *LEGACY_OPS) if schema is not None}
 
 
 _BUILDERS: dict[str, tuple[str, Callable[[], dict[str, Schema]]]] = {
@@ -88,7 +123,9 @@ _BUILDERS: dict[str, tuple[str, Callable[[], dict[str, Schema]]]] = {
         for minor in range(NEWEST[1] + 1)
     },
 }
+_OWN_BASES = {schema.name: replace(schema, kind=schema.page) for schema in LEGACY_OPS}
 EDITIONS = tuple(_BUILDERS)
+TITLES = ("legacy-1", "oneapi-1.2", "onednn-3.0", "onednn-3.1")
 _loaded: dict[str, Edition] = {}
 
 
@@ -107,12 +144,16 @@ def edition(name: str) -> Edition:
         )
     if name not in _loaded:
         title, build = _BUILDERS[name]
-        _loaded[name] = Edition(name, title, MappingProxyType(build()))
+        _loaded[name] = Edition(name, title, MappingProxyType(build()), name in TITLES)
     return _loaded[name]
 
 
 def base_of(schema: Schema) -> Schema:
-    """The schema of the op's meaning in the base vocabulary; itself where it has no successor there."""
+    """The schema of the op's meaning in the base vocabulary.
+
+    An op of legacy-1 without a successor means itself, under its versioned name, such as ``Pow-1``: whatever is keyed
+    by the kinds of the base then never takes it for the op that has its name there.
+    """
     if schema.dialect is not None:
         return BASE[schema.dialect.kind]
-    return BASE.get(schema.kind, schema)
+    return _OWN_BASES.get(schema.name) or BASE[schema.kind]

@@ -1,15 +1,18 @@
 """The edition legacy-1: oneDNN Graph specification 1.0-beta, whose op names end in "-1".
 
-It differs from the base vocabulary by names, which follow rules, and by the weights of the ConvTranspose ops: there OIX
-is (out / groups, in, X) and XIO is (X, in, out / groups), so against IOX and XOI of the base the spatial axes stay and
-the two channel axes are exchanged.
+Of its 99 ops 80 are in the base vocabulary too; the others are in ``legacy_ops``. The 80 differ from the base by names,
+which follow rules, and by the weights of the ConvTranspose ops: there OIX is (out / groups, in, X) and XIO is
+(X, in, out / groups), so against IOX and XOI of the base the spatial axes stay and the two channel axes are exchanged.
+
+Abs is not among them: the document has no page for it, although the page of its gradient refers to one.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from .schema import Attribute, Dialect, Fill, Port, Schema
+from .dtypes import DataType
+from .schema import FLOATS, Attribute, Dialect, Fill, Port, Row, Schema
 
 RENAMED = {"Backward": "Backprop", "BackwardData": "BackpropData", "BackwardWeights": "BackpropFilters"}
 ATTRIBUTES = {
@@ -39,8 +42,11 @@ OWN_PORTS = {
     "MatMul": {"src": "input_1", "weights": "input_2"},
     "Select": {"src_0": "then", "src_1": "else"},
 }
-# Ops of 3.0 or later that legacy-1 has too; all others with a later `since` came after it.
-EARLIER = {"Select"}
+# Ops that came to the base after 3.0 and that legacy-1 has all the same; Pow is not one of them: its own is another op.
+EARLIER = {"Select", "GreaterEqual"}
+WITHOUT_PAGE = {"Abs"}
+INDICES = Port("output_forward_indices", "T2", optional=True)
+INDEX_TYPES = frozenset({DataType.u8, DataType.s32})
 CHANNELS_SWAPPED = {"filter", "filter_delta", "filter_shape"}
 
 
@@ -54,17 +60,17 @@ def legacy_kind(kind: str) -> str:
 
 def legacy(base: Schema) -> Schema | None:
     """The schema of an op in legacy-1, None where it came later; ``base`` is the op as of 3.0."""
-    if base.since > (3, 0) and base.kind not in EARLIER:
+    if base.kind in WITHOUT_PAGE or (base.since > (3, 0) and base.kind not in EARLIER):
         return None
     kind = legacy_kind(base.kind)
     transposed = base.kind.startswith("ConvTranspose")
-    attributes = tuple(_attribute(attribute, transposed) for attribute in base.attributes)
     return replace(
         base,
         kind=kind,
-        inputs=tuple(_port(base, port, output=False) for port in base.inputs),
+        inputs=_inputs(base),
         outputs=tuple(_port(base, port, output=True) for port in base.outputs),
-        attributes=attributes,
+        types=_types(base),
+        attributes=tuple(_attribute(attribute, transposed) for attribute in base.attributes),
         since=(3, 0),
         dialect=Dialect(
             base.kind,
@@ -90,6 +96,18 @@ def _attribute(attribute: Attribute, transposed: bool) -> Attribute:
     if attribute.name == "beta" and attribute.default is not None and not isinstance(attribute.default, Fill):
         return replace(changed, kind="s64", default=1)
     return changed
+
+
+def _inputs(base: Schema) -> tuple[Port, ...]:
+    inputs = tuple(_port(base, port, output=False) for port in base.inputs)
+    # The page does not say how the indices count; the gradient is computed from the source, as without them.
+    return (*inputs, INDICES) if base.kind == "MaxPoolBackward" else inputs
+
+
+def _types(base: Schema) -> tuple[Row, ...]:
+    if base.kind == "MaxPoolBackward":
+        return tuple(Row({**row.types, INDICES.type: INDEX_TYPES}) for row in base.types)
+    return FLOATS if base.kind == "GreaterEqual" else base.types
 
 
 def _port(base: Schema, port: Port, *, output: bool) -> Port:

@@ -10,6 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .convolution import SHAPE_SOURCE
+from .dtypes import DataType
+from .normalization import begin_axis
+from .pooling import geometry
 from .reduction import reduced_axes
 from .schema import Call, Version
 
@@ -66,6 +69,42 @@ def _empty(call: Call) -> bool:
 def _known_reduction(call: Call) -> tuple[int | None, ...]:
     axes, shape = reduced_axes(call), call.shape("src")
     return () if axes is None or shape is None else tuple(shape[axis] for axis in axes)
+
+
+def _rounded_wrong(call: Call) -> bool:
+    """A pool that the library rounds up, and then clamps or divides otherwise than it says."""
+    if call.string("rounding_type") != "ceil":
+        return False
+    same = call.string("auto_pad").startswith("same_")
+    return same or (call.schema.kind == "AvgPool" and not call.flag("exclude_pad"))
+
+
+def _in_padding_alone(call: Call) -> bool:
+    """Whether a window of a pool has no element of the source."""
+    found = geometry(call)
+    if found is None:
+        return False
+    for window, size, count in zip(found.windows, found.sizes, found.counts, strict=True):
+        if window is not None and window.begin >= window.extent:
+            return True
+        if None not in (window, size, count) and (count - 1) * window.stride - window.begin >= size:  # type: ignore
+            return True
+    return False
+
+
+def _axis_below_last(call: Call) -> bool:
+    rank, begin = call.rank("src"), begin_axis(call)
+    return rank is not None and begin != rank - 1
+
+
+def _untyped_stats(call: Call) -> bool:
+    src = call.input("src")
+    bf16 = src is not None and src.dtype is DataType.bf16
+    return bf16 and call.input("gamma") is None and call.flag("keep_stats")
+
+
+def _per_channel(call: Call) -> bool:
+    return call.string("qtype") == "per_channel"
 
 
 _CONVOLUTIONS = (
@@ -126,6 +165,105 @@ QUIRKS = (
         _REDUCTIONS,
         lambda call: all(dim == 1 for dim in _known_reduction(call)),
         "a reduction over axes that all have size 1 throws at compile",
+    ),
+    Quirk(
+        "rounding_up",
+        UNSAFE,
+        _kinds("AvgPool MaxPool"),
+        _rounded_wrong,
+        "rounding_type ceil counts a window too many with same_*, and divides by too few with exclude_pad False; "
+        "floor with the pads that cover the last window is right",
+    ),
+    Quirk(
+        "window_in_padding",
+        UNSAFE,
+        _kinds("AvgPool AvgPoolBackward MaxPool MaxPoolBackward"),
+        _in_padding_alone,
+        "a window in the padding alone gives the lowest number instead of -inf, or is refused",
+    ),
+    Quirk(
+        "default_dilations",
+        LIBRARY,
+        _kinds("MaxPoolBackward"),
+        lambda call: not call.has("dilations"),
+        "without dilations it never compiles; they can be given as ones",
+    ),
+    Quirk(
+        "frozen_statistics",
+        UNSAFE,
+        _kinds("BatchNormTrainingBackward"),
+        lambda call: call.n_outputs == 1,
+        "with one output the statistics are taken for constants; ask for all three",
+    ),
+    Quirk(
+        "gradient_without_gamma",
+        LIBRARY,
+        _kinds("BatchNormTrainingBackward"),
+        lambda call: call.input("gamma") is None,
+        "four inputs and three outputs throw at compile; pass a gamma of ones",
+    ),
+    Quirk(
+        "batch_norm_rank",
+        LIBRARY,
+        _kinds("BatchNormForwardTraining BatchNormTrainingBackward"),
+        lambda call: call.rank("src") == 2,
+        "the training ops take no src without spatial axes; they exhaust the memory or refuse",
+    ),
+    Quirk(
+        "norm_axis",
+        UNSAFE,
+        _kinds("LayerNorm LayerNormBackward"),
+        _axis_below_last,
+        "begin_norm_axis is ignored: only the last axis is normalized",
+    ),
+    Quirk(
+        "bf16_statistics",
+        UNSAFE,
+        _kinds("LayerNorm"),
+        _untyped_stats,
+        "mean and variance are written as f32 whatever their type is; a gamma of f32 makes sure that it is f32",
+    ),
+    Quirk(
+        "negative_axis",
+        UNSAFE,
+        _kinds("Quantize Dequantize DynamicQuantize DynamicDequantize"),
+        lambda call: _per_channel(call) and call.s64("axis") < 0,
+        "a negative axis throws at compile or is taken for another one; count it from 0",
+    ),
+    Quirk(
+        "differing_zero_points",
+        UNSAFE,
+        _kinds("Quantize Dequantize"),
+        lambda call: call.has("zps") and len(set(call.s64s("zps"))) > 1,
+        "only the first of several zero points is used",
+    ),
+    Quirk(
+        "dynamic_zero_points",
+        LIBRARY,
+        _kinds("DynamicQuantize DynamicDequantize"),
+        lambda call: _per_channel(call) and call.input("zps") is not None,
+        "zero points for each channel throw at execute",
+    ),
+    Quirk(
+        "sizes_tensor",
+        LIBRARY,
+        _kinds("Interpolate InterpolateBackward"),
+        lambda call: call.input("sizes") is not None,
+        "sizes as an input are rejected, or ignored beside the attribute; the attribute alone is right",
+    ),
+    Quirk(
+        "align_corners",
+        LIBRARY,
+        _kinds("Interpolate InterpolateBackward"),
+        lambda call: call.string("coordinate_transformation_mode") == "align_corners",
+        "align_corners is unsupported",
+    ),
+    Quirk(
+        "concat_limits",
+        LIBRARY,
+        _kinds("Concat"),
+        lambda call: len(call.inputs) > 64 or any(t is not None and (t.rank or 0) > 6 for t in call.inputs),
+        "at most 64 inputs of at most 6 axes are taken",
     ),
     Quirk(
         "empty_tensor",

@@ -75,7 +75,7 @@ class Port:
     @property
     def gives_shape(self) -> bool:
         """Whether the contents of the input, not only its shape, decide the shapes of the outputs."""
-        return self.type == "s32" and self.optional and self.name.endswith(("_shape", "axes", "sizes"))
+        return self.type == "s32" and self.name.endswith(("shape", "axes", "sizes", "order"))
 
 
 def ports(text: str) -> tuple[Port, ...]:

@@ -9,11 +9,13 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from ..errors import shown
 from .schema import Attribute, AttrValue
 
 S64_MIN, S64_MAX = -(2**63), 2**63 - 1
+MAX_RANGE = 2**20  # a range costs nothing to write down, whatever it holds
 F32_MAX = float(np.finfo(np.float32).max)
-SCALARS = {"f32": "a number", "s64": "an integer", "bool": "True or False", "str": "a string"}
+SCALARS = {"bool": "True or False", "str": "a string"}
 
 
 class BadValueError(Exception):
@@ -29,11 +31,15 @@ def describe(attribute: Attribute) -> str:
     if attribute.values:
         return "one of " + ", ".join(repr(value) for value in attribute.values)
     scalar = attribute.kind.removesuffix("[]")
-    words = SCALARS[scalar]
-    if attribute.kind.endswith("[]"):
-        words = "a list of " + ("integers" if scalar == "s64" else "numbers")
-        return f"{words}, each {attribute.range.name}" if attribute.range else words
-    return f"{words}, {attribute.range.name}" if attribute.range else words
+    if scalar not in ("s64", "f32"):
+        return SCALARS[scalar]
+    many = attribute.kind.endswith("[]")
+    noun = ("integer" if scalar == "s64" else "number") + ("s" if many else "")
+    which = attribute.range.name if attribute.range else ""
+    if which.startswith("between"):
+        noun, which = f"{noun} {which}", ""
+    words = f"{which} {noun}".strip()
+    return f"a list of {words}" if many else f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
 
 
 def convert(attribute: Attribute, value: object) -> AttrValue:
@@ -59,9 +65,11 @@ def _elements(value: object, attribute: Attribute) -> Sequence[object]:
         if value.ndim != 1:
             raise BadValueError("attribute_kind", describe(attribute), "pass a flat list")
         return list(value)
+    if isinstance(value, range) and value[MAX_RANGE:]:
+        raise BadValueError("attribute_kind", f"{describe(attribute)}, at most {MAX_RANGE} of them")
     if isinstance(value, (list, tuple, range)):
-        return value
-    fix = f"write [{value}]" if isinstance(value, (int, float)) else ""
+        return [*value]
+    fix = f"write [{shown(value)}]" if isinstance(value, (int, float)) else ""
     raise BadValueError("attribute_kind", describe(attribute), fix)
 
 

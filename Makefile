@@ -1,0 +1,41 @@
+# Every target sets up what it needs: a virtual environment in .venv with onegraph installed in place.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := $(wildcard include/*.h onegraph/csrc/*) build_ffi.py pyproject.toml
+
+.PHONY: demo test lint stubs wheel clean
+
+demo: $(VENV)/.examples
+	$(BIN)/python examples/autoencoder.py
+
+test: lint
+	$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# methods.pyi tells editors and type checkers of the op methods that the schemas make.
+stubs: $(VENV)/.dev
+	$(BIN)/python -m onegraph.stubs
+
+wheel: $(VENV)/.dev
+	$(BIN)/python -m build
+
+$(VENV)/.created:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	touch $@
+
+$(VENV)/.examples: $(VENV)/.created $(SOURCES)
+	$(BIN)/python -m pip install --quiet --editable '.[examples]'
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.created $(SOURCES)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@ $(VENV)/.examples
+
+clean:
+	rm -rf $(VENV) build dist onegraph/*.so

@@ -1,0 +1,30 @@
+"""Build a graph, run it, look at what the library made of it."""
+
+import numpy as np
+
+import onegraph as og
+
+rng = np.random.default_rng(0)
+weights = rng.standard_normal((3, 3, 3, 16)).astype(np.float32)  # XIO: spatial axes, in, out
+
+g = og.Graph()
+src = g.input("src", og.f32, (8, 32, 32, 3))  # NXC: batch, spatial axes, channels
+window = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+conv = g.convolution(src, g.constant(weights), **window)
+dst = g.output("dst", g.relu(conv))
+print(f"inferred before anything is compiled: {dst.dtype} {dst.shape}")
+
+model = g.compile()
+x = rng.standard_normal((8, 32, 32, 3)).astype(np.float32)
+y = model(src=x)
+print(f"run on an array: {y.shape}, mean {y.mean():.4f}")
+print(model.report())
+
+# The same again without any work per call: the arrays are bound once, their contents may change.
+run = model.bind(src=x, dst=np.empty_like(y))
+x *= 2
+print(f"doubled input, doubled output: {np.allclose(run.run(), 2 * y, rtol=1e-5)}")
+
+# The reference computes every op in numpy, from the formulas of the specification.
+exact = og.reference.run(g, {"src": x})["dst"]
+print(f"largest difference from the reference: {np.abs(run.run() - exact).max():.1e}")

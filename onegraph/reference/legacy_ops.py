@@ -1,0 +1,120 @@
+"""The ops of legacy-1 without a successor, in numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ArgumentError
+from ..spec.legacy_ops import reshaped
+from ..spec.schema import Call
+from .elementwise import _erf
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Truths = NDArray[np.bool_]
+
+
+def equal(call: Call, input_1: Floats, input_2: Floats) -> Truths:
+    return np.equal(input_1, input_2)
+
+
+def not_equal(call: Call, input_1: Floats, input_2: Floats) -> Truths:
+    return np.not_equal(input_1, input_2)
+
+
+def greater(call: Call, input_1: Floats, input_2: Floats) -> Truths:
+    return np.greater(input_1, input_2)
+
+
+def less(call: Call, input_1: Floats, input_2: Floats) -> Truths:
+    return np.less(input_1, input_2)
+
+
+def less_equal(call: Call, input_1: Floats, input_2: Floats) -> Truths:
+    return np.less_equal(input_1, input_2)
+
+
+def logical_and(call: Call, input_1: Truths, input_2: Truths) -> Truths:
+    return np.logical_and(input_1, input_2)
+
+
+def logical_or(call: Call, input_1: Truths, input_2: Truths) -> Truths:
+    return np.logical_or(input_1, input_2)
+
+
+def logical_xor(call: Call, input_1: Truths, input_2: Truths) -> Truths:
+    return np.logical_xor(input_1, input_2)
+
+
+def logical_not(call: Call, source: Truths) -> Truths:
+    return np.logical_not(source)
+
+
+def erf(call: Call, source: Floats) -> Floats:
+    return _erf(source)
+
+
+def negative(call: Call, source: Floats) -> Floats:
+    return -source
+
+
+def rsqrt(call: Call, source: Floats) -> Floats:
+    return 1 / np.sqrt(source)
+
+
+def sign(call: Call, source: Floats) -> Floats:
+    return np.sign(source)
+
+
+def legacy_pow(call: Call, source: Floats, exponent: Floats) -> Floats:
+    return np.power(source, exponent)
+
+
+def pow_backprop(call: Call, source: Floats, delta: Floats, exponent: Floats) -> Floats:
+    # A constant has no slope; the formula would make 0 * inf of an exponent of 0 where the source is 0.
+    slope = np.where(exponent == 0, 0, exponent * np.power(source, exponent - 1))
+    return _summed_to(source.shape, delta * slope)
+
+
+def pow_backprop_exponent(call: Call, source: Floats, delta: Floats, result: Floats, exponent: Floats) -> Floats:
+    # The limit of x ** e * ln(x) towards 0, which the formula makes 0 * -inf of.
+    slope = np.where((source == 0) & (exponent >= 0), 0, result * np.log(source))
+    return _summed_to(exponent.shape, delta * slope)
+
+
+def _summed_to(shape: tuple[int, ...], array: Floats) -> Floats:
+    """``array`` with the axes summed along which a tensor of ``shape`` was broadcast to it."""
+    added = array.ndim - len(shape)
+    axes = tuple(axis + added for axis, dim in enumerate(shape) if dim == 1)
+    return array.sum(axis=(*range(added), *axes)).reshape(shape)
+
+
+def dynamic_reshape(call: Call, source: Floats, shape: Integers) -> Floats:
+    _check_contents(call)
+    target = reshaped(call)[0]
+    assert target is not None
+    return source.reshape([-1 if dim is None else dim for dim in target])
+
+
+def dynamic_transpose(call: Call, source: Floats, order: Integers) -> Floats:
+    _check_contents(call)
+    return source.transpose([int(axis) for axis in order] or None)
+
+
+def index(call: Call, source: Floats, indices: Integers) -> Floats:
+    _check_contents(call)
+    return source[indices]
+
+
+def _check_contents(call: Call) -> None:
+    """The rules again, now that the contents are known that decide what the op does.
+
+    Raises:
+        ArgumentError: the contents do not fit the input.
+    """
+    for rules in (call.schema.rules, call.schema.shape_rules):
+        found = [finding for rule in rules for finding in rule(call)]
+        if found:
+            first = found[0]
+            raise ArgumentError(f"{call.schema.kind}: {first.where}: {first.given}; expected {first.expected}")

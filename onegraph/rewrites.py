@@ -1,0 +1,306 @@
+"""What the library is given for an op of the base vocabulary: the op itself, or another form that it computes right.
+
+A rewrite is a function of a :class:`Call` with every shape known. It returns None where no form does; what is then
+still wrong is in :mod:`onegraph.spec.library`, and numpy runs the op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .native import VERSION
+from .op import Array
+from .spec import interpolation, pooling
+from .spec.convolution import SHAPE_SOURCE, Geometry, geometry, given_shape
+from .spec.dtypes import DataType
+from .spec.editions import BASE
+from .spec.library import quirks
+from .spec.reduction import reduced_axes
+from .spec.schema import AttrValue, Call, Schema, TensorType
+from .spec.shapes import normalize_axis
+from .spec.window import spatial
+
+# An attribute that allows the library something, which it need not make use of.
+PERMISSIONS = frozenset(["accumulation_mode"])
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """What the library is given for an op: kind, attributes, which inputs, and why where it is not the op itself.
+
+    ``dropped`` are outputs that the library makes beyond those of the op.
+    """
+
+    kind: str
+    attrs: Mapping[str, AttrValue]
+    inputs: Sequence[int | Array]
+    note: str = ""
+    dropped: tuple[TensorType, ...] = ()
+
+
+def library_form(schema: Schema, call: Call) -> tuple[Rewrite | None, str]:
+    """The op as this library takes it and computes it right, or None and the reason why it cannot.
+
+    Args:
+        schema: the op in the words of its edition.
+        call: its use, in base words.
+    """
+    if schema.dialect is None and schema.kind != call.schema.kind:
+        return None, f"{schema.kind} is not an op of the library"
+    reason = _too_new(call)
+    if reason:
+        return None, reason
+    if any(
+        0 in (shape or ()) for shape in (*(t.shape for t in call.inputs if t is not None), *call.schema.shape(call))
+    ):
+        return None, "a tensor is empty; some of the kernels divide by zero then, or leave the result unwritten"
+    rewrite = REWRITES.get(call.schema.kind, _as_it_is)(call)
+    if rewrite is None:
+        return None, f"no form of {call.schema.kind} that the library takes"
+    inputs = [
+        TensorType(DataType.of(source.dtype), source.shape) if isinstance(source, np.ndarray) else call.inputs[source]
+        for source in rewrite.inputs
+    ]
+    n_outputs = None if call.n_outputs is None else call.n_outputs + len(rewrite.dropped)
+    found = quirks(Call(BASE[rewrite.kind], rewrite.attrs, inputs, n_outputs), VERSION)
+    return (None, found[0].reason) if found else (rewrite, "")
+
+
+def _too_new(call: Call) -> str:
+    """What of the op the library is too old for."""
+    if call.schema.since > VERSION:
+        return f"{call.schema.kind} needs oneDNN {_dotted(call.schema.since)}"
+    for name, value in call.given.items():
+        attribute = call.schema.attribute(name)
+        if attribute.since > VERSION and value != attribute.default and name not in PERMISSIONS:
+            return f"{name}={value!r} of {call.schema.kind} needs oneDNN {_dotted(attribute.since)}"
+    return ""
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+def _given(call: Call, *left_out: str) -> dict[str, AttrValue]:
+    """The attributes that were given, without those that are newer than the library or in ``left_out``."""
+    return {
+        name: value
+        for name, value in call.given.items()
+        if name not in left_out and call.schema.attribute(name).since <= VERSION
+    }
+
+
+def _all_inputs(call: Call) -> list[int | Array]:
+    return [index for index, tensor in enumerate(call.inputs) if tensor is not None]
+
+
+def _as_it_is(call: Call) -> Rewrite:
+    return Rewrite(call.schema.kind, _given(call), _all_inputs(call))
+
+
+# Convolutions --------------------------------------------------------------------------------------------------------
+
+
+def _explicit_pads(call: Call) -> tuple[Geometry, dict[str, AttrValue]]:
+    """The attributes of a convolution with the padding as numbers: auto_pad is wrong in some of the gradients."""
+    found = geometry(call)
+    assert found is not None
+    assert found.pads_begin is not None
+    assert found.pads_end is not None
+    attrs = _given(call, "auto_pad", "output_padding", *SHAPE_SOURCE.values())
+    return found, {**attrs, "pads_begin": found.pads_begin, "pads_end": found.pads_end}
+
+
+def _convolution(call: Call) -> Rewrite:
+    _, attrs = _explicit_pads(call)
+    return Rewrite("Convolution", attrs, _all_inputs(call))
+
+
+def _conv_transpose(call: Call) -> Rewrite:
+    found, attrs = _explicit_pads(call)
+    return Rewrite("ConvTranspose", {**attrs, "output_padding": found.output_padding}, _all_inputs(call))
+
+
+_AS_TRANSPOSED = {"OIX": "IOX", "XIO": "XOI"}
+_AS_CONVOLUTION = {"IOX": "OIX", "XOI": "XIO"}
+
+
+def _convolution_backward_data(call: Call) -> Rewrite | None:
+    found, attrs = _explicit_pads(call)
+    shape = given_shape(call)
+    assert shape is not None
+    if found.groups == 1:
+        return Rewrite(call.schema.kind, {**attrs, "dst_shape": tuple(dim or 0 for dim in shape)}, (0, 1))
+    # Groups never compile; the op is the ConvTranspose whose weights are the same memory under another name.
+    wide = spatial(shape, found.data_format)
+    least = replace(found, output_padding=(0,) * len(wide)).backward()
+    added = tuple((size or 0) - (base or 0) for size, base in zip(wide, least, strict=True))
+    if any(extra < 0 for extra in added):
+        return None
+    attrs["weights_format"] = _AS_TRANSPOSED[found.weights_format]
+    attrs["output_padding"] = added
+    return Rewrite("ConvTranspose", attrs, (0, 1), "ConvTranspose: groups do not compile otherwise")
+
+
+def _weights_gradient(call: Call) -> Rewrite:
+    _, attrs = _explicit_pads(call)
+    shape = given_shape(call)
+    assert shape is not None
+    return Rewrite(call.schema.kind, {**attrs, "weights_shape": tuple(dim or 0 for dim in shape)}, (0, 1))
+
+
+def _conv_transpose_backward_data(call: Call) -> Rewrite:
+    found, attrs = _explicit_pads(call)
+    if all(dilation == 1 for dilation in found.dilations):
+        return Rewrite(call.schema.kind, attrs, (0, 1))
+    attrs["weights_format"] = _AS_CONVOLUTION[found.weights_format]
+    return Rewrite("Convolution", attrs, (0, 1), "Convolution: dilations do not compile otherwise")
+
+
+# Pooling -------------------------------------------------------------------------------------------------------------
+
+
+def _pool(call: Call) -> Rewrite | None:
+    """Explicit pads and no rounding: some of the ways to derive them are wrong in the library."""
+    found = pooling.geometry(call)
+    assert found is not None
+    begins, ends = [], []
+    for axis, window in enumerate(found.windows):
+        covering = found.covering(axis)
+        assert window is not None
+        assert covering is not None
+        # Rounding down, every end padding from here on to one step further gives the same window positions.
+        end = max(covering.end, 0)
+        if end - covering.end >= window.stride:
+            return None
+        begins.append(window.begin)
+        ends.append(end)
+    attrs = _given(call, "auto_pad", "rounding_type", "src_shape")
+    attrs |= {"pads_begin": tuple(begins), "pads_end": tuple(ends)}
+    if call.schema.has_attribute("dilations"):
+        attrs["dilations"] = call.s64s("dilations", len(begins))
+    if call.schema.kind != "AvgPoolBackward":
+        return Rewrite(call.schema.kind, attrs, _all_inputs(call))
+    whole = pooling.source_shape(call)[0]
+    return Rewrite(call.schema.kind, {**attrs, "src_shape": tuple(dim or 0 for dim in whole or ())}, (0,))
+
+
+# Normalization -------------------------------------------------------------------------------------------------------
+
+
+def _input(call: Call, name: str) -> tuple[DataType, tuple[int, ...]]:
+    """Data type and shape of an input that is there."""
+    tensor = call.input(name)
+    assert tensor is not None
+    assert tensor.dtype is not None
+    return tensor.dtype, tuple(dim or 0 for dim in tensor.shape or ())
+
+
+def _batch_norm_backward(call: Call) -> Rewrite:
+    """All inputs and outputs, always: with one output the library takes the statistics for constants."""
+    dtype, shape = _input(call, "mean")
+    inputs, dropped, notes = _all_inputs(call)[:5], (), []
+    if call.n_outputs == 1 or call.input("gamma") is None:
+        # Without diff_gamma the specification ignores gamma.
+        inputs = [*inputs[:4], np.ones(shape, dtype.numpy)]
+        notes.append("gamma of ones added")
+    if call.n_outputs == 1:
+        dropped = (TensorType(dtype, shape),) * 2
+        notes.append("diff_gamma and diff_beta computed and dropped")
+    return Rewrite(call.schema.kind, _given(call), inputs, ", ".join(notes), dropped)
+
+
+def _layer_norm(call: Call) -> Rewrite:
+    affine, keep = call.flag("use_affine"), call.flag("keep_stats")
+    attrs = {**_given(call), "keep_stats": keep, "use_affine": affine}
+    dtype, shape = _input(call, "src")
+    if affine or not keep or dtype is not DataType.bf16:
+        return Rewrite(call.schema.kind, attrs, _all_inputs(call))
+    # The library writes f32 statistics whatever their type; with a gamma, add_op holds them to its type.
+    vectors = np.ones(shape[-1:], np.float32), np.zeros(shape[-1:], np.float32)
+    return Rewrite(
+        call.schema.kind, {**attrs, "use_affine": True}, (0, *vectors), "gamma of ones and beta of zeros added"
+    )
+
+
+def _layer_norm_backward(call: Call) -> Rewrite:
+    return Rewrite(call.schema.kind, {**_given(call), "use_affine": call.flag("use_affine")}, _all_inputs(call))
+
+
+# Quantization --------------------------------------------------------------------------------------------------------
+
+
+def _quantization(call: Call) -> Rewrite:
+    """The axis counted from 0, and zero points always."""
+    attrs = _given(call, "axis")
+    rank = call.rank("src")
+    if call.string("qtype") == "per_channel":
+        axis = normalize_axis(call.s64("axis"), rank or 0)
+        assert axis is not None
+        attrs["axis"] = axis
+    if call.schema.has_attribute("zps") and not call.has("zps"):
+        attrs["zps"] = (0,) * len(call.f32s("scales"))
+    return Rewrite(call.schema.kind, attrs, _all_inputs(call))
+
+
+# Others --------------------------------------------------------------------------------------------------------------
+
+
+def _interpolation(call: Call) -> Rewrite:
+    """The sizes as an attribute, wherever they come from."""
+    sizes = interpolation.resized(call)
+    assert sizes is not None
+    attrs = {**_given(call, "scales"), "sizes": tuple(size or 0 for size in sizes)}
+    return Rewrite(call.schema.kind, attrs, (0, 1) if call.schema.kind == "InterpolateBackward" else (0,))
+
+
+def _reduction(call: Call) -> Rewrite:
+    axes = reduced_axes(call)
+    assert axes is not None
+    return Rewrite(call.schema.kind, {**_given(call, "axes"), "axes": axes}, (0,))
+
+
+def _bias_add_backward(call: Call) -> Rewrite:
+    rank = call.rank("diff_dst") or 0
+    channel = rank - 1 if call.string("data_format") == "NXC" else 1
+    axes = tuple(axis for axis in range(rank) if axis != channel)
+    return Rewrite("ReduceSum", {"axes": axes, "keep_dims": False}, (0,), "ReduceSum: BiasAddBackward is unsupported")
+
+
+def _reciprocal(call: Call) -> Rewrite:
+    source = call.inputs[0]
+    assert source is not None
+    assert source.dtype is not None
+    one = np.ones((1,) * len(source.shape or ()), source.dtype.numpy)
+    return Rewrite("Divide", {}, (one, 0), f"Divide: {call.schema.kind} is unsupported")
+
+
+def _pow(call: Call) -> Rewrite:
+    if call.f32("beta") == 2:
+        return Rewrite("Square", {}, (0,), "Square: Pow is unsupported")
+    return _reciprocal(call) if call.f32("beta") == -1 else _as_it_is(call)
+
+
+REWRITES: dict[str, Callable[[Call], Rewrite | None]] = {
+    "Convolution": _convolution,
+    "ConvolutionBackwardData": _convolution_backward_data,
+    "ConvolutionBackwardWeights": _weights_gradient,
+    "ConvTranspose": _conv_transpose,
+    "ConvTransposeBackwardData": _conv_transpose_backward_data,
+    "ConvTransposeBackwardWeights": _weights_gradient,
+    "BatchNormTrainingBackward": _batch_norm_backward,
+    "LayerNorm": _layer_norm,
+    "LayerNormBackward": _layer_norm_backward,
+    "BiasAddBackward": _bias_add_backward,
+    "Pow": _pow,
+    "Reciprocal": _reciprocal,
+    **dict.fromkeys(("AvgPool", "AvgPoolBackward", "MaxPool", "MaxPoolBackward"), _pool),
+    **dict.fromkeys(("Quantize", "Dequantize", "DynamicQuantize", "DynamicDequantize"), _quantization),
+    **dict.fromkeys(("Interpolate", "InterpolateBackward"), _interpolation),
+    **dict.fromkeys(
+        ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"), _reduction
+    ),
+}

@@ -1,0 +1,3 @@
+from pathlib import Path
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"

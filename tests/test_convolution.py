@@ -1,0 +1,209 @@
+"""The convolution family in the words of every edition that names it, against the definition."""
+
+import convolution_cases as cases
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph import reference
+
+FOUNDING = [
+    ("ConvTransposeBackpropFilters", cases.LEGACY),
+    ("ConvTransposeBackwardWeights", cases.ONEAPI),
+    ("ConvTranspose", cases.CURRENT),
+    ("ConvolutionBackpropFilters", cases.LEGACY),
+    ("ConvolutionBackpropData", cases.LEGACY),
+]
+BY_NAME = {(words.kind, words.edition): words for words in cases.WORDS}
+
+
+def run(case, shape_as="input", data="input"):
+    """The result of a case by the executor and by the reference, and the executor's report."""
+    graph = og.Graph(edition=case.words.edition)
+    feed = {f"in{index}": array for index, array in enumerate(case.inputs)}
+    inputs = [
+        graph.input(name, array.dtype, array.shape) if data == "input" else graph.constant(array)
+        for name, array in feed.items()
+    ]
+    if data != "input":
+        feed = {}
+    if case.shape_value is not None:
+        shape = np.array(case.shape_value, np.int32)
+        if shape_as == "input":
+            inputs.append(graph.input("shape", og.s32, shape.shape))
+            feed["shape"] = shape
+        else:
+            inputs.append(graph.constant(shape))
+    graph.output("y", graph.op(case.words.kind, inputs, case.attrs))
+    model = graph.compile()
+    return model(**feed), reference.run(graph, feed)["y"], model.report()
+
+
+def assert_right(case, *results):
+    scale = max(1.0, np.abs(case.expected).max())
+    for result in results:
+        assert result.shape == case.expected.shape, str(case)
+        assert result.dtype == cases.DTYPES[case.dtype], str(case)
+        error = np.abs(result.astype(np.float64) - case.expected).max()
+        assert error <= cases.TOLERANCES[case.dtype] * scale, f"{case}: off by {error}"
+
+
+@pytest.mark.parametrize("dtype", cases.DTYPES)
+@pytest.mark.parametrize("words", cases.WORDS, ids=lambda words: f"{words.kind}-{words.edition}")
+def test_random_uses(words, dtype):
+    rng = np.random.default_rng([cases.WORDS.index(words), list(cases.DTYPES).index(dtype)])
+    for _ in range(12):
+        case = cases.make(rng, words, dtype)
+        assert_right(case, *run(case)[:2])
+
+
+@pytest.mark.parametrize("dtype", cases.DTYPES)
+@pytest.mark.parametrize("auto_pad", ["none", "same_upper", "same_lower", "valid"])
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("founding", FOUNDING, ids=lambda founding: founding[0])
+def test_founding_ops(founding, n, groups, auto_pad, dtype):
+    """Every data format with every filter format, the shape by attribute and by tensor, dilated and not."""
+    seed = [n, groups, *auto_pad.encode(), *dtype.encode()]
+    rng = np.random.default_rng(seed)
+    for number, data_format in enumerate(("NXC", "NCX")):
+        for spatial_first in (True, False):
+            case = cases.make(
+                rng,
+                BY_NAME[founding],
+                dtype,
+                n=n,
+                groups=groups,
+                auto_pad=auto_pad,
+                data_format=data_format,
+                spatial_first=spatial_first,
+                by_tensor=number == spatial_first,
+                dilations=1 + (number + spatial_first) % 2,
+            )
+            assert_right(case, *run(case, shape_as=("constant", "input")[spatial_first])[:2])
+
+
+@pytest.mark.parametrize("words", [w for w in cases.WORDS if w.kind != "Convolution"], ids=lambda w: w.kind + w.edition)
+def test_constant_inputs(words):
+    case = cases.make(np.random.default_rng(5), words, "f32", groups=2)
+    assert_right(case, run(case, shape_as="constant", data="constant")[0])
+
+
+def one(kind, attrs, inputs, edition, **options):
+    graph = og.Graph(edition=edition)
+    tensors = [graph.input(f"in{index}", array.dtype, array.shape) for index, array in enumerate(inputs)]
+    graph.output("y", graph.op(kind, tensors, attrs))
+    model = graph.compile(**options)
+    return model(*inputs), model.report().partitions
+
+
+WINDOW = {"strides": [2], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
+
+
+def test_legacy_filter_axes_by_hand():
+    # One element in: dst[k] = src * filter[k]. OIX of legacy-1 is (out, in, X): out 2, in 1.
+    src = np.array([[[3]]], np.float32)
+    weights = np.array([[[1, 2, 3]], [[10, 20, 30]]], np.float32)
+    dst, _ = one("ConvTranspose", {**WINDOW, "filter_format": "OIX"}, (src, weights), "legacy-1")
+    assert dst.tolist() == [[[3, 30], [6, 60], [9, 90]]]
+    # The same numbers in a later edition are IOX, (in, out, X): the array is transposed.
+    later, _ = one(
+        "ConvTranspose", {**WINDOW, "weights_format": "IOX"}, (src, weights.transpose(1, 0, 2)), "oneapi-1.2"
+    )
+    assert later.tolist() == dst.tolist()
+
+
+def test_odd_padding_stands_at_the_end_for_same_upper():
+    # K = 4, stride 1, size 5: three elements of padding; same_upper is (1, 2), same_lower is (2, 1).
+    src = np.array([1, 10, 100, 1000, 10000], np.float32).reshape(1, 5, 1)
+    weights = np.ones((4, 1, 1), np.float32)
+    attrs = {"strides": [1], "pads_begin": [9], "pads_end": [9], "dilations": [1]}
+    upper, _ = one("Convolution", {**attrs, "auto_pad": "same_upper"}, (src, weights), "onednn-3.13")
+    lower, _ = one("Convolution", {**attrs, "auto_pad": "SAME_LOWER"}, (src, weights), "onednn-3.13")
+    assert upper.ravel().tolist() == [111, 1111, 11110, 11100, 11000]
+    assert lower.ravel().tolist() == [11, 111, 1111, 11110, 11100]
+
+
+def test_gradient_of_a_larger_source_than_the_windows_reach():
+    # Sizes 7 and 8 both give 3 positions of a kernel of 3 at stride 2 or so; dst_shape says which one it was.
+    diff_dst = np.ones((1, 3, 1), np.float32)
+    weights = np.array([1, 2, 4], np.float32).reshape(3, 1, 1)
+    for size, expected in ((7, [1, 2, 5, 2, 5, 2, 4]), (8, [1, 2, 5, 2, 5, 2, 4, 0])):
+        attrs = {**WINDOW, "output_shape": [1, size, 1]}
+        result, _ = one("ConvolutionBackpropData", attrs, (diff_dst, weights), "legacy-1")
+        assert result.ravel().tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "edition", "attrs", "shapes", "note"),
+    [
+        (
+            "ConvolutionBackwardData",
+            "onednn-3.13",
+            {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1], "groups": 2, "dst_shape": [1, 4, 2]},
+            ((1, 2, 4), (3, 1, 4)),
+            "ConvTranspose: groups do not compile otherwise",
+        ),
+        (
+            "ConvTransposeBackwardData",
+            "onednn-3.13",
+            {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [2]},
+            ((1, 7, 2), (3, 2, 2)),
+            "Convolution: dilations do not compile otherwise",
+        ),
+    ],
+)
+def test_the_library_is_given_the_adjoint_where_it_refuses_the_op(kind, edition, attrs, shapes, note):
+    inputs = [np.ones(shape, np.float32) for shape in shapes]
+    _, partitions = one(kind, attrs, inputs, edition, fallback=False)
+    assert partitions[0].executor == "oneDNN"
+    assert partitions[0].reason == note
+    assert partitions[0].ops[0].startswith(kind)
+
+
+@pytest.mark.parametrize("value", ["same_upper", "SAME_UPPER"])
+def test_both_spellings_of_auto_pad(value):
+    graph = og.Graph()
+    src = graph.input("src", og.f32, (1, 5, 1))
+    weights = graph.constant(np.ones((2, 1, 1), np.float32))
+    attrs = {"strides": [2], "pads_begin": [0], "pads_end": [0], "dilations": [1], "auto_pad": value}
+    assert graph.op("Convolution", [src, weights], attrs).shape == (1, 3, 1)
+    assert graph.ops[0].attrs["auto_pad"] == "same_upper"
+
+
+VIOLATIONS = [
+    ("channels_match", "weights", {}, ((1, 8, 8, 4), (3, 3, 5, 6))),
+    ("channels_match", "groups", {"groups": 3}, ((1, 8, 8, 4), (3, 3, 1, 6))),
+    ("channels_match", "bias", {}, ((1, 8, 8, 4), (3, 3, 4, 6), (5,))),
+    ("spatial_rank", "src", {}, ((8, 4), (3, 3, 4, 6))),
+    ("spatial_rank", "weights", {}, ((1, 8, 8, 4), (3, 4, 6))),
+    ("spatial_list_length", "strides", {"strides": [1]}, ((1, 8, 8, 4), (3, 3, 4, 6))),
+    ("spatial_list_length", "pads_end", {"pads_end": [0, 0, 0]}, ((1, 8, 8, 4), (3, 3, 4, 6))),
+    ("spatial_fits", "src", {"dilations": [4, 1]}, ((1, 8, 8, 4), (3, 3, 4, 6))),
+]
+
+
+@pytest.mark.parametrize(("rule", "where", "attrs", "shapes"), VIOLATIONS)
+def test_violations(rule, where, attrs, shapes):
+    window = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1], **attrs}
+    found = og.check_op("Convolution", window, [("f32", shape) for shape in shapes])
+    assert (rule, where) in {(violation.rule, violation.where) for violation in found}
+
+
+@pytest.mark.parametrize(
+    ("rule", "where", "attrs", "inputs"),
+    [
+        ("shape_source", "filter_shape", {}, ((1, 3, 1), (1, 7, 1))),
+        ("shape_length", "filter_shape", {"filter_shape": [3, 1]}, ((1, 3, 1), (1, 7, 1))),
+        ("attribute_range", "filter_shape", {"filter_shape": [0, 1, 1]}, ((1, 3, 1), (1, 7, 1))),
+        ("channels_match", "filter_shape", {"filter_shape": [3, 2, 1]}, ((1, 3, 1), (1, 7, 1))),
+        ("spatial_fits", "output_delta", {"filter_shape": [3, 1, 1]}, ((1, 3, 1), (1, 9, 1))),
+        ("spatial_fits", "output_delta", {"filter_shape": [3, 1, 1], "output_padding": [1]}, ((1, 3, 1), (1, 7, 1))),
+        ("batch_match", "output_delta", {"filter_shape": [3, 1, 1]}, ((2, 3, 1), (1, 7, 1))),
+    ],
+)
+def test_violations_in_the_words_of_the_edition(rule, where, attrs, inputs):
+    types = [("f32", shape) for shape in inputs]
+    found = og.check_op("ConvTransposeBackpropFilters", {**WINDOW, **attrs}, types, edition="legacy-1")
+    assert [(violation.rule, violation.where) for violation in found] == [(rule, where)]
+    assert "weights" not in found[0].message

@@ -1,0 +1,341 @@
+"""Every edition against the facts parsed from its documents, one op and one attribute or port at a time.
+
+``SLIPS`` lists where a text is wrong, with the reason; the schemas say what is meant there. A slip that the text does
+not have fails. What is no slip but a fact of the edition stands in ``onegraph.spec.editions`` and ``.legacy``.
+"""
+
+import itertools
+import json
+from typing import NamedTuple
+
+import pytest
+from conftest import SHARED
+
+from onegraph import ArgumentError, check_attrs, check_op
+from onegraph.spec.editions import BASE, EDITIONS, base_of, edition
+from onegraph.spec.schema import Fill, Row
+
+COUNTS = {
+    "legacy-1": 99,
+    "oneapi-1.2": 79,
+    "oneapi-1.3": 83,
+    "oneapi-1.4": 83,
+    **dict(
+        zip((f"onednn-3.{minor}" for minor in range(14)), (79, 81, *[83] * 4, 84, *[86] * 4, 87, 88, 88), strict=True)
+    ),
+}
+
+
+# The texts' mistakes -------------------------------------------------------------------------------------------------
+
+GUIDE = tuple(f"onednn-3.{minor}" for minor in range(14))
+ONEAPI = ("oneapi-1.2", "oneapi-1.3", "oneapi-1.4")
+FIRST = ("oneapi-1.2", "onednn-3.0", "onednn-3.1")
+
+
+class Slip(NamedTuple):
+    """A place where the text of some editions is wrong: ``unit`` is an attribute, a port, or the types."""
+
+    editions: tuple[str, ...]
+    op: str
+    unit: str
+    reason: str
+
+
+SLIPS = (
+    Slip(("legacy-1",), "AvgPoolBackprop", "types", "input_shape is s64 here; every other shape tensor is s32"),
+    Slip(("legacy-1",), "PReLUBackprop", "types", "input_delta has no type"),
+    Slip((*ONEAPI, *GUIDE[:4]), "AvgPoolBackward", "types", "src_shape is s64 here; the library takes s32"),
+    Slip((*ONEAPI, *GUIDE[:4]), "AvgPoolBackward", "attr src_shape", "type and values are those of data_format"),
+    Slip((*ONEAPI, *GUIDE[:4]), "StaticReshape", "attr shape", "type and values are those of auto_broadcast"),
+    Slip(ONEAPI, "BatchNormForwardTraining", "in 4", "the sign of the variance stands after beta"),
+    Slip(ONEAPI, "BatchNormTrainingBackward", "in 4", "the sign of the variance stands after gamma"),
+    Slip(ONEAPI, "BatchNormInference", "in 4", "the sign of the variance is part of the name"),
+    Slip(ONEAPI, "SoftPlus", "attr beta", "s64; the guide says f32 and the library refuses s64"),
+    Slip(ONEAPI, "SoftPlusBackward", "attr beta", "s64; the guide says f32 and the library refuses s64"),
+    *(
+        Slip(GUIDE[2:], op, "attr weights_format", "the table has OIX and XIO, the note below it IOX and XOI")
+        for op in ("ConvTranspose", "ConvTransposeBackwardData", "ConvTransposeBackwardWeights")
+    ),
+    Slip(FIRST, "Divide", "types", "the columns are those of another op"),
+    Slip(FIRST, "Interpolate", "types", "sizes is s3 in the f16 row"),
+    Slip(FIRST, "LogSoftmaxBackward", "in 1", "dst is called src"),
+    Slip(FIRST, "LogSoftmaxBackward", "types", "the column of diff_dst is missing"),
+    Slip(FIRST, "SquaredDifference", "in 0", "counted from 1; every other op counts from 0"),
+    Slip(FIRST, "SquaredDifference", "in 1", "counted from 1; every other op counts from 0"),
+    Slip(GUIDE[7:], "DynamicDequantize", "attr qtype", "per_group is in the notes and not in the table"),
+    Slip((*ONEAPI, *GUIDE), "End", "types", "a column for an output that it does not have"),
+    Slip(GUIDE[12:], "Dropout", "out 1", "the mask is in the type table and not among the outputs"),
+    Slip(GUIDE[12:], "Dropout", "types", "seed and offset are u64, which the C API does not have"),
+    Slip(EDITIONS, "Wildcard", "types", "no table; a record has to name what an output of any type may be"),
+)
+WRONG = {(name, slip.op, slip.unit): slip.reason for slip in SLIPS for name in slip.editions}
+
+
+# Both sides in one form: {op: {unit: fact}} --------------------------------------------------------------------------
+
+
+def schema_facts(name):
+    return {kind: _schema_units(schema) for kind, schema in edition(name).schemas.items()}
+
+
+def _schema_units(schema):
+    units = {"op": True, "types": _expanded(schema)}
+    for attribute in schema.attributes:
+        default = attribute.default
+        if isinstance(default, Fill):
+            default = {0: "zeros", 1: "ones"}[default.value]
+        default = list(default) if isinstance(default, tuple) else default
+        fact = (attribute.kind, attribute.required, default, set(attribute.values))
+        units[f"attr {attribute.name}"] = fact
+    for side, ports in (("in", schema.inputs), ("out", schema.outputs)):
+        units.update({f"{side} {i}": (port.name, port.optional, port.variadic) for i, port in enumerate(ports)})
+    return units
+
+
+def _expanded(schema):
+    """Every combination of data types that the table allows, as sets of (port, data type)."""
+    ports = [(f"in{i}", port.type) for i, port in enumerate(schema.inputs)]
+    ports += [(f"out{i}", port.type) for i, port in enumerate(schema.outputs)]
+    found = set()
+    for row in schema.types or (Row({}),):
+        for types in itertools.product(*row.types.values()):
+            bound = dict(zip(row.types, types, strict=True))
+            found.add(frozenset((place, str(bound.get(variable, variable))) for place, variable in ports))
+    return found
+
+
+def document_facts(name):
+    stem = name.replace("oneapi", "oneAPI").replace("onednn-", "onednn-v")
+    facts = json.loads((SHARED / "spec" / f"{stem}.json").read_text())
+    # Where a page is titled otherwise than its op is called, the edition takes the title for the op.
+    ops = {kind: edition(name).schema(kind) for kind in facts}
+    return {ops[kind].kind if ops[kind] else kind: _document_units(fact) for kind, fact in facts.items()}
+
+
+def _document_units(fact):
+    rows = {frozenset((place.split(":")[0], dtype) for place, dtype in row.items()) for row in fact["dtypes"]}
+    units = {"op": True, "types": rows}
+    for attribute in fact["attributes"]:
+        kind = {"string": "str"}.get(attribute["type"], attribute["type"])
+        values = set(attribute["values"] or ()) if kind == "str" else set()
+        units[f"attr {attribute['name']}"] = (kind, attribute["required"], attribute["default"], values)
+    for side, ports in (("in", fact["inputs"]), ("out", fact["outputs"])):
+        units.update({f"{side} {port['index']}": _document_port(port) for port in ports})
+    return units
+
+
+def _document_port(port):
+    """Name, optional, variadic; None where the page says nothing of it, as of the outputs of legacy-1."""
+    name, required = port["name"], port["required"]
+    if name is not None:
+        # Ports that take either of two tensors are called after the first; names are written with underscores.
+        name = name.removesuffix("/dst").removesuffix("/input_forward").replace(" ", "_")
+    return name, None if required is None else not required, port["variadic"]
+
+
+def _agree(ours, text):
+    if ours is None or text is None or not isinstance(text, tuple) or len(text) != 3:
+        return ours == text
+    return all(said is None or said == meant for meant, said in zip(ours, text, strict=True))
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the facts of the documents are not beside this checkout")
+@pytest.mark.parametrize("name", EDITIONS)
+def test_schemas_are_those_of_the_document(name):
+    ours, text = schema_facts(name), document_facts(name)
+    differ = set()
+    for kind in ours.keys() | text.keys():
+        mine, theirs = ours.get(kind), text.get(kind)
+        if mine is None or theirs is None:
+            differ.add((name, kind, "op"))
+            continue
+        units = mine.keys() | theirs.keys()
+        differ |= {(name, kind, unit) for unit in units if not _agree(mine.get(unit), theirs.get(unit))}
+    known = {place for place in WRONG if place[0] == name}
+    assert differ - known == set(), "schema and document differ"
+    assert known - differ == set(), "a slip is listed that the document does not have"
+
+
+# Without the documents -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", EDITIONS)
+def test_number_of_ops(name):
+    assert len(edition(name).schemas) == COUNTS[name]
+
+
+def test_guide_grows_only():
+    for older, newer in itertools.pairwise(GUIDE):
+        assert edition(older).schemas.keys() <= edition(newer).schemas.keys()
+    assert set(edition("onednn-3.13").schemas) == set(BASE)
+
+
+@pytest.mark.parametrize("name", EDITIONS)
+def test_every_schema_has_a_meaning_in_the_base(name):
+    chosen = edition(name)
+    for kind, schema in chosen.schemas.items():
+        base = base_of(schema)
+        assert schema.kind == kind
+        assert chosen.meaning(base) is schema
+        assert len(base.inputs) == len(schema.inputs) or kind in ("MaxPoolBackprop", "SoftMax")
+        assert chosen.schema(schema.name) is schema
+
+
+@pytest.mark.parametrize(
+    ("kind", "since"),
+    [
+        ("HardSigmoid", 1),
+        ("HardSigmoidBackward", 1),
+        ("Pow", 2),
+        ("Select", 2),
+        ("GroupNorm", 6),
+        ("GreaterEqual", 7),
+        ("GenIndex", 7),
+        ("RMSNorm", 11),
+        ("Dropout", 12),
+    ],
+)
+def test_op_came_with(kind, since):
+    for minor in range(14):
+        assert (edition(f"onednn-3.{minor}").schema(kind) is not None) == (minor >= since)
+
+
+@pytest.mark.parametrize(
+    ("op", "attribute", "since"),
+    [
+        ("SoftMax", "mode", 8),
+        ("GELU", "mode", 9),
+        ("GELUBackward", "mode", 9),
+        ("MatMul", "accumulation_mode", 10),
+        ("DynamicDequantize", "group_shape", 7),
+    ],
+)
+def test_attribute_came_with(op, attribute, since):
+    for minor in range(14):
+        assert edition(f"onednn-3.{minor}").schemas[op].has_attribute(attribute) == (minor >= since)
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "dtype", "since"),
+    [
+        ("Add", [("s32", (2,)), ("s32", (2,))], "s32", 9),
+        ("Multiply", [("f32", (2,)), ("bf16", (2,))], "f32", 8),
+        ("MatMul", [("bf16", (2, 2)), ("bf16", (2, 2))], "f32", 8),
+        ("SoftMax", [("f32", (2, 2))], "bf16", 8),
+        ("SoftMax", [("f16", (2, 2))], "f32", 11),
+        ("SoftMaxBackward", [("bf16", (2, 2)), ("bf16", (2, 2))], "f32", 10),
+        ("Dequantize", [("f8_e4m3", (2,))], "f32", 4),
+        ("DynamicDequantize", [("s4", (2,)), ("f32", (1,))], "f32", 7),
+    ],
+)
+def test_data_types_came_with(op, inputs, dtype, since):
+    attrs = {"scales": [1.0]} if op == "Dequantize" else {}
+    for minor in range(14):
+        found = check_op(op, attrs, inputs, [(dtype, None)], edition=f"onednn-3.{minor}")
+        assert ("data_type" not in {violation.rule for violation in found}) == (minor >= since)
+
+
+def test_softmax_stats_came_with_3_9():
+    assert [len(edition(f"onednn-3.{minor}").schemas["SoftMax"].outputs) for minor in (8, 9)] == [1, 2]
+
+
+@pytest.mark.parametrize("op", ["Quantize", "Dequantize"])
+@pytest.mark.parametrize("name", EDITIONS)
+def test_zero_points_are_required_before_3_4(name, op):
+    required = name in ("legacy-1", *ONEAPI, *GUIDE[:4])
+    assert edition(name).schemas[op].attribute("zps").required == required
+    found = check_attrs(op, {"scales": [1.0]}, edition=name)
+    assert [violation.rule for violation in found] == ["missing_attribute"] * required
+
+
+def test_per_group_came_with_3_7():
+    for minor in range(14):
+        found = check_attrs("DynamicDequantize", {"qtype": "per_group"}, edition=f"onednn-3.{minor}")
+        assert bool(found) == (minor < 7)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rules"),
+    [
+        *((name, "XIO", ["attribute_value"]) for name in (*ONEAPI, *GUIDE[:2])),
+        *((name, "XIO", ["disputed_value"]) for name in GUIDE[2:]),
+        *((name, "XOI", []) for name in (*ONEAPI, *GUIDE)),
+    ],
+)
+def test_transposed_weights_format(name, value, rules):
+    required = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
+    found = check_attrs("ConvTranspose", {**required, "weights_format": value}, edition=name)
+    assert [violation.rule for violation in found] == rules
+
+
+def test_legacy_names():
+    schemas = edition("legacy-1").schemas
+    schema = schemas["ConvolutionBackpropFilters"]
+    assert [port.name for port in schema.inputs] == ["input_forward", "output_delta", "filter_shape"]
+    assert [port.name for port in schema.outputs] == ["filter_delta"]
+    assert {"filter_format", "filter_shape"} <= {attribute.name for attribute in schema.attributes}
+    assert schemas["ConvTranspose"].attribute("filter_format").values == ("XIO", "OIX")
+    assert [port.name for port in schemas["MatMul"].inputs] == ["input_1", "input_2", "bias"]
+    assert [port.name for port in schemas["Select"].inputs] == ["cond", "then", "else"]
+    assert [port.name for port in schemas["ReLUBackprop"].inputs] == ["result_forward", "output_delta"]
+    assert schemas["SoftPlus"].attribute("beta").kind == "s64"
+    assert not schemas["MatMul"].has_attribute("accumulation_mode")
+
+
+def test_legacy_max_pool_gradient_takes_indices():
+    schema = edition("legacy-1").schemas["MaxPoolBackprop"]
+    assert schema.inputs[2].name == "output_forward_indices"
+    assert schema.inputs[2].optional
+    attrs = {"strides": [2], "kernel": [2], "pads_begin": [0], "pads_end": [0]}
+    tensors = [("f32", (1, 4, 1)), ("f32", (1, 2, 1))]
+    assert check_op("MaxPoolBackprop", attrs, [*tensors, ("u8", (1, 2, 1))], edition="legacy-1") == []
+    (found,) = check_op("MaxPoolBackprop", attrs, [*tensors, ("s8", (1, 2, 1))], edition="legacy-1")
+    assert found.rule == "data_type"
+
+
+@pytest.mark.parametrize("kind", ["HardSigmoid", "Abs", "GroupNorm", "ConvolutionBackwardData", "Dropout"])
+def test_not_in_legacy(kind):
+    assert edition("legacy-1").schema(kind) is None
+
+
+def test_legacy_comparison_takes_no_integers():
+    tensors = [("s32", (2,)), ("s32", (2,))]
+    assert check_op("GreaterEqual", {}, tensors, edition="onednn-3.7") == []
+    assert [found.rule for found in check_op("GreaterEqual", {}, tensors, edition="legacy-1")] == ["data_type"]
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "kind"),
+    [
+        ("legacy-1", "ConvTransposeBackpropFilters-1", "ConvTransposeBackpropFilters"),
+        ("legacy-1", "Pow-1", "Pow"),
+        ("legacy-1", "pow", "Pow"),
+        *((name, "Softmax", "SoftMax") for name in FIRST),
+    ],
+)
+def test_title_of_the_page_is_taken_for_the_op(name, title, kind):
+    assert edition(name).schema(title) is edition(name).schemas[kind]
+
+
+def test_titles_of_other_editions_are_not_taken():
+    assert edition("onednn-3.2").schema("Softmax") is None
+    assert edition("onednn-3.2").nearest("Softmax") == "SoftMax"
+
+
+def test_unknown_edition_names_the_nearest():
+    with pytest.raises(ArgumentError, match=r"did you mean 'oneapi-1\.4'"):
+        edition("oneAPI-1.4")
+
+
+def test_finding_is_in_the_words_of_the_edition():
+    attrs = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
+    tensors = [("f32", (1, 8, 4)), ("f32", (1, 6, 2))]
+    (found,) = check_op("ConvolutionBackpropFilters", attrs, tensors, edition="legacy-1")
+    assert found.where == "filter_shape"
+    assert "pass filter_shape as an attribute" in found.message
+    (found,) = check_op("Add", {}, [("f32", (2,)), ("f32", (3,))], edition="legacy-1")
+    assert found.where == "input_2"
+    assert found.expected.endswith("of input_1")
+    (found,) = check_op("BiasAdd", {}, [("f32", (2,)), ("f32", (2,))], edition="legacy-1")
+    assert found.where == "input"

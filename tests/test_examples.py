@@ -1,0 +1,36 @@
+"""Every example runs, stays short, and says what it shows."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+SHOWS = {
+    "autoencoder": ["fused", "deconv2", "its gradient says"],
+    "checking_attributes": ["[attribute_range]", "did you mean 'filter_format'?", "missing"],
+    "conv_transpose": ["f16: (2, 20, 5)", "the page prints both"],
+    "conv_transpose_backprop_filters": ["(4, 6, 3, 3)", "equal True"],
+    "conv_transpose_backward_weights": ["(4, 3, 3, 3)", "expected 10"],
+    "convolution_backprop_data": ["ConvTranspose: groups do not compile otherwise", "(1, 8, 8, 4)"],
+    "convolution_backprop_filters": ["(3, 1, 2, 3, 2)"],
+    "getting_started": ["oneDNN, fused", "doubled output: True"],
+    "partitions": ["StaticReshape", "the library does not run all of the graph"],
+}
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example(path, tmp_path):
+    assert len(path.read_text().splitlines()) < 80
+    done = subprocess.run([sys.executable, path], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    for text in SHOWS[path.stem]:
+        assert text in done.stdout
+    for line in done.stdout.splitlines():
+        if "by hand by" in line:
+            assert float(line.split()[-1]) < 1e-5
+    if path.stem == "autoencoder":
+        assert (tmp_path / "autoencoder.png").stat().st_size > 1000
+        losses = [float(line.split()[3]) for line in done.stdout.replace("\r", "\n").splitlines() if "loss 0" in line]
+        assert losses[-1] < losses[0] / 5

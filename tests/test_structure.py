@@ -1,0 +1,88 @@
+"""The house: arrows point one way, nothing generated is stale, the core works without the library."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from onegraph import stubs
+from onegraph.reference import reference_function
+from onegraph.spec.editions import BASE
+
+PACKAGE = Path(__file__).parents[1] / "onegraph"
+# Who may import whom inside the package; lower layers first. An import inside a function is listed as an exception.
+LAYERS = [
+    {"errors"},
+    {"spec"},
+    {"op"},
+    {"check"},
+    {"methods"},
+    {"graph", "reference", "translate", "stubs"},
+    {"native"},
+    {"runtime", "settings"},
+    {"partition", "capi"},
+    {"rewrites", "lower", "report"},
+    {"program"},
+    {"executor"},
+    {"cli"},
+]
+EXCEPTIONS = {("graph", "executor"), ("graph", "lower"), ("graph", "partition"), ("errors", "check")}
+NEEDS_LIBRARY = {"native", "runtime", "settings", "partition", "capi", "rewrites", "lower", "program", "executor"}
+
+
+def layer(name: str) -> int:
+    return next(number for number, names in enumerate(LAYERS) if name in names)
+
+
+def imports(path: Path) -> set[str]:
+    """Top-level modules of the package that ``path`` imports."""
+    depth = len(path.relative_to(PACKAGE).parts)
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level == depth:
+            names = [node.module] if node.module else [alias.name for alias in node.names]
+            found |= {name.split(".")[0] for name in names}
+    return found
+
+
+MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path.parent != PACKAGE or "__" not in path.name]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_arrows_point_one_way(path):
+    name = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    for other in imports(path):
+        if other != name and not other.startswith("_") and (name, other) not in EXCEPTIONS:
+            assert layer(other) <= layer(name), f"{name} must not import {other}"
+
+
+def test_only_native_knows_the_extension():
+    users = [path.name for path in PACKAGE.rglob("*.py") if "_ffi" in path.read_text() and path.name != "native.py"]
+    assert users == []
+
+
+def test_the_stub_is_fresh():
+    assert stubs.PATH.read_text() == stubs.stub(), "run make stubs"
+
+
+@pytest.mark.parametrize("kind", BASE)
+def test_every_op_has_a_reference(kind):
+    assert callable(reference_function(BASE[kind]))
+
+
+def test_the_core_works_without_the_library():
+    code = f"""
+import sys
+for name in {sorted(NEEDS_LIBRARY)}:
+    sys.modules["onegraph." + name] = None
+import numpy as np
+import onegraph as og
+g = og.Graph()
+y = g.relu(g.input("x", og.f32, (4,)))
+g.output("y", y)
+assert og.check_op("ReLU", inputs=[y]) == []
+assert og.reference.run(g, {{"x": np.float32([-1, 0, 2, 3])}})["y"].tolist() == [0, 0, 2, 3]
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
