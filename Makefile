@@ -8,6 +8,8 @@ SOURCES := $(wildcard include/*.h onegraph/csrc/*) build_ffi.py pyproject.toml
 
 demo: $(VENV)/.examples
 	$(BIN)/python examples/autoencoder.py
+	@echo
+	$(BIN)/python examples/checking_attributes.py
 
 test: lint
 	$(BIN)/python -m pytest -n 2

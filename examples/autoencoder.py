@@ -50,7 +50,7 @@ graph = training_step()
 params = {name: rng.normal(0, 0.15, t.shape).astype(np.float32) for name, t in graph.inputs.items() if name != "x"}
 moments = {name: (np.zeros_like(p), np.zeros_like(p)) for name, p in params.items()}
 x = digits[:BATCH].copy()
-model = graph.compile()
+model = graph.compile(threads=1)  # steps this small gain nothing from a second thread
 step = model.bind(x=x, **params)  # x and the parameters change in place; every run reads them as they are
 for epoch in range(EPOCHS):
     batches = rng.permutation(len(digits))[: len(digits) // BATCH * BATCH].reshape(-1, BATCH)

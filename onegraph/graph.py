@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .check import MAX_RANK, Violation, as_shape, examine
-from .errors import ArgumentError, SpecError, shown
+from .errors import ArgumentError, OutOfMemoryError, SpecError, shown
 from .methods import OpMethods
 from .op import Array, LogicalTensor, Op
 from .spec.dtypes import DataType
@@ -28,8 +29,11 @@ ALIGNMENT = 64
 
 def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
     """An uninitialised C-contiguous array whose data starts at a multiple of 64 bytes."""
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    raw = np.empty(size + ALIGNMENT, np.uint8)
+    size = math.prod(int(dim) for dim in shape) * dtype.itemsize
+    try:
+        raw = np.empty(size + ALIGNMENT, np.uint8)
+    except (MemoryError, OverflowError, ValueError):
+        raise OutOfMemoryError("numpy.empty", "out_of_memory", f"{size} bytes for shape {tuple(shape)}") from None
     start = -raw.__array_interface__["data"][0] % ALIGNMENT
     return raw[start : start + size].view(dtype).reshape(tuple(shape))
 

@@ -105,6 +105,9 @@ class _Lowering:
             len(op.outputs),
         )
         rewrite, reason = library_form(schema, call)
+        unknown = [t.dtype for t in (*op.inputs, *op.outputs) if t is not None and not _expressible(t.dtype)]
+        if unknown:
+            rewrite, reason = None, f"data type {unknown[0]} needs oneDNN {'.'.join(map(str, DTYPE_SINCE[unknown[0]]))}"
         if rewrite is None:
             inputs = tuple(tensor.id for tensor in op.inputs if tensor is not None)
             outputs = tuple(tensor.id for tensor in op.outputs)
@@ -211,7 +214,7 @@ def capi_graph(
     refused: dict[int, str] = {}
     steps = lowered.steps if steps is None else steps
     used = {number for step in steps for number in (*step.inputs, *step.outputs)}
-    tensors = {n: capi_tensor(lowered.values[n]) for n in sorted(used) if _expressible(lowered.values[n])}
+    tensors = {n: capi_tensor(lowered.values[n]) for n in sorted(used) if _expressible(lowered.values[n].dtype)}
     extra = len(lowered.steps)  # the first of the ids that no step has
     for step in steps:
         ins = [tensors[number] for number in step.inputs if number in tensors]
@@ -238,8 +241,8 @@ def capi_graph(
     return graph, refused
 
 
-def _expressible(value: Value) -> bool:
-    return DTYPE_SINCE.get(value.dtype, (0, 0)) <= VERSION
+def _expressible(dtype: DataType) -> bool:
+    return DTYPE_SINCE.get(dtype, (0, 0)) <= VERSION
 
 
 def library_partitions(graph: Graph, policy: str) -> list[capi.Partition]:

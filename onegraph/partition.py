@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .check import Violation, examine
-from .errors import ArgumentError, SpecError, StateError, UnsupportedError, shown
+from .errors import ArgumentError, SpecError, StateError, StatusError, UnsupportedError, shown
 from .native import VERSION, Handle, begin_compilation, call, create, enum_names, enum_value, ffi, lib, read
 from .runtime import (
     ENGINE_KINDS,
@@ -27,7 +27,13 @@ from .runtime import (
     expect,
     identifier,
 )
-from .settings import FPMATH_MODES
+from .settings import (
+    FPMATH_MODES,
+    get_compiled_partition_cache_capacity,
+    get_primitive_cache_capacity,
+    set_compiled_partition_cache_capacity,
+    set_primitive_cache_capacity,
+)
 from .spec.editions import BASE, NEWEST, edition
 from .spec.library import DENSE_ONLY, LIBRARY_VALUES, quirks
 from .spec.schema import Attribute, AttrValue, Call, Schema, Shape, TensorType
@@ -35,6 +41,7 @@ from .spec.shapes import compatible
 from .spec.values import BadValueError, convert
 
 POLICIES = ("fusion", "debug")
+MAX_INTERPOLATED = 2**24
 EDITION = edition(f"onednn-{VERSION[0]}.{min(VERSION[1], NEWEST[1])}")
 _ENGINE_KINDS = {enum_value("", kind): kind for kind in ENGINE_KINDS}
 _KINDS = enum_names("graph_op_", tuple(schema.name for schema in BASE.values()))
@@ -240,7 +247,18 @@ def check_types(op: Op, inputs: Sequence[TensorType], outputs: Sequence[TensorTy
     if found:
         reasons = "; ".join(f"{quirk.reason} [{quirk.severity}: {quirk.name}]" for quirk in found)
         raise UnsupportedError(f"{op.schema.kind} {op.name!r}: {reasons}")
+    _refuse_endless(op, [*inputs, *(TensorType(None, shape) for shape in checked.shapes)])
     return checked.shapes
+
+
+def _refuse_endless(op: Op, tensors: Sequence[TensorType]) -> None:
+    """The library tabulates every position of an interpolation when it compiles, which takes minutes and gigabytes."""
+    longest = max((dim or 0 for tensor in tensors for dim in tensor.shape or ()), default=0)
+    if op.schema.kind in ("Interpolate", "InterpolateBackward") and longest > MAX_INTERPOLATED:
+        raise UnsupportedError(
+            f"{op.schema.kind} {op.name!r}: an axis of {longest} elements; the library would tabulate every position "
+            f"of it; expected at most {MAX_INTERPOLATED}"
+        )
 
 
 def set_attribute(pointer: Any, attribute: Attribute, value: AttrValue) -> None:
@@ -552,6 +570,18 @@ def _matched(name: str, ports: Sequence[LogicalTensor], given: Sequence[LogicalT
     return [found[number] for number in wanted]
 
 
+def _empty_caches() -> None:
+    """A compilation that throws leaves a promise in the caches that nobody keeps, and the next of its kind trips."""
+    for get, put in (
+        (get_primitive_cache_capacity, set_primitive_cache_capacity),
+        (get_compiled_partition_cache_capacity, set_compiled_partition_cache_capacity),
+    ):
+        capacity = get()
+        if capacity:
+            put(0)
+            put(capacity)
+
+
 class CompiledPartition(Handle):
     """``dnnl_graph_compiled_partition_t``: a partition with its kernels. ``Partition.compile`` makes it."""
 
@@ -574,16 +604,20 @@ class CompiledPartition(Handle):
         begin_compilation()
         pointer = create(lib.dnnl_graph_compiled_partition_create, "dnnl_graph_compiled_partition_t", partition._ptr)
         super().__init__(pointer, lib.dnnl_graph_compiled_partition_destroy, partition, engine)
-        call(
-            lib.dnnl_graph_partition_compile,
-            partition._ptr,
-            self._ptr,
-            len(ins),
-            ffi.new("dnnl_graph_logical_tensor_t *[]", [tensor._struct for tensor in ins]),
-            len(outs),
-            ffi.new("dnnl_graph_logical_tensor_t *[]", [tensor._struct for tensor in outs]),
-            engine._ptr,
-        )
+        try:
+            call(
+                lib.dnnl_graph_partition_compile,
+                partition._ptr,
+                self._ptr,
+                len(ins),
+                ffi.new("dnnl_graph_logical_tensor_t *[]", [tensor._struct for tensor in ins]),
+                len(outs),
+                ffi.new("dnnl_graph_logical_tensor_t *[]", [tensor._struct for tensor in outs]),
+                engine._ptr,
+            )
+        except StatusError:
+            _empty_caches()
+            raise
         self._partition, self._engine = partition, engine
         self._inputs = tuple(ins)
         self._outputs = tuple(self._query(tensor.id) for tensor in outs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from .partition import CompiledPartition, Partition
 from .reference import run_op
 from .report import PartitionReport
 from .runtime import LogicalTensor, Stream, Tensor
+from .spec.editions import BASE
+from .spec.fusions import BINARY, Use, wrong_fusion
+from .spec.schema import Call, TensorType
 
 
 @dataclass(frozen=True)
@@ -49,34 +53,55 @@ class Program:
         self.values = self.lowered.values
         self.steps: list[LibraryStep | ReferenceStep] = []
         self.reports: list[PartitionReport] = []
-        capi_graph_, refused = capi_graph(self.lowered, fpmath_mode)
-        partitions = capi_graph_.partitions(policy) if self.lowered.steps else []
-        by_id = {step.id: step for step in self.lowered.steps}
-        for partition in _in_order(partitions, self.lowered):
-            self._add(partition, [by_id[number] for number in partition.ops if number in by_id], refused)
+        self._fpmath_mode = fpmath_mode
+        self._readers = _readers(self.lowered)
+        self._steps = {step.id: step for step in self.lowered.steps}
+        self._returned = {tensor.id for tensor in graph.outputs.values()}
+        library_ops = sum(step.executor == "library" for step in self.lowered.steps)
+        # Looking for fusions takes 3 ms, whatever the graph.
+        self._add_partitions(self.lowered.steps, policy if library_ops > 1 else "debug")
         if not fallback:
             refusals = [report for report in self.reports if report.executor == "reference"]
             if refusals:
                 lines = [f"{', '.join(report.ops)}: {report.reason}" for report in refusals]
                 raise UnsupportedError("the library does not run all of the graph:\n  " + "\n  ".join(lines))
 
-    def _add(self, partition: Partition, steps: Sequence[Step], refused: Mapping[int, str]) -> None:
-        if not steps or all(step.executor == "view" for step in steps):
-            return  # an End, or a change of axis order that costs nothing
+    def _add_partitions(self, steps: Sequence[Step], policy: str, note: str = "") -> None:
+        if not steps:
+            return
+        graph, refused = capi_graph(self.lowered, self._fpmath_mode, steps)
+        for partition, numbers in _in_order(graph.partitions(policy), steps):
+            inside = [self._steps[number] for number in numbers if number in self._steps]
+            self._add(partition, inside, refused, note)
+
+    def _add(self, partition: Partition, steps: Sequence[Step], refused: Mapping[int, str], note: str) -> None:
+        if all(step.executor == "view" for step in steps):
+            return  # a mark in the library's graph, or a change of axis order that costs nothing
         reason = next((refused[step.id] for step in steps if step.id in refused), "")
         reason = reason or next((step.note for step in steps if step.executor == "reference"), "")
         if not reason and all(step.executor == "library" for step in steps):
+            reason = wrong_fusion([self._use(step) for step in steps]) if len(steps) > 1 else ""
             try:
-                self._add_library(partition, steps)
-                return
+                if not reason:
+                    self._add_library(partition, steps, note)
+                    return
             except OneGraphError as error:
                 reason = str(error)
+            if len(steps) > 1:
+                self._add_partitions(steps, "debug", reason)
+                return
         for step in steps:
             inputs = tuple(None if tensor is None else tensor.id for tensor in step.op.inputs)
             self.steps.append(ReferenceStep(step.op, inputs, tuple(tensor.id for tensor in step.op.outputs)))
         self._report("reference", steps, reason)
 
-    def _add_library(self, partition: Partition, steps: Sequence[Step]) -> None:
+    def _use(self, step: Step) -> Use:
+        types = [TensorType(self.values[number].dtype, self.values[number].shape) for number in step.inputs]
+        call_ = Call(BASE[step.kind], step.attrs, types, len(step.outputs))
+        return Use(call_, step.inputs, step.outputs, self.values[step.outputs[0]].dtype)
+
+    def _add_library(self, partition: Partition, steps: Sequence[Step], note: str) -> None:
+        self._refuse_strided_broadcast(partition, steps)
         wanted = [self.values[port.id] for port in partition.output_ports]
         outputs = [
             # The library is not told the shape of a dense output: it would take a wrong one for right.
@@ -92,14 +117,23 @@ class Program:
         self.steps.append(
             LibraryStep(compiled, tuple(t.id for t in compiled.inputs), tuple(t.id for t in compiled.outputs))
         )
-        self._report("oneDNN", steps, "; ".join(dict.fromkeys(step.note for step in steps if step.note)))
+        notes = dict.fromkeys(text for text in (note, *(step.note for step in steps)) if text)
+        self._report("oneDNN", steps, "; ".join(notes))
+
+    def _refuse_strided_broadcast(self, partition: Partition, steps: Sequence[Step]) -> None:
+        """Binary ops were seen to compute wrong with gaps or permuted axes together with an axis of size 1."""
+        if not any(step.kind in BINARY for step in steps):
+            return
+        for port in (*partition.input_ports, *partition.output_ports):
+            value = self.values[port.id]
+            if not value.dense and 1 in value.shape:
+                raise UnsupportedError(f"{_describe(value)}: binary ops do not honour strides beside an axis of size 1")
 
     def _report(self, executor: str, steps: Sequence[Step], reason: str) -> None:
         inside = {number for step in steps for number in step.outputs}
         ins = dict.fromkeys(number for step in steps for number in step.inputs if number not in inside)
-        read = {number for step in self.lowered.steps if step not in steps for number in step.inputs}
-        read |= {tensor.id for tensor in self.graph.outputs.values()}
-        outs = [number for number in inside if number in read]
+        ids = {step.id for step in steps}
+        outs = [n for n in sorted(inside) if n in self._returned or not self._readers.get(n, ids) <= ids]
         self.reports.append(
             PartitionReport(
                 index=len(self.reports),
@@ -126,28 +160,42 @@ def _describe(value: Value) -> str:
     return text if value.dense else f"{text} strides {list(value.strides)}"
 
 
-def _in_order(partitions: Sequence[Partition], lowered: Lowered) -> list[Partition]:
-    """The partitions in the order in which they can run; the steps of the graph stand in such an order already."""
-    producer = {number: step.id for step in lowered.steps for number in step.outputs}
-    owner = {number: index for index, partition in enumerate(partitions) for number in partition.ops}
-    inputs = {step.id: step.inputs for step in lowered.steps}
-    needs = [
-        {
-            owner[producer[value]]
-            for number in partition.ops
-            for value in inputs.get(number, ())
-            if value in producer and owner[producer[value]] != index
-        }
-        for index, partition in enumerate(partitions)
-    ]
-    ordered: list[Partition] = []
-    done: set[int] = set()
-    waiting = sorted(range(len(partitions)), key=lambda index: min(partitions[index].ops))
-    while waiting:
-        ready = [index for index in waiting if needs[index] <= done]
-        ordered += [partitions[index] for index in ready]
-        done.update(ready)
-        waiting = [index for index in waiting if index not in done]
+def _readers(lowered: Lowered) -> dict[int, set[int]]:
+    """For each value the ids of the steps that read it."""
+    readers: dict[int, set[int]] = {}
+    for step in lowered.steps:
+        for number in step.inputs:
+            readers.setdefault(number, set()).add(step.id)
+    return readers
+
+
+def _in_order(partitions: Sequence[Partition], steps: Sequence[Step]) -> list[tuple[Partition, list[int]]]:
+    """The partitions in an order in which they can run, with the ids of their ops, in such an order too.
+
+    The steps of the graph stand in such an order already; among the partitions that are ready, the one with the lowest
+    id goes first.
+    """
+    ops = [sorted(partition.ops) for partition in partitions]
+    owner = {number: index for index, numbers in enumerate(ops) for number in numbers}
+    producer = {number: owner[step.id] for step in steps for number in step.outputs}
+    needs: list[set[int]] = [set() for _ in ops]
+    users: list[set[int]] = [set() for _ in ops]
+    for step in steps:
+        index = owner[step.id]
+        found = {producer[number] for number in step.inputs if number in producer} - {index}
+        needs[index] |= found
+        for other in found:
+            users[other].add(index)
+    ready = [(numbers[0], index) for index, numbers in enumerate(ops) if not needs[index]]
+    heapify(ready)
+    ordered = []
+    while ready:
+        _, index = heappop(ready)
+        ordered.append((partitions[index], ops[index]))
+        for user in users[index]:
+            needs[user].discard(index)
+            if not needs[user]:
+                heappush(ready, (ops[user][0], user))
     return ordered
 
 

@@ -77,6 +77,9 @@ def _too_new(call: Call) -> str:
         attribute = call.schema.attribute(name)
         if attribute.since > VERSION and value != attribute.default and name not in PERMISSIONS:
             return f"{name}={value!r} of {call.schema.kind} needs oneDNN {_dotted(attribute.since)}"
+    for port in call.schema.outputs[: call.n_outputs]:
+        if port.since > VERSION:
+            return f"output {port.name} of {call.schema.kind} needs oneDNN {_dotted(port.since)}"
     return ""
 
 
@@ -202,7 +205,8 @@ def _input(call: Call, name: str) -> tuple[DataType, tuple[int, ...]]:
 def _batch_norm_backward(call: Call) -> Rewrite:
     """All inputs and outputs, always: with one output the library takes the statistics for constants."""
     dtype, shape = _input(call, "mean")
-    inputs, dropped, notes = _all_inputs(call)[:5], (), []
+    inputs, notes = _all_inputs(call), []
+    dropped: tuple[TensorType, ...] = ()
     if call.n_outputs == 1 or call.input("gamma") is None:
         # Without diff_gamma the specification ignores gamma.
         inputs = [*inputs[:4], np.ones(shape, dtype.numpy)]
@@ -278,6 +282,14 @@ def _reciprocal(call: Call) -> Rewrite:
     return Rewrite("Divide", {}, (one, 0), f"Divide: {call.schema.kind} is unsupported")
 
 
+def _prelu(call: Call) -> Rewrite:
+    """One slope for all: the library takes it only where it is broadcast as numpy does."""
+    attrs = _given(call)
+    if call.shape("slope") == (1,):
+        attrs["per_channel_broadcast"] = False
+    return Rewrite(call.schema.kind, attrs, _all_inputs(call))
+
+
 def _pow(call: Call) -> Rewrite:
     if call.f32("beta") == 2:
         return Rewrite("Square", {}, (0,), "Square: Pow is unsupported")
@@ -295,6 +307,7 @@ REWRITES: dict[str, Callable[[Call], Rewrite | None]] = {
     "LayerNorm": _layer_norm,
     "LayerNormBackward": _layer_norm_backward,
     "BiasAddBackward": _bias_add_backward,
+    "PReLU": _prelu,
     "Pow": _pow,
     "Reciprocal": _reciprocal,
     **dict.fromkeys(("AvgPool", "AvgPoolBackward", "MaxPool", "MaxPoolBackward"), _pool),

@@ -125,7 +125,7 @@ def binary() -> Iterator[Case]:
         "two scalars": ((), ()),
         "first smaller": ((4,), (2, 3, 4)),
     }
-    kinds = "Add Divide Maximum Minimum Multiply SquaredDifference Subtract GreaterEqual".split()
+    kinds = ["Add", "Divide", "Maximum", "Minimum", "Multiply", "SquaredDifference", "Subtract", "GreaterEqual"]
     for kind in kinds:
         for label, (first, second) in shapes.items():
 

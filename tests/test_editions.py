@@ -60,6 +60,7 @@ SLIPS = (
     Slip(FIRST, "Divide", "types", "the columns are those of another op"),
     Slip(FIRST, "Interpolate", "types", "sizes is s3 in the f16 row"),
     Slip(FIRST, "LogSoftmaxBackward", "in 1", "dst is called src"),
+    Slip(FIRST, "SoftMaxBackward", "in 1", "dst is called src"),
     Slip(FIRST, "LogSoftmaxBackward", "types", "the column of diff_dst is missing"),
     Slip(FIRST, "SquaredDifference", "in 0", "counted from 1; every other op counts from 0"),
     Slip(FIRST, "SquaredDifference", "in 1", "counted from 1; every other op counts from 0"),

@@ -34,3 +34,13 @@ def test_example(path, tmp_path):
         assert (tmp_path / "autoencoder.png").stat().st_size > 1000
         losses = [float(line.split()[3]) for line in done.stdout.replace("\r", "\n").splitlines() if "loss 0" in line]
         assert losses[-1] < losses[0] / 5
+
+
+def test_the_example_of_the_readme(tmp_path):
+    text = (Path(__file__).parents[1] / "README.md").read_text()
+    code = text.split("```python\n")[1].split("```")[0]
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "(8, 32, 32, 16)" in done.stdout
+    assert "oneDNN, fused" in done.stdout
+    assert "did you mean 'filter_format'?" in done.stdout

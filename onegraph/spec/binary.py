@@ -36,7 +36,11 @@ def broadcastable(call: Call) -> Iterable[Finding]:
 
 def condition_fits(call: Call) -> Iterable[Finding]:
     """The condition can be broadcast to the sources."""
-    condition, target = call.shape("cond"), binary_shape(call)[0]
+    condition = call.shape("cond")
+    try:
+        target = binary_shape(call)[0]
+    except ValueError:
+        return  # the sources do not fit each other, which is another rule's matter
     try:
         result = broadcast(condition, target)
     except ValueError:

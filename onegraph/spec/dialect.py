@@ -117,7 +117,7 @@ def edition_words(
     dialect = schema.dialect
     if dialect is None:
         return finding
-    words = _words(schema, base)
+    words = vocabulary(schema, base)
     where = words.get(finding.where, finding.where)
     given = finding.given
     if attrs is not None and where in dialect.swapped and isinstance(given, (list, tuple)) and where in attrs:
@@ -128,10 +128,11 @@ def edition_words(
     return Finding(where, given, in_words(finding.expected, words), in_words(finding.fix, words))
 
 
-def _words(schema: Schema, base: Schema) -> dict[str, str]:
+def vocabulary(schema: Schema, base: Schema) -> dict[str, str]:
     """Base word -> edition's word, for names of attributes and ports and for values of attributes."""
-    assert schema.dialect is not None
     back: dict[str, str] = {}
+    if schema.dialect is None:
+        return back
     for mapping in schema.dialect.values.values():
         back.update({new: old for old, new in mapping.items()})
     # A port and an attribute of one name have one name in every edition too, so that the order does not matter.

@@ -9,8 +9,10 @@ Abs is not among them: the document has no page for it, although the page of its
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
+from .dialect import in_words, vocabulary
 from .dtypes import DataType
 from .schema import FLOATS, Attribute, Dialect, Fill, Port, Row, Schema
 
@@ -64,7 +66,7 @@ def legacy(base: Schema) -> Schema | None:
         return None
     kind = legacy_kind(base.kind)
     transposed = base.kind.startswith("ConvTranspose")
-    return replace(
+    schema = replace(
         base,
         kind=kind,
         inputs=_inputs(base),
@@ -80,6 +82,13 @@ def legacy(base: Schema) -> Schema | None:
         ),
         page=f"{kind}-1",
     )
+    return _described(schema, vocabulary(schema, base))
+
+
+def _described(schema: Schema, words: Mapping[str, str]) -> Schema:
+    """The schema with its texts in the edition's words."""
+    attributes = (replace(one, doc=in_words(one.doc, words)) for one in schema.attributes)
+    return replace(schema, doc=in_words(schema.doc, words), attributes=tuple(attributes))
 
 
 def _attribute(attribute: Attribute, transposed: bool) -> Attribute:

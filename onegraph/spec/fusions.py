@@ -1,0 +1,125 @@
+"""Fusions that the library computes wrong, although each of their ops alone is right.
+
+All were seen in oneDNN 3.2.0. A condition may hold where the library would be right, never the other way round; what it
+costs then is that the ops run one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from .dtypes import DataType
+from .schema import Call
+
+Dims = tuple[int, ...]
+
+BINARY = frozenset(
+    ["Add", "BiasAdd", "Divide", "Maximum", "Minimum", "Multiply", "PReLU", "Select", "SquaredDifference", "Subtract"]
+)
+POOLS = frozenset(["AvgPool", "MaxPool"])
+
+
+@dataclass(frozen=True)
+class Use:
+    """One op of a partition: what it computes, and the values that it reads and writes, by number."""
+
+    call: Call
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    dtype: DataType  # of the first output
+
+    @property
+    def kind(self) -> str:
+        """Name of the op."""
+        return self.call.schema.kind
+
+    def shape(self, index: int) -> Dims:
+        """Shape of input ``index``."""
+        tensor = self.call.inputs[index]
+        assert tensor is not None
+        return tuple(dim or 0 for dim in tensor.shape or ())
+
+
+@dataclass(frozen=True)
+class Operand:
+    """What a binary op joins to the result of the main op of a partition: both shapes, and where a vector goes."""
+
+    binary: Use
+    result: Dims
+    shape: Dims
+
+    @property
+    def single(self) -> bool:
+        """Whether it is one element."""
+        return prod(self.shape) == 1
+
+    @property
+    def along_last(self) -> bool:
+        """Whether it varies along the last axis only; the bias of a BiasAdd goes along the channels."""
+        if self.binary.kind == "BiasAdd":
+            return self.binary.call.string("data_format") == "NXC"
+        return self.single or prod(self.shape) == self.shape[-1] == self.result[-1]
+
+
+def wrong_fusion(uses: Sequence[Use]) -> str:
+    """Why the library must not run these ops, in an order in which they can run, as one kernel; empty where it may."""
+    for number, main in enumerate(uses):
+        for operand in _operands(main, uses[number + 1 :]):
+            reason = _wrong_operand(main, operand)
+            if reason:
+                return f"{reason}, so that the ops run one by one"
+    kinds = {use.kind for use in uses}
+    if {"Dequantize", "Reorder", "Quantize"} <= kinds and any(any(_zero_points(use)) for use in uses):
+        return "oneDNN fails to execute Dequantize + Reorder + Quantize with zero points, so that they run one by one"
+    if kinds & {"MatMul", "ConvTranspose"} and _signed_residual(uses):
+        return "oneDNN loses the sign of an s8 residual where the result is u8, so that the ops run one by one"
+    return ""
+
+
+def _operands(main: Use, later: Sequence[Use]) -> Iterator[Operand]:
+    """What the binary ops after ``main`` join to its result."""
+    if main.kind not in POOLS and main.kind not in ("MatMul", "SoftMax"):
+        return
+    result = tuple(dim or 0 for dim in main.call.schema.shape(main.call)[0] or ())
+    derived = set(main.outputs)
+    for use in later:
+        if not derived.intersection(use.inputs):
+            continue
+        derived.update(use.outputs)
+        if use.kind in BINARY:
+            others = [index for index, number in enumerate(use.inputs) if number not in derived]
+            for index in others or range(len(use.inputs)):
+                yield Operand(use, result, use.shape(index))
+
+
+def _wrong_operand(main: Use, operand: Operand) -> str:
+    what = f"oneDNN computes {main.kind} + {operand.binary.kind} wrong for an operand of shape {list(operand.shape)}"
+    if main.kind in POOLS:
+        channels = len(operand.shape) == len(operand.result) and prod(operand.shape) == operand.shape[1]
+        right = operand.single or (channels and main.call.string("data_format") == "NCX")
+    elif main.kind == "SoftMax":
+        same_rank = len(operand.shape) == len(operand.result) and operand.binary.kind != "BiasAdd"
+        right = same_rank and (operand.shape == operand.result or operand.along_last)
+    else:
+        flat = len(main.shape(0)) >= 3 and len(main.shape(1)) == 2
+        right = not flat or operand.along_last or operand.shape == operand.result
+    return "" if right else what
+
+
+def _zero_points(use: Use) -> tuple[int, ...]:
+    quantizes = use.kind in ("Quantize", "Dequantize")
+    return use.call.s64s("zps") if quantizes and use.call.has("zps") else ()
+
+
+def _signed_residual(uses: Sequence[Use]) -> bool:
+    """Whether a binary op adds a dequantized s8 tensor, and the result is u8."""
+    signed = {
+        number
+        for use in uses
+        if use.kind == "Dequantize" and (source := use.call.inputs[0]) is not None and source.dtype is DataType.s8
+        for number in use.outputs
+    }
+    added = any(use.kind in BINARY and signed.intersection(use.inputs) for use in uses)
+    return added and any(use.kind == "Quantize" and use.dtype is DataType.u8 for use in uses)

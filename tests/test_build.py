@@ -1,0 +1,82 @@
+"""Building and packaging."""
+
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import build_ffi
+
+ROOT = Path(__file__).parents[1]
+
+
+def build(*arguments, cwd=ROOT, **environment):
+    command = [sys.executable, "-m", "build", "--no-isolation", *arguments]
+    return subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, timeout=300, env={**os.environ, **environment}
+    )
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory):
+    """The source distribution, unpacked."""
+    target = tmp_path_factory.mktemp("sdist")
+    done = build("--sdist", "--outdir", str(target))
+    assert done.returncode == 0, done.stderr
+    with tarfile.open(next(target.glob("*.tar.gz"))) as archive:
+        archive.extractall(target, filter="data")
+    return next(path for path in target.iterdir() if path.is_dir())
+
+
+def test_sdist_is_complete_and_builds_a_wheel_from_itself(sdist, tmp_path):
+    names = {str(path.relative_to(sdist)) for path in sdist.rglob("*") if path.is_file()}
+    assert {"build_ffi.py", "pyproject.toml", "README.md", "LICENSE", "onegraph/csrc/guard.h"} <= names
+    assert {f"include/{header}" for header in build_ffi.HEADERS} <= names
+    assert not [name for name in names if name.endswith((".so", ".pyc"))]
+    done = build("--wheel", "--outdir", str(tmp_path), cwd=sdist)
+    assert done.returncode == 0, done.stderr
+    wheel = next(tmp_path.glob("*.whl"))
+    assert "-cp310-abi3-linux_x86_64" in wheel.name
+    with zipfile.ZipFile(wheel) as archive:
+        inside = set(archive.namelist())
+        archive.extractall(tmp_path / "installed")
+    assert {"onegraph/_ffi.abi3.so", "onegraph/py.typed", "onegraph/methods.pyi", "onegraph/graph.py"} <= inside
+    assert not [name for name in inside if name.endswith((".cpp", ".h"))]
+    code = "import onegraph as og; print(og.__file__); og.capi.Engine()"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "installed", capture_output=True, text=True)
+    assert str(tmp_path) in done.stdout, done.stderr
+
+
+def test_no_compiler_is_one_clear_error(sdist, tmp_path):
+    done = build("--wheel", "--outdir", str(tmp_path), cwd=sdist, CC="/nonexistent/cc", CXX="/nonexistent/c++")
+    assert done.returncode != 0
+    assert "onegraph: the C++ compiler failed" in done.stdout + done.stderr
+    assert "apt-get install g++" in done.stdout + done.stderr
+
+
+def test_missing_headers(monkeypatch):
+    monkeypatch.setattr(build_ffi, "HEADER_WHEEL", "no-such-wheel")
+    with pytest.raises(build_ffi.BuildError, match="no-such-wheel is not installed; run: pip install no-such-wheel"):
+        build_ffi.find_headers()
+
+
+def test_headers_that_are_too_old(monkeypatch):
+    monkeypatch.setattr(build_ffi, "OLDEST_HEADERS", (9, 0))
+    with pytest.raises(build_ffi.BuildError, match=r"are 3\.2, onegraph needs 9\.0; run: pip install"):
+        build_ffi.find_headers()
+
+
+def test_every_call_that_returns_a_status_is_guarded():
+    declarations = "\n".join((ROOT / "include" / name).read_text() for name in build_ffi.HEADERS)
+    macros = build_ffi.guarded_calls(declarations)
+    assert declarations.count("\ndnnl_status_t dnnl_") == macros.count("#define")
+    assert "#define dnnl_graph_partition_compile(...) onegraph::guard<&::dnnl_graph_partition_compile>" in macros
+
+
+def test_other_platforms_get_a_pure_wheel(monkeypatch):
+    monkeypatch.setattr(build_ffi.platform, "machine", lambda: "aarch64")
+    assert not build_ffi.can_build()

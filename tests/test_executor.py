@@ -1,0 +1,194 @@
+"""Executables: arrays in, arrays out."""
+
+import threading
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import onegraph as og
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def two_in_two_out(dtype=og.f32, shape=(2, 3)):
+    g = og.Graph()
+    a, b = g.input("a", dtype, shape), g.input("b", dtype, shape)
+    g.output("total", g.add(a, b))
+    g.output("ratio", g.divide(a, b))
+    return g
+
+
+def test_by_position_by_name_and_named_results():
+    model = two_in_two_out().compile()
+    a, b = np.full((2, 3), 6, np.float32), np.full((2, 3), 2, np.float32)
+    for result in (model(a, b), model(a, b=b), model(b=b, a=a)):
+        assert result._fields == ("total", "ratio")
+        assert result.total.tolist() == [[8.0] * 3] * 2
+        assert result.ratio.tolist() == [[3.0] * 3] * 2
+    assert [port.name for port in model.inputs] == ["a", "b"]
+    assert model.outputs[1] == ("ratio", og.f32, (2, 3))
+
+
+@pytest.mark.parametrize("form", ["sequence", "mapping", "partial"])
+def test_out_writes_into_the_callers_arrays(form):
+    model = two_in_two_out().compile()
+    a, b = np.full((2, 3), 6, np.float32), np.full((2, 3), 2, np.float32)
+    total, ratio = np.zeros((2, 3), np.float32), np.zeros((2, 3), np.float32)
+    out = {"sequence": (total, ratio), "mapping": {"total": total, "ratio": ratio}, "partial": {"ratio": ratio}}[form]
+    result = model(a, b, out=out)
+    assert result.ratio is ratio
+    assert ratio[0, 0] == 3
+    assert (result.total is total) == (form != "partial")
+    assert result.total[0, 0] == 8
+
+
+def test_a_bound_run_reads_and_writes_its_arrays():
+    model = two_in_two_out().compile()
+    a, b = np.full((2, 3), 6, np.float32), np.full((2, 3), 2, np.float32)
+    ratio = np.zeros((2, 3), np.float32)
+    run = model.bind(a=a, b=b, ratio=ratio)
+    assert run.run().ratio is ratio
+    a *= 2
+    assert run.run().total[0, 0] == 14
+    assert ratio[0, 0] == 6
+    assert run.outputs["ratio"] is ratio
+
+
+def test_outputs_that_are_inputs_constants_or_said_twice(rng):
+    g = og.Graph()
+    x = g.input("x", og.f32, (4,))
+    y = g.relu(x)
+    g.output("same", x)
+    g.output("fixed", g.constant(np.arange(3, dtype=np.float32)))
+    g.output("first", y)
+    g.output("second", y)
+    model = g.compile()
+    data = rng.standard_normal(4).astype(np.float32)
+    for result in (model(data), model.bind(x=data).run()):
+        assert np.array_equal(result.same, data)
+        assert result.same is not data
+        assert result.fixed.tolist() == [0, 1, 2]
+        assert np.array_equal(result.first, np.maximum(data, 0))
+        assert np.array_equal(result.first, result.second)
+        assert not np.shares_memory(result.first, result.second)
+
+
+def test_intermediates_that_are_outputs_too(rng):
+    g = og.Graph()
+    x = g.input("x", og.f32, (8, 8))
+    w = g.constant(rng.standard_normal((8, 8)).astype(np.float32))
+    product = g.output("product", g.matmul(x, w, dtype="f32"))
+    g.output("positive", g.relu(product))
+    data = rng.standard_normal((8, 8)).astype(np.float32)
+    result = g.compile()(data)
+    assert np.allclose(result.product, data @ w.value, atol=1e-5)
+    assert np.array_equal(result.positive, np.maximum(result.product, 0))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.float16], ids=lambda dtype: np.dtype(dtype).name)
+def test_several_partitions(dtype, rng):
+    g = og.Graph()
+    x = g.input("x", dtype, (4, 6, 6, 3))
+    weights = [g.constant(rng.integers(-2, 3, shape).astype(dtype)) for shape in ((3, 3, 3, 4), (3, 3, 2, 4))]
+    window = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+    h = g.relu(g.convolution(x, weights[0], **window))
+    g.output("y", g.conv_transpose(h, weights[1], **window))
+    data = rng.integers(-2, 3, (4, 6, 6, 3)).astype(dtype)
+    model = g.compile()
+    exact = og.reference.run(g, {"x": data})["y"]
+    assert len(model.report().partitions) >= 2
+    assert np.allclose(model(data).astype(float), exact.astype(float), rtol=2**-7)
+
+
+def test_policy_debug_runs_one_op_at_a_time():
+    g = og.Graph()
+    x = g.input("x", og.f32, (4,))
+    g.output("y", g.relu(g.add(x, x)))
+    fused, single = (g.compile(policy=policy).report() for policy in ("fusion", "debug"))
+    assert [partition.fused for partition in fused.partitions] == [True]
+    assert [len(partition.ops) for partition in single.partitions] == [1, 1]
+    assert fused.to_dict()["partitions"][0]["fused"] is True
+
+
+def test_unknown_dims_are_specialised_at_the_first_call(rng):
+    g = og.Graph()
+    x = g.input("x", og.f32, (None, 4))
+    g.output("y", g.reduce_sum(g.relu(x), axes=[1]))
+    model = g.compile()
+    assert "not compiled yet" in str(model.report())
+    for rows in (3, 5, 3):
+        data = rng.standard_normal((rows, 4)).astype(np.float32)
+        assert np.allclose(model(data), np.maximum(data, 0).sum(1), rtol=1e-5)
+    with pytest.raises(og.ArgumentError, match=r"input 'x': shape \[3, 5\]; expected \[\?, 4\]"):
+        model(np.zeros((3, 5), np.float32))
+
+
+def test_a_shape_that_is_computed(rng):
+    g = og.Graph()
+    counts = g.input("counts", og.s32, (3,))
+    shape = g.add(counts, g.constant(np.array([0, 1, 0], np.int32)))
+    dy, w = g.input("dy", og.f32, (1, 3, 1)), g.constant(np.ones((3, 1, 1), np.float32))
+    window = {"strides": [2], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
+    g.output("dx", g.convolution_backward_data(dy, w, shape, **window))
+    result = g.compile()(np.array([1, 7, 1], np.int32), np.ones((1, 3, 1), np.float32))
+    assert result.ravel().tolist() == [1, 1, 2, 1, 2, 1, 1, 0]
+
+
+def test_declared_strides_and_counted_copies(rng):
+    g = og.Graph()
+    x = g.input("x", og.f32, (4, 3), strides=(1, 4))
+    g.output("y", g.relu(x))
+    model = g.compile()
+    data = rng.standard_normal((3, 4)).astype(np.float32)
+    assert np.array_equal(model(data.T), np.maximum(data.T, 0))
+    assert model.copies == 0
+    assert np.array_equal(model(np.ascontiguousarray(data.T)), np.maximum(data.T, 0))
+    assert model.copies == 1
+
+
+def test_threads():
+    assert og.get_num_threads() >= 1
+    before = og.get_num_threads()
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (4,))))
+    assert g.compile(threads=1)(np.full(4, -1, np.float32)).tolist() == [0] * 4
+    assert og.get_num_threads() == before
+    for wrong in (0, -1, True, 1.5, "2"):
+        with pytest.raises(og.ArgumentError, match="threads"):
+            g.compile(threads=wrong)
+
+
+def test_eight_threads_on_one_executable(rng):
+    g = og.Graph()
+    x = g.input("x", og.f32, (16, 16))
+    w = g.constant(rng.standard_normal((16, 16)).astype(np.float32))
+    g.output("y", g.exp(g.tanh(g.matmul(x, w, dtype="f32"))))
+    model = g.compile(threads=1)
+    inputs = [rng.standard_normal((16, 16)).astype(np.float32) for _ in range(8)]
+    expected = [model(data) for data in inputs]
+    wrong = []
+
+    def work(index):
+        for _ in range(50):
+            if not np.array_equal(model(inputs[index]), expected[index]):
+                wrong.append(index)
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize("mode", ["strict", "bf16", "f16", "any"])
+def test_fpmath_modes(mode, rng):
+    g = og.Graph()
+    x = g.input("x", og.f32, (32, 32))
+    g.output("y", g.matmul(x, x, dtype="f32"))
+    data = rng.standard_normal((32, 32)).astype(np.float32)
+    assert np.allclose(g.compile(fpmath_mode=mode)(data), data @ data, atol=1e-4 if mode == "strict" else 0.3)

@@ -1,0 +1,211 @@
+"""The builder: what a call returns, what is inferred, what is kept."""
+
+import inspect
+import pickle
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph.spec.editions import BASE
+
+WINDOW = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+
+
+@pytest.fixture
+def g():
+    return og.Graph()
+
+
+def test_shapes_are_inferred_when_built(g):
+    src = g.input("src", og.f32, (8, 32, 32, 3))
+    dst = g.convolution(src, g.constant(np.zeros((3, 3, 3, 16), np.float32)), **WINDOW)
+    assert (dst.dtype, dst.shape) == (og.f32, (8, 30, 30, 16))
+
+
+def test_unknown_dims_stay_unknown(g):
+    src = g.input("src", og.f32, (None, 32, None, 3))
+    dst = g.relu(g.convolution(src, g.constant(np.zeros((3, 3, 3, 16), np.float32)), **WINDOW))
+    assert dst.shape == (None, 30, None, 16)
+    assert g.relu(g.input("any", og.f32)).shape is None
+    assert g.add(dst, g.input("bias", og.f32, (16,))).shape == (None, 30, None, 16)
+    assert g.reduce_sum(dst, axes=[0, 2]).shape == (30, 16)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("f32", og.f32),
+        (og.bf16, og.bf16),
+        (np.float16, og.f16),
+        (np.dtype("int8"), og.s8),
+        (ml_dtypes.bfloat16, og.bf16),
+        (np.bool_, og.boolean),
+        ("uint8", og.u8),
+    ],
+)
+def test_data_types_by_any_name(g, given, expected):
+    assert g.input("x", given, (1,)).dtype is expected
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int64, "f31", object, 3])
+def test_data_types_that_no_tensor_has(g, dtype):
+    with pytest.raises(og.ArgumentError, match=r"data type"):
+        g.input("x", dtype, (1,))
+    assert not g.inputs
+
+
+def test_float64_is_refused_with_the_mend(g):
+    with pytest.raises(og.ArgumentError, match=r"float64; convert the array with \.astype\(np\.float32\)"):
+        g.constant(np.zeros(3))
+
+
+def test_one_record_three_ways(g):
+    x, w = g.input("x", og.f32, (1, 4, 4, 2)), g.input("w", og.f32, (1, 1, 2, 2))
+    g.convolution(x, w, **WINDOW)
+    g.convolution(src=x, weights=w, **WINDOW)
+    g.op("Convolution", [x, w], WINDOW)
+    g.op("convolution", (x, w, None), {name: np.array(value) for name, value in WINDOW.items()})
+    records = {(op.kind, op.inputs, tuple(op.attrs.items())) for op in g.ops}
+    assert len(records) == 1
+    assert dict(g.ops[0].attrs)["strides"] == (1, 1)
+
+
+def test_several_outputs_are_a_named_tuple(g):
+    x = g.input("x", og.f32, (2, 3, 8))
+    gamma, beta = g.input("gamma", og.f32, (8,)), g.input("beta", og.f32, (8,))
+    result = g.layer_norm(x, gamma, beta)
+    assert result._fields == ("dst", "mean", "variance")
+    assert result.mean.shape == (2, 3)
+    assert g.layer_norm(x, gamma, beta, keep_stats=False).shape == (2, 3, 8)
+
+
+def test_outputs_chooses_optional_ports(g):
+    x = g.input("x", og.f32, (2, 8))
+    assert g.softmax(x, axis=1, dtype="f32", outputs=[]).shape == (2, 8)
+    assert g.softmax(x, axis=1, dtype="f32", outputs=["stats"]).stats.shape == (2, 1)
+    assert g.op("SoftMax", [x], {"axis": 1}, edition="onednn-3.2").shape == (2, 8)
+    with pytest.raises(og.ArgumentError, match="'statistics'; expected names of"):
+        g.softmax(x, axis=1, dtype="f32", outputs=["statistics"])
+
+
+def test_dtype_where_the_table_leaves_it_open(g):
+    x = g.input("x", og.f32, (4,))
+    with pytest.raises(og.SpecError, match="dtype: not given; expected one of"):
+        g.quantize(x, scales=[0.1], zps=[0])
+    assert g.quantize(x, scales=[0.1], zps=[0], dtype="u8").dtype is og.u8
+    assert g.type_cast(x, dtype=og.bf16).dtype is og.bf16
+    with pytest.raises(og.SpecError, match="dtype: s32; expected one of"):
+        g.quantize(x, scales=[0.1], zps=[0], dtype="s32")
+    with pytest.raises(og.SpecError, match="dtype: bf16; expected one of f32 for dst"):
+        g.relu(x, dtype="bf16")
+
+
+def test_both_the_shape_tensor_and_its_attribute(g):
+    dy, w = g.input("dy", og.f32, (1, 3, 1)), g.input("w", og.f32, (3, 1, 1))
+    window = {name: value[:1] for name, value in WINDOW.items()} | {"strides": [2]}
+    shape = g.constant(np.array([1, 8, 1], np.int32))
+    assert g.convolution_backward_data(dy, w, shape, **window).shape == (1, 8, 1)
+    assert g.convolution_backward_data(dy, w, dst_shape=shape, **window).shape == (1, 8, 1)
+    assert g.convolution_backward_data(dy, w, dst_shape=[1, 7, 1], **window).shape == (1, 7, 1)
+    both = {**window, "dst_shape": [1, 7, 1]}
+    assert g.op("ConvolutionBackwardData", [dy, w, shape], both).shape == (1, 8, 1), "the tensor wins"
+    unknown = g.input("shape", og.s32, (3,))
+    assert g.convolution_backward_data(dy, w, unknown, **window).shape == (None, None, None)
+
+
+def test_constants_are_copied_aligned_and_read_only(g):
+    array = np.arange(4, dtype=np.float32)
+    kept = g.constant(array)
+    array[0] = 9
+    assert kept.constant
+    assert kept.value.tolist() == [0, 1, 2, 3]
+    assert kept.value.__array_interface__["data"][0] % 64 == 0
+    assert not kept.value.flags.writeable
+    frozen = g.constant(array, copy=False)
+    assert frozen.value is array
+    assert not array.flags.writeable
+
+
+def test_names_are_one_namespace(g):
+    x = g.input("x", og.f32, (1,))
+    for taken in (lambda: g.input("x", og.f32, (1,)), lambda: g.output("x", x)):
+        with pytest.raises(og.ArgumentError, match="name 'x' is taken; inputs and outputs share one namespace"):
+            taken()
+    g.relu(x, name="first")
+    with pytest.raises(og.ArgumentError, match="name 'first' is taken by another op"):
+        g.relu(x, name="first")
+    assert [op.name for op in g.ops] == ["first"]
+
+
+def test_a_tensor_of_another_graph(g):
+    with pytest.raises(og.ArgumentError, match=r"inputs\[0\]: tensor 'x' is of another graph"):
+        og.Graph().relu(g.input("x", og.f32, (1,)))
+    with pytest.raises(og.ArgumentError, match=r"wrap it in g\.constant\(array\)"):
+        g.op("ReLU", [np.zeros(3, np.float32)])
+
+
+def test_every_mistake_at_once_and_nothing_changed(g):
+    x, w = g.input("x", og.f32, (1, 4, 4, 2)), g.input("w", og.bf16, (1, 1, 3, 2))
+    before = repr(g)
+    with pytest.raises(og.SpecError) as caught:
+        g.op("Convolution", [x, w], {"strides": [0, 1], "dilatoins": [1, 1], "groups": True, "pads_begin": "00"})
+    assert [violation.rule for violation in caught.value.violations] == [
+        "attribute_range",
+        "unknown_attribute",
+        "attribute_kind",
+        "attribute_kind",
+        "missing_attribute",
+        "missing_attribute",
+        "data_type",
+    ]
+    assert "did you mean 'dilations'?" in str(caught.value)
+    assert repr(g) == before
+
+
+def test_unknown_op_and_edition(g):
+    with pytest.raises(og.SpecError, match="did you mean 'Convolution'"):
+        g.op("Convolutoin", [])
+    with pytest.raises(og.ArgumentError, match="did you mean 'legacy-1'"):
+        og.Graph(edition="legacy1")
+    with pytest.raises(ValueError, match="unknown edition 'onednn-4"):
+        g.op("ReLU", [g.input("x", og.f32, (1,))], edition="onednn-4.0")
+
+
+def test_a_graph_can_be_extended_and_compiled_again(g):
+    x = g.input("x", og.f32, (3,))
+    y = g.output("y", g.relu(x))
+    first = g.compile()
+    g.output("z", g.square(y))
+    second = g.compile()
+    data = np.array([-1, 2, 3], np.float32)
+    assert first(data).tolist() == [0, 2, 3]
+    assert second(data).z.tolist() == [0, 4, 9]
+
+
+def test_copy_and_pickle_keep_the_graph(g):
+    x = g.input("x", og.f32, (2, 5, 2), strides=(20, 4, 2))
+    g.output("y", g.add(g.relu(x), g.constant(np.ones(2, np.float32))))
+    for other in (g.copy(), pickle.loads(pickle.dumps(g))):
+        assert repr(other) == repr(g)
+        other.output("z", other.outputs["y"])
+        assert "z" not in g.outputs
+
+
+@pytest.mark.parametrize("schema", BASE.values(), ids=lambda schema: schema.kind)
+def test_every_op_is_a_method(schema):
+    method = getattr(og.Graph, schema.name)
+    parameters = inspect.signature(method).parameters
+    assert set(parameters) >= {port.name for port in schema.inputs} | {a.name for a in schema.attributes}
+    for attribute in schema.attributes:
+        assert f"{attribute.name}: {attribute.kind}" in method.__doc__
+    assert schema.doc in method.__doc__
+
+
+def test_a_method_refuses_what_it_does_not_have(g):
+    x = g.input("x", og.f32, (1,))
+    with pytest.raises(og.SpecError, match="alpha: not an attribute of this op"):
+        g.relu(x, alpha=0.1)
+    with pytest.raises(og.SpecError, match="inputs: 2; expected src"):
+        g.relu(x, x)

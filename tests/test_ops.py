@@ -1,0 +1,118 @@
+"""Every op of the base vocabulary through the executor, against the numpy reference."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from op_cases import CASES, Case
+
+import onegraph as og
+from onegraph.errors import OneGraphError, UnsupportedError
+from onegraph.op import LogicalTensor
+from onegraph.reference import run
+from onegraph.spec.dtypes import DataType
+from onegraph.spec.editions import BASE
+
+# The reference computes in float64 and rounds once. The library computes in float32, some of its kernels by
+# approximations that are good to a few units of 1e-6 of the largest value, and rounds to the type of the result, a half
+# unit in the last place, and where that meets another rounding of the reference a whole one.
+TOLERANCES = {
+    np.dtype(np.float32): 1e-5,
+    np.dtype(ml_dtypes.bfloat16): 2.0**-7,
+    np.dtype(np.float16): 2.0**-9,
+}
+RUNNABLE = [case for case in CASES if case.kind != "Wildcard"]
+# Enough to have every op with unknown dims too: its first case and every fifth one.
+OPEN = [case for n, case in enumerate(RUNNABLE) if n % 5 == 0 or case.kind != RUNNABLE[n - 1].kind]
+
+
+def build(case: Case, known: bool = True) -> og.Graph:
+    graph = og.Graph()
+    inputs = []
+    for number, array in enumerate(case.inputs):
+        dtype = "s64" if array.dtype == np.int64 else array.dtype
+        inputs.append(graph.input(f"x{number}", dtype, array.shape if known else (None,) * array.ndim))
+    result = graph.op(case.kind, inputs, case.attrs, dtype=case.dtype, outputs=case.outputs)
+    results = (result,) if isinstance(result, LogicalTensor) else result
+    for number, tensor in enumerate(results):
+        graph.output(f"y{number}", tensor)
+    if not results:
+        graph.output("y", inputs[0])
+    return graph
+
+
+def arguments(case: Case) -> dict[str, np.ndarray]:
+    return {f"x{number}": array for number, array in enumerate(case.inputs)}
+
+
+def results(executable: og.executor.Executable, case: Case) -> dict[str, np.ndarray]:
+    got = executable(**arguments(case))
+    names = [port.name for port in executable.outputs]
+    return dict(zip(names, got if isinstance(got, tuple) else (got,), strict=True))
+
+
+def assert_close(got: dict[str, np.ndarray], graph: og.Graph, case: Case) -> None:
+    for name, wanted in run(graph, arguments(case)).items():
+        assert (got[name].shape, got[name].dtype) == (wanted.shape, wanted.dtype)
+        actual, expected = got[name].astype(np.float64), wanted.astype(np.float64)
+        finite = np.isfinite(expected)
+        np.testing.assert_array_equal(actual[~finite], expected[~finite])
+        largest = np.abs(expected[finite]).max(initial=0)
+        limit = TOLERANCES.get(wanted.dtype, 0.0) * largest
+        np.testing.assert_allclose(actual[finite], expected[finite], rtol=0, atol=limit, err_msg=f"{case} {name}")
+
+
+@pytest.mark.parametrize("case", RUNNABLE, ids=str)
+def test_runs_right(case: Case) -> None:
+    graph = build(case)
+    executable = graph.compile()
+    got = results(executable, case)
+    assert_close(got, graph, case)
+    for name, port in graph.outputs.items():
+        assert port.dtype is DataType.of(got[name].dtype)
+        unknown = any(array.dtype == np.int32 for array in case.inputs) and None in (port.shape or (None,))
+        assert unknown or port.shape == got[name].shape
+    by_numpy = any(partition.executor == "reference" for partition in executable.report().partitions)
+    if by_numpy:
+        with pytest.raises(UnsupportedError, match=case.kind):
+            results(graph.compile(fallback=False), case)
+    else:
+        results(graph.compile(fallback=False), case)
+
+
+@pytest.mark.parametrize("case", OPEN, ids=str)
+def test_runs_right_with_dims_unknown_at_build(case: Case) -> None:
+    graph = build(case, known=False)
+    assert_close(results(graph.compile(), case), build(case), case)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.kind == "Wildcard"], ids=str)
+def test_wildcard_is_never_run(case: Case) -> None:
+    with pytest.raises(OneGraphError):
+        results(build(case).compile(), case)
+
+
+def test_every_partition_that_numpy_runs_says_why() -> None:
+    for case in RUNNABLE[::7]:
+        executable = build(case).compile()
+        results(executable, case)
+        for partition in executable.report().partitions:
+            assert partition.reason or partition.executor == "oneDNN", str(case)
+
+
+@pytest.mark.parametrize("kind", BASE)
+def test_every_row_of_the_type_table_has_a_case(kind: str) -> None:
+    schema = BASE[kind]
+    uses = []
+    for case in CASES:
+        if case.kind == kind:
+            op = build(case).ops[0]
+            ports = [schema.input_port(index) for index in range(len(op.inputs))]
+            pairs = [*zip(ports, op.inputs, strict=True), *zip(schema.outputs, op.outputs, strict=False)]
+            uses.append({port.type: tensor.dtype for port, tensor in pairs if tensor is not None})
+    assert uses
+    for row in schema.types:
+        fitting = [use for use in uses if all(use.get(name) in (None, *types) for name, types in row.types.items())]
+        for name, types in row.types.items():
+            assert types <= {use.get(name) for use in fitting}, f"{row}: {name}"

@@ -1,0 +1,265 @@
+"""Translation between editions: there and back is the same call, and what cannot be said is named."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph.reference import run
+from onegraph.spec.dialect import base_call
+from onegraph.spec.editions import EDITIONS, base_of, edition
+from onegraph.spec.schema import Fill
+from onegraph.translate import Translation, translate
+
+BASE_EDITION = "onednn-3.13"
+WINDOW = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+# Values that are no defaults, and that every edition which has the attribute takes.
+VALUES = {"f32": 2.0, "f32[]": (0.5, 0.25), "s64": 3, "s64[]": (2, 3)}
+SHAPES = ("weights_shape", "filter_shape", "dst_shape", "output_shape", "src_shape", "input_shape")
+
+
+def unusual(attribute):
+    """A value that is not the default."""
+    if attribute.values:
+        return next(value for value in attribute.values if value != attribute.default)
+    if attribute.kind == "bool":
+        return not attribute.default
+    return (6, 3, 4, 5) if attribute.name in SHAPES else VALUES[attribute.kind]
+
+
+def calls(schema):
+    """Attributes of some uses of an op: the least, all at once, and each value of each that has a list of them."""
+    # Zero points are required in some editions: a test of its own has calls without them.
+    least = {one.name: unusual(one) for one in schema.attributes if one.required or one.name == "zps"}
+    yield least
+    yield {one.name: unusual(one) for one in schema.attributes}
+    for one in schema.attributes:
+        yield from ({**least, one.name: value} for value in one.values)
+
+
+def meaning(kind, attrs, name):
+    """What a call says of every attribute of its base op."""
+    schema = edition(name).schema(kind)
+    call = base_call(schema, base_of(schema), attrs, ())
+    said = {one.name: call.attr(one.name) for one in call.schema.attributes}
+    return call.schema.name, {name: value.value if isinstance(value, Fill) else value for name, value in said.items()}
+
+
+@pytest.mark.parametrize(("source", "target"), list(itertools.product(EDITIONS, EDITIONS)))
+def test_there_and_back(source, target):
+    for kind, schema in edition(source).schemas.items():
+        for attrs in calls(schema):
+            there = translate(kind, attrs, source=source, target=target)
+            if there.lost:
+                assert set(there.reasons) == set(there.lost)
+                assert there.kind is None or set(there.lost) <= attrs.keys()
+                continue
+            assert meaning(there.kind, there.attrs, target) == meaning(kind, attrs, source)
+            back = translate(there.kind, there.attrs, source=target, target=source)
+            assert (back.kind, back.lost) == (kind, ())
+            kept = {name: value for name, value in attrs.items() if value != schema.attribute(name).default}
+            assert kept.items() <= back.attrs.items() <= attrs.items()
+
+
+@pytest.mark.parametrize("name", EDITIONS)
+def test_nothing_is_lost_in_the_same_edition(name):
+    for kind, schema in edition(name).schemas.items():
+        for attrs in calls(schema):
+            assert translate(kind, attrs, source=name, target=name) == Translation(kind, attrs)
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "target", "expected"),
+    [
+        ("ConvolutionBackpropFilters", "legacy-1", "onednn-3.0", "ConvolutionBackwardWeights"),
+        ("MatMul", "legacy-1", "oneapi-1.2", "MatMul"),
+        ("SoftMaxBackward", BASE_EDITION, "legacy-1", "SoftMaxBackprop"),
+        ("conv_transpose", BASE_EDITION, "legacy-1", "ConvTranspose"),
+        ("Softmax", "onednn-3.0", BASE_EDITION, "SoftMax"),
+        ("GreaterEqual", "legacy-1", "onednn-3.7", "GreaterEqual"),
+    ],
+)
+def test_kind(kind, source, target, expected):
+    assert translate(kind, source=source, target=target).kind == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "target", "word"),
+    [
+        ("Erf", "legacy-1", BASE_EDITION, "no op of this meaning"),
+        ("Rsqrt", "legacy-1", BASE_EDITION, "Pow with beta -0.5"),
+        ("Pow", "legacy-1", BASE_EDITION, "the attribute beta"),
+        ("Pow", BASE_EDITION, "legacy-1", "the exponent is a tensor"),
+        ("Abs", BASE_EDITION, "legacy-1", "no op"),
+        ("GreaterEqual", "legacy-1", "onednn-3.6", "no op"),
+        ("Dropout", BASE_EDITION, "onednn-3.11", "no op"),
+    ],
+)
+def test_op_without_counterpart(kind, source, target, word):
+    found = translate(kind, source=source, target=target)
+    assert found.kind is None
+    assert found.lost == (kind,)
+    assert word in found.reasons[kind]
+
+
+@pytest.mark.parametrize(
+    ("kind", "attrs", "target", "kept", "lost"),
+    [
+        ("GELU", {"mode": "gelu_tanh"}, "onednn-3.8", {}, ("mode",)),
+        ("GELU", {"mode": "gelu_erf"}, "onednn-3.8", {}, ()),
+        ("SoftPlus", {"beta": 2.5}, "legacy-1", {}, ("beta",)),
+        ("SoftPlus", {"beta": 2.0}, "legacy-1", {"beta": 2}, ()),
+        ("DynamicDequantize", {"qtype": "per_group", "group_shape": [2]}, "onednn-3.6", {}, ("qtype", "group_shape")),
+        (
+            "MatMul",
+            {"transpose_b": True, "accumulation_mode": "f32"},
+            "legacy-1",
+            {"transpose_b": True},
+            ("accumulation_mode",),
+        ),
+    ],
+)
+def test_attribute_without_counterpart(kind, attrs, target, kept, lost):
+    found = translate(kind, attrs, source=BASE_EDITION, target=target)
+    assert found.attrs == kept
+    assert found.lost == lost
+
+
+def test_zero_points_are_said_where_they_are_required():
+    found = translate("Quantize", {"scales": [1.0, 2.0]}, source=BASE_EDITION, target="onednn-3.3")
+    assert found == Translation("Quantize", {"scales": (1.0, 2.0), "zps": (0, 0)})
+
+
+def test_data_type_without_counterpart():
+    tensors = [("s32", (2,)), ("s32", (2,))]
+    assert translate("Add", {}, tensors, source=BASE_EDITION, target="onednn-3.9").lost == ()
+    assert translate("Add", {}, tensors, source=BASE_EDITION, target="onednn-3.8").lost == ("data types",)
+
+
+def test_input_without_counterpart():
+    attrs = {"strides": [2], "kernel": [2], "pads_begin": [0], "pads_end": [0]}
+    tensors = [("f32", (1, 4, 1)), ("f32", (1, 2, 1))]
+    found = translate("MaxPoolBackprop", attrs, tensors, source="legacy-1", target=BASE_EDITION)
+    assert found.lost == ()
+    found = translate("MaxPoolBackprop", attrs, [*tensors, ("s32", (1, 2, 1))], source="legacy-1", target=BASE_EDITION)
+    assert found.lost == ("output_forward_indices",)
+    assert found.inputs == ((og.f32, (1, 4, 1)), (og.f32, (1, 2, 1)))
+
+
+# The axis order of the ConvTranspose ops -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fmt", "shape", "expected", "word", "order"),
+    [
+        ("OIX", (3, 4, 5, 6), (4, 3, 5, 6), "IOX", (1, 0, 2, 3)),
+        ("XIO", (5, 6, 4, 3), (5, 6, 3, 4), "XOI", (0, 1, 3, 2)),
+    ],
+)
+@pytest.mark.parametrize("target", [name for name in EDITIONS if name != "legacy-1"])
+def test_transposed_weights(fmt, shape, expected, word, order, target):
+    attrs = {**WINDOW, "groups": 2, "filter_format": fmt}
+    tensors = [("f32", (1, 7, 7, 4)), ("f32", shape)]
+    there = translate("ConvTranspose", attrs, tensors, source="legacy-1", target=target)
+    assert there.attrs["weights_format"] == word
+    assert there.inputs == ((og.f32, (1, 7, 7, 4)), (og.f32, expected))
+    assert there.permutations == {"weights": order}
+    assert og.check_op(there.kind, there.attrs, there.inputs, edition=target) == []
+    back = translate("ConvTranspose", there.attrs, there.inputs, source=target, target="legacy-1")
+    assert back.inputs[1] == (og.f32, shape)
+    assert back.attrs["filter_format"] == fmt
+    assert back.permutations == {"filter": order}
+
+
+def test_shape_attribute_is_permuted():
+    attrs = {**WINDOW, "groups": 2, "filter_shape": [5, 6, 4, 3]}
+    there = translate("ConvTransposeBackpropFilters", attrs, source="legacy-1", target=BASE_EDITION)
+    assert there.attrs["weights_shape"] == (5, 6, 3, 4)
+    assert "weights_format" not in there.attrs  # XOI, which XIO means, is the default there
+    assert there.permutations == {"diff_weights": (0, 1, 3, 2)}
+
+
+def test_shape_tensor_is_permuted():
+    tensors = [("f32", (1, 7, 7, 4)), ("f32", (1, 11, 12, 6)), np.array([5, 6, 4, 3], np.int32)]
+    attrs = {**WINDOW, "groups": 2}
+    there = translate("ConvTransposeBackpropFilters", attrs, tensors, source="legacy-1", target=BASE_EDITION)
+    assert there.permutations == {"weights_shape": (0, 1, 3, 2), "diff_weights": (0, 1, 3, 2)}
+    assert there.inputs[2] == (og.s32, (4,))
+
+
+def test_no_permutation_within_one_axis_order():
+    attrs = {**WINDOW, "weights_format": "IOX"}
+    assert translate("ConvTranspose", attrs, source="oneapi-1.2", target=BASE_EDITION).permutations == {}
+    attrs = {**WINDOW, "filter_format": "OIX"}
+    assert translate("Convolution", attrs, source="legacy-1", target=BASE_EDITION).permutations == {}
+
+
+def test_axis_order_of_unknown_rank_is_lost():
+    assert translate("ConvTranspose", source="legacy-1", target=BASE_EDITION).lost == ("filter",)
+
+
+@pytest.mark.parametrize("kind", ["ConvTranspose", "ConvTransposeBackpropData", "ConvTransposeBackpropFilters"])
+@pytest.mark.parametrize("fmt", ["OIX", "XIO"])
+def test_permuted_arrays_give_the_same_result(kind, fmt):
+    rng = np.random.default_rng(0)
+    filter_shape = (3, 4, 2, 3) if fmt == "OIX" else (2, 3, 4, 3)
+    x, weights, dy = (rng.normal(size=shape).astype(np.float32) for shape in ((1, 5, 5, 4), filter_shape, (1, 6, 7, 6)))
+    attrs = {**WINDOW, "groups": 2, "filter_format": fmt}
+    arrays = {"ConvTranspose": (x, weights), "ConvTransposeBackpropData": (dy, weights)}.get(kind, (x, dy))
+    if kind == "ConvTransposeBackpropFilters":
+        attrs["filter_shape"] = filter_shape
+    there = translate(kind, attrs, arrays, source="legacy-1", target=BASE_EDITION)
+    names = [port.name for port in edition(BASE_EDITION).schema(there.kind).inputs]
+    moved = [permuted(array, there.permutations.get(name)) for array, name in zip(arrays, names, strict=False)]
+    expected = one("legacy-1", kind, arrays, attrs)
+    found = one(BASE_EDITION, there.kind, moved, there.attrs)
+    (output,) = edition(BASE_EDITION).schema(there.kind).outputs
+    np.testing.assert_array_equal(found, permuted(expected, there.permutations.get(output.name)))
+
+
+def permuted(array, order):
+    return array if order is None else array.transpose(order)
+
+
+def one(name, kind, arrays, attrs):
+    graph = og.Graph(edition=name)
+    inputs = [graph.input(f"in_{i}", array.dtype, array.shape) for i, array in enumerate(arrays)]
+    graph.output("out", graph.op(kind, inputs, attrs))
+    return run(graph, {f"in_{i}": array for i, array in enumerate(arrays)})["out"]
+
+
+# What is refused -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "target"), [("legacy", BASE_EDITION), (BASE_EDITION, "onednn-4.0"), (None, "legacy-1")]
+)
+def test_unknown_edition(source, target):
+    with pytest.raises(og.ArgumentError, match="unknown edition"):
+        translate("ReLU", source=source, target=target)
+
+
+@pytest.mark.parametrize(
+    ("kind", "attrs", "inputs", "rule"),
+    [
+        ("ReLu", {}, (), "unknown_op"),
+        (3, {}, (), "unknown_op"),
+        ("Elu", {"beta": 1.0}, (), "unknown_attribute"),
+        ("Elu", {"alpha": "1"}, (), "attribute_kind"),
+        ("Elu", 1, (), "attribute_kind"),
+        ("ReLU", {}, [("f32", (1,)), ("f32", (1,))], "input_count"),
+        ("ReLU", {}, [("f33", (1,))], "tensor_kind"),
+        ("Add", {}, [("f32", (2,)), ("f32", (3,))], "broadcastable"),
+    ],
+)
+def test_what_the_source_does_not_allow(kind, attrs, inputs, rule):
+    with pytest.raises(og.SpecError) as caught:
+        translate(kind, attrs, inputs, source=BASE_EDITION, target="legacy-1")
+    assert [violation.rule for violation in caught.value.violations] == [rule]
+
+
+def test_one_logical_tensor():
+    graph = og.Graph()
+    found = translate("ReLU", None, graph.input("x", og.f32, (2, None)), source=BASE_EDITION, target="legacy-1")
+    assert found == Translation("ReLU", {}, ((og.f32, (2, None)),))
