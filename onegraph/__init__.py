@@ -17,6 +17,7 @@ from .graph import Graph
 from .op import LogicalTensor, Op
 from .spec.dtypes import DataType
 from .spec.editions import EDITIONS
+from .translate import Translation, translate
 
 if TYPE_CHECKING:
     from . import capi as capi
@@ -57,9 +58,11 @@ __all__ = [
     "Graph",
     "LogicalTensor",
     "Op",
+    "Translation",
     "Violation",
     "check_attrs",
     "check_op",
+    "translate",
     *errors.__all__,
     *DataType.__members__,
     *_LAZY,

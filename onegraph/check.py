@@ -156,7 +156,9 @@ def examine(
     return Checked(tuple(report.violations), schema, stored, shapes, dtypes, choices)
 
 
-def _edition(name: str | None) -> Edition:
+def _edition(name: object) -> Edition:
+    if name is not None and not isinstance(name, str):
+        raise ArgumentError(f"edition: {shown(name)}; expected the name of an edition, such as {DEFAULT!r}")
     return edition(DEFAULT if name is None else name)
 
 
@@ -310,10 +312,10 @@ class _Report:
     ) -> tuple[Shape, ...]:
         base = base_of(schema)
         call = base_call(schema, base, attrs, inputs, n_outputs)
-        self._run(schema, base, call, base.rules)
+        self._run(schema, base, call, base.rules, attrs)
         if self.errors:
             return ()
-        self._run(schema, base, call, base.shape_rules)
+        self._run(schema, base, call, base.shape_rules, attrs)
         if self.errors:
             return ()
         shapes = output_shapes(schema, call, attrs)
@@ -327,10 +329,12 @@ class _Report:
                 self.add("size_limit", port.name, show(shape), "fewer than 2**60 elements")
         return shapes
 
-    def _run(self, schema: Schema, base: Schema, call: Call, rules: Sequence[Rule]) -> None:
+    def _run(
+        self, schema: Schema, base: Schema, call: Call, rules: Sequence[Rule], attrs: Mapping[str, AttrValue]
+    ) -> None:
         for rule in rules:
             for finding in rule(call):
-                self.add_finding(rule.__name__, edition_words(schema, base, finding))
+                self.add_finding(rule.__name__, edition_words(schema, base, finding, attrs))
 
 
 def tensor_type(tensor: object) -> TensorType:

@@ -18,7 +18,7 @@ from .program import Frame, Program
 from .reference import run as run_reference
 from .report import PartitionReport, Report
 from .runtime import choice
-from .settings import thread_count
+from .settings import check_threads, thread_count
 from .spec.dtypes import DataType
 from .spec.editions import base_of, edition
 from .spec.schema import Shape
@@ -60,8 +60,8 @@ class Executable:
         if not isinstance(fallback, bool):
             raise ArgumentError(f"fallback: {shown(fallback)}; expected True or False")
         self._fallback = fallback
-        if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-            raise ArgumentError(f"threads: {shown(threads)}; expected a positive integer or None")
+        if threads is not None:
+            check_threads(threads)
         self._threads = threads
         self._lock = threading.Lock()
         self._programs: OrderedDict[tuple[object, ...], Program] = OrderedDict()
@@ -201,6 +201,8 @@ class Executable:
     @staticmethod
     def _laid_out(tensor: LogicalTensor, array: Array) -> bool:
         """Whether the array is laid out as the input declares; axes of size 1 do not count."""
+        if not array.flags.aligned:
+            return False
         if tensor.strides is None:
             return bool(array.flags.c_contiguous)
         return all(
@@ -381,6 +383,10 @@ def _check_output(name: str, dtype: DataType, shape: tuple[int, ...], array: obj
         raise ArgumentError(f"output {name!r}: shape {show(array.shape)}; expected {show(shape)}")
     if not array.flags.c_contiguous:
         raise ArgumentError(f"output {name!r}: not C-contiguous; pass np.ascontiguousarray(array) and copy back")
+    if not array.flags.aligned:
+        raise ArgumentError(
+            f"output {name!r}: not aligned to {array.itemsize} bytes; pass an array that numpy allocated"
+        )
     if not array.flags.writeable:
         raise ArgumentError(f"output {name!r}: read-only; expected an array that can be written")
     return array

@@ -18,7 +18,7 @@ from .op import Array, LogicalTensor, Op
 from .spec.dtypes import DataType
 from .spec.editions import DEFAULT, Edition, base_of, edition
 from .spec.schema import AttrValue, Call, Schema, Shape
-from .spec.shapes import show
+from .spec.shapes import compatible, show
 
 if TYPE_CHECKING:
     from .executor import Executable
@@ -253,30 +253,36 @@ class Graph(OpMethods):
 
         Raises:
             SpecError: an op cannot have inputs of these shapes.
+            ArgumentError: a name is unknown, or a shape is not one of the input's.
         """
+        for what, given in (("shapes", shapes), ("values", {} if values is None else values)):
+            if not isinstance(given, Mapping) or not all(name in self._inputs for name in given):
+                raise ArgumentError(f"{what}: {shown(given)}; expected a dictionary by names of inputs")
         other = Graph(self.edition)
         renewed: dict[int, LogicalTensor] = {}
-        values = values or {}
+        values = {} if values is None else values
         for tensor in self._tensors:
             if tensor.constant:
                 renewed[tensor.id] = other._tensor(tensor.dtype, tensor.shape, tensor.name, None, tensor.value)
         for name, tensor in self._inputs.items():
-            shape = shapes.get(name, tensor.shape)
+            shape = as_shape(shapes.get(name, tensor.shape))
+            if not compatible(shape, tensor.shape):
+                raise ArgumentError(f"input {name!r}: shape {show(shape)}; expected {show(tensor.shape)}")
             renewed[tensor.id] = other._inputs[name] = other._tensor(
                 tensor.dtype, shape, name, tensor.strides, values.get(name)
             )
         for op in self._ops:
-            given = [None if tensor is None else renewed[tensor.id] for tensor in op.inputs]
+            sources = [None if tensor is None else renewed[tensor.id] for tensor in op.inputs]
             types = [tensor.dtype for tensor in op.outputs]
             chosen = _edition(op.edition)
-            checked = examine(op.kind, op.attrs, given, edition=chosen, name=op.name, n_outputs=len(types))
+            checked = examine(op.kind, op.attrs, sources, edition=chosen, name=op.name, n_outputs=len(types))
             if checked.errors:
                 raise SpecError(checked.errors)
             results = tuple(
                 other._tensor(data_type, shape, tensor.name)
                 for tensor, data_type, shape in zip(op.outputs, types, checked.shapes, strict=False)
             )
-            other._ops.append(Op(op.id, op.kind, tuple(given), results, op.attrs, op.name, op.edition))
+            other._ops.append(Op(op.id, op.kind, tuple(sources), results, op.attrs, op.name, op.edition))
             renewed.update(zip((tensor.id for tensor in op.outputs), results, strict=True))
         other._names = set(self._names)
         other._outputs = {name: renewed[tensor.id] for name, tensor in self._outputs.items()}
@@ -346,8 +352,10 @@ class Graph(OpMethods):
         return "\n".join(lines)
 
 
-# The name is a parameter of several methods above.
-_edition = edition
+def _edition(name: object) -> Edition:
+    if not isinstance(name, str):
+        raise ArgumentError(f"edition: {shown(name)}; expected the name of an edition, such as {DEFAULT!r}")
+    return edition(name)
 
 
 def _input_strides(strides: object, dims: Shape) -> tuple[int, ...] | None:

@@ -615,8 +615,9 @@ class CompiledPartition(Handle):
                 ffi.new("dnnl_graph_logical_tensor_t *[]", [tensor._struct for tensor in outs]),
                 engine._ptr,
             )
-        except StatusError:
-            _empty_caches()
+        except StatusError as error:
+            if error.what:
+                _empty_caches()
             raise
         self._partition, self._engine = partition, engine
         self._inputs = tuple(ins)

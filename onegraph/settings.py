@@ -49,6 +49,15 @@ def get_num_threads() -> int | None:
     return None if function is None else int(function())
 
 
+def check_threads(count: object) -> int:
+    """``count`` as a number of threads.
+
+    Raises:
+        ArgumentError: it is not a positive integer, or far more than there are processors.
+    """
+    return _integer("threads", count, 1, MAX_THREADS)
+
+
 def set_num_threads(count: int) -> None:
     """Set the number of threads for runs that the calling thread starts.
 
@@ -57,7 +66,7 @@ def set_num_threads(count: int) -> None:
         UnsupportedError: the library is not built with OpenMP; or this thread comes out of a fork, where OpenMP would
             wait for ever for threads that the child does not have.
     """
-    number = _integer("threads", count, 1, MAX_THREADS)
+    number = check_threads(count)
     function = native.omp_function("omp_set_num_threads")
     if function is None:
         raise UnsupportedError(f"the library runs its threads with {native.RUNTIME}; only OpenMP's can be set")

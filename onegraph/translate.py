@@ -67,6 +67,7 @@ def translate(
     of the ConvTranspose ops have their two channel axes the other way round in legacy-1, so shapes and attributes that
     hold shapes are permuted, and ``permutations`` tells how to permute the arrays. Zero points that may be left out in
     the source are added where the target requires them. What the target cannot say is left out and named in ``lost``.
+    Data types are compared for the inputs; which outputs the op has, and of what type, is not part of the call.
 
     Args:
         kind: the op, as the source edition names it.

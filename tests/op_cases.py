@@ -172,6 +172,7 @@ def _channel_ops() -> Iterator[Case]:
         "one NCX": ("NCX", (2, 3, 4, 5), (1,)),
         "same": ("NXC", (2, 4, 5, 3), (2, 4, 5, 3)),
         "full rank": ("NCX", (2, 3, 4, 5), (1, 3, 1, 1)),
+        "no channels": ("NXC", (3,), (3,)),
     }
     for label, (fmt, shape, slope) in slopes.items():
 

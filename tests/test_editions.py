@@ -6,14 +6,16 @@ not have fails. What is no slip but a fact of the edition stands in ``onegraph.s
 
 import itertools
 import json
+import re
 from typing import NamedTuple
 
 import pytest
 from conftest import SHARED
 
 from onegraph import ArgumentError, check_attrs, check_op
+from onegraph.spec.dialect import edition_words
 from onegraph.spec.editions import BASE, EDITIONS, base_of, edition
-from onegraph.spec.schema import Fill, Row
+from onegraph.spec.schema import Fill, Finding, Row
 
 COUNTS = {
     "legacy-1": 99,
@@ -340,3 +342,25 @@ def test_finding_is_in_the_words_of_the_edition():
     assert found.expected.endswith("of input_1")
     (found,) = check_op("BiasAdd", {}, [("f32", (2,)), ("f32", (2,))], edition="legacy-1")
     assert found.where == "input"
+
+
+def test_finding_shows_a_shape_as_it_was_given():
+    schema = edition("legacy-1").schemas["ConvTransposeBackpropFilters"]
+    given = (5, 6, 4, 3)
+    finding = Finding("weights_shape", [5, 6, 3, 4], "weights_format XOI as diff_dst has", "mend weights_shape, src")
+    found = edition_words(schema, base_of(schema), finding, {"filter_shape": given})
+    assert found == (
+        "filter_shape",
+        list(given),
+        "filter_format XIO as output_delta has",
+        "mend filter_shape, input_forward",
+    )
+
+
+def test_texts_of_legacy_are_in_its_words():
+    theirs = {"src", "dst", "weights", "diff_dst", "diff_src", "src_0", "weights_format", "weights_shape"}
+    schemas = edition("legacy-1").schemas
+    assert schemas["Add"].doc == "output = input_1 + input_2"
+    assert "filter" in schemas["Convolution"].doc
+    for kind in ("Convolution", "MatMul", "Add", "AvgPool", "Select"):
+        assert not theirs & set(re.findall(r"\w+", schemas[kind].doc))

@@ -19,7 +19,7 @@ LAYERS = [
     {"op"},
     {"check"},
     {"methods"},
-    {"graph", "reference", "translate", "stubs"},
+    {"graph", "reference", "translate", "stubs", "pages"},
     {"native"},
     {"runtime", "settings"},
     {"partition", "capi"},

@@ -7,6 +7,7 @@ Convolution and its two gradients. A ConvTranspose is the gradient by data of th
 from __future__ import annotations
 
 from itertools import product
+from math import prod
 from types import EllipsisType
 
 import numpy as np
@@ -97,7 +98,7 @@ def forward(found: Geometry, wide: Floats, weights: Floats, counts: tuple[int, .
     """The narrow side (N, O, X): ``counts`` window positions an axis."""
     kernel = weights.shape[2:]
     source = _grouped(_embed(found, wide, kernel, counts), found.groups, 1)
-    filters = _grouped(weights, found.groups, 0).reshape(found.groups, -1, weights.shape[1], *kernel)
+    filters = _grouped(weights, found.groups, 0)
     result = np.zeros((wide.shape[0], found.groups, weights.shape[0] // found.groups, *counts))
     for element, place in zip(np.ndindex(*kernel), _positions(found, kernel, counts), strict=True):
         result += np.einsum("ngi...,goi->ngo...", source[place], filters[_at(element)], optimize=True)
@@ -107,7 +108,7 @@ def forward(found: Geometry, wide: Floats, weights: Floats, counts: tuple[int, .
 def backward_data(found: Geometry, narrow: Floats, weights: Floats, size: tuple[int, ...]) -> Floats:
     """The gradient by the wide side (N, I, X), ``size`` elements an axis."""
     kernel, counts = weights.shape[2:], narrow.shape[2:]
-    filters = _grouped(weights, found.groups, 0).reshape(found.groups, -1, weights.shape[1], *kernel)
+    filters = _grouped(weights, found.groups, 0)
     gradient = _grouped(narrow, found.groups, 1)
     padded = np.zeros((narrow.shape[0], found.groups, weights.shape[1], *_padded(found, size, kernel, counts)))
     for element, place in zip(np.ndindex(*kernel), _positions(found, kernel, counts), strict=True):
@@ -122,13 +123,12 @@ def backward_weights(found: Geometry, wide: Floats, narrow: Floats, kernel: tupl
     source = _grouped(_embed(found, wide, kernel, counts), found.groups, 1)
     gradient = _grouped(narrow, found.groups, 1)
     n, groups, out = gradient.shape[:3]
-    columns = gradient.reshape(n, groups, out, -1)
+    columns = gradient.reshape(n, groups, out, prod(counts))
     result = np.zeros((groups, out, source.shape[2], *kernel))
     for element, place in zip(np.ndindex(*kernel), _positions(found, kernel, counts), strict=True):
         window = source[place]
-        result[_at(element)] = np.einsum(
-            "ngip,ngop->goi", window.reshape(*window.shape[:3], -1), columns, optimize=True
-        )
+        rows = window.reshape(*window.shape[:3], prod(counts))
+        result[_at(element)] = np.einsum("ngip,ngop->goi", rows, columns, optimize=True)
     return result.reshape(groups * out, source.shape[2], *kernel)
 
 

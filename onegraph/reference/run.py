@@ -9,11 +9,12 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, shown
 from ..spec.dialect import base_call, channel_swap, format_of, is_swapped
 from ..spec.dtypes import DataType
 from ..spec.editions import base_of, edition
 from ..spec.schema import Schema, TensorType
+from ..spec.shapes import compatible, show
 from . import (
     binary,
     convolution,
@@ -98,11 +99,17 @@ def run(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     Raises:
         ArgumentError: an input is missing, unknown, or of another data type.
     """
+    if not hasattr(graph, "ops") or not hasattr(graph, "inputs") or not isinstance(inputs, Mapping):
+        raise ArgumentError("run: expected a graph, and a dictionary with an array for each input")
     values: dict[int, Array] = {}
     for name, tensor in graph.inputs.items():
         if name not in inputs:
             raise ArgumentError(f"input {name!r} is missing; the inputs are {', '.join(graph.inputs)}")
+        if not isinstance(inputs[name], (np.ndarray, np.generic)):
+            raise ArgumentError(f"input {name!r}: {shown(inputs[name])}; expected a numpy array")
         array = np.asarray(inputs[name])
+        if not compatible(array.shape, tensor.shape):
+            raise ArgumentError(f"input {name!r}: shape {array.shape}; expected {show(tensor.shape)}")
         if array.dtype != tensor.dtype.numpy:
             raise ArgumentError(f"input {name!r}: {array.dtype}; expected {tensor.dtype}")
         values[tensor.id] = array

@@ -19,6 +19,7 @@ BINARY = frozenset(
     ["Add", "BiasAdd", "Divide", "Maximum", "Minimum", "Multiply", "PReLU", "Select", "SquaredDifference", "Subtract"]
 )
 POOLS = frozenset(["AvgPool", "MaxPool"])
+CONVOLUTIONS = frozenset(["Convolution", "ConvTranspose"])
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,15 @@ class Operand:
         return prod(self.shape) == 1
 
     @property
+    def bias_axis(self) -> int:
+        """The axis that the bias of a BiasAdd goes along."""
+        return len(self.result) - 1 if self.binary.call.string("data_format") == "NXC" else 1
+
+    @property
     def along_last(self) -> bool:
         """Whether it varies along the last axis only; the bias of a BiasAdd goes along the channels."""
         if self.binary.kind == "BiasAdd":
-            return self.binary.call.string("data_format") == "NXC"
+            return self.bias_axis == len(self.result) - 1
         return self.single or prod(self.shape) == self.shape[-1] == self.result[-1]
 
 
@@ -80,7 +86,7 @@ def wrong_fusion(uses: Sequence[Use]) -> str:
 
 def _operands(main: Use, later: Sequence[Use]) -> Iterator[Operand]:
     """What the binary ops after ``main`` join to its result."""
-    if main.kind not in POOLS and main.kind not in ("MatMul", "SoftMax"):
+    if main.kind not in POOLS | CONVOLUTIONS and main.kind not in ("Interpolate", "MatMul", "SoftMax"):
         return
     result = tuple(dim or 0 for dim in main.call.schema.shape(main.call)[0] or ())
     derived = set(main.outputs)
@@ -96,7 +102,12 @@ def _operands(main: Use, later: Sequence[Use]) -> Iterator[Operand]:
 
 def _wrong_operand(main: Use, operand: Operand) -> str:
     what = f"oneDNN computes {main.kind} + {operand.binary.kind} wrong for an operand of shape {list(operand.shape)}"
-    if main.kind in POOLS:
+    if main.kind in CONVOLUTIONS:
+        nxc = main.call.string("data_format") == "NXC"
+        right = operand.binary.kind != "BiasAdd" or operand.bias_axis == (len(operand.result) - 1 if nxc else 1)
+    elif main.kind == "Interpolate":
+        right = main.call.string("data_format") == "NCX" or operand.shape != operand.result
+    elif main.kind in POOLS:
         channels = len(operand.shape) == len(operand.result) and prod(operand.shape) == operand.shape[1]
         right = operand.single or (channels and main.call.string("data_format") == "NCX")
     elif main.kind == "SoftMax":
@@ -104,7 +115,8 @@ def _wrong_operand(main: Use, operand: Operand) -> str:
         right = same_rank and (operand.shape == operand.result or operand.along_last)
     else:
         flat = len(main.shape(0)) >= 3 and len(main.shape(1)) == 2
-        right = not flat or operand.along_last or operand.shape == operand.result
+        right = operand.along_last or (not flat and operand.binary.kind != "BiasAdd")
+        right = right or operand.shape == operand.result
     return "" if right else what
 
 

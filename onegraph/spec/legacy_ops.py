@@ -138,7 +138,9 @@ def shape_values(call: Call) -> Iterable[Finding]:
 
 
 def order_length(call: Call) -> Iterable[Finding]:
-    """The order has an element for each axis, or none at all."""
+    """An order whose elements are unknown has one for each axis, or none at all."""
+    if contents(call, "order") is not None:
+        return
     shape, rank = call.shape("order"), call.rank("input")
     if rank is not None and shape is not None and len(shape) == 1 and shape[0] not in (None, 0, rank):
         yield Finding("order", f"{shape[0]} elements", f"{rank}, one for each axis of input, or none to reverse them")

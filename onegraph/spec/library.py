@@ -85,9 +85,10 @@ def _in_padding_alone(call: Call) -> bool:
     if found is None:
         return False
     for window, size, count in zip(found.windows, found.sizes, found.counts, strict=True):
-        if window is not None and window.begin >= window.extent:
-            return True
-        if None not in (window, size, count) and (count - 1) * window.stride - window.begin >= size:  # type: ignore
+        if window is None:
+            continue
+        last = None if count is None else (count - 1) * window.stride - window.begin
+        if window.begin >= window.extent or (last is not None and size is not None and last >= size):
             return True
     return False
 
@@ -257,6 +258,13 @@ QUIRKS = (
         _kinds("Interpolate InterpolateBackward"),
         lambda call: call.string("coordinate_transformation_mode") == "align_corners",
         "align_corners is unsupported",
+    ),
+    Quirk(
+        "prelu_rank",
+        UNSAFE,
+        _kinds("PReLU PReLUBackward"),
+        lambda call: call.rank("src") in (0, 1),
+        "a src without a channel axis crashes at compile",
     ),
     Quirk(
         "concat_limits",

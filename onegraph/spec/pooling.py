@@ -123,7 +123,10 @@ def rounded_up(window: Window, size: int) -> int:
 def _count(call: Call, window: Window | None, size: Dim) -> Dim:
     if window is None or size is None:
         return None
-    return rounded_up(window, size) if call.string("rounding_type") == "ceil" else window.forward(size)
+    floor, ceil = window.forward(size), rounded_up(window, size)
+    if call.schema.has_attribute("rounding_type"):
+        return ceil if call.string("rounding_type") == "ceil" else floor
+    return floor if floor == ceil else None  # a gradient may belong to either
 
 
 # Rules ---------------------------------------------------------------------------------------------------------------

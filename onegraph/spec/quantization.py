@@ -31,7 +31,7 @@ GROUP_QTYPE = Attribute(
 )
 AXIS = Attribute("axis", "s64", "Axis of the channels, negative counted from the end; per_channel only.", default=1)
 SCALES = Attribute("scales", "f32[]", "Width of one quantization step: one, or one for each channel.", required=True)
-# The guide requires zps until 3.3; since 3.4 it may be left out. The records cannot say both, so it is optional here.
+# Required in the editions before 3.4.
 ZPS = Attribute("zps", "s64[]", "Quantized values that stand for 0, as many as scales; 0 where left out.")
 GROUP_SHAPE = Attribute(
     "group_shape",

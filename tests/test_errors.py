@@ -1,0 +1,175 @@
+"""Exceptions carry what their documentation says, and a call that fails changes nothing."""
+
+import inspect
+import pickle
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph import capi, errors, native
+
+CONV = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+
+
+def exceptions():
+    return [getattr(errors, name) for name in errors.__all__]
+
+
+def build():
+    graph = og.Graph()
+    x = graph.input("x", "f32", (1, 8, 8, 3))
+    w = graph.constant(np.ones((3, 3, 3, 4), np.float32))
+    graph.output("y", graph.relu(graph.convolution(x, w, **CONV)))
+    return graph, x, w
+
+
+@pytest.mark.parametrize("kind", exceptions())
+def test_every_exception_is_exported_documented_and_of_the_family(kind):
+    assert issubclass(kind, og.OneGraphError)
+    assert getattr(og, kind.__name__) is kind
+    assert kind.__doc__
+    assert kind.__name__ in errors.__doc__
+
+
+def test_no_exception_is_missing_from_all():
+    family = errors.OneGraphError
+    found = [name for name, value in vars(errors).items() if inspect.isclass(value) and issubclass(value, family)]
+    assert sorted(found) == sorted(errors.__all__)
+
+
+def test_builtin_bases():
+    assert issubclass(og.SpecError, ValueError)
+    assert issubclass(og.ArgumentError, ValueError)
+    assert issubclass(og.StateError, RuntimeError)
+    assert issubclass(og.LibraryError, ImportError)
+    assert issubclass(og.OutOfMemoryError, MemoryError)
+
+
+def test_spec_error_lists_every_violation_at_once():
+    graph, x, w = build()
+    with pytest.raises(og.SpecError) as caught:
+        graph.op("Convolution", [x, w], {"strides": [0, 0], "pads_begin": [0], "auto_pad": "x", "group": 2}, name="c1")
+    found = caught.value.violations
+    assert {violation.where for violation in found} >= {"strides", "auto_pad", "group", "pads_end", "dilations"}
+    assert all(violation.message in str(caught.value) for violation in found)
+    assert all(violation.severity == "error" and violation.page and violation.edition for violation in found)
+    assert all("Convolution 'c1'" in violation.message for violation in found)
+    assert "did you mean 'groups'?" in str(caught.value)
+
+
+def test_spec_error_of_the_one_to_one_objects():
+    with pytest.raises(og.SpecError) as caught:
+        capi.Op(1, "SoftMax", attrs={"axis": "last"})
+    (violation,) = caught.value.violations
+    assert (violation.where, violation.op) == ("axis", "SoftMax")
+    assert "'last'" in violation.given
+    assert "integer" in violation.expected
+
+
+def test_status_error_names_function_and_status():
+    with pytest.raises(og.InvalidArgumentsError) as caught:
+        native.call(native.lib.dnnl_graph_set_compiled_partition_cache_capacity, -1)
+    assert caught.value.function == "dnnl_graph_set_compiled_partition_cache_capacity"
+    assert caught.value.status == "invalid_arguments"
+    assert caught.value.what == ""
+    assert str(caught.value) == "dnnl_graph_set_compiled_partition_cache_capacity returned invalid_arguments"
+
+
+@pytest.mark.parametrize("kind", errors.STATUS_ERRORS.values())
+def test_status_errors_keep_their_fields_through_pickle(kind):
+    error = pickle.loads(pickle.dumps(kind("dnnl_f", "status", "why")))
+    assert (type(error), error.function, error.status, error.what) == (kind, "dnnl_f", "status", "why")
+    assert str(error) == "dnnl_f returned status: why"
+
+
+def test_spec_error_keeps_its_violations_through_pickle():
+    with pytest.raises(og.SpecError) as caught:
+        og.Graph().op("Relu", [])
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert again.violations == caught.value.violations
+    assert str(again) == str(caught.value)
+    assert "did you mean 'ReLU'?" in str(again)
+
+
+FAILING = {
+    "attribute": lambda g, x, w: g.convolution(x, w, **{**CONV, "strides": [0, 0]}),
+    "shape": lambda g, x, w: g.matmul(x, w),
+    "unknown op": lambda g, x, w: g.op("Conv", [x, w]),
+    "input count": lambda g, x, w: g.op("Add", [x]),
+    "name": lambda g, x, w: g.relu(x, name=""),
+    "dtype": lambda g, x, w: g.relu(x, dtype="s8"),
+    "unknown dtype": lambda g, x, w: g.relu(x, dtype="float"),
+    "outputs": lambda g, x, w: g.relu(x, outputs=["statistics"]),
+    "edition": lambda g, x, w: g.op("ReLU", [x], edition="legacy-2"),
+    "foreign tensor": lambda g, x, w: g.relu(og.Graph().input("x", "f32", (2,))),
+    "array": lambda g, x, w: g.relu(np.ones(3, np.float32)),
+    "taken input": lambda g, x, w: g.input("x", "f32", (2,)),
+    "taken output": lambda g, x, w: g.output("y", x),
+    "input that is an output": lambda g, x, w: g.input("y", "f32", (2,)),
+    "strides": lambda g, x, w: g.input("z", "f32", (2, 3), strides=[1]),
+    "rank": lambda g, x, w: g.input("z", "f32", (1,) * 13),
+    "size": lambda g, x, w: g.input("z", "f32", (2**40, 2**40)),
+    "constant of float64": lambda g, x, w: g.constant(np.ones(3)),
+    "constant of a list": lambda g, x, w: g.constant([1.0]),
+    "constant of rank 13": lambda g, x, w: g.constant(np.ones((1,) * 13, np.float32)),
+    "output that is no tensor": lambda g, x, w: g.output("z", "y"),
+    "policy": lambda g, x, w: g.compile(policy="fast"),
+    "shapes": lambda g, x, w: g.specialise({"x": (1, 2, 2, 3)}),
+}
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_a_failed_call_leaves_the_graph_as_it_was(name):
+    graph, x, w = build()
+    before = repr(graph), len(graph.ops), tuple(graph.inputs), tuple(graph.outputs)
+    with pytest.raises(og.OneGraphError) as caught:
+        FAILING[name](graph, x, w)
+    assert str(caught.value)
+    assert len(str(caught.value)) < 2000
+    assert (repr(graph), len(graph.ops), tuple(graph.inputs), tuple(graph.outputs)) == before
+    assert graph.compile()(np.ones((1, 8, 8, 3), np.float32)).shape == (1, 6, 6, 4)
+
+
+def test_float64_names_the_mend():
+    with pytest.raises(og.ArgumentError, match=r"\.astype\(np\.float32\)"):
+        og.Graph().constant(np.ones(3))
+
+
+def test_a_refused_op_leaves_the_c_graph_as_it_was():
+    graph = capi.Graph()
+    tensors = [capi.LogicalTensor(number, "f32", (4,)) for number in range(3)]
+    graph.add_op(capi.Op(1, "ReLU", inputs=tensors[:1], outputs=tensors[1:2]))
+    for bad in (
+        capi.Op(1, "Exp", inputs=tensors[1:2], outputs=tensors[2:]),
+        capi.Op(2, "Exp", inputs=tensors[:1], outputs=tensors[1:2]),
+        capi.Op(3, "Exp", inputs=[capi.LogicalTensor(1, "f32", (5,))], outputs=tensors[2:]),
+        capi.Op(4, "Exp", inputs=tensors[1:2]),
+    ):
+        with pytest.raises(og.OneGraphError):
+            graph.add_op(bad)
+        assert [op.id for op in graph.ops] == [1]
+    graph.add_op(capi.Op(2, "Exp", inputs=tensors[1:2], outputs=tensors[2:]))
+    graph.finalize()
+    assert sorted(number for partition in graph.partitions() for number in partition.ops) == [1, 2]
+
+
+class Unprintable:
+    def __repr__(self):
+        raise ZeroDivisionError
+
+
+def test_shown_is_short_and_never_raises():
+    for value in [Unprintable(), [Unprintable()], 10**5000, -(10**5000), "x" * 10**6, [1] * 10**6, {1: Unprintable()}]:
+        assert len(errors.shown(value)) < 500
+
+
+def test_memory_that_there_is_not():
+    big = og.Graph()
+    x = big.input("x", "f32", (1, 1))
+    zeros = big.input("z", "f32", (2**29, 2**29))
+    big.output("y", big.add(x, zeros))
+    with pytest.raises(og.OneGraphError):
+        big.compile()(np.ones((1, 1), np.float32), np.ones((1, 1), np.float32))
+    with pytest.raises(og.OutOfMemoryError, match="bytes for shape"):
+        og.graph.aligned_empty((2**29, 2**29), np.dtype(np.float32))

@@ -1,0 +1,347 @@
+"""What the library gets wrong, seen through the executor: fusions that must not happen, and rewritten ops."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph.errors import UnsupportedError
+from onegraph.reference import run
+from onegraph.spec.editions import BASE
+from onegraph.spec.fusions import BINARY
+from onegraph.spec.library import LIBRARY, QUIRKS, UNSAFE, quirks
+from onegraph.spec.schema import Call, TensorType
+
+POOL = {"strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "kernel": [2, 2]}
+S8, U8 = {"scales": [0.02], "zps": [0]}, {"scales": [0.05], "zps": [3]}
+Build = Callable[[og.Graph], og.LogicalTensor]
+
+
+def avg_pool_same(g: og.Graph) -> og.LogicalTensor:
+    pooled = g.avg_pool(g.input("x", "f32", (1, 16, 8, 8)), **POOL, exclude_pad=True, data_format="NCX")
+    return g.add(pooled, g.input("y", "f32", (1, 16, 4, 4)))
+
+
+def max_pool_vector(g: og.Graph) -> og.LogicalTensor:
+    pooled = g.max_pool(g.input("x", "f32", (1, 8, 8, 16)), **POOL, data_format="NXC")
+    return g.multiply(g.input("y", "f32", (16,)), pooled)
+
+
+def matmul_rows(g: og.Graph) -> og.LogicalTensor:
+    product = g.matmul(g.input("x", "f32", (2, 3, 16, 64)), g.input("w", "f32", (64, 32)))
+    return g.add(product, g.input("y", "f32", (16, 32)))
+
+
+def matmul_batch(g: og.Graph) -> og.LogicalTensor:
+    product = g.matmul(g.input("x", "f32", (3, 16, 64)), g.input("w", "f32", (64, 32)))
+    return g.multiply(g.relu(product), g.input("y", "f32", (3, 1, 1)))
+
+
+def softmax_channels(g: og.Graph) -> og.LogicalTensor:
+    shares = g.softmax(g.input("x", "f32", (2, 16, 64)), axis=-1, outputs=["dst"], dtype="f32")
+    return g.multiply(shares, g.input("y", "f32", (1, 16, 1)))
+
+
+def softmax_vector(g: og.Graph) -> og.LogicalTensor:
+    shares = g.softmax(g.input("x", "f32", (2, 16, 64)), axis=-1, outputs=["dst"], dtype="f32")
+    return g.add(shares, g.input("y", "f32", (64,)))
+
+
+def signed_residual(g: og.Graph) -> og.LogicalTensor:
+    x = g.dequantize(g.input("x", "u8", (5, 16)), **S8)
+    product = g.matmul(x, g.dequantize(g.input("w", "s8", (16, 7)), **S8))
+    total = g.add(product, g.dequantize(g.input("y", "s8", (5, 7)), **S8))
+    return g.quantize(total, scales=[0.05], zps=[0], dtype="u8")
+
+
+def quantized_pool(g: og.Graph) -> og.LogicalTensor:
+    x = g.dequantize(g.input("x", "u8", (1, 16, 8, 8)), **S8)
+    pooled = g.avg_pool(x, **POOL, exclude_pad=True, data_format="NCX")
+    total = g.add(pooled, g.dequantize(g.input("y", "u8", (1, 16, 4, 4)), **S8))
+    return g.quantize(total, **S8, dtype="u8")
+
+
+def pool_to_other_type(g: og.Graph) -> og.LogicalTensor:
+    x = g.dequantize(g.input("x", "u8", (1, 16, 8, 8)), scales=[0.5], zps=[0])
+    pooled = g.max_pool(x, **POOL, data_format="NCX")
+    return g.quantize(pooled, scales=[1.0], zps=[0], dtype="s8")
+
+
+def quantized_reorder(g: og.Graph) -> og.LogicalTensor:
+    x = g.reorder(g.dequantize(g.input("x", "u8", (4, 8)), **U8))
+    return g.quantize(x, **U8, dtype="u8")
+
+
+def matmul_bias(g: og.Graph) -> og.LogicalTensor:
+    product = g.matmul(g.input("x", "f32", (3, 5, 6, 4)), g.input("w", "f32", (3, 5, 4, 5)))
+    return g.bias_add(product, g.input("y", "f32", (5,)), data_format="NCX")
+
+
+def transposed_bias(g: og.Graph) -> og.LogicalTensor:
+    window = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+    formats = {"data_format": "NCX", "weights_format": "IOX"}
+    wide = g.conv_transpose(g.input("x", "f32", (1, 2, 3, 3)), g.input("w", "f32", (2, 4, 2, 2)), **window, **formats)
+    return g.bias_add(wide, g.input("y", "f32", (4,)), data_format="NXC")
+
+
+def resized_same(g: og.Graph) -> og.LogicalTensor:
+    resized = g.interpolate(g.input("x", "f32", (2, 6, 5, 3)), mode="nearest", sizes=[4, 3])
+    return g.multiply(resized, g.input("y", "f32", (2, 4, 3, 3)))
+
+
+WRONG = {
+    "F1 pool, same shape": (avg_pool_same, "AvgPool"),
+    "F1 pool, vector": (max_pool_vector, "MaxPool"),
+    "F2 matmul, rows": (matmul_rows, "MatMul"),
+    "F2 matmul, batch": (matmul_batch, "MatMul"),
+    "F3 softmax, channels": (softmax_channels, "SoftMax"),
+    "F4 softmax, vector": (softmax_vector, "SoftMax"),
+    "F5 signed residual": (signed_residual, "s8 residual"),
+    "F6 quantized pool": (quantized_pool, "AvgPool"),
+    "F7 pool to another type": (pool_to_other_type, "unimplemented"),
+    "F8 quantized reorder": (quantized_reorder, "Reorder"),
+    "interpolation, same shape": (resized_same, "Interpolate"),
+    "matmul, bias not along the last axis": (matmul_bias, "MatMul"),
+    "transposed convolution, bias not along the channels": (transposed_bias, "ConvTranspose"),
+}
+
+
+def compiled(build: Build, policy: str = "fusion") -> tuple[og.Graph, og.executor.Executable]:
+    graph = og.Graph()
+    graph.output("out", build(graph))
+    return graph, graph.compile(policy=policy)
+
+
+def arrays(graph: og.Graph) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(1)
+    found = {}
+    for name, tensor in graph.inputs.items():
+        shape = tuple(dim or 0 for dim in tensor.shape or ())
+        low, high = {"u8": (0, 60), "s8": (-40, 40)}.get(str(tensor.dtype), (-64, 64))
+        whole = rng.integers(low, high, shape)
+        found[name] = (whole if tensor.dtype.numpy.kind in "iu" else whole / 32).astype(tensor.dtype.numpy)
+    return found
+
+
+def assert_right(graph: og.Graph, executable: og.executor.Executable) -> None:
+    inputs = arrays(graph)
+    got, wanted = executable(**inputs), run(graph, inputs)["out"]
+    if got.dtype.kind in "iu":  # the library multiplies by 1 / scale, so that a tie may round to the other side
+        assert np.abs(got.astype(int) - wanted.astype(int)).max() <= 1
+    else:
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_fusions_run_one_by_one(name: str) -> None:
+    build, reason = WRONG[name]
+    graph, executable = compiled(build)
+    for _ in range(3):
+        assert_right(graph, executable)
+    partitions = executable.report().partitions
+    assert all(partition.executor == "oneDNN" for partition in partitions)
+    assert [partition for partition in partitions if reason in partition.reason]
+
+
+def test_the_library_would_fuse_these() -> None:
+    for name, (build, _) in WRONG.items():
+        graph = og.Graph()
+        graph.output("out", build(graph))
+        sizes = [len(partition.ops) for partition in graph.partitions("fusion")]
+        assert max(sizes) > 1, name
+
+
+SHAPES = [(), (1,), (6,), (4, 6), (1, 6), (4, 1), (2, 4, 6), (2, 1, 1), (1, 4, 1), (2, 4, 1), (2, 1, 6), (1, 1, 6)]
+MAINS: dict[str, Callable[[og.Graph], og.LogicalTensor]] = {
+    "flat matmul": lambda g: g.matmul(g.input("x", "f32", (2, 4, 5)), g.input("w", "f32", (5, 6))),
+    "batch matmul": lambda g: g.matmul(g.input("x", "f32", (2, 4, 5)), g.input("w", "f32", (2, 5, 6))),
+    "matmul": lambda g: g.matmul(g.input("x", "f32", (4, 5)), g.input("w", "f32", (5, 6))),
+    "softmax": lambda g: g.softmax(g.input("x", "f32", (2, 4, 6)), axis=-1, outputs=["dst"], dtype="f32"),
+    "softmax of the middle": lambda g: g.softmax(g.input("x", "f32", (2, 4, 6)), axis=1, outputs=["dst"], dtype="f32"),
+    "max pool NXC": lambda g: g.max_pool(
+        g.input("x", "f32", (2, 8, 6)), strides=[2], pads_begin=[0], pads_end=[0], kernel=[2]
+    ),
+    "avg pool NCX": lambda g: g.avg_pool(
+        g.input("x", "f32", (2, 4, 12)),
+        strides=[2],
+        pads_begin=[0],
+        pads_end=[0],
+        kernel=[2],
+        exclude_pad=False,
+        data_format="NCX",
+    ),
+    "interpolation": lambda g: g.interpolate(g.input("x", "f32", (2, 3, 6)), mode="linear", sizes=[4]),
+    "reduction": lambda g: g.reduce_sum(g.input("x", "f32", (2, 4, 6, 3)), axes=[3]),
+    "relu": lambda g: g.relu(g.input("x", "f32", (2, 4, 6))),
+}
+
+
+@pytest.mark.parametrize("operand", SHAPES, ids=str)
+@pytest.mark.parametrize("main", MAINS)
+def test_fusions_with_every_broadcast_are_right(main: str, operand: tuple[int, ...]) -> None:
+    for kind in ("Add", "Multiply", "Maximum"):
+        for turned in (False, True):
+
+            def build(g: og.Graph, kind: str = kind, turned: bool = turned) -> og.LogicalTensor:
+                pair = [MAINS[main](g), g.input("y", "f32", operand)]
+                return g.op(kind, pair[::-1] if turned else pair)
+
+            assert_right(*compiled(build))
+
+
+@pytest.mark.parametrize("fmt", ["NXC", "NCX"])
+@pytest.mark.parametrize("main", ["flat matmul", "softmax", "max pool NXC"])
+def test_fusions_with_a_bias_are_right(main: str, fmt: str) -> None:
+    def build(g: og.Graph) -> og.LogicalTensor:
+        return g.bias_add(MAINS[main](g), g.input("y", "f32", (6 if fmt == "NXC" else 4,)), data_format=fmt)
+
+    assert_right(*compiled(build))
+
+
+def test_harmless_fusions_stay() -> None:
+    def build(g: og.Graph) -> og.LogicalTensor:
+        product = g.matmul(g.input("x", "f32", (2, 4, 5)), g.input("w", "f32", (5, 6)), g.input("b", "f32", (6,)))
+        return g.relu(g.add(product, g.input("y", "f32", (2, 4, 6))))
+
+    graph, executable = compiled(build)
+    assert_right(graph, executable)
+    assert [partition.fused for partition in executable.report().partitions] == [True]
+
+
+def test_a_partition_that_does_not_compile_runs_in_pieces() -> None:
+    def build(g: og.Graph) -> og.LogicalTensor:
+        return g.pow(g.matmul(g.input("x", "f32", (4, 5)), g.input("w", "f32", (5, 6))), beta=3.0)
+
+    graph, executable = compiled(build)
+    assert_right(graph, executable)
+    assert {partition.executor for partition in executable.report().partitions} == {"oneDNN", "reference"}
+
+
+def test_one_op_needs_no_search_for_fusions() -> None:
+    graph = og.Graph()
+    graph.output("out", graph.relu(graph.input("x", "f32", (4,))))
+    graph.compile()
+    best = min(_seconds(graph.compile) for _ in range(5))
+    assert best < 0.0025  # the search alone takes 0.003
+
+
+def _seconds(function: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def test_a_long_chain_compiles_in_time_that_grows_with_its_length() -> None:
+    def chain(length: int) -> og.Graph:
+        graph = og.Graph()
+        tensor = graph.input("x", "f32", (4,))
+        for _ in range(length // 2):
+            tensor = graph.relu(graph.round(tensor))
+        graph.output("out", tensor)
+        return graph
+
+    short, long = chain(250), chain(1000)
+    short.compile(policy="debug")
+    ratio = _seconds(lambda: long.compile(policy="debug")) / _seconds(lambda: short.compile(policy="debug"))
+    assert ratio < 10  # 4 where it is linear, 16 where it is quadratic
+
+
+# Rewrites -------------------------------------------------------------------------------------------------------------
+
+
+def test_outputs_that_nobody_asked_for_are_dropped() -> None:
+    def build(g: og.Graph) -> og.LogicalTensor:
+        src, grad = (g.input(name, "f32", (2, 4, 5, 3)) for name in ("x", "d"))
+        stats = [g.input(name, "f32", (3,)) for name in ("m", "v")]
+        return g.batch_norm_backward(g.relu(src), grad, stats[0], g.square(stats[1]), epsilon=1.0, outputs=["diff_src"])
+
+    graph, executable = compiled(build)
+    assert_right(graph, executable)
+    partitions = executable.report().partitions
+    assert all(partition.executor == "oneDNN" for partition in partitions)
+    assert [partition for partition in partitions if "dropped" in partition.reason]
+
+
+def test_strided_binary_with_an_axis_of_size_one_is_right() -> None:
+    graph = og.Graph()
+    x = graph.input("x", "f32", (3, 1, 4), strides=(4, 2, 1))
+    y = graph.input("y", "f32", (3, 1, 4), strides=(8, 8, 2))
+    graph.output("out", graph.add(x, y))
+    memory = np.arange(24, dtype=np.float32)
+    strided = np.lib.stride_tricks.as_strided(memory, (3, 1, 4), (32, 32, 8))
+    got = graph.compile()(x=memory[:12].reshape(3, 1, 4), y=strided)
+    np.testing.assert_array_equal(got, memory[:12].reshape(3, 1, 4) + strided)
+
+
+def test_every_quirk_is_well_formed() -> None:
+    assert len({quirk.name for quirk in QUIRKS}) == len(QUIRKS)
+    for quirk in QUIRKS:
+        assert quirk.severity in (LIBRARY, UNSAFE)
+        assert quirk.kinds <= set(BASE)
+        assert quirk.reason
+    assert set(BASE) >= BINARY
+
+
+def use(kind: str, attrs: dict[str, object], *shapes: tuple[int, ...], dtype: str = "f32", n_outputs: int = 1) -> Call:
+    tensors = [TensorType(og.DataType.of(dtype), shape) for shape in shapes]
+    return Call(BASE[kind], attrs, tensors, n_outputs)  # type: ignore[arg-type]
+
+
+PADDED = {"strides": (2, 2), "pads_begin": (0, 0), "pads_end": (0, 0), "kernel": (2, 2)}
+STATS = ((2, 4, 4, 3), (2, 4, 4, 3), (3,), (3,))
+CHANNELS = {"qtype": "per_channel", "scales": (0.5,) * 4}
+QUIRKY: dict[str, Call] = {
+    "rounding_up": use("AvgPool", {**PADDED, "exclude_pad": False, "rounding_type": "ceil"}, (1, 5, 5, 2)),
+    "window_in_padding": use("MaxPool", {**PADDED, "pads_begin": (2, 0)}, (1, 5, 5, 2)),
+    "default_dilations": use("MaxPoolBackward", PADDED, (1, 4, 4, 2), (1, 2, 2, 2)),
+    "frozen_statistics": use("BatchNormTrainingBackward", {"epsilon": 1.0}, *STATS, (3,)),
+    "gradient_without_gamma": use("BatchNormTrainingBackward", {"epsilon": 1.0}, *STATS, n_outputs=3),
+    "batch_norm_rank": use("BatchNormForwardTraining", {"epsilon": 1.0}, (4, 3), (3,), (3,), n_outputs=5),
+    "norm_axis": use("LayerNorm", {"begin_norm_axis": 1}, (2, 3, 4), (4,), (4,), n_outputs=3),
+    "bf16_statistics": use("LayerNorm", {"use_affine": False}, (3, 4), dtype="bf16", n_outputs=3),
+    "negative_axis": use("Quantize", {**CHANNELS, "axis": -1, "zps": (0,) * 4}, (3, 4)),
+    "differing_zero_points": use("Quantize", {**CHANNELS, "axis": 1, "zps": (0, 1, 2, 3)}, (3, 4)),
+    "dynamic_zero_points": use("DynamicQuantize", {"qtype": "per_channel", "axis": 1}, (3, 4), (4,), (4,)),
+    "sizes_tensor": use("Interpolate", {"mode": "nearest"}, (1, 4, 2), (1,)),
+    "align_corners": use(
+        "Interpolate",
+        {"mode": "nearest", "sizes": (3,), "coordinate_transformation_mode": "align_corners"},
+        (1, 4, 2),
+    ),
+    "concat_limits": use("Concat", {"axis": 0}, *[(2,)] * 65),
+    "empty_tensor": use("MatMul", {}, (2, 0), (0, 3)),
+    "prelu_rank": use("PReLU", {}, (3,), (3,)),
+    "size_one_reduction": use("ReduceSum", {"axes": (0,)}, (1, 3)),
+}
+
+
+@pytest.mark.parametrize("name", QUIRKY)
+def test_quirk_is_recognised(name: str) -> None:
+    assert name in [quirk.name for quirk in quirks(QUIRKY[name], (3, 2, 0))]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        use("AvgPool", {**PADDED, "exclude_pad": True, "rounding_type": "ceil"}, (1, 5, 5, 2)),
+        use("LayerNorm", {"begin_norm_axis": 2}, (2, 3, 4), (4,), (4,), n_outputs=3),
+        use("Quantize", {**CHANNELS, "axis": 1, "zps": (5,) * 4}, (3, 4)),
+        use("BatchNormTrainingBackward", {"epsilon": 1.0}, *STATS, (3,), n_outputs=3),
+        use("Concat", {"axis": 0}, *[(2,)] * 64),
+    ],
+    ids=lambda call: call.schema.kind,
+)
+def test_what_the_library_gets_right_is_no_quirk(call: Call) -> None:
+    assert quirks(call, (3, 2, 0)) == []
+
+
+def test_the_one_to_one_objects_refuse_quirks() -> None:
+    src = og.capi.LogicalTensor(0, "bf16", (3, 4))
+    outs = [og.capi.LogicalTensor(1 + n, "bf16", (3, 4) if n == 0 else (3,)) for n in range(3)]
+    op = og.capi.Op(1, "LayerNorm", inputs=[src], outputs=outs, attrs={"use_affine": False})
+    with pytest.raises(UnsupportedError, match="bf16_statistics"):
+        og.capi.Graph().add_op(op)
