@@ -89,7 +89,7 @@ def check_attrs(kind: str, attrs: object = None, *, edition: str | None = None) 
     Raises:
         ArgumentError: the edition is unknown. Everything else is a violation.
     """
-    report = _Report(_edition(edition), _shorten(kind))
+    report = _Report(named_edition(edition), _shorten(kind))
     schema = report.find_schema(kind)
     if schema is not None:
         report.check_attributes(schema, attrs)
@@ -119,7 +119,7 @@ def check_op(
     Raises:
         ArgumentError: the edition is unknown. Everything else is a violation.
     """
-    return list(examine(kind, attrs, inputs, outputs, edition=_edition(edition)).violations)
+    return list(examine(kind, attrs, inputs, outputs, edition=named_edition(edition)).violations)
 
 
 def examine(
@@ -156,7 +156,12 @@ def examine(
     return Checked(tuple(report.violations), schema, stored, shapes, dtypes, choices)
 
 
-def _edition(name: object) -> Edition:
+def named_edition(name: object) -> Edition:
+    """The edition called ``name``, the newest for None.
+
+    Raises:
+        ArgumentError: there is none.
+    """
     if name is not None and not isinstance(name, str):
         raise ArgumentError(f"edition: {shown(name)}; expected the name of an edition, such as {DEFAULT!r}")
     return edition(DEFAULT if name is None else name)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from . import capi
-from .errors import ArgumentError, OneGraphError
+from .errors import ArgumentError, OneGraphError, UnsupportedError
 from .graph import Graph
 from .native import DTYPE_SINCE, VERSION
 from .op import Array, LogicalTensor, Op
@@ -78,7 +78,11 @@ def lower(graph: Graph) -> Lowered:
 
     Raises:
         ArgumentError: a shape depends on data, so that it is not known before the graph runs.
+        UnsupportedError: there is a Wildcard: nothing says what it computes.
     """
+    for op in graph.ops:
+        if op.kind == "Wildcard" and op.outputs:
+            raise UnsupportedError(f"{op.name!r} is a Wildcard, which has no meaning of its own and cannot be run")
     lowering = _Lowering(graph)
     for op in graph.ops:
         lowering.add(op)

@@ -1,0 +1,267 @@
+"""The one-to-one objects as they are meant to be used; what must not be done with them is in test_malformed."""
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph import capi, reference
+
+lt = capi.LogicalTensor
+CONV = {
+    "strides": [1, 1],
+    "pads_begin": [1, 1],
+    "pads_end": [1, 1],
+    "dilations": [1, 1],
+    "groups": 1,
+    "data_format": "NXC",
+    "weights_format": "XIO",
+}
+RNG = np.random.default_rng(0)
+
+
+def values(*shape):
+    return RNG.uniform(-1, 1, shape).astype(np.float32)
+
+
+def conv_relu(weights_property="undef"):
+    graph = capi.Graph()
+    source, weights = lt(0, "f32", (2, 8, 8, 3)), lt(1, "f32", (3, 3, 3, 4), property=weights_property)
+    middle, result = lt(2, "f32", (2, 8, 8, 4)), lt(3, "f32", (2, 8, 8, 4))
+    graph.add_op(capi.Op(10, "Convolution", "conv", inputs=[source, weights], outputs=[middle], attrs=CONV))
+    graph.add_op(capi.Op(11, "ReLU", "relu", inputs=[middle], outputs=[result]))
+    graph.finalize()
+    return graph
+
+
+def expected(x, w):
+    graph = og.Graph()
+    source, weights = graph.input("x", "f32", x.shape), graph.input("w", "f32", w.shape)
+    graph.output("y", graph.relu(graph.op("Convolution", [source, weights], CONV)))
+    return reference.run(graph, {"x": x, "w": w})["y"]
+
+
+def execute(compiled, arrays):
+    """Execute with ``arrays`` by id; returns the outputs by id."""
+    ins = [capi.Tensor(t, arrays[t.id]) for t in compiled.inputs]
+    outs = [capi.Tensor(t, np.empty(t.shape, t.dtype.numpy)) for t in compiled.outputs]
+    compiled.execute(capi.Stream(), ins, outs)
+    return {t.logical_tensor.id: t.data for t in outs}
+
+
+def test_fusion_makes_one_partition():
+    graph = conv_relu()
+    assert graph.finalized
+    assert [op.id for op in graph.ops] == [10, 11]
+    (partition,) = graph.partitions("fusion")
+    assert sorted(partition.ops) == [10, 11]
+    assert partition.supported
+    assert partition.engine_kind == graph.engine_kind == "cpu"
+    assert [t.id for t in partition.input_ports] == [0, 1]
+    assert [t.id for t in partition.output_ports] == [3]
+    compiled = partition.compile()
+    assert compiled.partition is partition
+    assert compiled.engine is capi.default_engine()
+    x, w = values(2, 8, 8, 3), values(3, 3, 3, 4)
+    np.testing.assert_allclose(execute(compiled, {0: x, 1: w})[3], expected(x, w), rtol=1e-4, atol=1e-5)
+
+
+def test_debug_makes_two_partitions():
+    partitions = conv_relu().partitions("debug")
+    assert sorted(p.ops for p in partitions) == [(10,), (11,)]
+    assert len({p.id for p in partitions}) == 2
+    x, w = values(2, 8, 8, 3), values(3, 3, 3, 4)
+    arrays = {0: x, 1: w}
+    for partition in sorted(partitions, key=lambda p: p.ops):
+        arrays.update(execute(partition.compile(), arrays))
+    np.testing.assert_allclose(arrays[3], expected(x, w), rtol=1e-4, atol=1e-5)
+
+
+def test_unknown_shapes_are_inferred_and_layouts_chosen():
+    (partition,) = conv_relu().partitions()
+    compiled = partition.compile(None, [lt(3, "f32", layout="any")])
+    (found,) = compiled.outputs
+    assert found.shape == (2, 8, 8, 4)
+    assert found.layout == "strided"
+    assert found.mem_size == 2 * 8 * 8 * 4 * 4
+    assert compiled.query_logical_tensor(3) == found
+    assert compiled.query_logical_tensor(0).shape == (2, 8, 8, 3)
+
+
+def test_constant_weights():
+    (partition,) = conv_relu("constant").partitions()
+    compiled = partition.compile()
+    assert compiled.query_logical_tensor(1).property == "constant"
+    x, w = values(2, 8, 8, 3), values(3, 3, 3, 4)
+    for _ in range(3):
+        np.testing.assert_allclose(execute(compiled, {0: x, 1: w})[3], expected(x, w), rtol=1e-4, atol=1e-5)
+
+
+def test_partition_from_one_op():
+    op = capi.Op(5, "reduce_sum", inputs=[lt(0, "f32", (2, 3, 4))], outputs=[lt(1, "f32")], attrs={"axes": [1]})
+    partition = capi.Partition.from_op(op)
+    assert partition.ops == (5,)
+    x = values(2, 3, 4)
+    np.testing.assert_allclose(execute(partition.compile(), {0: x})[1], x.sum(1), rtol=1e-5)
+    assert "ReduceSum" in repr(partition)
+
+
+def test_in_place():
+    op = capi.Op(1, "SoftMax", inputs=[lt(0, "f32", (4, 8))], outputs=[lt(1, "f32", (4, 8))], attrs={"axis": 1})
+    compiled = capi.Partition.from_op(op).compile()
+    pairs = compiled.inplace_pairs
+    x = values(4, 8)
+    whole = np.exp(x) / np.exp(x).sum(1, keepdims=True)
+    source, result = (capi.Tensor(t, x) for t in (*compiled.inputs, *compiled.outputs))
+    if pairs:
+        assert pairs == [(0, 1)]
+        compiled.execute(capi.Stream(), [source], [result])
+        np.testing.assert_allclose(x, whole, rtol=1e-5)
+    else:
+        with pytest.raises(og.ArgumentError, match="shares memory"):
+            compiled.execute(capi.Stream(), [source], [result])
+
+
+def test_in_place_of_a_fused_add():
+    graph = capi.Graph()
+    ts = [lt(0, "f32", (16, 16)), lt(1, "f32", (16, 16)), lt(2, "f32", (16, 16)), lt(3, "f32", (16, 16))]
+    graph.add_op(capi.Op(1, "MatMul", inputs=ts[:2], outputs=[ts[2]]))
+    graph.add_op(capi.Op(2, "Add", inputs=[ts[2], ts[3]], outputs=[lt(4, "f32", (16, 16))]))
+    graph.finalize()
+    (partition,) = graph.partitions()
+    compiled = partition.compile()
+    assert compiled.inplace_pairs == [(3, 4)]
+    a, b, c = values(16, 16), values(16, 16), values(16, 16)
+    whole = a @ b + c
+    tensors = {t.id: capi.Tensor(t, {0: a, 1: b, 3: c, 4: c}[t.id]) for t in (*compiled.inputs, *compiled.outputs)}
+    compiled.execute(capi.Stream(), [tensors[0], tensors[1], tensors[3]], [tensors[4]])
+    np.testing.assert_allclose(c, whole, rtol=1e-4, atol=1e-5)
+
+
+def test_an_engine_with_an_allocator_counts_its_blocks():
+    engine = capi.Engine(allocator=capi.Allocator())
+    assert isinstance(engine.allocator, capi.Allocator)
+    assert (engine.kind, engine.index) == ("cpu", 0)
+    assert repr(engine) == "Engine('cpu', 0)"
+    assert capi.default_engine().allocator is None
+    (partition,) = conv_relu().partitions()
+    compiled = partition.compile(engine=engine)
+    before = capi.Allocator.live()
+    stream = capi.Stream(engine)
+    assert stream.engine is engine
+    x, w = values(2, 8, 8, 3), values(3, 3, 3, 4)
+    ins = [capi.Tensor(t, {0: x, 1: w}[t.id], engine) for t in compiled.inputs]
+    outs = [capi.Tensor(t, np.empty(t.shape, np.float32), engine) for t in compiled.outputs]
+    for _ in range(5):
+        compiled.execute(stream, ins, outs)
+    np.testing.assert_allclose(outs[0].data, expected(x, w), rtol=1e-4, atol=1e-5)
+    assert capi.Allocator.live() - before <= 1
+
+
+def test_engines():
+    assert capi.engine_count("cpu") == 1
+    assert capi.engine_count("gpu") == 0
+    assert capi.default_engine() is capi.default_engine()
+    assert capi.Stream().engine is capi.default_engine()
+
+
+@pytest.mark.parametrize(
+    ("tensor", "shape", "ndims", "strides", "size"),
+    [
+        (lt(1, "f32"), None, None, None, None),
+        (lt(1, "f32", ()), (), 0, (), 4),
+        (lt(1, "f32", (2, 3)), (2, 3), 2, (3, 1), 24),
+        (lt(1, "bf16", (2, 3)), (2, 3), 2, (3, 1), 12),
+        (lt(1, "f32", (None, 3)), (None, 3), 2, None, None),
+        (lt(1, "f32", (2, 3), layout="any"), (2, 3), 2, None, None),
+        (lt(1, "u8", (2, 3), strides=[8, 1]), (2, 3), 2, (8, 1), 16),
+        (lt(1, "f32", (0, 3)), (0, 3), 2, (3, 1), 0),
+        (lt(1, "f32", (1,) * 12), (1,) * 12, 12, (1,) * 12, 4),
+    ],
+)
+def test_logical_tensor(tensor, shape, ndims, strides, size):
+    assert (tensor.id, tensor.shape, tensor.ndims, tensor.strides) == (1, shape, ndims, strides)
+    assert tensor.mem_size == size
+    assert tensor.layout_id is None
+    assert tensor.property == "undef"
+    assert repr(tensor).startswith("LogicalTensor(id=1, dtype=")
+
+
+def test_logical_tensors_are_equal_when_the_library_says_so():
+    assert lt(1, "f32", (2, 3)) == lt(1, "f32", [2, 3], strides=(3, 1))
+    assert hash(lt(1, "f32", (2, 3))) == hash(lt(1, "f32", (2, 3)))
+    assert lt(1, "f32", (2, 3)) != lt(2, "f32", (2, 3))
+    assert lt(1, "f32", (2, 3)) != lt(1, "f16", (2, 3))
+    assert lt(1, "f32", (2, 3)) != lt(1, "f32", (2, 3), layout="any")
+    assert lt(1, "f32", (2, 3)) != "lt"
+
+
+def test_all_six_kinds_of_attribute():
+    op = capi.Op(1, "Interpolate")
+    op.set_attr("mode", "nearest")
+    op.set_attr("scales", [2.0, 2])
+    op.set_attr("sizes", np.array([8, 8]))
+    assert op.attrs == {"mode": "nearest", "scales": (2.0, 2.0), "sizes": (8, 8)}
+    op = capi.Op(2, "LayerNorm", attrs={"epsilon": 0.5, "begin_norm_axis": -1, "keep_stats": False})
+    op.set_attr("epsilon", 0.25)
+    assert op.attrs == {"epsilon": 0.25, "begin_norm_axis": -1, "keep_stats": False}
+
+
+def test_attributes_reach_the_library():
+    x = values(3, 4)
+    for attrs, wanted in (({"alpha": 0.5}, np.where(x > 0, x, 0.5 * x)), ({"alpha": 0.0}, np.maximum(x, 0))):
+        op = capi.Op(1, "LeakyReLU", inputs=[lt(0, "f32", (3, 4))], outputs=[lt(1, "f32")], attrs=attrs)
+        np.testing.assert_allclose(execute(capi.Partition.from_op(op).compile(), {0: x})[1], wanted, rtol=1e-6)
+
+
+def test_op_properties():
+    op = capi.Op(7, "conv_transpose", "up")
+    assert (op.id, op.kind, op.name) == (7, "ConvTranspose", "up")
+    assert op.schema.kind == "ConvTranspose"
+    assert (op.inputs, op.outputs, op.attrs) == ((), (), {})
+    tensor = lt(0, "f32", (1, 2, 3, 3))
+    op.add_input(tensor)
+    op.add_output(lt(1, "f32"))
+    assert op.inputs == (tensor,)
+    assert len(op.outputs) == 1
+    assert repr(op) == "Op(7, 'ConvTranspose', 'up')"
+
+
+def test_tensor_handles():
+    first, second = values(4), values(4)
+    tensor = capi.Tensor(lt(0, "f32", (4,)), first)
+    assert tensor.data is first
+    assert tensor.data_handle == tensor.address == first.ctypes.data
+    assert tensor.engine is capi.default_engine()
+    assert (tensor.nbytes, tensor.writable) == (16, True)
+    tensor.set_data_handle(second)
+    assert tensor.data is second
+    assert tensor.data_handle == second.ctypes.data
+    with pytest.raises(og.ArgumentError):
+        tensor.set_data_handle(values(3))
+    assert tensor.data_handle == second.ctypes.data
+    second.flags.writeable = False
+    assert not tensor.writable
+    with pytest.raises(AttributeError):
+        tensor.nbytes = 10**9
+
+
+def test_fpmath_mode():
+    graph = capi.Graph(fpmath_mode="bf16")
+    assert graph.fpmath_mode == "bf16"
+    x, y = values(32, 32), values(32, 32)
+    graph.add_op(capi.Op(1, "MatMul", inputs=[lt(0, "f32", (32, 32)), lt(1, "f32", (32, 32))], outputs=[lt(2, "f32")]))
+    graph.finalize()
+    found = execute(graph.partitions()[0].compile(), {0: x, 1: y})[2]
+    np.testing.assert_allclose(found, x @ y, atol=0.2)
+
+
+def test_strided_tensors():
+    x = np.asfortranarray(values(4, 6))
+    op = capi.Op(1, "Exp", inputs=[lt(0, "f32", (4, 6), strides=(1, 4))], outputs=[lt(1, "f32", (4, 6))])
+    np.testing.assert_allclose(execute(capi.Partition.from_op(op).compile(), {0: x})[1], np.exp(x), rtol=1e-5)
+
+
+def test_bf16():
+    x = values(4, 6).astype(og.bf16.numpy)
+    op = capi.Op(1, "Abs", inputs=[lt(0, "bf16", (4, 6))], outputs=[lt(1, "bf16", (4, 6))])
+    np.testing.assert_array_equal(execute(capi.Partition.from_op(op).compile(), {0: x})[1], abs(x))

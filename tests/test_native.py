@@ -1,0 +1,268 @@
+"""The wall to C: nothing of the library is left out unawares, every way to have no library is told, nothing leaks."""
+
+import gc
+import itertools
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph import capi, native
+
+ROOT = Path(__file__).resolve().parents[1]
+NOT_DECLARED = {
+    "dnnl_graph_sycl_interop_allocator_create": "SYCL only; a CPU build has nothing behind it",
+    "dnnl_graph_sycl_interop_make_engine_with_allocator": "SYCL only; a CPU build has nothing behind it",
+    "dnnl_graph_sycl_interop_compiled_partition_execute": "SYCL only; a CPU build has nothing behind it",
+    "dnnl_graph_set_constant_tensor_cache_capacity": "newer than the headers: looked up by name in settings",
+    "dnnl_graph_get_constant_tensor_cache_capacity": "newer than the headers: looked up by name in settings",
+    "dnnl_graph_op_get_attr_f32": "newer than the headers; onegraph keeps the attributes itself",
+}
+NOT_CALLED = {
+    "dnnl_graph_graph_create": "dnnl_graph_graph_create_with_fpmath_mode does the same and more",
+    "dnnl_engine_destroy": "engines are never destroyed: kernels and caches may outlive every owner",
+}
+
+
+def declared(*headers):
+    text = "".join((ROOT / "include" / name).read_text() for name in headers)
+    return set(re.findall(r"\b(dnnl_\w+)\(", text))
+
+
+def exported():
+    names = re.findall(rb"\0(dnnl_graph_\w+)(?=\0)", Path(native.PATH).read_bytes())
+    return {name.decode() for name in names}
+
+
+def child(code, **variables):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+
+
+def test_every_graph_function_of_the_library_is_declared_or_listed():
+    found = exported()
+    assert len(found) > 50
+    missing = found - declared("dnnl_graph.h") - set(NOT_DECLARED)
+    assert not missing, f"declare these in include/dnnl_graph.h, or list them with a reason: {sorted(missing)}"
+    if native.VERSION[:2] == (3, 2):
+        assert declared("dnnl_graph.h") <= found
+
+
+def test_every_declared_function_is_called_or_listed():
+    sources = "".join(path.read_text() for path in (ROOT / "onegraph").glob("*.py"))
+    names = declared("dnnl.h", "dnnl_common.h", "dnnl_graph.h")
+    unused = {name for name in names if not re.search(rf"\blib\.{name}\b", sources)}
+    assert unused == set(NOT_CALLED)
+
+
+def test_every_declared_function_is_there():
+    for name in declared("dnnl.h", "dnnl_common.h", "dnnl_graph.h"):
+        assert callable(getattr(native.lib, name))
+
+
+@pytest.mark.parametrize("what", ["missing", "directory", "text", "other"])
+def test_a_wrong_library_is_one_clear_error(what, tmp_path):
+    text = tmp_path / "libdnnl.so.3"
+    text.write_text("not a library")
+    other = next(Path("/").glob("lib/x86_64-linux-gnu/libm.so.6"), None) or next(Path("/").glob("usr/lib*/libm.so.6"))
+    path = {"missing": tmp_path / "none.so", "directory": tmp_path, "text": text, "other": other}[what]
+    code = """
+import onegraph as og
+graph = og.Graph()
+graph.output("y", graph.relu(graph.input("x", "f32", (2,))))   # needs no library
+assert og.check_op("ReLU", inputs=[("f32", (2,))]) == []
+try:
+    graph.compile()
+except og.LibraryError as error:
+    print(error)
+"""
+    done = child(code, ONEGRAPH_LIBRARY=str(path))
+    assert done.returncode == 0, done.stderr
+    assert str(path.resolve()) in done.stdout or str(path) in done.stdout
+    assert "pip install onednn-cpu-gomp" in done.stdout
+    assert "oneDNN" in done.stdout
+
+
+def test_the_guard_turns_a_cpp_exception_into_an_error_and_the_process_goes_on():
+    code = """
+import numpy as np
+import onegraph.spec.library as library
+library.QUIRKS = ()
+import onegraph as og
+from onegraph import capi
+lt = capi.LogicalTensor
+attrs = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [2, 2], "groups": 1,
+         "data_format": "NCX", "weights_format": "IOX"}
+for _ in range(3):
+    op = capi.Op(1, "ConvTransposeBackwardData", inputs=[lt(0, "f32", (1, 2, 9, 9)), lt(1, "f32", (2, 2, 3, 3))],
+                 outputs=[lt(2, "f32")], attrs=attrs)
+    try:
+        capi.Partition.from_op(op).compile()
+    except og.LibraryRuntimeError as error:
+        assert error.function == "dnnl_graph_partition_compile" and error.status == "runtime_error"
+        print(error.what)
+try:  # the text of an exception is not given to the next failure
+    from onegraph import native
+    native.call(native.lib.dnnl_set_verbose, 77)
+except og.StatusError as error:
+    assert error.what == ""
+graph = og.Graph()
+graph.output("y", graph.relu(graph.input("x", "f32", (2,))))
+print(graph.compile()(np.array([-1, 1], np.float32)))
+"""
+    done = child(code)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert (
+        lines[:3] == ["could not create a primitive descriptor for a deconvolution backward propagation primitive"] * 3
+    )
+    assert lines[3] == "[0. 1.]"
+
+
+LIFE = """
+import gc, itertools, random, sys
+import numpy as np
+from onegraph import capi
+def make():
+    lt = capi.LogicalTensor
+    engine = capi.Engine(allocator=capi.Allocator())
+    ts = [lt(i, "f32", (16, 16)) for i in range(3)]
+    op = capi.Op(1, "MatMul", inputs=ts[:2], outputs=ts[2:])
+    graph = capi.Graph(); graph.add_op(op); graph.finalize()
+    partition = graph.partitions("debug")[0]
+    compiled = partition.compile(engine=engine)
+    stream = capi.Stream(engine)
+    tensors = [capi.Tensor(t, np.ones((16, 16), np.float32), engine) for t in ts]
+    return {"engine": engine, "op": op, "graph": graph, "partition": partition, "compiled": compiled,
+            "stream": stream, "tensors": tensors}
+"""
+
+
+def test_objects_may_be_deleted_in_every_order():
+    code = f"""{LIFE}
+names = ["engine", "op", "graph", "partition", "compiled", "stream", "tensors"]
+rng = random.Random(1)
+orders = [rng.sample(names, len(names)) for _ in range(60)] + [names, names[::-1]]
+for order in orders:
+    held = make()
+    for name in order:
+        if {{"compiled", "stream", "tensors"}} <= set(held):
+            held["compiled"].execute(held["stream"], held["tensors"][:2], held["tensors"][2:])
+            assert (held["tensors"][2].data == 16).all()
+        del held[name]
+        gc.collect()
+print("done")
+"""
+    done = child(code)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+@pytest.mark.parametrize("ending", ["", "held['self'] = held", "sys.exit(0)", "raise SystemExit", "gc.disable()"])
+def test_the_interpreter_may_end_with_live_objects(ending):
+    code = (
+        f"{LIFE}\nheld = make()\nheld['compiled'].execute(held['stream'], held['tensors'][:2], held['tensors'][2:])\n"
+    )
+    code += f"module_level = make(); sys.kept = make()\nprint('done', flush=True)\n{ending}\n"
+    done = child(code)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+def test_partitions_keep_what_they_need():
+    lt = capi.LogicalTensor
+    graph = capi.Graph()
+    graph.add_op(capi.Op(1, "ReLU", inputs=[lt(0, "f32", (4,))], outputs=[lt(1, "f32", (4,))]))
+    graph.finalize()
+    compiled = graph.partitions()[0].compile()
+    data, out = np.array([-1, 0, 1, 2], np.float32), np.empty(4, np.float32)
+    tensors = [capi.Tensor(t, a) for t, a in zip((*compiled.inputs, *compiled.outputs), (data, out), strict=True)]
+    del graph, data
+    gc.collect()
+    compiled.execute(capi.Stream(), tensors[:1], tensors[1:])
+    assert out.tolist() == [0, 0, 1, 2]
+
+
+def test_memory_does_not_grow():
+    code = f"""{LIFE}
+import resource
+for number in itertools.count():
+    make()
+    if number == 20:
+        first = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if number == 120:
+        break
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - first)
+"""
+    done = child(code)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 30_000, "kilobytes"  # engines are never destroyed; a kernel kept would take far more
+
+
+# Settings of the process: each in a process of its own ----------------------------------------------------------------
+
+
+def test_settings_can_be_set_and_read_back():
+    code = """
+from onegraph import capi
+import onegraph as og
+capi.set_constant_tensor_cache(False); assert capi.get_constant_tensor_cache() is False
+capi.set_constant_tensor_cache(True); assert capi.get_constant_tensor_cache() is True
+capi.set_primitive_cache_capacity(7); assert capi.get_primitive_cache_capacity() == 7
+capi.set_compiled_partition_cache_capacity(3); assert capi.get_compiled_partition_cache_capacity() == 3
+capi.set_compiled_partition_cache_capacity(0)
+for mode in ("bf16", "f16", "any", "tf32", "strict"):
+    capi.set_default_fpmath_mode(mode); assert capi.get_default_fpmath_mode() == mode
+capi.set_verbose(0)
+capi.set_cpu_isa_hints("prefer_ymm"); assert capi.get_cpu_isa_hints() == "prefer_ymm"
+capi.set_max_cpu_isa("avx2"); assert capi.get_cpu_isa() in ("sse41", "avx", "avx2")
+for late in (lambda: capi.set_max_cpu_isa("avx"), lambda: capi.set_cpu_isa_hints("no_hints")):
+    try:
+        late()
+    except og.StateError as error:
+        assert "before the library is first used" in str(error)
+    else:
+        raise AssertionError
+for bad in (lambda: capi.set_max_cpu_isa("mmx"), lambda: capi.set_default_fpmath_mode("f64"),
+            lambda: capi.set_verbose(3), lambda: capi.set_cpu_isa_hints(None), lambda: capi.set_num_threads(0)):
+    try:
+        bad()
+    except og.ArgumentError as error:
+        assert "expected" in str(error)
+    else:
+        raise AssertionError
+capi.set_num_threads(1); assert capi.get_num_threads() == 1
+"""
+    done = child(code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_constant_cache_is_fixed_once_something_is_compiled():
+    graph = og.Graph()
+    graph.output("y", graph.relu(graph.input("x", "f32", (2,))))
+    graph.compile()
+    capi.set_constant_tensor_cache(capi.get_constant_tensor_cache())
+    with pytest.raises(og.StateError, match="before anything is compiled"):
+        capi.set_constant_tensor_cache(not capi.get_constant_tensor_cache())
+
+
+def test_the_capacity_of_the_constant_cache_came_later():
+    if native.VERSION >= (3, 4):
+        assert capi.get_constant_tensor_cache_capacity() >= 0
+    else:
+        with pytest.raises(og.UnsupportedError, match=r"needs oneDNN 3\.4"):
+            capi.get_constant_tensor_cache_capacity()
+        with pytest.raises(og.UnsupportedError, match=r"needs oneDNN 3\.4"):
+            capi.set_constant_tensor_cache_capacity(1)
+
+
+def test_version_info():
+    info = capi.version_info()
+    assert info["version"] == ".".join(map(str, native.VERSION))
+    assert Path(str(info["path"])).is_file()
+    assert info["compiled_partition_cache_capacity"] == 0
+    assert list(itertools.islice(info["dtypes"], 1)) == ["f32"]
