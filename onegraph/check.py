@@ -89,7 +89,7 @@ def check_attrs(kind: str, attrs: object = None, *, edition: str | None = None) 
     Raises:
         ArgumentError: the edition is unknown. Everything else is a violation.
     """
-    report = _Report(named_edition(edition), _shorten(kind))
+    report = _Report(named_edition(DEFAULT if edition is None else edition), _shorten(kind))
     schema = report.find_schema(kind)
     if schema is not None:
         report.check_attributes(schema, attrs)
@@ -119,7 +119,8 @@ def check_op(
     Raises:
         ArgumentError: the edition is unknown. Everything else is a violation.
     """
-    return list(examine(kind, attrs, inputs, outputs, edition=named_edition(edition)).violations)
+    chosen = named_edition(DEFAULT if edition is None else edition)
+    return list(examine(kind, attrs, inputs, outputs, edition=chosen).violations)
 
 
 def examine(
@@ -157,14 +158,14 @@ def examine(
 
 
 def named_edition(name: object) -> Edition:
-    """The edition called ``name``, the newest for None.
+    """The edition called ``name``.
 
     Raises:
         ArgumentError: there is none.
     """
-    if name is not None and not isinstance(name, str):
-        raise ArgumentError(f"edition: {shown(name)}; expected the name of an edition, such as {DEFAULT!r}")
-    return edition(DEFAULT if name is None else name)
+    if not isinstance(name, str):
+        raise ArgumentError(f"unknown edition {shown(name)}; expected a name, such as {DEFAULT!r}")
+    return edition(name)
 
 
 def _pick(options: tuple[DataType, ...], wanted: DataType | None) -> DataType | None:
@@ -252,6 +253,11 @@ class _Report:
         if isinstance(tensors, LogicalTensor):
             tensors = [tensors]
         if not isinstance(tensors, Sequence) or isinstance(tensors, (str, bytes)):
+            self.add("tensor_kind", where, tensors, "a list of logical tensors, (dtype, shape) pairs or arrays")
+            return None
+        try:
+            tensors = [*tensors]
+        except Exception:  # a user's sequence may do anything
             self.add("tensor_kind", where, tensors, "a list of logical tensors, (dtype, shape) pairs or arrays")
             return None
         found: list[TensorType | None] = []

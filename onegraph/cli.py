@@ -136,6 +136,44 @@ def _tensor(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
+def conformance(arguments: argparse.Namespace) -> int:
+    """Hold the loaded library against an edition: every attribute value, type row and port count of every op."""
+    from . import conformance as tool
+    from .conformance.page import page
+    from .settings import version_info
+
+    facts = version_info()
+    name = arguments.edition or f"onednn-{'.'.join(str(facts['version']).split('.')[:2])}"
+    results = tool.run(edition(name), arguments.ops, arguments.workers, _progress if sys.stderr.isatty() else _silent)
+    facts = {"edition": name, **facts}
+    if arguments.html:
+        _write(arguments.html, page(results, facts))
+    if arguments.json:
+        print(json.dumps({**facts, "results": [result.to_dict() for result in results]}, indent=2))
+    else:
+        print(f"oneDNN {facts['version']} on {facts['cpu_isa']} against {name}: {len(results)} probes\n")
+        print(tool.table(results))
+        print("\n" + "\n".join(f"{verdict:11}  {meaning}" for verdict, meaning in tool.VERDICTS.items()))
+    return 0
+
+
+def _progress(done: int, total: int) -> None:
+    width = 40 * done // max(total, 1)
+    end = "\n" if done == total else ""
+    print(f"\r[{'#' * width:40}] {done} of {total} probes", end=end, file=sys.stderr, flush=True)
+
+
+def _silent(done: int, total: int) -> None:
+    """No progress where nobody watches."""
+
+
+def _write(name: str, content: str) -> None:
+    try:
+        Path(name).write_text(content)
+    except OSError as error:
+        raise ArgumentError(f"{name}: {error}") from None
+
+
 def parser() -> argparse.ArgumentParser:
     """The commands and their arguments."""
     found = argparse.ArgumentParser(prog="onegraph", description="Build, check and run oneDNN graphs.")
@@ -159,6 +197,15 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--edition", default=DEFAULT, help="for records without one; %(default)s by default")
     command.add_argument("--json", action="store_true", help="as JSON")
     command.set_defaults(run=check)
+
+    text_ = "the loaded library against the specification, probe by probe"
+    command = commands.add_parser("conformance", help=text_, description=conformance.__doc__)
+    command.add_argument("ops", nargs="*", help="some ops of the edition; all by default")
+    command.add_argument("--edition", help="the edition of the loaded library's version by default")
+    command.add_argument("--workers", type=int, help="number of processes; one for each CPU by default")
+    command.add_argument("--json", action="store_true", help="as JSON")
+    command.add_argument("--html", metavar="FILE", help="also write a page that can be filtered")
+    command.set_defaults(run=conformance)
     return found
 
 

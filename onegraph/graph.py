@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .check import MAX_RANK, Violation, as_shape, examine
+from .check import MAX_RANK, Violation, as_shape, examine, named_edition
 from .errors import ArgumentError, OutOfMemoryError, SpecError, shown
 from .methods import OpMethods
 from .op import Array, LogicalTensor, Op
 from .spec.dtypes import DataType
-from .spec.editions import DEFAULT, Edition, base_of, edition
+from .spec.editions import DEFAULT, Edition, base_of
 from .spec.schema import AttrValue, Call, Schema, Shape
 from .spec.shapes import compatible, show
 
@@ -52,7 +52,7 @@ class Graph(OpMethods):
     """
 
     def __init__(self, edition: str = DEFAULT) -> None:
-        self.edition = _edition(edition).name
+        self.edition = named_edition(edition).name
         self._ops: list[Op] = []
         self._tensors: list[LogicalTensor] = []
         self._inputs: dict[str, LogicalTensor] = {}
@@ -160,7 +160,7 @@ class Graph(OpMethods):
             SpecError: the op breaks the specification; every violation is in it, and the graph is unchanged.
             ArgumentError: an input is of another graph, or the name, dtype or edition makes no sense.
         """
-        chosen = _edition(self.edition if edition is None else edition)
+        chosen = named_edition(self.edition if edition is None else edition)
         tensors = self._op_inputs(inputs)
         label = self._op_name(kind, name, chosen)
         wanted = None if dtype is None else DataType.of(dtype)
@@ -274,7 +274,7 @@ class Graph(OpMethods):
         for op in self._ops:
             sources = [None if tensor is None else renewed[tensor.id] for tensor in op.inputs]
             types = [tensor.dtype for tensor in op.outputs]
-            chosen = _edition(op.edition)
+            chosen = named_edition(op.edition)
             checked = examine(op.kind, op.attrs, sources, edition=chosen, name=op.name, n_outputs=len(types))
             if checked.errors:
                 raise SpecError(checked.errors)
@@ -350,12 +350,6 @@ class Graph(OpMethods):
             lines.append(f"  {outs} = {op.kind}({ins}{'; ' + attrs if attrs else ''})")
         lines += [f"  {name}: {t.name} output" for name, t in self._outputs.items()]
         return "\n".join(lines)
-
-
-def _edition(name: object) -> Edition:
-    if not isinstance(name, str):
-        raise ArgumentError(f"edition: {shown(name)}; expected the name of an edition, such as {DEFAULT!r}")
-    return edition(name)
 
 
 def _input_strides(strides: object, dims: Shape) -> tuple[int, ...] | None:

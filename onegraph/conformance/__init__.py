@@ -1,0 +1,99 @@
+"""The loaded library held against an edition of the specification, probe by probe, each in a process of its own.
+
+``run`` tries every documented attribute value, default, type row and port count of every op, and values that are not
+allowed; a probe that crashes or hangs the library is one more finding. ``probe`` asks one question.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..errors import ArgumentError
+from ..spec.editions import Edition
+from .probes import controls_of, probes_of
+from .results import VERDICTS, Result, summary, table
+from .runner import Outcome, Worker, run_all
+
+__all__ = ["VERDICTS", "Outcome", "Result", "probe", "run", "summary", "table"]
+
+
+def run(
+    edition: Edition,
+    names: Sequence[str] = (),
+    workers: int | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[Result]:
+    """Hold the loaded library against an edition.
+
+    Args:
+        edition: the edition, from :func:`onegraph.spec.editions.edition`.
+        names: picks some of its ops; all by default.
+        workers: number of processes; one for each CPU by default.
+        progress: told how many probes are done, and how many there are.
+
+    Raises:
+        ArgumentError: the edition has no op of such a name.
+        LibraryError: there is no usable oneDNN library.
+    """
+    from .. import native as native  # one clear error here rather than one from every worker
+
+    for name in names:
+        if name not in edition.schemas:
+            raise ArgumentError(f"edition {edition.name} has no op {name!r}")
+    count = workers or os.cpu_count() or 1
+    controls = list(controls_of(edition, names))
+    # The number of probes is not known before the controls are done; it is much the same.
+    outcomes = run_all(controls, count, lambda done: progress(done, 2 * len(controls)))
+    sound = frozenset(
+        (control["base"], control["case"])
+        for control, outcome in zip(controls, outcomes, strict=True)
+        if outcome.outcome in ("right", "ran")
+    )
+    probes = list(probes_of(edition, names, sound))
+    total = len(controls) + len(probes)
+    outcomes = run_all(probes, count, lambda done: progress(len(controls) + done, total))
+    return [Result(asked, outcome) for asked, outcome in zip(probes, outcomes, strict=True)]
+
+
+def probe(
+    name: str,
+    attrs: Mapping[str, tuple[str, Any]] | None = None,
+    inputs: Sequence[Sequence[Any]] = (),
+    outputs: Sequence[str] = (),
+) -> Outcome:
+    """Ask the library about one op, in a process of its own, without any check before it.
+
+    Args:
+        name: the op as C names it, ``"conv_transpose"``.
+        attrs: attribute -> (kind, value), handed to the setter of that kind as it is.
+        inputs: (dtype, shape) or (dtype, shape, values) for each input; random small numbers by default.
+        outputs: data types of the outputs.
+
+    Returns:
+        What became of it; compared with the reference where the specification allows the call.
+    """
+    from ..spec.editions import BASE
+
+    kind = next((schema.kind for schema in BASE.values() if schema.name == name), None)
+    if kind is None:
+        raise ArgumentError(f"{name!r} is not an op")
+    given = {attribute: list(pair) for attribute, pair in (attrs or {}).items()}
+    worker = Worker()
+    try:
+        return worker.run(
+            {
+                "name": name,
+                "base": kind,
+                "allowed": True,
+                "call": given,
+                "attrs": {attribute: value for attribute, (_, value) in given.items()},
+                "outputs": list(outputs),
+                "tensors": [list(tensor) for tensor in inputs],
+                "first": "",
+                "count": None,
+            }
+        )
+    finally:
+        worker.close()

@@ -1,0 +1,118 @@
+"""The results as one self-contained page: filter by op, verdict and text; a cell opens its probes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from string import Template
+
+from .results import VERDICTS, Result
+
+_PAGE = Template("""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>$title</title>
+<style>
+:root { --agrees: #dff0e1; --lax: #fdf3cf; --refuses: #fde3cd; }
+:root { --unsupported: #e6e6ee; --wrong: #f9c9c9; --crashes: #e9a3b4; }
+body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 76rem; padding: 0 1rem; color: #1c1c22; }
+h1 { font-size: 1.4rem; margin: 0 0 .3rem; }
+p { margin: .2rem 0 1rem; color: #555; }
+form { display: flex; flex-wrap: wrap; gap: .5rem; position: sticky; top: 0; background: #fff; padding: .6rem 0; }
+form input[type=search] { flex: 1 1 16rem; font: inherit; padding: .35rem .6rem; }
+label { border-radius: 6px; padding: .35rem .6rem; cursor: pointer; user-select: none; }
+table { border-collapse: collapse; width: 100%; }
+th, td { text-align: left; padding: .3rem .5rem; border-bottom: 1px solid #ddd; vertical-align: top; }
+td button { font: inherit; border: 0; border-radius: 5px; padding: .1rem .5rem; margin: 1px; cursor: pointer; }
+td button:focus-visible { outline: 2px solid #3355cc; }
+.agrees { background: var(--agrees); } .lax { background: var(--lax); } .refuses { background: var(--refuses); }
+.unsupported { background: var(--unsupported); } .wrong { background: var(--wrong); }
+.crashes { background: var(--crashes); }
+dialog { border: 1px solid #999; border-radius: 10px; max-width: min(60rem, 92vw); padding: 1.2rem 1.4rem; }
+dialog::backdrop { background: #0006; }
+dialog article { border-top: 1px solid #ddd; padding: .6rem 0; }
+pre { background: #f5f5f7; padding: .6rem; border-radius: 6px; overflow-x: auto; font-size: 13px; }
+.close { float: right; font: inherit; }
+</style>
+<h1>$title</h1>
+<p>$subtitle</p>
+<form>
+<input type="search" id="text" placeholder="op, attribute, value, message" aria-label="filter">
+$boxes
+</form>
+<table><thead><tr><th>op</th><th>attribute or port</th><th>probes</th></tr></thead><tbody id="rows"></tbody></table>
+<dialog id="detail"></dialog>
+<script id="data" type="application/json">$data</script>
+<script>
+const results = JSON.parse(document.getElementById("data").textContent);
+const rows = document.getElementById("rows"), text = document.getElementById("text");
+const boxes = [...document.querySelectorAll("form input[type=checkbox]")], detail = document.getElementById("detail");
+function element(name, properties, ...children) {
+  const made = Object.assign(document.createElement(name), properties);
+  made.append(...children);
+  return made;
+}
+function show(found) {
+  const close = element("button", {className: "close", textContent: "close"});
+  close.onclick = () => detail.close();
+  detail.replaceChildren(close, element("h2", {textContent: found.op + ": " + found.subject}),
+    element("article", {},
+      element("p", {textContent: found.group + ": " + JSON.stringify(found.value) + ", in the use " + found.case}),
+      element("p", {className: found.verdict, textContent: found.verdict}),
+      element("p", {textContent: "expected: " + found.expected}),
+      element("p", {textContent: "happened: " + found.happened}),
+      element("pre", {textContent: found.code})));
+  detail.showModal();
+}
+function draw() {
+  const wanted = new Set(boxes.filter(box => box.checked).map(box => box.value));
+  const words = text.value.toLowerCase().split(/\\s+/).filter(Boolean);
+  const groups = new Map();
+  for (const found of results) {
+    const parts = [found.op, found.subject, found.group, JSON.stringify(found.value), found.happened];
+    const line = parts.join(" ").toLowerCase();
+    if (!wanted.has(found.verdict) || !words.every(word => line.includes(word))) continue;
+    const key = found.op + "\\n" + found.subject;
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(found);
+  }
+  let last = "";
+  rows.replaceChildren(...[...groups.values()].map(probes => {
+    const buttons = probes.map(found => {
+      const shown = typeof found.value === "string" ? found.value : JSON.stringify(found.value);
+      const made = element("button", {className: found.verdict, textContent: shown || "(none)", type: "button",
+        title: found.verdict + ": " + found.happened});
+      made.onclick = () => show(found);
+      return made;
+    });
+    const name = probes[0].op === last ? "" : probes[0].op;
+    last = probes[0].op;
+    return element("tr", {}, element("td", {textContent: name}), element("td", {textContent: probes[0].subject}),
+      element("td", {}, ...buttons));
+  }));
+}
+text.oninput = draw;
+boxes.forEach(box => box.onchange = draw);
+draw();
+</script>
+</html>
+""")
+
+
+def page(results: Sequence[Result], facts: Mapping[str, object]) -> str:
+    """The page of a run; ``facts`` says the edition, the library and the machine."""
+    counts = {verdict: sum(result.verdict == verdict for result in results) for verdict in VERDICTS}
+    boxes = "\n".join(
+        f'<label class="{verdict}" title="{meaning}"><input type="checkbox" value="{verdict}"'
+        f"{'' if verdict == 'agrees' else ' checked'}> {verdict} {counts[verdict]}</label>"
+        for verdict, meaning in VERDICTS.items()
+    )
+    data = json.dumps([result.to_dict() for result in results]).replace("</", "<\\/")
+    return _PAGE.substitute(
+        title=f"oneDNN {facts['version']} against {facts['edition']}",
+        subtitle=f"{len(results)} probes, each in a process of its own, on {facts['cpu_isa']}. "
+        "A button is a probe: what was tried, coloured by the verdict.",
+        boxes=boxes,
+        data=data,
+    )
