@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import errors
-from .check import Violation, check_attrs, check_op
+from .check import Violation, check_attrs, check_graph, check_op
 from .errors import *  # noqa: F403
 from .graph import Graph
 from .op import LogicalTensor, Op
@@ -22,9 +22,9 @@ from .translate import Translation, translate
 if TYPE_CHECKING:
     from . import capi as capi
     from . import reference as reference
-    from .settings import get_num_threads as get_num_threads
-    from .settings import set_num_threads as set_num_threads
-    from .settings import version_info as version_info
+    from .capi import get_num_threads as get_num_threads
+    from .capi import set_num_threads as set_num_threads
+    from .capi import version_info as version_info
 
 __version__ = "0.1.0"
 
@@ -47,9 +47,9 @@ f4_e2m1 = DataType.f4_e2m1
 _LAZY = {
     "capi": ".capi",
     "reference": ".reference",
-    "get_num_threads": ".settings",
-    "set_num_threads": ".settings",
-    "version_info": ".settings",
+    "get_num_threads": ".capi",
+    "set_num_threads": ".capi",
+    "version_info": ".capi",
 }
 
 __all__ = [
@@ -61,6 +61,7 @@ __all__ = [
     "Translation",
     "Violation",
     "check_attrs",
+    "check_graph",
     "check_op",
     "translate",
     *errors.__all__,

@@ -1,78 +1,24 @@
-"""Checking ops against the specification: every mistake at once, as records, without the library.
+"""Checking ops and graphs against the specification: every mistake at once, as records that people and programs read.
 
-``check_op`` goes over an op in this order: the op is known; its attributes are known, of the right kind, allowed and in
-range; none that is required is missing; the ports; the data types; then, if all that is in order, the op's own rules
-and its shapes.
+Nothing here needs the library. Where one can be loaded, the records say too what it refuses or gets wrong although the
+specification allows it.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-
-import numpy as np
+from collections.abc import Iterable, Iterator, Sequence
 
 from .errors import ArgumentError, shown
-from .op import LogicalTensor
-from .spec.dialect import base_call, edition_words, output_shapes
-from .spec.dtypes import DataType
-from .spec.editions import DEFAULT, Edition, base_of, edition
-from .spec.schema import AttrValue, Call, Finding, Port, Row, Rule, Schema, Shape, TensorType
-from .spec.shapes import compatible, show
-from .spec.values import BadValueError, convert, describe, nearest
-
-ERROR, NOTE = "error", "note"
-MAX_RANK = 12
-MAX_SIZE = 2**60  # so that no number of bytes leaves 64 bits
-
-
-@dataclass(frozen=True)
-class Violation:
-    """One mistake.
-
-    Attributes:
-        rule: id of the rule that is broken.
-        severity: ``error``: breaks the specification; ``note``: allowed, but worth knowing. The one-to-one objects
-            and ``conformance`` add ``library`` and ``unsafe``.
-        op: kind of the op, with its name where it has one.
-        where: attribute or port.
-        given: what was given, as text.
-        expected: what is allowed, as text.
-        message: all of it in one line.
-        edition: name of the edition that was checked against.
-        page: where the specification says it.
-    """
-
-    rule: str
-    severity: str
-    op: str
-    where: str
-    given: str
-    expected: str
-    message: str
-    edition: str
-    page: str
-
-    def __str__(self) -> str:
-        return self.message
-
-
-@dataclass(frozen=True)
-class Checked:
-    """The outcome of one check: the violations, and what was made of the op as far as it made sense."""
-
-    violations: tuple[Violation, ...]
-    schema: Schema | None = None
-    attrs: Mapping[str, AttrValue] | None = None
-    shapes: tuple[Shape, ...] = ()
-    dtypes: tuple[DataType | None, ...] = ()
-    dtype_choices: tuple[tuple[DataType, ...], ...] = ()
-
-    @property
-    def errors(self) -> tuple[Violation, ...]:
-        """The violations that break the specification."""
-        return tuple(violation for violation in self.violations if violation.severity == ERROR)
+from .examine import Checked, Examination, examine
+from .op import LogicalTensor, Op
+from .spec.dialect import base_call, edition_words
+from .spec.editions import BASE, DEFAULT, base_of
+from .spec.editions import edition as edition_named
+from .spec.library import quirks
+from .spec.schema import Finding, Schema, Version
+from .spec.shapes import show
+from .tensor_types import as_shape as as_shape
+from .violation import ERROR, LIBRARY, Report, Violation, shortened
 
 
 def check_attrs(kind: str, attrs: object = None, *, edition: str | None = None) -> list[Violation]:
@@ -89,11 +35,11 @@ def check_attrs(kind: str, attrs: object = None, *, edition: str | None = None) 
     Raises:
         ArgumentError: the edition is unknown. Everything else is a violation.
     """
-    report = _Report(named_edition(DEFAULT if edition is None else edition), _shorten(kind))
-    schema = report.find_schema(kind)
+    examination = Examination(edition_named(DEFAULT if edition is None else edition), shortened(kind))
+    schema = examination.find_schema(kind)
     if schema is not None:
-        report.check_attributes(schema, attrs)
-    return list(report.violations)
+        examination.check_attributes(schema, attrs)
+    return list(examination.violations)
 
 
 def check_op(
@@ -104,7 +50,7 @@ def check_op(
     *,
     edition: str | None = None,
 ) -> list[Violation]:
-    """Check one op: attributes, ports, data types, shapes.
+    """Check one op: attributes, ports, data types, shapes; then what the loaded library makes of it.
 
     Args:
         kind: the op, as the edition names it.
@@ -114,344 +60,142 @@ def check_op(
         edition: name of the edition, ``onednn-3.13`` by default.
 
     Returns:
-        Every violation, an empty list where there is none.
+        Every violation, an empty list where there is none. Those of severity ``error`` break the specification;
+        ``library`` and ``unsafe`` say that the loaded library is too old, refuses the op or gets it wrong.
 
     Raises:
         ArgumentError: the edition is unknown. Everything else is a violation.
     """
-    chosen = named_edition(DEFAULT if edition is None else edition)
-    return list(examine(kind, attrs, inputs, outputs, edition=chosen).violations)
+    chosen = edition_named(DEFAULT if edition is None else edition)
+    checked = examine(kind, attrs, inputs, outputs, edition=chosen)
+    return [*checked.violations, *_library_violations(checked, chosen.name, shortened(kind))]
 
 
-def examine(
-    kind: object,
-    attrs: object,
-    inputs: object,
-    outputs: object = None,
-    *,
-    edition: Edition,
-    name: str = "",
-    dtype: DataType | None = None,
-    n_outputs: int | None = None,
-) -> Checked:
-    """Check one op and return what was made of it; the work behind ``check_op`` and the builder."""
-    report = _Report(edition, f"{_shorten(kind)} {name!r}" if name else _shorten(kind))
-    schema = report.find_schema(kind)
-    if schema is None:
-        return Checked(tuple(report.violations))
-    stored = report.check_attributes(schema, attrs)
-    in_types = report.tensor_types(inputs, "inputs")
-    out_types = None if outputs is None else report.tensor_types(outputs, "outputs")
-    if out_types is not None:
-        n_outputs = len(out_types)
-    sound = in_types is not None and report.check_inputs(schema, in_types)
-    shapes: tuple[Shape, ...] = ()
-    dtypes: tuple[DataType | None, ...] = ()
-    choices: tuple[tuple[DataType, ...], ...] = ()
-    if sound and in_types is not None:
-        rows = report.matching_rows(schema, in_types, out_types)
-        choices = tuple(_output_choices(schema, rows, in_types, index) for index in range(len(schema.outputs)))
-        dtypes = tuple(_pick(options, dtype) for options in choices)
-    if sound and in_types is not None and not report.errors:
-        shapes = report.check_shapes(schema, stored, in_types, out_types, n_outputs)
-    return Checked(tuple(report.violations), schema, stored, shapes, dtypes, choices)
+def check_graph(graph: Iterable[Op]) -> list[Violation]:
+    """Check a graph: every op, and how they hang together.
 
+    Args:
+        graph: a :class:`onegraph.Graph`, or ops in any order.
 
-def named_edition(name: object) -> Edition:
-    """The edition called ``name``.
+    Returns:
+        Every violation, an empty list where there is none.
 
     Raises:
-        ArgumentError: there is none.
+        ArgumentError: it is neither.
     """
-    if not isinstance(name, str):
-        raise ArgumentError(f"unknown edition {shown(name)}; expected a name, such as {DEFAULT!r}")
-    return edition(name)
+    ops = getattr(graph, "ops", graph)
+    if not isinstance(ops, (list, tuple)) or not all(isinstance(op, Op) for op in ops):
+        raise ArgumentError(f"graph: {shown(graph)}; expected a Graph or a list of ops")
+    found: list[Violation] = []
+    for op in ops:
+        chosen = edition_named(op.edition)
+        outputs = list(op.outputs)
+        checked = examine(op.kind, op.attrs, list(op.inputs), outputs, edition=chosen, name=op.name)
+        found += checked.violations
+        found += _library_violations(checked, chosen.name, f"{op.kind} {op.name!r}")
+    return [*found, *_structure(ops)]
 
 
-def _pick(options: tuple[DataType, ...], wanted: DataType | None) -> DataType | None:
-    if len(options) == 1:
-        return options[0]
-    return wanted if wanted in options else None
+# How ops hang together ------------------------------------------------------------------------------------------------
 
 
-class _Report:
-    """Collects the violations of one op."""
-
-    def __init__(self, edition: Edition, op: str) -> None:
-        self.edition, self.op = edition, op
-        self.page = edition.title
-        self.violations: list[Violation] = []
-
-    @property
-    def errors(self) -> bool:
-        return any(violation.severity == ERROR for violation in self.violations)
-
-    def add(self, rule: str, where: str, given: object, expected: str, fix: str = "", severity: str = ERROR) -> None:
-        text = _shorten(given)
-        message = f"{self.op}: {where}: {text}; expected {expected}" + (f"; {fix}" if fix else "")
-        self.violations.append(
-            Violation(rule, severity, self.op, where, text, expected, message, self.edition.name, self.page)
-        )
-
-    def add_finding(self, rule: str, finding: Finding) -> None:
-        self.add(rule, finding.where, finding.given, finding.expected, finding.fix)
-
-    def find_schema(self, kind: object) -> Schema | None:
-        schema = self.edition.schema(kind) if isinstance(kind, str) else None
-        if schema is None:
-            close = self.edition.nearest(_shorten(kind))
-            fix = f"did you mean {close!r}?" if close else ""
-            self.add("unknown_op", "kind", kind, f"an op of edition {self.edition.name}", fix)
-        else:
-            self.page = self.edition.page(schema)
-        return schema
-
-    # Attributes --------------------------------------------------------------------------------------------------
-
-    def check_attributes(self, schema: Schema, attrs: object) -> dict[str, AttrValue]:
-        if attrs is None:
-            attrs = {}
-        if not isinstance(attrs, Mapping):
-            self.add("attribute_kind", "attrs", attrs, "a dictionary of attribute names and values")
-            return {}
-        stored: dict[str, AttrValue] = {}
-        try:
-            attrs = dict(attrs)
-        except Exception:  # a user's mapping may do anything
-            self.add("attribute_kind", "attrs", attrs, "a dictionary of attribute names and values")
-            return {}
-        for name, value in attrs.items():
-            if not isinstance(name, str) or not schema.has_attribute(name):
-                self._unknown_attribute(schema, name)
-                continue
-            attribute = schema.attribute(name)
-            try:
-                stored[name] = convert(attribute, value)
-            except BadValueError as bad:
-                self.add(bad.rule, name, shown(value), bad.expected, bad.fix)
-            else:
-                if isinstance(value, str) and value in attribute.disputed:
-                    taken = attribute.aliases[value]
-                    expected = f"{taken!r}; the page prints both, and this is taken as {taken}"
-                    self.add("disputed_value", name, shown(value), expected, severity=NOTE)
-        for attribute in schema.attributes:
-            if attribute.required and attribute.name not in attrs:
-                self.add("missing_attribute", attribute.name, "missing", f"{describe(attribute)} (required)")
-        return stored
-
-    def _unknown_attribute(self, schema: Schema, name: object) -> None:
-        names = [attribute.name for attribute in schema.attributes]
-        close = nearest(_shorten(name), names)
-        fix = f"did you mean {close!r}?" if close else ""
-        self.add(
-            "unknown_attribute", _shorten(name), "not an attribute of this op", ", ".join(names) or "no attribute", fix
-        )
-
-    # Ports and data types ----------------------------------------------------------------------------------------
-
-    def tensor_types(self, tensors: object, where: str) -> list[TensorType | None] | None:
-        if isinstance(tensors, LogicalTensor):
-            tensors = [tensors]
-        if not isinstance(tensors, Sequence) or isinstance(tensors, (str, bytes)):
-            self.add("tensor_kind", where, tensors, "a list of logical tensors, (dtype, shape) pairs or arrays")
-            return None
-        try:
-            tensors = [*tensors]
-        except Exception:  # a user's sequence may do anything
-            self.add("tensor_kind", where, tensors, "a list of logical tensors, (dtype, shape) pairs or arrays")
-            return None
-        found: list[TensorType | None] = []
-        sound = True
-        for index, tensor in enumerate(tensors):
-            try:
-                found.append(None if tensor is None else tensor_type(tensor))
-            except ArgumentError as error:
-                self.add("tensor_kind", f"{where}[{index}]", tensor, "a logical tensor", str(error))
-                sound = False
-        return found if sound else None
-
-    def check_inputs(self, schema: Schema, inputs: Sequence[TensorType | None]) -> bool:
-        """Port counts; whether they are in order. Trailing Nones are the same as leaving them out."""
-        required = sum(not port.optional for port in schema.inputs)
-        names = ", ".join(port.name + ("?" if port.optional else "") for port in schema.inputs)
-        if len(inputs) < required or (len(inputs) > len(schema.inputs) and not schema.variadic):
-            self.add("input_count", "inputs", len(inputs), f"{names or 'none'} (? is optional)")
-            return False
-        sound = True
-        for index, tensor in enumerate(inputs):
-            port = schema.input_port(index)
-            if tensor is None and not port.optional:
-                self.add("missing_input", port.name, None, "a tensor (required)")
-                sound = False
-            elif tensor is None and any(inputs[index + 1 :]):
-                self.add("missing_input", port.name, None, "a tensor, as a later optional input is given")
-                sound = False
-            elif tensor is not None and tensor.rank is not None and tensor.rank > MAX_RANK:
-                self.add("rank_limit", port.name, f"rank {tensor.rank}", f"at most {MAX_RANK} dimensions")
-                sound = False
-        return sound
-
-    def matching_rows(
-        self,
-        schema: Schema,
-        inputs: Sequence[TensorType | None],
-        outputs: Sequence[TensorType | None] | None,
-    ) -> list[Row]:
-        """The rows of the type table that the inputs, and outputs where they are given, satisfy."""
-        rows = [row for row in schema.types if _row_holds(schema, row, inputs, outputs)]
-        fixed = [
-            (port, tensor)
-            for port, tensor in _typed(schema, inputs, outputs)
-            if port.type in DataType.__members__ and tensor.dtype is not DataType[port.type]
-        ]
-        for port, tensor in fixed:
-            self.add("data_type", port.name, tensor.dtype, port.type)
-        if not rows and schema.types and not fixed:
-            given = ", ".join(f"{port.name}={tensor.dtype}" for port, tensor in _typed(schema, inputs, outputs))
-            self.add("data_type", "data types", given, _table_text(schema))
-        return rows
-
-    # Shapes ------------------------------------------------------------------------------------------------------
-
-    def check_shapes(
-        self,
-        schema: Schema,
-        attrs: Mapping[str, AttrValue],
-        inputs: Sequence[TensorType | None],
-        outputs: Sequence[TensorType | None] | None,
-        n_outputs: int | None,
-    ) -> tuple[Shape, ...]:
-        base = base_of(schema)
-        call = base_call(schema, base, attrs, inputs, n_outputs)
-        self._run(schema, base, call, base.rules, attrs)
-        if self.errors:
-            return ()
-        self._run(schema, base, call, base.shape_rules, attrs)
-        if self.errors:
-            return ()
-        shapes = output_shapes(schema, call, attrs)
-        for port, shape, tensor in zip(schema.outputs, shapes, outputs or (), strict=False):
-            if tensor is not None and not compatible(shape, tensor.shape):
-                self.add("output_shape", port.name, show(tensor.shape), f"{show(shape)}, which follows from the inputs")
-        for port, shape in zip(schema.outputs, shapes, strict=False):
-            if shape is not None and len(shape) > MAX_RANK:
-                self.add("rank_limit", port.name, f"rank {len(shape)}", f"at most {MAX_RANK} dimensions")
-            elif shape is not None and math.prod(dim for dim in shape if dim) >= MAX_SIZE:
-                self.add("size_limit", port.name, show(shape), "fewer than 2**60 elements")
-        return shapes
-
-    def _run(
-        self, schema: Schema, base: Schema, call: Call, rules: Sequence[Rule], attrs: Mapping[str, AttrValue]
-    ) -> None:
-        for rule in rules:
-            for finding in rule(call):
-                self.add_finding(rule.__name__, edition_words(schema, base, finding, attrs))
+def _structure(ops: Sequence[Op]) -> Iterator[Violation]:
+    ids: dict[int, Op] = {}
+    producers: dict[int, Op] = {}
+    tensors: dict[int, LogicalTensor] = {}
+    for op in ops:
+        report = Report(edition_named(op.edition), f"{op.kind} {op.name!r}")
+        other = ids.setdefault(op.id, op)
+        if other is not op:
+            report.add("op_id", "id", op.id, f"an id of its own; it is that of {other.name!r}")
+        for tensor in (tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None):
+            known = tensors.setdefault(tensor.id, tensor)
+            if (known.dtype, known.shape) != (tensor.dtype, tensor.shape):
+                expected = f"{known.dtype} {show(known.shape)}, as an earlier use of this id has it"
+                report.add("tensor_mismatch", f"tensor {tensor.id}", f"{tensor.dtype} {show(tensor.shape)}", expected)
+        for tensor in op.outputs:
+            other = producers.setdefault(tensor.id, op)
+            if other is not op:
+                report.add(
+                    "two_producers", f"tensor {tensor.id}", "produced again", f"only {other.name!r} to produce it"
+                )
+        yield from report.violations
+    yield from _cycles(ops, producers)
 
 
-def tensor_type(tensor: object) -> TensorType:
-    """Data type and shape of a logical tensor, a (dtype, shape) pair or an array.
+def _cycles(ops: Sequence[Op], producers: dict[int, Op]) -> Iterator[Violation]:
+    """One violation that names the ops that wait for each other; ops behind a cycle wait too."""
+    done: set[int] = set()
+    waiting = list(ops)
+    while waiting:
+        ready = [op for op in waiting if all(t is None or t.id not in producers or t.id in done for t in op.inputs)]
+        if not ready:
+            report = Report(edition_named(waiting[0].edition), f"{waiting[0].kind} {waiting[0].name!r}")
+            names = ", ".join(op.name for op in waiting)
+            report.add("cycle", "inputs", f"a cycle among {names}", "ops that do not wait for their own results")
+            yield from report.violations
+            return
+        done.update(tensor.id for op in ready for tensor in op.outputs)
+        ready_ids = {id(op) for op in ready}
+        waiting = [op for op in waiting if id(op) not in ready_ids]
 
-    Raises:
-        ArgumentError: it is none of these, or its data type or shape makes no sense.
-    """
-    if isinstance(tensor, LogicalTensor):
-        return tensor.type
-    if isinstance(tensor, TensorType):
-        return tensor
-    if isinstance(tensor, (np.ndarray, np.generic)):
-        is_s64 = tensor.dtype == np.int64
-        return TensorType(DataType.s64 if is_s64 else DataType.of(tensor.dtype), tensor.shape)
-    if isinstance(tensor, (tuple, list)) and len(tensor) == 2:
-        return TensorType(DataType.of(tensor[0]), as_shape(tensor[1]))
-    raise ArgumentError(f"{_shorten(tensor)} is not a logical tensor, a (dtype, shape) pair or an array")
+
+# What the loaded library makes of it ----------------------------------------------------------------------------------
 
 
-def as_shape(shape: object) -> Shape:
-    """A shape as it is stored: a tuple of non-negative dims, None for an unknown dim or as a whole for the rank.
-
-    Raises:
-        ArgumentError: it is no shape, or has more than 12 dims.
-    """
-    if shape is None:
+def _library_version() -> tuple[int, int, int] | None:
+    """Version of the library, None where none can be loaded."""
+    try:
+        from .native import VERSION
+    except ImportError:
         return None
-    if isinstance(shape, (int, np.integer)) and not isinstance(shape, bool):
-        raise ArgumentError(f"a shape is a tuple of dims; write ({shown(int(shape))},)")
-    if not isinstance(shape, (tuple, list)) and not (isinstance(shape, np.ndarray) and shape.ndim == 1):
-        raise ArgumentError(f"a shape is a tuple of dims, not {_shorten(shape)}")
-    dims: list[int | None] = []
-    for dim in shape:
-        if dim is not None and (isinstance(dim, bool) or not isinstance(dim, (int, np.integer))):
-            raise ArgumentError(f"a dim is an integer, or None where it is unknown, not {_shorten(dim)}")
-        if dim is not None and not 0 <= dim < 2**63:
-            raise ArgumentError(f"dim {shown(int(dim))} is out of range; an unknown dim is written None")
-        dims.append(None if dim is None else int(dim))
-    if len(dims) > MAX_RANK:
-        raise ArgumentError(f"a tensor has at most {MAX_RANK} dimensions, not {len(dims)}")
-    if math.prod(dim for dim in dims if dim) >= MAX_SIZE:
-        raise ArgumentError(f"shape {_shorten(tuple(dims))}; a tensor has fewer than 2**60 elements")
-    return tuple(dims)
+    return VERSION
 
 
-def _typed(
-    schema: Schema, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType | None] | None
-) -> Iterator[tuple[Port, TensorType]]:
-    for index, tensor in enumerate(inputs):
-        if tensor is not None and tensor.dtype is not None:
-            yield schema.input_port(index), tensor
-    for port, tensor in zip(schema.outputs, outputs or (), strict=False):
-        if tensor is not None and tensor.dtype is not None:
-            yield port, tensor
-
-
-def _row_holds(
-    schema: Schema, row: Row, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType | None] | None
-) -> bool:
-    bound: dict[str, DataType] = {}
-    for port, tensor in _typed(schema, inputs, outputs):
-        variable = port.type
-        if variable not in row.types:
-            continue
-        assert tensor.dtype is not None
-        if tensor.dtype not in row.types[variable] or bound.setdefault(variable, tensor.dtype) is not tensor.dtype:
-            return False
-    return True
-
-
-def _table_text(schema: Schema) -> str:
-    """The type table in words; short where there is one type for all ports."""
-    variables = {name for row in schema.types for name in row.types}
-    if len(variables) == 1:
-        ports = [port.name for port in (*schema.inputs, *schema.outputs) if port.type in variables]
-        types = dict.fromkeys(
-            dtype for row in schema.types for dtype in DataType if dtype in set().union(*row.types.values())
+def _library_violations(checked: Checked, edition: str, op: str) -> list[Violation]:
+    """What is documented, but too new for the loaded library, refused by it, or computed wrong."""
+    version = _library_version()
+    schema, attrs = checked.schema, checked.attrs
+    if version is None or schema is None or attrs is None or checked.errors:
+        return []
+    report = Report(edition_named(edition), op)
+    report.page = report.edition.page(schema)
+    loaded = f"oneDNN {'.'.join(map(str, version))}"
+    for where, since in _newer(checked, schema, version):
+        needed = f"oneDNN {since[0]}.{since[1]} or later; the loaded library is {loaded}"
+        report.add("newer_than_library", where, f"since {since[0]}.{since[1]}", needed, severity=LIBRARY)
+    base = base_of(schema)
+    if base.kind not in BASE:
+        report.add(
+            "no_library_op", "kind", schema.kind, f"an op that {loaded} has; this runs on numpy", severity=LIBRARY
         )
-        return f"one of {', '.join(map(str, types))} for all of {', '.join(ports)}"
-    return "one of: " + "; ".join(dict.fromkeys(_row_text(schema, row) for row in schema.types))
+    elif not report.violations:
+        call = base_call(schema, base, attrs, checked.inputs, checked.n_outputs)
+        for quirk in quirks(call, version):
+            said = edition_words(schema, base, Finding(quirk.where, "", quirk.reason), attrs)
+            given = attrs.get(said.where, "as it is")
+            right = f"a form that {loaded} gets right"
+            report.add(quirk.name, said.where, given, right, said.expected, severity=quirk.severity)
+    return report.violations
 
 
-def _row_text(schema: Schema, row: Row) -> str:
-    cells = []
-    for port in (*schema.inputs, *schema.outputs):
-        types = row.types.get(port.type)
-        cells.append(f"{port.name}={'|'.join(sorted(map(str, types))) if types else port.type}")
-    return ", ".join(cells)
+def _newer(checked: Checked, schema: Schema, version: tuple[int, int, int]) -> Iterator[tuple[str, Version]]:
+    """What of the op is newer than the library, and the version that has it."""
+    base = base_of(schema)
+    if base.since > version:
+        yield "kind", base.since
+    for name in checked.attrs or ():
+        since = schema.attribute(name).since
+        if since > version:
+            yield name, since
+    for index, tensor in enumerate(checked.inputs):
+        if tensor is not None:
+            port = schema.input_port(index)
+            since = max(port.since, tensor.dtype.since if tensor.dtype else port.since)
+            if since > version:
+                yield port.name, since
+    if checked.rows and all(row.since > version for row in checked.rows):
+        yield "data types", min(row.since for row in checked.rows)
 
 
-def _output_choices(
-    schema: Schema, rows: Sequence[Row], inputs: Sequence[TensorType | None], index: int
-) -> tuple[DataType, ...]:
-    """The data types that output ``index`` may have, given the inputs."""
-    variable = schema.outputs[index].type
-    if variable in DataType.__members__:
-        return (DataType[variable],)
-    for position, tensor in enumerate(inputs):
-        if tensor is not None and tensor.dtype is not None and schema.input_port(position).type == variable:
-            return (tensor.dtype,)
-    found = {dtype for row in rows for dtype in row.types[variable]}
-    return tuple(dtype for dtype in DataType if dtype in found)
-
-
-def _shorten(value: object, limit: int = 120) -> str:
-    """Text of a value that a user gave: never long, never raises."""
-    text = value if isinstance(value, str) else shown(value)
-    return text if len(text) <= limit else text[: limit - 3] + "..."
+__all__ = ["ERROR", "Violation", "check_attrs", "check_graph", "check_op"]

@@ -26,7 +26,7 @@ else:
 
 def info(arguments: argparse.Namespace) -> int:
     """Print what the library, the machine and the settings are."""
-    from .settings import version_info
+    from .capi import version_info
 
     facts = {"onegraph": __version__, **version_info()}
     if arguments.json:
@@ -139,8 +139,8 @@ def _tensor(value: object) -> object:
 def conformance(arguments: argparse.Namespace) -> int:
     """Hold the loaded library against an edition: every attribute value, type row and port count of every op."""
     from . import conformance as tool
+    from .capi import version_info
     from .conformance.page import page
-    from .settings import version_info
 
     facts = version_info()
     name = arguments.edition or f"onednn-{'.'.join(str(facts['version']).split('.')[:2])}"

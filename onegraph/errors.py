@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .check import Violation
+    from .violation import Violation
 
 
 class _Repr(reprlib.Repr):

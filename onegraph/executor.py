@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import native
+from .capi.graph import POLICIES
+from .capi.settings import FPMATH_MODES, check_threads, thread_count
+from .capi.validate import choice
 from .errors import ArgumentError, StateError, shown
 from .graph import Graph, aligned_empty
 from .op import Array, LogicalTensor
-from .partition import FPMATH_MODES, POLICIES
 from .program import Frame, Program
 from .reference import run as run_reference
 from .report import PartitionReport, Report
-from .runtime import choice
-from .settings import check_threads, thread_count
 from .spec.dtypes import DataType
 from .spec.editions import base_of, edition
 from .spec.schema import Shape

@@ -11,18 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .check import MAX_RANK, Violation, as_shape, examine, named_edition
 from .errors import ArgumentError, OutOfMemoryError, SpecError, shown
+from .examine import examine
 from .methods import OpMethods
 from .op import Array, LogicalTensor, Op
 from .spec.dtypes import DataType
 from .spec.editions import DEFAULT, Edition, base_of
+from .spec.editions import edition as edition_named
 from .spec.schema import AttrValue, Call, Schema, Shape
 from .spec.shapes import compatible, show
+from .tensor_types import MAX_RANK, as_shape
+from .violation import Report
 
 if TYPE_CHECKING:
+    from .capi.partition import Partition
     from .executor import Executable
-    from .partition import Partition
 
 ALIGNMENT = 64
 
@@ -52,7 +55,7 @@ class Graph(OpMethods):
     """
 
     def __init__(self, edition: str = DEFAULT) -> None:
-        self.edition = named_edition(edition).name
+        self.edition = edition_named(edition).name
         self._ops: list[Op] = []
         self._tensors: list[LogicalTensor] = []
         self._inputs: dict[str, LogicalTensor] = {}
@@ -160,7 +163,7 @@ class Graph(OpMethods):
             SpecError: the op breaks the specification; every violation is in it, and the graph is unchanged.
             ArgumentError: an input is of another graph, or the name, dtype or edition makes no sense.
         """
-        chosen = named_edition(self.edition if edition is None else edition)
+        chosen = edition_named(self.edition if edition is None else edition)
         tensors = self._op_inputs(inputs)
         label = self._op_name(kind, name, chosen)
         wanted = None if dtype is None else DataType.of(dtype)
@@ -180,10 +183,7 @@ class Graph(OpMethods):
         schema = checked.schema
         if count is None:
             count = _implied_outputs(schema, checked.attrs, tensors)
-        dtypes = [
-            _output_dtype(chosen, schema, index, checked.dtypes[index], checked.dtype_choices[index], wanted)
-            for index in range(count)
-        ]
+        dtypes = _output_dtypes(chosen, schema, checked.dtype_choices[:count], wanted)
         while tensors and tensors[-1] is None:
             tensors.pop()
         results = tuple(
@@ -274,7 +274,7 @@ class Graph(OpMethods):
         for op in self._ops:
             sources = [None if tensor is None else renewed[tensor.id] for tensor in op.inputs]
             types = [tensor.dtype for tensor in op.outputs]
-            chosen = named_edition(op.edition)
+            chosen = edition_named(op.edition)
             checked = examine(op.kind, op.attrs, sources, edition=chosen, name=op.name, n_outputs=len(types))
             if checked.errors:
                 raise SpecError(checked.errors)
@@ -311,6 +311,9 @@ class Graph(OpMethods):
     def _own(self, tensor: object, where: str) -> LogicalTensor:
         if isinstance(tensor, np.ndarray):
             raise ArgumentError(f"{where}: an array; expected a tensor of this graph: wrap it in g.constant(array)")
+        if isinstance(tensor, tuple) and hasattr(tensor, "_fields"):
+            names = ", ".join(tensor._fields)
+            raise ArgumentError(f"{where}: the outputs {names}; expected one of them, as in .{tensor._fields[0]}")
         if not isinstance(tensor, LogicalTensor):
             raise ArgumentError(f"{where}: {shown(tensor)}; expected a tensor of this graph")
         if not (tensor.id < len(self._tensors) and self._tensors[tensor.id] is tensor):
@@ -389,35 +392,32 @@ def _implied_outputs(schema: Schema, attrs: Mapping[str, AttrValue], inputs: Seq
     return base.implied_outputs(call)
 
 
-def _output_dtype(
-    chosen: Edition,
-    schema: Schema,
-    index: int,
-    found: DataType | None,
-    choices: Sequence[DataType],
-    wanted: DataType | None,
-) -> DataType:
-    if found is not None and (index or wanted is None or wanted is found):
-        return found
-    names = ", ".join(map(str, choices))
-    given = "not given" if wanted is None else str(wanted)
-    port = schema.outputs[index].name
-    message = f"{schema.kind}: dtype: {given}; expected one of {names} for {port}"
-    raise SpecError(
-        [
-            Violation(
-                "output_data_type",
-                "error",
-                schema.kind,
-                "dtype",
-                given,
-                f"one of {names}",
-                message,
-                chosen.name,
-                chosen.page(schema),
-            )
-        ]
-    )
+def _output_dtypes(
+    chosen: Edition, schema: Schema, choices: Sequence[Sequence[DataType]], wanted: DataType | None
+) -> list[DataType]:
+    """The data types of the outputs: what follows from the inputs, and ``wanted`` where the table leaves it open."""
+    found: list[DataType] = []
+    for port, options in zip(schema.outputs, choices, strict=False):
+        if len(options) == 1:
+            found.append(options[0])
+        elif wanted is not None and wanted in options:
+            found.append(wanted)
+        else:
+            raise _dtype_error(chosen, schema, port.name, options, wanted)
+    # Where nothing is open, dtype= may still say what is so.
+    if wanted is not None and choices and wanted not in found:
+        raise _dtype_error(chosen, schema, schema.outputs[0].name, choices[0], wanted)
+    return found
+
+
+def _dtype_error(
+    chosen: Edition, schema: Schema, port: str, options: Sequence[DataType], wanted: DataType | None
+) -> SpecError:
+    report = Report(chosen, schema.kind)
+    report.page = chosen.page(schema)
+    given = "not given" if wanted is None else wanted
+    report.add("output_data_type", "dtype", given, f"one of {', '.join(map(str, options))} for {port}")
+    return SpecError(report.violations)
 
 
 @cache

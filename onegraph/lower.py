@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from . import capi
+from .capi.logical_tensor import dense_strides
 from .errors import ArgumentError, OneGraphError, UnsupportedError
 from .graph import Graph
 from .native import DTYPE_SINCE, VERSION
 from .op import Array, LogicalTensor, Op
-from .partition import dense_strides
 from .rewrites import library_form
 from .spec.dialect import base_call, channel_swap, format_of, is_swapped
 from .spec.dtypes import DataType

@@ -161,6 +161,11 @@ def create(function: Callable[..., int], ctype: str, *arguments: object) -> Any:
     return result[0]
 
 
+def address(pointer: Any) -> int:
+    """The address that a C pointer holds."""
+    return int(ffi.cast("uintptr_t", pointer))
+
+
 class Handle:
     """An object of the C API. Its destructor holds the objects it depends on, so they outlive it in every order."""
 

@@ -8,15 +8,14 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
+from .capi import CompiledPartition, LogicalTensor, Partition, Stream, Tensor
 from .errors import OneGraphError, UnsupportedError
 from .graph import Graph, aligned_empty
 from .lower import Lowered, Step, Value, capi_graph, capi_tensor, lower
 from .native import call, ffi, lib
 from .op import Array, Op
-from .partition import CompiledPartition, Partition
 from .reference import run_op
 from .report import PartitionReport
-from .runtime import LogicalTensor, Stream, Tensor
 from .spec.editions import BASE
 from .spec.fusions import BINARY, Use, wrong_fusion
 from .spec.schema import Call, TensorType

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .check import ERROR, MAX_RANK, Violation, check_attrs, check_op, named_edition, tensor_type
+from .check import check_attrs, check_op
 from .errors import SpecError
 from .op import LogicalTensor
 from .spec.dialect import base_call, channel_swap, format_of, is_swapped, swap_channels
 from .spec.dtypes import DataType
-from .spec.editions import Edition, base_of
+from .spec.editions import Edition, base_of, edition
 from .spec.schema import Attribute, AttrValue, Call, Fill, Schema, Shape, TensorType
 from .spec.values import BadValueError, convert
+from .tensor_types import MAX_RANK, tensor_type
+from .violation import ERROR, Violation
 
 Pair = tuple[DataType | None, Shape]
 # What can be done about an op that the target lacks, where the target has the other op.
@@ -82,7 +84,7 @@ def translate(
         SpecError: the source edition has no such op, or what was given breaks its specification; ``.violations`` says
             how, as ``check_op`` does.
     """
-    ours, theirs = named_edition(source), named_edition(target)
+    ours, theirs = edition(source), edition(target)
     if isinstance(inputs, LogicalTensor):
         inputs = (inputs,)
     schema = _checked(kind, attrs, inputs, ours)

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from specification import check_op
 
-from onegraph.check import check_op, examine
 from onegraph.errors import UnsupportedError
+from onegraph.examine import examine
 from onegraph.reference.misc import philox, random_words
 from onegraph.reference.run import reference_function
 from onegraph.spec.dtypes import DataType

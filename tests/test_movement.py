@@ -7,8 +7,8 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from specification import check_op
 
-from onegraph.check import check_op
 from onegraph.reference.run import reference_function
 from onegraph.spec.editions import BASE
 from onegraph.spec.schema import AttrValue, Call, Shape, TensorType

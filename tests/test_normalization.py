@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from specification import check_op
 
-from onegraph.check import check_op
 from onegraph.reference.run import reference_function
 from onegraph.spec.dtypes import DataType
 from onegraph.spec.editions import BASE, edition

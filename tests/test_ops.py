@@ -5,9 +5,9 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from op_cases import CASES, Case
 
 import onegraph as og
+from onegraph.cases import CASES, Case
 from onegraph.errors import UnsupportedError
 from onegraph.op import LogicalTensor
 from onegraph.reference import run

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from specification import check_op
 
-from onegraph.check import check_op
 from onegraph.reference.run import reference_function
 from onegraph.spec.dtypes import DataType
 from onegraph.spec.editions import BASE

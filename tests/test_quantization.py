@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from specification import check_op
 
-from onegraph.check import check_op, examine
+from onegraph.examine import examine
 from onegraph.reference.run import narrow, reference_function
 from onegraph.spec.dtypes import DataType
 from onegraph.spec.editions import BASE, edition

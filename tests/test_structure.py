@@ -17,19 +17,26 @@ LAYERS = [
     {"errors"},
     {"spec"},
     {"op"},
-    {"check"},
-    {"methods"},
-    {"graph", "reference", "translate", "stubs", "pages"},
+    {"tensor_types", "violation"},
+    {"examine"},
+    {"check", "methods"},
+    {"graph", "cases", "reference", "translate", "stubs", "pages"},
     {"native"},
-    {"runtime", "settings"},
-    {"partition", "capi"},
+    {"capi"},
     {"rewrites", "lower", "report"},
     {"program"},
     {"executor"},
+    {"conformance"},
     {"cli"},
 ]
-EXCEPTIONS = {("graph", "executor"), ("graph", "lower"), ("graph", "partition"), ("errors", "check")}
-NEEDS_LIBRARY = {"native", "runtime", "settings", "partition", "capi", "rewrites", "lower", "program", "executor"}
+EXCEPTIONS = {
+    ("graph", "executor"),
+    ("graph", "lower"),
+    ("graph", "capi"),
+    ("errors", "violation"),
+    ("check", "native"),
+}
+NEEDS_LIBRARY = {"native", "capi", "rewrites", "lower", "program", "executor", "conformance"}
 
 
 def layer(name: str) -> int:

@@ -1,6 +1,6 @@
 """The process that runs probes: one JSON line in, JSON lines out, each written before the step that may kill it.
 
-It makes the plain calls of the C API, around the checks of :mod:`onegraph.partition`, because what the library does by
+It makes the plain calls of the C API, around the checks of :mod:`onegraph.capi`, because what the library does by
 itself is what a probe is to find out.
 """
 
@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ..capi import LogicalTensor, Stream, Tensor, default_engine
 from ..errors import OneGraphError, StatusError
 from ..native import call, create, enum_value, ffi, lib, read
 from ..op import Array
-from ..runtime import LogicalTensor, Stream, Tensor, default_engine
 from ..spec.dtypes import DataType
 from .probes import inputs_of, reference_of
 

@@ -246,10 +246,12 @@ def shape_length(call: Call) -> Iterable[Finding]:
         return
     shape = given_shape(call)
     rank = next((known.rank for known in call.inputs[:2] if known is not None and known.rank is not None), None)
-    if shape is None or rank is None:
+    if shape is None:
         return
-    if len(shape) != rank:
+    if rank is not None and len(shape) != rank:
         yield Finding(name, list(shape), f"{rank} elements, one for each axis")
+    elif not 3 <= len(shape) <= 5:
+        yield Finding(name, list(shape), "3, 4 or 5 elements: two of channels or batch, and 1 to 3 spatial axes")
     elif any(dim is not None and dim <= 0 for dim in shape):
         yield Finding(name, list(shape), "positive elements")
 

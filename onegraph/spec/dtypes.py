@@ -43,6 +43,11 @@ class DataType(enum.Enum):
         return _NUMPY[self]
 
     @property
+    def since(self) -> tuple[int, int]:
+        """The oneDNN version whose graph API took it in."""
+        return _SINCE.get(self, (3, 0))
+
+    @property
     def is_float(self) -> bool:
         """Whether it is one of the floating-point types."""
         return self.value.startswith(("f", "bf", "e8"))
@@ -96,6 +101,15 @@ _NUMPY: dict[DataType, np.dtype[np.generic]] = {
     DataType.u4: np.dtype(ml_dtypes.uint4),
     DataType.e8m0: np.dtype(ml_dtypes.float8_e8m0fnu),
     DataType.f4_e2m1: np.dtype(ml_dtypes.float4_e2m1fn),
+}
+_SINCE = {
+    DataType.f8_e4m3: (3, 4),
+    DataType.f8_e5m2: (3, 4),
+    DataType.s4: (3, 7),
+    DataType.u4: (3, 7),
+    DataType.e8m0: (3, 7),
+    DataType.f4_e2m1: (3, 8),
+    DataType.s64: (3, 12),
 }
 # s64 tensors came with 3.12 and only as Dropout's seed and offset, so an int64 array is nearly always a mistake;
 # the ops that take one say so in their table.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from types import MappingProxyType
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, shown
 from . import CATEGORIES
 from .legacy import legacy
 from .legacy_ops import OPS as LEGACY_OPS
@@ -136,9 +136,9 @@ def edition(name: str) -> Edition:
         ArgumentError: there is none; the message names the nearest.
     """
     if not isinstance(name, str) or name not in _BUILDERS:
-        close = nearest(str(name), EDITIONS)
+        close = nearest(name, EDITIONS) if isinstance(name, str) else None
         raise ArgumentError(
-            f"unknown edition {name!r}; "
+            f"unknown edition {shown(name)}; "
             + (f"did you mean {close!r}? " if close else "")
             + f"The editions are {', '.join(EDITIONS)}"
         )

@@ -42,9 +42,10 @@ DENSE_ONLY = frozenset(
 
 @dataclass(frozen=True)
 class Quirk:
-    """One thing that the library gets wrong: for which ops, when, since which version it is right."""
+    """One thing that the library gets wrong: the attribute or port, for which ops, when, and since when it is right."""
 
     name: str
+    where: str
     severity: str
     kinds: frozenset[str]
     when: Callable[[Call], bool]
@@ -117,6 +118,7 @@ _REDUCTIONS = _kinds("ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin ReducePro
 QUIRKS = (
     Quirk(
         "grouped_gradient",
+        "groups",
         LIBRARY,
         _kinds("ConvolutionBackwardData"),
         lambda call: call.s64("groups") > 1,
@@ -124,6 +126,7 @@ QUIRKS = (
     ),
     Quirk(
         "dilated_gradient",
+        "dilations",
         LIBRARY,
         _kinds("ConvTransposeBackwardData"),
         lambda call: any(dilation != 1 for dilation in call.s64s("dilations")),
@@ -131,6 +134,7 @@ QUIRKS = (
     ),
     Quirk(
         "gradient_auto_pad",
+        "auto_pad",
         UNSAFE,
         _kinds(
             "ConvolutionBackwardData ConvolutionBackwardWeights ConvTransposeBackwardData "
@@ -141,6 +145,7 @@ QUIRKS = (
     ),
     Quirk(
         "gradient_output_padding",
+        "output_padding",
         LIBRARY,
         _kinds("ConvTransposeBackwardData ConvTransposeBackwardWeights"),
         lambda call: call.has("output_padding"),
@@ -148,6 +153,7 @@ QUIRKS = (
     ),
     Quirk(
         "shape_tensor",
+        "inputs",
         LIBRARY,
         frozenset(SHAPE_SOURCE) | _kinds("AvgPoolBackward"),
         lambda call: len(call.inputs) > len(call.schema.inputs) - 1 and call.inputs[-1] is not None,
@@ -155,6 +161,7 @@ QUIRKS = (
     ),
     Quirk(
         "axes_tensor",
+        "axes",
         LIBRARY,
         _REDUCTIONS,
         lambda call: call.input("axes") is not None,
@@ -162,13 +169,15 @@ QUIRKS = (
     ),
     Quirk(
         "size_one_reduction",
+        "axes",
         LIBRARY,
         _REDUCTIONS,
-        lambda call: all(dim == 1 for dim in _known_reduction(call)),
+        lambda call: set(_known_reduction(call)) == {1},
         "a reduction over axes that all have size 1 throws at compile",
     ),
     Quirk(
         "rounding_up",
+        "rounding_type",
         UNSAFE,
         _kinds("AvgPool MaxPool"),
         _rounded_wrong,
@@ -177,6 +186,7 @@ QUIRKS = (
     ),
     Quirk(
         "window_in_padding",
+        "kernel",
         UNSAFE,
         _kinds("AvgPool AvgPoolBackward MaxPool MaxPoolBackward"),
         _in_padding_alone,
@@ -184,6 +194,7 @@ QUIRKS = (
     ),
     Quirk(
         "default_dilations",
+        "dilations",
         LIBRARY,
         _kinds("MaxPoolBackward"),
         lambda call: not call.has("dilations"),
@@ -191,6 +202,7 @@ QUIRKS = (
     ),
     Quirk(
         "frozen_statistics",
+        "outputs",
         UNSAFE,
         _kinds("BatchNormTrainingBackward"),
         lambda call: call.n_outputs == 1,
@@ -198,6 +210,7 @@ QUIRKS = (
     ),
     Quirk(
         "gradient_without_gamma",
+        "gamma",
         LIBRARY,
         _kinds("BatchNormTrainingBackward"),
         lambda call: call.input("gamma") is None,
@@ -205,6 +218,7 @@ QUIRKS = (
     ),
     Quirk(
         "batch_norm_rank",
+        "src",
         LIBRARY,
         _kinds("BatchNormForwardTraining BatchNormTrainingBackward"),
         lambda call: call.rank("src") == 2,
@@ -212,6 +226,7 @@ QUIRKS = (
     ),
     Quirk(
         "norm_axis",
+        "begin_norm_axis",
         UNSAFE,
         _kinds("LayerNorm LayerNormBackward"),
         _axis_below_last,
@@ -219,6 +234,7 @@ QUIRKS = (
     ),
     Quirk(
         "bf16_statistics",
+        "gamma",
         UNSAFE,
         _kinds("LayerNorm"),
         _untyped_stats,
@@ -226,6 +242,7 @@ QUIRKS = (
     ),
     Quirk(
         "negative_axis",
+        "axis",
         UNSAFE,
         _kinds("Quantize Dequantize DynamicQuantize DynamicDequantize"),
         lambda call: _per_channel(call) and call.s64("axis") < 0,
@@ -233,6 +250,7 @@ QUIRKS = (
     ),
     Quirk(
         "differing_zero_points",
+        "zps",
         UNSAFE,
         _kinds("Quantize Dequantize"),
         lambda call: call.has("zps") and len(set(call.s64s("zps"))) > 1,
@@ -240,13 +258,23 @@ QUIRKS = (
     ),
     Quirk(
         "dynamic_zero_points",
+        "zps",
         LIBRARY,
         _kinds("DynamicQuantize DynamicDequantize"),
         lambda call: _per_channel(call) and call.input("zps") is not None,
         "zero points for each channel throw at execute",
     ),
     Quirk(
+        "dynamic_parameter_rank",
+        "scales",
+        LIBRARY,
+        _kinds("DynamicQuantize DynamicDequantize"),
+        lambda call: any(call.rank(name) not in (None, 1) for name in ("scales", "zps")),
+        "scales and zero points that are no vectors are refused, or throw at execute",
+    ),
+    Quirk(
         "sizes_tensor",
+        "sizes",
         LIBRARY,
         _kinds("Interpolate InterpolateBackward"),
         lambda call: call.input("sizes") is not None,
@@ -254,6 +282,7 @@ QUIRKS = (
     ),
     Quirk(
         "align_corners",
+        "coordinate_transformation_mode",
         LIBRARY,
         _kinds("Interpolate InterpolateBackward"),
         lambda call: call.string("coordinate_transformation_mode") == "align_corners",
@@ -261,6 +290,7 @@ QUIRKS = (
     ),
     Quirk(
         "prelu_rank",
+        "src",
         UNSAFE,
         _kinds("PReLU PReLUBackward"),
         lambda call: call.rank("src") in (0, 1),
@@ -268,6 +298,7 @@ QUIRKS = (
     ),
     Quirk(
         "concat_limits",
+        "inputs",
         LIBRARY,
         _kinds("Concat"),
         lambda call: len(call.inputs) > 64 or any(t is not None and (t.rank or 0) > 6 for t in call.inputs),
@@ -275,6 +306,7 @@ QUIRKS = (
     ),
     Quirk(
         "empty_tensor",
+        "inputs",
         UNSAFE,
         _kinds(
             _CONVOLUTIONS + " MatMul AvgPool AvgPoolBackward MaxPool MaxPoolBackward Quantize Dequantize "

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from .dtypes import DataType
 from .schema import Call, Finding, Shape
 
 Dim = int | None
@@ -85,6 +86,8 @@ def kernel_channels(shape: Shape, weights_format: str) -> tuple[Dim, Dim]:
 
 # Rules ---------------------------------------------------------------------------------------------------------------
 
+# These say the rank where no input does.
+SHAPE_LISTS = ("dst_shape", "weights_shape", "src_shape")
 SPATIAL_LISTS = ("strides", "kernel", "pads_begin", "pads_end", "dilations", "output_padding")
 
 
@@ -103,7 +106,9 @@ def spatial_rank(call: Call) -> Iterable[Finding]:
 
 def spatial_list_length(call: Call) -> Iterable[Finding]:
     """Lists that go over the spatial axes have one element for each of them."""
-    rank = next((tensor.rank for tensor in call.inputs if tensor is not None and tensor.rank is not None), None)
+    ranks = [tensor.rank for tensor in call.inputs[:2] if tensor is not None and tensor.dtype is not DataType.s32]
+    ranks += [len(call.s64s(name)) for name in SHAPE_LISTS if call.has(name)]
+    rank = next((rank for rank in ranks if rank is not None), None)
     if rank is None or not 3 <= rank <= 5:
         return
     automatic = call.schema.has_attribute("auto_pad") and call.attr("auto_pad") != "none"

@@ -4,8 +4,12 @@ Everything that the C API can tell is readable here, and no order of calls or ch
 want :class:`onegraph.Graph` instead, which infers shapes, checks and runs whole graphs.
 """
 
-from .partition import CompiledPartition, Graph, Op, Partition
-from .runtime import Allocator, Engine, LogicalTensor, Stream, Tensor, default_engine, engine_count
+from .compiled import CompiledPartition
+from .engine import Allocator, Engine, Stream, default_engine, engine_count
+from .graph import Graph
+from .logical_tensor import LogicalTensor
+from .op import Op
+from .partition import Partition
 from .settings import (
     get_compiled_partition_cache_capacity,
     get_constant_tensor_cache,
@@ -26,6 +30,7 @@ from .settings import (
     set_verbose,
     version_info,
 )
+from .tensor import Tensor
 
 __all__ = [
     "Allocator",

@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from ctypes import POINTER, byref, c_int, c_size_t
 
-import numpy as np
-
-from . import native
-from .errors import ArgumentError, StateError, StatusError, UnsupportedError, shown
-from .native import call, enum_names, enum_value, lib, read
-from .runtime import choice, engine_count, engines_exist
-from .spec.dtypes import DataType
+from .. import native
+from ..errors import ArgumentError, StateError, StatusError, UnsupportedError, shown
+from ..native import call, enum_names, enum_value, lib, read
+from ..spec.dtypes import DataType
+from .engine import engine_kind_value, engines_exist
+from .validate import choice, integer
 
 ISA_NAMES = (
     "sse41",
@@ -55,7 +54,7 @@ def check_threads(count: object) -> int:
     Raises:
         ArgumentError: it is not a positive integer, or far more than there are processors.
     """
-    return _integer("threads", count, 1, MAX_THREADS)
+    return integer("threads", count, 1, MAX_THREADS)
 
 
 def set_num_threads(count: int) -> None:
@@ -117,7 +116,7 @@ def set_primitive_cache_capacity(capacity: int) -> None:
     Raises:
         ArgumentError: the capacity is not an integer of 0 or more.
     """
-    call(lib.dnnl_set_primitive_cache_capacity, _integer("capacity", capacity, 0, 2**31 - 1))
+    call(lib.dnnl_set_primitive_cache_capacity, integer("capacity", capacity, 0, 2**31 - 1))
 
 
 def get_compiled_partition_cache_capacity() -> int:
@@ -131,7 +130,7 @@ def set_compiled_partition_cache_capacity(capacity: int) -> None:
     Raises:
         ArgumentError: the capacity is not an integer of 0 or more.
     """
-    call(lib.dnnl_graph_set_compiled_partition_cache_capacity, _integer("capacity", capacity, 0, 2**31 - 1))
+    call(lib.dnnl_graph_set_compiled_partition_cache_capacity, integer("capacity", capacity, 0, 2**31 - 1))
 
 
 def get_constant_tensor_cache() -> bool:
@@ -163,7 +162,7 @@ def get_constant_tensor_cache_capacity(engine_kind: str = "cpu") -> int:
     """
     function = _capacity_function("get", POINTER(c_size_t))
     found = c_size_t()
-    _checked("get", function(_engine_kind(engine_kind), byref(found)))
+    _checked("get", function(engine_kind_value(engine_kind), byref(found)))
     return found.value
 
 
@@ -176,7 +175,7 @@ def set_constant_tensor_cache_capacity(capacity: int, engine_kind: str = "cpu") 
         StateError: something was compiled.
     """
     function = _capacity_function("set", c_size_t)
-    number, kind = _integer("capacity", capacity, 0, 2**31 - 1), _engine_kind(engine_kind)
+    number, kind = integer("capacity", capacity, 0, 2**31 - 1), engine_kind_value(engine_kind)
     if native.has_compiled():
         raise StateError("the capacity of the constant tensor cache can be set only before anything is compiled")
     _checked("set", function(kind, number))
@@ -194,11 +193,6 @@ def _capacity_function(verb: str, argument: object) -> native.Function:
 def _checked(verb: str, status: int) -> None:
     if status:
         raise native.status_error(f"dnnl_graph_{verb}_constant_tensor_cache_capacity", status)
-
-
-def _engine_kind(kind: str) -> int:
-    engine_count(kind)  # refuses what is no kind
-    return enum_value("", kind)
 
 
 # Arithmetic and instruction sets --------------------------------------------------------------------------------------
@@ -263,13 +257,7 @@ def set_verbose(level: int) -> None:
     Raises:
         ArgumentError: the level is none of these.
     """
-    call(lib.dnnl_set_verbose, _integer("level", level, 0, 2))
-
-
-def _integer(name: str, value: object, low: int, high: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= value <= high:
-        raise ArgumentError(f"{name}: {shown(value)}; expected an integer, {low} to {high}")
-    return int(value)
+    call(lib.dnnl_set_verbose, integer("level", level, 0, 2))
 
 
 # What there is --------------------------------------------------------------------------------------------------------

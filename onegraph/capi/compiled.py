@@ -1,0 +1,211 @@
+"""Compiled partitions: the logical tensors that compile is given, and the tensors that execute is, matched by id."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import ArgumentError, StatusError, shown
+from ..native import Handle, begin_compilation, call, create, ffi, lib, read
+from ..spec.shapes import compatible
+from .engine import Engine, Stream, engine_or_default
+from .logical_tensor import LogicalTensor
+from .partition import Partition
+from .settings import (
+    get_compiled_partition_cache_capacity,
+    get_primitive_cache_capacity,
+    set_compiled_partition_cache_capacity,
+    set_primitive_cache_capacity,
+)
+from .tensor import Tensor
+from .validate import as_list, expect, identifier
+
+
+class CompiledPartition(Handle):
+    """``dnnl_graph_compiled_partition_t``: a partition with its kernels. ``Partition.compile`` makes it."""
+
+    __slots__ = ("_engine", "_in_place", "_inputs", "_outputs", "_partition")
+
+    def __init__(
+        self,
+        partition: Partition,
+        inputs: Sequence[LogicalTensor] | None = None,
+        outputs: Sequence[LogicalTensor] | None = None,
+        engine: Engine | None = None,
+    ) -> None:
+        expect("partition", partition, Partition)
+        engine = engine_or_default(engine)
+        ins = _matched("inputs", partition.input_ports, inputs)
+        outs = _matched("outputs", partition.output_ports, outputs)
+        partition._check_tensors(ins, outs)
+        begin_compilation()
+        pointer = create(lib.dnnl_graph_compiled_partition_create, "dnnl_graph_compiled_partition_t", partition._ptr)
+        super().__init__(pointer, lib.dnnl_graph_compiled_partition_destroy, partition, engine)
+        try:
+            call(
+                lib.dnnl_graph_partition_compile,
+                partition._ptr,
+                self._ptr,
+                len(ins),
+                ffi.new("dnnl_graph_logical_tensor_t *[]", [tensor._struct for tensor in ins]),
+                len(outs),
+                ffi.new("dnnl_graph_logical_tensor_t *[]", [tensor._struct for tensor in outs]),
+                engine._ptr,
+            )
+        except StatusError as error:
+            if error.what:
+                _empty_caches()
+            raise
+        self._partition, self._engine = partition, engine
+        self._inputs = tuple(ins)
+        self._outputs = tuple(self._query(tensor.id) for tensor in outs)
+        self._in_place = {target: source for source, target in self.inplace_pairs}
+
+    @property
+    def partition(self) -> Partition:
+        """What was compiled."""
+        return self._partition
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that it was compiled for."""
+        return self._engine
+
+    @property
+    def inputs(self) -> tuple[LogicalTensor, ...]:
+        """The inputs as they were compiled, in the library's order."""
+        return self._inputs
+
+    @property
+    def outputs(self) -> tuple[LogicalTensor, ...]:
+        """The outputs as they were compiled: shapes inferred, layouts chosen."""
+        return self._outputs
+
+    def _query(self, number: int) -> LogicalTensor:
+        struct = read(
+            lib.dnnl_graph_compiled_partition_query_logical_tensor, "dnnl_graph_logical_tensor_t", self._ptr, number
+        )
+        return LogicalTensor._of(struct)
+
+    def query_logical_tensor(self, id: int) -> LogicalTensor:
+        """The input or output ``id`` as it was compiled: shape inferred, layout chosen.
+
+        Raises:
+            ArgumentError: the partition has no such tensor.
+        """
+        number = identifier("id", id)
+        for tensor in (*self.inputs, *self.outputs):
+            if tensor.id == number:
+                return tensor
+        raise ArgumentError(f"tensor {shown(id)}; expected one of {[t.id for t in (*self.inputs, *self.outputs)]}")
+
+    @property
+    def inplace_pairs(self) -> list[tuple[int, int]]:
+        """(input id, output id) of the tensors that may share memory."""
+        count = ffi.new("size_t *")
+        pairs = ffi.new("const dnnl_graph_inplace_pair_t **")
+        call(lib.dnnl_graph_compiled_partition_get_inplace_ports, self._ptr, count, pairs)
+        return [(int(pairs[0][index].input_id), int(pairs[0][index].output_id)) for index in range(count[0])]
+
+    def execute(self, stream: Stream, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+        """Execute, and wait for the end.
+
+        Args:
+            stream: of the engine that this was compiled for.
+            inputs, outputs: tensors in any order; they are matched by id.
+
+        Raises:
+            ArgumentError: a tensor is missing or unknown, differs from what was compiled, is not writable, or
+                overlaps another one where that is not allowed.
+            StatusError: the library failed.
+        """
+        expect("stream", stream, Stream)
+        if stream.engine is not self.engine:
+            raise ArgumentError("stream: of another engine than the compiled partition")
+        ins = self._tensors("inputs", self.inputs, inputs)
+        outs = self._tensors("outputs", self.outputs, outputs)
+        for tensor in outs:
+            if not tensor.writable:
+                raise ArgumentError(f"outputs: tensor {tensor.logical_tensor.id} is read-only")
+        self._refuse_overlap(ins, outs)
+        call(
+            lib.dnnl_graph_compiled_partition_execute,
+            self._ptr,
+            stream._ptr,
+            len(ins),
+            ffi.new("const_dnnl_graph_tensor_t[]", [tensor._ptr for tensor in ins]),
+            len(outs),
+            ffi.new("const_dnnl_graph_tensor_t[]", [tensor._ptr for tensor in outs]),
+        )
+        stream.wait()
+
+    def _tensors(self, name: str, wanted: Sequence[LogicalTensor], given: Sequence[Tensor]) -> list[Tensor]:
+        given = as_list(name, given, Tensor)
+        by_id = {tensor.logical_tensor.id: tensor for tensor in given}
+        ids = [tensor.id for tensor in wanted]
+        if sorted(by_id) != sorted(ids) or len(given) != len(ids):
+            raise ArgumentError(f"{name}: tensors {[t.logical_tensor.id for t in given]}; expected {ids}, each once")
+        for tensor in wanted:
+            got = by_id[tensor.id]
+            got.check()
+            if got.engine is not self.engine:
+                raise ArgumentError(f"{name}: tensor {tensor.id} is of another engine")
+            if got.nbytes < (tensor.mem_size or 0) or not _same(got.logical_tensor, tensor):
+                raise ArgumentError(f"{name}: {got.logical_tensor!r}; expected {tensor!r}, as it was compiled")
+        return [by_id[number] for number in ids]
+
+    def _refuse_overlap(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+        for position, out in enumerate(outputs):
+            for other in (*inputs, *outputs[:position]):
+                if out.nbytes == 0 or other.nbytes == 0:
+                    continue
+                if out.address + out.nbytes <= other.address or other.address + other.nbytes <= out.address:
+                    continue
+                exact = out.address == other.address
+                pair = self._in_place.get(out.logical_tensor.id)
+                if not (exact and other in inputs and pair == other.logical_tensor.id):
+                    raise ArgumentError(
+                        f"outputs: tensor {out.logical_tensor.id} shares memory with tensor "
+                        f"{other.logical_tensor.id}; only the pairs in inplace_pairs may, as a whole"
+                    )
+
+
+def _same(given: LogicalTensor, compiled: LogicalTensor) -> bool:
+    if given.dtype is not compiled.dtype or given.layout != compiled.layout:
+        return False
+    if given.layout == "opaque":
+        return given.layout_id == compiled.layout_id
+    if given.shape != compiled.shape:
+        return False
+    pairs = zip(given.shape or (), given.strides or (), compiled.strides or (), strict=True)
+    return all(dim == 1 or ours == theirs for dim, ours, theirs in pairs)
+
+
+def _matched(name: str, ports: Sequence[LogicalTensor], given: Sequence[LogicalTensor] | None) -> list[LogicalTensor]:
+    """``given`` in the order of ``ports``, once each; exactly the ids of the ports, and fitting them."""
+    wanted = {port.id: port for port in ports}
+    if given is None:
+        return list(wanted.values())
+    found: dict[int, LogicalTensor] = {}
+    for tensor in as_list(name, given, LogicalTensor):
+        port = wanted.get(tensor.id)
+        if port is None or tensor.id in found:
+            raise ArgumentError(f"{name}: tensor {tensor.id}; expected the ids {sorted(wanted)}, each once")
+        if tensor.dtype is not port.dtype or not compatible(tensor.shape, port.shape):
+            raise ArgumentError(f"{name}: {tensor!r}; expected {port.dtype} {port.shape}, as the graph has it")
+        found[tensor.id] = tensor
+    missing = sorted(set(wanted) - set(found))
+    if missing:
+        raise ArgumentError(f"{name}: tensors {missing} are missing")
+    return [found[number] for number in wanted]
+
+
+def _empty_caches() -> None:
+    """A compilation that throws leaves a promise in the caches that nobody keeps, and the next of its kind trips."""
+    for get, put in (
+        (get_primitive_cache_capacity, set_primitive_cache_capacity),
+        (get_compiled_partition_cache_capacity, set_compiled_partition_cache_capacity),
+    ):
+        capacity = get()
+        if capacity:
+            put(0)
+            put(capacity)

@@ -1,0 +1,166 @@
+"""Where things are computed: engines, the memory that they take, and streams."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from ..errors import UnsupportedError
+from ..native import Handle, address, call, create, enum_names, enum_value, ffi, lib, read
+from .validate import choice, expect, identifier
+
+ENGINE_KINDS = ("cpu", "gpu")
+ENGINE_KIND_NAMES = enum_names("", ENGINE_KINDS)
+
+
+class Allocator(Handle):
+    """Host memory for an engine: aligned to 64 bytes. It is C alone; a Python callback would crash at exit."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        pointer = create(
+            lib.dnnl_graph_allocator_create,
+            "dnnl_graph_allocator_t",
+            ffi.addressof(lib, "onegraph_host_allocate"),
+            ffi.addressof(lib, "onegraph_host_deallocate"),
+        )
+        super().__init__(pointer, lib.dnnl_graph_allocator_destroy)
+
+    @staticmethod
+    def live() -> int:
+        """Number of blocks that the library holds at this moment, over all allocators."""
+        return int(lib.onegraph_host_allocations())
+
+
+_engines: dict[int, Engine] = {}
+
+
+class Engine:
+    """``dnnl_engine_t``: the device. It is never destroyed, because kernels and caches may outlive every owner.
+
+    Args:
+        kind: ``cpu``.
+        index: number of the engine of that kind; there is one CPU engine.
+        allocator: where the library takes scratch memory from; its own by default.
+
+    Raises:
+        UnsupportedError: the library has no such engine.
+    """
+
+    __slots__ = ("_allocator", "_index", "_ptr")
+
+    def __init__(self, kind: str = "cpu", index: int = 0, allocator: Allocator | None = None) -> None:
+        number, code, count = identifier("index", index), engine_kind_value(kind), engine_count(kind)
+        if number >= count:
+            raise UnsupportedError(f"engine {kind}:{number}: the library has {count} {kind} engines")
+        if allocator is None:
+            pointer = create(lib.dnnl_engine_create, "dnnl_engine_t", code, number)
+        else:
+            expect("allocator", allocator, Allocator)
+            make = lib.dnnl_graph_make_engine_with_allocator
+            pointer = create(make, "dnnl_engine_t", code, number, allocator._ptr)
+        self._ptr, self._index, self._allocator = pointer, number, allocator
+        _engines[address(pointer)] = self
+
+    @property
+    def kind(self) -> str:
+        """``cpu``, as the library says."""
+        return ENGINE_KIND_NAMES[read(lib.dnnl_engine_get_kind, "dnnl_engine_kind_t", self._ptr)]
+
+    @property
+    def index(self) -> int:
+        """Number of the engine among those of its kind."""
+        return self._index
+
+    @property
+    def allocator(self) -> Allocator | None:
+        """Where the library takes scratch memory from; None is its own allocator."""
+        return self._allocator
+
+    def __repr__(self) -> str:
+        return f"Engine({self.kind!r}, {self.index})"
+
+
+def engine_at(pointer: Any) -> Engine:
+    """The object of an engine that the library returned."""
+    return _engines[address(pointer)]
+
+
+def engine_kind_value(kind: str) -> int:
+    """The C value of a kind of engine.
+
+    Raises:
+        ArgumentError: the kind is unknown.
+    """
+    return enum_value("", choice("engine kind", kind, ENGINE_KINDS))
+
+
+def engine_count(kind: str) -> int:
+    """Number of engines of a kind.
+
+    Raises:
+        ArgumentError: the kind is unknown.
+    """
+    return int(lib.dnnl_engine_get_count(engine_kind_value(kind)))
+
+
+def available_kind(kind: str) -> int:
+    """The C value of a kind of which there is an engine.
+
+    Raises:
+        ArgumentError: the kind is unknown.
+        UnsupportedError: the library has no engine of it.
+    """
+    if not engine_count(kind):
+        raise UnsupportedError(f"the library has no {kind} engine")
+    return engine_kind_value(kind)
+
+
+def engines_exist() -> bool:
+    """Whether an engine was made, without which nothing was run."""
+    return bool(_engines)
+
+
+_default: list[Engine] = []
+_default_lock = threading.Lock()
+
+
+def default_engine() -> Engine:
+    """The one engine that everything uses which is not given another; made at the first call."""
+    with _default_lock:
+        if not _default:
+            _default.append(Engine())
+    return _default[0]
+
+
+def engine_or_default(engine: Engine | None) -> Engine:
+    """``engine``, or the default engine for None.
+
+    Raises:
+        ArgumentError: it is no engine.
+    """
+    if engine is None:
+        return default_engine()
+    expect("engine", engine, Engine)
+    return engine
+
+
+class Stream(Handle):
+    """``dnnl_stream_t``: where compiled partitions execute, in order. On a CPU the calling thread does the work."""
+
+    __slots__ = ()
+
+    def __init__(self, engine: Engine | None = None) -> None:
+        owner = engine_or_default(engine)
+        pointer = create(lib.dnnl_stream_create, "dnnl_stream_t", owner._ptr, lib.dnnl_stream_default_flags)
+        super().__init__(pointer, lib.dnnl_stream_destroy, owner)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that it belongs to, as the library has it."""
+        return engine_at(read(lib.dnnl_stream_get_engine, "dnnl_engine_t", self._ptr))
+
+    def wait(self) -> None:
+        """Return when everything that was executed on the stream is done."""
+        call(lib.dnnl_stream_wait, self._ptr)

@@ -1,0 +1,155 @@
+"""Graphs, as the library has them: ids, producers and cycles are checked here, because it does not check them."""
+
+from __future__ import annotations
+
+import threading
+
+from ..errors import ArgumentError, StateError
+from ..native import Handle, call, create, enum_value, ffi, lib, read
+from .engine import available_kind
+from .logical_tensor import LogicalTensor
+from .op import Op
+from .partition import Partition
+from .settings import FPMATH_MODES
+from .validate import choice, expect
+
+POLICIES = ("fusion", "debug")
+
+
+class Graph(Handle):
+    """``dnnl_graph_graph_t``: add ops, finalize, take the partitions.
+
+    Args:
+        engine_kind: ``cpu``.
+        fpmath_mode: how far f32 arithmetic may be lowered: strict, bf16, f16, any, tf32.
+    """
+
+    __slots__ = ("_engine_kind", "_fpmath_mode", "_lock", "_ops", "_producers", "_tensors")
+
+    def __init__(self, engine_kind: str = "cpu", fpmath_mode: str = "strict") -> None:
+        choice("fpmath_mode", fpmath_mode, FPMATH_MODES)
+        kind = available_kind(engine_kind)
+        self._engine_kind, self._fpmath_mode = engine_kind, fpmath_mode
+        self._lock = threading.RLock()
+        self._ops: dict[int, Op] = {}
+        self._tensors: dict[int, LogicalTensor] = {}
+        self._producers: dict[int, Op] = {}
+        pointer = create(
+            lib.dnnl_graph_graph_create_with_fpmath_mode,
+            "dnnl_graph_graph_t",
+            kind,
+            enum_value("fpmath_mode_", fpmath_mode),
+        )
+        super().__init__(pointer, lib.dnnl_graph_graph_destroy)
+
+    @property
+    def engine_kind(self) -> str:
+        """Kind of engine that the partitions are for."""
+        return self._engine_kind
+
+    @property
+    def fpmath_mode(self) -> str:
+        """How far f32 arithmetic may be lowered."""
+        return self._fpmath_mode
+
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        """The ops, in the order in which they were added."""
+        return tuple(self._ops.values())
+
+    @property
+    def finalized(self) -> bool:
+        """Whether the graph is finalized: no op can be added any more."""
+        return bool(read(lib.dnnl_graph_graph_is_finalized, "uint8_t", self._ptr))
+
+    def add_op(self, op: Op) -> None:
+        """Add an op; the graph is unchanged where it is refused.
+
+        Raises:
+            StateError: the graph is finalized, or the op is in a graph already.
+            ArgumentError: the id of the op is taken; a tensor has a producer, or differs from an earlier use.
+            SpecError: the op breaks the specification.
+            UnsupportedError: the library refuses the op, crashes on it or computes it wrong.
+        """
+        expect("op", op, Op)
+        with self._lock, op._lock:
+            self._add_op(op)
+
+    def _add_op(self, op: Op) -> None:
+        if self.finalized:
+            raise StateError("the graph is finalized; ops are added before that")
+        op._changeable()
+        if op.id in self._ops:
+            raise ArgumentError(f"op id {op.id} is taken by {self._ops[op.id]!r}; the library would drop the op")
+        op.check()
+        own: dict[int, LogicalTensor] = {}
+        for tensor in (*op.inputs, *op.outputs):
+            earlier = self._tensors.get(tensor.id) or own.setdefault(tensor.id, tensor)
+            if earlier != tensor:
+                raise ArgumentError(f"tensor {tensor.id}: {tensor!r}; expected {earlier!r}, as an earlier op has it")
+        outputs = [tensor.id for tensor in op.outputs]
+        for number in outputs:
+            if number in self._producers or outputs.count(number) > 1:
+                other = self._producers.get(number, op)
+                raise ArgumentError(f"tensor {number} is produced twice, by {other!r} and {op!r}")
+        call(lib.dnnl_graph_add_op, self._ptr, op._ptr)
+        op._frozen = True
+        self._ops[op.id] = op
+        self._tensors.update(own)
+        self._producers.update(dict.fromkeys(outputs, op))
+
+    def finalize(self) -> None:
+        """Close the graph. Finalizing it again does nothing.
+
+        Raises:
+            ArgumentError: there is a cycle; the library would look for partitions in it forever.
+        """
+        with self._lock:
+            self._refuse_cycles()
+            call(lib.dnnl_graph_graph_finalize, self._ptr)
+
+    def _refuse_cycles(self) -> None:
+        waiting = {
+            number: {self._producers[tensor.id].id for tensor in op.inputs if tensor.id in self._producers}
+            for number, op in self._ops.items()
+        }
+        users: dict[int, list[int]] = {}
+        for number, needs in waiting.items():
+            for need in needs:
+                users.setdefault(need, []).append(number)
+        ready = [number for number, needs in waiting.items() if not needs]
+        done = 0
+        while ready:
+            done += 1
+            number = ready.pop()
+            for user in users.get(number, ()):
+                waiting[user].discard(number)
+                if not waiting[user]:
+                    ready.append(user)
+        if done != len(waiting):
+            cycle = sorted(number for number, needs in waiting.items() if needs)
+            raise ArgumentError(f"ops {cycle} form a cycle, or wait for one")
+
+    def partitions(self, policy: str = "fusion") -> list[Partition]:
+        """The partitions of a finalized graph, every op in one of them.
+
+        Args:
+            policy: ``fusion`` joins ops where a kernel can do them together; ``debug`` keeps one op a partition.
+
+        Raises:
+            StateError: the graph is not finalized.
+        """
+        choice("policy", policy, POLICIES)
+        with self._lock:
+            return self._partitions(policy)
+
+    def _partitions(self, policy: str) -> list[Partition]:
+        if not self.finalized:
+            raise StateError("the graph is not finalized; call finalize() first")
+        call(lib.dnnl_graph_graph_filter, self._ptr, enum_value("graph_partition_policy_", policy))
+        count = int(read(lib.dnnl_graph_graph_get_partition_num, "size_t", self._ptr))
+        if count == 0:
+            return []  # the library refuses to fill an array of no elements
+        pointers = ffi.new("dnnl_graph_partition_t[]", count)
+        call(lib.dnnl_graph_graph_get_partitions, self._ptr, count, pointers)
+        return [Partition(pointer, self._ops) for pointer in pointers]

@@ -1,0 +1,150 @@
+"""Partitions: ops that are compiled together, and the checks of what they are compiled for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ArgumentError, UnsupportedError
+from ..native import Handle, call, create, ffi, lib, read
+from ..spec.library import DENSE_ONLY
+from ..spec.schema import Shape, TensorType
+from ..spec.shapes import compatible
+from .engine import ENGINE_KIND_NAMES, Engine, available_kind
+from .logical_tensor import LogicalTensor, is_dense
+from .op import Op, check_types
+from .validate import expect
+
+if TYPE_CHECKING:
+    from .compiled import CompiledPartition
+
+_PARTITION = ffi.typeof("dnnl_graph_partition_t")
+
+
+class Partition(Handle):
+    """``dnnl_graph_partition_t``: ops that are compiled and executed together. Graphs make them, or ``from_op``."""
+
+    __slots__ = ("_ops",)
+
+    def __init__(self, pointer: Any, ops: Mapping[int, Op]) -> None:
+        if not isinstance(pointer, ffi.CData) or ffi.typeof(pointer) is not _PARTITION or not pointer:
+            raise ArgumentError("a partition comes from Graph.partitions() or Partition.from_op()")
+        super().__init__(pointer, lib.dnnl_graph_partition_destroy)
+        self._ops = {number: ops[number] for number in self.ops}
+
+    @classmethod
+    def from_op(cls, op: Op, engine_kind: str = "cpu") -> Partition:
+        """A partition of one op that is in no graph."""
+        expect("op", op, Op)
+        kind = available_kind(engine_kind)
+        with op._lock:
+            op.check()
+            ins, outs = [tensor.id for tensor in op.inputs], [tensor.id for tensor in op.outputs]
+            if len(set(outs)) < len(outs) or set(outs) & set(ins):
+                raise ArgumentError(f"{op!r}: outputs {outs}, inputs {ins}; expected an id of its own for each output")
+            pointer = create(lib.dnnl_graph_partition_create_with_op, "dnnl_graph_partition_t", op._ptr, kind)
+            op._frozen = True
+        return cls(pointer, {op.id: op})
+
+    @property
+    def id(self) -> int:
+        """Number of the partition, unique in the process."""
+        return int(read(lib.dnnl_graph_partition_get_id, "size_t", self._ptr))
+
+    @property
+    def ops(self) -> tuple[int, ...]:
+        """Ids of the ops, in the library's order."""
+        count = int(read(lib.dnnl_graph_partition_get_op_num, "size_t", self._ptr))
+        ids = ffi.new("size_t[]", count)
+        call(lib.dnnl_graph_partition_get_ops, self._ptr, count, ids)
+        return tuple(int(number) for number in ids)
+
+    @property
+    def input_ports(self) -> list[LogicalTensor]:
+        """The logical tensors that come in; one that is used twice stands twice."""
+        return self._ports(lib.dnnl_graph_partition_get_input_ports_num, lib.dnnl_graph_partition_get_input_ports)
+
+    @property
+    def output_ports(self) -> list[LogicalTensor]:
+        """The logical tensors that go out."""
+        return self._ports(lib.dnnl_graph_partition_get_output_ports_num, lib.dnnl_graph_partition_get_output_ports)
+
+    def _ports(self, count_of: Any, ports_of: Any) -> list[LogicalTensor]:
+        count = int(read(count_of, "size_t", self._ptr))
+        structs = ffi.new("dnnl_graph_logical_tensor_t[]", count)
+        if count:
+            call(ports_of, self._ptr, count, structs)
+        return [LogicalTensor._of(structs[index]) for index in range(count)]
+
+    @property
+    def engine_kind(self) -> str:
+        """Kind of engine that it can be compiled for."""
+        return ENGINE_KIND_NAMES[read(lib.dnnl_graph_partition_get_engine_kind, "dnnl_engine_kind_t", self._ptr)]
+
+    @property
+    def supported(self) -> bool:
+        """Whether the library can compile it."""
+        return bool(read(lib.dnnl_graph_partition_is_supported, "uint8_t", self._ptr))
+
+    def compile(
+        self,
+        inputs: Sequence[LogicalTensor] | None = None,
+        outputs: Sequence[LogicalTensor] | None = None,
+        engine: Engine | None = None,
+    ) -> CompiledPartition:
+        """Compile for an engine.
+
+        Args:
+            inputs: one for each input port, in any order, every dim known; the ports themselves by default.
+            outputs: one for each output port, in any order; with an unknown shape the library infers it.
+            engine: the default engine.
+
+        Raises:
+            UnsupportedError: the library does not support the partition, or gets it wrong for these shapes.
+            ArgumentError: a logical tensor is missing, is not of this partition, or does not fit it.
+            SpecError: an op cannot have inputs of these shapes.
+            StatusError: the library refused.
+        """
+        from .compiled import CompiledPartition
+
+        return CompiledPartition(self, inputs, outputs, engine)
+
+    def _check_tensors(self, inputs: Sequence[LogicalTensor], outputs: Sequence[LogicalTensor]) -> None:
+        if not self.supported:
+            raise UnsupportedError(f"the library does not support the partition of {self._kinds()} (id {self.id})")
+        for tensor in inputs:
+            if tensor.strides is None:
+                raise ArgumentError(f"inputs: {tensor!r}; expected a strided layout with every dim known")
+        for tensor in outputs:
+            if tensor.layout not in ("strided", "any"):
+                raise ArgumentError(f"outputs: {tensor!r}; expected layout strided or any")
+        dense_only = sorted(op.schema.kind for op in self._ops.values() if op.schema.kind in DENSE_ONLY)
+        for tensor in (*inputs, *outputs):
+            if dense_only and not is_dense(tensor):
+                raise UnsupportedError(f"{tensor!r}: {dense_only[0]} does not honour strides; pass dense row-major")
+        self._check_shapes(inputs, outputs)
+
+    def _check_shapes(self, inputs: Sequence[LogicalTensor], outputs: Sequence[LogicalTensor]) -> None:
+        """Infer every shape inside: the library would take output shapes that are wrong for right."""
+        shapes: dict[int, Shape] = {tensor.id: tensor.shape for tensor in inputs}
+        pending = list(self._ops.values())
+        inside = {tensor.id for op in pending for tensor in op.outputs}
+        while pending:
+            ready = [op for op in pending if all(t.id in shapes or t.id not in inside for t in op.inputs)]
+            for op in ready:
+                types = [TensorType(tensor.dtype, shapes.get(tensor.id, tensor.shape)) for tensor in op.inputs]
+                results = [TensorType(tensor.dtype, None) for tensor in op.outputs]
+                found = check_types(op, types, results)
+                shapes.update((tensor.id, shape) for tensor, shape in zip(op.outputs, found, strict=False))
+            if not ready:
+                raise ArgumentError(f"ops {[op.id for op in pending]} form a cycle")
+            pending = [op for op in pending if op not in ready]
+        for tensor in outputs:
+            if not compatible(tensor.shape, shapes.get(tensor.id)):
+                raise ArgumentError(f"outputs: {tensor!r}; expected shape {shapes[tensor.id]}, as the inputs imply")
+
+    def __repr__(self) -> str:
+        return f"Partition({self.id}: {self._kinds()}{'' if self.supported else ', unsupported'})"
+
+    def _kinds(self) -> str:
+        return ", ".join(op.schema.kind for op in self._ops.values())

@@ -1,0 +1,62 @@
+"""Checks of single arguments: each returns what it was given, or says what was expected instead."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import ArgumentError, shown
+
+
+def choice(name: str, value: object, allowed: Sequence[str]) -> str:
+    """``value``, which must be one of ``allowed``.
+
+    Raises:
+        ArgumentError: it is not.
+    """
+    if not isinstance(value, str) or value not in allowed:
+        raise ArgumentError(f"{name}: {shown(value)}; expected one of {', '.join(map(repr, allowed))}")
+    return value
+
+
+def expect(name: str, value: object, kind: type) -> None:
+    """Raise ArgumentError unless ``value`` is a ``kind``."""
+    if not isinstance(value, kind):
+        article = "an" if kind.__name__[0] in "AEIO" else "a"
+        raise ArgumentError(f"{name}: {shown(value)}; expected {article} {kind.__name__}")
+
+
+def as_list(name: str, value: object, kind: type) -> list[Any]:
+    """``value`` as a list of ``kind``.
+
+    Raises:
+        ArgumentError: it is no list or tuple, or holds something else.
+    """
+    if not isinstance(value, (list, tuple)):
+        raise ArgumentError(f"{name}: {shown(value)}; expected a list of {kind.__name__} objects")
+    for index, element in enumerate(value):
+        expect(f"{name}[{index}]", element, kind)
+    return [*value]
+
+
+def integer(name: str, value: object, low: int, high: int, expected: str = "") -> int:
+    """``value`` as an integer from ``low`` to ``high``; ``expected`` says this in other words.
+
+    Raises:
+        ArgumentError: it is none, or out of range.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= value <= high:
+        raise ArgumentError(f"{name}: {shown(value)}; expected {expected or f'an integer, {low} to {high}'}")
+    return operator.index(value)
+
+
+def identifier(name: str, value: object) -> int:
+    """``value`` as an id: an integer of 64 bits without sign, and not the largest of them.
+
+    Raises:
+        ArgumentError: it is none.
+    """
+    return integer(name, value, 0, 2**64 - 2, "an integer, 0 to 2**64 - 2")

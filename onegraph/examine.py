@@ -1,0 +1,311 @@
+"""Examining one op: what is wrong with it, and what follows from it. The work behind the checker and the builder.
+
+An op is gone over in this order: it is known; its attributes are known, of the right kind, allowed and in range; none
+that is required is missing; the ports; the data types; then, if all that is in order, its own rules and its shapes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from .errors import ArgumentError, shown
+from .op import LogicalTensor
+from .spec.dialect import base_call, edition_words, output_shapes
+from .spec.dtypes import DataType
+from .spec.editions import Edition, base_of
+from .spec.schema import AttrValue, Call, Port, Row, Rule, Schema, Shape, TensorType
+from .spec.shapes import compatible, show
+from .spec.values import BadValueError, convert, describe, nearest
+from .tensor_types import MAX_RANK, MAX_SIZE, tensor_type
+from .violation import ERROR, NOTE, Report, Violation, shortened
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The outcome of one check: the violations, and what was made of the op as far as it made sense."""
+
+    violations: tuple[Violation, ...]
+    schema: Schema | None = None
+    attrs: Mapping[str, AttrValue] | None = None
+    inputs: tuple[TensorType | None, ...] = ()
+    n_outputs: int | None = None
+    shapes: tuple[Shape, ...] = ()
+    dtypes: tuple[DataType | None, ...] = ()
+    dtype_choices: tuple[tuple[DataType, ...], ...] = ()
+    rows: tuple[Row, ...] = ()
+
+    @property
+    def errors(self) -> tuple[Violation, ...]:
+        """The violations that break the specification."""
+        return tuple(violation for violation in self.violations if violation.severity == ERROR)
+
+
+def examine(
+    kind: object,
+    attrs: object,
+    inputs: object,
+    outputs: object = None,
+    *,
+    edition: Edition,
+    name: str = "",
+    dtype: DataType | None = None,
+    n_outputs: int | None = None,
+) -> Checked:
+    """Check one op and return what was made of it; the work behind ``check_op`` and the builder."""
+    report = Examination(edition, f"{shortened(kind)} {name!r}" if name else shortened(kind))
+    schema = report.find_schema(kind)
+    if schema is None:
+        return Checked(tuple(report.violations))
+    stored = report.check_attributes(schema, attrs)
+    in_types = report.tensor_types(inputs, "inputs")
+    out_types = None if outputs is None else report.tensor_types(outputs, "outputs")
+    if out_types is not None:
+        n_outputs = len(out_types)
+    sound = in_types is not None and report.check_inputs(schema, in_types)
+    shapes: tuple[Shape, ...] = ()
+    dtypes: tuple[DataType | None, ...] = ()
+    choices: tuple[tuple[DataType, ...], ...] = ()
+    rows: list[Row] = []
+    if sound and in_types is not None:
+        rows = report.matching_rows(schema, in_types, out_types)
+        choices = tuple(_output_choices(schema, rows, in_types, index) for index in range(len(schema.outputs)))
+        dtypes = tuple(_pick(options, dtype) for options in choices)
+    if sound and in_types is not None and not report.errors:
+        shapes = report.check_shapes(schema, stored, in_types, out_types, n_outputs)
+    return Checked(
+        tuple(report.violations),
+        schema,
+        stored,
+        tuple(in_types or ()),
+        n_outputs,
+        shapes,
+        dtypes,
+        choices,
+        tuple(rows),
+    )
+
+
+def _pick(options: tuple[DataType, ...], wanted: DataType | None) -> DataType | None:
+    if len(options) == 1:
+        return options[0]
+    return wanted if wanted in options else None
+
+
+class Examination(Report):
+    """Goes over one op and collects what is wrong with it."""
+
+    def find_schema(self, kind: object) -> Schema | None:
+        """The op of this name; a violation where the edition has none."""
+        schema = self.edition.schema(kind) if isinstance(kind, str) else None
+        if schema is None:
+            close = self.edition.nearest(shortened(kind))
+            fix = f"did you mean {close!r}?" if close else ""
+            self.add("unknown_op", "kind", kind, f"an op of edition {self.edition.name}", fix)
+        else:
+            self.page = self.edition.page(schema)
+        return schema
+
+    # Attributes --------------------------------------------------------------------------------------------------
+
+    def check_attributes(self, schema: Schema, attrs: object) -> dict[str, AttrValue]:
+        """The attributes in the form in which they are stored, as far as they are right."""
+        if attrs is None:
+            attrs = {}
+        if not isinstance(attrs, Mapping):
+            self.add("attribute_kind", "attrs", attrs, "a dictionary of attribute names and values")
+            return {}
+        stored: dict[str, AttrValue] = {}
+        try:
+            attrs = dict(attrs)
+        except Exception:  # a user's mapping may do anything
+            self.add("attribute_kind", "attrs", attrs, "a dictionary of attribute names and values")
+            return {}
+        for name, value in attrs.items():
+            if not isinstance(name, str) or not schema.has_attribute(name):
+                self._unknown_attribute(schema, name)
+                continue
+            attribute = schema.attribute(name)
+            try:
+                stored[name] = convert(attribute, value)
+            except BadValueError as bad:
+                self.add(bad.rule, name, shown(value), bad.expected, bad.fix)
+            else:
+                if isinstance(value, str) and value in attribute.disputed:
+                    taken = attribute.aliases[value]
+                    expected = f"{taken!r}; the page prints both, and this is taken as {taken}"
+                    self.add("disputed_value", name, shown(value), expected, severity=NOTE)
+        for attribute in schema.attributes:
+            if attribute.required and attribute.name not in attrs:
+                self.add("missing_attribute", attribute.name, "missing", f"{describe(attribute)} (required)")
+        return stored
+
+    def _unknown_attribute(self, schema: Schema, name: object) -> None:
+        names = [attribute.name for attribute in schema.attributes]
+        close = nearest(shortened(name), names)
+        fix = f"did you mean {close!r}?" if close else ""
+        self.add(
+            "unknown_attribute", shortened(name), "not an attribute of this op", ", ".join(names) or "no attribute", fix
+        )
+
+    # Ports and data types ----------------------------------------------------------------------------------------
+
+    def tensor_types(self, tensors: object, where: str) -> list[TensorType | None] | None:
+        """The types of what was given for tensors, None where something is no tensor."""
+        if isinstance(tensors, LogicalTensor):
+            tensors = [tensors]
+        if not isinstance(tensors, Sequence) or isinstance(tensors, (str, bytes)):
+            self.add("tensor_kind", where, tensors, "a list of logical tensors, (dtype, shape) pairs or arrays")
+            return None
+        try:
+            tensors = [*tensors]
+        except Exception:  # a user's sequence may do anything
+            self.add("tensor_kind", where, tensors, "a list of logical tensors, (dtype, shape) pairs or arrays")
+            return None
+        found: list[TensorType | None] = []
+        sound = True
+        for index, tensor in enumerate(tensors):
+            try:
+                found.append(None if tensor is None else tensor_type(tensor))
+            except ArgumentError as error:
+                self.add("tensor_kind", f"{where}[{index}]", tensor, "a logical tensor", str(error))
+                sound = False
+        return found if sound else None
+
+    def check_inputs(self, schema: Schema, inputs: Sequence[TensorType | None]) -> bool:
+        """Port counts; whether they are in order. Trailing Nones are the same as leaving them out."""
+        required = sum(not port.optional for port in schema.inputs)
+        names = ", ".join(port.name + ("?" if port.optional else "") for port in schema.inputs)
+        if len(inputs) < required or (len(inputs) > len(schema.inputs) and not schema.variadic):
+            self.add("input_count", "inputs", len(inputs), f"{names or 'none'} (? is optional)")
+            return False
+        sound = True
+        for index, tensor in enumerate(inputs):
+            port = schema.input_port(index)
+            if tensor is None and not port.optional:
+                self.add("missing_input", port.name, None, "a tensor (required)")
+                sound = False
+            elif tensor is None and any(inputs[index + 1 :]):
+                self.add("missing_input", port.name, None, "a tensor, as a later optional input is given")
+                sound = False
+            elif tensor is not None and tensor.rank is not None and tensor.rank > MAX_RANK:
+                self.add("rank_limit", port.name, f"rank {tensor.rank}", f"at most {MAX_RANK} dimensions")
+                sound = False
+        return sound
+
+    def matching_rows(
+        self,
+        schema: Schema,
+        inputs: Sequence[TensorType | None],
+        outputs: Sequence[TensorType | None] | None,
+    ) -> list[Row]:
+        """The rows of the type table that the inputs, and outputs where they are given, satisfy."""
+        rows = [row for row in schema.types if _row_holds(schema, row, inputs, outputs)]
+        fixed = [
+            (port, tensor)
+            for port, tensor in _typed(schema, inputs, outputs)
+            if port.type in DataType.__members__ and tensor.dtype is not DataType[port.type]
+        ]
+        for port, tensor in fixed:
+            self.add("data_type", port.name, tensor.dtype, port.type)
+        if not rows and schema.types and not fixed:
+            given = ", ".join(f"{port.name}={tensor.dtype}" for port, tensor in _typed(schema, inputs, outputs))
+            self.add("data_type", "data types", given, _table_text(schema))
+        return rows
+
+    # Shapes ------------------------------------------------------------------------------------------------------
+
+    def check_shapes(
+        self,
+        schema: Schema,
+        attrs: Mapping[str, AttrValue],
+        inputs: Sequence[TensorType | None],
+        outputs: Sequence[TensorType | None] | None,
+        n_outputs: int | None,
+    ) -> tuple[Shape, ...]:
+        """The shapes of the outputs, after the rules of the op; empty where one of them is broken."""
+        base = base_of(schema)
+        call = base_call(schema, base, attrs, inputs, n_outputs)
+        self._run(schema, base, call, base.rules, attrs)
+        if self.errors:
+            return ()
+        self._run(schema, base, call, base.shape_rules, attrs)
+        if self.errors:
+            return ()
+        shapes = output_shapes(schema, call, attrs)
+        for port, shape, tensor in zip(schema.outputs, shapes, outputs or (), strict=False):
+            if tensor is not None and not compatible(shape, tensor.shape):
+                self.add("output_shape", port.name, show(tensor.shape), f"{show(shape)}, which follows from the inputs")
+        for port, shape in zip(schema.outputs, shapes, strict=False):
+            if shape is not None and len(shape) > MAX_RANK:
+                self.add("rank_limit", port.name, f"rank {len(shape)}", f"at most {MAX_RANK} dimensions")
+            elif shape is not None and math.prod(dim for dim in shape if dim) >= MAX_SIZE:
+                self.add("size_limit", port.name, show(shape), "fewer than 2**60 elements")
+        return shapes
+
+    def _run(
+        self, schema: Schema, base: Schema, call: Call, rules: Sequence[Rule], attrs: Mapping[str, AttrValue]
+    ) -> None:
+        for rule in rules:
+            for finding in rule(call):
+                self.add_finding(rule.__name__, edition_words(schema, base, finding, attrs))
+
+
+def _typed(
+    schema: Schema, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType | None] | None
+) -> Iterator[tuple[Port, TensorType]]:
+    for index, tensor in enumerate(inputs):
+        if tensor is not None and tensor.dtype is not None:
+            yield schema.input_port(index), tensor
+    for port, tensor in zip(schema.outputs, outputs or (), strict=False):
+        if tensor is not None and tensor.dtype is not None:
+            yield port, tensor
+
+
+def _row_holds(
+    schema: Schema, row: Row, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType | None] | None
+) -> bool:
+    bound: dict[str, DataType] = {}
+    for port, tensor in _typed(schema, inputs, outputs):
+        variable = port.type
+        if variable not in row.types:
+            continue
+        assert tensor.dtype is not None
+        if tensor.dtype not in row.types[variable] or bound.setdefault(variable, tensor.dtype) is not tensor.dtype:
+            return False
+    return True
+
+
+def _table_text(schema: Schema) -> str:
+    """The type table in words; short where there is one type for all ports."""
+    variables = {name for row in schema.types for name in row.types}
+    if len(variables) == 1:
+        ports = [port.name for port in (*schema.inputs, *schema.outputs) if port.type in variables]
+        types = dict.fromkeys(
+            dtype for row in schema.types for dtype in DataType if dtype in set().union(*row.types.values())
+        )
+        return f"one of {', '.join(map(str, types))} for all of {', '.join(ports)}"
+    return "one of: " + "; ".join(dict.fromkeys(_row_text(schema, row) for row in schema.types))
+
+
+def _row_text(schema: Schema, row: Row) -> str:
+    cells = []
+    for port in (*schema.inputs, *schema.outputs):
+        types = row.types.get(port.type)
+        cells.append(f"{port.name}={'|'.join(sorted(map(str, types))) if types else port.type}")
+    return ", ".join(cells)
+
+
+def _output_choices(
+    schema: Schema, rows: Sequence[Row], inputs: Sequence[TensorType | None], index: int
+) -> tuple[DataType, ...]:
+    """The data types that output ``index`` may have, given the inputs."""
+    variable = schema.outputs[index].type
+    if variable in DataType.__members__:
+        return (DataType[variable],)
+    for position, tensor in enumerate(inputs):
+        if tensor is not None and tensor.dtype is not None and schema.input_port(position).type == variable:
+            return (tensor.dtype,)
+    found = {dtype for row in rows for dtype in row.types[variable]}
+    return tuple(dtype for dtype in DataType if dtype in found)

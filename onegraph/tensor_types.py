@@ -1,0 +1,59 @@
+"""What users write for the type of a tensor, made into the one form that is stored."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .errors import ArgumentError, shown
+from .op import LogicalTensor
+from .spec.dtypes import DataType
+from .spec.schema import Shape, TensorType
+
+MAX_RANK = 12
+MAX_SIZE = 2**60  # so that no number of bytes leaves 64 bits
+
+
+def tensor_type(tensor: object) -> TensorType:
+    """Data type and shape of a logical tensor, a (dtype, shape) pair or an array.
+
+    Raises:
+        ArgumentError: it is none of these, or its data type or shape makes no sense.
+    """
+    if isinstance(tensor, LogicalTensor):
+        return tensor.type
+    if isinstance(tensor, TensorType):
+        return tensor
+    if isinstance(tensor, (np.ndarray, np.generic)):
+        is_s64 = tensor.dtype == np.int64
+        return TensorType(DataType.s64 if is_s64 else DataType.of(tensor.dtype), tensor.shape)
+    if isinstance(tensor, (tuple, list)) and len(tensor) == 2:
+        return TensorType(DataType.of(tensor[0]), as_shape(tensor[1]))
+    raise ArgumentError(f"{shown(tensor)} is not a logical tensor, a (dtype, shape) pair or an array")
+
+
+def as_shape(shape: object) -> Shape:
+    """A shape as it is stored: a tuple of non-negative dims, None for an unknown dim or as a whole for the rank.
+
+    Raises:
+        ArgumentError: it is no shape, or has more than 12 dims.
+    """
+    if shape is None:
+        return None
+    if isinstance(shape, (int, np.integer)) and not isinstance(shape, bool):
+        raise ArgumentError(f"a shape is a tuple of dims; write ({shown(int(shape))},)")
+    if not isinstance(shape, (tuple, list)) and not (isinstance(shape, np.ndarray) and shape.ndim == 1):
+        raise ArgumentError(f"a shape is a tuple of dims, not {shown(shape)}")
+    dims: list[int | None] = []
+    for dim in shape:
+        if dim is not None and (isinstance(dim, bool) or not isinstance(dim, (int, np.integer))):
+            raise ArgumentError(f"a dim is an integer, or None where it is unknown, not {shown(dim)}")
+        if dim is not None and not 0 <= dim < 2**63:
+            raise ArgumentError(f"dim {shown(int(dim))} is out of range; an unknown dim is written None")
+        dims.append(None if dim is None else int(dim))
+    if len(dims) > MAX_RANK:
+        raise ArgumentError(f"a tensor has at most {MAX_RANK} dimensions, not {len(dims)}")
+    if math.prod(dim for dim in dims if dim) >= MAX_SIZE:
+        raise ArgumentError(f"shape {shown(tuple(dims))}; a tensor has fewer than 2**60 elements")
+    return tuple(dims)

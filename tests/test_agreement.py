@@ -1,0 +1,657 @@
+"""Our verdict on an op against the library's: would dnnl_graph_add_op take it, and which shapes follow.
+
+Every valid use of every op is changed in one place in every way there is: attributes left out, added, of another kind,
+with other values; data types; numbers of inputs and outputs. The library's verdict is that of the plain C calls. Where
+it differs from ours is data, DIVERGENCES, and that data is exact: together with our verdict it foretells the library's
+on every call, and every entry of it is needed for every op and every sort of change that it names.
+
+What add_op looks at is the op by itself: attributes, ports and data types. It reads no shape, so that ours are unknown
+where verdicts are compared, and the rules on shapes are silent; all others are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph import capi
+from onegraph.cases import CASES, Case
+from onegraph.errors import SpecError, StatusError, UnsupportedError
+from onegraph.examine import examine
+from onegraph.native import DTYPE_SINCE, VERSION, create, enum_value, ffi, lib
+from onegraph.op import LogicalTensor
+from onegraph.spec.dtypes import DataType
+from onegraph.spec.editions import BASE, DEFAULT, edition
+from onegraph.spec.library import LIBRARY_VALUES
+from onegraph.spec.schema import Attribute, Schema, TensorType
+from onegraph.spec.shapes import compatible
+
+LIBRARY = (3, 2)
+EDITION = edition("onednn-3.2")
+KINDS = tuple(EDITION.schemas)
+DTYPES = tuple(dtype for dtype in DataType if DTYPE_SINCE.get(dtype, LIBRARY) <= LIBRARY)
+LEAST_CALLS = 20_000
+
+needs_this_library = pytest.mark.skipif(VERSION[:2] != LIBRARY, reason="what this library takes was seen in 3.2")
+
+Shape = tuple[int | None, ...]
+Setting = tuple[str, Any]  # the kind of the setter, and what it is handed
+
+
+@dataclass(frozen=True)
+class Call:
+    """What add_op is handed."""
+
+    kind: str
+    attrs: tuple[tuple[str, Setting], ...]
+    inputs: tuple[tuple[DataType, Shape], ...]
+    outputs: tuple[DataType, ...]
+
+    @property
+    def schema(self) -> Schema:
+        return EDITION.schemas[self.kind]
+
+    def has(self, name: str) -> bool:
+        return any(name == given for given, _ in self.attrs)
+
+    def attr(self, name: str) -> Any:
+        """What the attribute is set to, else its default."""
+        for given, (_, value) in self.attrs:
+            if given == name:
+                return value
+        return self.schema.attribute(name).default
+
+    def with_attr(self, name: str, kind: str, value: Any) -> Call:
+        kept = tuple((given, setting) for given, setting in self.attrs if given != name)
+        return replace(self, attrs=(*kept, (name, (kind, value))))
+
+    def __str__(self) -> str:
+        attrs = ", ".join(f"{name}={value!r} ({kind})" for name, (kind, value) in self.attrs)
+        ins = ", ".join(str(dtype) for dtype, _ in self.inputs[:6]) + (", ..." if self.inputs[6:] else "")
+        return f"{self.kind}({ins} -> {', '.join(map(str, self.outputs))}; {attrs})"
+
+
+# The library's verdict ------------------------------------------------------------------------------------------------
+
+SETTERS: dict[str, tuple[Any, str]] = {
+    "f32": (lib.dnnl_graph_op_set_attr_f32, "float[]"),
+    "s64": (lib.dnnl_graph_op_set_attr_s64, "int64_t[]"),
+    "bool": (lib.dnnl_graph_op_set_attr_bool, "uint8_t[]"),
+}
+
+
+@cache
+def tensor(number: int, dtype: DataType, shape: Shape | None) -> Any:
+    return capi.LogicalTensor(number, dtype, shape)._struct
+
+
+def set_attribute(op: Any, name: str, kind: str, value: Any) -> int:
+    number = enum_value("graph_op_attr_", name)
+    if kind == "str":
+        word = str(value).encode()
+        return int(lib.dnnl_graph_op_set_attr_str(op, number, word, len(word) + 1))
+    setter, ctype = SETTERS[kind]
+    elements = list(value) if isinstance(value, (list, tuple)) else [value]
+    return int(setter(op, number, ffi.new(ctype, elements), len(elements)))
+
+
+def library_takes(call: Call) -> bool:
+    """Whether every call up to dnnl_graph_add_op succeeds."""
+    number = enum_value("graph_op_", call.schema.name)
+    op = create(lib.dnnl_graph_op_create, "dnnl_graph_op_t", 1, number, b"op")
+    graph = create(lib.dnnl_graph_graph_create, "dnnl_graph_graph_t", lib.dnnl_cpu)
+    try:
+        for index, (dtype, shape) in enumerate(call.inputs):
+            assert not lib.dnnl_graph_op_add_input(op, tensor(index, dtype, shape))
+        for index, dtype in enumerate(call.outputs, len(call.inputs)):
+            assert not lib.dnnl_graph_op_add_output(op, tensor(index, dtype, None))
+        if any(set_attribute(op, name, kind, value) for name, (kind, value) in call.attrs):
+            return False
+        return not lib.dnnl_graph_add_op(graph, op)
+    finally:
+        lib.dnnl_graph_op_destroy(op)
+        lib.dnnl_graph_graph_destroy(graph)
+
+
+# Our verdict ----------------------------------------------------------------------------------------------------------
+
+
+# The inputs whose shapes add_op reads: with static shapes it counts the scales and zero points of DynamicQuantize.
+READ = frozenset({"scales", "zps"})
+
+
+def broken_rules(call: Call) -> frozenset[str]:
+    """Ids of the rules that the call breaks; none of them where we say that it is right."""
+    ports = [call.schema.input_port(index).name for index in range(len(call.inputs))]
+    inputs = [
+        TensorType(dtype, shape if port in READ else None)
+        for port, (dtype, shape) in zip(ports, call.inputs, strict=True)
+    ]
+    outputs = [TensorType(dtype, None) for dtype in call.outputs]
+    attrs = {name: value for name, (_, value) in call.attrs}
+    rules = {error.rule for error in examine(call.kind, attrs, inputs, outputs, edition=EDITION).errors}
+    results = call.schema.outputs
+    required = sum(not port.optional for port in results)
+    if len(outputs) < required or (len(outputs) > len(results) and not any(port.variadic for port in results)):
+        rules.add("output_count")
+    return frozenset(rules)
+
+
+# The changes ----------------------------------------------------------------------------------------------------------
+
+OTHER_KIND: dict[str, Any] = {"f32": 1.5, "s64": 7, "bool": True, "str": "7"}
+
+
+def base_calls(kind: str) -> Iterator[Call]:
+    """The uses of the op that this library has the data types for, their strings spelled its way."""
+    for case in CASES:
+        if case.kind == kind and {*map(dtype_of, case.inputs), *result_types(case)} <= {*DTYPES}:
+            attrs = tuple((name, setting(case, name, value)) for name, value in case.attrs.items())
+            inputs = tuple((dtype_of(array), array.shape) for array in case.inputs)
+            yield Call(kind, attrs, inputs, result_types(case))
+
+
+def dtype_of(array: Any) -> DataType:
+    return DataType.s64 if array.dtype == np.int64 else DataType.of(array.dtype)
+
+
+@cache
+def result_types(case: Case) -> tuple[DataType, ...]:
+    graph = og.Graph()
+    inputs = [graph.input(f"x{index}", dtype_of(array), array.shape) for index, array in enumerate(case.inputs)]
+    result = graph.op(case.kind, inputs, case.attrs, dtype=case.dtype, outputs=case.outputs)
+    results = (result,) if isinstance(result, LogicalTensor) else result
+    return tuple(found.dtype for found in results)
+
+
+def setting(case: Case, name: str, value: Any) -> Setting:
+    attribute = BASE[case.kind].attribute(name)
+    value = LIBRARY_VALUES.get(name, {}).get(value, value) if isinstance(value, str) else value
+    return attribute.kind.removesuffix("[]"), tuple(value) if isinstance(value, (list, tuple)) else value
+
+
+def changes(call: Call) -> Iterator[tuple[str, Call]]:
+    """The call as it is, and every change of one thing in it, with the sort of change."""
+    yield "none", call
+    if broken_rules(call):
+        return
+    for index, (name, _) in enumerate(call.attrs):
+        yield "left out", replace(call, attrs=call.attrs[:index] + call.attrs[index + 1 :])
+    for name, kind, value in OTHER_ATTRIBUTES:
+        if not call.schema.has_attribute(name):
+            yield "unknown attribute", call.with_attr(name, kind, value)
+    for attribute in call.schema.attributes:
+        yield from attribute_changes(call, attribute)
+    yield from port_changes(call)
+
+
+def attribute_changes(call: Call, attribute: Attribute) -> Iterator[tuple[str, Call]]:
+    name, scalar, many = attribute.name, attribute.kind.removesuffix("[]"), attribute.kind.endswith("[]")
+    given = (call.attr(name) if call.has(name) else (1, 1)) if many else ()
+    for kind, value in OTHER_KIND.items():
+        if kind != scalar:
+            yield "kind", call.with_attr(name, kind, (value,) * len(given) if many and kind != "str" else value)
+    if scalar == "str":
+        for word in words(attribute):
+            yield "string", call.with_attr(name, scalar, word)
+    elif scalar == "bool":
+        for value in (True, False):
+            yield "bool", call.with_attr(name, scalar, value)
+        yield "list for a scalar", call.with_attr(name, scalar, (True, True))
+    elif many:
+        for value in ((), given[:-1], (*given, given[-1] if given else 1)):
+            yield "list length", call.with_attr(name, scalar, tuple(value))
+        for number in NUMBERS[scalar]:
+            yield "number", call.with_attr(name, scalar, (*given[:-1], number))
+    else:
+        yield "list for a scalar", call.with_attr(name, scalar, (call.attr(name) or 1,) * 2)
+        for number in NUMBERS[scalar]:
+            yield "number", call.with_attr(name, scalar, number)
+
+
+NUMBERS: dict[str, tuple[Any, ...]] = {
+    "s64": (-(2**63), -3, -1, 0, 1, 2, 2**63 - 1),
+    "f32": (-np.inf, -1.0, 0.0, 0.5, 1.0, 3.0, np.inf, np.nan),
+}
+
+
+def words(attribute: Attribute) -> Iterable[str]:
+    """The documented values, the library's, other spellings of them, and what is no value at all."""
+    known = (*attribute.values, *attribute.aliases)
+    spellings = [spell for word in known for spell in (word, word.upper(), word.lower(), word.title(), word + " ")]
+    return dict.fromkeys([*spellings, "", "no such value"])
+
+
+OTHER_ATTRIBUTES = tuple(
+    {
+        attribute.name: (attribute.name, kind, value)
+        for schema in EDITION.schemas.values()
+        for attribute in schema.attributes
+        for kind, value in OTHER_KIND.items()
+        if kind == attribute.kind.removesuffix("[]")
+    }.values()
+)
+
+
+def port_changes(call: Call) -> Iterator[tuple[str, Call]]:
+    ins, outs = call.inputs, call.outputs
+    for index, (given, shape) in enumerate(ins):
+        for dtype in DTYPES:
+            if dtype is not given:
+                yield "input type", replace(call, inputs=(*ins[:index], (dtype, shape), *ins[index + 1 :]))
+        yield "input fewer", replace(call, inputs=ins[:index] + ins[index + 1 :])
+    for index, given in enumerate(outs):
+        for dtype in DTYPES:
+            if dtype is not given:
+                yield "output type", replace(call, outputs=(*outs[:index], dtype, *outs[index + 1 :]))
+        yield "output fewer", replace(call, outputs=outs[:index] + outs[index + 1 :])
+    for dtype in DTYPES:
+        yield "input more", replace(call, inputs=(*ins, (dtype, (1,))))
+        yield "output more", replace(call, outputs=(*outs, dtype))
+
+
+# Where the verdicts differ -----------------------------------------------------------------------------------------
+
+STRICTER, LAXER = "stricter", "laxer"
+FLOATS = frozenset({DataType.f32, DataType.bf16, DataType.f16})
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Calls on which the library is stricter or laxer than the specification.
+
+    Attributes:
+        library: stricter or laxer.
+        kinds: the ops; each of them shows it.
+        changes: the sorts of change that show it, no other does.
+        reason: what the library does.
+        rules: what a laxer library lets pass.
+        when: for which calls.
+    """
+
+    library: str
+    kinds: frozenset[str]
+    changes: frozenset[str]
+    reason: str
+    rules: frozenset[str] = frozenset()
+    when: Callable[[Call], bool] = lambda call: True
+
+    def applies(self, call: Call) -> bool:
+        return call.kind in self.kinds and self.when(call)
+
+    def explains(self, outcome: Outcome) -> bool:
+        if self.library == STRICTER:
+            return not outcome.taken and not outcome.rules and self.applies(outcome.call)
+        return outcome.taken and bool(outcome.rules & self.rules) and self.applies(outcome.call)
+
+
+def kinds(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def having(*attribute_kinds: str) -> frozenset[str]:
+    """The ops with an attribute of one of these kinds."""
+    return frozenset(
+        kind
+        for kind, schema in EDITION.schemas.items()
+        if any(attribute.kind in attribute_kinds for attribute in schema.attributes)
+    )
+
+
+def stricter(kinds: frozenset[str], changes: str, when: Callable[[Call], bool], reason: str) -> Divergence:
+    return Divergence(STRICTER, kinds, frozenset(changes.split(", ")), reason, when=when)
+
+
+def laxer(
+    rules: str, kinds: frozenset[str], changes: str, reason: str, when: Callable[[Call], bool] = lambda call: True
+) -> Divergence:
+    return Divergence(LAXER, kinds, frozenset(changes.split(", ")), reason, frozenset(rules.split()), when)
+
+
+def integer_for_float(call: Call) -> bool:
+    return any(
+        kind == "s64" and call.schema.has_attribute(name) and call.schema.attribute(name).kind.startswith("f32")
+        for name, (kind, _) in call.attrs
+    )
+
+
+def list_for_scalar(call: Call) -> bool:
+    return any(
+        isinstance(value, tuple) and call.schema.has_attribute(name) and call.schema.attribute(name).kind == kind
+        for name, (kind, value) in call.attrs
+    )
+
+
+def documented_padding(call: Call) -> bool:
+    return call.has("auto_pad") and call.attr("auto_pad") in LIBRARY_VALUES["auto_pad"]
+
+
+def with_input(name: str) -> Callable[[Call], bool]:
+    return lambda call: len(call.inputs) > call.schema.input_index(name)
+
+
+def all_floats(call: Call) -> bool:
+    return {*(dtype for dtype, _ in call.inputs), *call.outputs} <= FLOATS
+
+
+REDUCTIONS = kinds("ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum")
+TRANSPOSED = kinds("ConvTranspose ConvTransposeBackwardData ConvTransposeBackwardWeights")
+RESIZING = kinds("Interpolate InterpolateBackward")
+NUMERIC = having("f32", "f32[]", "s64", "s64[]")
+
+DIVERGENCES = (
+    stricter(
+        having("f32", "f32[]"),
+        "kind",
+        integer_for_float,
+        "an s64 is no f32 in C; in Python an integer is a number, and is made an f32 before C sees it",
+    ),
+    stricter(
+        kinds(
+            "Convolution ConvolutionBackwardData ConvolutionBackwardWeights AvgPool AvgPoolBackward MaxPool "
+            "MaxPoolBackward"
+        )
+        | TRANSPOSED,
+        "string",
+        documented_padding,
+        "auto_pad is taken only as None, SAME_UPPER, SAME_LOWER and VALID, not in lower case as it is documented",
+    ),
+    stricter(
+        TRANSPOSED,
+        "string",
+        lambda call: call.attr("weights_format") in ("OIX", "XIO"),
+        "weights_format is taken as IOX and XOI only; the table of the page prints OIX and XIO",
+    ),
+    stricter(
+        TRANSPOSED - {"ConvTranspose"},
+        "list length, number",
+        lambda call: call.has("output_padding"),
+        "the gradients have no output_padding in the library's schema; the pages list it",
+    ),
+    stricter(
+        REDUCTIONS,
+        "none, bool, left out, list length, number, input more",
+        with_input("axes"),
+        "axes as an input are always taken for a second source of the axes, beside the default of the attribute",
+    ),
+    stricter(
+        RESIZING,
+        "none, list length, string",
+        lambda call: with_input("sizes")(call) and not call.attr("sizes") and not call.attr("scales"),
+        "one of the attributes sizes and scales must be there, although the input sizes says the same",
+    ),
+    stricter(
+        kinds("Concat"),
+        "none, number, input fewer, input more",
+        lambda call: len(call.inputs) > 64,
+        "at most 64 inputs are taken; the page sets no limit",
+    ),
+    laxer(
+        "attribute_range",
+        NUMERIC,
+        "number",
+        "no number is looked at: strides of 0, pads below 0, an epsilon below 0, infinity and NaN are taken",
+        lambda call: call.kind not in RESIZING or not (call.attr("sizes") and call.attr("scales")),
+    ),
+    laxer(
+        "attribute_kind",
+        having("f32", "s64", "bool"),
+        "list for a scalar",
+        "several numbers are taken for a scalar, which is the first of them",
+        list_for_scalar,
+    ),
+    laxer(
+        "attribute_value",
+        kinds("AvgPool MaxPool"),
+        "string",
+        "rounding_type may be any string",
+        lambda call: call.attr("rounding_type") not in ("floor", "ceil"),
+    ),
+    laxer(
+        "attribute_value",
+        kinds("Quantize Dequantize DynamicQuantize DynamicDequantize"),
+        "string",
+        "qtype may be any string",
+        lambda call: call.attr("qtype") not in ("per_tensor", "per_channel"),
+    ),
+    laxer(
+        "bounds_in_order",
+        kinds("Clamp ClampBackward"),
+        "number",
+        "a minimum above the maximum is taken",
+    ),
+    laxer(
+        "axes_given",
+        REDUCTIONS,
+        "left out, list length",
+        "a reduction without axes is taken",
+    ),
+    laxer(
+        "one_open_dim",
+        kinds("StaticReshape"),
+        "list length, number",
+        "a shape with two elements of -1 is taken",
+    ),
+    laxer(
+        "order_permutes",
+        kinds("StaticTranspose"),
+        "list length, number",
+        "an order that is no permutation is taken",
+    ),
+    laxer(
+        "mode_rank",
+        RESIZING,
+        "list length, string",
+        "bilinear and trilinear are taken with any number of sizes",
+    ),
+    laxer(
+        "data_type",
+        kinds("Divide Multiply"),
+        "none, input type, output type",
+        "src_0, src_1 and dst may be of three different float types; until 3.8 the pages print one type for all",
+        all_floats,
+    ),
+    laxer(
+        "data_type",
+        kinds("End"),
+        "input type",
+        "s8, u8 and s32 are taken; the page lists floats",
+        lambda call: {dtype for dtype, _ in call.inputs} <= {DataType.s8, DataType.u8, DataType.s32},
+    ),
+    laxer(
+        "affine_pair",
+        kinds("BatchNormForwardTraining"),
+        "input fewer, input more",
+        "gamma is taken without beta; the page says both or neither",
+    ),
+    laxer(
+        "gradient_pair",
+        kinds("BatchNormTrainingBackward"),
+        "output fewer",
+        "diff_gamma is taken without diff_beta; the page says both or neither",
+    ),
+    laxer(
+        "affine_inputs",
+        kinds("LayerNorm"),
+        "bool, left out",
+        "gamma and beta are taken both or neither, whatever use_affine says",
+        lambda call: len(call.inputs) in (1, 3),
+    ),
+    laxer(
+        "output_count",
+        kinds("LayerNorm"),
+        "bool",
+        "mean and variance may be outputs where keep_stats is False",
+        lambda call: len(call.outputs) == 3,
+    ),
+    laxer(
+        "affine_inputs",
+        kinds("LayerNormBackward"),
+        "bool, input fewer, input more",
+        "gamma and beta are taken or left out, each by itself, whatever use_affine says",
+    ),
+    laxer(
+        "output_count",
+        kinds("LayerNormBackward"),
+        "bool",
+        "diff_gamma and diff_beta may be outputs where use_affine is False",
+        lambda call: len(call.outputs) == 3,
+    ),
+    laxer(
+        "shape_source",
+        kinds("ConvolutionBackwardData ConvolutionBackwardWeights ConvTransposeBackwardWeights AvgPoolBackward"),
+        "left out, input fewer",
+        "the shape of the result may be given by neither the attribute nor the input; then it is twelve zeros",
+    ),
+    laxer(
+        "shape_length spatial_list_length channels_match spatial_fits window_meets_source size_limit",
+        kinds(
+            "ConvolutionBackwardData ConvolutionBackwardWeights ConvTransposeBackwardWeights AvgPoolBackward "
+            "StaticReshape Interpolate"
+        ),
+        "bool, left out, list length, number, string",
+        "a shape that is an attribute is not looked at before the op is compiled",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Both verdicts on a call."""
+
+    change: str
+    call: Call
+    rules: frozenset[str]
+    taken: bool
+
+    @property
+    def foretold(self) -> bool:
+        """Whether the library takes the call, from our verdict and from what is known of the library."""
+        applying = [entry for entry in DIVERGENCES if entry.applies(self.call)]
+        forgiven = frozenset().union(*(entry.rules for entry in applying))
+        return self.rules <= forgiven and all(entry.library == LAXER for entry in applying)
+
+    def __str__(self) -> str:
+        ours = f"breaks {', '.join(sorted(self.rules))}" if self.rules else "is right"
+        foretold = "takes" if self.foretold else "refuses"
+        theirs = "takes" if self.taken else "refuses"
+        return f"{self.change}: {self.call} {ours}; the library {theirs} it, foretold was that it {foretold} it"
+
+
+@cache
+def outcomes(kind: str) -> tuple[Outcome, ...]:
+    """Both verdicts on every call there is for an op, each call once."""
+    calls = {}
+    for base in base_calls(kind):
+        for change, call in changes(base):
+            calls.setdefault(repr(call), (change, call))
+    return tuple(Outcome(change, call, broken_rules(call), library_takes(call)) for change, call in calls.values())
+
+
+@needs_this_library
+@pytest.mark.parametrize("kind", KINDS)
+def test_verdicts_agree(kind: str) -> None:
+    found = outcomes(kind)
+    wrong = [outcome for outcome in found if outcome.foretold != outcome.taken]
+    first = "\n".join(map(str, wrong[:10]))
+    assert not wrong, f"{kind}: {len(wrong)} of {len(found)} verdicts are not as foretold, the first of them:\n{first}"
+    assert {outcome.taken for outcome in found} == {True, False}
+
+
+@needs_this_library
+@pytest.mark.parametrize("entry", DIVERGENCES, ids=lambda entry: f"{entry.library}: {entry.reason}")
+def test_every_divergence_shows(entry: Divergence) -> None:
+    seen = {
+        (outcome.call.kind, outcome.change)
+        for kind in sorted(entry.kinds)
+        for outcome in outcomes(kind)
+        if entry.explains(outcome)
+    }
+    assert {kind for kind, _ in seen} == entry.kinds
+    assert {change for _, change in seen} == entry.changes
+    if entry.library == LAXER:
+        rules = set().union(*(outcome.rules for kind in entry.kinds for outcome in outcomes(kind) if outcome.taken))
+        assert entry.rules <= rules
+
+
+@needs_this_library
+def test_there_are_enough_calls() -> None:
+    assert sum(len(outcomes(kind)) for kind in KINDS) >= LEAST_CALLS
+
+
+# Shapes ---------------------------------------------------------------------------------------------------------------
+
+
+def cases_of(kind: str) -> list[Case]:
+    return [case for case in CASES if case.kind == kind]
+
+
+def given_types(case: Case) -> list[TensorType]:
+    return [
+        TensorType(dtype_of(array), array.shape, array if array.dtype == np.int32 else None) for array in case.inputs
+    ]
+
+
+def inferred(case: Case, inputs: list[TensorType]) -> tuple[Shape | None, ...]:
+    """The shapes of the outputs that there are."""
+    types = result_types(case)
+    outputs = [TensorType(dtype, None) for dtype in types]
+    checked = examine(case.kind, case.attrs, inputs, outputs, edition=edition(DEFAULT))
+    assert not checked.errors, f"{case} with {inputs}: {checked.errors[0]}"
+    return checked.shapes[: len(types)]
+
+
+def library_shapes(case: Case) -> tuple[Shape | None, ...] | None:
+    """The shapes that the library infers when it compiles the op; None where it does not compile it."""
+    try:
+        ins = [capi.LogicalTensor(index, dtype_of(array), array.shape) for index, array in enumerate(case.inputs)]
+        outs = [capi.LogicalTensor(index, dtype) for index, dtype in enumerate(result_types(case), len(ins))]
+        graph = capi.Graph()
+        graph.add_op(capi.Op(0, case.kind, inputs=ins, outputs=outs, attrs=case.attrs))
+        graph.finalize()
+        compiled = graph.partitions("debug")[0].compile()
+    except (UnsupportedError, SpecError, StatusError):
+        return None
+    return tuple(compiled.query_logical_tensor(tensor.id).shape for tensor in outs)
+
+
+# Ops that it never compiles by themselves.
+FUSED_ONLY = kinds("Pow Reciprocal Select BiasAddBackward StaticReshape StaticTranspose End Wildcard")
+
+
+@needs_this_library
+@pytest.mark.parametrize("kind", KINDS)
+def test_shapes_agree(kind: str) -> None:
+    """What the library infers is what we infer, but that it gives a scalar that is a sum of all elements an axis."""
+    compiled = 0
+    for case in cases_of(kind):
+        theirs = library_shapes(case)
+        if theirs is None:
+            continue
+        compiled += 1
+        ours = inferred(case, given_types(case))
+        if kind in REDUCTIONS:
+            ours = tuple(shape or (1,) for shape in ours)
+        assert theirs == ours, str(case)
+    assert (compiled == 0) == (kind in FUSED_ONLY)
+
+
+@pytest.mark.parametrize("kind", BASE)
+def test_unknown_dims_contradict_nothing(kind: str) -> None:
+    """With less known of the inputs, less is inferred, but never anything else, and nothing is refused."""
+    for case in cases_of(kind):
+        types = given_types(case)
+        wanted = inferred(case, types)
+        for index, tensor in enumerate(types):
+            rank = len(tensor.shape or ())
+            shapes = [(*tensor.shape[:axis], None, *tensor.shape[axis + 1 :]) for axis in range(rank)]
+            for shape in (*shapes, (None,) * rank, None):
+                less = [*types[:index], TensorType(tensor.dtype, shape), *types[index + 1 :]]
+                for got, known in zip(inferred(case, less), wanted, strict=True):
+                    assert compatible(got, known), f"{case}, input {index} of {shape}: {got}, {known}"

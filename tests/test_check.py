@@ -1,0 +1,230 @@
+"""The checker: one op, a dictionary, a graph; and what the loaded library makes of what is allowed."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import onegraph as og
+from onegraph.spec.editions import BASE, edition
+from onegraph.violation import ERROR, LIBRARY, UNSAFE
+
+WINDOW = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+
+
+def rules(violations, severity=ERROR):
+    return [violation.rule for violation in violations if violation.severity == severity]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ([1, 1], []),
+        ((1, np.int64(1)), []),
+        (np.array([1, 1]), []),
+        (range(1, 3), []),
+        ([1, 0], ["attribute_range"]),
+        ([1, 2**63], ["attribute_range"]),
+        ([1.0, 1.0], ["attribute_kind"]),
+        ([True, True], ["attribute_kind"]),
+        (1, ["attribute_kind"]),
+        ("11", ["attribute_kind"]),
+        (np.ones((2, 2), int), ["attribute_kind"]),
+        (None, ["attribute_kind"]),
+        ({1, 2}, ["attribute_kind"]),
+    ],
+)
+def test_lists_of_integers(value, expected):
+    assert rules(og.check_attrs("Convolution", {**WINDOW, "strides": value})) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value", "expected"),
+    [
+        ("Elu", "alpha", 1, []),
+        ("Elu", "alpha", np.float64(0.5), []),
+        ("Elu", "alpha", float("inf"), []),
+        ("Elu", "alpha", float("nan"), ["attribute_range"]),
+        ("Elu", "alpha", 1e300, ["attribute_range"]),
+        ("Elu", "alpha", 10**400, ["attribute_range"]),
+        ("Elu", "alpha", -0.5, ["attribute_range"]),
+        ("Elu", "alpha", True, ["attribute_kind"]),
+        ("Elu", "alpha", "1", ["attribute_kind"]),
+        ("MatMul", "transpose_a", 1, []),
+        ("MatMul", "transpose_a", np.True_, []),
+        ("MatMul", "transpose_a", 2, ["attribute_kind"]),
+        ("MatMul", "transpose_a", "yes", ["attribute_kind"]),
+        ("BiasAdd", "data_format", b"NCX", []),
+        ("BiasAdd", "data_format", np.str_("NCX"), []),
+        ("BiasAdd", "data_format", "ncx", ["attribute_value"]),
+        ("BiasAdd", "data_format", 1, ["attribute_kind"]),
+        ("SoftMax", "axis", np.int8(-1), []),
+        ("SoftMax", "axis", 1.5, ["attribute_kind"]),
+    ],
+)
+def test_scalars(kind, name, value, expected):
+    assert rules(og.check_attrs(kind, {name: value})) == expected
+
+
+def test_a_violation_says_everything():
+    (found,) = og.check_attrs("BiasAdd", {"data_format": "nxc"}, edition="oneapi-1.4")
+    assert dataclasses.asdict(found) == {
+        "rule": "attribute_value",
+        "severity": "error",
+        "op": "BiasAdd",
+        "where": "data_format",
+        "given": "'nxc'",
+        "expected": "one of 'NCX', 'NXC'",
+        "message": "BiasAdd: data_format: 'nxc'; expected one of 'NCX', 'NXC'; did you mean 'NXC'?",
+        "edition": "oneapi-1.4",
+        "page": "oneAPI specification 1.4, oneDNN graph, BiasAdd",
+    }
+    assert str(found) == found.message
+
+
+@pytest.mark.parametrize("attrs", [3, "strides", [("strides", 1)], {3: 4}, {b"strides": 1}])
+def test_attributes_that_are_no_dictionary_of_names(attrs):
+    assert rules(og.check_attrs("ReLU", attrs)) in (["attribute_kind"], ["unknown_attribute"])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "expected"),
+    [
+        ([("f32", (2,))], []),
+        ([np.zeros(2, np.float32)], []),
+        ([("f32", None)], []),
+        ([], ["input_count"]),
+        ([("f32", (2,))] * 2, ["input_count"]),
+        ([None], ["missing_input"]),
+        ([("f64", (2,))], ["tensor_kind"]),
+        ([("f32", (-1,))], ["tensor_kind"]),
+        ([("f32", 2)], ["tensor_kind"]),
+        ([("f32", (1,) * 13)], ["tensor_kind"]),
+        (["f32"], ["tensor_kind"]),
+        (3, ["tensor_kind"]),
+        ([("s32", (2,))], ["data_type"]),
+    ],
+)
+def test_inputs(inputs, expected):
+    assert rules(og.check_op("ReLU", {}, inputs)) == expected
+
+
+def test_outputs_are_held_against_what_follows_from_the_inputs():
+    inputs = [("f32", (2, 3))]
+    assert og.check_op("ReduceSum", {"axes": [1]}, inputs, [("f32", (2,))]) == []
+    assert rules(og.check_op("ReduceSum", {"axes": [1]}, inputs, [("f32", (3,))])) == ["output_shape"]
+    assert rules(og.check_op("ReduceSum", {"axes": [1]}, inputs, [("bf16", (2,))])) == ["data_type"]
+
+
+def test_what_the_library_is_too_old_for():
+    version = tuple(og.version_info()["version"].split("."))
+    found = og.check_op("GroupNorm", {"groups": 2}, [("f32", (1, 4, 4)), ("f32", (4,)), ("f32", (4,))])
+    assert rules(found) == []
+    if tuple(map(int, version)) < (3, 6):
+        (violation,) = found
+        assert (violation.rule, violation.severity) == ("newer_than_library", LIBRARY)
+        assert "oneDNN 3.6 or later" in violation.message
+
+
+@pytest.mark.parametrize(
+    ("kind", "attrs", "inputs", "rule", "severity"),
+    [
+        (
+            "ConvTransposeBackwardData",
+            {**WINDOW, "dilations": [2, 2]},
+            [("f32", (1, 9, 9, 2)), ("f32", (3, 3, 2, 2))],
+            "dilated_gradient",
+            LIBRARY,
+        ),
+        (
+            "ConvolutionBackwardWeights",
+            {**WINDOW, "auto_pad": "same_upper", "weights_shape": [3, 3, 2, 2]},
+            [("f32", (1, 9, 9, 2)), ("f32", (1, 9, 9, 2))],
+            "gradient_auto_pad",
+            UNSAFE,
+        ),
+        ("LayerNorm", {"begin_norm_axis": 1, "use_affine": False}, [("f32", (2, 3, 4))], "norm_axis", UNSAFE),
+        ("ReduceMax", {"axes": [1]}, [("f32", (2, 1, 4))], "size_one_reduction", LIBRARY),
+        ("MatMul", {}, [("f32", (2, 0)), ("f32", (0, 3))], "empty_tensor", UNSAFE),
+    ],
+)
+def test_what_the_library_gets_wrong(kind, attrs, inputs, rule, severity):
+    found = og.check_op(kind, attrs, inputs)
+    assert rules(found) == []
+    assert rule in rules(found, severity)
+
+
+def graph():
+    g = og.Graph()
+    x = g.input("x", og.f32, (2, 3))
+    g.output("y", g.add(g.relu(x, name="first"), x, name="second"))
+    return g
+
+
+def test_a_graph_that_was_built_is_in_order():
+    assert og.check_graph(graph()) == []
+    assert og.check_graph(list(reversed(graph().ops))) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "rule", "text"),
+    [
+        (lambda a, b: [a, dataclasses.replace(b, id=a.id)], "op_id", "it is that of 'first'"),
+        (lambda a, b: [a, dataclasses.replace(b, outputs=a.outputs)], "two_producers", "only 'first' to produce it"),
+        (lambda a, b: [dataclasses.replace(a, inputs=b.outputs), b], "cycle", "a cycle among first, second"),
+        (
+            lambda a, b: [
+                a,
+                dataclasses.replace(b, inputs=(dataclasses.replace(b.inputs[0], shape=(1, 3)), b.inputs[1])),
+            ],
+            "tensor_mismatch",
+            "f32 [2, 3], as an earlier use",
+        ),
+        (lambda a, b: [a, dataclasses.replace(b, attrs={"axis": 1})], "unknown_attribute", "axis"),
+    ],
+)
+def test_how_ops_hang_together(change, rule, text):
+    found = [violation for violation in og.check_graph(change(*graph().ops)) if violation.rule == rule]
+    assert found
+    assert text in found[0].message
+
+
+@pytest.mark.parametrize("wrong", [None, 3, "graph", [1], {}])
+def test_what_is_no_graph(wrong):
+    with pytest.raises(og.ArgumentError, match="expected a Graph or a list of ops"):
+        og.check_graph(wrong)
+
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=8),
+    st.binary(max_size=4),
+    st.just(np.int32(3)),
+)
+VALUES = st.one_of(SCALARS, st.lists(SCALARS, max_size=4), st.tuples(SCALARS, SCALARS))
+TENSORS = st.one_of(
+    st.tuples(
+        st.sampled_from(["f32", "bf16", "s8", "u8", "s32", "f31"]),
+        st.one_of(st.none(), st.lists(st.one_of(st.none(), st.integers(-1, 6)), max_size=6).map(tuple)),
+    ),
+    SCALARS,
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_whatever_is_given_the_answer_is_a_list_of_violations(data):
+    kind = data.draw(st.sampled_from(sorted(BASE)))
+    names = [attribute.name for attribute in BASE[kind].attributes] + ["unknown"]
+    attrs = data.draw(st.dictionaries(st.sampled_from(names), VALUES, max_size=len(names)))
+    inputs = data.draw(st.lists(TENSORS, max_size=5))
+    name = data.draw(st.sampled_from(["onednn-3.13", "onednn-3.2", "oneapi-1.2"]))
+    found = og.check_op(kind, attrs, inputs, edition=name)
+    assert all(isinstance(violation, og.Violation) and violation.message for violation in found)
+    if edition(name).schema(kind) is None:
+        assert rules(found) == ["unknown_op"]
