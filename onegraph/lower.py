@@ -17,7 +17,7 @@ from . import capi
 from .capi.logical_tensor import dense_strides
 from .errors import ArgumentError, OneGraphError, UnsupportedError
 from .graph import Graph
-from .native import DTYPE_SINCE, VERSION
+from .native import VERSION
 from .op import Array, LogicalTensor, Op
 from .rewrites import library_form
 from .spec.dialect import base_call, channel_swap, format_of, is_swapped
@@ -111,7 +111,7 @@ class _Lowering:
         rewrite, reason = library_form(schema, call)
         unknown = [t.dtype for t in (*op.inputs, *op.outputs) if t is not None and not _expressible(t.dtype)]
         if unknown:
-            rewrite, reason = None, f"data type {unknown[0]} needs oneDNN {'.'.join(map(str, DTYPE_SINCE[unknown[0]]))}"
+            rewrite, reason = None, f"data type {unknown[0]} needs oneDNN {'.'.join(map(str, unknown[0].since))}"
         if rewrite is None:
             inputs = tuple(tensor.id for tensor in op.inputs if tensor is not None)
             outputs = tuple(tensor.id for tensor in op.outputs)
@@ -246,7 +246,7 @@ def capi_graph(
 
 
 def _expressible(dtype: DataType) -> bool:
-    return DTYPE_SINCE.get(dtype, (0, 0)) <= VERSION
+    return dtype.since <= VERSION
 
 
 def library_partitions(graph: Graph, policy: str) -> list[capi.Partition]:

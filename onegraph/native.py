@@ -102,15 +102,6 @@ def enum_names(prefix: str, names: tuple[str, ...]) -> dict[int, str]:
 
 
 _STATUS = {enum_value("", name): name for name in ("success", *STATUS_ERRORS, "last_impl_reached", "not_required")}
-DTYPE_SINCE = {
-    DataType.f8_e4m3: (3, 4),
-    DataType.f8_e5m2: (3, 4),
-    DataType.s4: (3, 7),
-    DataType.u4: (3, 7),
-    DataType.e8m0: (3, 7),
-    DataType.f4_e2m1: (3, 8),
-    DataType.s64: (3, 12),
-}
 DTYPES = {dtype: enum_value("", dtype.value) for dtype in DataType}
 DTYPE_NAMES = {value: dtype for dtype, value in DTYPES.items()}
 
@@ -121,7 +112,7 @@ def dtype_value(dtype: DataType) -> int:
     Raises:
         UnsupportedError: the loaded library is older than the data type.
     """
-    since = DTYPE_SINCE.get(dtype, OLDEST)
+    since = dtype.since
     if since > VERSION:
         raise UnsupportedError(
             f"data type {dtype} needs oneDNN {since[0]}.{since[1]}; the loaded library is {VERSION[0]}.{VERSION[1]}"

@@ -24,7 +24,7 @@ from onegraph import capi
 from onegraph.cases import CASES, Case
 from onegraph.errors import SpecError, StatusError, UnsupportedError
 from onegraph.examine import examine
-from onegraph.native import DTYPE_SINCE, VERSION, create, enum_value, ffi, lib
+from onegraph.native import VERSION, create, enum_value, ffi, lib
 from onegraph.op import LogicalTensor
 from onegraph.spec.dtypes import DataType
 from onegraph.spec.editions import BASE, DEFAULT, edition
@@ -35,7 +35,7 @@ from onegraph.spec.shapes import compatible
 LIBRARY = (3, 2)
 EDITION = edition("onednn-3.2")
 KINDS = tuple(EDITION.schemas)
-DTYPES = tuple(dtype for dtype in DataType if DTYPE_SINCE.get(dtype, LIBRARY) <= LIBRARY)
+DTYPES = tuple(map(DataType, ("f32", "bf16", "f16", "s8", "u8", "s32", "boolean")))
 LEAST_CALLS = 20_000
 
 needs_this_library = pytest.mark.skipif(VERSION[:2] != LIBRARY, reason="what this library takes was seen in 3.2")
@@ -181,7 +181,7 @@ def changes(call: Call) -> Iterator[tuple[str, Call]]:
     yield "none", call
     if broken_rules(call):
         return
-    for index, (name, _) in enumerate(call.attrs):
+    for index in range(len(call.attrs)):
         yield "left out", replace(call, attrs=call.attrs[:index] + call.attrs[index + 1 :])
     for name, kind, value in OTHER_ATTRIBUTES:
         if not call.schema.has_attribute(name):
@@ -196,7 +196,7 @@ def attribute_changes(call: Call, attribute: Attribute) -> Iterator[tuple[str, C
     given = (call.attr(name) if call.has(name) else (1, 1)) if many else ()
     for kind, value in OTHER_KIND.items():
         if kind != scalar:
-            yield "kind", call.with_attr(name, kind, (value,) * len(given) if many and kind != "str" else value)
+            yield "kind", call.with_attr(name, kind, (value,) * (len(given) or 2) if many and kind != "str" else value)
     if scalar == "str":
         for word in words(attribute):
             yield "string", call.with_attr(name, scalar, word)
@@ -323,7 +323,10 @@ def integer_for_float(call: Call) -> bool:
 
 def list_for_scalar(call: Call) -> bool:
     return any(
-        isinstance(value, tuple) and call.schema.has_attribute(name) and call.schema.attribute(name).kind == kind
+        kind in ("f32", "s64")
+        and isinstance(value, tuple)
+        and call.schema.has_attribute(name)
+        and call.schema.attribute(name).kind == kind
         for name, (kind, value) in call.attrs
     )
 
@@ -401,7 +404,7 @@ DIVERGENCES = (
     ),
     laxer(
         "attribute_kind",
-        having("f32", "s64", "bool"),
+        having("f32", "s64"),
         "list for a scalar",
         "several numbers are taken for a scalar, which is the first of them",
         list_for_scalar,
@@ -567,17 +570,10 @@ def test_verdicts_agree(kind: str) -> None:
 @needs_this_library
 @pytest.mark.parametrize("entry", DIVERGENCES, ids=lambda entry: f"{entry.library}: {entry.reason}")
 def test_every_divergence_shows(entry: Divergence) -> None:
-    seen = {
-        (outcome.call.kind, outcome.change)
-        for kind in sorted(entry.kinds)
-        for outcome in outcomes(kind)
-        if entry.explains(outcome)
-    }
-    assert {kind for kind, _ in seen} == entry.kinds
-    assert {change for _, change in seen} == entry.changes
-    if entry.library == LAXER:
-        rules = set().union(*(outcome.rules for kind in entry.kinds for outcome in outcomes(kind) if outcome.taken))
-        assert entry.rules <= rules
+    seen = [outcome for kind in sorted(entry.kinds) for outcome in outcomes(kind) if entry.explains(outcome)]
+    assert {outcome.call.kind for outcome in seen} == entry.kinds
+    assert {outcome.change for outcome in seen} == entry.changes
+    assert {rule for outcome in seen for rule in outcome.rules} >= entry.rules
 
 
 @needs_this_library
@@ -588,8 +584,34 @@ def test_there_are_enough_calls() -> None:
 # Shapes ---------------------------------------------------------------------------------------------------------------
 
 
+# The only uses of this op that the library compiles are of one group.
+ONE_GROUP = {
+    "strides": [2, 1],
+    "pads_begin": [1, 1],
+    "pads_end": [0, 1],
+    "dilations": [1, 2],
+    "groups": 1,
+    "data_format": "NCX",
+    "weights_format": "OIX",
+    "dst_shape": [2, 4, 9, 8],
+}
+
+
 def cases_of(kind: str) -> list[Case]:
-    return [case for case in CASES if case.kind == kind]
+    found = [case for case in CASES if case.kind == kind]
+    if kind == "ConvolutionBackwardData":
+        found.append(Case(kind, "one group", (np.zeros((2, 6, 4, 6), "f4"), np.zeros((6, 4, 3, 3), "f4")), ONE_GROUP))
+    return found
+
+
+def as_attribute(case: Case) -> Case:
+    """The case with a shape that is a tensor as an attribute, which alone the library compiles."""
+    if case.kind == "Wildcard" or not case.inputs or case.inputs[-1].dtype != np.int32 or len(case.inputs) < 2:
+        return case
+    name = BASE[case.kind].inputs[-1].name
+    if not BASE[case.kind].has_attribute(name):
+        return case
+    return replace(case, inputs=case.inputs[:-1], attrs={**case.attrs, name: case.inputs[-1].tolist()})
 
 
 def given_types(case: Case) -> list[TensorType]:
@@ -630,7 +652,7 @@ FUSED_ONLY = kinds("Pow Reciprocal Select BiasAddBackward StaticReshape StaticTr
 def test_shapes_agree(kind: str) -> None:
     """What the library infers is what we infer, but that it gives a scalar that is a sum of all elements an axis."""
     compiled = 0
-    for case in cases_of(kind):
+    for case in map(as_attribute, cases_of(kind)):
         theirs = library_shapes(case)
         if theirs is None:
             continue

@@ -285,7 +285,7 @@ def version_info() -> dict[str, object]:
         "threads": get_num_threads(),
         "cpu_isa": isa,
         "max_cpu_isa": os.environ.get("ONEDNN_MAX_CPU_ISA") or os.environ.get("DNNL_MAX_CPU_ISA") or "no cap",
-        "dtypes": [d.value for d in DataType if native.DTYPE_SINCE.get(d, native.OLDEST) <= native.VERSION],
+        "dtypes": [d.value for d in DataType if d.since <= native.VERSION],
         "cpu_dtypes": native_types,
         "constant_tensor_cache": get_constant_tensor_cache(),
         "compiled_partition_cache_capacity": get_compiled_partition_cache_capacity(),

@@ -35,8 +35,23 @@ def _uses(fmt: str, auto_pad: str) -> dict[str, Make]:
     }
 
 
+def _plain_gradients(fmt: str) -> dict[str, Make]:
+    """One group, the shape by attribute: what every library takes."""
+    formats, shape = ("XIO", (3, 3, 2, 4)) if fmt == "NXC" else ("OIX", (4, 2, 3, 3))
+    attrs: Attrs = {"strides": [2, 1], "pads_begin": [1, 0], "pads_end": [1, 0], "dilations": [1, 2]}
+    attrs.update(data_format=fmt, weights_format=formats)
+    src, dst = layout(fmt, 2, (7, 8)), layout(fmt, 4, (4, 4))
+    return {
+        "ConvolutionBackwardData": normals((dst, shape), {**attrs, "dst_shape": list(src)}),
+        "ConvolutionBackwardWeights": normals((src, dst), {**attrs, "weights_shape": list(shape)}),
+    }
+
+
 def cases() -> Iterator[Case]:
     """Convolution and ConvTranspose in two groups, and their gradients, in both formats."""
+    for fmt in ("NXC", "NCX"):
+        for kind, make in _plain_gradients(fmt).items():
+            yield from typed(kind, f"plain {fmt}", make)
     for fmt in ("NXC", "NCX"):
         for auto_pad in _COUNTS:
             for kind, make in _uses(fmt, auto_pad).items():

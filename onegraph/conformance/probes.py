@@ -20,7 +20,7 @@ from ..reference import run_op
 from ..spec.dtypes import DataType
 from ..spec.editions import DEFAULT, Edition, base_of
 from ..spec.library import LIBRARY_VALUES
-from ..spec.schema import Attribute, Schema
+from ..spec.schema import Attribute, Fill, Schema
 from ..spec.values import BadValueError, convert
 
 GROUPS = ("attribute value", "attribute default", "attribute required", "attribute refused", "data types", "ports")
@@ -77,7 +77,7 @@ class _Op:
         return set(case.attrs) <= names and set(case.outputs or ()) <= outputs and self._row(case)
 
     def _row(self, case: Case) -> bool:
-        wanted = [DataType.s64 if array.dtype == np.int64 else DataType.of(array.dtype) for array in case.inputs]
+        wanted = [DataType[type_name(array)] for array in case.inputs]
         for row in self.schema.types:
             pairs = [(self.schema.input_port(index).type, dtype) for index, dtype in enumerate(wanted)]
             outs = [(self.schema.outputs[0].type, DataType[case.dtype])] if case.dtype and self.schema.outputs else []
@@ -131,6 +131,10 @@ class _Op:
         for case in self.cases:
             if name in case.attrs and case.attrs[name] not in found:
                 found.append(case.attrs[name])
+        if not found and isinstance(attribute.default, Fill) and "strides" in self.cases[0].attrs:
+            strides = self.cases[0].attrs["strides"]
+            assert isinstance(strides, list)
+            found.append([attribute.default.value] * len(strides))
         return found[:4]
 
     def _use_with(self, name: str, value: Any) -> Case | None:
@@ -153,12 +157,13 @@ class _Op:
             types = tuple(str(array.dtype) for array in case.inputs), case.dtype
             if types not in seen:
                 seen.add(types)
-                shown = ", ".join(types[0]) + (f" -> {case.dtype}" if case.dtype else "")
-                yield self.probe(case, "data types", "inputs", shown, True, {})
+                names = [type_name(array) for array in case.inputs]
+                shown = ", ".join(names) + (f" -> {case.dtype}" if case.dtype else "")
+                yield self.probe(case, "data types", "data types", shown, True, {})
         for array in self.cases[0].inputs[:1]:
             wrong = "s32" if array.dtype != np.int32 else "f16"
             if not any(str(case.inputs[0].dtype) == str(DataType[wrong].numpy) for case in self.cases):
-                yield self.probe(self.cases[0], "data types", "inputs", f"first {wrong}", False, {}, first=wrong)
+                yield self.probe(self.cases[0], "data types", "data types", f"first {wrong}", False, {}, first=wrong)
 
     def _ports(self) -> Iterator[dict[str, Any]]:
         seen = set()
@@ -166,11 +171,11 @@ class _Op:
             count = len(case.inputs)
             if count not in seen:
                 seen.add(count)
-                yield self.probe(case, "ports", "inputs", f"{count}", True, {})
+                yield self.probe(case, "ports", "number of inputs", f"{count}", True, {})
         required = sum(not port.optional for port in self.schema.inputs)
         for count, case in ((required - 1, self.cases[0]), (len(self.schema.inputs) + 1, self.cases[-1])):
             if count >= 0 and not self.schema.variadic:
-                yield self.probe(case, "ports", "inputs", f"{count}", False, {}, count=count)
+                yield self.probe(case, "ports", "number of inputs", f"{count}", False, {}, count=count)
 
     def probe(
         self,
@@ -233,6 +238,11 @@ def _canonical(schema: Schema, name: str, value: Any) -> Any:
         return value
 
 
+def type_name(array: Array) -> str:
+    """The data type of an array as a logical tensor has it."""
+    return "s64" if array.dtype == np.int64 else DataType.of(array.dtype).value
+
+
 def _plain(value: Any) -> Any:
     """A value as JSON has it."""
     if isinstance(value, np.ndarray):
@@ -257,7 +267,7 @@ def build(case: Case, changes: Mapping[str, Any]) -> Graph:
         if array.dtype == np.int32:
             inputs.append(graph.constant(array))
         else:
-            inputs.append(graph.input(f"in{index}", "s64" if array.dtype == np.int64 else array.dtype, array.shape))
+            inputs.append(graph.input(f"in{index}", type_name(array), array.shape))
     graph.op(case.kind, inputs, {**case.attrs, **changes}, dtype=case.dtype, outputs=case.outputs)
     return graph
 

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from .probes import inputs_of
+from ..op import Array
+from .probes import inputs_of, type_name
 from .runner import Outcome
 
 # From the best to the worst. The first is the only one in which library and specification agree.
@@ -85,10 +84,8 @@ class Result:
         }
 
 
-def _tensor(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
-    from ..spec.dtypes import DataType
-
-    dtype = "s64" if array.dtype == np.int64 else DataType.of(array.dtype).value
+def _tensor(array: Array) -> tuple[Any, ...]:
+    dtype = type_name(array)
     shape = list(array.shape)
     return (dtype, shape, array.tolist()) if dtype in ("s32", "s64") and array.size < 20 else (dtype, shape)
 

@@ -1,0 +1,129 @@
+"""The library held against an edition; probes that crash are findings like others."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import onegraph as og
+from onegraph import conformance
+from onegraph.conformance.page import page
+from onegraph.conformance.runner import Outcome, Worker
+from onegraph.spec.editions import edition
+
+LIBRARY = tuple(map(int, og.version_info()["version"].split(".")))
+ON_3_2 = pytest.mark.skipif(LIBRARY[:2] != (3, 2), reason="what 3.2 does is pinned; another library is loaded")
+
+
+@pytest.fixture(scope="module")
+def results():
+    """Every op of the library's own edition; a few seconds."""
+    return conformance.run(edition(f"onednn-3.{LIBRARY[1]}"))
+
+
+def verdicts(results, **wanted):
+    return {
+        (result.probe["op"], result.probe["value"] if not isinstance(result.probe["value"], list) else None)
+        for result in results
+        if all((result.verdict if key == "verdict" else result.probe[key]) == value for key, value in wanted.items())
+    }
+
+
+def test_every_op_attribute_value_row_and_required_attribute_is_tried(results):
+    tried = {(result.probe["op"], result.probe["subject"]) for result in results}
+    values = {(r.probe["op"], r.probe["subject"], str(r.probe["value"])) for r in results}
+    for schema in edition(f"onednn-3.{LIBRARY[1]}").schemas.values():
+        if schema.kind == "Wildcard":
+            continue
+        assert (schema.kind, "data types") in tried
+        assert (schema.kind, "number of inputs") in tried
+        for attribute in schema.attributes:
+            assert (schema.kind, attribute.name) in tried
+            for value in attribute.values:
+                assert (schema.kind, attribute.name, value) in values
+            if attribute.required:
+                assert (schema.kind, attribute.name, "left out") in values
+
+
+@ON_3_2
+def test_what_3_2_is_known_to_refuse(results):
+    spellings = verdicts(results, subject="auto_pad", verdict="refuses", group="attribute value")
+    assert len(spellings) == 40, "ten ops, four values each, none in the only spelling that it takes"
+    formats = verdicts(results, subject="weights_format", verdict="refuses")
+    assert formats == {
+        (kind, value)
+        for kind in ("ConvTranspose", "ConvTransposeBackwardData", "ConvTransposeBackwardWeights")
+        for value in ("OIX", "XIO")
+    }
+    padding = verdicts(results, subject="output_padding", verdict="refuses")
+    assert {kind for kind, _ in padding} == {"ConvTransposeBackwardData", "ConvTransposeBackwardWeights"}
+    two_inputs = verdicts(results, subject="number of inputs", verdict="refuses", value="2")
+    assert {kind for kind, _ in two_inputs} >= {
+        f"Reduce{name}" for name in ["L1", "L2", "Max", "Mean", "Min", "Prod", "Sum"]
+    }
+    assert not verdicts(results, group="attribute required", verdict="lax"), "67 of 67 omissions are rejected"
+    assert len([r for r in results if r.probe["group"] == "attribute required"]) == 67
+
+
+@ON_3_2
+def test_what_3_2_is_known_to_compute_wrong_or_to_crash_on(results):
+    assert ("LayerNorm", 2) in verdicts(results, subject="begin_norm_axis", verdict="wrong")
+    crashed = {(r.probe["op"], r.probe["subject"]) for r in results if r.verdict == "crashes"}
+    assert {("Convolution", "strides"), ("Convolution", "groups"), ("ConvTranspose", "groups")} <= crashed
+    lax = {(r.probe["op"], r.probe["subject"]) for r in results if r.verdict == "lax"}
+    assert {("MaxPool", "rounding_type"), ("Quantize", "qtype"), ("DynamicDequantize", "qtype")} <= lax
+    unsupported = {r.probe["op"] for r in results if r.verdict == "unsupported"}
+    assert {"Pow", "Select", "StaticReshape", "StaticTranspose", "BiasAddBackward", "Reciprocal"} <= unsupported
+
+
+@ON_3_2
+def test_the_code_of_a_finding_reproduces_it(results):
+    chosen = [next(r for r in results if r.verdict == verdict) for verdict in ("refuses", "unsupported", "crashes")]
+    for result in chosen:
+        code = result.code()
+        assert len(code.splitlines()) <= 16
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+        assert f"outcome='{result.outcome.outcome}'" in done.stdout, done.stderr
+
+
+def test_one_probe():
+    outcome = conformance.probe("relu", inputs=[("f32", [4])], outputs=["f32"])
+    assert outcome == Outcome("right", "execute", "")
+    assert conformance.probe("relu", {"alpha": ("f32", 1.0)}, [("f32", [4])], ["f32"]).outcome == "refused"
+    with pytest.raises(og.ArgumentError, match="'rleu' is not an op"):
+        conformance.probe("rleu")
+
+
+def test_a_worker_that_hangs_or_dies_is_replaced(monkeypatch):
+    worker = Worker()
+    probe = {
+        "name": "relu", "base": "ReLU", "allowed": True, "call": {}, "attrs": {}, "outputs": ["f32"],
+        "tensors": [["f32", [4]]], "first": "", "count": None,
+    }  # fmt: skip
+    assert worker.run(probe, limit=1e-9).outcome == "hang"
+    assert worker.run(probe).outcome == "right"
+    worker._process.kill()
+    worker._process.wait()
+    assert worker.run(probe).outcome == "right"
+    worker.close()
+
+
+def test_the_page_holds_the_results_and_needs_no_network(results):
+    html = page(results, {"edition": "onednn-3.2", **og.version_info()})
+    data = html.split('type="application/json">')[1].split("</script>")[0]
+    assert len(json.loads(data)) == len(results)
+    assert "http" not in html.split("<script", 1)[0]
+    assert "src=" not in html.split("<script", 1)[0]
+
+
+def test_the_command(tmp_path):
+    target = tmp_path / "report.html"
+    command = [sys.executable, "-m", "onegraph", "conformance", "ReLU", "MatMul", "--json", "--html", str(target)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert {result["op"] for result in report["results"]} == {"ReLU", "MatMul"}
+    assert target.read_text().startswith("<!doctype html>")
+    wrong = subprocess.run([*command[:4], "Relu"], capture_output=True, text=True, timeout=60)
+    assert (wrong.returncode, len(wrong.stderr.splitlines())) == (2, 1)
