@@ -19,9 +19,10 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# methods.pyi tells editors and type checkers of the op methods that the schemas make.
+# What is computed from the op records: the methods for editors and type checkers, and the reference pages.
 stubs: $(VENV)/.dev
 	$(BIN)/python -m onegraph.stubs
+	$(BIN)/python -m onegraph.pages
 
 wheel: $(VENV)/.dev
 	$(BIN)/python -m build

@@ -170,7 +170,7 @@ def _library_violations(checked: Checked, edition: str, op: str) -> list[Violati
             "no_library_op", "kind", schema.kind, f"an op that {loaded} has; this runs on numpy", severity=LIBRARY
         )
     elif not report.violations:
-        call = base_call(schema, base, attrs, checked.inputs, checked.n_outputs)
+        call = base_call(schema, base, attrs, checked.inputs, checked.n_outputs, checked.dtypes)
         for quirk in quirks(call, version):
             said = edition_words(schema, base, Finding(quirk.where, "", quirk.reason), attrs)
             given = attrs.get(said.where, "as it is")

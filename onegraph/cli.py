@@ -139,6 +139,7 @@ def _tensor(value: object) -> object:
 def conformance(arguments: argparse.Namespace) -> int:
     """Hold the loaded library against an edition: every attribute value, type row and port count of every op."""
     from . import conformance as tool
+    from . import native
     from .capi import version_info
     from .conformance.page import page
 
@@ -154,6 +155,9 @@ def conformance(arguments: argparse.Namespace) -> int:
         print(f"oneDNN {facts['version']} on {facts['cpu_isa']} against {name}: {len(results)} probes\n")
         print(tool.table(results))
         print("\n" + "\n".join(f"{verdict:11}  {meaning}" for verdict, meaning in tool.VERDICTS.items()))
+        newer = tool.too_new(edition(name), native.VERSION)
+        if newer:
+            print(f"\nnewer than this library, not tried: {', '.join(newer)}")
     return 0
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from .errors import ArgumentError, shown
 from .op import LogicalTensor
@@ -72,8 +73,10 @@ def examine(
         rows = report.matching_rows(schema, in_types, out_types)
         choices = tuple(_output_choices(schema, rows, in_types, index) for index in range(len(schema.outputs)))
         dtypes = tuple(_pick(options, dtype) for options in choices)
+        given_types = [None if tensor is None else tensor.dtype for tensor in out_types or ()]
+        dtypes = tuple(given or found for given, found in zip_longest(given_types[: len(dtypes)], dtypes))
     if sound and in_types is not None and not report.errors:
-        shapes = report.check_shapes(schema, stored, in_types, out_types, n_outputs)
+        shapes = report.check_shapes(schema, stored, in_types, out_types, n_outputs, dtypes)
     return Checked(
         tuple(report.violations),
         schema,
@@ -223,10 +226,11 @@ class Examination(Report):
         inputs: Sequence[TensorType | None],
         outputs: Sequence[TensorType | None] | None,
         n_outputs: int | None,
+        dtypes: Sequence[DataType | None],
     ) -> tuple[Shape, ...]:
         """The shapes of the outputs, after the rules of the op; empty where one of them is broken."""
         base = base_of(schema)
-        call = base_call(schema, base, attrs, inputs, n_outputs)
+        call = base_call(schema, base, attrs, inputs, n_outputs, dtypes)
         self._run(schema, base, call, base.rules, attrs)
         if self.errors:
             return ()

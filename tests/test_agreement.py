@@ -183,7 +183,7 @@ def changes(call: Call) -> Iterator[tuple[str, Call]]:
         return
     for index in range(len(call.attrs)):
         yield "left out", replace(call, attrs=call.attrs[:index] + call.attrs[index + 1 :])
-    for name, kind, value in OTHER_ATTRIBUTES:
+    for name, (kind, value) in OTHER_ATTRIBUTES.items():
         if not call.schema.has_attribute(name):
             yield "unknown attribute", call.with_attr(name, kind, value)
     for attribute in call.schema.attributes:
@@ -198,7 +198,7 @@ def attribute_changes(call: Call, attribute: Attribute) -> Iterator[tuple[str, C
         if kind != scalar:
             yield "kind", call.with_attr(name, kind, (value,) * (len(given) or 2) if many and kind != "str" else value)
     if scalar == "str":
-        for word in words(attribute):
+        for word in words(name):
             yield "string", call.with_attr(name, scalar, word)
     elif scalar == "bool":
         for value in (True, False):
@@ -221,22 +221,28 @@ NUMBERS: dict[str, tuple[Any, ...]] = {
 }
 
 
-def words(attribute: Attribute) -> Iterable[str]:
+@cache
+def documented(name: str) -> tuple[str, ...]:
+    """What an attribute of this name may be in any op, in the words of the library and of the page."""
+    found = [schema.attribute(name) for schema in EDITION.schemas.values() if schema.has_attribute(name)]
+    return tuple(dict.fromkeys(word for attribute in found for word in (*attribute.aliases, *attribute.values)))
+
+
+# Each attribute of any op, as one that has it would take it.
+OTHER_ATTRIBUTES = {
+    attribute.name: (kind, next(iter(documented(attribute.name)), OTHER_KIND[kind]))
+    for schema in EDITION.schemas.values()
+    for attribute in schema.attributes
+    for kind in (attribute.kind.removesuffix("[]"),)
+}
+
+
+def words(name: str) -> Iterable[str]:
     """The documented values, the library's, other spellings of them, and what is no value at all."""
-    known = (*attribute.values, *attribute.aliases)
-    spellings = [spell for word in known for spell in (word, word.upper(), word.lower(), word.title(), word + " ")]
+    spellings = [
+        spelled for word in documented(name) for spelled in (word, word.upper(), word.lower(), word.title(), word + " ")
+    ]
     return dict.fromkeys([*spellings, "", "no such value"])
-
-
-OTHER_ATTRIBUTES = tuple(
-    {
-        attribute.name: (attribute.name, kind, value)
-        for schema in EDITION.schemas.values()
-        for attribute in schema.attributes
-        for kind, value in OTHER_KIND.items()
-        if kind == attribute.kind.removesuffix("[]")
-    }.values()
-)
 
 
 def port_changes(call: Call) -> Iterator[tuple[str, Call]]:
@@ -339,8 +345,9 @@ def with_input(name: str) -> Callable[[Call], bool]:
     return lambda call: len(call.inputs) > call.schema.input_index(name)
 
 
-def all_floats(call: Call) -> bool:
-    return {*(dtype for dtype, _ in call.inputs), *call.outputs} <= FLOATS
+def mixed_floats(call: Call) -> bool:
+    types = {*(dtype for dtype, _ in call.inputs), *call.outputs}
+    return types <= FLOATS and len(types) > 1
 
 
 REDUCTIONS = kinds("ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum")
@@ -458,7 +465,7 @@ DIVERGENCES = (
         kinds("Divide Multiply"),
         "none, input type, output type",
         "src_0, src_1 and dst may be of three different float types; until 3.8 the pages print one type for all",
-        all_floats,
+        mixed_floats,
     ),
     laxer(
         "data_type",

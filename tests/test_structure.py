@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from onegraph import stubs
+from onegraph import pages, stubs
 from onegraph.reference import reference_function
-from onegraph.spec.editions import BASE
+from onegraph.spec.editions import BASE, EDITIONS, base_of, edition
 
 PACKAGE = Path(__file__).parents[1] / "onegraph"
 # Who may import whom inside the package; lower layers first. An import inside a function is listed as an exception.
@@ -72,6 +72,18 @@ def test_only_native_knows_the_extension():
 
 def test_the_stub_is_fresh():
     assert stubs.PATH.read_text() == stubs.stub(), "run make stubs"
+
+
+@pytest.mark.parametrize("name", EDITIONS)
+def test_the_reference_pages_are_fresh(name):
+    assert (pages.DOCS / f"{name}.md").read_text() == pages.markdown_edition(edition(name)), "run make stubs"
+
+
+@pytest.mark.parametrize("name", EDITIONS)
+def test_every_rule_says_what_it_is(name):
+    for schema in edition(name).schemas.values():
+        base = base_of(schema)
+        assert all(rule.__doc__ and rule.__doc__.strip() for rule in (*base.rules, *base.shape_rules)), schema.kind
 
 
 @pytest.mark.parametrize("kind", BASE)

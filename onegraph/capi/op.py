@@ -202,7 +202,7 @@ def check_types(op: Op, inputs: Sequence[TensorType], outputs: Sequence[TensorTy
     if op.schema.types and not required <= len(outputs) <= len(op.schema.outputs):
         names = ", ".join(port.name for port in op.schema.outputs)
         raise op._spec_error("output_count", "outputs", str(len(outputs)), names)
-    found = quirks(Call(op.schema, op.attrs, inputs, len(outputs)), VERSION)
+    found = quirks(Call(op.schema, op.attrs, inputs, len(outputs), [tensor.dtype for tensor in outputs]), VERSION)
     if found:
         reasons = "; ".join(f"{quirk.reason} [{quirk.severity}: {quirk.name}]" for quirk in found)
         raise UnsupportedError(f"{op.schema.kind} {op.name!r}: {reasons}")

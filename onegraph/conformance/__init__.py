@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..errors import ArgumentError
-from ..spec.editions import Edition
+from ..spec.editions import Edition, base_of
 from .probes import controls_of, probes_of
 from .results import VERDICTS, Result, summary, table
 from .runner import Outcome, Worker, run_all
 
-__all__ = ["VERDICTS", "Outcome", "Result", "probe", "run", "summary", "table"]
+__all__ = ["VERDICTS", "Outcome", "Result", "probe", "run", "summary", "table", "too_new"]
 
 
 def run(
@@ -25,7 +25,7 @@ def run(
     workers: int | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Result]:
-    """Hold the loaded library against an edition.
+    """Hold the loaded library against an edition; ops that it is too old for are left out.
 
     Args:
         edition: the edition, from :func:`onegraph.spec.editions.edition`.
@@ -37,11 +37,15 @@ def run(
         ArgumentError: the edition has no op of such a name.
         LibraryError: there is no usable oneDNN library.
     """
-    from .. import native as native  # one clear error here rather than one from every worker
+    from ..native import VERSION  # one clear error here rather than one from every worker
 
     for name in names:
         if name not in edition.schemas:
             raise ArgumentError(f"edition {edition.name} has no op {name!r}")
+    newer = too_new(edition, VERSION)
+    names = [kind for kind in names or edition.schemas if kind not in newer]
+    if not names:
+        return []
     count = workers or os.cpu_count() or 1
     controls = list(controls_of(edition, names))
     # The number of probes is not known before the controls are done; it is much the same.
@@ -55,6 +59,11 @@ def run(
     total = len(controls) + len(probes)
     outcomes = run_all(probes, count, lambda done: progress(len(controls) + done, total))
     return [Result(asked, outcome) for asked, outcome in zip(probes, outcomes, strict=True)]
+
+
+def too_new(edition: Edition, version: tuple[int, int, int]) -> list[str]:
+    """The ops that a library of ``version`` is too old for: it would crash on their number."""
+    return [kind for kind, schema in edition.schemas.items() if base_of(schema).since > version]
 
 
 def probe(

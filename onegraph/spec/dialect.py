@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from .dtypes import DataType
 from .schema import AttrValue, Call, Finding, Schema, Shape, TensorType
 
 
@@ -67,6 +68,7 @@ def base_call(
     attrs: Mapping[str, AttrValue],
     inputs: Sequence[TensorType | None],
     n_outputs: int | None = None,
+    output_types: Sequence[DataType | None] = (),
 ) -> Call:
     """One use of an op, as a call of ``base``, the schema of its meaning in the base vocabulary."""
     seen = []
@@ -82,7 +84,7 @@ def base_call(
     if not base.variadic:
         # MaxPoolBackprop of legacy-1 has a port that its successor lacks; it says nothing that src does not.
         del seen[len(base.inputs) :]
-    return Call(base, _as_base_kinds(base, base_attrs(schema, attrs)), seen, n_outputs)
+    return Call(base, _as_base_kinds(base, base_attrs(schema, attrs)), seen, n_outputs, output_types)
 
 
 def _as_base_kinds(base: Schema, attrs: Mapping[str, AttrValue]) -> dict[str, AttrValue]:

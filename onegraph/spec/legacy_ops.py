@@ -124,6 +124,7 @@ def vector(name: str) -> Rule:
     """The rule that an input has one axis."""
 
     def parameter_vector(call: Call) -> Iterable[Finding]:
+        """The input that gives a shape or an order has one axis."""
         if call.rank(name) not in (None, 1):
             yield Finding(name, f"rank {call.rank(name)}", "a tensor of rank 1")
 

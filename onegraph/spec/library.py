@@ -102,7 +102,8 @@ def _axis_below_last(call: Call) -> bool:
 def _untyped_stats(call: Call) -> bool:
     src = call.input("src")
     bf16 = src is not None and src.dtype is DataType.bf16
-    return bf16 and call.input("gamma") is None and call.flag("keep_stats")
+    as_f32 = call.output_type(1) is DataType.f32
+    return bf16 and call.input("gamma") is None and call.flag("keep_stats") and not as_f32
 
 
 def _per_channel(call: Call) -> bool:

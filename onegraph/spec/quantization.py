@@ -99,8 +99,9 @@ def parameter_vectors(call: Call) -> Iterable[Finding]:
 def no_zero_points(call: Call) -> Iterable[Finding]:
     """8-bit floats have no zero point."""
     src = call.input("src")
-    if src is not None and src.dtype in (DataType.f8_e4m3, DataType.f8_e5m2) and call.has("zps"):
-        yield Finding("zps", list(call.s64s("zps")), f"no zps, as src is {src.dtype}", "leave zps out")
+    for port, dtype in (("src", None if src is None else src.dtype), ("dst", call.output_type(0))):
+        if dtype in (DataType.f8_e4m3, DataType.f8_e5m2) and call.has("zps"):
+            yield Finding("zps", list(call.s64s("zps")), f"no zps, as {port} is {dtype}", "leave zps out")
 
 
 def group_shape_fits(call: Call) -> Iterable[Finding]:
@@ -125,7 +126,7 @@ def group_shape_fits(call: Call) -> Iterable[Finding]:
 
 
 STATIC = (QTYPE, AXIS, SCALES, ZPS)
-STATIC_RULES = (channel_axis, scale_count, zero_point_count)
+STATIC_RULES = (channel_axis, scale_count, zero_point_count, no_zero_points)
 
 OPS = (
     # That an f8 dst takes no zps is no rule here: a Call does not know the data types of the outputs.
@@ -151,7 +152,7 @@ OPS = (
         rows("T", "s8|u8", "f8_e4m3|f8_e5m2 @3.4"),
         same_shape,
         STATIC,
-        rules=(*STATIC_RULES, no_zero_points),
+        rules=STATIC_RULES,
     ),
     Schema(
         "DynamicQuantize",

@@ -156,11 +156,17 @@ class Call:
         attrs: Mapping[str, AttrValue],
         inputs: Sequence[TensorType | None],
         n_outputs: int | None = None,
+        output_types: Sequence[DataType | None] = (),
     ) -> None:
         self.schema = schema
         self.given = attrs
         self.inputs = tuple(inputs)
         self.n_outputs = n_outputs
+        self.output_types = tuple(output_types)
+
+    def output_type(self, index: int) -> DataType | None:
+        """Data type of output ``index``; None where it is not known."""
+        return self.output_types[index] if index < len(self.output_types) else None
 
     def has(self, name: str) -> bool:
         """Whether attribute ``name`` was given."""

@@ -5,10 +5,9 @@ Every function works on one spatial axis and on whole lists of axes alike; an un
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from .dtypes import DataType
 from .schema import Call, Finding, Shape
 
 Dim = int | None
@@ -86,7 +85,7 @@ def kernel_channels(shape: Shape, weights_format: str) -> tuple[Dim, Dim]:
 
 # Rules ---------------------------------------------------------------------------------------------------------------
 
-# These say the rank where no input does.
+# Attributes, and inputs of the same names, whose length is the rank of the activations.
 SHAPE_LISTS = ("dst_shape", "weights_shape", "src_shape")
 SPATIAL_LISTS = ("strides", "kernel", "pads_begin", "pads_end", "dilations", "output_padding")
 
@@ -104,11 +103,22 @@ def spatial_rank(call: Call) -> Iterable[Finding]:
         yield Finding(second, f"rank {call.rank(second)}", f"the rank of {call.schema.inputs[0].name}")
 
 
+def _ranks(call: Call) -> Iterator[int]:
+    """The rank of the activations, from each of the inputs and shapes that say it."""
+    shapes = []
+    for port, tensor in zip(call.schema.inputs, call.inputs, strict=False):
+        shape = None if tensor is None else tensor.shape
+        if shape is not None and port.name in SHAPE_LISTS:
+            shapes += [dim for dim in shape[:1] if dim is not None]
+        elif shape is not None:
+            yield len(shape)
+    yield from shapes
+    yield from (len(call.s64s(name)) for name in SHAPE_LISTS if call.has(name))
+
+
 def spatial_list_length(call: Call) -> Iterable[Finding]:
     """Lists that go over the spatial axes have one element for each of them."""
-    ranks = [tensor.rank for tensor in call.inputs[:2] if tensor is not None and tensor.dtype is not DataType.s32]
-    ranks += [len(call.s64s(name)) for name in SHAPE_LISTS if call.has(name)]
-    rank = next((rank for rank in ranks if rank is not None), None)
+    rank = next(_ranks(call), None)
     if rank is None or not 3 <= rank <= 5:
         return
     automatic = call.schema.has_attribute("auto_pad") and call.attr("auto_pad") != "none"
