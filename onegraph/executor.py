@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import native
+from .arrays import aligned_empty, as_array, check_output, numpy_name, strided_empty
 from .capi.graph import POLICIES
 from .capi.settings import FPMATH_MODES, check_threads, thread_count
 from .capi.validate import choice
 from .errors import ArgumentError, StateError, shown
-from .graph import Graph, aligned_empty
+from .graph import Graph
 from .op import Array, LogicalTensor
 from .program import Frame, Program
 from .reference import run as run_reference
@@ -182,9 +183,9 @@ class Executable:
         return {name: self._array(name, self._graph.inputs[name], given[name]) for name in names}
 
     def _array(self, name: str, tensor: LogicalTensor, value: object) -> Array:
-        array = _as_array(name, value)
+        array = as_array(name, value)
         if array.dtype != tensor.dtype.numpy:
-            fix = f"; convert it with .astype({_numpy_name(tensor.dtype)})"
+            fix = f"; convert it with .astype({numpy_name(tensor.dtype)})"
             raise ArgumentError(f"input {name!r}: data type {array.dtype}; expected {tensor.dtype}{fix}")
         if not compatible(array.shape, tensor.shape):
             raise ArgumentError(f"input {name!r}: shape {show(array.shape)}; expected {show(tensor.shape)}")
@@ -194,7 +195,7 @@ class Executable:
         if tensor.strides is None:
             laid: Array = aligned_empty(array.shape, array.dtype)
         else:
-            laid = _strided_empty(array.shape, tensor.strides, array.dtype)
+            laid = strided_empty(array.shape, tensor.strides, array.dtype)
         laid[...] = array
         return laid
 
@@ -271,7 +272,7 @@ class Executable:
         for name, tensor in program.graph.outputs.items():
             value = program.values[tensor.id]
             if name in chosen:
-                results[name] = _check_output(name, value.dtype, value.shape, chosen[name])
+                results[name] = check_output(name, value.dtype, value.shape, chosen[name])
             else:
                 results[name] = aligned_empty(value.shape, value.dtype.numpy)
         ours = [(name, results[name]) for name in chosen]
@@ -299,7 +300,7 @@ class Executable:
 
     def _finish(self, results: dict[str, Array], out: object) -> Any:
         for name, array in self._chosen(out).items():
-            checked = _check_output(name, DataType.of(results[name].dtype), results[name].shape, array)
+            checked = check_output(name, DataType.of(results[name].dtype), results[name].shape, array)
             checked[...] = results[name]
             results[name] = checked
         return self._named(results)
@@ -362,44 +363,6 @@ def _value_inputs(graph: Graph) -> frozenset[str]:
             if tensor is not None and port is not None and port.gives_shape and tensor.id in names:
                 found.add(names[tensor.id])
     return frozenset(found)
-
-
-def _as_array(name: str, value: object) -> Array:
-    if isinstance(value, (np.ndarray, np.generic)):
-        return np.asarray(value)
-    if hasattr(value, "__dlpack__"):
-        return np.from_dlpack(value)
-    if isinstance(value, (memoryview, bytearray, bytes)):
-        return np.asarray(value)
-    raise ArgumentError(f"input {name!r}: {type(value).__name__}; expected a numpy array or anything with __dlpack__")
-
-
-def _check_output(name: str, dtype: DataType, shape: tuple[int, ...], array: object) -> Array:
-    if not isinstance(array, np.ndarray):
-        raise ArgumentError(f"output {name!r}: {type(array).__name__}; expected a numpy array")
-    if array.dtype != dtype.numpy:
-        raise ArgumentError(f"output {name!r}: data type {array.dtype}; expected {dtype}")
-    if array.shape != shape:
-        raise ArgumentError(f"output {name!r}: shape {show(array.shape)}; expected {show(shape)}")
-    if not array.flags.c_contiguous:
-        raise ArgumentError(f"output {name!r}: not C-contiguous; pass np.ascontiguousarray(array) and copy back")
-    if not array.flags.aligned:
-        raise ArgumentError(
-            f"output {name!r}: not aligned to {array.itemsize} bytes; pass an array that numpy allocated"
-        )
-    if not array.flags.writeable:
-        raise ArgumentError(f"output {name!r}: read-only; expected an array that can be written")
-    return array
-
-
-def _strided_empty(shape: tuple[int, ...], strides: Sequence[int], dtype: np.dtype[Any]) -> Array:
-    span = 1 + sum((max(dim, 1) - 1) * step for dim, step in zip(shape, strides, strict=True))
-    memory = aligned_empty((span,), dtype)
-    return np.lib.stride_tricks.as_strided(memory, shape, [step * dtype.itemsize for step in strides])
-
-
-def _numpy_name(dtype: DataType) -> str:
-    return f"ml_dtypes.{dtype.numpy}" if dtype.numpy.kind == "V" else f"np.{dtype.numpy}"
 
 
 __all__ = ["BoundRun", "Executable", "Port"]

@@ -2,43 +2,28 @@
 
 from __future__ import annotations
 
-import math
-from collections import namedtuple
 from collections.abc import Mapping, Sequence
-from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .errors import ArgumentError, OutOfMemoryError, SpecError, shown
+from .arrays import aligned_empty
+from .errors import ArgumentError, SpecError, shown
 from .examine import examine
 from .methods import OpMethods
 from .op import Array, LogicalTensor, Op
+from .outputs import count_outputs, implied_outputs, output_dtypes, result_type
 from .spec.dtypes import DataType
-from .spec.editions import DEFAULT, Edition, base_of
+from .spec.editions import DEFAULT, Edition
 from .spec.editions import edition as edition_named
-from .spec.schema import AttrValue, Call, Schema, Shape
+from .spec.schema import Shape
 from .spec.shapes import compatible, show
 from .tensor_types import MAX_RANK, as_shape
-from .violation import Report
 
 if TYPE_CHECKING:
     from .capi.partition import Partition
     from .executor import Executable
-
-ALIGNMENT = 64
-
-
-def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-    """An uninitialised C-contiguous array whose data starts at a multiple of 64 bytes."""
-    size = math.prod(int(dim) for dim in shape) * dtype.itemsize
-    try:
-        raw = np.empty(size + ALIGNMENT, np.uint8)
-    except (MemoryError, OverflowError, ValueError):
-        raise OutOfMemoryError("numpy.empty", "out_of_memory", f"{size} bytes for shape {tuple(shape)}") from None
-    start = -raw.__array_interface__["data"][0] % ALIGNMENT
-    return raw[start : start + size].view(dtype).reshape(tuple(shape))
 
 
 class Graph(OpMethods):
@@ -168,7 +153,7 @@ class Graph(OpMethods):
         label = self._op_name(kind, name, chosen)
         wanted = None if dtype is None else DataType.of(dtype)
         schema = chosen.schema(kind) if isinstance(kind, str) else None
-        count = None if schema is None or outputs is None else _count_outputs(schema, outputs)
+        count = None if schema is None or outputs is None else count_outputs(schema, outputs)
         checked = examine(
             kind,
             {} if attrs is None else attrs,
@@ -182,8 +167,8 @@ class Graph(OpMethods):
             raise SpecError(checked.errors)
         schema = checked.schema
         if count is None:
-            count = _implied_outputs(schema, checked.attrs, tensors)
-        dtypes = _output_dtypes(chosen, schema, checked.dtype_choices[:count], wanted)
+            count = implied_outputs(schema, checked.attrs, tensors)
+        dtypes = output_dtypes(chosen, schema, checked.dtype_choices[:count], wanted)
         while tensors and tensors[-1] is None:
             tensors.pop()
         results = tuple(
@@ -195,7 +180,7 @@ class Graph(OpMethods):
         if len(results) == 1:
             return results[0]
         names = tuple(port.name for port in schema.outputs[:count])
-        return _result_type(schema.kind, names)._make(results)
+        return result_type(schema.kind, names)._make(results)
 
     def compile(
         self,
@@ -364,62 +349,3 @@ def _input_strides(strides: object, dims: Shape) -> tuple[int, ...] | None:
         if isinstance(step, bool) or not isinstance(step, (int, np.integer)) or not 0 <= step < 2**48:
             raise ArgumentError(f"strides: {shown(step)}; expected a non-negative number of elements")
     return tuple(int(step) for step in strides)
-
-
-def _count_outputs(schema: Schema, wanted: object) -> int:
-    """How many outputs the op has in this call; ``wanted`` names optional ports, and no gap is possible."""
-    names = [port.name for port in schema.outputs]
-    if isinstance(wanted, str) or not isinstance(wanted, (list, tuple, set, frozenset)):
-        raise ArgumentError(f"outputs: {shown(wanted)}; expected a list of the names {names}")
-    for name in wanted:
-        if name not in names:
-            raise ArgumentError(f"outputs: {shown(name)}; expected names of {names}")
-    count = sum(not port.optional for port in schema.outputs)
-    count = max([count, *(names.index(name) + 1 for name in wanted)])
-    skipped = [p.name for p in schema.outputs[:count] if p.optional and p.name not in wanted]
-    if skipped:
-        raise ArgumentError(f"outputs: {sorted(wanted)}; expected {skipped} too, which stand before the last of them")
-    return count
-
-
-def _implied_outputs(schema: Schema, attrs: Mapping[str, AttrValue], inputs: Sequence[LogicalTensor | None]) -> int:
-    base = base_of(schema)
-    if base.implied_outputs is None:
-        return len(schema.outputs)
-    from .spec.dialect import base_call
-
-    call: Call = base_call(schema, base, attrs, [None if tensor is None else tensor.type for tensor in inputs])
-    return base.implied_outputs(call)
-
-
-def _output_dtypes(
-    chosen: Edition, schema: Schema, choices: Sequence[Sequence[DataType]], wanted: DataType | None
-) -> list[DataType]:
-    """The data types of the outputs: what follows from the inputs, and ``wanted`` where the table leaves it open."""
-    found: list[DataType] = []
-    for port, options in zip(schema.outputs, choices, strict=False):
-        if len(options) == 1:
-            found.append(options[0])
-        elif wanted is not None and wanted in options:
-            found.append(wanted)
-        else:
-            raise _dtype_error(chosen, schema, port.name, options, wanted)
-    # Where nothing is open, dtype= may still say what is so.
-    if wanted is not None and choices and wanted not in found:
-        raise _dtype_error(chosen, schema, schema.outputs[0].name, choices[0], wanted)
-    return found
-
-
-def _dtype_error(
-    chosen: Edition, schema: Schema, port: str, options: Sequence[DataType], wanted: DataType | None
-) -> SpecError:
-    report = Report(chosen, schema.kind)
-    report.page = chosen.page(schema)
-    given = "not given" if wanted is None else wanted
-    report.add("output_data_type", "dtype", given, f"one of {', '.join(map(str, options))} for {port}")
-    return SpecError(report.violations)
-
-
-@cache
-def _result_type(kind: str, names: tuple[str, ...]) -> Any:
-    return namedtuple(f"{kind}Outputs", names)

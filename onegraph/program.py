@@ -8,9 +8,10 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
+from .arrays import aligned_empty
 from .capi import CompiledPartition, LogicalTensor, Partition, Stream, Tensor
 from .errors import OneGraphError, UnsupportedError
-from .graph import Graph, aligned_empty
+from .graph import Graph
 from .lower import Lowered, Step, Value, capi_graph, capi_tensor, lower
 from .native import call, ffi, lib
 from .op import Array, Op

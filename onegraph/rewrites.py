@@ -14,7 +14,7 @@ import numpy as np
 from .native import VERSION
 from .op import Array
 from .spec import interpolation, pooling
-from .spec.convolution import SHAPE_SOURCE, Geometry, geometry, given_shape
+from .spec.convolution_geometry import SHAPE_SOURCE, Geometry, geometry, given_shape
 from .spec.dtypes import DataType
 from .spec.editions import BASE
 from .spec.library import quirks

@@ -5,8 +5,9 @@ with other values; data types; numbers of inputs and outputs. The library's verd
 it differs from ours is data, DIVERGENCES, and that data is exact: together with our verdict it foretells the library's
 on every call, and every entry of it is needed for every op and every sort of change that it names.
 
-What add_op looks at is the op by itself: attributes, ports and data types. It reads no shape, so that ours are unknown
-where verdicts are compared, and the rules on shapes are silent; all others are compared.
+What add_op looks at is the op by itself: attributes, ports and data types. It reads no shapes but those of scales and
+zero points, so that all others are unknown where verdicts are compared, and the rules on shapes silent. No rule that
+speaks is left out.
 """
 
 from __future__ import annotations
@@ -586,6 +587,17 @@ def test_every_divergence_shows(entry: Divergence) -> None:
 @needs_this_library
 def test_there_are_enough_calls() -> None:
     assert sum(len(outcomes(kind)) for kind in KINDS) >= LEAST_CALLS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_lists_of_any_length_are_judged_with_one_shape_known(kind: str) -> None:
+    """No rule takes it for granted that lists and shapes fit each other."""
+    calls = {repr(call): call for base in base_calls(kind) for change, call in changes(base) if change == "list length"}
+    for call in calls.values():
+        attrs = {name: value for name, (_, value) in call.attrs}
+        for known in range(len(call.inputs)):
+            types = [TensorType(dtype, s if index == known else None) for index, (dtype, s) in enumerate(call.inputs)]
+            assert examine(call.kind, attrs, types, edition=EDITION).schema is call.schema
 
 
 # Shapes ---------------------------------------------------------------------------------------------------------------

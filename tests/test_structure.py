@@ -19,7 +19,7 @@ LAYERS = [
     {"op"},
     {"tensor_types", "violation"},
     {"examine"},
-    {"check", "methods"},
+    {"check", "methods", "arrays", "outputs"},
     {"graph", "cases", "reference", "translate", "stubs", "pages"},
     {"native"},
     {"capi"},

@@ -13,7 +13,7 @@ from types import EllipsisType
 import numpy as np
 from numpy.typing import NDArray
 
-from ..spec.convolution import Geometry, geometry, given_shape
+from ..spec.convolution_geometry import Geometry, geometry, given_shape
 from ..spec.schema import Call
 from ..spec.window import spatial
 from .binary import _along_channels

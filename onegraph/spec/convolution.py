@@ -1,8 +1,6 @@
 """The convolution category: Convolution, ConvTranspose and their gradients.
 
-All six are views of one relation between the source of a convolution (``wide``), its result (``narrow``) and its
-weights; :class:`Geometry` holds that relation, and the rules, the shapes, the numpy reference and the lowering to the
-library read it from there.
+All six are views of one relation, which :mod:`onegraph.spec.convolution_geometry` holds.
 
 Weights axes: O and I count a Convolution's output channels and its input channels per group, as OIX or XIO;
 a ConvTranspose has IOX = (in, out / groups, X) and XOI = (X, out / groups, in), for every number of groups.
@@ -11,8 +9,8 @@ a ConvTranspose has IOX = (in, out / groups, X) and XOI = (X, out / groups, in),
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from .convolution_geometry import SHAPE_SOURCE, SIDES, geometry, given_shape
 from .schema import (
     FLOATS,
     NON_NEGATIVE,
@@ -30,202 +28,10 @@ from .window import (
     Dim,
     Window,
     activation,
-    channels,
-    extent,
     kernel_channels,
-    kernel_size,
-    spatial,
     spatial_list_length,
     spatial_rank,
-    split_padding,
 )
-
-
-@dataclass(frozen=True)
-class Geometry:
-    """A use of an op of the convolution family, with every size that is known.
-
-    ``wide`` is the side that a Convolution reads and a ConvTranspose writes, ``narrow`` the other one. Sizes are per
-    spatial axis; unknown ones are None.
-    """
-
-    transposed: bool
-    groups: int
-    data_format: str
-    weights_format: str
-    batch: Dim
-    wide_channels: Dim
-    narrow_channels: Dim
-    wide: tuple[Dim, ...] | None
-    narrow: tuple[Dim, ...] | None
-    kernel: tuple[Dim, ...] | None
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    pads_begin: tuple[int, ...] | None
-    pads_end: tuple[int, ...] | None
-    output_padding: tuple[int, ...]
-
-    def window(self, axis: int) -> Window | None:
-        """The window along spatial ``axis``; None where its kernel size or padding is unknown."""
-        if self.kernel is None or self.pads_begin is None or self.pads_end is None:
-            return None
-        kernel = self.kernel[axis]
-        if kernel is None:
-            return None
-        return Window(kernel, self.strides[axis], self.dilations[axis], self.pads_begin[axis], self.pads_end[axis])
-
-    @property
-    def axes(self) -> range:
-        """The spatial axes."""
-        return range(len(self.strides))
-
-    def forward(self) -> tuple[Dim, ...]:
-        """Spatial dims of ``narrow`` as they follow from ``wide`` without its ``output_padding``."""
-        return tuple(
-            None if window is None or size is None else window.forward(size - added)
-            for window, size, added in zip(
-                map(self.window, self.axes),
-                self.wide or (None,) * len(self.axes),
-                self.output_padding,
-                strict=True,
-            )
-        )
-
-    def backward(self) -> tuple[Dim, ...]:
-        """Spatial dims of ``wide`` as they follow from ``narrow`` and ``output_padding``."""
-        return tuple(
-            None if window is None or size is None else window.transposed(size, added)
-            for window, size, added in zip(
-                map(self.window, self.axes),
-                self.narrow or (None,) * len(self.axes),
-                self.output_padding,
-                strict=True,
-            )
-        )
-
-
-# Which port stands where: op -> (wide, narrow, weights), None for the one that the op computes.
-SIDES: dict[str, tuple[str | None, str | None, str | None]] = {
-    "Convolution": ("src", None, "weights"),
-    "ConvolutionBackwardData": (None, "diff_dst", "weights"),
-    "ConvolutionBackwardWeights": ("src", "diff_dst", None),
-    "ConvTranspose": (None, "src", "weights"),
-    "ConvTransposeBackwardData": ("diff_dst", None, "weights"),
-    "ConvTransposeBackwardWeights": ("diff_dst", "src", None),
-}
-# The attribute, or input of the same name, that gives the shape of what the op computes.
-SHAPE_SOURCE = {
-    "ConvolutionBackwardData": "dst_shape",
-    "ConvolutionBackwardWeights": "weights_shape",
-    "ConvTransposeBackwardWeights": "weights_shape",
-}
-
-
-def given_shape(call: Call) -> Shape:
-    """The shape that the op is to compute, from its tensor (which wins) or its attribute; dims unknown at build: None.
-
-    None where neither says even the rank.
-    """
-    name = SHAPE_SOURCE[call.schema.kind]
-    tensor = call.input(name)
-    if tensor is None:
-        return call.s64s(name) if call.has(name) else None
-    value = call.value(name)
-    if value is not None:
-        return value
-    return None if tensor.shape is None or tensor.shape[0] is None else (None,) * tensor.shape[0]
-
-
-def geometry(call: Call) -> Geometry | None:
-    """What is known of this use; None where no rank is known. Relies on the list lengths being right."""
-    kind = call.schema.kind
-    wide_port, narrow_port, weights_port = SIDES[kind]
-    data_format, weights_format = call.string("data_format"), call.string("weights_format")
-    transposed = kind.startswith("ConvTranspose")
-    groups = call.s64("groups")
-    wide = call.shape(wide_port) if wide_port else given_shape(call) if kind in SHAPE_SOURCE else None
-    narrow = call.shape(narrow_port) if narrow_port else None
-    weights = call.shape(weights_port) if weights_port else given_shape(call)
-    known = next((shape for shape in (wide, narrow, weights) if shape is not None), None)
-    if known is None:
-        return None
-    n = len(known) - 2
-
-    batch = next((shape[0] for shape in (wide, narrow) if shape is not None and shape[0] is not None), None)
-    wide_channels = None if wide is None else channels(wide, data_format)
-    narrow_channels = None if narrow is None else channels(narrow, data_format)
-    kernel = None if weights is None else kernel_size(weights, weights_format)
-    if weights is not None:
-        first, second = kernel_channels(weights, weights_format)
-        # OIX, IOX: the first is the narrow side, whole; the second is the wide side, per group. XIO, XOI: reversed.
-        whole, part = (second, first) if weights_format.startswith("X") else (first, second)
-        if narrow_channels is None:
-            narrow_channels = whole
-        if wide_channels is None and part is not None:
-            wide_channels = part * groups
-
-    strides, dilations = call.s64s("strides"), call.s64s("dilations")
-    added = call.s64s("output_padding", n) if call.schema.has_attribute("output_padding") else (0,) * n
-    wide_size = None if wide is None else spatial(wide, data_format)
-    narrow_size = None if narrow is None else spatial(narrow, data_format)
-    begin: tuple[int, ...] | None
-    end: tuple[int, ...] | None
-    begin, end = call.s64s("pads_begin"), call.s64s("pads_end")
-    auto_pad = call.string("auto_pad")
-    if auto_pad != "none":
-        totals = [
-            _total_padding(
-                kind,
-                None if wide_size is None else wide_size[axis],
-                None if narrow_size is None else narrow_size[axis],
-                None if kernel is None else kernel[axis],
-                strides[axis],
-                dilations[axis],
-                added[axis],
-            )
-            if auto_pad != "valid"
-            else 0
-            for axis in range(n)
-        ]
-        if any(total is None for total in totals):
-            begin = end = None
-        else:
-            pairs = [split_padding(total or 0, auto_pad) for total in totals]
-            begin, end = tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
-    return Geometry(
-        transposed,
-        groups,
-        data_format,
-        weights_format,
-        batch,
-        wide_channels,
-        narrow_channels,
-        wide_size,
-        narrow_size,
-        kernel,
-        strides,
-        dilations,
-        begin,
-        end,
-        added,
-    )
-
-
-def _total_padding(
-    kind: str, wide: Dim, narrow: Dim, kernel: Dim, stride: int, dilation: int, added: int
-) -> int | None:
-    """Padding that the same_ modes need in all along one axis; None where it depends on a size that is unknown."""
-    if kernel is None:
-        return None
-    reach = extent(kernel, dilation)
-    if kind.startswith("ConvTranspose"):
-        return reach - stride
-    if wide is None:
-        return None
-    if kind == "ConvolutionBackwardData":
-        return None if narrow is None else stride * (narrow - 1) + reach - wide + added
-    return stride * (-(-wide // stride) - 1) + reach - wide
-
 
 # Rules ---------------------------------------------------------------------------------------------------------------
 

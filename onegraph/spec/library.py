@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .convolution import SHAPE_SOURCE
+from .convolution_geometry import SHAPE_SOURCE
 from .dtypes import DataType
 from .normalization import begin_axis
 from .pooling import geometry

@@ -1,0 +1,75 @@
+"""The outputs of an op that is being built: how many, of which data types, and what the caller is given."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from .errors import ArgumentError, SpecError, shown
+from .op import LogicalTensor
+from .spec.dialect import base_call
+from .spec.dtypes import DataType
+from .spec.editions import Edition, base_of
+from .spec.schema import AttrValue, Schema
+from .violation import Report
+
+
+def count_outputs(schema: Schema, wanted: object) -> int:
+    """How many outputs the op has in this call; ``wanted`` names optional ports, and no gap is possible."""
+    names = [port.name for port in schema.outputs]
+    if isinstance(wanted, str) or not isinstance(wanted, (list, tuple, set, frozenset)):
+        raise ArgumentError(f"outputs: {shown(wanted)}; expected a list of the names {names}")
+    for name in wanted:
+        if name not in names:
+            raise ArgumentError(f"outputs: {shown(name)}; expected names of {names}")
+    count = sum(not port.optional for port in schema.outputs)
+    count = max([count, *(names.index(name) + 1 for name in wanted)])
+    skipped = [p.name for p in schema.outputs[:count] if p.optional and p.name not in wanted]
+    if skipped:
+        raise ArgumentError(f"outputs: {sorted(wanted)}; expected {skipped} too, which stand before the last of them")
+    return count
+
+
+def implied_outputs(schema: Schema, attrs: Mapping[str, AttrValue], inputs: Sequence[LogicalTensor | None]) -> int:
+    """How many outputs the attributes imply; all where they say nothing."""
+    base = base_of(schema)
+    if base.implied_outputs is None:
+        return len(schema.outputs)
+    types = [None if tensor is None else tensor.type for tensor in inputs]
+    return base.implied_outputs(base_call(schema, base, attrs, types))
+
+
+def output_dtypes(
+    chosen: Edition, schema: Schema, choices: Sequence[Sequence[DataType]], wanted: DataType | None
+) -> list[DataType]:
+    """The data types of the outputs: what follows from the inputs, and ``wanted`` where the table leaves it open."""
+    found: list[DataType] = []
+    for port, options in zip(schema.outputs, choices, strict=False):
+        if len(options) == 1:
+            found.append(options[0])
+        elif wanted is not None and wanted in options:
+            found.append(wanted)
+        else:
+            raise _dtype_error(chosen, schema, port.name, options, wanted)
+    # Where nothing is open, dtype= may still say what is so.
+    if wanted is not None and choices and wanted not in found:
+        raise _dtype_error(chosen, schema, schema.outputs[0].name, choices[0], wanted)
+    return found
+
+
+def _dtype_error(
+    chosen: Edition, schema: Schema, port: str, options: Sequence[DataType], wanted: DataType | None
+) -> SpecError:
+    report = Report(chosen, schema.kind)
+    report.page = chosen.page(schema)
+    given = "not given" if wanted is None else wanted
+    report.add("output_data_type", "dtype", given, f"one of {', '.join(map(str, options))} for {port}")
+    return SpecError(report.violations)
+
+
+@cache
+def result_type(kind: str, names: tuple[str, ...]) -> Any:
+    """The named tuple that a call with several outputs returns."""
+    return namedtuple(f"{kind}Outputs", names)
