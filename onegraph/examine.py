@@ -64,6 +64,7 @@ def examine(
     out_types = None if outputs is None else report.tensor_types(outputs, "outputs")
     if out_types is not None:
         n_outputs = len(out_types)
+        report.check_outputs(schema, len(out_types))
     sound = in_types is not None and report.check_inputs(schema, in_types)
     shapes: tuple[Shape, ...] = ()
     dtypes: tuple[DataType | None, ...] = ()
@@ -196,6 +197,14 @@ class Examination(Report):
                 self.add("rank_limit", port.name, f"rank {tensor.rank}", f"at most {MAX_RANK} dimensions")
                 sound = False
         return sound
+
+    def check_outputs(self, schema: Schema, count: int) -> None:
+        """The number of outputs, where they are given."""
+        required = sum(not port.optional for port in schema.outputs)
+        any_number = any(port.variadic for port in schema.outputs)
+        if count < required or (count > len(schema.outputs) and not any_number):
+            names = ", ".join(port.name + ("?" if port.optional else "") for port in schema.outputs)
+            self.add("output_count", "outputs", count, f"{names or 'none'} (? is optional)")
 
     def matching_rows(
         self,

@@ -219,7 +219,6 @@ def capi_graph(
     steps = lowered.steps if steps is None else steps
     used = {number for step in steps for number in (*step.inputs, *step.outputs)}
     tensors = {n: capi_tensor(lowered.values[n]) for n in sorted(used) if _expressible(lowered.values[n].dtype)}
-    extra = len(lowered.steps)  # the first of the ids that no step has
     for step in steps:
         ins = [tensors[number] for number in step.inputs if number in tensors]
         outs = [tensors[number] for number in step.outputs if number in tensors]
@@ -230,17 +229,14 @@ def capi_graph(
                 continue
             except OneGraphError as error:
                 refused[step.id] = str(error)
-        graph.add_op(capi.Op(step.id, "Wildcard", step.op.name, inputs=ins, outputs=outs[:1]))
-        for out in outs[1:]:  # a Wildcard has one output at most
-            graph.add_op(capi.Op(extra, "Wildcard", step.op.name, inputs=ins, outputs=[out]))
-            extra += 1
+        graph.add_op(capi.Op(step.id, "Wildcard", step.op.name, inputs=ins, outputs=outs))
     # A graph output that other ops read too must not vanish inside a partition.
     read = {number for step in steps for number in step.inputs}
     produced = {number for step in steps for number in step.outputs}
-    for number in dict.fromkeys(tensor.id for tensor in lowered.graph.outputs.values()):
+    first_free = len(lowered.steps)  # the first of the ids that no step has
+    for offset, number in enumerate(dict.fromkeys(tensor.id for tensor in lowered.graph.outputs.values())):
         if number in read and number in produced and number in tensors:
-            graph.add_op(capi.Op(extra, "End", "output", inputs=[tensors[number]]))
-            extra += 1
+            graph.add_op(capi.Op(first_free + offset, "End", "output", inputs=[tensors[number]]))
     graph.finalize()
     return graph, refused
 

@@ -118,6 +118,20 @@ def test_outputs_are_held_against_what_follows_from_the_inputs():
     assert rules(og.check_op("ReduceSum", {"axes": [1]}, inputs, [("bf16", (2,))])) == ["data_type"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "count", "expected"),
+    [
+        ("ReLU", 0, ["output_count"]),
+        ("ReLU", 1, []),
+        ("ReLU", 2, ["output_count"]),
+        ("Wildcard", 3, []),
+        ("End", 0, []),
+    ],
+)
+def test_number_of_outputs(kind, count, expected):
+    assert rules(og.check_op(kind, {}, [("f32", (2,))], [("f32", (2,))] * count)) == expected
+
+
 def test_what_the_library_is_too_old_for():
     version = tuple(og.version_info()["version"].split("."))
     found = og.check_op("GroupNorm", {"groups": 2}, [("f32", (1, 4, 4)), ("f32", (4,)), ("f32", (4,))])
