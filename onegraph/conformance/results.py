@@ -67,9 +67,15 @@ class Result:
         """Python that asks the library the same again."""
         tensors = [_tensor(array) for array in inputs_of(self.probe)]
         attrs = {name: tuple(pair) for name, pair in self.probe["call"].items()}
-        lines = ["from onegraph.conformance import probe", "", f"print(probe({self.probe['name']!r}, {{"]
-        lines += [f"    {name!r}: {pair!r}," for name, pair in attrs.items()]
-        lines += [f"}}, inputs={tensors!r}, outputs={self.probe['outputs']!r}))"]
+        given = _packed([f"{name!r}: {pair!r}" for name, pair in attrs.items()])
+        lines = [
+            "from onegraph.conformance import probe",
+            "",
+            f"print(probe({self.probe['name']!r}, {{",
+            *given,
+            "    },",
+        ]
+        lines += [f"    inputs={tensors!r},", f"    outputs={self.probe['outputs']!r}))"]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -82,6 +88,17 @@ class Result:
             "happened": self.happened,
             "code": self.code(),
         }
+
+
+def _packed(items: Sequence[str], width: int = 96) -> list[str]:
+    """The items with commas, as many to a line as fit."""
+    lines: list[str] = []
+    for item in items:
+        if lines and len(lines[-1]) + len(item) < width:
+            lines[-1] += f" {item},"
+        else:
+            lines.append(f"    {item},")
+    return lines
 
 
 def _tensor(array: Array) -> tuple[Any, ...]:
