@@ -102,12 +102,14 @@ class Executable:
         if program is None:
             return self._finish(run_reference(self._graph, given), out)
         results = self._allocate(program, out, given)
-        frame = self._check_out(program, self._external(program, given, results))
+        external = self._external(program, given, results)
+        frame = self._check_out(program, external)
         try:
             with thread_count(self._threads):
                 frame.run()
             self._copy_through(program, frame, results)
         finally:
+            frame.release(external)
             with self._lock:
                 self._frames.setdefault(id(program), []).append(frame)
         return self._named(results)
@@ -251,11 +253,7 @@ class Executable:
     def _external(self, program: Program, given: Mapping[str, Array], results: Mapping[str, Array]) -> dict[int, Array]:
         """Which values live in the caller's arrays."""
         external = {program.graph.inputs[name].id: array for name, array in given.items()}
-        produced = {number for step in program.steps for number in step.outputs}
-        stored = {program.values[number].storage for number in produced}
-        for name, tensor in program.graph.outputs.items():
-            if tensor.id in stored and tensor.id not in external:
-                external[tensor.id] = results[name]
+        external.update((number, results[name]) for name, number in program.direct)
         return external
 
     def _copy_through(self, program: Program, frame: Frame, results: Mapping[str, Array]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
@@ -9,11 +10,11 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from .arrays import aligned_empty
-from .capi import CompiledPartition, LogicalTensor, Partition, Stream, Tensor
+from .capi import CompiledPartition, LogicalTensor, Partition, Stream
 from .errors import OneGraphError, UnsupportedError
 from .graph import Graph
 from .lower import Lowered, Step, Value, capi_graph, capi_tensor, lower
-from .native import call, ffi, lib
+from .native import Handle, call, create, ffi, lib
 from .op import Array, Op
 from .reference import run_op
 from .report import PartitionReport
@@ -57,9 +58,17 @@ class Program:
         self._readers = _readers(self.lowered)
         self._steps = {step.id: step for step in self.lowered.steps}
         self._returned = {tensor.id for tensor in graph.outputs.values()}
+        self.residents: dict[int, list[int]] = {}
+        for number, value in self.values.items():
+            self.residents.setdefault(value.storage, []).append(number)
         library_ops = sum(step.executor == "library" for step in self.lowered.steps)
         # Looking for fusions takes 3 ms, whatever the graph.
         self._add_partitions(self.lowered.steps, policy if library_ops > 1 else "debug")
+        stored = {self.values[number].storage for step in self.steps for number in step.outputs}
+        inputs = {tensor.id for tensor in graph.inputs.values()}
+        # The graph outputs that steps write into directly; of two names for one value, the last has it.
+        direct = {t.id: name for name, t in graph.outputs.items() if t.id in stored and t.id not in inputs}
+        self.direct = tuple((name, number) for number, name in direct.items())
         if not fallback:
             refusals = [report for report in self.reports if report.executor == "reference"]
             if refusals:
@@ -211,8 +220,9 @@ class Frame:
         self.program = program
         self.storage: dict[int, Array] = {}
         self.arrays: dict[int, Array] = {}
-        self.tensors: dict[int, list[Tensor]] = {}
-        self._external = set(external)
+        self.handles: dict[int, list[Handle]] = {}
+        # numpy refuses to resize an array that has a weak reference, whatever refcheck says: its address must hold.
+        self._watched = [weakref.ref(array) for array in external.values()]
         for number, value in program.values.items():
             if value.storage == number and number not in external:
                 self.storage[number] = self._allocate(value)
@@ -243,32 +253,46 @@ class Frame:
 
     def rebind(self, external: Mapping[int, Array]) -> None:
         """Let the external values live in other arrays of the same shape and strides."""
+        values = self.program.values
+        self._watched = [weakref.ref(array) for array in external.values()]
         for number, array in external.items():
             self.storage[number] = array
-        for number, value in self.program.values.items():
-            if value.storage in external:
-                self.arrays[number] = self._array(value)
-                address = array_address(self.arrays[number])
-                for tensor in self.tensors.get(number, ()):
-                    call(lib.dnnl_graph_tensor_set_data_handle, tensor._ptr, ffi.cast("void *", address))
+            for resident in self.program.residents[number]:
+                self.arrays[resident] = self._array(values[resident])
+                handles = self.handles.get(resident)
+                if handles:
+                    address = ffi.cast("void *", array_address(self.arrays[resident]))
+                    for handle in handles:
+                        call(lib.dnnl_graph_tensor_set_data_handle, handle._ptr, address)
+
+    def release(self, external: Mapping[int, Array]) -> None:
+        """Forget the caller's arrays, so that a frame that waits for its next run keeps nobody's memory."""
+        self._watched.clear()
+        for number in external:
+            del self.storage[number]
+            for resident in self.program.residents[number]:
+                del self.arrays[resident]
 
     def _call(self, step: LibraryStep | ReferenceStep) -> Callable[[], None]:
         if isinstance(step, ReferenceStep):
             return lambda: self._run_reference(step)
         compiled = step.compiled
-        ins = [self._tensor(tensor) for tensor in compiled.inputs]
-        outs = [self._tensor(tensor) for tensor in compiled.outputs]
-        in_array = ffi.new("const_dnnl_graph_tensor_t[]", [tensor._ptr for tensor in ins])
-        out_array = ffi.new("const_dnnl_graph_tensor_t[]", [tensor._ptr for tensor in outs])
+        ins = [self._handle(tensor) for tensor in compiled.inputs]
+        outs = [self._handle(tensor) for tensor in compiled.outputs]
+        in_array = ffi.new("const_dnnl_graph_tensor_t[]", [handle._ptr for handle in ins])
+        out_array = ffi.new("const_dnnl_graph_tensor_t[]", [handle._ptr for handle in outs])
         execute, pointer, stream = lib.dnnl_graph_compiled_partition_execute, compiled._ptr, self.stream._ptr
         n_in, n_out = len(ins), len(outs)
         return lambda: call(execute, pointer, stream, n_in, in_array, n_out, out_array)
 
-    def _tensor(self, tensor: LogicalTensor) -> Tensor:
-        array = self.arrays[tensor.id]
-        made = Tensor(tensor, array)
-        self.tensors.setdefault(tensor.id, []).append(made)
-        return made
+    def _handle(self, tensor: LogicalTensor) -> Handle:
+        """The C tensor of a value. The frame, not the handle, keeps the array: it may be another at the next run."""
+        engine = self.stream.engine
+        address = ffi.cast("void *", array_address(self.arrays[tensor.id]))
+        pointer = create(lib.dnnl_graph_tensor_create, "dnnl_graph_tensor_t", tensor._struct, engine._ptr, address)
+        handle = Handle(pointer, lib.dnnl_graph_tensor_destroy, engine)
+        self.handles.setdefault(tensor.id, []).append(handle)
+        return handle
 
     def _run_reference(self, step: ReferenceStep) -> None:
         inputs = [None if number is None else self.arrays[number] for number in step.inputs]
