@@ -29,10 +29,15 @@ def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
 
 def as_array(name: str, value: object) -> Array:
     """The array of graph input ``name``: numpy, anything with ``__dlpack__``, or a buffer."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise ArgumentError(f"input {name!r}: a masked array; expected plain data: fill it with .filled(value)")
     if isinstance(value, (np.ndarray, np.generic)):
         return np.asarray(value)
     if hasattr(value, "__dlpack__"):
-        return np.from_dlpack(value)
+        try:
+            return np.from_dlpack(value)
+        except Exception as error:  # whatever the producer raises
+            raise ArgumentError(f"input {name!r}: {type(value).__name__} gives no array: {error}") from error
     if isinstance(value, (memoryview, bytearray, bytes)):
         return np.asarray(value)
     raise ArgumentError(f"input {name!r}: {type(value).__name__}; expected a numpy array or anything with __dlpack__")
@@ -43,7 +48,7 @@ def check_output(name: str, dtype: DataType, shape: tuple[int, ...], array: obje
     if not isinstance(array, np.ndarray):
         raise ArgumentError(f"output {name!r}: {type(array).__name__}; expected a numpy array")
     if array.dtype != dtype.numpy:
-        raise ArgumentError(f"output {name!r}: data type {array.dtype}; expected {dtype}")
+        raise ArgumentError(f"output {name!r}: data type {array.dtype}; expected {dtype}, numpy's {dtype.numpy}")
     if array.shape != shape:
         raise ArgumentError(f"output {name!r}: shape {show(array.shape)}; expected {show(shape)}")
     if not array.flags.c_contiguous:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from .errors import ArgumentError, shown
+from .errors import ArgumentError
 from .examine import Checked, Examination, examine
 from .op import LogicalTensor, Op
 from .spec.dialect import base_call, edition_words
@@ -17,7 +17,7 @@ from .spec.editions import edition as edition_named
 from .spec.library import quirks
 from .spec.schema import Finding, Schema, Version
 from .spec.shapes import show
-from .tensor_types import as_shape as as_shape
+from .tensor_types import tensor_type
 from .violation import ERROR, LIBRARY, Report, Violation, shortened
 
 
@@ -81,11 +81,18 @@ def check_graph(graph: Iterable[Op]) -> list[Violation]:
         Every violation, an empty list where there is none.
 
     Raises:
-        ArgumentError: it is neither.
+        ArgumentError: the edition of an op is unknown. Everything else is a violation.
     """
     ops = getattr(graph, "ops", graph)
-    if not isinstance(ops, (list, tuple)) or not all(isinstance(op, Op) for op in ops):
-        raise ArgumentError(f"graph: {shown(graph)}; expected a Graph or a list of ops")
+    report = Report(edition_named(DEFAULT), "graph")
+    if not isinstance(ops, (list, tuple)):
+        report.add("graph_kind", "graph", graph, "a Graph or a list of ops")
+        return report.violations
+    for index, op in enumerate(ops):
+        if not _is_record(op):
+            report.add("op_kind", f"ops[{index}]", op, "an Op whose inputs and outputs are logical tensors")
+    if report.violations:
+        return report.violations
     found: list[Violation] = []
     for op in ops:
         chosen = edition_named(op.edition)
@@ -94,6 +101,17 @@ def check_graph(graph: Iterable[Op]) -> list[Violation]:
         found += checked.violations
         found += _library_violations(checked, chosen.name, f"{op.kind} {op.name!r}")
     return [*found, *_structure(ops)]
+
+
+def _is_record(op: object) -> bool:
+    """Whether it is an Op with fields of the right kinds; one that was made by hand may hold anything."""
+    if not isinstance(op, Op) or not isinstance(op.inputs, tuple) or not isinstance(op.outputs, tuple):
+        return False
+    tensors = [*op.outputs, *(tensor for tensor in op.inputs if tensor is not None)]
+    try:
+        return all(isinstance(tensor, LogicalTensor) and tensor_type(tensor) for tensor in tensors)
+    except ArgumentError:
+        return False
 
 
 # How ops hang together ------------------------------------------------------------------------------------------------
@@ -173,10 +191,17 @@ def _library_violations(checked: Checked, edition: str, op: str) -> list[Violati
         call = base_call(schema, base, attrs, checked.inputs, checked.n_outputs, checked.dtypes)
         for quirk in quirks(call, version):
             said = edition_words(schema, base, Finding(quirk.where, "", quirk.reason), attrs)
-            given = attrs.get(said.where, "as it is")
+            given = attrs.get(said.where, "left out" if schema.has_attribute(said.where) else _tensors(checked))
             right = f"a form that {loaded} gets right"
             report.add(quirk.name, said.where, given, right, said.expected, severity=quirk.severity)
     return report.violations
+
+
+def _tensors(checked: Checked) -> str:
+    """The inputs of an op, for a message."""
+    inputs = [tensor for tensor in checked.inputs if tensor is not None]
+    shown = ", ".join(f"{tensor.dtype} {show(tensor.shape)}" for tensor in inputs[:4])
+    return f"{len(inputs)} inputs: {shown}" + (", ..." if len(inputs) > 4 else "")
 
 
 def _newer(checked: Checked, schema: Schema, version: tuple[int, int, int]) -> Iterator[tuple[str, Version]]:

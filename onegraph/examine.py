@@ -180,9 +180,8 @@ class Examination(Report):
     def check_inputs(self, schema: Schema, inputs: Sequence[TensorType | None]) -> bool:
         """Port counts; whether they are in order. Trailing Nones are the same as leaving them out."""
         required = sum(not port.optional for port in schema.inputs)
-        names = ", ".join(port.name + ("?" if port.optional else "") for port in schema.inputs)
         if len(inputs) < required or (len(inputs) > len(schema.inputs) and not schema.variadic):
-            self.add("input_count", "inputs", len(inputs), f"{names or 'none'} (? is optional)")
+            self.add("input_count", "inputs", len(inputs), _port_names(schema.inputs))
             return False
         sound = True
         for index, tensor in enumerate(inputs):
@@ -203,8 +202,7 @@ class Examination(Report):
         required = sum(not port.optional for port in schema.outputs)
         any_number = any(port.variadic for port in schema.outputs)
         if count < required or (count > len(schema.outputs) and not any_number):
-            names = ", ".join(port.name + ("?" if port.optional else "") for port in schema.outputs)
-            self.add("output_count", "outputs", count, f"{names or 'none'} (? is optional)")
+            self.add("output_count", "outputs", count, _port_names(schema.outputs))
 
     def matching_rows(
         self,
@@ -263,6 +261,12 @@ class Examination(Report):
         for rule in rules:
             for finding in rule(call):
                 self.add_finding(rule.__name__, edition_words(schema, base, finding, attrs))
+
+
+def _port_names(ports: Sequence[Port]) -> str:
+    """The ports by name, with a legend where one of them is optional."""
+    names = ", ".join(port.name + ("?" if port.optional else "") for port in ports)
+    return f"{len(ports)}: {names}" + (" (? is optional)" if "?" in names else "") if ports else "none"
 
 
 def _typed(

@@ -14,7 +14,7 @@ from .arrays import aligned_empty, as_array, check_output, numpy_name, strided_e
 from .capi.graph import POLICIES
 from .capi.settings import FPMATH_MODES, check_threads, thread_count
 from .capi.validate import choice
-from .errors import ArgumentError, StateError, shown
+from .errors import ArgumentError, StateError, UnsupportedError, shown
 from .graph import Graph
 from .op import Array, LogicalTensor
 from .program import Frame, Program
@@ -26,6 +26,7 @@ from .spec.schema import Shape
 from .spec.shapes import compatible, show
 
 MAX_PROGRAMS = 16
+COMPUTED_SHAPE = "a shape depends on what the graph computes, so nothing can be compiled before it runs"
 
 
 class Port(NamedTuple):
@@ -66,7 +67,7 @@ class Executable:
         self._threads = threads
         self._lock = threading.Lock()
         self._programs: OrderedDict[tuple[object, ...], Program] = OrderedDict()
-        self._frames: dict[int, list[Frame]] = {}
+        self._computed_shape = False
         self._value_inputs = _value_inputs(graph)
         self.copies = 0
         names = tuple(graph.outputs)
@@ -85,7 +86,7 @@ class Executable:
         """The graph outputs, in the order of the results."""
         return tuple(Port(name, tensor.dtype, tensor.shape) for name, tensor in self._graph.outputs.items())
 
-    def __call__(self, *arrays: object, out: object = None, **named: object) -> Any:
+    def __call__(self, /, *arrays: object, out: object = None, **named: object) -> Any:
         """Run the graph.
 
         Args:
@@ -100,7 +101,7 @@ class Executable:
         given = self._arrays(arrays, named)
         program = self._program(given)
         if program is None:
-            return self._finish(run_reference(self._graph, given), out)
+            return self._run_on_reference(given, out)
         results = self._allocate(program, out, given)
         external = self._external(program, given, results)
         frame = self._check_out(program, external)
@@ -111,10 +112,10 @@ class Executable:
         finally:
             frame.release(external)
             with self._lock:
-                self._frames.setdefault(id(program), []).append(frame)
+                program.free_frames.append(frame)
         return self._named(results)
 
-    def bind(self, **arrays: object) -> BoundRun:
+    def bind(self, /, **arrays: object) -> BoundRun:
         """Fix the arrays of inputs and outputs, by name, for runs that do no work per tensor.
 
         Args:
@@ -122,7 +123,8 @@ class Executable:
                 allocated. Change the contents of the arrays between runs, not the arrays.
 
         Raises:
-            ArgumentError: an array is missing or unknown, or does not fit.
+            ArgumentError: an array is missing or unknown, or does not fit; or the shape of an output depends on what
+                the graph computes, so that it cannot be allocated beforehand.
         """
         names = [*self._graph.inputs, *self._graph.outputs]
         for name in arrays:
@@ -147,6 +149,9 @@ class Executable:
             program = next(reversed(self._programs.values()), None)
         partitions: tuple[PartitionReport, ...] = () if program is None else tuple(program.reports)
         note = "not compiled yet: shapes are known at the first call" if program is None else ""
+        if self._computed_shape and program is None:
+            ops = tuple(f"{op.kind} {op.name!r}" for op in self._graph.ops)
+            partitions, note = (PartitionReport(0, "reference", ops, COMPUTED_SHAPE, (), (), 0),), ""
         return Report(f"oneDNN {version}", self._policy, self._fpmath_mode, partitions, note)
 
     def __repr__(self) -> str:
@@ -193,7 +198,8 @@ class Executable:
             raise ArgumentError(f"input {name!r}: shape {show(array.shape)}; expected {show(tensor.shape)}")
         if self._laid_out(tensor, array):
             return array
-        self.copies += 1
+        with self._lock:
+            self.copies += 1
         if tensor.strides is None:
             laid: Array = aligned_empty(array.shape, array.dtype)
         else:
@@ -232,19 +238,21 @@ class Executable:
             values = {name: given[name].copy() for name in self._value_inputs}
             graph = graph.specialise({name: array.shape for name, array in given.items()}, values)
         if not all(_known(tensor) for op in graph.ops for tensor in op.outputs if op.kind != "Wildcard"):
+            if not self._fallback:
+                raise UnsupportedError("the library does not run all of the graph: " + COMPUTED_SHAPE)
+            self._computed_shape = True
             return None
         program = Program(graph, policy=self._policy, fallback=self._fallback, fpmath_mode=self._fpmath_mode)
         with self._lock:
-            self._programs[key] = program
+            # Another thread may have been as quick; everybody uses the one that came first.
+            program = self._programs.setdefault(key, program)
             while len(self._programs) > MAX_PROGRAMS:
-                _, dropped = self._programs.popitem(last=False)
-                self._frames.pop(id(dropped), None)
+                self._programs.popitem(last=False)
         return program
 
     def _check_out(self, program: Program, external: Mapping[int, Array]) -> Frame:
         with self._lock:
-            free = self._frames.get(id(program), [])
-            frame = free.pop() if free else None
+            frame = program.free_frames.pop() if program.free_frames else None
         if frame is None:
             return Frame(program, external)
         frame.rebind(external)
@@ -273,12 +281,7 @@ class Executable:
                 results[name] = check_output(name, value.dtype, value.shape, chosen[name])
             else:
                 results[name] = aligned_empty(value.shape, value.dtype.numpy)
-        ours = [(name, results[name]) for name in chosen]
-        for position, (name, array) in enumerate(ours):
-            others = [*given.items(), *ours[:position]]
-            for other, memory in others:
-                if np.may_share_memory(array, memory):
-                    raise ArgumentError(f"output {name!r} shares memory with {other!r}")
+        _refuse_shared({name: results[name] for name in chosen}, given)
         return results
 
     def _chosen(self, out: object) -> dict[str, object]:
@@ -293,11 +296,16 @@ class Executable:
         if isinstance(out, np.ndarray):
             out = (out,)
         if not isinstance(out, (list, tuple)) or len(out) != len(names):
-            raise ArgumentError(f"out: expected {len(names)} arrays in the order {', '.join(names)}")
+            arrays = f"{len(names)} arrays in the order" if len(names) > 1 else "one array,"
+            raise ArgumentError(f"out: {shown(out)}; expected {arrays} {', '.join(names)}")
         return {name: array for name, array in zip(names, out, strict=True) if array is not None}
 
-    def _finish(self, results: dict[str, Array], out: object) -> Any:
-        for name, array in self._chosen(out).items():
+    def _run_on_reference(self, given: Mapping[str, Array], out: object) -> Any:
+        """Run on numpy; what can be said of ``out`` is said before, the shapes are known only after."""
+        chosen = self._chosen(out)
+        _refuse_shared({name: array for name, array in chosen.items() if isinstance(array, np.ndarray)}, given)
+        results = run_reference(self._graph, given)
+        for name, array in chosen.items():
             checked = check_output(name, DataType.of(results[name].dtype), results[name].shape, array)
             checked[...] = results[name]
             results[name] = checked
@@ -342,6 +350,16 @@ class BoundRun:
         return self._value
 
     __call__ = run
+
+
+def _refuse_shared(outputs: Mapping[str, Array], inputs: Mapping[str, Array]) -> None:
+    """Raise where an output would be written over an input or over another output."""
+    seen = dict(inputs)
+    for name, array in outputs.items():
+        for other, memory in seen.items():
+            if np.may_share_memory(array, memory):
+                raise ArgumentError(f"output {name!r} shares memory with {other!r}")
+        seen[name] = array
 
 
 def _known(tensor: LogicalTensor) -> bool:

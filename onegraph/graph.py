@@ -18,7 +18,7 @@ from .spec.dtypes import DataType
 from .spec.editions import DEFAULT, Edition
 from .spec.editions import edition as edition_named
 from .spec.schema import Shape
-from .spec.shapes import compatible, show
+from .spec.shapes import compatible, overlaps, show
 from .tensor_types import MAX_RANK, as_shape
 
 if TYPE_CHECKING:
@@ -77,8 +77,14 @@ class Graph(OpMethods):
             ArgumentError: the name is taken, or the data type, shape or strides make no sense.
         """
         self._free_name(name)
-        dims = as_shape(shape)
-        tensor = self._tensor(DataType.of(dtype), dims, name, _input_strides(strides, dims))
+        if name == "out":
+            raise ArgumentError("name 'out' is the keyword that calls take their output arrays by; choose another")
+        try:
+            data_type, dims = DataType.of(dtype), as_shape(shape)
+            steps = _input_strides(strides, dims)
+        except ArgumentError as error:
+            raise ArgumentError(f"input {name!r}: {error}") from None
+        tensor = self._tensor(data_type, dims, name, steps)
         self._inputs[name] = tensor
         return tensor
 
@@ -91,15 +97,20 @@ class Graph(OpMethods):
             copy: True copies into aligned read-only memory; False keeps the caller's array and makes it read-only.
 
         Raises:
-            ArgumentError: it is no array, or no logical tensor has its data type.
+            ArgumentError: it is no array, no logical tensor has its data type, or copy=False is asked for an array
+                that cannot be kept: one that is not C-contiguous and aligned, or a view of memory that others write.
         """
+        if not isinstance(copy, bool):
+            raise ArgumentError(f"copy: {shown(copy)}; expected True or False")
         if not isinstance(array, (np.ndarray, np.generic)):
             raise ArgumentError(f"constant: {type(array).__name__}; expected a numpy array")
         values = np.asarray(array)
         dtype = DataType.of(values.dtype)
         if values.ndim > MAX_RANK:
             raise ArgumentError(f"constant: rank {values.ndim}; expected at most {MAX_RANK} dimensions")
-        if copy or not values.flags.c_contiguous:
+        if not copy:
+            _refuse_unfit(values)
+        if copy:
             kept = aligned_empty(values.shape, values.dtype)
             kept[...] = values
         else:
@@ -195,7 +206,7 @@ class Graph(OpMethods):
         Args:
             policy: ``fusion`` joins ops into one kernel where the library can; ``debug`` runs them one by one.
             fallback: run on numpy what the library does not support; False raises instead.
-            fpmath_mode: how far f32 arithmetic may be lowered for speed: strict, bf16, f16, any.
+            fpmath_mode: how far f32 arithmetic may be lowered for speed: strict, bf16, f16, tf32, any.
             threads: number of threads to execute with; the process's setting by default.
 
         Returns:
@@ -348,4 +359,16 @@ def _input_strides(strides: object, dims: Shape) -> tuple[int, ...] | None:
     for step in strides:
         if isinstance(step, bool) or not isinstance(step, (int, np.integer)) or not 0 <= step < 2**48:
             raise ArgumentError(f"strides: {shown(step)}; expected a non-negative number of elements")
-    return tuple(int(step) for step in strides)
+    steps = tuple(int(step) for step in strides)
+    if overlaps([dim or 0 for dim in dims], steps):
+        raise ArgumentError(f"strides: {steps} for shape {show(dims)}; expected memory of its own for each element")
+    return steps
+
+
+def _refuse_unfit(array: Array) -> None:
+    """Raise where an array cannot be kept as a constant without a copy."""
+    if not (array.flags.c_contiguous and array.flags.aligned):
+        raise ArgumentError("constant: an array that is not C-contiguous and aligned; expected copy=True")
+    base = array.base
+    if base is not None and (not isinstance(base, np.ndarray) or base.flags.writeable):
+        raise ArgumentError("constant: a view of memory that can still be written; expected copy=True")

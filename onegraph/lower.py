@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from . import capi
-from .capi.logical_tensor import dense_strides
 from .errors import ArgumentError, OneGraphError, UnsupportedError
 from .graph import Graph
 from .native import VERSION
@@ -24,6 +23,7 @@ from .spec.dialect import base_call, channel_swap, format_of, is_swapped
 from .spec.dtypes import DataType
 from .spec.editions import base_of, edition
 from .spec.schema import AttrValue, Schema, TensorType
+from .spec.shapes import dense_strides
 
 Dims = tuple[int, ...]
 
@@ -89,27 +89,29 @@ def lower(graph: Graph) -> Lowered:
     return Lowered(graph, lowering.values, tuple(lowering.steps))
 
 
+# Ops whose optional outputs are by the way: an older library can run the op without them.
+INDEPENDENT_OUTPUTS = frozenset({"SoftMax", "Dropout"})
+
+
 class _Lowering:
     def __init__(self, graph: Graph) -> None:
         self.values: dict[int, Value] = {}
         self.steps: list[Step] = []
         for tensor in graph._tensors:
             self.values[tensor.id] = _value(tensor)
+        self._read = {tensor.id for op in graph.ops for tensor in op.inputs if tensor is not None}
+        self._read |= {tensor.id for tensor in graph.outputs.values()}
 
     def add(self, op: Op) -> None:
         if not op.outputs:
             return  # an End computes nothing
         schema = edition(op.edition).schema(op.kind)
         assert schema is not None
-        call = base_call(
-            schema,
-            base_of(schema),
-            op.attrs,
-            [None if tensor is None else tensor.type for tensor in op.inputs],
-            len(op.outputs),
-        )
+        wanted = self._wanted(schema, op)
+        types = [None if tensor is None else tensor.type for tensor in op.inputs]
+        call = base_call(schema, base_of(schema), op.attrs, types, len(wanted))
         rewrite, reason = library_form(schema, call)
-        unknown = [t.dtype for t in (*op.inputs, *op.outputs) if t is not None and not _expressible(t.dtype)]
+        unknown = [t.dtype for t in (*op.inputs, *wanted) if t is not None and not _expressible(t.dtype)]
         if unknown:
             rewrite, reason = None, f"data type {unknown[0]} needs oneDNN {'.'.join(map(str, unknown[0].since))}"
         if rewrite is None:
@@ -123,7 +125,7 @@ class _Lowering:
         ]
         outs = []
         views = []
-        for port, tensor in zip(schema.outputs, op.outputs, strict=False):
+        for port, tensor in zip(schema.outputs, wanted, strict=False):
             seen = self._view(op, tensor) if is_swapped(schema, port.name) else tensor.id
             outs.append(seen)
             if seen != tensor.id:
@@ -132,6 +134,14 @@ class _Lowering:
         self._step("library", rewrite.kind, tuple(ins), tuple(outs), op, rewrite.attrs, rewrite.note)
         for seen, tensor_id in views:
             self._step("view", "Wildcard", (seen,), (tensor_id,), op, {}, "axis order of the edition")
+
+    def _wanted(self, schema: Schema, op: Op) -> tuple[LogicalTensor, ...]:
+        """The outputs without the last ones that nobody reads, where leaving them out changes nothing in the others."""
+        outputs = op.outputs
+        if base_of(schema).kind in INDEPENDENT_OUTPUTS:
+            while len(outputs) > 1 and outputs[-1].id not in self._read:
+                outputs = outputs[:-1]
+        return outputs
 
     def _step(
         self,

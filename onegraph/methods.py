@@ -7,12 +7,14 @@ Inputs are positional or by port name, attributes by name. Signature and docstri
 from __future__ import annotations
 
 import inspect
+import textwrap
 from typing import Any
 
 from .op import LogicalTensor
 from .spec.editions import BASE, DEFAULT, edition
-from .spec.schema import Attribute, Fill, Schema
+from .spec.schema import Attribute, Fill, Port, Schema
 
+WIDTH = 108
 OPTIONS = ("name", "dtype", "outputs")
 
 
@@ -53,33 +55,40 @@ def signature(schema: Schema) -> inspect.Signature:
 def docstring(schema: Schema) -> str:
     """The docstring of the op's method."""
     chosen = edition(DEFAULT)
-    lines = [f"{schema.kind}: {schema.doc}", "", "Args:"]
+    since = f"; since oneDNN {schema.since[0]}.{schema.since[1]}" if schema.since > (3, 0) else ""
+    results = ", ".join(f"{port.name}: {port.type}" for port in schema.outputs) or "nothing"
+    lines = [_wrapped(f"{schema.kind}: {schema.doc}"), *(f"\n{_wrapped(note)}" for note in schema.notes), "", "Args:"]
+    lines += [_entry(f"{port.name}: {_port(port)}") for port in schema.inputs]
+    lines += [_entry(f"{attribute.name}: {_attribute(schema, attribute)}") for attribute in schema.attributes]
     lines += [
-        f"    {port.name}: {port.type}{', optional' if port.optional else ''}{', any number' if port.variadic else ''}"
-        for port in schema.inputs
-    ]
-    for attribute in schema.attributes:
-        kind = f"{attribute.kind}, {'required' if attribute.required else 'default ' + attribute_default(attribute)}"
-        allowed = f" ({', '.join(attribute.values)})" if attribute.values else ""
-        since = f" Since {attribute.since[0]}.{attribute.since[1]}." if attribute.since > schema.since else ""
-        lines.append(f"    {attribute.name}: {kind}{allowed}. {attribute.doc}{since}")
-    lines += [
-        "    name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional",
-        "        outputs that are wanted.",
-        "",
-        "Returns:",
-        "    " + (", ".join(f"{port.name}: {port.type}" for port in schema.outputs) or "nothing"),
-        "",
-        "Data types:",
-        *(f"    {row}" for row in schema.types),
-        "",
-        "Raises:",
-        "    SpecError: the op breaks the specification; the graph is unchanged.",
-        "",
-        f"Source: {chosen.page(schema)}"
-        + (f"; since oneDNN {schema.since[0]}.{schema.since[1]}" if schema.since > (3, 0) else ""),
+        _entry("name: text for reports."),
+        _entry("dtype: data type of the result, where the table leaves it open."),
+        _entry("outputs: names of the optional outputs that are wanted."),
+        *("", "Returns:", _entry(results)),
+        *("", "Data types:", *(_entry(str(row)) for row in schema.types)),
+        *("", "Raises:", _entry("SpecError: the op breaks the specification; the graph is unchanged.")),
+        *("", f"Source: {chosen.page(schema)}{since}"),
     ]
     return "\n".join(lines)
+
+
+def _port(port: Port) -> str:
+    return f"{port.type}{', optional' if port.optional else ''}{', any number' if port.variadic else ''}"
+
+
+def _attribute(schema: Schema, attribute: Attribute) -> str:
+    need = "required" if attribute.required else f"default {attribute_default(attribute)}"
+    allowed = f" ({', '.join(attribute.values)})" if attribute.values else ""
+    since = f" Since {attribute.since[0]}.{attribute.since[1]}." if attribute.since > schema.since else ""
+    return f"{attribute.kind}, {need}{allowed}. {attribute.doc}{since}"
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, WIDTH)
+
+
+def _entry(text: str) -> str:
+    return textwrap.fill(text, WIDTH, initial_indent="    ", subsequent_indent="        ")
 
 
 def _method(schema: Schema) -> Any:

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 from .op import LogicalTensor
 from .spec.schema import Attribute, Schema
 
+WIDTH: int
 OPTIONS: tuple[str, ...]
 
 def attribute_default(attribute: Attribute) -> str: ...
@@ -65,8 +66,9 @@ class OpMethods:
 
         Args:
             src: T
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -98,8 +100,9 @@ class OpMethods:
             src: T
             min: f32, required. Lower bound.
             max: f32, required. Upper bound.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -129,8 +132,9 @@ class OpMethods:
         Args:
             src: T
             alpha: f32, required. Scale of the negative part.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -158,8 +162,9 @@ class OpMethods:
 
         Args:
             src: T
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -188,9 +193,11 @@ class OpMethods:
 
         Args:
             src: T
-            mode: str, default 'gelu_erf' (gelu_erf, gelu_tanh). gelu_erf: by the error function; gelu_tanh: by its approximation with tanh. Since 3.9.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            mode: str, default 'gelu_erf' (gelu_erf, gelu_tanh). gelu_erf: by the error function; gelu_tanh: by its
+                approximation with tanh. Since 3.9.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -222,8 +229,9 @@ class OpMethods:
             src: T
             alpha: f32, required. Slope of the linear part of hard_sigmoid(src) = clip(alpha * src + beta, 0, 1).
             beta: f32, required. Offset of the linear part.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -251,8 +259,9 @@ class OpMethods:
 
         Args:
             src: T
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -282,8 +291,9 @@ class OpMethods:
         Args:
             src: T
             alpha: f32, required. Slope of the negative part.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -311,8 +321,9 @@ class OpMethods:
 
         Args:
             src: T
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -340,8 +351,9 @@ class OpMethods:
 
         Args:
             src: T
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -371,8 +383,9 @@ class OpMethods:
         Args:
             src: T
             beta: f32, required. The exponent.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -400,8 +413,9 @@ class OpMethods:
 
         Args:
             src: T
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -429,8 +443,9 @@ class OpMethods:
 
         Args:
             src: T
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -458,8 +473,9 @@ class OpMethods:
 
         Args:
             src: T
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -487,8 +503,9 @@ class OpMethods:
 
         Args:
             src: T
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -518,8 +535,9 @@ class OpMethods:
         Args:
             src: T
             beta: f32, default 1.0. Sharpness: the larger, the nearer to ReLU.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -547,8 +565,9 @@ class OpMethods:
 
         Args:
             src: T
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -576,8 +595,9 @@ class OpMethods:
 
         Args:
             src: T
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -605,8 +625,9 @@ class OpMethods:
 
         Args:
             src: T
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -636,8 +657,9 @@ class OpMethods:
         Args:
             src: T
             diff_dst: T
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             diff_src: T
@@ -673,8 +695,9 @@ class OpMethods:
             min: f32, required. Lower bound.
             max: f32, required. Upper bound.
             use_dst: bool, default True. True: the first input is the result of the forward op; False: its source.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             diff_src: T
@@ -701,15 +724,17 @@ class OpMethods:
         dtype: object = None,
         outputs: Sequence[str] | None = None,
     ) -> LogicalTensor:
-        """EluBackward: diff_src = diff_dst where src > 0, else diff_dst * alpha * exp(src), which is diff_dst * (dst + alpha)
+        """EluBackward: diff_src = diff_dst where src > 0, else diff_dst * alpha * exp(src), which is diff_dst * (dst +
+        alpha)
 
         Args:
             src: T
             diff_dst: T
             alpha: f32, required. Scale of the negative part.
             use_dst: bool, default True. True: the first input is the result of the forward op; False: its source.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             diff_src: T
@@ -740,9 +765,11 @@ class OpMethods:
         Args:
             src: T
             diff_dst: T
-            mode: str, default 'gelu_erf' (gelu_erf, gelu_tanh). gelu_erf: by the error function; gelu_tanh: by its approximation with tanh. Since 3.9.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            mode: str, default 'gelu_erf' (gelu_erf, gelu_tanh). gelu_erf: by the error function; gelu_tanh: by its
+                approximation with tanh. Since 3.9.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             diff_src: T
@@ -776,8 +803,9 @@ class OpMethods:
             diff_dst: T
             alpha: f32, required. Slope of the linear part of hard_sigmoid(src) = clip(alpha * src + beta, 0, 1).
             beta: f32, required. Offset of the linear part.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             diff_src: T
@@ -807,8 +835,9 @@ class OpMethods:
         Args:
             src: T
             diff_dst: T
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             diff_src: T
@@ -838,8 +867,9 @@ class OpMethods:
         Args:
             src: T
             diff_dst: T
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             diff_src: T
@@ -871,8 +901,9 @@ class OpMethods:
             src: T
             diff_dst: T
             use_dst: bool, default True. True: the first input is the result of the forward op; False: its source.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             diff_src: T
@@ -904,8 +935,9 @@ class OpMethods:
             src: T
             diff_dst: T
             use_dst: bool, default True. True: the first input is the result of the forward op; False: its source.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             diff_src: T
@@ -937,8 +969,9 @@ class OpMethods:
             src: T
             diff_dst: T
             beta: f32, default 1.0. Sharpness: the larger, the nearer to ReLU.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             diff_src: T
@@ -970,8 +1003,9 @@ class OpMethods:
             src: T
             diff_dst: T
             use_dst: bool, default True. True: the first input is the result of the forward op; False: its source.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             diff_src: T
@@ -1003,8 +1037,9 @@ class OpMethods:
             src: T
             diff_dst: T
             use_dst: bool, default True. True: the first input is the result of the forward op; False: its source.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             diff_src: T
@@ -1035,9 +1070,11 @@ class OpMethods:
         Args:
             src_0: T1
             src_1: T2
-            auto_broadcast: str, default 'numpy' (none, numpy). numpy: shapes are broadcast as numpy does; none: they are equal.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            auto_broadcast: str, default 'numpy' (none, numpy). numpy: shapes are broadcast as numpy does; none:
+                they are equal.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T3
@@ -1073,9 +1110,11 @@ class OpMethods:
         Args:
             src_0: T1
             src_1: T2
-            auto_broadcast: str, default 'numpy' (none, numpy). numpy: shapes are broadcast as numpy does; none: they are equal.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            auto_broadcast: str, default 'numpy' (none, numpy). numpy: shapes are broadcast as numpy does; none:
+                they are equal.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T3
@@ -1110,9 +1149,11 @@ class OpMethods:
         Args:
             src_0: T1
             src_1: T2
-            auto_broadcast: str, default 'numpy' (none, numpy). numpy: shapes are broadcast as numpy does; none: they are equal.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            auto_broadcast: str, default 'numpy' (none, numpy). numpy: shapes are broadcast as numpy does; none:
+                they are equal.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T3
@@ -1143,9 +1184,11 @@ class OpMethods:
         Args:
             src_0: T1
             src_1: T2
-            auto_broadcast: str, default 'numpy' (none, numpy). numpy: shapes are broadcast as numpy does; none: they are equal.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            auto_broadcast: str, default 'numpy' (none, numpy). numpy: shapes are broadcast as numpy does; none:
+                they are equal.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T3
@@ -1176,9 +1219,11 @@ class OpMethods:
         Args:
             src_0: T1
             src_1: T2
-            auto_broadcast: str, default 'numpy' (none, numpy). numpy: shapes are broadcast as numpy does; none: they are equal.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            auto_broadcast: str, default 'numpy' (none, numpy). numpy: shapes are broadcast as numpy does; none:
+                they are equal.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T3
@@ -1213,9 +1258,11 @@ class OpMethods:
         Args:
             src_0: T1
             src_1: T2
-            auto_broadcast: str, default 'numpy' (none, numpy). numpy: shapes are broadcast as numpy does; none: they are equal.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            auto_broadcast: str, default 'numpy' (none, numpy). numpy: shapes are broadcast as numpy does; none:
+                they are equal.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T3
@@ -1246,9 +1293,11 @@ class OpMethods:
         Args:
             src_0: T1
             src_1: T2
-            auto_broadcast: str, default 'numpy' (none, numpy). numpy: shapes are broadcast as numpy does; none: they are equal.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            auto_broadcast: str, default 'numpy' (none, numpy). numpy: shapes are broadcast as numpy does; none:
+                they are equal.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T3
@@ -1284,9 +1333,11 @@ class OpMethods:
         Args:
             src_0: T
             src_1: T
-            auto_broadcast: str, default 'numpy' (none, numpy). numpy: shapes are broadcast as numpy does; none: they are equal.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            auto_broadcast: str, default 'numpy' (none, numpy). numpy: shapes are broadcast as numpy does; none:
+                they are equal.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: boolean
@@ -1320,9 +1371,11 @@ class OpMethods:
             cond: boolean
             src_0: T
             src_1: T
-            auto_broadcast: str, default 'numpy' (none, numpy). numpy: shapes are broadcast as numpy does; none: they are equal.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            auto_broadcast: str, default 'numpy' (none, numpy). numpy: shapes are broadcast as numpy does; none:
+                they are equal.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -1354,8 +1407,9 @@ class OpMethods:
             src: T
             bias: T
             data_format: str, default 'NXC' (NCX, NXC). Where the channel axis stands: NXC or NCX.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -1385,8 +1439,9 @@ class OpMethods:
         Args:
             diff_dst: T
             data_format: str, default 'NXC' (NCX, NXC). Where the channel axis stands: NXC or NCX.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             diff_bias: T
@@ -1419,9 +1474,11 @@ class OpMethods:
             src: T
             slope: T
             data_format: str, default 'NXC' (NCX, NXC). Where the channel axis stands: NXC or NCX.
-            per_channel_broadcast: bool, default True. True: a slope vector goes along the channel axis; False: it is broadcast as numpy does.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            per_channel_broadcast: bool, default True. True: a slope vector goes along the channel axis; False: it
+                is broadcast as numpy does.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -1448,15 +1505,17 @@ class OpMethods:
         dtype: object = None,
         outputs: Sequence[str] | None = None,
     ) -> PReLUBackwardOutputs:
-        """PReLUBackward: Gradients of PReLU: diff_src = diff_dst where src > 0, else slope * diff_dst; diff_slope is the sum of diff_dst * src over the negative elements of src that share a slope.
+        """PReLUBackward: Gradients of PReLU: diff_src = diff_dst where src > 0, else slope * diff_dst; diff_slope is
+        the sum of diff_dst * src over the negative elements of src that share a slope.
 
         Args:
             src: T
             slope: T
             diff_dst: T
             data_format: str, default 'NXC' (NCX, NXC). Where the channel axis stands: NXC or NCX.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             diff_src: T, diff_slope: T
@@ -1493,9 +1552,11 @@ class OpMethods:
             bias: T1, optional
             transpose_a: bool, default False. Exchanges the last two axes of src.
             transpose_b: bool, default False. Exchanges the last two axes of weights.
-            accumulation_mode: str, default 'strict' (strict, relaxed, any, f32, s32, f16). The type that products are summed in; strict keeps the type that the data types imply. Since 3.10.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            accumulation_mode: str, default 'strict' (strict, relaxed, any, f32, s32, f16). The type that products
+                are summed in; strict keeps the type that the data types imply. Since 3.10.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T2
@@ -1531,22 +1592,29 @@ class OpMethods:
         dtype: object = None,
         outputs: Sequence[str] | None = None,
     ) -> LogicalTensor:
-        """Convolution: Slides weights over src and sums the products: dst[n, o, y] = sum_ik src[n, i, y * stride + k * dilation - pads_begin] * weights[o, i, k] + bias[o].
+        """Convolution: Slides weights over src and sums the products: dst[n, o, y] = sum_ik src[n, i, y * stride + k *
+        dilation - pads_begin] * weights[o, i, k] + bias[o].
 
         Args:
             src: T
             weights: T
             bias: T, optional
             strides: s64[], required. Step of the window along each spatial axis.
-            pads_begin: s64[], required. Zeros added before the first element of each spatial axis; ignored with auto_pad.
-            pads_end: s64[], required. Zeros added after the last element of each spatial axis; ignored with auto_pad.
+            pads_begin: s64[], required. Zeros added before the first element of each spatial axis; ignored with
+                auto_pad.
+            pads_end: s64[], required. Zeros added after the last element of each spatial axis; ignored with
+                auto_pad.
             dilations: s64[], required. Distance between kernel elements along each spatial axis; 1 is dense.
-            auto_pad: str, default 'none' (none, same_upper, same_lower, valid). Computes the padding: same_upper and same_lower give ceil(size / stride) positions, the odd element at the end or at the beginning; valid pads nothing; none uses pads_begin and pads_end.
+            auto_pad: str, default 'none' (none, same_upper, same_lower, valid). Computes the padding: same_upper
+                and same_lower give ceil(size / stride) positions, the odd element at the end or at the beginning;
+                valid pads nothing; none uses pads_begin and pads_end.
             groups: s64, default 1. Number of groups that both channel counts are divided into.
             data_format: str, default 'NXC' (NCX, NXC). Axis order of the activations: NXC or NCX.
-            weights_format: str, default 'XIO' (OIX, XIO). Axis order of the weights: OIX = (out, in / groups, X), XIO = (X, in / groups, out).
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            weights_format: str, default 'XIO' (OIX, XIO). Axis order of the weights: OIX = (out, in / groups, X),
+                XIO = (X, in / groups, out).
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -1581,24 +1649,40 @@ class OpMethods:
         dtype: object = None,
         outputs: Sequence[str] | None = None,
     ) -> LogicalTensor:
-        """ConvolutionBackwardData: Gradient of Convolution with respect to src; dst_shape is the shape of that gradient. Of the shapes that map to the same diff_dst, dst_shape names one; a nonzero output_padding must agree with it.
+        """ConvolutionBackwardData: Gradient of Convolution with respect to src; dst_shape is the shape of that
+        gradient. Of the shapes that map to the same diff_dst, dst_shape names one; a nonzero output_padding must
+        agree with it.
+
+        The page's own formula exchanges same_upper and same_lower; its attribute text, all other pages and the
+        library put the odd element at the end for same_upper, and so does this.
+
+        The library never compiles a shape that is given as a tensor; it is handed over as the attribute.
+
+        The library never compiles groups > 1 here; it is given the ConvTranspose with the same weights.
 
         Args:
             diff_dst: T
             weights: T
             dst_shape: s32, optional
             strides: s64[], required. Step of the window along each spatial axis.
-            pads_begin: s64[], required. Zeros added before the first element of each spatial axis; ignored with auto_pad.
-            pads_end: s64[], required. Zeros added after the last element of each spatial axis; ignored with auto_pad.
+            pads_begin: s64[], required. Zeros added before the first element of each spatial axis; ignored with
+                auto_pad.
+            pads_end: s64[], required. Zeros added after the last element of each spatial axis; ignored with
+                auto_pad.
             dilations: s64[], required. Distance between kernel elements along each spatial axis; 1 is dense.
-            auto_pad: str, default 'none' (none, same_upper, same_lower, valid). Computes the padding: same_upper and same_lower give ceil(size / stride) positions, the odd element at the end or at the beginning; valid pads nothing; none uses pads_begin and pads_end.
-            output_padding: s64[], default all 0. Elements added at the end of each spatial axis of the transposed side.
+            auto_pad: str, default 'none' (none, same_upper, same_lower, valid). Computes the padding: same_upper
+                and same_lower give ceil(size / stride) positions, the odd element at the end or at the beginning;
+                valid pads nothing; none uses pads_begin and pads_end.
+            output_padding: s64[], default all 0. Elements added at the end of each spatial axis of the transposed
+                side.
             groups: s64, default 1. Number of groups that both channel counts are divided into.
             data_format: str, default 'NXC' (NCX, NXC). Axis order of the activations: NXC or NCX.
-            weights_format: str, default 'XIO' (OIX, XIO). Axis order of the weights: OIX = (out, in / groups, X), XIO = (X, in / groups, out).
+            weights_format: str, default 'XIO' (OIX, XIO). Axis order of the weights: OIX = (out, in / groups, X),
+                XIO = (X, in / groups, out).
             dst_shape: s64[], default None. Shape of diff_src; the input of this name wins over it.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             diff_src: T
@@ -1634,21 +1718,29 @@ class OpMethods:
     ) -> LogicalTensor:
         """ConvolutionBackwardWeights: Gradient of Convolution with respect to weights.
 
+        The library never compiles a shape that is given as a tensor; it is handed over as the attribute.
+
         Args:
             src: T
             diff_dst: T
             weights_shape: s32, optional
             strides: s64[], required. Step of the window along each spatial axis.
-            pads_begin: s64[], required. Zeros added before the first element of each spatial axis; ignored with auto_pad.
-            pads_end: s64[], required. Zeros added after the last element of each spatial axis; ignored with auto_pad.
+            pads_begin: s64[], required. Zeros added before the first element of each spatial axis; ignored with
+                auto_pad.
+            pads_end: s64[], required. Zeros added after the last element of each spatial axis; ignored with
+                auto_pad.
             dilations: s64[], required. Distance between kernel elements along each spatial axis; 1 is dense.
-            auto_pad: str, default 'none' (none, same_upper, same_lower, valid). Computes the padding: same_upper and same_lower give ceil(size / stride) positions, the odd element at the end or at the beginning; valid pads nothing; none uses pads_begin and pads_end.
+            auto_pad: str, default 'none' (none, same_upper, same_lower, valid). Computes the padding: same_upper
+                and same_lower give ceil(size / stride) positions, the odd element at the end or at the beginning;
+                valid pads nothing; none uses pads_begin and pads_end.
             groups: s64, default 1. Number of groups that both channel counts are divided into.
             data_format: str, default 'NXC' (NCX, NXC). Axis order of the activations: NXC or NCX.
-            weights_format: str, default 'XIO' (OIX, XIO). Axis order of the weights: OIX = (out, in / groups, X), XIO = (X, in / groups, out).
+            weights_format: str, default 'XIO' (OIX, XIO). Axis order of the weights: OIX = (out, in / groups, X),
+                XIO = (X, in / groups, out).
             weights_shape: s64[], default None. Shape of diff_weights; the input of this name wins over it.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             diff_weights: T
@@ -1683,23 +1775,34 @@ class OpMethods:
         dtype: object = None,
         outputs: Sequence[str] | None = None,
     ) -> LogicalTensor:
-        """ConvTranspose: Transposed convolution, the gradient of Convolution with respect to its source: every element of src adds itself times the kernel to dst, stride elements apart.
+        """ConvTranspose: Transposed convolution, the gradient of Convolution with respect to its source: every element
+        of src adds itself times the kernel to dst, stride elements apart.
+
+        The pages put groups on the other axis of the weights, (in / groups, out), which no library takes; here it
+        is (in, out / groups). From 3.2 on their table calls the formats OIX and XIO; both pairs of names are taken.
 
         Args:
             src: T
             weights: T
             bias: T, optional
             strides: s64[], required. Step of the window along each spatial axis.
-            pads_begin: s64[], required. Zeros added before the first element of each spatial axis; ignored with auto_pad.
-            pads_end: s64[], required. Zeros added after the last element of each spatial axis; ignored with auto_pad.
+            pads_begin: s64[], required. Zeros added before the first element of each spatial axis; ignored with
+                auto_pad.
+            pads_end: s64[], required. Zeros added after the last element of each spatial axis; ignored with
+                auto_pad.
             dilations: s64[], required. Distance between kernel elements along each spatial axis; 1 is dense.
-            auto_pad: str, default 'none' (none, same_upper, same_lower, valid). Computes the padding: same_upper and same_lower give ceil(size / stride) positions, the odd element at the end or at the beginning; valid pads nothing; none uses pads_begin and pads_end.
-            output_padding: s64[], default all 0. Elements added at the end of each spatial axis of the transposed side.
+            auto_pad: str, default 'none' (none, same_upper, same_lower, valid). Computes the padding: same_upper
+                and same_lower pad reach - stride elements, so that dst has size * stride, the odd one at the end or
+                at the beginning; valid pads nothing; none uses pads_begin and pads_end.
+            output_padding: s64[], default all 0. Elements added at the end of each spatial axis of the transposed
+                side.
             groups: s64, default 1. Number of groups that both channel counts are divided into.
             data_format: str, default 'NXC' (NCX, NXC). Axis order of the activations: NXC or NCX.
-            weights_format: str, default 'XOI' (IOX, XOI). Axis order of the weights: IOX = (in, out / groups, X), XOI = (X, out / groups, in).
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            weights_format: str, default 'XOI' (IOX, XOI). Axis order of the weights: IOX = (in, out / groups, X),
+                XOI = (X, out / groups, in).
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -1733,22 +1836,37 @@ class OpMethods:
         dtype: object = None,
         outputs: Sequence[str] | None = None,
     ) -> LogicalTensor:
-        """ConvTransposeBackwardData: Gradient of ConvTranspose with respect to src: a Convolution of diff_dst. output_padding, where given, must be the one that makes diff_dst of diff_src.
+        """ConvTransposeBackwardData: Gradient of ConvTranspose with respect to src: a Convolution of diff_dst.
+        output_padding, where given, must be the one that makes diff_dst of diff_src.
+
+        The pages put groups on the other axis of the weights, (in / groups, out), which no library takes; here it
+        is (in, out / groups). From 3.2 on their table calls the formats OIX and XIO; both pairs of names are taken.
+
+        The library refuses output_padding for this op; here it is checked and left out.
+
+        Dilations other than 1 do not compile; the library is given the Convolution with the same weights.
 
         Args:
             diff_dst: T
             weights: T
             strides: s64[], required. Step of the window along each spatial axis.
-            pads_begin: s64[], required. Zeros added before the first element of each spatial axis; ignored with auto_pad.
-            pads_end: s64[], required. Zeros added after the last element of each spatial axis; ignored with auto_pad.
+            pads_begin: s64[], required. Zeros added before the first element of each spatial axis; ignored with
+                auto_pad.
+            pads_end: s64[], required. Zeros added after the last element of each spatial axis; ignored with
+                auto_pad.
             dilations: s64[], required. Distance between kernel elements along each spatial axis; 1 is dense.
-            auto_pad: str, default 'none' (none, same_upper, same_lower, valid). Computes the padding: same_upper and same_lower give ceil(size / stride) positions, the odd element at the end or at the beginning; valid pads nothing; none uses pads_begin and pads_end.
-            output_padding: s64[], default all 0. Elements added at the end of each spatial axis of the transposed side.
+            auto_pad: str, default 'none' (none, same_upper, same_lower, valid). Computes the padding: same_upper
+                and same_lower pad reach - stride elements, so that dst has size * stride, the odd one at the end or
+                at the beginning; valid pads nothing; none uses pads_begin and pads_end.
+            output_padding: s64[], default all 0. Elements added at the end of each spatial axis of the transposed
+                side.
             groups: s64, default 1. Number of groups that both channel counts are divided into.
             data_format: str, default 'NXC' (NCX, NXC). Axis order of the activations: NXC or NCX.
-            weights_format: str, default 'XOI' (IOX, XOI). Axis order of the weights: IOX = (in, out / groups, X), XOI = (X, out / groups, in).
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            weights_format: str, default 'XOI' (IOX, XOI). Axis order of the weights: IOX = (in, out / groups, X),
+                XOI = (X, out / groups, in).
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             diff_src: T
@@ -1783,24 +1901,41 @@ class OpMethods:
         dtype: object = None,
         outputs: Sequence[str] | None = None,
     ) -> LogicalTensor:
-        """ConvTransposeBackwardWeights: Gradient of ConvTranspose with respect to weights. output_padding, where given, must be the one that makes diff_dst of src.
+        """ConvTransposeBackwardWeights: Gradient of ConvTranspose with respect to weights. output_padding, where
+        given, must be the one that makes diff_dst of src.
+
+        The pages put groups on the other axis of the weights, (in / groups, out), which no library takes; here it
+        is (in, out / groups). From 3.2 on their table calls the formats OIX and XIO; both pairs of names are taken.
+
+        The library's auto_pad is wrong for some sizes of this op; the padding is handed over in numbers.
+
+        The library refuses output_padding for this op; here it is checked and left out.
+
+        The library never compiles a shape that is given as a tensor; it is handed over as the attribute.
 
         Args:
             src: T
             diff_dst: T
             weights_shape: s32, optional
             strides: s64[], required. Step of the window along each spatial axis.
-            pads_begin: s64[], required. Zeros added before the first element of each spatial axis; ignored with auto_pad.
-            pads_end: s64[], required. Zeros added after the last element of each spatial axis; ignored with auto_pad.
+            pads_begin: s64[], required. Zeros added before the first element of each spatial axis; ignored with
+                auto_pad.
+            pads_end: s64[], required. Zeros added after the last element of each spatial axis; ignored with
+                auto_pad.
             dilations: s64[], required. Distance between kernel elements along each spatial axis; 1 is dense.
-            auto_pad: str, default 'none' (none, same_upper, same_lower, valid). Computes the padding: same_upper and same_lower give ceil(size / stride) positions, the odd element at the end or at the beginning; valid pads nothing; none uses pads_begin and pads_end.
-            output_padding: s64[], default all 0. Elements added at the end of each spatial axis of the transposed side.
+            auto_pad: str, default 'none' (none, same_upper, same_lower, valid). Computes the padding: same_upper
+                and same_lower pad reach - stride elements, so that dst has size * stride, the odd one at the end or
+                at the beginning; valid pads nothing; none uses pads_begin and pads_end.
+            output_padding: s64[], default all 0. Elements added at the end of each spatial axis of the transposed
+                side.
             groups: s64, default 1. Number of groups that both channel counts are divided into.
             data_format: str, default 'NXC' (NCX, NXC). Axis order of the activations: NXC or NCX.
-            weights_format: str, default 'XOI' (IOX, XOI). Axis order of the weights: IOX = (in, out / groups, X), XOI = (X, out / groups, in).
+            weights_format: str, default 'XOI' (IOX, XOI). Axis order of the weights: IOX = (in, out / groups, X),
+                XOI = (X, out / groups, in).
             weights_shape: s64[], default None. Shape of diff_weights; the input of this name wins over it.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             diff_weights: T
@@ -1831,10 +1966,12 @@ class OpMethods:
         Args:
             src: T
             axes: s32, optional
-            axes: s64[], default (). Axes to reduce, negative ones counted from the end; the input of this name wins over it.
+            axes: s64[], default (). Axes to reduce, negative ones counted from the end; the input of this name wins
+                over it.
             keep_dims: bool, default False. Keep every reduced axis with size 1.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -1865,10 +2002,12 @@ class OpMethods:
         Args:
             src: T
             axes: s32, optional
-            axes: s64[], default (). Axes to reduce, negative ones counted from the end; the input of this name wins over it.
+            axes: s64[], default (). Axes to reduce, negative ones counted from the end; the input of this name wins
+                over it.
             keep_dims: bool, default False. Keep every reduced axis with size 1.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -1899,10 +2038,12 @@ class OpMethods:
         Args:
             src: T
             axes: s32, optional
-            axes: s64[], default (). Axes to reduce, negative ones counted from the end; the input of this name wins over it.
+            axes: s64[], default (). Axes to reduce, negative ones counted from the end; the input of this name wins
+                over it.
             keep_dims: bool, default False. Keep every reduced axis with size 1.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -1933,10 +2074,12 @@ class OpMethods:
         Args:
             src: T
             axes: s32, optional
-            axes: s64[], default (). Axes to reduce, negative ones counted from the end; the input of this name wins over it.
+            axes: s64[], default (). Axes to reduce, negative ones counted from the end; the input of this name wins
+                over it.
             keep_dims: bool, default False. Keep every reduced axis with size 1.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -1967,10 +2110,12 @@ class OpMethods:
         Args:
             src: T
             axes: s32, optional
-            axes: s64[], default (). Axes to reduce, negative ones counted from the end; the input of this name wins over it.
+            axes: s64[], default (). Axes to reduce, negative ones counted from the end; the input of this name wins
+                over it.
             keep_dims: bool, default False. Keep every reduced axis with size 1.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -2001,10 +2146,12 @@ class OpMethods:
         Args:
             src: T
             axes: s32, optional
-            axes: s64[], default (). Axes to reduce, negative ones counted from the end; the input of this name wins over it.
+            axes: s64[], default (). Axes to reduce, negative ones counted from the end; the input of this name wins
+                over it.
             keep_dims: bool, default False. Keep every reduced axis with size 1.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -2035,10 +2182,12 @@ class OpMethods:
         Args:
             src: T
             axes: s32, optional
-            axes: s64[], default (). Axes to reduce, negative ones counted from the end; the input of this name wins over it.
+            axes: s64[], default (). Axes to reduce, negative ones counted from the end; the input of this name wins
+                over it.
             keep_dims: bool, default False. Keep every reduced axis with size 1.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -2075,15 +2224,22 @@ class OpMethods:
         Args:
             src: T
             strides: s64[], required. Step of the window along each spatial axis.
-            pads_begin: s64[], required. Zeros added before the first element of each spatial axis; ignored with auto_pad.
-            pads_end: s64[], required. Zeros added after the last element of each spatial axis; ignored with auto_pad.
+            pads_begin: s64[], required. Zeros added before the first element of each spatial axis; ignored with
+                auto_pad.
+            pads_end: s64[], required. Zeros added after the last element of each spatial axis; ignored with
+                auto_pad.
             kernel: s64[], required. Size of the window along each spatial axis.
-            exclude_pad: bool, required. True: divide by the number of elements of src in the window; False: by the size of the kernel.
-            rounding_type: str, default 'floor' (floor, ceil). Number of window positions where the last step is not whole: floor leaves it out, ceil takes it.
-            auto_pad: str, default 'none' (none, same_upper, same_lower, valid). Computes the padding: same_upper and same_lower give ceil(size / stride) positions, the odd element at the end or at the beginning; valid pads nothing; none uses pads_begin and pads_end.
+            exclude_pad: bool, required. True: divide by the number of elements of src in the window; False: by the
+                size of the kernel.
+            rounding_type: str, default 'floor' (floor, ceil). Number of window positions where the last step is not
+                whole: floor leaves it out, ceil takes it.
+            auto_pad: str, default 'none' (none, same_upper, same_lower, valid). Computes the padding: same_upper
+                and same_lower give ceil(size / stride) positions, the odd element at the end or at the beginning;
+                valid pads nothing; none uses pads_begin and pads_end.
             data_format: str, default 'NXC' (NCX, NXC). Axis order of the activations: NXC or NCX.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -2115,21 +2271,28 @@ class OpMethods:
         dtype: object = None,
         outputs: Sequence[str] | None = None,
     ) -> LogicalTensor:
-        """AvgPoolBackward: Gradient of AvgPool: every element of diff_dst is shared out evenly over its window. A diff_dst of either rounding is taken.
+        """AvgPoolBackward: Gradient of AvgPool: every element of diff_dst is shared out evenly over its window. A
+        diff_dst of either rounding is taken.
 
         Args:
             diff_dst: T
             src_shape: s32, optional
             strides: s64[], required. Step of the window along each spatial axis.
-            pads_begin: s64[], required. Zeros added before the first element of each spatial axis; ignored with auto_pad.
-            pads_end: s64[], required. Zeros added after the last element of each spatial axis; ignored with auto_pad.
+            pads_begin: s64[], required. Zeros added before the first element of each spatial axis; ignored with
+                auto_pad.
+            pads_end: s64[], required. Zeros added after the last element of each spatial axis; ignored with
+                auto_pad.
             kernel: s64[], required. Size of the window along each spatial axis.
-            exclude_pad: bool, required. True: divide by the number of elements of src in the window; False: by the size of the kernel.
-            auto_pad: str, default 'none' (none, same_upper, same_lower, valid). Computes the padding: same_upper and same_lower give ceil(size / stride) positions, the odd element at the end or at the beginning; valid pads nothing; none uses pads_begin and pads_end.
+            exclude_pad: bool, required. True: divide by the number of elements of src in the window; False: by the
+                size of the kernel.
+            auto_pad: str, default 'none' (none, same_upper, same_lower, valid). Computes the padding: same_upper
+                and same_lower give ceil(size / stride) positions, the odd element at the end or at the beginning;
+                valid pads nothing; none uses pads_begin and pads_end.
             data_format: str, default 'NXC' (NCX, NXC). Axis order of the activations: NXC or NCX.
             src_shape: s64[], default None. Shape of diff_src; the input of this name wins over it.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             diff_src: T
@@ -2166,15 +2329,21 @@ class OpMethods:
         Args:
             src: T
             strides: s64[], required. Step of the window along each spatial axis.
-            pads_begin: s64[], required. Places before the first element of each spatial axis, never the maximum; see auto_pad.
-            pads_end: s64[], required. Places after the last element of each spatial axis, never the maximum; see auto_pad.
+            pads_begin: s64[], required. Places before the first element of each spatial axis, never the maximum;
+                see auto_pad.
+            pads_end: s64[], required. Places after the last element of each spatial axis, never the maximum; see
+                auto_pad.
             kernel: s64[], required. Size of the window along each spatial axis.
-            rounding_type: str, default 'floor' (floor, ceil). Number of window positions where the last step is not whole: floor leaves it out, ceil takes it.
-            auto_pad: str, default 'none' (none, same_upper, same_lower, valid). Computes the padding: same_upper and same_lower give ceil(size / stride) positions, the odd element at the end or at the beginning; valid pads nothing; none uses pads_begin and pads_end.
+            rounding_type: str, default 'floor' (floor, ceil). Number of window positions where the last step is not
+                whole: floor leaves it out, ceil takes it.
+            auto_pad: str, default 'none' (none, same_upper, same_lower, valid). Computes the padding: same_upper
+                and same_lower give ceil(size / stride) positions, the odd element at the end or at the beginning;
+                valid pads nothing; none uses pads_begin and pads_end.
             dilations: s64[], default all 1. Distance between kernel elements along each spatial axis; 1 is dense.
             data_format: str, default 'NXC' (NCX, NXC). Axis order of the activations: NXC or NCX.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -2206,20 +2375,26 @@ class OpMethods:
         dtype: object = None,
         outputs: Sequence[str] | None = None,
     ) -> LogicalTensor:
-        """MaxPoolBackward: Gradient of MaxPool: every element of diff_dst goes to the maximum of its window, the first of equal ones. A diff_dst of either rounding is taken.
+        """MaxPoolBackward: Gradient of MaxPool: every element of diff_dst goes to the maximum of its window, the first
+        of equal ones. A diff_dst of either rounding is taken.
 
         Args:
             src: T
             diff_dst: T
             strides: s64[], required. Step of the window along each spatial axis.
-            pads_begin: s64[], required. Places before the first element of each spatial axis, never the maximum; see auto_pad.
-            pads_end: s64[], required. Places after the last element of each spatial axis, never the maximum; see auto_pad.
+            pads_begin: s64[], required. Places before the first element of each spatial axis, never the maximum;
+                see auto_pad.
+            pads_end: s64[], required. Places after the last element of each spatial axis, never the maximum; see
+                auto_pad.
             kernel: s64[], required. Size of the window along each spatial axis.
-            auto_pad: str, default 'none' (none, same_upper, same_lower, valid). Computes the padding: same_upper and same_lower give ceil(size / stride) positions, the odd element at the end or at the beginning; valid pads nothing; none uses pads_begin and pads_end.
+            auto_pad: str, default 'none' (none, same_upper, same_lower, valid). Computes the padding: same_upper
+                and same_lower give ceil(size / stride) positions, the odd element at the end or at the beginning;
+                valid pads nothing; none uses pads_begin and pads_end.
             dilations: s64[], default all 1. Distance between kernel elements along each spatial axis; 1 is dense.
             data_format: str, default 'NXC' (NCX, NXC). Axis order of the activations: NXC or NCX.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             diff_src: T
@@ -2259,8 +2434,9 @@ class OpMethods:
             variance: T2
             epsilon: f32, required. Added to the variance before its root is taken.
             data_format: str, default 'NXC' (NCX, NXC). Axis order of the activations: NXC or NCX.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T1
@@ -2292,7 +2468,8 @@ class OpMethods:
         dtype: object = None,
         outputs: Sequence[str] | None = None,
     ) -> BatchNormForwardTrainingOutputs:
-        """BatchNormForwardTraining: Normalizes every channel of src with its own mean and biased variance, and moves the running mean and variance towards them.
+        """BatchNormForwardTraining: Normalizes every channel of src with its own mean and biased variance, and moves
+        the running mean and variance towards them.
 
         Args:
             src: T1
@@ -2301,10 +2478,12 @@ class OpMethods:
             gamma: T2, optional
             beta: T2, optional
             epsilon: f32, required. Added to the variance before its root is taken.
-            momentum: f32, default None. Weight of the old running statistics: running = momentum * old + (1 - momentum) * batch. The library takes 0.5 where it is not given.
+            momentum: f32, default None. Weight of the old running statistics: running = momentum * old + (1 -
+                momentum) * batch. The library takes 0.5 where it is not given.
             data_format: str, default 'NXC' (NCX, NXC). Axis order of the activations: NXC or NCX.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T1, running_mean: T2, running_variance: T2, batch_mean: T2, batch_variance: T2
@@ -2335,7 +2514,8 @@ class OpMethods:
         dtype: object = None,
         outputs: Sequence[str] | None = None,
     ) -> Any:
-        """BatchNormTrainingBackward: Gradients of BatchNormForwardTraining by src, gamma and beta; mean and variance are those of the batch. Without the outputs diff_gamma and diff_beta, gamma is ignored.
+        """BatchNormTrainingBackward: Gradients of BatchNormForwardTraining by src, gamma and beta; mean and variance
+        are those of the batch. Without the outputs diff_gamma and diff_beta, gamma is ignored.
 
         Args:
             src: T1
@@ -2345,8 +2525,9 @@ class OpMethods:
             gamma: T2, optional
             epsilon: f32, required. Added to the variance before its root is taken.
             data_format: str, default 'NXC' (NCX, NXC). Axis order of the activations: NXC or NCX.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             diff_src: T1, diff_gamma: T2, diff_beta: T2
@@ -2377,18 +2558,21 @@ class OpMethods:
         dtype: object = None,
         outputs: Sequence[str] | None = None,
     ) -> Any:
-        """LayerNorm: dst = gamma * (src - mean) / sqrt(variance + epsilon) + beta, mean and biased variance over the axes from begin_norm_axis on; gamma and beta go along the last axis.
+        """LayerNorm: dst = gamma * (src - mean) / sqrt(variance + epsilon) + beta, mean and biased variance over the
+        axes from begin_norm_axis on; gamma and beta go along the last axis.
 
         Args:
             src: T1
             gamma: T2, optional
             beta: T2, optional
             keep_stats: bool, default True. Whether mean and variance are outputs too.
-            begin_norm_axis: s64, default -1. First of the axes to normalize over, which go on to the last; negative ones are counted from the end.
+            begin_norm_axis: s64, default -1. First of the axes to normalize over, which go on to the last; negative
+                ones are counted from the end.
             use_affine: bool, default True. Whether gamma and beta are applied.
             epsilon: f32, default 1e-05. Added to the variance before its root is taken.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T1, mean: T2, variance: T2
@@ -2421,7 +2605,8 @@ class OpMethods:
         dtype: object = None,
         outputs: Sequence[str] | None = None,
     ) -> Any:
-        """LayerNormBackward: Gradients of LayerNorm by src, gamma and beta; mean and variance are those that LayerNorm puts out.
+        """LayerNormBackward: Gradients of LayerNorm by src, gamma and beta; mean and variance are those that LayerNorm
+        puts out.
 
         Args:
             src: T1
@@ -2430,11 +2615,13 @@ class OpMethods:
             variance: T2
             gamma: T2, optional
             beta: T2, optional
-            begin_norm_axis: s64, default -1. First of the axes to normalize over, which go on to the last; negative ones are counted from the end.
+            begin_norm_axis: s64, default -1. First of the axes to normalize over, which go on to the last; negative
+                ones are counted from the end.
             use_affine: bool, default True. Whether gamma and beta are applied.
             epsilon: f32, default 1e-05. Added to the variance before its root is taken.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             diff_src: T1, diff_gamma: T2, diff_beta: T2
@@ -2466,7 +2653,8 @@ class OpMethods:
         dtype: object = None,
         outputs: Sequence[str] | None = None,
     ) -> Any:
-        """GroupNorm: dst = gamma * (src - mean) / sqrt(variance + epsilon) + beta, mean and biased variance over each group of channels of each sample; gamma and beta go along the channels.
+        """GroupNorm: dst = gamma * (src - mean) / sqrt(variance + epsilon) + beta, mean and biased variance over each
+        group of channels of each sample; gamma and beta go along the channels.
 
         Args:
             src: T1
@@ -2477,8 +2665,9 @@ class OpMethods:
             use_affine: bool, default True. Whether gamma and beta are applied.
             epsilon: f32, default 1e-05. Added to the variance before its root is taken.
             data_format: str, default 'NXC' (NCX, NXC). Axis order of the activations: NXC or NCX.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T1, mean: T2, variance: T2
@@ -2512,9 +2701,11 @@ class OpMethods:
             src: T1
             gamma: T2, optional
             epsilon: f32, default 1e-05. Added to the mean square before its root is taken.
-            begin_norm_axis: s64, default -1. First of the axes to normalize over, which go on to the last; negative ones are counted from the end.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            begin_norm_axis: s64, default -1. First of the axes to normalize over, which go on to the last; negative
+                ones are counted from the end.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T1
@@ -2547,9 +2738,11 @@ class OpMethods:
         Args:
             src: T1
             axis: s64, default 1. The axis that is summed over; negative ones are counted from the end.
-            mode: str, default 'none' (none, inf_as_zero). What becomes of a row of which every element is -inf: none gives NaN, inf_as_zero gives zeros. Since 3.8.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            mode: str, default 'none' (none, inf_as_zero). What becomes of a row of which every element is -inf:
+                none gives NaN, inf_as_zero gives zeros. Since 3.8.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T2, stats: f32
@@ -2585,8 +2778,9 @@ class OpMethods:
             diff_dst: T1
             dst: T1
             axis: s64, default 1. The axis that is summed over; negative ones are counted from the end.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             diff_src: T2
@@ -2618,8 +2812,9 @@ class OpMethods:
         Args:
             src: T
             axis: s64, default -1. The axis that is summed over; negative ones are counted from the end.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -2651,8 +2846,9 @@ class OpMethods:
             diff_dst: T
             dst: T
             axis: s64, default -1. The axis that is summed over; negative ones are counted from the end.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             diff_src: T
@@ -2680,16 +2876,19 @@ class OpMethods:
         dtype: object = None,
         outputs: Sequence[str] | None = None,
     ) -> LogicalTensor:
-        """Quantize: dst = src / scale + zp, rounded to the nearest and saturated to the type of dst; an 8-bit float takes no zps.
+        """Quantize: dst = src / scale + zp, rounded to the nearest and saturated to the type of dst; an 8-bit float
+        takes no zps.
 
         Args:
             src: f32
-            qtype: str, default 'per_tensor' (per_tensor, per_channel). per_tensor: one scale for all elements; per_channel: one for each index along axis.
+            qtype: str, default 'per_tensor' (per_tensor, per_channel). per_tensor: one scale for all elements;
+                per_channel: one for each index along axis.
             axis: s64, default 1. Axis of the channels, negative counted from the end; per_channel only.
             scales: f32[], required. Width of one quantization step: one, or one for each channel.
             zps: s64[], default None. Quantized values that stand for 0, as many as scales; 0 where left out.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -2720,12 +2919,14 @@ class OpMethods:
 
         Args:
             src: T
-            qtype: str, default 'per_tensor' (per_tensor, per_channel). per_tensor: one scale for all elements; per_channel: one for each index along axis.
+            qtype: str, default 'per_tensor' (per_tensor, per_channel). per_tensor: one scale for all elements;
+                per_channel: one for each index along axis.
             axis: s64, default 1. Axis of the channels, negative counted from the end; per_channel only.
             scales: f32[], required. Width of one quantization step: one, or one for each channel.
             zps: s64[], default None. Quantized values that stand for 0, as many as scales; 0 where left out.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: f32
@@ -2758,10 +2959,12 @@ class OpMethods:
             src: f32
             scales: f32
             zps: T1, optional
-            qtype: str, default 'per_tensor' (per_tensor, per_channel). per_tensor: one scale for all elements; per_channel: one for each index along axis.
+            qtype: str, default 'per_tensor' (per_tensor, per_channel). per_tensor: one scale for all elements;
+                per_channel: one for each index along axis.
             axis: s64, default 1. Axis of the channels, negative counted from the end; per_channel only.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T2
@@ -2788,17 +2991,21 @@ class OpMethods:
         dtype: object = None,
         outputs: Sequence[str] | None = None,
     ) -> LogicalTensor:
-        """DynamicDequantize: dst = (src - zps) * scales; with per_group each block of group_shape has its own scale and zero point.
+        """DynamicDequantize: dst = (src - zps) * scales; with per_group each block of group_shape has its own scale
+        and zero point.
 
         Args:
             src: T1
             scales: T2
             zps: T3, optional
-            qtype: str, default 'per_tensor' (per_tensor, per_channel, per_group). per_tensor: one scale for all elements; per_channel: one for each index along axis; per_group: one for each block of group_shape.
+            qtype: str, default 'per_tensor' (per_tensor, per_channel, per_group). per_tensor: one scale for all
+                elements; per_channel: one for each index along axis; per_group: one for each block of group_shape.
             axis: s64, default 1. Axis of the channels, negative counted from the end; per_channel only.
-            group_shape: s64[], default None. Size along each axis of src of the blocks that share a scale; per_group only. Since 3.7.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            group_shape: s64[], default None. Size along each axis of src of the blocks that share a scale;
+                per_group only. Since 3.7.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T2
@@ -2826,8 +3033,9 @@ class OpMethods:
 
         Args:
             src: T1
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T2
@@ -2855,8 +3063,9 @@ class OpMethods:
         Args:
             src_i: T, any number
             axis: s64, required. Axis along which the inputs are joined, negative counted from the end.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -2884,8 +3093,9 @@ class OpMethods:
 
         Args:
             src: T
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -2916,9 +3126,11 @@ class OpMethods:
         Args:
             src: T
             shape: s64[], required. Shape of dst: -1 at most once, for what is left over; 0 as special_zero says.
-            special_zero: bool, required. True: a 0 in shape stands for the dim of src at the same place; False: for an axis without elements.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            special_zero: bool, required. True: a 0 in shape stands for the dim of src at the same place; False: for
+                an axis without elements.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -2947,9 +3159,11 @@ class OpMethods:
 
         Args:
             src: T
-            order: s64[], required. For each axis of dst the axis of src it comes from, negative counted from the end; [] reverses them.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            order: s64[], required. For each axis of dst the axis of src it comes from, negative counted from the
+                end; [] reverses them.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -2978,18 +3192,23 @@ class OpMethods:
         dtype: object = None,
         outputs: Sequence[str] | None = None,
     ) -> LogicalTensor:
-        """Interpolate: Resizes the spatial axes of src; beyond the border the outermost element is taken. Halfway between two elements nearest takes the later one.
+        """Interpolate: Resizes the spatial axes of src; beyond the border the outermost element is taken. Halfway
+        between two elements nearest takes the later one.
 
         Args:
             src: T
             sizes: s32, optional
-            mode: str, required (nearest, linear, bilinear, trilinear). nearest: the nearest element; linear: linear along every spatial axis, which bilinear and trilinear say for 2 and 3 axes.
-            coordinate_transformation_mode: str, default 'half_pixel' (half_pixel, align_corners). Where index y of m reads an axis of n: half_pixel at (y + 0.5) * n / m - 0.5; align_corners at y * (n - 1) / (m - 1).
+            mode: str, required (nearest, linear, bilinear, trilinear). nearest: the nearest element; linear: linear
+                along every spatial axis, which bilinear and trilinear say for 2 and 3 axes.
+            coordinate_transformation_mode: str, default 'half_pixel' (half_pixel, align_corners). Where index y of
+                m reads an axis of n: half_pixel at (y + 0.5) * n / m - 0.5; align_corners at y * (n - 1) / (m - 1).
             sizes: s64[], default None. Size of dst along each spatial axis; the input of this name wins over it.
-            scales: f32[], default None. Factor for each spatial axis: the size of dst is size * scale without its fraction. Instead of sizes.
+            scales: f32[], default None. Factor for each spatial axis: the size of dst is size * scale without its
+                fraction. Instead of sizes.
             data_format: str, default 'NXC' (NCX, NXC). Axis order: NXC or NCX.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -3019,19 +3238,25 @@ class OpMethods:
         dtype: object = None,
         outputs: Sequence[str] | None = None,
     ) -> LogicalTensor:
-        """InterpolateBackward: Gradient of Interpolate: every element of diff_dst is added, with its weights, to the elements of diff_src that it was made of. Of src only the shape is read; sizes and scales are those of the forward op.
+        """InterpolateBackward: Gradient of Interpolate: every element of diff_dst is added, with its weights, to the
+        elements of diff_src that it was made of. Of src only the shape is read; sizes and scales are those of the
+        forward op.
 
         Args:
             src: T
             diff_dst: T
             sizes: s32, optional
-            mode: str, required (nearest, linear, bilinear, trilinear). nearest: the nearest element; linear: linear along every spatial axis, which bilinear and trilinear say for 2 and 3 axes.
-            coordinate_transformation_mode: str, default 'half_pixel' (half_pixel, align_corners). Where index y of m reads an axis of n: half_pixel at (y + 0.5) * n / m - 0.5; align_corners at y * (n - 1) / (m - 1).
+            mode: str, required (nearest, linear, bilinear, trilinear). nearest: the nearest element; linear: linear
+                along every spatial axis, which bilinear and trilinear say for 2 and 3 axes.
+            coordinate_transformation_mode: str, default 'half_pixel' (half_pixel, align_corners). Where index y of
+                m reads an axis of n: half_pixel at (y + 0.5) * n / m - 0.5; align_corners at y * (n - 1) / (m - 1).
             sizes: s64[], default None. Size of dst along each spatial axis; the input of this name wins over it.
-            scales: f32[], default None. Factor for each spatial axis: the size of dst is size * scale without its fraction. Instead of sizes.
+            scales: f32[], default None. Factor for each spatial axis: the size of dst is size * scale without its
+                fraction. Instead of sizes.
             data_format: str, default 'NXC' (NCX, NXC). Axis order: NXC or NCX.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             diff_src: T
@@ -3059,8 +3284,9 @@ class OpMethods:
 
         Args:
             src: T
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             nothing
@@ -3083,12 +3309,14 @@ class OpMethods:
         dtype: object = None,
         outputs: Sequence[str] | None = None,
     ) -> LogicalTensor:
-        """Wildcard: Stands for a computation that the specification does not know; any number of inputs and outputs of any type.
+        """Wildcard: Stands for a computation that the specification does not know; any number of inputs and outputs of
+        any type.
 
         Args:
             src: any, optional, any number
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T
@@ -3116,8 +3344,9 @@ class OpMethods:
         Args:
             src: T
             axis: s64, required. Axis to count along, negative counted from the end.
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: s32
@@ -3144,15 +3373,17 @@ class OpMethods:
         dtype: object = None,
         outputs: Sequence[str] | None = None,
     ) -> Any:
-        """Dropout: dst = mask * src / (1 - probability): mask is 0 with the given probability, else 1, after the Philox numbers of seed and offset.
+        """Dropout: dst = mask * src / (1 - probability): mask is 0 with the given probability, else 1, after the
+        Philox numbers of seed and offset.
 
         Args:
             src: T
             seed: s64
             offset: s64
             probability: f32
-            name: text for reports; dtype: data type of the result where the table leaves it open; outputs: optional
-                outputs that are wanted.
+            name: text for reports.
+            dtype: data type of the result, where the table leaves it open.
+            outputs: names of the optional outputs that are wanted.
 
         Returns:
             dst: T, mask: u8

@@ -25,6 +25,7 @@ def to_dict(chosen: Edition, schema: Schema) -> dict[str, object]:
         "edition": chosen.name,
         "page": chosen.page(schema),
         "doc": schema.doc,
+        "notes": list(schema.notes),
         "since": _version(schema.since),
         "base": base_of(schema).kind,
         "attributes": [_attribute_dict(attribute) for attribute in schema.attributes],
@@ -115,6 +116,7 @@ def markdown(chosen: Edition, schema: Schema) -> str:
             lines.append("| " + " | ".join(_escaped(cell) for cell in cells) + " |")
         lines.append("")
     lines += [f"- `{rule.__name__}`: {_escaped(_first_line(rule))}" for rule in _rules(schema)]
+    lines += [f"\n{_escaped(note)}" for note in schema.notes]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -153,6 +155,7 @@ def text(chosen: Edition, schema: Schema) -> str:
         lines += ["", "  attributes"]
         for row in cells:
             lines.append("    " + "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths)) + f"  {row[3]}")  # noqa: B905
+    lines += ["", *(f"  {note}" for note in schema.notes)] if schema.notes else []
     rules = _rules(schema)
     if rules:
         width = max(len(rule.__name__) for rule in rules)

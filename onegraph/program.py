@@ -58,6 +58,7 @@ class Program:
         self._readers = _readers(self.lowered)
         self._steps = {step.id: step for step in self.lowered.steps}
         self._returned = {tensor.id for tensor in graph.outputs.values()}
+        self.free_frames: list[Frame] = []  # of finished calls, for the next ones
         self.residents: dict[int, list[int]] = {}
         for number, value in self.values.items():
             self.residents.setdefault(value.storage, []).append(number)

@@ -26,6 +26,7 @@ from typing import Any, Literal, NamedTuple
 from .op import LogicalTensor
 from .spec.schema import Attribute, Schema
 
+WIDTH: int
 OPTIONS: tuple[str, ...]
 
 def attribute_default(attribute: Attribute) -> str: ...

@@ -22,7 +22,12 @@ def tensor_type(tensor: object) -> TensorType:
         ArgumentError: it is none of these, or its data type or shape makes no sense.
     """
     if isinstance(tensor, LogicalTensor):
-        return tensor.type
+        dims = tensor.shape
+        stored = dims is None or (type(dims) is tuple and all(dim is None or type(dim) is int for dim in dims))
+        if stored and type(tensor.dtype) is DataType:
+            return tensor.type
+        # A record that was made by hand may hold anything.
+        return TensorType(DataType.of(tensor.dtype), as_shape(dims), tensor.value)
     if isinstance(tensor, TensorType):
         return tensor
     if isinstance(tensor, (np.ndarray, np.generic)):

@@ -7,7 +7,8 @@ checking, and what is meant is looked up in the target edition.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 from .check import check_attrs, check_op
 from .errors import SpecError
@@ -16,6 +17,7 @@ from .spec.dialect import base_call, channel_swap, format_of, is_swapped, swap_c
 from .spec.dtypes import DataType
 from .spec.editions import Edition, base_of, edition
 from .spec.schema import Attribute, AttrValue, Call, Fill, Schema, Shape, TensorType
+from .spec.shapes import dense_strides
 from .spec.values import BadValueError, convert
 from .tensor_types import MAX_RANK, tensor_type
 from .violation import ERROR, Violation
@@ -38,7 +40,9 @@ class Translation:
     Attributes:
         kind: the op there; None where that edition has no such op.
         attrs: the attributes there. What is the default in both editions is left out where it was not given.
-        inputs: (data type, shape) of every input, in the target's axis order; None for a port that was skipped.
+        inputs: every input in the target's axis order; None for a port that was skipped. A logical tensor stays one,
+            its strides exchanged with its dims, so that it describes the same memory; of everything else it is the
+            (data type, shape).
         permutations: for each port whose axes stand in another order there, input or output, the order: the target's
             array is ``array.transpose(order)``. Of a one-dimensional input that holds such a tensor's shape it is
             ``array[list(order)]``.
@@ -49,7 +53,7 @@ class Translation:
 
     kind: str | None
     attrs: Mapping[str, AttrValue]
-    inputs: tuple[Pair | None, ...] = ()
+    inputs: tuple[Pair | LogicalTensor | None, ...] = ()
     permutations: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     lost: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
@@ -96,7 +100,31 @@ def translate(
         reasons = {schema.kind: _no_such_op(schema.kind, theirs)}
         return Translation(None, {}, tuple(map(_pair, tensors)), {}, tuple(reasons), reasons)
     work = _Work(schema, wanted, base_call(schema, meant, given, tensors), given)
-    return work.result(tensors, theirs)
+    result = work.result(tensors, theirs)
+    kept = [
+        _same_memory(tensor, result.permutations.get(wanted.input_port(index).name)) if pair else None
+        for index, (tensor, pair) in enumerate(zip(inputs, result.inputs, strict=False))
+    ]
+    return replace(
+        result, inputs=tuple(tensor or pair for tensor, pair in zip_longest(kept, result.inputs[: len(kept)]))
+    )
+
+
+def _same_memory(tensor: object, order: tuple[int, ...] | None) -> LogicalTensor | None:
+    """A logical tensor with its axes in another order: the strides go along, so it describes the same memory."""
+    if not isinstance(tensor, LogicalTensor):
+        return None
+    if order is None or tensor.shape is None or len(order) != len(tensor.shape):
+        return tensor
+    strides = tensor.strides
+    if strides is None and None not in tensor.shape:
+        strides = dense_strides([dim or 0 for dim in tensor.shape])
+    return replace(
+        tensor,
+        shape=tuple(tensor.shape[axis] for axis in order),
+        strides=None if strides is None else tuple(strides[axis] for axis in order),
+        value=None if tensor.value is None else tensor.value.transpose(order),
+    )
 
 
 def _checked(kind: str, attrs: object, inputs: Sequence[object], chosen: Edition) -> Schema:

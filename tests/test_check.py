@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -45,6 +46,8 @@ def test_lists_of_integers(value, expected):
     [
         ("Elu", "alpha", 1, []),
         ("Elu", "alpha", np.float64(0.5), []),
+        ("Elu", "alpha", ml_dtypes.bfloat16(0.5), []),
+        ("SoftMax", "axis", ml_dtypes.int4(-1), []),
         ("Elu", "alpha", float("inf"), []),
         ("Elu", "alpha", float("nan"), ["attribute_range"]),
         ("Elu", "alpha", 1e300, ["attribute_range"]),
@@ -205,10 +208,21 @@ def test_how_ops_hang_together(change, rule, text):
     assert text in found[0].message
 
 
-@pytest.mark.parametrize("wrong", [None, 3, "graph", [1], {}])
+@pytest.mark.parametrize("wrong", [None, 3, "graph", [1], {}, [og.Op(0, "ReLU", 5, 5, {}, "x", "onednn-3.13")]])
 def test_what_is_no_graph(wrong):
-    with pytest.raises(og.ArgumentError, match="expected a Graph or a list of ops"):
-        og.check_graph(wrong)
+    (found,) = og.check_graph(wrong)
+    assert found.rule in ("graph_kind", "op_kind")
+
+
+@pytest.mark.parametrize(
+    "tensor", [og.LogicalTensor(1, 2, 3), og.LogicalTensor(0, og.f32, (2.5, "a")), og.LogicalTensor(0, "f31", (2,))]
+)
+def test_records_that_hold_nonsense(tensor):
+    assert rules(og.check_op("ReLU", {}, [tensor])) == ["tensor_kind"]
+
+
+def test_records_that_were_made_by_hand():
+    assert og.check_op("ReLU", {}, [og.LogicalTensor(0, "f32", [2, 3])]) == []
 
 
 SCALARS = st.one_of(

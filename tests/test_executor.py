@@ -192,3 +192,83 @@ def test_fpmath_modes(mode, rng):
     g.output("y", g.matmul(x, x, dtype="f32"))
     data = rng.standard_normal((32, 32)).astype(np.float32)
     assert np.allclose(g.compile(fpmath_mode=mode)(data), data @ data, atol=1e-4 if mode == "strict" else 0.3)
+
+
+def test_an_optional_output_that_nobody_reads_costs_nothing(rng):
+    g = og.Graph()
+    result = g.softmax(g.input("x", og.f32, (4, 8)), axis=1, dtype="f32")
+    g.output("y", result.dst)
+    model = g.compile(fallback=False)
+    data = rng.standard_normal((4, 8)).astype(np.float32)
+    exact = np.exp(data) / np.exp(data).sum(1, keepdims=True)
+    assert np.allclose(model(data), exact, atol=1e-6)
+    g.output("stats", result.stats)
+    assert np.allclose(g.compile()(data).stats[:, 0], np.log(np.exp(data).sum(1)), atol=1e-5)
+
+
+def test_no_fallback_where_a_shape_is_computed():
+    g = og.Graph()
+    shape = g.add(g.input("counts", og.s32, (3,)), g.constant(np.array([0, 1, 0], np.int32)))
+    dy, w = g.input("dy", og.f32, (1, 3, 1)), g.constant(np.ones((3, 1, 1), np.float32))
+    window = {"strides": [2], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
+    g.output("dx", g.convolution_backward_data(dy, w, shape, **window))
+    counts, gradient = np.array([1, 7, 1], np.int32), np.ones((1, 3, 1), np.float32)
+    with pytest.raises(og.UnsupportedError, match="a shape depends on what the graph computes"):
+        g.compile(fallback=False)(counts, gradient)
+    model = g.compile()
+    model(counts, gradient)
+    assert model.report().partitions[0].executor == "reference"
+    with pytest.raises(og.ArgumentError, match="output 'dx' shares memory with 'dy'"):
+        model(counts, gradient, out=gradient)
+
+
+@pytest.mark.parametrize("strides", [(0, 1), (2, 1), (1, 1), (1, 0)])
+def test_strides_that_overlap_are_refused(strides):
+    with pytest.raises(og.ArgumentError, match=r"input 'x': strides: .* expected memory of its own for each element"):
+        og.Graph().input("x", og.f32, (2, 3), strides=strides)
+
+
+def test_names_that_clash_with_the_call():
+    g = og.Graph()
+    g.output("y", g.relu(g.input("self", og.f32, (2,))))
+    data = np.float32([-1, 2])
+    assert g.compile()(self=data).tolist() == [0, 2]
+    assert g.compile().bind(self=data).run().tolist() == [0, 2]
+    with pytest.raises(og.ArgumentError, match="name 'out' is the keyword"):
+        g.input("out", og.f32, (2,))
+
+
+def test_threads_and_changing_shapes_leave_a_bounded_cache(rng):
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (None,))))
+    model = g.compile(threads=1)
+
+    def work(seed):
+        for size in np.random.default_rng(seed).integers(1, 40, 40):
+            model(np.zeros(int(size), np.float32))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(model._programs) <= 16
+    assert sum(len(program.free_frames) for program in model._programs.values()) <= 16 * 6
+
+
+def test_what_is_no_plain_array():
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (2,))))
+    model = g.compile()
+    with pytest.raises(og.ArgumentError, match="a masked array"):
+        model(np.ma.masked_array(np.zeros(2, np.float32), [True, False]))
+
+    class Broken:
+        def __dlpack__(self, **options):
+            raise RuntimeError("no")
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    with pytest.raises(og.ArgumentError, match="input 'x': Broken gives no array: no"):
+        model(Broken())

@@ -261,5 +261,29 @@ def test_what_the_source_does_not_allow(kind, attrs, inputs, rule):
 
 def test_one_logical_tensor():
     graph = og.Graph()
-    found = translate("ReLU", None, graph.input("x", og.f32, (2, None)), source=BASE_EDITION, target="legacy-1")
-    assert found == Translation("ReLU", {}, ((og.f32, (2, None)),))
+    x = graph.input("x", og.f32, (2, None))
+    found = translate("ReLU", None, x, source=BASE_EDITION, target="legacy-1")
+    assert found == Translation("ReLU", {}, (x,))
+
+
+def test_a_logical_tensor_goes_on_describing_the_same_memory():
+    window = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1], "filter_format": "OIX"}
+    g = og.Graph(edition="legacy-1")
+    src, weights = g.input("src", og.f32, (1, 5, 5, 4)), g.input("weights", og.f32, (8, 4, 3, 3))
+    found = og.translate("ConvTranspose", window, [src, weights], source="legacy-1", target="oneapi-1.4")
+    assert found.inputs[0] is src
+    assert (found.inputs[1].shape, found.inputs[1].strides) == ((4, 8, 3, 3), (9, 36, 3, 1))
+    assert (found.inputs[1].id, found.inputs[1].name) == (weights.id, "weights")
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "meant"),
+    [
+        ("ConvTransposeBackpropFilters", "onednn-3.13", "ConvTransposeBackwardWeights"),
+        ("ConvolutionBackpropFilters", "oneapi-1.4", "ConvolutionBackwardWeights"),
+        ("ConvolutionBackwardWeights", "legacy-1", "ConvolutionBackpropFilters"),
+    ],
+)
+def test_the_name_of_another_edition_is_understood(given, name, meant):
+    (found,) = og.check_op(given, edition=name)
+    assert f"did you mean {meant!r}?" in found.message

@@ -9,6 +9,7 @@ from ..errors import ArgumentError, shown
 from ..native import DTYPE_NAMES, call, dtype_value, enum_names, enum_value, ffi, lib, read
 from ..spec.dtypes import DataType
 from ..spec.schema import Shape
+from ..spec.shapes import dense_strides
 from ..tensor_types import as_shape
 from .validate import choice, identifier, integer
 
@@ -191,15 +192,6 @@ def _check_size(dims: Shape, strides: Sequence[int] | None, dtype: DataType) -> 
         elements += sum(max(dim or 0, 1) * step for dim, step in zip(dims, strides, strict=True))
     if elements * dtype.numpy.itemsize >= 2**63:
         raise ArgumentError(f"shape: {dims}; expected a tensor of less than 2**63 bytes")
-
-
-def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Row-major strides in elements; an empty axis counts as one of size 1, as the library has it."""
-    strides, step = [], 1
-    for dim in reversed(shape):
-        strides.append(step)
-        step *= max(dim, 1)
-    return tuple(reversed(strides))
 
 
 def is_dense(tensor: LogicalTensor) -> bool:

@@ -9,7 +9,7 @@ from ..errors import ArgumentError, UnsupportedError
 from ..native import Handle, call, create, ffi, lib, read
 from ..spec.library import DENSE_ONLY
 from ..spec.schema import Shape, TensorType
-from ..spec.shapes import compatible
+from ..spec.shapes import compatible, overlaps
 from .engine import ENGINE_KIND_NAMES, Engine, available_kind
 from .logical_tensor import LogicalTensor, is_dense
 from .op import Op, check_types
@@ -118,6 +118,8 @@ class Partition(Handle):
         for tensor in outputs:
             if tensor.layout not in ("strided", "any"):
                 raise ArgumentError(f"outputs: {tensor!r}; expected layout strided or any")
+            if tensor.strides is not None and overlaps([dim or 0 for dim in tensor.shape or ()], tensor.strides):
+                raise ArgumentError(f"outputs: {tensor!r}; expected memory of its own for each element")
         dense_only = sorted(op.schema.kind for op in self._ops.values() if op.schema.kind in DENSE_ONLY)
         for tensor in (*inputs, *outputs):
             if dense_only and not is_dense(tensor):

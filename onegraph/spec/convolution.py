@@ -9,6 +9,7 @@ a ConvTranspose has IOX = (in, out / groups, X) and XOI = (X, out / groups, in),
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from .convolution_geometry import SHAPE_SOURCE, SIDES, geometry, given_shape
 from .schema import (
@@ -222,6 +223,11 @@ AUTO_PAD = Attribute(
     values=("none", "same_upper", "same_lower", "valid"),
     aliases=AUTO_PAD_ALIASES,
 )
+TRANSPOSE_AUTO_PAD = replace(
+    AUTO_PAD,
+    doc="Computes the padding: same_upper and same_lower pad reach - stride elements, so that dst has size * "
+    "stride, the odd one at the end or at the beginning; valid pads nothing; none uses pads_begin and pads_end.",
+)
 GROUPS = Attribute(
     "groups", "s64", "Number of groups that both channel counts are divided into.", default=1, range=POSITIVE
 )
@@ -257,6 +263,20 @@ WEIGHTS_SHAPE = Attribute(
 )
 
 WINDOW = (STRIDES, PADS_BEGIN, PADS_END, DILATIONS, AUTO_PAD)
+TRANSPOSE_WINDOW = (STRIDES, PADS_BEGIN, PADS_END, DILATIONS, TRANSPOSE_AUTO_PAD)
+AXES_NOTE = (
+    "The pages put groups on the other axis of the weights, (in / groups, out), which no library takes; here it is "
+    "(in, out / groups). From 3.2 on their table calls the formats OIX and XIO; both pairs of names are taken."
+)
+PADDING_NOTE = (
+    "The page's own formula exchanges same_upper and same_lower; its attribute text, all other pages and the library "
+    "put the odd element at the end for same_upper, and so does this."
+)
+SHAPE_NOTE = "The library never compiles a shape that is given as a tensor; it is handed over as the attribute."
+EXPLICIT_NOTE = "The library's auto_pad is wrong for some sizes of this op; the padding is handed over in numbers."
+GROUPS_NOTE = "The library never compiles groups > 1 here; it is given the ConvTranspose with the same weights."
+DILATIONS_NOTE = "Dilations other than 1 do not compile; the library is given the Convolution with the same weights."
+OUTPUT_PADDING_NOTE = "The library refuses output_padding for this op; here it is checked and left out."
 RULES = (spatial_rank, spatial_list_length)
 SHAPE_RULES = (channels_match, batch_match, spatial_fits)
 
@@ -287,6 +307,11 @@ OPS = (
         inputs=ports("diff_dst:T weights:T dst_shape:s32?"),
         outputs=ports("diff_src:T"),
         attributes=(*WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, CONV_WEIGHTS, DST_SHAPE),
+        notes=(
+            PADDING_NOTE,
+            SHAPE_NOTE,
+            GROUPS_NOTE,
+        ),
         shape=source_shape,
     ),
     schema(
@@ -296,6 +321,7 @@ OPS = (
         inputs=ports("src:T diff_dst:T weights_shape:s32?"),
         outputs=ports("diff_weights:T"),
         attributes=(*WINDOW, GROUPS, DATA_FORMAT, CONV_WEIGHTS, WEIGHTS_SHAPE),
+        notes=(SHAPE_NOTE,),
         shape=source_shape,
     ),
     schema(
@@ -305,7 +331,8 @@ OPS = (
         "itself times the kernel to dst, stride elements apart.",
         inputs=ports("src:T weights:T bias:T?"),
         outputs=ports("dst:T"),
-        attributes=(*WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, TRANSPOSE_WEIGHTS),
+        attributes=(*TRANSPOSE_WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, TRANSPOSE_WEIGHTS),
+        notes=(AXES_NOTE,),
         shape=wide_shape,
     ),
     schema(
@@ -315,7 +342,12 @@ OPS = (
         "be the one that makes diff_dst of diff_src.",
         inputs=ports("diff_dst:T weights:T"),
         outputs=ports("diff_src:T"),
-        attributes=(*WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, TRANSPOSE_WEIGHTS),
+        attributes=(*TRANSPOSE_WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, TRANSPOSE_WEIGHTS),
+        notes=(
+            AXES_NOTE,
+            OUTPUT_PADDING_NOTE,
+            DILATIONS_NOTE,
+        ),
         shape=narrow_shape,
     ),
     schema(
@@ -325,7 +357,13 @@ OPS = (
         "diff_dst of src.",
         inputs=ports("src:T diff_dst:T weights_shape:s32?"),
         outputs=ports("diff_weights:T"),
-        attributes=(*WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, TRANSPOSE_WEIGHTS, WEIGHTS_SHAPE),
+        attributes=(*TRANSPOSE_WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, TRANSPOSE_WEIGHTS, WEIGHTS_SHAPE),
+        notes=(
+            AXES_NOTE,
+            EXPLICIT_NOTE,
+            OUTPUT_PADDING_NOTE,
+            SHAPE_NOTE,
+        ),
         shape=source_shape,
     ),
 )

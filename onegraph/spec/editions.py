@@ -65,7 +65,12 @@ class Edition:
         return self._by_base.get(base.name)
 
     def nearest(self, kind: str) -> str | None:
-        """The op of this edition that ``kind`` was probably meant to be."""
+        """The op of this edition that ``kind`` was probably meant to be: its name in another edition, or a slip."""
+        for name in EDITIONS:
+            other = edition(name).schemas.get(kind)
+            found = None if other is None else self.meaning(base_of(other))
+            if found is not None:
+                return found.kind
         return nearest(kind, self.schemas)
 
     def page(self, schema: Schema) -> str:
@@ -140,7 +145,7 @@ def edition(name: str) -> Edition:
         raise ArgumentError(
             f"unknown edition {shown(name)}; "
             + (f"did you mean {close!r}? " if close else "")
-            + f"The editions are {', '.join(EDITIONS)}"
+            + f"the editions are {', '.join(EDITIONS)}"
         )
     if name not in _loaded:
         title, build = _BUILDERS[name]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from .convolution import AXES_NOTE
 from .dialect import in_words, vocabulary
 from .dtypes import DataType
 from .schema import FLOATS, Attribute, Dialect, Fill, Port, Row, Schema
@@ -49,6 +50,10 @@ EARLIER = {"Select", "GreaterEqual"}
 WITHOUT_PAGE = {"Abs"}
 INDICES = Port("output_forward_indices", "T2", optional=True)
 INDEX_TYPES = frozenset({DataType.u8, DataType.s32})
+LEGACY_AXES = (
+    "Later editions have the two channel axes of the filter the other way round. The array keeps the order of this "
+    "edition; the library is told strides, and no data is moved."
+)
 CHANNELS_SWAPPED = {"filter", "filter_delta", "filter_shape"}
 
 
@@ -88,7 +93,8 @@ def legacy(base: Schema) -> Schema | None:
 def _described(schema: Schema, words: Mapping[str, str]) -> Schema:
     """The schema with its texts in the edition's words."""
     attributes = (replace(one, doc=in_words(one.doc, words)) for one in schema.attributes)
-    return replace(schema, doc=in_words(schema.doc, words), attributes=tuple(attributes))
+    notes = tuple(LEGACY_AXES if note is AXES_NOTE else in_words(note, words) for note in schema.notes)
+    return replace(schema, doc=in_words(schema.doc, words), attributes=tuple(attributes), notes=notes)
 
 
 def _attribute(attribute: Attribute, transposed: bool) -> Attribute:

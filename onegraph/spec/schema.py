@@ -273,6 +273,7 @@ class Schema:
         implied_outputs: number of outputs that the attributes imply, where that depends on them.
         dialect: how to read the op in base words; None where these are base words.
         page: name of its page in the edition, where that is not ``kind``.
+        notes: where the texts and the library disagree, and what is done here.
     """
 
     kind: str
@@ -290,6 +291,7 @@ class Schema:
     since: Version = OLDEST
     dialect: Dialect | None = None
     page: str = ""
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def _attributes(self) -> dict[str, Attribute]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from .schema import Call, Finding, Shape
 
@@ -47,6 +47,27 @@ def _broadcast_dim(a: Dim, b: Dim) -> Dim:
         # The unknown one is 1 or equal to the other; where the other is more than 1, that is the result.
         return b if a is None else a
     raise ValueError(f"{a} and {b}")
+
+
+def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides in elements; an empty axis counts as one of size 1, as the library has it."""
+    strides, step = [], 1
+    for dim in reversed(shape):
+        strides.append(step)
+        step *= max(dim, 1)
+    return tuple(reversed(strides))
+
+
+def overlaps(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether two elements of a tensor with these strides share memory."""
+    if 0 in shape:
+        return False
+    reach = 0
+    for step, dim in sorted((step, dim) for step, dim in zip(strides, shape, strict=True) if dim > 1):
+        if step <= reach:
+            return True
+        reach += (dim - 1) * step
+    return False
 
 
 def normalize_axis(axis: int, rank: int) -> int | None:

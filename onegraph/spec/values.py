@@ -76,6 +76,8 @@ def _elements(value: object, attribute: Attribute) -> Sequence[object]:
 def _scalar(kind: str, value: object, attribute: Attribute) -> float | int | bool | str:
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
+    if isinstance(value, np.generic) and value.dtype.kind == "V" and value.dtype.names is None:
+        value = value.item()  # a scalar of ml_dtypes, which numpy does not count among its numbers
     if kind == "str" and isinstance(value, (bytes, np.bytes_)):
         value = bytes(value).decode("ascii", "replace")
     match kind, value:
