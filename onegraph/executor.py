@@ -152,7 +152,7 @@ class Executable:
         if self._computed_shape and program is None:
             ops = tuple(f"{op.kind} {op.name!r}" for op in self._graph.ops)
             partitions, note = (PartitionReport(0, "reference", ops, COMPUTED_SHAPE, (), (), 0),), ""
-        return Report(f"oneDNN {version}", self._policy, self._fpmath_mode, partitions, note)
+        return Report(f"oneDNN {version}", self._policy, self._fpmath_mode, partitions, note, self.copies)
 
     def __repr__(self) -> str:
         ins = ", ".join(f"{port.name}: {port.dtype} {show(port.shape)}" for port in self.inputs)

@@ -154,7 +154,8 @@ def text(chosen: Edition, schema: Schema) -> str:
         widths = [max(len(row[column]) for row in cells) for column in range(3)]
         lines += ["", "  attributes"]
         for row in cells:
-            lines.append("    " + "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths)) + f"  {row[3]}")  # noqa: B905
+            padded = (f"{cell:{width}}" for cell, width in zip(row[:3], widths, strict=True))
+            lines.append(f"    {'  '.join(padded)}  {row[3]}")
     lines += ["", *(f"  {note}" for note in schema.notes)] if schema.notes else []
     rules = _rules(schema)
     if rules:

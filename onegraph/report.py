@@ -34,13 +34,17 @@ class PartitionReport:
 
 @dataclass(frozen=True)
 class Report:
-    """The partitions of an executable, in the order of execution, and the settings that it was compiled with."""
+    """The partitions of an executable, in the order of execution, and the settings that it was compiled with.
+
+    ``copies`` counts the inputs that calls had to copy, because they were not laid out as declared.
+    """
 
     library: str
     policy: str
     fpmath_mode: str
     partitions: tuple[PartitionReport, ...]
     note: str = ""
+    copies: int = 0
 
     def to_dict(self) -> dict[str, object]:
         """The report as plain dictionaries, lists, strings and numbers."""
@@ -53,6 +57,8 @@ class Report:
         lines = [f"{self.library}, policy {self.policy}, fpmath mode {self.fpmath_mode}"]
         if self.note:
             lines.append(self.note)
+        if self.copies:
+            lines.append(f"inputs copied because of their layout: {self.copies}")
         for partition in self.partitions:
             how = f"{partition.executor}{', fused' if partition.fused else ''}"
             lines.append(f"{partition.index:3}  {how:16} {' + '.join(partition.ops)}  ({partition.bytes:,} bytes)")

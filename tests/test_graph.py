@@ -49,7 +49,7 @@ def test_data_types_by_any_name(g, given, expected):
     assert g.input("x", given, (1,)).dtype is expected
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.int64, "f31", object, 3])
+@pytest.mark.parametrize("dtype", [np.float64, np.int64, "f31", object, 3, None])
 def test_data_types_that_no_tensor_has(g, dtype):
     with pytest.raises(og.ArgumentError, match=r"data type"):
         g.input("x", dtype, (1,))

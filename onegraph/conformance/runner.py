@@ -33,11 +33,6 @@ class Outcome:
     stage: str
     detail: str
 
-    @property
-    def accepted(self) -> bool:
-        """Whether the library took the op, whatever it made of it."""
-        return self.outcome in ("right", "wrong", "ran")
-
 
 class Worker:
     """One worker process; a new one is started where the last has died."""

@@ -47,11 +47,6 @@ class DataType(enum.Enum):
         """The oneDNN version whose graph API took it in."""
         return _SINCE.get(self, (3, 0))
 
-    @property
-    def is_float(self) -> bool:
-        """Whether it is one of the floating-point types."""
-        return self.value.startswith(("f", "bf", "e8"))
-
     @classmethod
     def of(cls, value: object) -> DataType:
         """The data type that ``value`` means.
@@ -66,23 +61,19 @@ class DataType(enum.Enum):
             return value
         if isinstance(value, str) and value in cls.__members__:
             return cls[value]
+        choices = f"expected one of {', '.join(cls.__members__)}"
         try:
-            dtype = np.dtype(value)  # type: ignore[call-overload]
+            # numpy takes None for float64, which nobody means here.
+            dtype = None if value is None else np.dtype(value)  # type: ignore[call-overload]
         except Exception:  # numpy reads attributes of the object, which may do anything
-            raise ArgumentError(
-                f"{shown(value)} is not a data type; expected one of {', '.join(cls.__members__)}"
-            ) from None
+            dtype = None
+        if dtype is None:
+            raise ArgumentError(f"{shown(value)} is not a data type; {choices}")
         found = _FROM_NUMPY.get(dtype)
         if found is None:
             mend = _MEND.get(dtype.kind)
-            raise ArgumentError(
-                f"no logical tensor has the data type {dtype}"
-                + (
-                    f"; convert the array with .astype({mend})"
-                    if mend
-                    else f"; expected one of {', '.join(cls.__members__)}"
-                )
-            )
+            fix = f"convert the array with .astype({mend})" if mend else choices
+            raise ArgumentError(f"no logical tensor has the data type {dtype}; {fix}")
         return found
 
 
@@ -114,4 +105,4 @@ _SINCE = {
 # s64 tensors came with 3.12 and only as Dropout's seed and offset, so an int64 array is nearly always a mistake;
 # the ops that take one say so in their table.
 _FROM_NUMPY = {dtype: name for name, dtype in _NUMPY.items() if name is not DataType.s64}
-_MEND = {"f": "np.float32", "c": "np.float32", "i": "np.int32", "u": "np.uint8", "O": "np.float32"}
+_MEND = {"f": "np.float32", "c": "np.float32", "i": "np.int32", "u": "np.uint8"}

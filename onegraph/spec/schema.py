@@ -7,7 +7,7 @@ attributes and input types of one use; they are written in the words of the base
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -321,10 +321,6 @@ class Schema:
     def input_port(self, index: int) -> Port:
         """The port that input ``index`` belongs to; the last one where the op is variadic."""
         return self.inputs[min(index, len(self.inputs) - 1)]
-
-    def replace(self, **changes: object) -> Schema:
-        """A copy with some fields changed."""
-        return replace(self, **changes)  # type: ignore[arg-type]
 
 
 def same_shape(call: Call) -> tuple[Shape, ...]:
