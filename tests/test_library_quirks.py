@@ -93,6 +93,11 @@ def resized_same(g: og.Graph) -> og.LogicalTensor:
     return g.multiply(resized, g.input("y", "f32", (2, 4, 3, 3)))
 
 
+def resized_one_batch(g: og.Graph) -> og.LogicalTensor:
+    resized = g.interpolate(g.input("x", "f32", (1, 6, 5, 2)), mode="nearest", sizes=[4, 3])
+    return g.maximum(resized, g.input("y", "f32", (4, 3, 2)))
+
+
 WRONG = {
     "F1 pool, same shape": (avg_pool_same, "AvgPool"),
     "F1 pool, vector": (max_pool_vector, "MaxPool"),
@@ -105,6 +110,7 @@ WRONG = {
     "F7 pool to another type": (pool_to_other_type, "unimplemented"),
     "F8 quantized reorder": (quantized_reorder, "Reorder"),
     "interpolation, same shape": (resized_same, "Interpolate"),
+    "interpolation, all but the batch": (resized_one_batch, "Interpolate"),
     "matmul, bias not along the last axis": (matmul_bias, "MatMul"),
     "transposed convolution, bias not along the channels": (transposed_bias, "ConvTranspose"),
 }

@@ -106,7 +106,7 @@ def _wrong_operand(main: Use, operand: Operand) -> str:
         nxc = main.call.string("data_format") == "NXC"
         right = operand.binary.kind != "BiasAdd" or operand.bias_axis == (len(operand.result) - 1 if nxc else 1)
     elif main.kind == "Interpolate":
-        right = main.call.string("data_format") == "NCX" or operand.shape != operand.result
+        right = main.call.string("data_format") == "NCX" or operand.single or operand.along_last
     elif main.kind in POOLS:
         channels = len(operand.shape) == len(operand.result) and prod(operand.shape) == operand.shape[1]
         right = operand.single or (channels and main.call.string("data_format") == "NCX")
