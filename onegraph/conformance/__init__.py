@@ -1,4 +1,4 @@
-"""The loaded library held against an edition of the specification, probe by probe, each in a process of its own.
+"""The loaded library held against an edition of the specification, probe by probe, in processes that may die of it.
 
 ``run`` tries every documented attribute value, default, type row and port count of every op, and values that are not
 allowed; a probe that crashes or hangs the library is one more finding. ``probe`` asks one question.

@@ -111,7 +111,7 @@ def page(results: Sequence[Result], facts: Mapping[str, object]) -> str:
     data = json.dumps([result.to_dict() for result in results]).replace("</", "<\\/")
     return _PAGE.substitute(
         title=f"oneDNN {facts['version']} against {facts['edition']}",
-        subtitle=f"{len(results)} probes, each in a process of its own, on {facts['cpu_isa']}. "
+        subtitle=f"{len(results)} probes in worker processes, on {facts['cpu_isa']}. "
         "A button is a probe: what was tried, coloured by the verdict.",
         boxes=boxes,
         data=data,
