@@ -264,4 +264,10 @@ def test_strided_tensors():
 def test_bf16():
     x = values(4, 6).astype(og.bf16.numpy)
     op = capi.Op(1, "Abs", inputs=[lt(0, "bf16", (4, 6))], outputs=[lt(1, "bf16", (4, 6))])
-    np.testing.assert_array_equal(execute(capi.Partition.from_op(op).compile(), {0: x})[1], abs(x))
+    partition = capi.Partition.from_op(op)
+    if "bf16" not in og.version_info()["cpu_dtypes"]:
+        # These objects are the library's own: where its CPU has no bf16, they say what it says.
+        with pytest.raises(og.LibraryRuntimeError, match="could not create a primitive descriptor"):
+            partition.compile()
+        return
+    np.testing.assert_array_equal(execute(partition.compile(), {0: x})[1], abs(x))
