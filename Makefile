@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(wildcard include/*.h onegraph/csrc/*) build_ffi.py pyproject.toml
 
-.PHONY: demo test lint stubs wheel clean
+.PHONY: demo test lint bench stubs wheel clean
 
 demo: $(VENV)/.examples
 	$(BIN)/python examples/autoencoder.py
@@ -18,6 +18,10 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Against C, PyTorch, ONNX Runtime and OpenVINO; half an hour on an idle machine. benchmarks/README.md
+bench: $(VENV)/.bench
+	$(BIN)/python -m benchmarks --json benchmarks/results.json
 
 # What is computed from the op records: the methods for editors and type checkers, and the reference pages.
 stubs: $(VENV)/.dev
@@ -34,6 +38,10 @@ $(VENV)/.created:
 
 $(VENV)/.examples: $(VENV)/.created $(SOURCES)
 	$(BIN)/python -m pip install --quiet --editable '.[examples]'
+	touch $@
+
+$(VENV)/.bench: $(VENV)/.created $(SOURCES)
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.created $(SOURCES)

@@ -30,7 +30,7 @@ HEADERS = (
     "dnnl_graph.h",
     "onegraph.h",
 )
-SOURCES = ("guard.cpp", "allocator.cpp", "library.cpp")
+SOURCES = ("guard.cpp", "allocator.cpp", "library.cpp", "plan.cpp")
 HEADER_WHEEL = "onednn-devel-cpu-gomp"
 LIBRARY_WHEEL = "onednn-cpu-gomp"
 OLDEST_HEADERS = (3, 2)

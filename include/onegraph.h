@@ -27,10 +27,49 @@ enum {
 // guard: the text of the last C++ exception that a call of this thread threw; "" when it threw none.
 const char *onegraph_what(void);
 
-// allocator: 64-byte aligned host memory for the library; a failed request throws, never returns NULL.
+// allocator: 64-byte aligned host memory for the library; a failed request throws, never returns NULL. Every thread
+// keeps some of what it frees for its next requests.
 void *onegraph_host_allocate(size_t size, size_t alignment);
 void onegraph_host_deallocate(void *pointer);
 size_t onegraph_host_allocations(void);
+
+// plan: compiled partitions executed one after another on tensors in slots of memory; one run at a time.
+typedef struct onegraph_plan onegraph_plan;
+
+typedef struct {
+    dnnl_graph_compiled_partition_t partition;
+    size_t n_inputs;
+    size_t n_outputs;
+    int threads; // 0: as many as the run may use
+} onegraph_step_t;
+
+typedef struct {
+    dnnl_graph_logical_tensor_t logical_tensor;
+    size_t slot;
+    size_t offset; // bytes from the start of the slot
+} onegraph_place_t;
+
+// What these functions return beside a dnnl_status_t.
+enum {
+    onegraph_busy = -1, // the plan is in a run
+    onegraph_misaligned = -2, // an address is no multiple of the size of the elements there; nothing was run
+};
+
+// `places`: the inputs and outputs of all steps, in the order of the steps. Copies what it is given.
+int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream_t stream, size_t n_steps,
+        const onegraph_step_t *steps, size_t n_places, const onegraph_place_t *places, size_t n_slots);
+int onegraph_plan_destroy(onegraph_plan *plan);
+int onegraph_plan_bind(onegraph_plan *plan, size_t slot, void *address);
+// `limit`: number of threads at most; 0 leaves it to the caller's OpenMP setting, which is always restored.
+int onegraph_plan_run(onegraph_plan *plan, int limit);
+// Binds the slots from 1 on, then runs.
+int onegraph_plan_call(onegraph_plan *plan, int limit, size_t n_slots, void *const *addresses);
+int onegraph_plan_run_steps(onegraph_plan *plan, int limit, size_t first, size_t last, int64_t *nanoseconds);
+// Measures which number of threads is best for every step that leaves it open, except steps that take more than
+// `large` nanoseconds; `counts` gets the number for each step, 0 for all.
+int onegraph_plan_tune(onegraph_plan *plan, int limit, int64_t large, int *counts);
+// To be called in the child of a fork: from now on runs of this thread use one thread.
+void onegraph_forked(void);
 
 // library: path of the file that provides dnnl_version to this extension.
 const char *onegraph_library_path(void);

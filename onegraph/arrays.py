@@ -1,65 +1,159 @@
-"""Arrays on their way in and out of executables: alignment, layout, and what a caller may pass."""
+"""Arrays on their way in and out of executables: what a caller may pass, and aligned memory."""
 
 from __future__ import annotations
 
+import ctypes
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from .dlpack import from_dlpack
 from .errors import ArgumentError, OutOfMemoryError
 from .op import Array
 from .spec.dtypes import DataType
 from .spec.shapes import show
 
 ALIGNMENT = 64
+SMALL = 16384  # bytes of the largest array that shares a block with others
+BLOCK = 65536  # bytes of a block at most
+ROWS = 32  # arrays in a block at most, as each of them keeps it all
+BYTE = np.dtype(np.uint8)
+FORMATS = frozenset("?bBhHiIlLqQefd")
 
 
 def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-    """An uninitialised C-contiguous array whose data starts at a multiple of 64 bytes."""
-    size = math.prod(int(dim) for dim in shape) * dtype.itemsize
+    """An uninitialised C-contiguous array whose data starts at a multiple of 64 bytes.
+
+    Raises:
+        OutOfMemoryError: there is not so much memory.
+    """
+    dims = tuple(map(int, shape))
+    return _aligned(dims, dtype, math.prod(dims) * dtype.itemsize)
+
+
+def allocator(shape: Sequence[int], dtype: np.dtype[Any]) -> Callable[[], Array]:
+    """A function that returns a new ``aligned_empty(shape, dtype)`` at each call; threads may share it.
+
+    Those of up to 16 KiB are cut from blocks of up to 64 KiB, and a block lives as long as one of its arrays.
+    """
+    dims = tuple(map(int, shape))
+    size = math.prod(dims) * dtype.itemsize
+    if not 0 < size <= SMALL:
+        return partial(_aligned, dims, dtype, size)
+    step = -size % ALIGNMENT + size
+    rows = min(ROWS, BLOCK // step)
+    row = dims or (1,)
+    strides = (step, *np.empty((1, *row), dtype).strides[1:])
+    ready: list[Array] = []
+    pop = ready.pop
+
+    def allocate() -> Array:
+        try:
+            return pop()
+        except IndexError:
+            block: list[Array] = list(_aligned((rows, *row), dtype, rows * step, strides))
+            if not dims:
+                block = [array.reshape(()) for array in block]
+            array = block.pop()
+            ready.extend(block)  # by now another thread may have put its own there, which is as well
+            return array
+
+    return allocate
+
+
+def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any], size: int, strides: tuple[int, ...] | None = None) -> Array:
     try:
-        raw = np.empty(size + ALIGNMENT, np.uint8)
+        memory = np.empty(size + ALIGNMENT - 1, BYTE)
+        # The quickest way to the address of an array without C of one's own.
+        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))  # type: ignore[arg-type]
+        return np.ndarray(shape, dtype, memory, -address % ALIGNMENT, strides)
     except (MemoryError, OverflowError, ValueError):
-        raise OutOfMemoryError("numpy.empty", "out_of_memory", f"{size} bytes for shape {tuple(shape)}") from None
-    start = -raw.__array_interface__["data"][0] % ALIGNMENT
-    return raw[start : start + size].view(dtype).reshape(tuple(shape))
+        raise OutOfMemoryError("numpy.empty", "out_of_memory", f"{size} bytes for shape {shape}") from None
 
 
 def as_array(name: str, value: object) -> Array:
-    """The array of graph input ``name``: numpy, anything with ``__dlpack__``, or a buffer."""
+    """The array of graph input ``name``, over the memory of ``value``; see :func:`array_of`."""
+    if type(value) is np.ndarray:
+        return value
+    return array_of(f"input {name!r}", value)
+
+
+def array_of(what: str, value: object) -> Array:
+    """An array over the memory of ``value``; nothing is copied.
+
+    The memory lives as long as the array. Not every producer keeps it in place: torch's ``resize_`` moves it.
+
+    Args:
+        what: what the array is for, the beginning of messages.
+        value: a numpy array or scalar; a CPU tensor with ``__dlpack__``; or an object with the buffer protocol, such as
+            a memoryview, ``array.array`` or bytes, with a format of one number or bool.
+
+    Raises:
+        ArgumentError: it is none of these, or cannot be read without a copy.
+    """
     if isinstance(value, np.ma.MaskedArray):
-        raise ArgumentError(f"input {name!r}: a masked array; expected plain data: fill it with .filled(value)")
+        raise ArgumentError(f"{what}: a masked array; expected plain data: fill it with .filled(value)")
     if isinstance(value, (np.ndarray, np.generic)):
         return np.asarray(value)
-    if hasattr(value, "__dlpack__"):
+    given = type(value).__name__
+    try:
+        if hasattr(value, "__dlpack__"):
+            return from_dlpack(value)
         try:
-            return np.from_dlpack(value)
-        except Exception as error:  # whatever the producer raises
-            raise ArgumentError(f"input {name!r}: {type(value).__name__} gives no array: {error}") from error
-    if isinstance(value, (memoryview, bytearray, bytes)):
-        return np.asarray(value)
-    raise ArgumentError(f"input {name!r}: {type(value).__name__}; expected a numpy array or anything with __dlpack__")
+            buffer = memoryview(value)  # type: ignore[arg-type]
+        except TypeError:
+            buffer = None
+        if buffer is not None:
+            return _from_buffer(buffer)
+    except Exception as error:  # whatever the producer raises
+        raise ArgumentError(f"{what}: {given} gives no array: {error}") from error
+    raise ArgumentError(f"{what}: {given}; expected a numpy array or anything with __dlpack__ or the buffer protocol")
+
+
+def _from_buffer(buffer: memoryview) -> Array:
+    if buffer.format.lstrip("@=<>!") not in FORMATS or buffer.suboffsets:
+        raise BufferError(f"its format is {buffer.format!r}; expected f (f32), e (f16), b (s8), B (u8), i (s32) or ?")
+    return np.asarray(buffer)
 
 
 def check_output(name: str, dtype: DataType, shape: tuple[int, ...], array: object) -> Array:
-    """The array that output ``name`` is to be written into, if it fits."""
-    if not isinstance(array, np.ndarray):
-        raise ArgumentError(f"output {name!r}: {type(array).__name__}; expected a numpy array")
-    if array.dtype != dtype.numpy:
-        raise ArgumentError(f"output {name!r}: data type {array.dtype}; expected {dtype}, numpy's {dtype.numpy}")
-    if array.shape != shape:
-        raise ArgumentError(f"output {name!r}: shape {show(array.shape)}; expected {show(shape)}")
-    if not array.flags.c_contiguous:
-        raise ArgumentError(f"output {name!r}: not C-contiguous; pass np.ascontiguousarray(array) and copy back")
-    if not array.flags.aligned:
+    """The array that output ``name`` is to be written into.
+
+    That is the numpy array which was given, or a view of the memory of what else :func:`array_of` takes. A DLPack
+    tensor from before version 1.0 counts as writable, as it cannot say otherwise.
+
+    Raises:
+        ArgumentError: its data type or shape is another, or it cannot be written to as it lies.
+    """
+    if isinstance(array, np.generic):
+        raise ArgumentError(f"output {name!r}: {type(array).__name__}; expected an array: scalars cannot be written")
+    masked = isinstance(array, np.ma.MaskedArray)
+    target = array if isinstance(array, np.ndarray) and not masked else array_of(f"output {name!r}", array)
+    if target.dtype != dtype.numpy:
+        raise ArgumentError(f"output {name!r}: data type {target.dtype}; expected {dtype}, numpy's {dtype.numpy}")
+    if target.shape != shape:
+        raise ArgumentError(f"output {name!r}: shape {show(target.shape)}; expected {show(shape)}")
+    flags = target.flags
+    if not flags.c_contiguous:
+        fix = "pass a contiguous copy, np.ascontiguousarray(array) for one, and copy back"
+        raise ArgumentError(f"output {name!r}: not C-contiguous; {fix}")
+    if not flags.aligned:
         raise ArgumentError(
-            f"output {name!r}: not aligned to {array.itemsize} bytes; pass an array that numpy allocated"
+            f"output {name!r}: not aligned to {target.itemsize} bytes; pass an array that numpy allocated"
         )
-    if not array.flags.writeable:
+    if not flags.writeable:
         raise ArgumentError(f"output {name!r}: read-only; expected an array that can be written")
-    return array
+    return target
+
+
+def cast_to(dtype: DataType, value: object) -> str:
+    """The cast of ``value`` that mends its data type, as a user writes it."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return f"convert it with .astype({numpy_name(dtype)})"
+    return f"convert it to {dtype} first"
 
 
 def strided_empty(shape: tuple[int, ...], strides: Sequence[int], dtype: np.dtype[Any]) -> Array:
@@ -71,4 +165,5 @@ def strided_empty(shape: tuple[int, ...], strides: Sequence[int], dtype: np.dtyp
 
 def numpy_name(dtype: DataType) -> str:
     """How Python code names the numpy type of a data type."""
-    return f"ml_dtypes.{dtype.numpy}" if dtype.numpy.kind == "V" else f"np.{dtype.numpy}"
+    module = "np" if dtype.numpy.isbuiltin == 1 else "ml_dtypes"
+    return f"{module}.{dtype.numpy.type.__name__}"

@@ -5,6 +5,7 @@
     OneGraphError
       SpecError(ValueError)         the graph breaks the specification; .violations lists how
       ArgumentError(ValueError)     an array, a name or an option does not fit what it is given to
+      FormatError(ValueError)       a file holds no graph, or not all of one; .where says where in it
       StateError(RuntimeError)      a call at the wrong time: a finalized graph, a bound run in use
       UnsupportedError              the specification allows it; this library or machine does not
       LibraryError(ImportError)     no usable oneDNN library, or the extension is missing
@@ -77,6 +78,21 @@ class SpecError(OneGraphError, ValueError):
 
 class ArgumentError(OneGraphError, ValueError):
     """An array, a name or an option does not fit what it is given to."""
+
+
+class FormatError(OneGraphError, ValueError):
+    """A file or text does not hold what it should.
+
+    Attributes:
+        where: the place in it: a JSON path such as ``graph[3].inputs[0].shape``, or line and column.
+    """
+
+    def __init__(self, where: str, given: object, expected: str) -> None:
+        self.where, self.given, self.expected = where, given, expected
+        super().__init__(f"{where}: {given}; expected {expected}")
+
+    def __reduce__(self) -> tuple[type[FormatError], tuple[str, object, str]]:
+        return type(self), (self.where, self.given, self.expected)
 
 
 class StateError(OneGraphError, RuntimeError):
@@ -153,6 +169,7 @@ STATUS_ERRORS: dict[str, type[StatusError]] = {
 
 __all__ = [
     "ArgumentError",
+    "FormatError",
     "InvalidArgumentsError",
     "InvalidDataTypeError",
     "InvalidGraphError",

@@ -7,24 +7,28 @@ that is required is missing; the ports; the data types; then, if all that is in 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import zip_longest
+from typing import NamedTuple
 
 from .errors import ArgumentError, shown
 from .op import LogicalTensor
 from .spec.dialect import base_call, edition_words, output_shapes
 from .spec.dtypes import DataType
 from .spec.editions import Edition, base_of
+from .spec.editions import edition as edition_named
 from .spec.schema import AttrValue, Call, Port, Row, Rule, Schema, Shape, TensorType
 from .spec.shapes import compatible, show
 from .spec.values import BadValueError, convert, describe, nearest
 from .tensor_types import MAX_RANK, MAX_SIZE, tensor_type
 from .violation import ERROR, NOTE, Report, Violation, shortened
 
+DTYPES = DataType.__members__
+MAX_INPUTS = 64  # of an op about which anything is remembered
 
-@dataclass(frozen=True)
-class Checked:
+
+class Checked(NamedTuple):
     """The outcome of one check: the violations, and what was made of the op as far as it made sense."""
 
     violations: tuple[Violation, ...]
@@ -69,13 +73,13 @@ def examine(
     shapes: tuple[Shape, ...] = ()
     dtypes: tuple[DataType | None, ...] = ()
     choices: tuple[tuple[DataType, ...], ...] = ()
-    rows: list[Row] = []
+    rows: tuple[Row, ...] = ()
     if sound and in_types is not None:
-        rows = report.matching_rows(schema, in_types, out_types)
-        choices = tuple(_output_choices(schema, rows, in_types, index) for index in range(len(schema.outputs)))
-        dtypes = tuple(_pick(options, dtype) for options in choices)
-        given_types = [None if tensor is None else tensor.dtype for tensor in out_types or ()]
-        dtypes = tuple(given or found for given, found in zip_longest(given_types[: len(dtypes)], dtypes))
+        rows, choices = report.matching_rows(schema, in_types, out_types)
+        dtypes = tuple([options[0] if len(options) == 1 else _pick(options, dtype) for options in choices])
+        if out_types:
+            given_types = [None if tensor is None else tensor.dtype for tensor in out_types]
+            dtypes = tuple(given or found for given, found in zip_longest(given_types[: len(dtypes)], dtypes))
     if sound and in_types is not None and not report.errors:
         shapes = report.check_shapes(schema, stored, in_types, out_types, n_outputs, dtypes)
     return Checked(
@@ -87,13 +91,11 @@ def examine(
         shapes,
         dtypes,
         choices,
-        tuple(rows),
+        rows,
     )
 
 
 def _pick(options: tuple[DataType, ...], wanted: DataType | None) -> DataType | None:
-    if len(options) == 1:
-        return options[0]
     return wanted if wanted in options else None
 
 
@@ -159,7 +161,7 @@ class Examination(Report):
         """The types of what was given for tensors, None where something is no tensor."""
         if isinstance(tensors, LogicalTensor):
             tensors = [tensors]
-        if not isinstance(tensors, Sequence) or isinstance(tensors, (str, bytes)):
+        if type(tensors) is not list and (not isinstance(tensors, Sequence) or isinstance(tensors, (str, bytes))):
             self.add("tensor_kind", where, tensors, "a list of logical tensors, (dtype, shape) pairs or arrays")
             return None
         try:
@@ -179,21 +181,22 @@ class Examination(Report):
 
     def check_inputs(self, schema: Schema, inputs: Sequence[TensorType | None]) -> bool:
         """Port counts; whether they are in order. Trailing Nones are the same as leaving them out."""
-        required = sum(not port.optional for port in schema.inputs)
-        if len(inputs) < required or (len(inputs) > len(schema.inputs) and not schema.variadic):
+        if len(inputs) < schema.required_inputs or (len(inputs) > len(schema.inputs) and not schema.variadic):
             self.add("input_count", "inputs", len(inputs), _port_names(schema.inputs))
             return False
         sound = True
         for index, tensor in enumerate(inputs):
-            port = schema.input_port(index)
-            if tensor is None and not port.optional:
-                self.add("missing_input", port.name, None, "a tensor (required)")
-                sound = False
-            elif tensor is None and any(inputs[index + 1 :]):
-                self.add("missing_input", port.name, None, "a tensor, as a later optional input is given")
-                sound = False
-            elif tensor is not None and tensor.rank is not None and tensor.rank > MAX_RANK:
-                self.add("rank_limit", port.name, f"rank {tensor.rank}", f"at most {MAX_RANK} dimensions")
+            if tensor is None:
+                port = schema.input_port(index)
+                if not port.optional:
+                    self.add("missing_input", port.name, None, "a tensor (required)")
+                    sound = False
+                elif any(inputs[index + 1 :]):
+                    self.add("missing_input", port.name, None, "a tensor, as a later optional input is given")
+                    sound = False
+            elif tensor.shape is not None and len(tensor.shape) > MAX_RANK:
+                rank = f"rank {len(tensor.shape)}"
+                self.add("rank_limit", schema.input_port(index).name, rank, f"at most {MAX_RANK} dimensions")
                 sound = False
         return sound
 
@@ -209,20 +212,26 @@ class Examination(Report):
         schema: Schema,
         inputs: Sequence[TensorType | None],
         outputs: Sequence[TensorType | None] | None,
-    ) -> list[Row]:
-        """The rows of the type table that the inputs, and outputs where they are given, satisfy."""
-        rows = [row for row in schema.types if _row_holds(schema, row, inputs, outputs)]
-        fixed = [
-            (port, tensor)
-            for port, tensor in _typed(schema, inputs, outputs)
-            if port.type in DataType.__members__ and tensor.dtype is not DataType[port.type]
-        ]
-        for port, tensor in fixed:
-            self.add("data_type", port.name, tensor.dtype, port.type)
+    ) -> tuple[tuple[Row, ...], tuple[tuple[DataType, ...], ...]]:
+        """The rows of the type table that the inputs, and outputs where they are given, satisfy.
+
+        Beside them the data types that each output may have, given the inputs.
+        """
+        in_types = tuple([None if tensor is None else tensor.dtype for tensor in inputs])
+        out_types = tuple([None if tensor is None else tensor.dtype for tensor in outputs or ()])
+        typing = _typing if len(in_types) <= MAX_INPUTS else _typing.__wrapped__
+        rows, choices = typing(self.edition.name, schema.kind, in_types, out_types)
+        if not rows or schema.has_fixed_types:
+            self._check_types(schema, rows, _typed(schema, in_types, out_types))
+        return rows, choices
+
+    def _check_types(self, schema: Schema, rows: Sequence[Row], typed: Sequence[tuple[Port, DataType]]) -> None:
+        fixed = [(port, dtype) for port, dtype in typed if port.type in DTYPES and dtype is not DTYPES[port.type]]
+        for port, dtype in fixed:
+            self.add("data_type", port.name, dtype, port.type)
         if not rows and schema.types and not fixed:
-            given = ", ".join(f"{port.name}={tensor.dtype}" for port, tensor in _typed(schema, inputs, outputs))
+            given = ", ".join(f"{port.name}={dtype}" for port, dtype in typed)
             self.add("data_type", "data types", given, _table_text(schema))
-        return rows
 
     # Shapes ------------------------------------------------------------------------------------------------------
 
@@ -249,9 +258,11 @@ class Examination(Report):
             if tensor is not None and not compatible(shape, tensor.shape):
                 self.add("output_shape", port.name, show(tensor.shape), f"{show(shape)}, which follows from the inputs")
         for port, shape in zip(schema.outputs, shapes, strict=False):
-            if shape is not None and len(shape) > MAX_RANK:
+            if shape is None:
+                continue
+            if len(shape) > MAX_RANK:
                 self.add("rank_limit", port.name, f"rank {len(shape)}", f"at most {MAX_RANK} dimensions")
-            elif shape is not None and math.prod(dim for dim in shape if dim) >= MAX_SIZE:
+            elif math.prod([dim for dim in shape if dim]) >= MAX_SIZE:
                 self.add("size_limit", port.name, show(shape), "fewer than 2**60 elements")
         return shapes
 
@@ -269,27 +280,34 @@ def _port_names(ports: Sequence[Port]) -> str:
     return f"{len(ports)}: {names}" + (" (? is optional)" if "?" in names else "") if ports else "none"
 
 
-def _typed(
-    schema: Schema, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType | None] | None
-) -> Iterator[tuple[Port, TensorType]]:
-    for index, tensor in enumerate(inputs):
-        if tensor is not None and tensor.dtype is not None:
-            yield schema.input_port(index), tensor
-    for port, tensor in zip(schema.outputs, outputs or (), strict=False):
-        if tensor is not None and tensor.dtype is not None:
-            yield port, tensor
+DTypes = tuple[DataType | None, ...]
 
 
-def _row_holds(
-    schema: Schema, row: Row, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType | None] | None
-) -> bool:
+@lru_cache(maxsize=4096)
+def _typing(
+    edition: str, kind: str, inputs: DTypes, outputs: DTypes
+) -> tuple[tuple[Row, ...], tuple[tuple[DataType, ...], ...]]:
+    """The rows of the type table that hold for data types, and those that each output may then have."""
+    schema = edition_named(edition).schemas[kind]
+    typed = _typed(schema, inputs, outputs)
+    rows = tuple(row for row in schema.types if _row_holds(row, typed))
+    return rows, tuple(_output_choices(schema, rows, inputs, index) for index in range(len(schema.outputs)))
+
+
+def _typed(schema: Schema, inputs: DTypes, outputs: DTypes) -> list[tuple[Port, DataType]]:
+    """The data type at each port where one is known."""
+    ports = schema.inputs
+    if len(inputs) > len(ports):
+        ports = (*ports, *[ports[-1]] * (len(inputs) - len(ports)))
+    pairs = [*zip(ports, inputs, strict=False), *zip(schema.outputs, outputs, strict=False)]
+    return [(port, dtype) for port, dtype in pairs if dtype is not None]
+
+
+def _row_holds(row: Row, typed: Sequence[tuple[Port, DataType]]) -> bool:
     bound: dict[str, DataType] = {}
-    for port, tensor in _typed(schema, inputs, outputs):
-        variable = port.type
-        if variable not in row.types:
-            continue
-        assert tensor.dtype is not None
-        if tensor.dtype not in row.types[variable] or bound.setdefault(variable, tensor.dtype) is not tensor.dtype:
+    for port, dtype in typed:
+        allowed = row.types.get(port.type)
+        if allowed is not None and (dtype not in allowed or bound.setdefault(port.type, dtype) is not dtype):
             return False
     return True
 
@@ -314,15 +332,13 @@ def _row_text(schema: Schema, row: Row) -> str:
     return ", ".join(cells)
 
 
-def _output_choices(
-    schema: Schema, rows: Sequence[Row], inputs: Sequence[TensorType | None], index: int
-) -> tuple[DataType, ...]:
+def _output_choices(schema: Schema, rows: Sequence[Row], inputs: DTypes, index: int) -> tuple[DataType, ...]:
     """The data types that output ``index`` may have, given the inputs."""
     variable = schema.outputs[index].type
-    if variable in DataType.__members__:
-        return (DataType[variable],)
-    for position, tensor in enumerate(inputs):
-        if tensor is not None and tensor.dtype is not None and schema.input_port(position).type == variable:
-            return (tensor.dtype,)
+    if variable in DTYPES:
+        return (DTYPES[variable],)
+    for position, dtype in enumerate(inputs):
+        if dtype is not None and schema.input_port(position).type == variable:
+            return (dtype,)
     found = {dtype for row in rows for dtype in row.types[variable]}
     return tuple(dtype for dtype in DataType if dtype in found)

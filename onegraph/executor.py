@@ -10,16 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import native
-from .arrays import aligned_empty, as_array, check_output, numpy_name, strided_empty
+from .arrays import aligned_empty, array_of, as_array, cast_to, check_output, strided_empty
 from .capi.graph import POLICIES
-from .capi.settings import FPMATH_MODES, check_threads, thread_count
+from .capi.settings import FPMATH_MODES, check_threads
 from .capi.validate import choice
-from .errors import ArgumentError, StateError, UnsupportedError, shown
+from .errors import ArgumentError, UnsupportedError, shown
 from .graph import Graph
 from .op import Array, LogicalTensor
-from .program import Frame, Program
+from .program import Program, Threads
 from .reference import run as run_reference
 from .report import PartitionReport, Report
+from .runs import BoundRun, QuickCall, quick_call
 from .spec.dtypes import DataType
 from .spec.editions import base_of, edition
 from .spec.schema import Shape
@@ -52,7 +53,7 @@ class Executable:
         policy: str = "fusion",
         fallback: bool = True,
         fpmath_mode: str = "strict",
-        threads: int | None = None,
+        threads: Threads = None,
     ) -> None:
         if not graph.outputs:
             raise ArgumentError("the graph has no output; declare one with g.output(name, tensor)")
@@ -62,19 +63,22 @@ class Executable:
         if not isinstance(fallback, bool):
             raise ArgumentError(f"fallback: {shown(fallback)}; expected True or False")
         self._fallback = fallback
-        if threads is not None:
-            check_threads(threads)
-        self._threads = threads
+        self._threads = check_thread_option(threads)
+        self._limit = threads if isinstance(threads, int) else 0
         self._lock = threading.Lock()
         self._programs: OrderedDict[tuple[object, ...], Program] = OrderedDict()
         self._computed_shape = False
+        self._names = tuple(graph.inputs)
         self._value_inputs = _value_inputs(graph)
         self.copies = 0
         names = tuple(graph.outputs)
         self._result: Any = None if len(names) == 1 else namedtuple("Outputs", names, rename=True)
         self._static = not self._value_inputs and all(_known(tensor) for tensor in graph.inputs.values())
+        self._quick: QuickCall | None = None
         if self._static:
-            self._program({})
+            program = self._program({})
+            if program is not None:
+                self._quick = quick_call(program, self._limit, self._result)
 
     @property
     def inputs(self) -> tuple[Port, ...]:
@@ -98,21 +102,28 @@ class Executable:
             ArgumentError: an array is missing or unknown, or does not fit; nothing was run.
             SpecError: an op cannot have inputs of these shapes.
         """
+        if self._quick is not None and out is None:
+            if not named:
+                result = self._quick(arrays)
+            elif arrays or len(named) != len(self._names):
+                result = None
+            else:  # an unknown name leaves a None in the place of an array, which the quick call does not take
+                result = self._quick(tuple(map(named.get, self._names)))
+            if result is not None:
+                return result
         given = self._arrays(arrays, named)
         program = self._program(given)
         if program is None:
             return self._run_on_reference(given, out)
         results = self._allocate(program, out, given)
-        external = self._external(program, given, results)
-        frame = self._check_out(program, external)
+        frame = program.check_out()
         try:
-            with thread_count(self._threads):
-                frame.run()
-            self._copy_through(program, frame, results)
+            frame.bind(self._external(program, given, results))
+            frame.run(self._limit)
+            frame.copy_outputs(results)
         finally:
-            frame.release(external)
-            with self._lock:
-                program.free_frames.append(frame)
+            frame.release()
+            program.free_frames.append(frame)
         return self._named(results)
 
     def bind(self, /, **arrays: object) -> BoundRun:
@@ -131,16 +142,20 @@ class Executable:
             if name not in names:
                 raise ArgumentError(f"bind: unknown name {name!r}; the names are {', '.join(names)}")
         inputs = {name: array for name, array in arrays.items() if name in self._graph.inputs}
-        for name, array in inputs.items():
-            if isinstance(array, np.ndarray) and not self._laid_out(self._graph.inputs[name], array):
+        bound = {name: as_array(name, array) for name, array in inputs.items()}
+        given = self._arrays((), bound)
+        for name, array in bound.items():
+            if array is not given[name]:
                 raise ArgumentError(f"input {name!r}: strides {array.strides} bytes; expected the declared layout")
-        given = self._arrays((), inputs)
         program = self._program(given)
         if program is None:
             raise ArgumentError("bind: a shape in this graph depends on data; call the executable instead")
         outs = {name: array for name, array in arrays.items() if name in self._graph.outputs}
         results = self._allocate(program, outs, given)
-        return BoundRun(self, program, Frame(program, self._external(program, given, results)), results)
+        frame = program.check_out()
+        external = self._external(program, given, results)
+        frame.bind(external)
+        return BoundRun(frame, external, results, self._named(results), self._limit)
 
     def report(self) -> Report:
         """The partitions, what was fused, who runs what and why."""
@@ -192,8 +207,8 @@ class Executable:
     def _array(self, name: str, tensor: LogicalTensor, value: object) -> Array:
         array = as_array(name, value)
         if array.dtype != tensor.dtype.numpy:
-            fix = f"; convert it with .astype({numpy_name(tensor.dtype)})"
-            raise ArgumentError(f"input {name!r}: data type {array.dtype}; expected {tensor.dtype}{fix}")
+            fix = cast_to(tensor.dtype, value)
+            raise ArgumentError(f"input {name!r}: data type {array.dtype}; expected {tensor.dtype}; {fix}")
         if not compatible(array.shape, tensor.shape):
             raise ArgumentError(f"input {name!r}: shape {show(array.shape)}; expected {show(tensor.shape)}")
         if self._laid_out(tensor, array):
@@ -242,7 +257,8 @@ class Executable:
                 raise UnsupportedError("the library does not run all of the graph: " + COMPUTED_SHAPE)
             self._computed_shape = True
             return None
-        program = Program(graph, policy=self._policy, fallback=self._fallback, fpmath_mode=self._fpmath_mode)
+        options = {"policy": self._policy, "fpmath_mode": self._fpmath_mode}
+        program = Program(graph, **options, fallback=self._fallback, threads=self._threads)
         with self._lock:
             # Another thread may have been as quick; everybody uses the one that came first.
             program = self._programs.setdefault(key, program)
@@ -250,25 +266,11 @@ class Executable:
                 self._programs.popitem(last=False)
         return program
 
-    def _check_out(self, program: Program, external: Mapping[int, Array]) -> Frame:
-        with self._lock:
-            frame = program.free_frames.pop() if program.free_frames else None
-        if frame is None:
-            return Frame(program, external)
-        frame.rebind(external)
-        return frame
-
     def _external(self, program: Program, given: Mapping[str, Array], results: Mapping[str, Array]) -> dict[int, Array]:
         """Which values live in the caller's arrays."""
         external = {program.graph.inputs[name].id: array for name, array in given.items()}
         external.update((number, results[name]) for name, number in program.direct)
         return external
-
-    def _copy_through(self, program: Program, frame: Frame, results: Mapping[str, Array]) -> None:
-        """Fill the outputs that are inputs, constants, or second names of another output."""
-        for name, tensor in program.graph.outputs.items():
-            if frame.storage[tensor.id] is not results[name]:
-                results[name][...] = frame.arrays[tensor.id]
 
     # Outputs -----------------------------------------------------------------------------------------------------
 
@@ -293,17 +295,17 @@ class Executable:
                 if name not in names:
                     raise ArgumentError(f"out: unknown output {name!r}; the outputs are {', '.join(names)}")
             return {name: array for name, array in out.items() if array is not None}
-        if isinstance(out, np.ndarray):
+        if not isinstance(out, (list, tuple)):
             out = (out,)
-        if not isinstance(out, (list, tuple)) or len(out) != len(names):
+        if len(out) != len(names):
             arrays = f"{len(names)} arrays in the order" if len(names) > 1 else "one array,"
             raise ArgumentError(f"out: {shown(out)}; expected {arrays} {', '.join(names)}")
         return {name: array for name, array in zip(names, out, strict=True) if array is not None}
 
     def _run_on_reference(self, given: Mapping[str, Array], out: object) -> Any:
         """Run on numpy; what can be said of ``out`` is said before, the shapes are known only after."""
-        chosen = self._chosen(out)
-        _refuse_shared({name: array for name, array in chosen.items() if isinstance(array, np.ndarray)}, given)
+        chosen = {name: array_of(f"output {name!r}", array) for name, array in self._chosen(out).items()}
+        _refuse_shared(chosen, given)
         results = run_reference(self._graph, given)
         for name, array in chosen.items():
             checked = check_output(name, DataType.of(results[name].dtype), results[name].shape, array)
@@ -317,39 +319,20 @@ class Executable:
         return self._result(*results.values())
 
 
-class BoundRun:
-    """A run whose arrays are fixed. ``run`` returns what a call of the executable returns.
+def check_thread_option(threads: object) -> Threads:
+    """``threads`` of compile: None, a number, or a dictionary from partitions to numbers.
 
-    One run at a time: a second thread gets a StateError.
+    Raises:
+        ArgumentError: it is none of these, or a number makes no sense.
     """
-
-    def __init__(self, executable: Executable, program: Program, frame: Frame, results: dict[str, Array]) -> None:
-        self._executable, self._program, self._frame, self._results = executable, program, frame, results
-        self._value = executable._named(results)
-        self._busy = threading.Lock()
-
-    @property
-    def outputs(self) -> Mapping[str, Array]:
-        """The arrays that the runs write into, by name."""
-        return dict(self._results)
-
-    def run(self) -> Any:
-        """Run on the bound arrays.
-
-        Raises:
-            StateError: another thread is in a run of this object.
-        """
-        if not self._busy.acquire(blocking=False):
-            raise StateError("this bound run is in use by another thread; bind one for each thread")
-        try:
-            with thread_count(self._executable._threads):
-                self._frame.run()
-            self._executable._copy_through(self._program, self._frame, self._results)
-        finally:
-            self._busy.release()
-        return self._value
-
-    __call__ = run
+    if threads is None:
+        return None
+    if isinstance(threads, Mapping):
+        for index in threads:
+            if isinstance(index, bool) or not isinstance(index, int) or index < 0:
+                raise ArgumentError(f"threads: partition {shown(index)}; expected its index in report()")
+        return {index: check_threads(count) for index, count in threads.items()}
+    return check_threads(threads)
 
 
 def _refuse_shared(outputs: Mapping[str, Array], inputs: Mapping[str, Array]) -> None:

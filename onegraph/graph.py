@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .arrays import aligned_empty
-from .errors import ArgumentError, SpecError, shown
-from .examine import examine
+from .errors import ArgumentError, shown
+from .memo import signature
 from .methods import OpMethods
-from .op import Array, LogicalTensor, Op
-from .outputs import count_outputs, implied_outputs, output_dtypes, result_type
+from .op import Array, LogicalTensor, Op, Signature
+from .outputs import count_outputs, result_type
 from .spec.dtypes import DataType
 from .spec.editions import DEFAULT, Edition
 from .spec.editions import edition as edition_named
@@ -24,6 +25,7 @@ from .tensor_types import MAX_RANK, as_shape
 if TYPE_CHECKING:
     from .capi.partition import Partition
     from .executor import Executable
+    from .serialize import Origin
 
 
 class Graph(OpMethods):
@@ -46,6 +48,7 @@ class Graph(OpMethods):
         self._inputs: dict[str, LogicalTensor] = {}
         self._outputs: dict[str, LogicalTensor] = {}
         self._names: set[str] = set()
+        self._file: Origin | None = None  # what the file that it was loaded from says beyond this
 
     @property
     def ops(self) -> tuple[Op, ...]:
@@ -161,37 +164,18 @@ class Graph(OpMethods):
         """
         chosen = edition_named(self.edition if edition is None else edition)
         tensors = self._op_inputs(inputs)
-        label = self._op_name(kind, name, chosen)
-        wanted = None if dtype is None else DataType.of(dtype)
         schema = chosen.schema(kind) if isinstance(kind, str) else None
+        label = self._op_name(str(kind) if schema is None else schema.name, name)
+        wanted = None if dtype is None else DataType.of(dtype)
         count = None if schema is None or outputs is None else count_outputs(schema, outputs)
-        checked = examine(
-            kind,
-            {} if attrs is None else attrs,
-            tensors,
-            edition=chosen,
-            name=name or "",
-            dtype=wanted,
-            n_outputs=count,
-        )
-        if checked.errors or checked.schema is None or checked.attrs is None:
-            raise SpecError(checked.errors)
-        schema = checked.schema
-        if count is None:
-            count = implied_outputs(schema, checked.attrs, tensors)
-        dtypes = output_dtypes(chosen, schema, checked.dtype_choices[:count], wanted)
+        found = signature(chosen, kind, attrs, tensors, name=name or "", dtype=wanted, n_outputs=count)
         while tensors and tensors[-1] is None:
             tensors.pop()
-        results = tuple(
-            self._tensor(data_type, shape, f"{label}.{port.name}")
-            for port, shape, data_type in zip(schema.outputs, checked.shapes, dtypes, strict=False)
-        )
-        self._ops.append(Op(len(self._ops), schema.kind, tuple(tensors), results, checked.attrs, label, chosen.name))
-        self._names.add(label)
+        ports = found.schema.outputs
+        results = self._add_op(found, tensors, label, chosen, [f"{label}.{port.name}" for port in ports])
         if len(results) == 1:
             return results[0]
-        names = tuple(port.name for port in schema.outputs[:count])
-        return result_type(schema.kind, names)._make(results)
+        return result_type(found.schema.kind, tuple(port.name for port in ports[: len(found.dtypes)]))._make(results)
 
     def compile(
         self,
@@ -232,12 +216,90 @@ class Graph(OpMethods):
 
         return library_partitions(self, policy)
 
+    def to_json(self, *, for_version: str | None = None) -> str:
+        """The graph in oneDNN Graph's own JSON form, which its test program and Netron read.
+
+        Names and editions stand at the end, under ``onegraph``; contents of constants are not in it: see ``save``.
+
+        Args:
+            for_version: version of oneDNN that is to read it, such as ``"3.2"``: keys that it does not know are left
+                out where they would keep it from reading on.
+
+        Raises:
+            UnsupportedError: that version does not have an op, an attribute or a data type.
+            ArgumentError: there is no such version.
+        """
+        from .serialize import write
+
+        return write(self, for_version)
+
+    @classmethod
+    def from_json(cls, text: str | bytes, *, strict: bool = False) -> Graph:
+        """The graph of a JSON text, of onegraph or of any version of oneDNN.
+
+        Inputs and outputs that have no names are called ``t<id>``, in the order of the file's ports, else of first
+        use. A constant without data is an input. What the library dumped is kept, so that ``to_json`` gives it back.
+
+        Args:
+            text: the JSON.
+            strict: refuse too what the specification forbids and the library takes, such as negative pads.
+
+        Raises:
+            FormatError: it is no such graph; the error says where in it and what is expected there.
+            SpecError: an op breaks the specification.
+        """
+        from .serialize import read
+
+        return read(cls, text, strict=strict)
+
+    def save(self, path: str | PathLike[str], *, for_version: str | None = None) -> None:
+        """Write ``to_json`` to a file, and contents of constants to an ``.npz`` beside it.
+
+        Raises:
+            FormatError: a file cannot be written.
+            UnsupportedError: the version lacks an op, an attribute or a data type.
+            ArgumentError: the path or the version makes no sense.
+        """
+        from .serialize import save
+
+        save(self, path, for_version)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], *, strict: bool = False) -> Graph:
+        """The graph of a file, with the contents of its constants; as ``from_json`` otherwise.
+
+        Raises:
+            FormatError: the file cannot be read or holds no graph; the error says where in it.
+            SpecError: an op breaks the specification.
+        """
+        from .serialize import load
+
+        return load(cls, path, strict=strict)
+
+    def to_dot(self) -> str:
+        """The graph in the dot language of Graphviz; ``onegraph.view`` draws it with partitions and times."""
+        from .view import dot
+
+        return dot(self)
+
+    def _repr_html_(self) -> str:
+        """The graph for a notebook: a frame to zoom, search and click through."""
+        from .view import notebook_html
+
+        return notebook_html(self)
+
+    def _repr_svg_(self) -> str | None:
+        """The graph for a notebook that runs no scripts; None where it is too large, or nothing can draw it."""
+        from .view import notebook_svg
+
+        return notebook_svg(self)
+
     def copy(self) -> Graph:
         """A graph of the same records; adding to either does not change the other."""
         other = Graph(self.edition)
         other._ops, other._tensors = list(self._ops), list(self._tensors)
         other._inputs, other._outputs = dict(self._inputs), dict(self._outputs)
-        other._names = set(self._names)
+        other._names, other._file = set(self._names), self._file
         return other
 
     def specialise(self, shapes: Mapping[str, Shape], values: Mapping[str, Array] | None = None) -> Graph:
@@ -269,18 +331,12 @@ class Graph(OpMethods):
             )
         for op in self._ops:
             sources = [None if tensor is None else renewed[tensor.id] for tensor in op.inputs]
-            types = [tensor.dtype for tensor in op.outputs]
-            chosen = edition_named(op.edition)
-            checked = examine(op.kind, op.attrs, sources, edition=chosen, name=op.name, n_outputs=len(types))
-            if checked.errors:
-                raise SpecError(checked.errors)
-            results = tuple(
-                other._tensor(data_type, shape, tensor.name)
-                for tensor, data_type, shape in zip(op.outputs, types, checked.shapes, strict=False)
+            chosen, types = edition_named(op.edition), tuple(tensor.dtype for tensor in op.outputs)
+            found = signature(
+                chosen, op.kind, dict(op.attrs), sources, name=op.name, n_outputs=len(types), dtypes=types
             )
-            other._ops.append(Op(op.id, op.kind, tuple(sources), results, op.attrs, op.name, op.edition))
+            results = other._add_op(found, sources, op.name, chosen, [tensor.name for tensor in op.outputs])
             renewed.update(zip((tensor.id for tensor in op.outputs), results, strict=True))
-        other._names = set(self._names)
         other._outputs = {name: renewed[tensor.id] for name, tensor in self._outputs.items()}
         return other
 
@@ -297,6 +353,26 @@ class Graph(OpMethods):
         tensor = LogicalTensor(len(self._tensors), dtype, shape, strides, name, value)
         self._tensors.append(tensor)
         return tensor
+
+    def _add_op(
+        self,
+        found: Signature,
+        inputs: Sequence[LogicalTensor | None],
+        name: str,
+        chosen: Edition,
+        names: Sequence[str],
+    ) -> tuple[LogicalTensor, ...]:
+        """Add an op that is in order; ``names`` are those of its outputs."""
+        results = tuple(
+            [
+                self._tensor(dtype, shape, text)
+                for text, dtype, shape in zip(names, found.dtypes, found.shapes, strict=False)
+            ]
+        )
+        op = Op(len(self._ops), found.schema.kind, tuple(inputs), results, found.attrs, name, chosen.name, found)
+        self._ops.append(op)
+        self._names.add(name)
+        return results
 
     def _free_name(self, name: object) -> None:
         if not isinstance(name, str) or not name:
@@ -325,19 +401,19 @@ class Graph(OpMethods):
             None if tensor is None else self._own(tensor, f"inputs[{index}]") for index, tensor in enumerate(inputs)
         ]
 
-    def _op_name(self, kind: object, name: str | None, chosen: Edition) -> str:
-        if name is not None:
-            if not isinstance(name, str) or not name:
-                raise ArgumentError(f"name: {shown(name)}; expected a string that is not empty")
-            if name in self._names:
-                raise ArgumentError(f"name {name!r} is taken by another op")
-            return name
-        schema = chosen.schema(kind) if isinstance(kind, str) else None
-        stem = str(kind) if schema is None else schema.name
-        number = len(self._ops)
-        while f"{stem}_{number}" in self._names:
-            number += 1
-        return f"{stem}_{number}"
+    def _op_name(self, stem: str, name: object) -> str:
+        if name is None:
+            number = len(self._ops)
+            label = f"{stem}_{number}"
+            while label in self._names:
+                number += 1
+                label = f"{stem}_{number}"
+            return label
+        if not isinstance(name, str) or not name:
+            raise ArgumentError(f"name: {shown(name)}; expected a string that is not empty")
+        if name in self._names:
+            raise ArgumentError(f"name {name!r} is taken by another op")
+        return name
 
     def __repr__(self) -> str:
         lines = [f"Graph(edition={self.edition!r})"]

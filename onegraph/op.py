@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .spec.dtypes import DataType
-from .spec.schema import AttrValue, Shape, TensorType
+from .spec.schema import AttrValue, Schema, Shape, TensorType
 
 Array = NDArray[np.generic]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class LogicalTensor:
     """A value of a graph: what is known of a tensor before there is data.
 
@@ -47,8 +47,29 @@ class LogicalTensor:
 
 
 @dataclass(frozen=True, eq=False)
+class Signature:
+    """One use of an op that is in order, without ids and names: ops with the same attributes and types share it.
+
+    Attributes:
+        schema: the op in its edition.
+        attrs: what was given, read-only; defaults are left out.
+        inputs: types in port order, with contents only where a rule or a shape function reads them.
+        dtypes, shapes: of the outputs.
+    """
+
+    schema: Schema
+    attrs: Mapping[str, AttrValue]
+    inputs: tuple[TensorType | None, ...]
+    dtypes: tuple[DataType, ...]
+    shapes: tuple[Shape, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Op:
-    """One op of a graph, in the words of its edition. ``attrs`` holds what was given; defaults are left out."""
+    """One op of a graph, in the words of its edition. ``attrs`` holds what was given; defaults are left out.
+
+    ``signature`` is what the builder found when it examined the op; None for a record that was made by hand.
+    """
 
     id: int
     kind: str
@@ -57,9 +78,11 @@ class Op:
     attrs: Mapping[str, AttrValue]
     name: str
     edition: str
+    signature: Signature | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))
+        if self.signature is None or self.attrs is not self.signature.attrs:
+            object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))
 
     def __reduce__(self) -> tuple[type[Op], tuple[object, ...]]:
         return Op, (self.id, self.kind, self.inputs, self.outputs, dict(self.attrs), self.name, self.edition)

@@ -8,11 +8,10 @@ from functools import cache
 from typing import Any
 
 from .errors import ArgumentError, SpecError, shown
-from .op import LogicalTensor
 from .spec.dialect import base_call
 from .spec.dtypes import DataType
 from .spec.editions import Edition, base_of
-from .spec.schema import AttrValue, Schema
+from .spec.schema import AttrValue, Schema, TensorType
 from .violation import Report
 
 
@@ -32,13 +31,12 @@ def count_outputs(schema: Schema, wanted: object) -> int:
     return count
 
 
-def implied_outputs(schema: Schema, attrs: Mapping[str, AttrValue], inputs: Sequence[LogicalTensor | None]) -> int:
+def implied_outputs(schema: Schema, attrs: Mapping[str, AttrValue], inputs: Sequence[TensorType | None]) -> int:
     """How many outputs the attributes imply; all where they say nothing."""
     base = base_of(schema)
     if base.implied_outputs is None:
         return len(schema.outputs)
-    types = [None if tensor is None else tensor.type for tensor in inputs]
-    return base.implied_outputs(base_call(schema, base, attrs, types))
+    return base.implied_outputs(base_call(schema, base, attrs, inputs))
 
 
 def output_dtypes(

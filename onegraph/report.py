@@ -11,11 +11,13 @@ class PartitionReport:
 
     Attributes:
         index: its place in the order of execution.
-        executor: ``oneDNN``, or ``reference`` for numpy.
+        executor: ``oneDNN``, ``reference`` for numpy, or ``view`` where only strides change.
         ops: kind and name of the ops that run together.
         reason: why numpy runs it, or what oneDNN is given in its place; empty where there is nothing to say.
         inputs, outputs: name, data type, shape, and strides where they are not dense.
         bytes: size of the inputs and outputs together.
+        threads: number of threads that it runs with, 0 for as many as the caller's setting allows; None where oneDNN
+            does not run it.
     """
 
     index: int
@@ -25,6 +27,7 @@ class PartitionReport:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     bytes: int
+    threads: int | None = None
 
     @property
     def fused(self) -> bool:
@@ -61,7 +64,10 @@ class Report:
             lines.append(f"inputs copied because of their layout: {self.copies}")
         for partition in self.partitions:
             how = f"{partition.executor}{', fused' if partition.fused else ''}"
-            lines.append(f"{partition.index:3}  {how:16} {' + '.join(partition.ops)}  ({partition.bytes:,} bytes)")
+            size = f"{partition.bytes:,} bytes"
+            if partition.threads is not None:
+                size += f", {partition.threads or 'all'} thread{'s' * (partition.threads != 1)}"
+            lines.append(f"{partition.index:3}  {how:16} {' + '.join(partition.ops)}  ({size})")
             if partition.reason:
                 lines.append(f"     {partition.reason.splitlines()[0]}")
         return "\n".join(lines)

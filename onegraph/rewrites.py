@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
+from .memo import MAX_SIGNATURES
 from .native import VERSION
-from .op import Array
+from .op import Array, Signature
 from .spec import interpolation, pooling
 from .spec.convolution_geometry import SHAPE_SOURCE, Geometry, geometry, given_shape
+from .spec.dialect import base_call
 from .spec.dtypes import DataType
-from .spec.editions import BASE
+from .spec.editions import BASE, base_of
 from .spec.library import quirks
 from .spec.reduction import reduced_axes
 from .spec.schema import AttrValue, Call, Schema, TensorType
@@ -39,6 +42,20 @@ class Rewrite:
     inputs: Sequence[int | Array]
     note: str = ""
     dropped: tuple[TensorType, ...] = ()
+
+
+@lru_cache(maxsize=MAX_SIGNATURES)
+def signature_form(found: Signature, n_outputs: int) -> tuple[Rewrite | None, str]:
+    """``library_form`` of the ops that share a signature, with the first ``n_outputs`` of their outputs.
+
+    The answer is one record for all of them; nobody may change it.
+    """
+    call = base_call(found.schema, base_of(found.schema), found.attrs, found.inputs, n_outputs)
+    form, reason = library_form(found.schema, call)
+    for source in () if form is None else form.inputs:
+        if isinstance(source, np.ndarray):
+            source.flags.writeable = False
+    return form, reason
 
 
 def library_form(schema: Schema, call: Call) -> tuple[Rewrite | None, str]:

@@ -21,6 +21,8 @@ def tensor_type(tensor: object) -> TensorType:
     Raises:
         ArgumentError: it is none of these, or its data type or shape makes no sense.
     """
+    if isinstance(tensor, TensorType):
+        return tensor
     if isinstance(tensor, LogicalTensor):
         dims = tensor.shape
         stored = dims is None or (type(dims) is tuple and all(dim is None or type(dim) is int for dim in dims))
@@ -28,8 +30,6 @@ def tensor_type(tensor: object) -> TensorType:
             return tensor.type
         # A record that was made by hand may hold anything.
         return TensorType(DataType.of(tensor.dtype), as_shape(dims), tensor.value)
-    if isinstance(tensor, TensorType):
-        return tensor
     if isinstance(tensor, (np.ndarray, np.generic)):
         is_s64 = tensor.dtype == np.int64
         return TensorType(DataType.s64 if is_s64 else DataType.of(tensor.dtype), tensor.shape)

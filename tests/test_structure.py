@@ -18,13 +18,18 @@ LAYERS = [
     {"spec"},
     {"op"},
     {"tensor_types", "violation"},
+    {"dlpack"},
     {"examine"},
-    {"check", "methods", "arrays", "outputs"},
+    {"check", "methods", "arrays", "outputs", "memo"},
     {"graph", "cases", "reference", "translate", "stubs", "pages"},
+    {"view"},
+    {"serialize"},
     {"native"},
     {"capi"},
-    {"rewrites", "lower", "report"},
+    {"rewrites", "lower", "report", "memory", "plan"},
+    {"assemble", "frame"},
     {"program"},
+    {"runs"},
     {"executor"},
     {"conformance"},
     {"cli"},
@@ -33,10 +38,15 @@ EXCEPTIONS = {
     ("graph", "executor"),
     ("graph", "lower"),
     ("graph", "capi"),
+    ("graph", "serialize"),
+    ("graph", "view"),
     ("errors", "violation"),
     ("check", "native"),
+    ("frame", "program"),  # for type checkers alone
 }
-NEEDS_LIBRARY = {"native", "capi", "rewrites", "lower", "program", "executor", "conformance"}
+NEEDS_LIBRARY = {
+    *("native", "capi", "rewrites", "lower", "plan", "assemble", "frame", "program", "runs", "executor", "conformance"),
+}
 
 
 def layer(name: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import ArgumentError, StatusError, shown
-from ..native import Handle, begin_compilation, call, create, ffi, lib, read
+from ..native import Handle, begin_compilation, call, ffi, has_compiled, lib
 from ..spec.shapes import compatible
 from .engine import Engine, Stream, engine_or_default
 from .logical_tensor import LogicalTensor
@@ -18,6 +18,10 @@ from .settings import (
 )
 from .tensor import Tensor
 from .validate import as_list, expect, identifier
+
+_TENSORS, _COMPILED = ffi.typeof("dnnl_graph_logical_tensor_t *[]"), ffi.typeof("dnnl_graph_compiled_partition_t *")
+_create, _compile = lib.dnnl_graph_compiled_partition_create, lib.dnnl_graph_partition_compile
+_query = lib.dnnl_graph_compiled_partition_query_logical_tensor
 
 
 class CompiledPartition(Handle):
@@ -37,28 +41,59 @@ class CompiledPartition(Handle):
         ins = _matched("inputs", partition.input_ports, inputs)
         outs = _matched("outputs", partition.output_ports, outputs)
         partition._check_tensors(ins, outs)
-        begin_compilation()
-        pointer = create(lib.dnnl_graph_compiled_partition_create, "dnnl_graph_compiled_partition_t", partition._ptr)
+        self._compile(partition, ins, outs, engine)
+
+    @classmethod
+    def _checked(
+        cls,
+        partition: Partition,
+        inputs: Sequence[LogicalTensor],
+        outputs: Sequence[LogicalTensor],
+        engine: Engine,
+    ) -> CompiledPartition:
+        """What the constructor makes, of tensors that are known to be right: nothing is looked at.
+
+        There is one tensor for each port, in the order of the ports, with the data type that the graph has; inputs are
+        strided with every dim known, of shapes for which the ops were checked; outputs have the shapes that follow or
+        unknown ones, layout strided or any, and memory of its own for each element. All are dense row-major where an op
+        of the partition is in ``DENSE_ONLY``.
+
+        Raises:
+            UnsupportedError: the library does not support the partition.
+            StatusError: the library refused.
+        """
+        partition._refuse_unsupported()
+        compiled = cls.__new__(cls)
+        compiled._compile(partition, inputs, outputs, engine)
+        return compiled
+
+    def _compile(
+        self,
+        partition: Partition,
+        inputs: Sequence[LogicalTensor],
+        outputs: Sequence[LogicalTensor],
+        engine: Engine,
+    ) -> None:
+        if not has_compiled():
+            begin_compilation()
+        made = ffi.new(_COMPILED)
+        call(_create, made, partition._ptr)
+        pointer = made[0]
         super().__init__(pointer, lib.dnnl_graph_compiled_partition_destroy, partition, engine)
+        ins = ffi.new(_TENSORS, [tensor._struct for tensor in inputs])
+        outs = ffi.new(_TENSORS, [tensor._struct for tensor in outputs])
         try:
-            call(
-                lib.dnnl_graph_partition_compile,
-                partition._ptr,
-                self._ptr,
-                len(ins),
-                ffi.new("dnnl_graph_logical_tensor_t *[]", [tensor._struct for tensor in ins]),
-                len(outs),
-                ffi.new("dnnl_graph_logical_tensor_t *[]", [tensor._struct for tensor in outs]),
-                engine._ptr,
-            )
+            call(_compile, partition._ptr, pointer, len(ins), ins, len(outs), outs, engine._ptr)
         except StatusError as error:
             if error.what:
                 _empty_caches()
             raise
         self._partition, self._engine = partition, engine
-        self._inputs = tuple(ins)
-        self._outputs = tuple(self._query(tensor.id) for tensor in outs)
-        self._in_place = {target: source for source, target in self.inplace_pairs}
+        self._inputs = tuple(inputs)
+        self._outputs = tuple([LogicalTensor._filled(_query, pointer, tensor.id) for tensor in outputs])
+        count, pairs = ffi.new("size_t *"), ffi.new("const dnnl_graph_inplace_pair_t **")
+        call(lib.dnnl_graph_compiled_partition_get_inplace_ports, pointer, count, pairs)
+        self._in_place = {pairs[0][index].output_id: pairs[0][index].input_id for index in range(count[0])}
 
     @property
     def partition(self) -> Partition:
@@ -80,12 +115,6 @@ class CompiledPartition(Handle):
         """The outputs as they were compiled: shapes inferred, layouts chosen."""
         return self._outputs
 
-    def _query(self, number: int) -> LogicalTensor:
-        struct = read(
-            lib.dnnl_graph_compiled_partition_query_logical_tensor, "dnnl_graph_logical_tensor_t", self._ptr, number
-        )
-        return LogicalTensor._of(struct)
-
     def query_logical_tensor(self, id: int) -> LogicalTensor:
         """The input or output ``id`` as it was compiled: shape inferred, layout chosen.
 
@@ -101,10 +130,7 @@ class CompiledPartition(Handle):
     @property
     def inplace_pairs(self) -> list[tuple[int, int]]:
         """(input id, output id) of the tensors that may share memory."""
-        count = ffi.new("size_t *")
-        pairs = ffi.new("const dnnl_graph_inplace_pair_t **")
-        call(lib.dnnl_graph_compiled_partition_get_inplace_ports, self._ptr, count, pairs)
-        return [(int(pairs[0][index].input_id), int(pairs[0][index].output_id)) for index in range(count[0])]
+        return [(source, target) for target, source in self._in_place.items()]
 
     def execute(self, stream: Stream, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
         """Execute, and wait for the end.

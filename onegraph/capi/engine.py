@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from ..errors import UnsupportedError
+from ..errors import StatusError, UnsupportedError
 from ..native import Handle, address, call, create, enum_names, enum_value, ffi, lib, read
 from .validate import choice, expect, identifier
 
@@ -14,7 +14,10 @@ ENGINE_KIND_NAMES = enum_names("", ENGINE_KINDS)
 
 
 class Allocator(Handle):
-    """Host memory for an engine: aligned to 64 bytes. It is C alone; a Python callback would crash at exit."""
+    """Host memory for an engine: aligned to 64 bytes, and kept by each thread for its next request.
+
+    It is C alone; a Python callback would crash at exit.
+    """
 
     __slots__ = ()
 
@@ -130,7 +133,11 @@ def default_engine() -> Engine:
     """The one engine that everything uses which is not given another; made at the first call."""
     with _default_lock:
         if not _default:
-            _default.append(Engine())
+            try:
+                allocator = Allocator()
+            except StatusError:  # a library built for SYCL wants allocators of another kind
+                allocator = None
+            _default.append(Engine(allocator=allocator))
     return _default[0]
 
 

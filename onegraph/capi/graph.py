@@ -8,7 +8,7 @@ from ..errors import ArgumentError, StateError
 from ..native import Handle, call, create, enum_value, ffi, lib, read
 from .engine import available_kind
 from .logical_tensor import LogicalTensor
-from .op import Op
+from .op import Op, OpForm
 from .partition import Partition
 from .settings import FPMATH_MODES
 from .validate import choice, expect
@@ -24,7 +24,7 @@ class Graph(Handle):
         fpmath_mode: how far f32 arithmetic may be lowered: strict, bf16, f16, any, tf32.
     """
 
-    __slots__ = ("_engine_kind", "_fpmath_mode", "_lock", "_ops", "_producers", "_tensors")
+    __slots__ = ("_engine_kind", "_fpmath_mode", "_in_order", "_lock", "_ops", "_producers", "_tensors")
 
     def __init__(self, engine_kind: str = "cpu", fpmath_mode: str = "strict") -> None:
         choice("fpmath_mode", fpmath_mode, FPMATH_MODES)
@@ -34,6 +34,7 @@ class Graph(Handle):
         self._ops: dict[int, Op] = {}
         self._tensors: dict[int, LogicalTensor] = {}
         self._producers: dict[int, Op] = {}
+        self._in_order = True  # no op reads what is produced after it
         pointer = create(
             lib.dnnl_graph_graph_create_with_fpmath_mode,
             "dnnl_graph_graph_t",
@@ -79,24 +80,45 @@ class Graph(Handle):
         if self.finalized:
             raise StateError("the graph is finalized; ops are added before that")
         op._changeable()
-        if op.id in self._ops:
-            raise ArgumentError(f"op id {op.id} is taken by {self._ops[op.id]!r}; the library would drop the op")
+        if op._id in self._ops:
+            raise ArgumentError(f"op id {op._id} is taken by {self._ops[op._id]!r}; the library would drop the op")
         op.check()
         own: dict[int, LogicalTensor] = {}
         for tensor in (*op.inputs, *op.outputs):
             earlier = self._tensors.get(tensor.id) or own.setdefault(tensor.id, tensor)
-            if earlier != tensor:
+            if earlier is not tensor and earlier != tensor:
                 raise ArgumentError(f"tensor {tensor.id}: {tensor!r}; expected {earlier!r}, as an earlier op has it")
         outputs = [tensor.id for tensor in op.outputs]
         for number in outputs:
             if number in self._producers or outputs.count(number) > 1:
                 other = self._producers.get(number, op)
                 raise ArgumentError(f"tensor {number} is produced twice, by {other!r} and {op!r}")
+        self._take(op)
+
+    def _add_form(
+        self, form: OpForm, id: int, name: str, inputs: list[LogicalTensor], outputs: list[LogicalTensor]
+    ) -> Op:
+        """Add an op of a form that was checked: nothing is looked at again.
+
+        The graph is not finalized, and no other thread changes it. The types of the tensors are those that the form
+        was checked for. The id is new; a tensor id always comes with one and the same tensor, and has one producer.
+        """
+        op = Op._of(form, id, name, inputs, outputs)
+        self._take(op)
+        return op
+
+    def _take(self, op: Op) -> None:
         call(lib.dnnl_graph_add_op, self._ptr, op._ptr)
         op._frozen = True
-        self._ops[op.id] = op
-        self._tensors.update(own)
-        self._producers.update(dict.fromkeys(outputs, op))
+        self._ops[op._id] = op
+        for tensor in op._inputs:
+            self._tensors[tensor._id] = tensor
+        for tensor in op._outputs:
+            # Whatever closes a cycle produces what an op before it, or itself, reads.
+            self._in_order = self._in_order and tensor._id not in self._tensors
+            self._producers[tensor._id] = op
+        for tensor in op._outputs:
+            self._tensors[tensor._id] = tensor
 
     def finalize(self) -> None:
         """Close the graph. Finalizing it again does nothing.
@@ -109,8 +131,10 @@ class Graph(Handle):
             call(lib.dnnl_graph_graph_finalize, self._ptr)
 
     def _refuse_cycles(self) -> None:
+        if self._in_order:
+            return
         waiting = {
-            number: {self._producers[tensor.id].id for tensor in op.inputs if tensor.id in self._producers}
+            number: {self._producers[tensor.id]._id for tensor in op.inputs if tensor.id in self._producers}
             for number, op in self._ops.items()
         }
         users: dict[int, list[int]] = {}
@@ -152,4 +176,4 @@ class Graph(Handle):
             return []  # the library refuses to fill an array of no elements
         pointers = ffi.new("dnnl_graph_partition_t[]", count)
         call(lib.dnnl_graph_graph_get_partitions, self._ptr, count, pointers)
-        return [Partition(pointer, self._ops) for pointer in pointers]
+        return list(Partition._all(ffi.unpack(pointers, count), self._ops))

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import ArgumentError, shown
-from ..native import DTYPE_NAMES, call, dtype_value, enum_names, enum_value, ffi, lib, read
+from ..native import DTYPE_NAMES, DTYPES, Function, call, dtype_value, enum_names, ffi, lib, read
 from ..spec.dtypes import DataType
 from ..spec.schema import Shape
-from ..spec.shapes import dense_strides
 from ..tensor_types import as_shape
 from .validate import choice, identifier, integer
 
@@ -17,6 +16,13 @@ LAYOUTS = ("undef", "any", "strided", "opaque")
 PROPERTIES = ("undef", "variable", "constant")
 _LAYOUT_NAMES = enum_names("graph_layout_type_", LAYOUTS)
 _PROPERTY_NAMES = enum_names("graph_tensor_property_", PROPERTIES)
+_LAYOUTS = {name: value for value, name in _LAYOUT_NAMES.items()}
+_PROPERTIES = {name: value for value, name in _PROPERTY_NAMES.items()}
+_STRUCT, _DIMS = ffi.typeof("dnnl_graph_logical_tensor_t *"), ffi.typeof("dnnl_dims_t")
+# Looked up once: a graph has many tensors.
+new, unpack = ffi.new, ffi.unpack
+_init, _init_with_dims = lib.dnnl_graph_logical_tensor_init, lib.dnnl_graph_logical_tensor_init_with_dims
+_init_with_strides = lib.dnnl_graph_logical_tensor_init_with_strides
 UNKNOWN_DIM = -(2**63)
 UNKNOWN_NDIMS: int = lib.DNNL_GRAPH_UNKNOWN_NDIMS
 
@@ -37,7 +43,7 @@ class LogicalTensor:
         UnsupportedError: the loaded library is older than the data type.
     """
 
-    __slots__ = ("_struct",)
+    __slots__ = ("_dtype", "_id", "_layout", "_property", "_shape", "_strides", "_struct")
 
     def __init__(
         self,
@@ -51,100 +57,131 @@ class LogicalTensor:
     ) -> None:
         number, dims = identifier("id", id), as_shape(shape)
         data_type = DataType.of(dtype)
-        code = dtype_value(data_type)
-        layout_code = enum_value("graph_layout_type_", choice("layout", layout, ("undef", "any", "strided")))
-        property_code = enum_value("graph_tensor_property_", choice("property", property, PROPERTIES))
-        self._struct = ffi.new("dnnl_graph_logical_tensor_t *")
-        if strides is not None:
-            steps = _strides(strides, dims, layout)
-            _check_size(dims, steps, data_type)
-            call(
-                lib.dnnl_graph_logical_tensor_init_with_strides,
-                self._struct,
-                number,
-                code,
-                len(steps),
-                ffi.new("dnnl_dims_t", list(dims or ())),
-                ffi.new("dnnl_dims_t", list(steps)),
-                property_code,
-            )
-        elif dims is None:
-            call(
-                lib.dnnl_graph_logical_tensor_init,
-                self._struct,
-                number,
-                code,
-                UNKNOWN_NDIMS,
-                layout_code,
-                property_code,
-            )
+        dtype_value(data_type)
+        choice("layout", layout, ("undef", "any", "strided"))
+        choice("property", property, PROPERTIES)
+        steps = None if strides is None else _steps(strides, dims, layout)
+        _check_size(dims, steps, data_type)
+        self._fill(number, data_type, dims, steps, layout, property)
+
+    @classmethod
+    def _checked(
+        cls,
+        id: int,
+        dtype: DataType,
+        shape: Shape,
+        strides: tuple[int, ...] | None = None,
+        layout: str = "strided",
+        property: str = "undef",
+    ) -> LogicalTensor:
+        """What the constructor makes, of arguments that are known to be right: nothing is looked at.
+
+        The shape is a tuple of ints and Nones as ``as_shape`` returns it, strides are ints for a strided layout with
+        every dim known, the library has the data type, and the tensor is not too large.
+        """
+        tensor = cls.__new__(cls)
+        tensor._fill(id, dtype, shape, strides, layout, property)
+        return tensor
+
+    def _fill(
+        self,
+        number: int,
+        dtype: DataType,
+        dims: Shape,
+        steps: tuple[int, ...] | None,
+        layout: str,
+        property: str,
+    ) -> None:
+        self._id, self._dtype, self._shape = number, dtype, dims
+        self._layout, self._property = layout, property
+        self._struct = struct = new(_STRUCT)
+        code = DTYPES[dtype]
+        if dims is None:
+            self._strides = None
+            call(_init, struct, number, code, UNKNOWN_NDIMS, _LAYOUTS[layout], _PROPERTIES[property])
+        elif steps is not None:
+            self._strides = steps
+            sizes, strides = new(_DIMS, dims), new(_DIMS, steps)
+            call(_init_with_strides, struct, number, code, len(dims), sizes, strides, _PROPERTIES[property])
         else:
-            _check_size(dims, None, data_type)
-            call(
-                lib.dnnl_graph_logical_tensor_init_with_dims,
-                self._struct,
-                number,
-                code,
-                len(dims),
-                ffi.new("dnnl_dims_t", [UNKNOWN_DIM if dim is None else dim for dim in dims]),
-                layout_code,
-                property_code,
-            )
+            known = None not in dims
+            sizes = new(_DIMS, dims if known else [UNKNOWN_DIM if dim is None else dim for dim in dims])
+            call(_init_with_dims, struct, number, code, len(dims), sizes, _LAYOUTS[layout], _PROPERTIES[property])
+            self._strides = tuple(unpack(struct.layout.strides, len(dims))) if known and layout == "strided" else None
+
+    @classmethod
+    def _filled(cls, function: Function, *arguments: object) -> LogicalTensor:
+        """What a call of the C API writes into the structure that is its last argument."""
+        tensor = cls.__new__(cls)
+        tensor._struct = new(_STRUCT)
+        call(function, *arguments, tensor._struct)
+        tensor._read()
+        return tensor
 
     @classmethod
     def _of(cls, struct: Any) -> LogicalTensor:
         """A copy of a C structure."""
         tensor = cls.__new__(cls)
-        tensor._struct = ffi.new("dnnl_graph_logical_tensor_t *", struct)
+        tensor._struct = new(_STRUCT, struct)
+        tensor._read()
         return tensor
+
+    def _read(self) -> None:
+        """Take over what the library wrote into the structure."""
+        struct = self._struct
+        self._id, self._dtype = struct.id, DTYPE_NAMES[struct.data_type]
+        self._layout, self._property = _LAYOUT_NAMES[struct.layout_type], _PROPERTY_NAMES[struct.property]
+        rank = struct.ndims
+        self._shape, self._strides = None, None
+        if rank != UNKNOWN_NDIMS:
+            dims = unpack(struct.dims, rank)
+            known = UNKNOWN_DIM not in dims
+            self._shape = tuple(dims) if known else tuple([None if dim == UNKNOWN_DIM else dim for dim in dims])
+            if known and self._layout == "strided":
+                self._strides = tuple(unpack(struct.layout.strides, rank))
 
     @property
     def id(self) -> int:
         """Number of the tensor in its graph."""
-        return int(self._struct.id)
+        return self._id
 
     @property
     def dtype(self) -> DataType:
         """Data type."""
-        return DTYPE_NAMES[self._struct.data_type]
+        return self._dtype
 
     @property
     def ndims(self) -> int | None:
         """Rank, None where unknown."""
-        return None if self._struct.ndims == UNKNOWN_NDIMS else int(self._struct.ndims)
+        return None if self._shape is None else len(self._shape)
 
     @property
     def shape(self) -> Shape:
         """Dims, None for an unknown one; None as a whole where the rank is unknown."""
-        if self.ndims is None:
-            return None
-        return tuple(None if dim == UNKNOWN_DIM else int(dim) for dim in self._struct.dims[0 : self.ndims])
+        return self._shape
 
     @property
     def layout(self) -> str:
         """Layout type: undef, any, strided or opaque."""
-        return _LAYOUT_NAMES[self._struct.layout_type]
+        return self._layout
 
     @property
     def strides(self) -> tuple[int, ...] | None:
         """Elements between neighbours along each axis; None unless strided with every dim known."""
-        shape = self.shape
-        if self.layout != "strided" or shape is None or None in shape:
-            return None
-        return tuple(int(step) for step in self._struct.layout.strides[0 : len(shape)])
+        return self._strides
 
     @property
     def layout_id(self) -> int | None:
         """Number of an opaque layout, None for every other layout."""
-        return int(self._struct.layout.layout_id) if self.layout == "opaque" else None
+        return int(self._struct.layout.layout_id) if self._layout == "opaque" else None
 
     @property
     def mem_size(self) -> int | None:
         """Bytes that the tensor takes; None while its layout or a dim is not known."""
-        if self.layout != "opaque":
-            if self.strides is None:
+        if self._layout != "opaque":
+            if self._strides is None:
                 return None
-            if 0 in (self.shape or ()):
+            if 0 in (self._shape or ()):
                 return 0  # the library says otherwise: it takes an empty axis for one of size 1
         return int(read(lib.dnnl_graph_logical_tensor_get_mem_size, "size_t", self._struct))
 
@@ -152,9 +189,11 @@ class LogicalTensor:
     @property
     def property(self) -> str:
         """undef, variable or constant."""
-        return _PROPERTY_NAMES[self._struct.property]
+        return self._property
 
     def __eq__(self, other: object) -> bool:
+        if other is self:
+            return True
         if not isinstance(other, LogicalTensor):
             return NotImplemented
         if "opaque" in (self.layout, other.layout) and (self.layout, self.layout_id) != (other.layout, other.layout_id):
@@ -173,7 +212,7 @@ class LogicalTensor:
         return f"LogicalTensor({', '.join(parts)})"
 
 
-def _strides(strides: Sequence[int], dims: Shape, layout: str) -> tuple[int, ...]:
+def _steps(strides: Sequence[int], dims: Shape, layout: str) -> tuple[int, ...]:
     if layout != "strided" or dims is None or None in dims:
         raise ArgumentError("strides need layout='strided' and a shape with every dim known")
     if not isinstance(strides, (tuple, list)) or len(strides) != len(dims):
@@ -199,5 +238,9 @@ def is_dense(tensor: LogicalTensor) -> bool:
     shape, strides = tensor.shape, tensor.strides
     if shape is None or strides is None:
         return True
-    pairs = zip(shape, strides, dense_strides([dim or 0 for dim in shape]), strict=True)
-    return all(dim == 1 or step == dense for dim, step, dense in pairs)
+    wanted = 1
+    for dim, step in zip(reversed(shape), reversed(strides), strict=True):
+        if dim != 1 and step != wanted:
+            return False
+        wanted *= dim or 1
+    return True

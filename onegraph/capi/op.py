@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
-from ..errors import ArgumentError, SpecError, StateError, UnsupportedError, shown
-from ..examine import examine
-from ..native import VERSION, Function, Handle, call, create, enum_names, enum_value, ffi, lib, read
+from ..errors import ArgumentError, OneGraphError, SpecError, StateError, UnsupportedError, shown
+from ..examine import MAX_INPUTS, examine
+from ..memo import MAX_SIGNATURES, AttrsKey, attrs_key, read_attrs
+from ..native import VERSION, Function, Handle, call, enum_names, enum_value, ffi, lib, read
+from ..spec.dtypes import DataType
 from ..spec.editions import BASE, NEWEST, edition
 from ..spec.library import LIBRARY_VALUES, quirks
 from ..spec.schema import Attribute, AttrValue, Call, Schema, Shape, TensorType
@@ -21,12 +25,17 @@ MAX_INTERPOLATED = 2**24
 EDITION = edition(f"onednn-{VERSION[0]}.{min(VERSION[1], NEWEST[1])}")
 _BY_NAME = {schema.name: schema for schema in BASE.values()}
 _KINDS = enum_names("graph_op_", tuple(_BY_NAME))
+_CODES = {name: number for number, name in _KINDS.items()}
+_OP = ffi.typeof("dnnl_graph_op_t *")
+_create, _destroy = lib.dnnl_graph_op_create, lib.dnnl_graph_op_destroy
+_add_input, _add_output = lib.dnnl_graph_op_add_input, lib.dnnl_graph_op_add_output
 # For each kind of number its setter, and what it takes an array of.
 _SETTERS = {
     "f32": (lib.dnnl_graph_op_set_attr_f32, "float[]"),
     "s64": (lib.dnnl_graph_op_set_attr_s64, "int64_t[]"),
     "bool": (lib.dnnl_graph_op_set_attr_bool, "uint8_t[]"),
 }
+Setting = tuple[Function, int, Any, int]
 
 
 class Op(Handle):
@@ -45,7 +54,7 @@ class Op(Handle):
         UnsupportedError: the loaded library is older than the op.
     """
 
-    __slots__ = ("_attrs", "_frozen", "_inputs", "_lock", "_name", "_outputs", "_schema")
+    __slots__ = ("_attrs", "_frozen", "_id", "_inputs", "_lock", "_name", "_outputs", "_schema")
 
     def __init__(
         self,
@@ -65,25 +74,8 @@ class Op(Handle):
         schema = BASE.get(kind) or _BY_NAME.get(kind) if isinstance(kind, str) else None
         if schema is None:
             raise ArgumentError(f"kind: {shown(kind)} is not an op; onegraph ops lists them")
-        if schema.since > VERSION:
-            raise UnsupportedError(
-                f"{schema.kind} needs oneDNN {schema.since[0]}.{schema.since[1]}; "
-                f"the loaded library is {VERSION[0]}.{VERSION[1]}"
-            )
-        self._schema, self._name = schema, name
-        self._inputs: list[LogicalTensor] = []
-        self._outputs: list[LogicalTensor] = []
-        self._attrs: dict[str, AttrValue] = {}
-        self._frozen = False
-        self._lock = threading.RLock()
-        pointer = create(
-            lib.dnnl_graph_op_create,
-            "dnnl_graph_op_t",
-            number,
-            enum_value("graph_op_", schema.name),
-            name.replace("\0", "").encode(errors="replace"),
-        )
-        super().__init__(pointer, lib.dnnl_graph_op_destroy)
+        _refuse_newer(schema)
+        self._make(number, schema, name, [], [], {})
         for tensor in ins:
             self.add_input(tensor)
         for tensor in outs:
@@ -91,9 +83,46 @@ class Op(Handle):
         for attribute, value in (attrs or {}).items():
             self.set_attr(attribute, value)
 
+    def _make(
+        self,
+        number: int,
+        schema: Schema,
+        name: str,
+        inputs: list[LogicalTensor],
+        outputs: list[LogicalTensor],
+        attrs: dict[str, AttrValue],
+    ) -> None:
+        """The C op, which has no inputs, outputs and attributes yet."""
+        self._id, self._schema, self._name = number, schema, name
+        self._inputs, self._outputs, self._attrs = inputs, outputs, attrs
+        self._frozen = False
+        self._lock = threading.RLock()
+        text = name.replace("\0", "").encode(errors="replace")
+        pointer = ffi.new(_OP)
+        call(_create, pointer, number, _CODES[schema.name], text)
+        super().__init__(pointer[0], _destroy)
+
+    @classmethod
+    def _of(cls, form: OpForm, id: int, name: str, inputs: list[LogicalTensor], outputs: list[LogicalTensor]) -> Op:
+        """An op of a form that was checked for tensors of these very types: nothing is looked at again.
+
+        It cannot be changed, as it shares the attributes with the others of its form.
+        """
+        op = cls.__new__(cls)
+        op._make(id, form.schema, name, inputs, outputs, form.attrs)
+        pointer = op._ptr
+        for tensor in inputs:
+            call(_add_input, pointer, tensor._struct)
+        for tensor in outputs:
+            call(_add_output, pointer, tensor._struct)
+        for setter, number, value, length in form.settings:
+            call(setter, pointer, number, value, length)
+        op._frozen = True
+        return op
+
     @property
     def id(self) -> int:
-        """Number of the op in its graph."""
+        """Number of the op in its graph, as the library has it."""
         return int(read(lib.dnnl_graph_op_get_id, "size_t", self._ptr))
 
     @property
@@ -128,11 +157,11 @@ class Op(Handle):
 
     def add_input(self, tensor: LogicalTensor) -> None:
         """Append an input."""
-        self._add("input", lib.dnnl_graph_op_add_input, self._inputs, tensor)
+        self._add("input", _add_input, self._inputs, tensor)
 
     def add_output(self, tensor: LogicalTensor) -> None:
         """Append an output."""
-        self._add("output", lib.dnnl_graph_op_add_output, self._outputs, tensor)
+        self._add("output", _add_output, self._outputs, tensor)
 
     def _add(self, name: str, function: Function, tensors: list[LogicalTensor], tensor: LogicalTensor) -> None:
         expect(name, tensor, LogicalTensor)
@@ -153,16 +182,16 @@ class Op(Handle):
             raise self._spec_error(
                 "unknown_attribute", shown(name), "not an attribute of this op", names or "no attribute"
             )
+        _refuse_newer(self.schema, name)
         attribute = self.schema.attribute(name)
-        if attribute.since > VERSION:
-            raise UnsupportedError(f"{self.schema.kind}.{name} needs oneDNN {'.'.join(map(str, attribute.since))}")
         try:
             stored = convert(attribute, value)
         except BadValueError as bad:
             raise self._spec_error(bad.rule, name, shown(value), bad.expected) from None
         with self._lock:
             self._changeable()
-            _set_attribute(self._ptr, attribute, stored)
+            setter, number, elements, length = _setting(attribute, stored)
+            call(setter, self._ptr, number, elements, length)
             self._attrs[name] = stored
 
     def _spec_error(self, rule: str, where: str, given: str, expected: str) -> SpecError:
@@ -194,34 +223,111 @@ def _type(tensor: LogicalTensor) -> TensorType:
 
 def check_types(op: Op, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> tuple[Shape, ...]:
     """The output shapes of ``op`` for these types; raises as :meth:`Op.check` does."""
-    checked = examine(op.schema.kind, op.attrs, list(inputs), list(outputs), edition=EDITION, name=op.name)
+    return _check_use(op.schema, op._attrs, op.name, inputs, outputs)
+
+
+def _check_use(
+    schema: Schema,
+    attrs: dict[str, AttrValue],
+    name: str,
+    inputs: Sequence[TensorType],
+    outputs: Sequence[TensorType],
+) -> tuple[Shape, ...]:
+    key = attrs_key(attrs) if len(inputs) + len(outputs) <= MAX_INPUTS else None
+    if key is None:
+        return _examined(schema, attrs, name, inputs, outputs)
+    types = tuple([(tensor.dtype, tensor.shape) for tensor in (*inputs, *outputs)])
+    with suppress(OneGraphError):
+        return _remembered(schema.kind, key, types, len(inputs))
+    return _examined(schema, attrs, name, inputs, outputs)  # for messages that name the op
+
+
+@lru_cache(maxsize=MAX_SIGNATURES)
+def _remembered(
+    kind: str, attrs: AttrsKey, types: tuple[tuple[DataType | None, Shape], ...], n_inputs: int
+) -> tuple[Shape, ...]:
+    tensors = [TensorType(*pair) for pair in types]
+    stored: Any = read_attrs(attrs)
+    return _examined(BASE[kind], stored, "", tensors[:n_inputs], tensors[n_inputs:])
+
+
+def _examined(
+    schema: Schema,
+    attrs: dict[str, AttrValue],
+    name: str,
+    inputs: Sequence[TensorType],
+    outputs: Sequence[TensorType],
+) -> tuple[Shape, ...]:
+    checked = examine(schema.kind, attrs, list(inputs), list(outputs), edition=EDITION, name=name)
     if checked.errors:
         raise SpecError(checked.errors)
-    found = quirks(Call(op.schema, op.attrs, inputs, len(outputs), [tensor.dtype for tensor in outputs]), VERSION)
+    found = quirks(Call(schema, attrs, inputs, len(outputs), [tensor.dtype for tensor in outputs]), VERSION)
     if found:
         reasons = "; ".join(f"{quirk.reason} [{quirk.severity}: {quirk.name}]" for quirk in found)
-        raise UnsupportedError(f"{op.schema.kind} {op.name!r}: {reasons}")
-    _refuse_endless(op, [*inputs, *(TensorType(None, shape) for shape in checked.shapes)])
+        raise UnsupportedError(f"{schema.kind} {name!r}: {reasons}")
+    _refuse_endless(schema, name, [*inputs, *(TensorType(None, shape) for shape in checked.shapes)])
     return checked.shapes
 
 
-def _refuse_endless(op: Op, tensors: Sequence[TensorType]) -> None:
+def _refuse_endless(schema: Schema, name: str, tensors: Sequence[TensorType]) -> None:
     """The library tabulates every position of an interpolation when it compiles, which takes minutes and gigabytes."""
+    if schema.kind not in ("Interpolate", "InterpolateBackward"):
+        return
     longest = max((dim or 0 for tensor in tensors for dim in tensor.shape or ()), default=0)
-    if op.schema.kind in ("Interpolate", "InterpolateBackward") and longest > MAX_INTERPOLATED:
+    if longest > MAX_INTERPOLATED:
         raise UnsupportedError(
-            f"{op.schema.kind} {op.name!r}: an axis of {longest} elements; the library would tabulate every position "
+            f"{schema.kind} {name!r}: an axis of {longest} elements; the library would tabulate every position "
             f"of it; expected at most {MAX_INTERPOLATED}"
         )
 
 
-def _set_attribute(pointer: Any, attribute: Attribute, value: AttrValue) -> None:
-    """Hand one attribute to the C op, in the library's own spelling."""
+def _setting(attribute: Attribute, value: AttrValue) -> Setting:
+    """The call that hands one attribute to a C op, in the library's own spelling: setter, number, value, length."""
     number = enum_value("graph_op_attr_", attribute.name)
     if attribute.kind == "str":
         word = LIBRARY_VALUES.get(attribute.name, {}).get(str(value), str(value)).encode()
-        call(lib.dnnl_graph_op_set_attr_str, pointer, number, word, len(word) + 1)
-        return
+        return lib.dnnl_graph_op_set_attr_str, number, word, len(word) + 1
     setter, ctype = _SETTERS[attribute.kind.removesuffix("[]")]
     elements = value if isinstance(value, tuple) else (value,)
-    call(setter, pointer, number, ffi.new(ctype, elements), len(elements))
+    return setter, number, ffi.new(ctype, elements), len(elements)
+
+
+class OpForm:
+    """What ops of one kind with the same attributes share: checked, and spelled for the library, once for all of them.
+
+    Args:
+        kind: as the specification names it, an op that the library has.
+        attrs: attributes in the form in which they are stored.
+        inputs, outputs: the types of the tensors.
+        name: text for messages.
+
+    Raises:
+        SpecError: the op breaks the specification.
+        UnsupportedError: the library is too old, refuses the op, crashes on it or computes it wrong.
+    """
+
+    __slots__ = ("attrs", "schema", "settings")
+
+    def __init__(
+        self,
+        kind: str,
+        attrs: Mapping[str, AttrValue],
+        inputs: Sequence[TensorType],
+        outputs: Sequence[TensorType],
+        name: str = "",
+    ) -> None:
+        self.schema, self.attrs = BASE[kind], dict(attrs)
+        _refuse_newer(self.schema)
+        for attribute in attrs:
+            _refuse_newer(self.schema, attribute)
+        _check_use(self.schema, self.attrs, name, inputs, outputs)
+        self.settings = tuple(_setting(self.schema.attribute(key), value) for key, value in attrs.items())
+
+
+def _refuse_newer(schema: Schema, attribute: str = "") -> None:
+    """Raise where the loaded library is older than an op, or than one of its attributes."""
+    what = f"{schema.kind}.{attribute}" if attribute else schema.kind
+    since = schema.attribute(attribute).since if attribute else schema.since
+    if since > VERSION:
+        loaded = "" if attribute else f"; the loaded library is {VERSION[0]}.{VERSION[1]}"
+        raise UnsupportedError(f"{what} needs oneDNN {since[0]}.{since[1]}{loaded}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, UnsupportedError
@@ -29,8 +29,24 @@ class Partition(Handle):
     def __init__(self, pointer: Any, ops: Mapping[int, Op]) -> None:
         if not isinstance(pointer, ffi.CData) or ffi.typeof(pointer) is not _PARTITION or not pointer:
             raise ArgumentError("a partition comes from Graph.partitions() or Partition.from_op()")
+        self._take(pointer, ops, ffi.new("size_t *"), ffi.new("size_t[]", len(ops)))
+
+    def _take(self, pointer: Any, ops: Mapping[int, Op], count: Any, ids: Any) -> None:
         super().__init__(pointer, lib.dnnl_graph_partition_destroy)
-        self._ops = {number: ops[number] for number in self.ops}
+        call(lib.dnnl_graph_partition_get_op_num, pointer, count)
+        if count[0] > len(ids):
+            ids = ffi.new("size_t[]", count[0])
+        call(lib.dnnl_graph_partition_get_ops, pointer, count[0], ids)
+        self._ops = {number: ops[number] for number in ffi.unpack(ids, count[0])}
+
+    @classmethod
+    def _all(cls, pointers: Sequence[Any], ops: Mapping[int, Op]) -> Iterator[Partition]:
+        """The partitions of a graph with these ops, none of which is in two of them."""
+        count, ids = ffi.new("size_t *"), ffi.new("size_t[]", len(ops))
+        for pointer in pointers:
+            partition = cls.__new__(cls)
+            partition._take(pointer, ops, count, ids)
+            yield partition
 
     @classmethod
     def from_op(cls, op: Op, engine_kind: str = "cpu") -> Partition:
@@ -54,10 +70,7 @@ class Partition(Handle):
     @property
     def ops(self) -> tuple[int, ...]:
         """Ids of the ops, in the library's order."""
-        count = int(read(lib.dnnl_graph_partition_get_op_num, "size_t", self._ptr))
-        ids = ffi.new("size_t[]", count)
-        call(lib.dnnl_graph_partition_get_ops, self._ptr, count, ids)
-        return tuple(int(number) for number in ids)
+        return tuple(self._ops)
 
     @property
     def input_ports(self) -> list[LogicalTensor]:
@@ -109,20 +122,24 @@ class Partition(Handle):
 
         return CompiledPartition(self, inputs, outputs, engine)
 
-    def _check_tensors(self, inputs: Sequence[LogicalTensor], outputs: Sequence[LogicalTensor]) -> None:
+    def _refuse_unsupported(self) -> None:
         if not self.supported:
             raise UnsupportedError(f"the library does not support the partition of {self._kinds()} (id {self.id})")
+
+    def _check_tensors(self, inputs: Sequence[LogicalTensor], outputs: Sequence[LogicalTensor]) -> None:
+        self._refuse_unsupported()
         for tensor in inputs:
             if tensor.strides is None:
                 raise ArgumentError(f"inputs: {tensor!r}; expected a strided layout with every dim known")
         for tensor in outputs:
             if tensor.layout not in ("strided", "any"):
                 raise ArgumentError(f"outputs: {tensor!r}; expected layout strided or any")
-            if tensor.strides is not None and overlaps([dim or 0 for dim in tensor.shape or ()], tensor.strides):
+            dims = [dim or 0 for dim in tensor.shape or ()]
+            if not is_dense(tensor) and overlaps(dims, tensor.strides or ()):
                 raise ArgumentError(f"outputs: {tensor!r}; expected memory of its own for each element")
-        dense_only = sorted(op.schema.kind for op in self._ops.values() if op.schema.kind in DENSE_ONLY)
-        for tensor in (*inputs, *outputs):
-            if dense_only and not is_dense(tensor):
+        dense_only = sorted([op.schema.kind for op in self._ops.values() if op.schema.kind in DENSE_ONLY])
+        for tensor in (*inputs, *outputs) if dense_only else ():
+            if not is_dense(tensor):
                 raise UnsupportedError(f"{tensor!r}: {dense_only[0]} does not honour strides; pass dense row-major")
         self._check_shapes(inputs, outputs)
 
@@ -132,15 +149,18 @@ class Partition(Handle):
         pending = list(self._ops.values())
         inside = {tensor.id for op in pending for tensor in op.outputs}
         while pending:
-            ready = [op for op in pending if all(t.id in shapes or t.id not in inside for t in op.inputs)]
-            for op in ready:
+            later: list[Op] = []
+            for op in pending:
+                if any(tensor.id not in shapes and tensor.id in inside for tensor in op.inputs):
+                    later.append(op)
+                    continue
                 types = [TensorType(tensor.dtype, shapes.get(tensor.id, tensor.shape)) for tensor in op.inputs]
                 results = [TensorType(tensor.dtype, None) for tensor in op.outputs]
                 found = check_types(op, types, results)
                 shapes.update((tensor.id, shape) for tensor, shape in zip(op.outputs, found, strict=False))
-            if not ready:
+            if len(later) == len(pending):
                 raise ArgumentError(f"ops {[op.id for op in pending]} form a cycle")
-            pending = [op for op in pending if op not in ready]
+            pending = later
         for tensor in outputs:
             if not compatible(tensor.shape, shapes.get(tensor.id)):
                 raise ArgumentError(f"outputs: {tensor!r}; expected shape {shapes[tensor.id]}, as the inputs imply")

@@ -94,7 +94,7 @@ def thread_count(count: int | None) -> Iterator[None]:
 def _after_fork() -> None:
     """A forked child has none of the threads that OpenMP counts on; a run with several would wait for them for ever."""
     if engines_exist():
-        set_num_threads(1)
+        lib.onegraph_forked()
         _forked.add(threading.get_ident())
 
 

@@ -20,10 +20,11 @@ namespace onegraph {
 // Replaces the text of the exception that onegraph_what() returns. Never throws.
 void keep_what(const char *text) noexcept;
 
-template <auto function, typename... Arguments>
-dnnl_status_t guard(Arguments... arguments) noexcept {
+// What `body` returns, or the status that stands for the exception that left it.
+template <typename Body>
+auto guarded(Body body) noexcept -> decltype(body()) {
     try {
-        return function(arguments...);
+        return body();
     } catch (const std::bad_alloc &error) {
         keep_what(error.what());
         return dnnl_out_of_memory;
@@ -34,6 +35,11 @@ dnnl_status_t guard(Arguments... arguments) noexcept {
         keep_what("an exception that is not a std::exception");
         return dnnl_runtime_error;
     }
+}
+
+template <auto function, typename... Arguments>
+dnnl_status_t guard(Arguments... arguments) noexcept {
+    return guarded([&] { return function(arguments...); });
 }
 
 } // namespace onegraph

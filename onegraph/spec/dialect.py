@@ -71,6 +71,9 @@ def base_call(
     output_types: Sequence[DataType | None] = (),
 ) -> Call:
     """One use of an op, as a call of ``base``, the schema of its meaning in the base vocabulary."""
+    if schema.dialect is None:
+        seen = inputs if base.variadic else inputs[: len(base.inputs)]
+        return Call(base, dict(attrs), seen, n_outputs, output_types)
     seen = []
     for index, tensor in enumerate(inputs):
         port = schema.input_port(index).name
@@ -102,6 +105,8 @@ def _swap_value(value: NDArray[np.generic] | None, weights_format: str) -> NDArr
 def output_shapes(schema: Schema, call: Call, attrs: Mapping[str, AttrValue]) -> tuple[Shape, ...]:
     """The inferred output shapes of ``call``, in the edition's axis order."""
     shapes = call.schema.shape(call)
+    if schema.dialect is None:
+        return shapes[: len(schema.outputs)]
     return tuple(
         swap_channels(shape, format_of(schema, attrs)) if is_swapped(schema, port.name) else shape
         for port, shape in zip(schema.outputs, shapes, strict=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 from .convolution_geometry import SHAPE_SOURCE
 from .dtypes import DataType
@@ -322,6 +323,11 @@ QUIRKS = (
 )
 
 
+@cache
+def _of_kind(kind: str) -> tuple[Quirk, ...]:
+    return tuple(quirk for quirk in QUIRKS if kind in quirk.kinds)
+
+
 def quirks(call: Call, version: tuple[int, int, int]) -> list[Quirk]:
     """What a library of ``version`` gets wrong in this call, in base words."""
-    return [quirk for quirk in QUIRKS if quirk.applies(call, version)]
+    return [quirk for quirk in _of_kind(call.schema.kind) if quirk.applies(call, version)]

@@ -77,6 +77,11 @@ class Port:
         """Whether the contents of the input, not only its shape, decide the shapes of the outputs."""
         return self.type == "s32" and self.name.endswith(("shape", "axes", "sizes", "order"))
 
+    @property
+    def is_read(self) -> bool:
+        """Whether a rule or a shape function reads the contents of the input where they are known."""
+        return self.gives_shape or self.name in ("indices", "probability")
+
 
 def ports(text: str) -> tuple[Port, ...]:
     """Ports in index order, as ``"src:T weights:T bias:T?"``: ``?`` optional, ``*`` variadic, ``@3.9`` since."""
@@ -313,10 +318,25 @@ class Schema:
         """Index of input port ``name``; KeyError where the op has none."""
         return self._inputs[name]
 
-    @property
+    @cached_property
     def variadic(self) -> bool:
         """Whether the op takes any number of inputs."""
         return any(port.variadic for port in self.inputs)
+
+    @cached_property
+    def required_inputs(self) -> int:
+        """Number of inputs that cannot be left out."""
+        return sum(not port.optional for port in self.inputs)
+
+    @cached_property
+    def has_fixed_types(self) -> bool:
+        """Whether a port has one data type, whatever the table says of the others."""
+        return any(port.type in DataType.__members__ for port in (*self.inputs, *self.outputs))
+
+    @cached_property
+    def read_inputs(self) -> frozenset[int]:
+        """Which inputs have contents that rules or shape functions read, by index."""
+        return frozenset(index for index, port in enumerate(self.inputs) if port.is_read)
 
     def input_port(self, index: int) -> Port:
         """The port that input ``index`` belongs to; the last one where the op is variadic."""

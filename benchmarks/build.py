@@ -1,0 +1,135 @@
+"""What building and compiling a graph costs in Python beside the library, and its memory, from 1 op to 10,000.
+
+Every size is measured in processes of its own: one that times as it is, one that times the calls of the C API and
+takes the memory. Python's share is the time of the first less the C time of the second.
+"""
+
+from __future__ import annotations
+
+import gc
+import resource
+import sys
+import time
+import tracemalloc
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from statistics import median
+from typing import TypeVar
+
+import numpy as np
+
+import onegraph as og
+from onegraph import native
+
+from .timing import Row
+
+SIZES = (1, 100, 1000, 10_000)
+QUICK_SIZES = (1, 8)
+Result = TypeVar("Result")
+
+
+def graph(count: int) -> og.Graph:
+    """``count`` ops: layers of MatMul + bias + ReLU + residual, one after the other."""
+    rng = np.random.default_rng(0)
+    g = og.Graph()
+    x = residual = g.input("src", og.f32, (8, 32))
+    weights = g.constant(rng.standard_normal((32, 32)).astype(np.float32) / 8)
+    bias = g.constant(np.zeros((1, 32), np.float32))
+    for number in range(count):
+        match number % 4:
+            case 0:
+                x = g.matmul(x, weights)
+            case 1:
+                x = g.add(x, bias)
+            case 2:
+                x = g.relu(x)
+            case 3:
+                x = residual = g.add(x, residual)
+    g.output("dst", x)
+    return g
+
+
+class LibraryTime:
+    """Counts the seconds inside the C API, by function: ``native.call`` makes its calls, the destructors apart."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        for name in ("call", "_destroy"):
+            own = getattr(native, name)
+            timed = self._timed(own)
+            for module in list(sys.modules.values()):
+                if module.__name__.split(".")[0] == "onegraph" and vars(module).get(name) is own:
+                    setattr(module, name, timed)
+
+    def _timed(self, own: Callable[..., None]) -> Callable[..., None]:
+        def timed(function: Callable[..., int], *arguments: object) -> None:
+            begin = time.perf_counter()
+            try:
+                own(function, *arguments)
+            finally:
+                self.seconds[function.__name__.removeprefix("dnnl_graph_")] += time.perf_counter() - begin
+
+        return timed
+
+
+def phases(count: int, policy: str) -> tuple[dict[str, float], object]:
+    """Seconds of the build and of the compilation, and what came of it."""
+    begin = time.perf_counter()
+    g = graph(count)
+    built = time.perf_counter()
+    model = g.compile(policy=policy)
+    return {"build": built - begin, "compile": time.perf_counter() - built}, model
+
+
+def timed(count: int, policy: str, repeats: int) -> dict[str, float]:
+    """Medians of the phases."""
+    phases(1, policy)  # the library makes its engine and its tables of patterns once
+    runs = []
+    for _ in range(repeats):
+        gc.collect()
+        runs.append(phases(count, policy)[0])
+    return {name: median(run[name] for run in runs) for name in runs[0]}
+
+
+def counted(count: int, policy: str, repeats: int) -> tuple[dict[str, float], float, float]:
+    """Seconds of a run inside the functions of the library; bytes at the peak, of the process and of Python."""
+    phases(1, policy)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    library = LibraryTime()
+    runs = []
+    for _ in range(repeats):
+        library.seconds.clear()
+        kept = phases(count, policy)
+        runs.append(dict(library.seconds))  # before anything is freed
+        del kept
+    mean = {name: sum(run.get(name, 0.0) for run in runs) / repeats for name in runs[-1]}
+    seconds = dict(sorted(mean.items(), key=lambda item: -item[1]))
+    peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+    tracemalloc.start()
+    phases(count, policy)
+    return seconds, float(peak), float(tracemalloc.get_traced_memory()[1])
+
+
+def rows(quick: bool = False) -> Iterator[Row]:
+    for policy in ("fusion",) if quick else ("fusion", "debug"):
+        for count in QUICK_SIZES if quick else SIZES:
+            repeats = 1 if quick or count >= 10_000 else max(3, min(100, 1000 // count))
+            total = in_process(timed, count, policy, repeats)
+            functions, peak, peak_of_python = in_process(counted, count, policy, repeats)
+            library = sum(functions.values())
+            numbers = {
+                "in Python, us an op": (sum(total.values()) - library) / count * 1e6,
+                "in the library, us an op": library / count * 1e6,
+                "peak of Python, KB an op": peak_of_python / count / 1024,
+                "peak beyond that of 1 op, MB": peak / 2**20,
+            }
+            shares = ", ".join(f"{name} {taken / library:.0%}" for name, taken in list(functions.items())[:4])
+            yield Row(f"{count:,} ops, policy {policy}", total, {}, numbers, f"in the library: {shares}")
+
+
+def in_process(function: Callable[..., Result], *arguments: object) -> Result:
+    """Call in an interpreter of its own: what an earlier size took would hide the peak of a later one."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()

@@ -1,0 +1,141 @@
+"""Models from builder code against the same models in PyTorch, ONNX Runtime and OpenVINO."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import onegraph as og
+from onegraph import capi
+
+from . import peers
+from .kernels import notes
+from .models import bert, dcgan, resnet50
+from .models.int8 import Int8, calibrated
+from .models.network import Network
+from .models.parameters import Parameters
+from .timing import QUICK, Effort, Row, alternate, calls
+
+BATCHES = (1, 16)
+# How far results may be from each other, as a share of their length.
+TOLERANCE = {og.f32: 1e-3, og.bf16: 0.1}
+
+
+class Model(NamedTuple):
+    """A model and its sizes: parameters, shape of the input by batch, the layers."""
+
+    name: str
+    parameters: Parameters
+    shape: Callable[[int], tuple[int, ...]]
+    forward: Callable[[Any, Any], Any]
+
+
+def models(quick: bool) -> list[Model]:
+    if quick:
+        blocks, width, tokens = (1, 1), 8, 8
+        return [
+            Model(
+                "ResNet-50",
+                resnet50.parameters(blocks, width, 10),
+                partial(resnet50.shape, size=32),
+                partial(resnet50.forward, blocks=blocks),
+            ),
+            Model(
+                "BERT-base layer",
+                bert.parameters(32),
+                partial(bert.shape, tokens=tokens, width=32),
+                partial(bert.forward, tokens=tokens, heads=4),
+            ),
+            Model("DCGAN generator", dcgan.parameters(width, 10), partial(dcgan.shape, noise=10), dcgan.forward),
+        ]
+    return [
+        Model("ResNet-50", resnet50.parameters(), resnet50.shape, resnet50.forward),
+        Model("BERT-base layer", bert.parameters(), bert.shape, bert.forward),
+        Model("DCGAN generator", dcgan.parameters(), dcgan.shape, dcgan.forward),
+    ]
+
+
+def random(shape: tuple[int, ...], dtype: og.DataType) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32).astype(dtype.numpy)
+
+
+def rows(quick: bool = False) -> Iterator[Row]:
+    effort = QUICK if quick else Effort(rounds=9, turn=0.2)
+    for model in models(quick):
+        for batch in (2,) if quick else BATCHES:
+            for dtype in (og.f32,) if quick else (og.f32, og.bf16):
+                yield row(model, dtype, batch, effort)
+                gc.collect()
+            if model.name == "ResNet-50":
+                yield int8_row(model, batch, effort)
+
+
+def row(model: Model, dtype: og.DataType, batch: int, effort: Effort) -> Row:
+    array, threads = random(model.shape(batch), dtype), capi.get_num_threads() or 1
+    net = Network(model.parameters, dtype)
+    net.graph.output("result", model.forward(net, net.input("x", array.shape)))
+    others = {}
+    if peers.installed("torch"):
+        others = peers.torch_runs(peers.torch_model(model.parameters, model.forward, dtype), array, threads)
+        others |= onnx_runs(exported(model, array), array, threads, dtype)
+    return compared(f"{model.name}, {dtype}, batch {batch}", net.graph, array, others, TOLERANCE[dtype], effort)
+
+
+def int8_row(model: Model, batch: int, effort: Effort) -> Row:
+    """The peers quantize on their own, so that their results differ by more."""
+    array, threads = random(model.shape(batch), og.f32), capi.get_num_threads() or 1
+    net = Int8(model.parameters, calibrated(model.parameters, model.forward, array))
+    net.graph.output("result", model.forward(net, net.input("x", array.shape)))
+    wide = Network(model.parameters)
+    wide.graph.output("result", model.forward(wide, wide.input("x", array.shape)))
+    others: dict[str, Callable[[], Any]] = {"onegraph f32": wide.graph.compile().bind(x=array).run}
+    if all(map(peers.installed, ("torch", "onnx", "onnxruntime"))):
+        others |= onnx_runs(peers.quantized(exported(model, array), array), array, threads, og.f32)
+    return compared(f"{model.name}, int8, batch {batch}", net.graph, array, others, 0.1, effort)
+
+
+def exported(model: Model, array: np.ndarray) -> bytes:
+    """The model in f32 as ONNX; empty where there is no package for it."""
+    if not peers.installed("onnx"):
+        return b""
+    return peers.export(peers.torch_model(model.parameters, model.forward, og.f32), array.astype(np.float32))
+
+
+def onnx_runs(file: bytes, array: np.ndarray, threads: int, dtype: og.DataType) -> dict[str, Callable[[], Any]]:
+    """The peers that read ONNX."""
+    runs = {}
+    if file and peers.installed("onnxruntime") and dtype is og.f32:  # it has few kernels of bf16 for CPUs
+        runs["ONNX Runtime"] = peers.onnxruntime_run(file, array, threads)
+    if file and peers.installed("openvino"):
+        runs["OpenVINO"] = peers.openvino_run(file, array, threads, dtype)
+    return runs
+
+
+def compared(
+    case: str,
+    graph: og.Graph,
+    array: np.ndarray,
+    others: dict[str, Callable[[], Any]],
+    tolerance: float,
+    effort: Effort,
+) -> Row:
+    """Hold the results against each other, then time."""
+    executable = graph.compile()
+    bound = executable.bind(x=array)
+    result = np.asarray(bound.run(), np.float32)
+    for name, other in others.items():
+        agree(result, peers.as_nxc(other()), tolerance, f"{case}, {name}")
+    seconds, speed = alternate({"onegraph": calls(bound.run), **{k: calls(v) for k, v in others.items()}}, effort)
+    report = executable.report()
+    return Row(case, seconds, speed, {"partitions": float(len(report.partitions))}, notes(report, bound.run))
+
+
+def agree(one: np.ndarray, other: np.ndarray, tolerance: float, what: str) -> None:
+    """Raise where the difference of two results is more than a share of the second one, measured as lengths."""
+    off = float(np.linalg.norm(one - other) / np.linalg.norm(other))
+    if not off <= tolerance:
+        raise AssertionError(f"{what}: the results differ by {off:.1e} of their length")

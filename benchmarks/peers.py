@@ -1,0 +1,143 @@
+"""The same models elsewhere: PyTorch, ONNX Runtime and OpenVINO, each left out where it is not installed."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Callable
+from importlib import util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import onegraph as og
+
+from .models.parameters import Parameters
+
+Run = Callable[[], np.ndarray]
+
+
+def installed(name: str) -> bool:
+    return util.find_spec(name) is not None
+
+
+def torch_model(parameters: Parameters, forward: Any, dtype: og.DataType) -> Any:
+    """The model as a module of torch."""
+    import torch
+
+    from .models.torch_network import TorchNetwork
+
+    return TorchNetwork(parameters, forward, getattr(torch, "bfloat16" if dtype is og.bf16 else "float32"))
+
+
+def to_torch(array: np.ndarray) -> Any:
+    """A tensor on the memory of an array; images as NCHW in the memory format channels_last."""
+    import torch
+
+    if array.dtype == og.bf16.numpy:
+        tensor = torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    else:
+        tensor = torch.from_numpy(array)
+    return tensor.permute(0, 3, 1, 2) if tensor.ndim == 4 else tensor
+
+
+def torch_runs(model: Any, array: np.ndarray, threads: int) -> dict[str, Callable[[], Any]]:
+    """Inference, eager and compiled with the weights frozen in."""
+    import torch
+    import torch._inductor.config as inductor
+
+    torch.set_num_threads(threads)
+    inductor.freezing = True
+    model.eval()
+    tensor, faster = to_torch(array), torch.compile(model)
+
+    def run(module: Any) -> Any:
+        with torch.no_grad():
+            return module(tensor)
+
+    return {"torch eager": lambda: run(model), "torch compiled": lambda: run(faster)}
+
+
+def torch_steps(model: Any, array: np.ndarray, gradient: np.ndarray, threads: int) -> dict[str, Callable[[], Any]]:
+    """A training step, eager and compiled: forward, and backward from the gradient of the result."""
+    import torch
+
+    torch.set_num_threads(threads)
+    model.train()
+    tensor, d_result, faster = to_torch(array), to_torch(gradient), torch.compile(model)
+
+    def step(module: Any) -> Any:
+        model.zero_grad(set_to_none=True)
+        result = module(tensor)
+        result.backward(d_result)
+        return result
+
+    return {"torch eager": lambda: step(model), "torch compiled": lambda: step(faster)}
+
+
+def export(model: Any, array: np.ndarray) -> bytes:
+    """The model as ONNX, inputs and outputs NCHW."""
+    import torch
+
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        file = Path(folder) / "model.onnx"
+        model.eval()
+        # the exporter that needs no further package
+        torch.onnx.export(model, (to_torch(array),), str(file), dynamo=False, opset_version=17, input_names=["x"])
+        return file.read_bytes()
+
+
+def quantized(model: bytes, array: np.ndarray) -> bytes:
+    """The model with QuantizeLinear and DequantizeLinear, calibrated with one array: u8, weights s8 by channel."""
+    from onnxruntime import quantization
+
+    class Calibration(quantization.CalibrationDataReader):  # type: ignore[misc]
+        rest = iter([{"x": as_nchw(array)}])
+
+        def get_next(self) -> dict[str, np.ndarray] | None:
+            return next(self.rest, None)
+
+    with tempfile.TemporaryDirectory() as folder:
+        names = [Path(folder) / f"{name}.onnx" for name in ("model", "prepared", "quantized")]
+        names[0].write_bytes(model)
+        quantization.shape_inference.quant_pre_process(names[0], names[1])
+        quantization.quantize_static(names[1], names[2], Calibration(), per_channel=True)
+        return names[2].read_bytes()
+
+
+def onnxruntime_run(model: bytes, array: np.ndarray, threads: int) -> Callable[[], np.ndarray]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    given = {"x": as_nchw(array)}
+    return lambda: session.run(None, given)[0]
+
+
+def openvino_run(model: bytes, array: np.ndarray, threads: int, dtype: og.DataType) -> Callable[[], np.ndarray]:
+    import openvino
+
+    hints = {
+        "INFERENCE_NUM_THREADS": threads,
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": "bf16" if dtype is og.bf16 else "f32",
+    }
+    core = openvino.Core()
+    compiled = core.compile_model(core.read_model(model=model, weights=b""), "CPU", hints)
+    request, given = compiled.create_infer_request(), as_nchw(array)
+    return lambda: request.infer([given], share_inputs=True, share_outputs=True)[0]
+
+
+def as_nchw(array: np.ndarray) -> np.ndarray:
+    """An f32 array; images as NCHW."""
+    wide = array.astype(np.float32)
+    return np.ascontiguousarray(wide.transpose(0, 3, 1, 2)) if wide.ndim == 4 else wide
+
+
+def as_nxc(result: Any) -> np.ndarray:
+    """The result of a peer as an f32 array of its own; images as NXC."""
+    array = result if isinstance(result, np.ndarray) else result.detach().float().numpy()
+    return np.array(array.transpose(0, 2, 3, 1) if array.ndim == 4 else array, np.float32)

@@ -1,0 +1,64 @@
+"""What a process measured on: the machine, the library, the settings; and rows as a table."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib import metadata, util
+from pathlib import Path
+
+import numpy as np
+
+from onegraph import capi, native
+
+from .timing import Row
+
+PEERS = ("torch", "onnxruntime", "openvino")
+SETTINGS = ("GOMP_SPINCOUNT", "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "ONEDNN_MAX_CPU_ISA")
+
+
+def cpu_flags() -> frozenset[str]:
+    """The instruction sets that Linux lists for the first processor."""
+    return frozenset(_cpu_field("flags").split())
+
+
+def _cpu_field(name: str) -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith(name)), "")
+
+
+def environment() -> dict[str, str | int | None]:
+    """CPU model, ISA, threads, GOMP_SPINCOUNT, versions."""
+    found: dict[str, str | int | None] = {
+        "cpu": _cpu_field("model name"),
+        "isa": capi.get_cpu_isa(),
+        "processors": os.cpu_count(),
+        "threads": capi.get_num_threads(),
+        "load": round(os.getloadavg()[0]),
+        "library": ".".join(map(str, native.VERSION)),
+        "library hash": native.HASH,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+    }
+    found |= {name: os.environ.get(name, "unset") for name in SETTINGS}
+    found |= {name: metadata.version(name) for name in PEERS if util.find_spec(name)}
+    return found
+
+
+def table(row: Row) -> str:
+    """A row as text: a line for each contender, its speed as a multiple of the first one's."""
+    lines = [row.case]
+    for contender, seconds in row.seconds.items():
+        speed = f"{row.speed[contender]:.2f} x" if contender in row.speed else ""
+        lines.append(f"  {contender:36}{_duration(seconds):>12}{speed:>12}")
+    lines += [f"  {name:36}{value:12,.2f}" for name, value in row.numbers.items()]
+    if row.note:
+        lines.append(f"  {row.note}")
+    return "\n".join(lines)
+
+
+def _duration(seconds: float) -> str:
+    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= scale:
+            return f"{seconds / scale:.2f} {unit}"
+    return f"{seconds / 1e-6:.2f} us"

@@ -1,0 +1,286 @@
+// The hot path: the library steps of a program, executed one after another without the GIL.
+//
+// A plan is the steps of one run at a time, and the tensors that they read and write. Every tensor lies in a slot,
+// which is memory of the caller, at an offset; binding a slot moves all of its tensors at once.
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "guard.h"
+
+namespace {
+
+struct OpenMP {
+    int (*get)() = nullptr;
+    void (*set)(int) = nullptr;
+
+    OpenMP() {
+        // The functions that the library itself calls: a second libgomp in the process would count other threads.
+        Dl_info info;
+        if (dnnl_version()->cpu_runtime != DNNL_RUNTIME_OMP) return;
+        if (!dladdr(reinterpret_cast<void *>(&dnnl_version), &info)) return;
+        void *library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+        if (!library) return;
+        get = reinterpret_cast<int (*)()>(dlsym(library, "omp_get_max_threads"));
+        set = reinterpret_cast<void (*)(int)>(dlsym(library, "omp_set_num_threads"));
+        if (!get || !set) get = nullptr, set = nullptr;
+    }
+};
+
+const OpenMP &openmp() {
+    static const OpenMP functions;
+    return functions;
+}
+
+// The threads of the parent are gone in a forked child, but its OpenMP would wait for them.
+thread_local bool forked = false;
+
+// The number of threads of this thread's next parallel region; the caller's is restored at the end.
+class Threads {
+public:
+    explicit Threads(int limit) {
+        if (!openmp().get) return;
+        before_ = current_ = openmp().get();
+        limit_ = forked ? 1 : limit > 0 ? limit : before_;
+    }
+    ~Threads() {
+        if (current_ != before_) openmp().set(before_);
+    }
+    Threads(const Threads &) = delete;
+    Threads &operator=(const Threads &) = delete;
+
+    int limit() const { return limit_; }
+    void use(int count) {
+        count = count > 0 ? std::min(count, limit_) : limit_;
+        if (count == current_) return;
+        openmp().set(count);
+        current_ = count;
+    }
+
+private:
+    int before_ = 0, current_ = 0, limit_ = 0; // all 0 where the library has no OpenMP: use() does nothing then
+};
+
+std::int64_t now() {
+    using namespace std::chrono;
+    return duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
+}
+
+std::size_t size_of(dnnl_data_type_t type) {
+    switch (type) {
+        case dnnl_f32:
+        case dnnl_s32: return 4;
+        case dnnl_bf16:
+        case dnnl_f16: return 2;
+        default: return 1;
+    }
+}
+
+struct Place {
+    dnnl_graph_tensor_t tensor;
+    std::size_t slot;
+    std::size_t offset;
+};
+
+struct Step {
+    dnnl_graph_compiled_partition_t partition;
+    std::size_t n_inputs, n_outputs;
+    const_dnnl_graph_tensor_t *tensors; // inputs, then outputs
+    int threads;
+};
+
+} // namespace
+
+struct onegraph_plan {
+    dnnl_stream_t stream = nullptr;
+    std::vector<Step> steps;
+    std::vector<const_dnnl_graph_tensor_t> tensors;
+    std::vector<Place> places; // ordered by slot
+    std::vector<std::size_t> starts; // of each slot in places, and the end
+    std::vector<std::size_t> alignments; // of each slot, in bytes
+    std::atomic_flag busy = ATOMIC_FLAG_INIT;
+
+    ~onegraph_plan() {
+        for (auto tensor : tensors)
+            dnnl_graph_tensor_destroy(const_cast<dnnl_graph_tensor_t>(tensor));
+    }
+
+    dnnl_status_t execute(const Step &step) const {
+        return dnnl_graph_compiled_partition_execute(
+                step.partition, stream, step.n_inputs, step.tensors, step.n_outputs, step.tensors + step.n_inputs);
+    }
+
+    void bind(std::size_t slot, void *address) {
+        for (std::size_t i = starts[slot]; i < starts[slot + 1]; i++)
+            dnnl_graph_tensor_set_data_handle(places[i].tensor, static_cast<char *>(address) + places[i].offset);
+    }
+
+    dnnl_status_t run(std::size_t first, std::size_t last, Threads &threads, std::int64_t *nanoseconds) const {
+        for (std::size_t i = first; i < last; i++) {
+            const std::int64_t start = nanoseconds ? now() : 0;
+            threads.use(steps[i].threads);
+            if (dnnl_status_t status = execute(steps[i])) return status;
+            if (nanoseconds) {
+                if (dnnl_status_t status = dnnl_stream_wait(stream)) return status;
+                nanoseconds[i] = now() - start;
+            }
+        }
+        return dnnl_stream_wait(stream);
+    }
+
+    // The least time of a few executions: two of long ones, more of short ones, which a busy neighbour may hold up.
+    dnnl_status_t time(const Step &step, std::int64_t &best) const {
+        constexpr std::int64_t enough = 2'000'000; // ns
+        best = INT64_MAX;
+        for (std::int64_t spent = 0, runs = 0; runs < 2 || (spent < enough && runs < 10); runs++) {
+            const std::int64_t start = now();
+            if (dnnl_status_t status = execute(step)) return status;
+            if (dnnl_status_t status = dnnl_stream_wait(stream)) return status;
+            const std::int64_t taken = now() - start;
+            best = std::min(best, taken);
+            spent += taken;
+        }
+        return dnnl_success;
+    }
+
+    dnnl_status_t tune(Threads &threads, std::int64_t large) {
+        // More threads must gain more than this: beside other work they join later than in a loop of one step alone.
+        constexpr std::int64_t worth = 1'000;
+        for (Step &step : steps) {
+            if (step.threads) continue;
+            std::int64_t all;
+            threads.use(0);
+            // The first execution prepares constants.
+            if (dnnl_status_t status = execute(step)) return status;
+            if (threads.limit() < 2) continue;
+            if (dnnl_status_t status = time(step, all)) return status;
+            if (all > large) continue;
+            std::int64_t best = all;
+            std::vector<std::pair<int, std::int64_t>> tried;
+            for (int count = 1; count < threads.limit(); count *= 2) {
+                std::int64_t taken;
+                threads.use(count);
+                if (dnnl_status_t status = time(step, taken)) return status;
+                tried.emplace_back(count, taken);
+                best = std::min(best, taken);
+            }
+            for (const auto &[count, taken] : tried) {
+                if (taken > best + worth) continue;
+                step.threads = count;
+                break;
+            }
+        }
+        return dnnl_success;
+    }
+};
+
+namespace {
+
+// Runs `body` alone on the plan and keeps every exception inside.
+template <typename Body>
+int alone(onegraph_plan *plan, Body body) noexcept {
+    if (plan->busy.test_and_set(std::memory_order_acquire)) return onegraph_busy;
+    struct Release {
+        std::atomic_flag &flag;
+        ~Release() { flag.clear(std::memory_order_release); }
+    } release {plan->busy};
+    return onegraph::guarded(body);
+}
+
+} // namespace
+
+extern "C" {
+
+int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream_t stream, size_t n_steps,
+        const onegraph_step_t *steps, size_t n_places, const onegraph_place_t *places, size_t n_slots) {
+    return onegraph::guarded([&] {
+        auto made = std::make_unique<onegraph_plan>();
+        made->stream = stream;
+        made->tensors.reserve(n_places);
+        made->starts.assign(n_slots + 1, 0);
+        made->alignments.assign(n_slots, 1);
+        for (std::size_t i = 0; i < n_places; i++) {
+            dnnl_graph_tensor_t tensor;
+            // Never NULL: the library takes that as a wish to allocate by itself.
+            void *address = made.get();
+            if (auto status = dnnl_graph_tensor_create(&tensor, &places[i].logical_tensor, engine, address))
+                return status;
+            made->tensors.push_back(tensor);
+            made->places.push_back({tensor, places[i].slot, places[i].offset});
+            made->starts[places[i].slot + 1]++;
+            std::size_t &alignment = made->alignments[places[i].slot];
+            alignment = std::max(alignment, size_of(places[i].logical_tensor.data_type));
+        }
+        std::stable_sort(made->places.begin(), made->places.end(),
+                [](const Place &a, const Place &b) { return a.slot < b.slot; });
+        for (std::size_t i = 0; i < n_slots; i++)
+            made->starts[i + 1] += made->starts[i];
+        const_dnnl_graph_tensor_t *next = made->tensors.data();
+        for (std::size_t i = 0; i < n_steps; i++) {
+            const onegraph_step_t &step = steps[i];
+            made->steps.push_back({step.partition, step.n_inputs, step.n_outputs, next, step.threads});
+            next += step.n_inputs + step.n_outputs;
+        }
+        *plan = made.release();
+        return dnnl_success;
+    });
+}
+
+int onegraph_plan_destroy(onegraph_plan *plan) {
+    delete plan;
+    return dnnl_success;
+}
+
+int onegraph_plan_bind(onegraph_plan *plan, size_t slot, void *address) {
+    return alone(plan, [&] {
+        plan->bind(slot, address);
+        return dnnl_success;
+    });
+}
+
+int onegraph_plan_run(onegraph_plan *plan, int limit) {
+    return alone(plan, [&] {
+        Threads threads(limit);
+        return plan->run(0, plan->steps.size(), threads, nullptr);
+    });
+}
+
+int onegraph_plan_call(onegraph_plan *plan, int limit, size_t n_slots, void *const *addresses) {
+    return alone(plan, [&]() -> int {
+        for (std::size_t i = 0; i < n_slots; i++)
+            if (reinterpret_cast<std::uintptr_t>(addresses[i]) % plan->alignments[i + 1]) return onegraph_misaligned;
+        for (std::size_t i = 0; i < n_slots; i++)
+            plan->bind(i + 1, addresses[i]);
+        Threads threads(limit);
+        return plan->run(0, plan->steps.size(), threads, nullptr);
+    });
+}
+
+int onegraph_plan_run_steps(onegraph_plan *plan, int limit, size_t first, size_t last, int64_t *nanoseconds) {
+    return alone(plan, [&] {
+        Threads threads(limit);
+        return plan->run(first, last, threads, nanoseconds);
+    });
+}
+
+int onegraph_plan_tune(onegraph_plan *plan, int limit, int64_t large, int *counts) {
+    return alone(plan, [&] {
+        Threads threads(limit);
+        const dnnl_status_t status = plan->tune(threads, large);
+        for (std::size_t i = 0; i < plan->steps.size(); i++)
+            counts[i] = plan->steps[i].threads;
+        return status;
+    });
+}
+
+void onegraph_forked(void) {
+    forked = true;
+    if (openmp().set) openmp().set(1);
+}
+}

@@ -1,0 +1,114 @@
+"""The memory of one run of a program: one arena, the caller's arrays, and the steps bound to both."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .arrays import aligned_empty
+from .lower import Value
+from .native import address, ffi
+from .op import Array
+from .plan import Plan
+
+if TYPE_CHECKING:
+    from .assemble import NumpyStep
+    from .program import Program
+
+
+class Frame:
+    """What one run of a program needs beside the caller's arrays; for one run at a time."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.plan = Plan(program.source)
+        self._arena = aligned_empty((program.arena_size,), np.dtype(np.uint8))
+        self.plan.bind(0, address_of(self._arena))
+        for number, constant in program.constants.items():
+            self.plan.bind(program.slots[number], address_of(constant))
+        # Arrays for what numpy reads or writes; those in the caller's memory come and go with it.
+        self._arrays = {number: self._inside(number) for number in program.touched if self._is_inside(number)}
+        self._watched: list[weakref.ref[Array]] = []
+
+    def bind(self, external: Mapping[int, Array]) -> None:
+        """Let the external values live in these arrays, of the shapes and strides that they were compiled for."""
+        # numpy resizes no array that has a weak reference, whatever refcheck says: its address must hold.
+        self._watched = [weakref.ref(array) for array in external.values()]
+        for number, array in external.items():
+            self.plan.bind(self.program.slots[number], address_of(array))
+            for resident in self.program.residents.get(number, ()):
+                self._arrays[resident] = self._view(resident, array)
+
+    def release(self) -> None:
+        """Forget the caller's arrays, so that a frame that waits for its next run keeps nobody's memory."""
+        self._watched.clear()
+        for number in self.program.touched:
+            if not self._is_inside(number):
+                self._arrays.pop(number, None)
+
+    def run(self, limit: int) -> None:
+        """Execute every step on the bound arrays, with ``limit`` threads at most, 0 for the caller's setting."""
+        for part in self.program.parts:
+            if isinstance(part, range):
+                self.plan.run_steps(limit, part.start, part.stop)
+            else:
+                self.run_numpy(part)
+
+    def run_numpy(self, step: NumpyStep) -> None:
+        """Execute one step of numpy's."""
+        inputs = [None if number is None else self._arrays[number] for number in step.inputs]
+        for number, result in zip(step.outputs, step.run(inputs), strict=True):
+            self._arrays[number][...] = result
+
+    def copy_outputs(self, results: Mapping[str, Array]) -> None:
+        """Fill the outputs that no step writes: inputs, constants, views, second names of another output."""
+        for name, number in self.program.copied:
+            results[name][...] = self._arrays[number]
+
+    def tune(self, large: float) -> list[int]:
+        """Measure on blank memory how many threads are best for every step; see :meth:`onegraph.plan.Plan.tune`."""
+        self._arena.fill(0)
+        program = self.program
+        blank = {number: np.zeros(span(program.values[number]), np.uint8) for number in program.external}
+        for number, memory in blank.items():
+            self.plan.bind(program.slots[number], address_of(memory))
+        return self.plan.tune(0, large, program.n_steps)
+
+    def _is_inside(self, number: int) -> bool:
+        return self.program.values[number].storage not in self.program.external
+
+    def _inside(self, number: int) -> Array:
+        """The array of a value in the arena or in a constant."""
+        value = self.program.values[number]
+        constant = self.program.constants.get(value.storage)
+        if constant is not None:
+            return self._view(number, constant)
+        size = value.dtype.numpy.itemsize
+        offset = self.program.offsets[value.storage]
+        return np.ndarray(value.shape, value.dtype.numpy, self._arena, offset, [step * size for step in value.strides])
+
+    def _view(self, number: int, whole: Array) -> Array:
+        """A value that lives in an array: the array itself, or the same memory by other axes."""
+        value = self.program.values[number]
+        if value.storage == number:
+            return whole
+        strides = [step * whole.itemsize for step in value.strides]
+        view: Array = np.lib.stride_tricks.as_strided(whole, value.shape, strides)
+        return view
+
+
+def address_of(array: Array) -> int:
+    """Address of the first element."""
+    if array.flags.c_contiguous:
+        return address(ffi.from_buffer(array))
+    return int(array.__array_interface__["data"][0])  # slower, by far
+
+
+def span(value: Value) -> int:
+    """Bytes from the first to the last element of a value, both included."""
+    reach = sum((dim - 1) * step for dim, step in zip(value.shape, value.strides, strict=True))
+    return (reach + 1) * value.dtype.numpy.itemsize if math.prod(value.shape) else 0

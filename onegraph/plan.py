@@ -1,0 +1,113 @@
+"""The hot path in C: compiled partitions executed one after another in one call, without the GIL (csrc/plan.cpp)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from .capi import CompiledPartition, LogicalTensor, Stream
+from .errors import StateError
+from .native import Handle, ffi, lib, status_error
+
+
+class Place(NamedTuple):
+    """Where a tensor lies: ``offset`` bytes from the start of the memory that is bound to ``slot``."""
+
+    tensor: LogicalTensor
+    slot: int
+    offset: int
+
+
+class PlanStep(NamedTuple):
+    """A compiled partition, and the places of its inputs and outputs in the order in which it was compiled."""
+
+    compiled: CompiledPartition
+    inputs: Sequence[Place]
+    outputs: Sequence[Place]
+
+
+class PlanSource:
+    """What plans are made from: steps and places as C arrays, and the number of threads of each step."""
+
+    def __init__(self, steps: Sequence[PlanStep], n_slots: int) -> None:
+        self.compiled = tuple(step.compiled for step in steps)
+        self.n_slots = n_slots
+        self.steps = ffi.new("onegraph_step_t[]", len(steps))
+        places = [place for step in steps for place in (*step.inputs, *step.outputs)]
+        self.places = ffi.new("onegraph_place_t[]", len(places))
+        for step, target in zip(steps, self.steps, strict=True):
+            target.partition = step.compiled._ptr
+            target.n_inputs, target.n_outputs = len(step.inputs), len(step.outputs)
+        for place, target in zip(places, self.places, strict=True):
+            target.logical_tensor = place.tensor._struct[0]
+            target.slot, target.offset = place.slot, place.offset
+
+    @property
+    def threads(self) -> list[int]:
+        """For each step the number of threads, 0 for as many as a run may use."""
+        return [step.threads for step in self.steps]
+
+    @threads.setter
+    def threads(self, counts: Sequence[int]) -> None:
+        for step, count in zip(self.steps, counts, strict=True):
+            step.threads = count
+
+
+class Plan(Handle):
+    """The steps with tensors of their own, for one run at a time.
+
+    Raises:
+        OutOfMemoryError: no memory for the tensors.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, source: PlanSource) -> None:
+        stream = Stream()
+        engine = stream.engine
+        pointer = ffi.new("onegraph_plan **")
+        _check(
+            lib.onegraph_plan_create(
+                pointer,
+                engine._ptr,
+                stream._ptr,
+                len(source.steps),
+                source.steps,
+                len(source.places),
+                source.places,
+                source.n_slots,
+            )
+        )
+        super().__init__(pointer[0], lib.onegraph_plan_destroy, stream, engine, source.compiled)
+
+    def bind(self, slot: int, address: int) -> None:
+        """Let a slot lie at an address, which the caller keeps valid for every run."""
+        _check(lib.onegraph_plan_bind(self._ptr, slot, ffi.cast("void *", address)))
+
+    def run_steps(self, limit: int, first: int, last: int) -> None:
+        """Execute the steps from ``first`` to before ``last``."""
+        _check(lib.onegraph_plan_run_steps(self._ptr, limit, first, last, ffi.NULL))
+
+    def time(self, limit: int, first: int, last: int) -> list[float]:
+        """Execute the steps from ``first`` to before ``last``; returns the seconds that each took."""
+        nanoseconds = ffi.new("int64_t[]", last)
+        _check(lib.onegraph_plan_run_steps(self._ptr, limit, first, last, nanoseconds))
+        return [nanoseconds[index] * 1e-9 for index in range(first, last)]
+
+    def tune(self, limit: int, large: float, n_steps: int) -> list[int]:
+        """Measure the number of threads that is best for each step; steps of more than ``large`` seconds use all."""
+        counts = ffi.new("int[]", n_steps)
+        _check(lib.onegraph_plan_tune(self._ptr, limit, int(large * 1e9), counts))
+        return list(counts)
+
+
+def plan_error(status: int) -> Exception:
+    """The exception for what a function of the plan returned."""
+    if status == lib.onegraph_busy:
+        return StateError("this run is in use by another thread; bind one for each thread")
+    return status_error("dnnl_graph_compiled_partition_execute", status)
+
+
+def _check(status: int) -> None:
+    if status:
+        raise plan_error(status)

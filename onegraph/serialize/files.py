@@ -1,0 +1,138 @@
+"""Files: the JSON, and beside it the ``.npz`` with the contents of constants."""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from ..arrays import aligned_empty
+from ..errors import ArgumentError, FormatError, shown
+from ..op import Array
+from ..spec.dtypes import DataType
+from .form import MAX_BYTES, Document, TensorForm
+from .names import Names
+
+
+def as_path(path: object) -> Path:
+    """``path`` where it is one."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise ArgumentError(f"path: {shown(path)}; expected a string or a path")
+    found = Path(path)
+    if not found.name or "\0" in str(found) or found.suffix == ".npz":
+        raise ArgumentError(f"path: {shown(str(found))}; expected the path of a JSON file")
+    return found
+
+
+def read_file(path: Path) -> bytes:
+    """The contents of a file of bounded size.
+
+    Raises:
+        FormatError: it cannot be read, is no regular file, or is too large.
+    """
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise FormatError(str(path), "not a regular file", "a file")
+        if status.st_size > MAX_BYTES:
+            raise FormatError(str(path), f"{status.st_size} bytes", f"at most {MAX_BYTES}")
+        return path.read_bytes()
+    except OSError as error:
+        raise FormatError(str(path), error.strerror or str(error), "a file that can be read") from None
+
+
+def write_files(path: Path, text: str, arrays: Mapping[str, Array]) -> None:
+    """Write both files, the JSON last and each of them whole or not at all.
+
+    Raises:
+        FormatError: a file cannot be written.
+    """
+    contents = []
+    if arrays:
+        contents.append(path.with_suffix(".npz"))
+    contents.append(path)
+    for target in contents:
+        draft = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            with draft.open("wb") as stream:
+                if target is path:
+                    stream.write(text.encode() + b"\n")
+                else:
+                    np.savez(stream, **{key: _plain(values) for key, values in arrays.items()})  # type: ignore[arg-type]
+            draft.replace(target)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            raise FormatError(str(target), error.strerror or str(error), "a path that can be written") from None
+
+
+def _plain(values: Array) -> Array:
+    """The same bytes in a type that numpy itself knows, so that no pickle is needed."""
+    return values if values.dtype.isbuiltin == 1 else values.view(f"u{values.dtype.itemsize}")
+
+
+def read_constants(path: Path, found: Document, names: Names) -> dict[int, Array]:
+    """The contents of the constants, by id.
+
+    Raises:
+        FormatError: the archive is missing or broken, or a constant in it is not what the JSON says.
+    """
+    if names.data is None:
+        return {}
+    place = path.with_name(names.data)
+    uses: dict[int, TensorForm] = {use.id: use for use in names.tensors}
+    for op in found.ops:
+        uses.update((use.id, use) for use in (*op.inputs, *op.outputs))
+    arrays: dict[int, Array] = {}
+    try:
+        if not stat.S_ISREG(place.stat().st_mode):
+            raise FormatError(str(place), "not a regular file", "a file")
+        with zipfile.ZipFile(place) as archive:
+            for number in names.constants:
+                if number not in uses:
+                    raise FormatError("onegraph.constants", f"tensor {number}", "a tensor of an op")
+                arrays[number] = _read_constant(archive, place, uses[number])
+    except OSError as error:
+        given = error.strerror or str(error)
+        raise FormatError(str(place), given, "the file with the constants, beside the JSON file") from None
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+        raise FormatError(str(place), shown(str(error)), "an archive as numpy.savez writes it") from None
+    return arrays
+
+
+def _read_constant(archive: zipfile.ZipFile, place: Path, use: TensorForm) -> Array:
+    """One member, held to the JSON before memory is taken for it."""
+    key = f"t{use.id}.npy"
+    where = f"{place}: t{use.id}"
+    try:
+        member = archive.getinfo(key)
+    except KeyError:
+        raise FormatError(where, "missing", "the contents of a constant") from None
+    if member.compress_type != zipfile.ZIP_STORED:
+        raise FormatError(where, "compressed", "an archive as numpy.savez writes it")
+    dtype = use.dtype or DataType.f32
+    plain = dtype.numpy if dtype.numpy.isbuiltin == 1 else np.dtype(f"u{dtype.numpy.itemsize}")
+    with archive.open(member) as stream:
+        try:
+            version = np.lib.format.read_magic(stream)
+            header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, fortran, stored = header(stream)
+        except Exception as error:  # the header is read by eval of literals, which may raise anything
+            raise FormatError(where, shown(str(error)), "an array as numpy.save writes it") from None
+        if use.shape is None or shape != use.shape or stored != plain or fortran:
+            expected = f"{plain} of shape {use.shape} in C order, as {use.where} has it"
+            raise FormatError(where, f"{stored} of shape {shape}", expected)
+        size = math.prod(shape) * plain.itemsize
+        # Not more is read than there is, whatever the archive says of itself.
+        contents = stream.read(size)
+        if len(contents) != size:
+            raise FormatError(where, f"{len(contents)} bytes", f"{size}")
+    array = aligned_empty(shape, plain)
+    array[...] = np.frombuffer(contents, plain).reshape(shape)
+    kept = array.view(dtype.numpy)
+    kept.flags.writeable = False
+    return kept

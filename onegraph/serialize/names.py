@@ -1,0 +1,121 @@
+"""What the form has no place for, as it stands under the key ``onegraph``: names, editions, and where constants are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..errors import FormatError, shown
+from ..spec.editions import DEFAULT, EDITIONS
+from ..spec.schema import Shape
+from .form import Json, TensorForm, array, identifier, integer, obj, string, tensor_form
+
+KEY = "onegraph"
+VERSION = 1
+# Numbers that C++ cannot read back; the form itself holds the nearest that it can.
+NOT_FINITE = {"inf": float("inf"), "-inf": float("-inf")}
+
+
+@dataclass(frozen=True)
+class OpNames:
+    """Of one op: its name, its edition, and attributes that are not finite; empty where the form says it already."""
+
+    name: str = ""
+    edition: str = ""
+    attrs: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Names:
+    """Of a graph.
+
+    Attributes:
+        edition: the graph's.
+        inputs, outputs: ids and names, in order; outputs is None where only the form says them.
+        constants: names of constants by id.
+        vectors: ids of tensors of one axis whose size is unknown, which the form cannot tell from an unknown rank.
+        tensors: tensors that no op mentions.
+        ops: what is said of ops, by id.
+        data: name of the file beside this one that holds the constants.
+    """
+
+    edition: str = DEFAULT
+    inputs: tuple[tuple[int, str], ...] = ()
+    outputs: tuple[tuple[int, str], ...] | None = None
+    constants: Mapping[int, str] = field(default_factory=dict)
+    vectors: frozenset[int] = frozenset()
+    tensors: tuple[TensorForm, ...] = ()
+    ops: Mapping[int, OpNames] = field(default_factory=dict)
+    data: str | None = None
+
+    def op(self, number: int) -> OpNames:
+        """What is said of one op."""
+        return self.ops.get(number) or OpNames()
+
+    def shape(self, number: int, shape: Shape) -> Shape:
+        """The shape of a tensor, of which the form says ``shape``."""
+        return (None,) if shape is None and number in self.vectors else shape
+
+
+def read_names(whole: Json) -> Names:
+    """What a file says under ``onegraph``; nothing in a file that others wrote.
+
+    Raises:
+        FormatError: a value is of a wrong type.
+    """
+    if KEY not in whole:
+        return Names()
+    raw = obj(whole[KEY], KEY)
+    integer(raw.get("form", VERSION), f"{KEY}.form", 1, VERSION, f"at most {VERSION}; a newer onegraph wrote this")
+    data = raw.get("data")
+    if data is not None:
+        string(data, f"{KEY}.data")
+        if "/" in str(data) or "\\" in str(data) or str(data) in ("", ".", ".."):
+            raise FormatError(f"{KEY}.data", shown(data), "the name of a file beside this one")
+    return Names(
+        string(raw.get("edition", DEFAULT), f"{KEY}.edition", EDITIONS),
+        _pairs(raw, "inputs"),
+        _pairs(raw, "outputs") if "outputs" in raw else None,
+        dict(_pairs(raw, "constants")),
+        frozenset(
+            identifier(number, f"{KEY}.vectors[{index}]")
+            for index, number in enumerate(array(raw.get("vectors", []), f"{KEY}.vectors"))
+        ),
+        tuple(
+            tensor_form(value, f"{KEY}.tensors[{index}]")
+            for index, value in enumerate(array(raw.get("tensors", []), f"{KEY}.tensors"))
+        ),
+        {
+            _key(number): _op(value, f"{KEY}.ops.{number}")
+            for number, value in obj(raw.get("ops", {}), f"{KEY}.ops").items()
+        },
+        None if data is None else str(data),
+    )
+
+
+def _pairs(raw: Json, key: str) -> tuple[tuple[int, str], ...]:
+    found = []
+    for index, value in enumerate(array(raw.get(key, []), f"{KEY}.{key}")):
+        where = f"{KEY}.{key}[{index}]"
+        one = obj(value, where)
+        name = string(one.get("name"), f"{where}.name")
+        if not name or (key == "inputs" and name == "out"):
+            raise FormatError(f"{where}.name", shown(name), "a name, and not the keyword 'out'")
+        found.append((identifier(one.get("id"), f"{where}.id"), name))
+    return tuple(found)
+
+
+def _key(number: str) -> int:
+    if not number.isascii() or not number.isdigit() or len(number) > 20:
+        raise FormatError(f"{KEY}.ops", shown(number), "ids of ops")
+    return int(number)
+
+
+def _op(value: object, where: str) -> OpNames:
+    raw = obj(value, where)
+    attrs = {
+        name: NOT_FINITE[string(word, f"{where}.attrs.{name}", tuple(NOT_FINITE))]
+        for name, word in obj(raw.get("attrs", {}), f"{where}.attrs").items()
+    }
+    edition = string(raw["edition"], f"{where}.edition", EDITIONS) if "edition" in raw else ""
+    return OpNames(string(raw.get("name", ""), f"{where}.name"), edition, attrs)

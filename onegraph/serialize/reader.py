@@ -1,0 +1,313 @@
+"""From the records of a file to a graph.
+
+The ops are put in an order in which each stands after those that it reads from, and every one is examined as the
+builder examines it. What the builder has no place for stays in :class:`Origin`, beside the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..errors import FormatError, SpecError, shown
+from ..examine import Checked, examine
+from ..op import Array, LogicalTensor, Op
+from ..spec.dialect import base_call, output_shapes
+from ..spec.dtypes import DataType
+from ..spec.editions import BASE, DEFAULT, Edition, base_of, edition
+from ..spec.schema import AttrValue, Schema, Shape, TensorType
+from ..spec.shapes import compatible, merge
+from ..violation import Violation
+from .form import Document, Json, OpForm, TensorForm
+from .names import Names
+from .structure import one_shape, one_type, ordered, producers, steps
+
+if TYPE_CHECKING:
+    from ..graph import Graph
+
+# What the library writes of its own accord into a graph that it dumps.
+LIBRARY_ATTRIBUTES = frozenset({"partition_id", "backend", "op_depth", "matched"})
+# What the specification forbids and the library takes all the same: rule, attribute and ops, "" for any.
+TOLERATED = frozenset(
+    {
+        ("attribute_range", "pads_begin", ""),
+        ("attribute_range", "pads_end", ""),
+        ("gradient_resized", "", "InterpolateBackward"),
+        ("scale_count", "", "Dequantize"),
+    }
+)
+_FLOATS = frozenset({DataType.f32, DataType.bf16, DataType.f16})
+_INTEGERS = frozenset({DataType.s8, DataType.u8, DataType.s4, DataType.u4, DataType.s32})
+# Ops of which the library takes any mixture of these types, where the specification lists some of them.
+MIXTURES = {
+    **dict.fromkeys(("Add", "Divide", "Maximum", "Minimum", "Multiply", "Subtract"), _FLOATS),
+    "DynamicDequantize": _FLOATS | _INTEGERS,
+}
+NOT_PRODUCED = "a tensor that ops read and none produces"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a file said of a graph beyond what the graph holds; true also of copies and after ops were added.
+
+    Attributes:
+        raw: the file.
+        op_order: for each op of the file its place in ``Graph.ops``.
+        tensor_ids: ids in the file of the first tensors of the graph, by the ids that they have there.
+        n_ops, inputs, outputs: the graph as it was when it was loaded.
+    """
+
+    raw: Json
+    op_order: tuple[int, ...]
+    tensor_ids: Mapping[int, int]
+    n_ops: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @property
+    def fpmath_mode(self) -> str:
+        """The mode that the graph was made for."""
+        return str(self.raw.get("fpmath_mode", "strict"))
+
+    def unchanged(self, graph: Graph) -> bool:
+        """Whether nothing was added since."""
+        return (
+            len(graph.ops) == self.n_ops
+            and tuple(graph.inputs) == self.inputs
+            and tuple(graph.outputs) == self.outputs
+            and len(graph._tensors) == len(self.tensor_ids)
+        )
+
+
+def build(graph: Graph, found: Document, names: Names, data: Mapping[int, Array], *, strict: bool) -> None:
+    """Fill an empty graph.
+
+    Args:
+        graph: the graph.
+        found: what the file holds.
+        names: names and editions of tensors and ops.
+        data: contents of constants by id.
+        strict: refuse every breach of the specification, also those that the library takes.
+
+    Raises:
+        FormatError: the ops do not hang together, or a kind is unknown.
+        SpecError: an op breaks the specification.
+    """
+    _Building(graph, found, names, data, strict=strict).run()
+
+
+class _Building:
+    def __init__(self, graph: Graph, found: Document, names: Names, data: Mapping[int, Array], *, strict: bool) -> None:
+        self.graph, self.found, self.names, self.data, self.strict = graph, found, names, data, strict
+        self.producers = producers(found.ops)
+        self.uses: dict[int, list[TensorForm]] = {}
+        for op in found.ops:
+            for use in (*op.inputs, *op.outputs):
+                self.uses.setdefault(use.id, []).append(use)
+        self.typed = {use.id for op in found.ops if op.kind != "Wildcard" for use in (*op.inputs, *op.outputs)}
+        for use in names.tensors:
+            self.uses.setdefault(use.id, []).append(use)
+        self.tensors: dict[int, LogicalTensor] = {}
+        self.repeated: dict[str, int] = {}  # how often a name of an op had to be numbered
+
+    def run(self) -> None:
+        """Inputs and constants, ops, outputs."""
+        for uses in self.uses.values():
+            one_type(uses)
+        for number in self._input_ids():
+            self._input(number)
+        order = ordered(self.found.ops, self.producers)
+        for index in order:
+            self._op(self.found.ops[index])
+        for name, number, where in self._outputs():
+            if number not in self.tensors:
+                raise FormatError(where, f"tensor {number}", "a tensor of an op")
+            self.graph._outputs[name] = self.tensors[number]
+        places = {index: place for place, index in enumerate(order)}
+        self.graph._file = Origin(
+            self.found.raw,
+            tuple(places[index] for index in range(len(order))),
+            {tensor.id: number for number, tensor in self.tensors.items()},
+            len(self.graph._ops),
+            tuple(self.graph._inputs),
+            tuple(self.graph._outputs),
+        )
+
+    # Inputs and outputs -----------------------------------------------------------------------------------------------
+
+    def _input_ids(self) -> list[int]:
+        """Ids of what no op produces: in port order, the rest in order of first use.
+
+        The library says a port once for each op that reads it, and people who edit its dumps forget the ports.
+        """
+        named = [number for number, _ in self.names.inputs]
+        for index, number in enumerate(named):
+            if number not in self.uses or number in self.producers:
+                raise FormatError(f"onegraph.inputs[{index}]", f"tensor {number}", NOT_PRODUCED)
+        return [
+            number
+            for number in dict.fromkeys([*named, *(self.found.input_ports or ()), *self.uses])
+            if number in self.uses and number not in self.producers
+        ]
+
+    def _input(self, number: int) -> None:
+        uses = self.uses[number]
+        dtype, shape = self._dtype(uses), self.names.shape(number, one_shape(uses[0].shape, uses[0], uses))
+        value = self.data.get(number)
+        name = self.names.constants.get(number, f"t{number}")
+        if value is not None:
+            tensor = self.graph._tensor(dtype, value.shape, name, None, value)
+        else:
+            name = dict(self.names.inputs).get(number) or self._unnamed(number)
+            if name in self.graph._inputs:
+                raise FormatError("onegraph.inputs", f"the name {shown(name)} twice", "each name once")
+            tensor = self.graph._inputs[name] = self.graph._tensor(dtype, shape, name, steps(uses, shape))
+        self.tensors[number] = tensor
+
+    def _unnamed(self, number: int) -> str:
+        """The name of an input to which the file gives none; constants without data are such inputs."""
+        name = f"t{number}"
+        taken = {other for _, other in (*self.names.inputs, *(self.names.outputs or ()))}
+        while name in taken:
+            name += "_"
+        return name
+
+    def _outputs(self) -> Iterable[tuple[str, int, str]]:
+        """Name, id and place of each graph output."""
+        if self.names.outputs is not None:
+            for index, (number, name) in enumerate(self.names.outputs):
+                where = f"onegraph.outputs[{index}]"
+                if name in self.graph._inputs or name in self.graph._outputs:
+                    raise FormatError(where, f"the name {shown(name)} twice", "each name once")
+                yield name, number, where
+            return
+        ports = [number for number in self.found.output_ports or () if number in self.tensors]
+        ended = {use.id for op in self.found.ops if not op.outputs for use in op.inputs}
+        read = {use.id for op in self.found.ops if op.outputs for use in op.inputs}
+        left = [n for n in self.uses if n in self.producers and (n in ended or (not ports and n not in read))]
+        for index, number in enumerate(dict.fromkeys((*ports, *left))):
+            name = f"t{number}"
+            yield (f"{name}_out" if name in self.graph._inputs else name), number, f"output_ports[{index}]"
+
+    def _dtype(self, uses: Sequence[TensorForm]) -> DataType:
+        for use in uses:
+            if use.dtype is not None:
+                return use.dtype
+        # Only Wildcards, whose types mean nothing, have tensors of no type.
+        if uses[0].id in self.typed:
+            raise FormatError(f"{uses[0].where}.dtype", "'undef'", "a data type")
+        return DataType.f32
+
+    # Ops --------------------------------------------------------------------------------------------------------------
+
+    def _op(self, form: OpForm) -> None:
+        chosen, schema, attrs = self._read(form)
+        inputs = [self.tensors[use.id] for use in form.inputs]
+        outputs = [TensorType(self._dtype(self.uses[use.id]), use.shape) for use in form.outputs]
+        name = self.names.op(form.id).name or form.name or f"{schema.name}_{len(self.graph._ops)}"
+        label = self._label(name)
+        checked = examine(schema.kind, attrs, inputs, outputs, edition=chosen, name=label)
+        errors = [error for error in checked.errors if not self._is_stale(error, checked, form)]
+        types = [*(tensor.dtype for tensor in inputs), *(tensor.dtype for tensor in outputs)]
+        kept, shapes = dict(checked.attrs or {}), checked.shapes
+        refused = [error for error in errors if self.strict or not _tolerated(error, schema, types)]
+        if errors and not refused:
+            kept = {key: kept[key] if key in kept else _stored(value) for key, value in attrs.items()}
+            shapes = self._inferred(schema, kept, inputs, outputs)
+            fits = [compatible(shape, use.shape) for shape, use in zip(shapes, form.outputs, strict=False)]
+            refused = [] if shapes and all(fits) else errors
+        if refused:
+            raise SpecError([replace(error, message=f"{form.where}: {error.message}") for error in refused])
+        results = []
+        for index, use in enumerate(form.outputs):
+            shape = self._shape(shapes[index] if index < len(shapes) else None, use)
+            port = schema.outputs[min(index, len(schema.outputs) - 1)].name
+            dtype = outputs[index].dtype
+            assert dtype is not None
+            self.tensors[use.id] = self.graph._tensor(dtype, shape, f"{label}.{port}")
+            results.append(self.tensors[use.id])
+        op = Op(len(self.graph._ops), schema.kind, tuple(inputs), tuple(results), kept, label, chosen.name)
+        self.graph._ops.append(op)
+        self.graph._names.add(label)
+
+    def _label(self, name: str) -> str:
+        """``name`` where no other op has it, else with a number."""
+        label = name
+        while label in self.graph._names:
+            self.repeated[name] = self.repeated.get(name, 0) + 1
+            label = f"{name}_{self.repeated[name]}"
+        return label
+
+    def _read(self, form: OpForm) -> tuple[Edition, Schema, dict[str, object]]:
+        """The edition in whose words the op is written, its record, and its attributes as users give them."""
+        given = self.names.op(form.id)
+        if given.edition:
+            editions = [edition(given.edition)]
+        else:
+            editions = [edition(self.graph.edition), edition(DEFAULT), edition("legacy-1")]
+        found = [(one, schema) for one in editions if (schema := one.schema(form.kind)) is not None]
+        if not given.edition and not any(one.name != "legacy-1" for one, _ in found):
+            # A name of old with attributes of today.
+            found += [
+                (edition(DEFAULT), BASE[base_of(schema).kind]) for _, schema in found if schema.dialect is not None
+            ]
+        if not found:
+            close = editions[0].nearest(form.kind)
+            raise FormatError(
+                f"{form.where}.kind", shown(form.kind), "an op" + (f"; did you mean {close!r}?" if close else "")
+            )
+        names = [name for name in form.attrs if name not in LIBRARY_ATTRIBUTES]
+        chosen, schema = next(
+            ((one, schema) for one, schema in found if all(map(schema.has_attribute, names))), found[0]
+        )
+        attrs: dict[str, object] = {name: form.attrs[name][1] for name in names}
+        attrs.update({name: value for name, value in given.attrs.items() if name in attrs})
+        padding = attrs.get("output_padding")
+        if isinstance(padding, list) and len(padding) == 12 and not any(padding):
+            # The library's own default, which is as long as no op needs it.
+            del attrs["output_padding"]
+        return chosen, schema, attrs
+
+    def _shape(self, inferred: Shape, use: TensorForm) -> Shape:
+        """The shape of an output: what follows from the inputs, completed by what the file says of it anywhere."""
+        shape = merge(inferred, use.shape) if compatible(inferred, use.shape) else inferred
+        return self.names.shape(use.id, one_shape(shape, use, self.uses[use.id]))
+
+    def _is_stale(self, error: Violation, checked: Checked, form: OpForm) -> bool:
+        """Whether an output has another shape only here, and every op that reads it has the one that follows."""
+        if self.strict or error.rule != "output_shape":
+            return False
+        return all(
+            compatible(shape, use.shape) or any(compatible(shape, other.shape) for other in self.uses[use.id])
+            for shape, use in zip(checked.shapes, form.outputs, strict=False)
+        )
+
+    def _inferred(
+        self,
+        schema: Schema,
+        attrs: Mapping[str, AttrValue],
+        inputs: Sequence[LogicalTensor],
+        outputs: Sequence[TensorType],
+    ) -> tuple[Shape, ...]:
+        """The shapes that follow as if the op were allowed; none where nothing does."""
+        base = base_of(schema)
+        try:
+            call = base_call(schema, base, attrs, [tensor.type for tensor in inputs], len(outputs))
+            shapes = output_shapes(schema, call, attrs)
+        except Exception:  # its rules are broken, so that anything may happen
+            return ()
+        return () if any(dim is not None and dim < 0 for shape in shapes for dim in shape or ()) else shapes
+
+
+def _stored(value: object) -> AttrValue:
+    """An attribute of the form as the graph stores it."""
+    return tuple(value) if isinstance(value, list) else value  # type: ignore[return-value]
+
+
+def _tolerated(error: Violation, schema: Schema, types: Iterable[DataType | None]) -> bool:
+    """Whether the library takes what an error says is wrong, of an op with tensors of these types."""
+    kind = base_of(schema).kind
+    if error.rule == "data_type":
+        return kind in MIXTURES and MIXTURES[kind].issuperset(types)
+    return any((error.rule, where, of) in TOLERATED for where in (error.where, "") for of in (kind, ""))

@@ -1,0 +1,79 @@
+"""How the ops of a file hang together: who produces what, in which order, and what is said twice and otherwise."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+
+from ..errors import FormatError
+from ..spec.schema import Shape
+from ..spec.shapes import compatible, dense_strides, merge, overlaps, show
+from .form import OpForm, TensorForm
+
+MAX_STRIDE = 2**48  # as for the inputs of the builder
+
+
+def producers(ops: Sequence[OpForm]) -> dict[int, int]:
+    """For each tensor that an op produces the place of that op; ids of ops and products are held to be unique."""
+    found: dict[int, int] = {}
+    ids: dict[int, str] = {}
+    for index, op in enumerate(ops):
+        if op.id in ids:
+            raise FormatError(f"{op.where}.id", op.id, f"an id of its own; it is that of {ids[op.id]}")
+        ids[op.id] = op.where
+        for use in op.outputs:
+            if use.id in found:
+                other = ops[found[use.id]].where
+                raise FormatError(f"{use.where}.id", use.id, f"an id of its own; {other} produces that tensor")
+            found[use.id] = index
+    return found
+
+
+def ordered(ops: Sequence[OpForm], producers: Mapping[int, int]) -> list[int]:
+    """The ops, each after those that it reads from, and otherwise in the order of the file."""
+    waits = [{producers[use.id] for use in op.inputs if use.id in producers} for op in ops]
+    readers: list[list[int]] = [[] for _ in ops]
+    for index, sources in enumerate(waits):
+        for source in sources:
+            readers[source].append(index)
+    missing = [len(sources) for sources in waits]
+    ready = [index for index, count in enumerate(missing) if not count]
+    order: list[int] = []
+    while ready:
+        index = heapq.heappop(ready)
+        order.append(index)
+        for reader in readers[index]:
+            missing[reader] -= 1
+            if not missing[reader]:
+                heapq.heappush(ready, reader)
+    if len(order) < len(ops):
+        stuck = [ops[index].where for index in sorted(set(range(len(ops))) - set(order))]
+        raise FormatError(f"{stuck[0]}.inputs", f"a cycle among {', '.join(stuck[:8])}", "ops without a cycle")
+    return order
+
+
+def one_type(uses: Sequence[TensorForm]) -> None:
+    """Hold all uses of a tensor to one data type."""
+    known = next((use for use in uses if use.dtype is not None), uses[0])
+    for use in uses:
+        if use.dtype not in (None, known.dtype):
+            raise FormatError(f"{use.where}.dtype", str(use.dtype), f"{known.dtype}, as {known.where} has it")
+
+
+def one_shape(shape: Shape, first: TensorForm, uses: Sequence[TensorForm]) -> Shape:
+    """``shape``, which ``first`` has, completed by what other uses say of the tensor, and held against them."""
+    for use in uses:
+        if use is not first:
+            if not compatible(shape, use.shape):
+                raise FormatError(f"{use.where}.shape", show(use.shape), f"{show(shape)}, as {first.where} has it")
+            shape = merge(shape, use.shape)
+    return shape
+
+
+def steps(uses: Sequence[TensorForm], shape: Shape) -> tuple[int, ...] | None:
+    """Declared strides that are worth declaring: known, not those of a dense array, and of memory of its own."""
+    found = next((use.strides for use in uses if use.strides is not None), None)
+    if found is None or shape is None or None in shape or any(step >= MAX_STRIDE for step in found):
+        return None
+    dims = [dim or 0 for dim in shape]
+    return None if found == dense_strides(dims) or overlaps(dims, found) else found

@@ -1,0 +1,86 @@
+"""The page of a graph: one HTML file that holds everything it needs and may load nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import TYPE_CHECKING
+
+from ..violation import Violation
+from .model import Record, ReportLike, Times, model
+
+if TYPE_CHECKING:
+    from ..graph import Graph
+
+SCRIPTS = ("dagre.min.js", "layout.js", "draw.js", "camera.js", "panel.js", "page.js")
+
+
+def page(
+    graph: Graph,
+    report: ReportLike | Mapping[str, object] | None = None,
+    violations: Iterable[Violation] | None = None,
+    times: Times | None = None,
+    *,
+    title: str = "graph",
+) -> str:
+    """A self-contained HTML page of a graph: laid out by dagre, to be zoomed, searched and clicked through.
+
+    Args:
+        graph: the graph.
+        report: ``Executable.report()``: colours the partitions, and shows what is fused and what runs on numpy.
+        violations: what ``check_graph`` found; each is shown at its op.
+        times: seconds of one run of each partition, in the order of the report or by index: shown as heat.
+        title: heading of the page.
+
+    Raises:
+        ArgumentError: the report or the times are not of these kinds.
+    """
+    data = model(graph, report, violations, times, title=title, specification=True)
+    return _document({**data, "embedded": False}, title)
+
+
+def embedded(graph: Graph, *, height: int = 520) -> str:
+    """The page as a frame for a notebook. The frame has an origin of its own and can reach nothing around it."""
+    data = model(graph, specification=True)
+    inner = escape(_document({**data, "embedded": True}, "graph"))
+    style = f"width:100%;height:{height}px;border:1px solid #8884;border-radius:8px"
+    return f'<iframe title="graph" sandbox="allow-scripts allow-downloads" style="{style}" srcdoc="{inner}"></iframe>'
+
+
+@cache
+def asset(name: str) -> str:
+    """The text of a file under ``assets``."""
+    text = (files(__package__) / "assets" / name).read_text(encoding="utf-8")
+    # a browser would look for the map of a minified script beside the page
+    return text.replace(f"//# sourceMappingURL={name}.map", "")
+
+
+@cache
+def _template() -> Template:
+    """The page without its data. Only the scripts of this package may run in it: their hashes are in its policy."""
+    scripts = [f"\n{asset(name).strip()}\n" for name in SCRIPTS]
+    hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    fixed = {
+        "hashes": " ".join(f"'sha256-{digest}'" for digest in hashes),
+        "style": asset("page.css"),
+        "drawing": asset("graph.css"),
+        "scripts": "\n".join(f"<script>{script}</script>" for script in scripts).replace("$", "$$"),
+    }
+    return Template(Template(asset("page.html")).safe_substitute(fixed))
+
+
+def _document(data: Record, title: str) -> str:
+    heading = escape(title.encode("utf-8", "replace").decode())  # half a surrogate pair cannot be written to a file
+    return _template().substitute(title=heading, model=encoded(data))
+
+
+def encoded(data: object) -> str:
+    """JSON that can stand inside a script element, whatever the texts in it say."""
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

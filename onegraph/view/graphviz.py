@@ -1,0 +1,104 @@
+"""The graph in the dot language of Graphviz."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from ..op import LogicalTensor, Op
+from ..spec.shapes import show
+from ..violation import Violation
+from .model import Record, ReportLike, Times, model
+
+if TYPE_CHECKING:
+    from ..graph import Graph
+
+
+def dot(
+    graph: Graph,
+    report: ReportLike | Mapping[str, object] | None = None,
+    violations: Iterable[Violation] | None = None,
+    times: Times | None = None,
+    *,
+    title: str = "graph",
+) -> str:
+    """A graph in the dot language: partitions of several ops are clusters, what runs on numpy is dashed.
+
+    Args:
+        graph: the graph.
+        report: ``Executable.report()``, for partitions.
+        violations: what ``check_graph`` found; the ops are outlined in red.
+        times: seconds of one run of each partition, in the order of the report or by index.
+        title: name of the graph.
+
+    Raises:
+        ArgumentError: the report or the times are not of the kinds that :func:`page` takes.
+    """
+    data = model(graph, report, violations, times, title=title)
+    return "\n".join(_lines(graph, data, title)) + "\n"
+
+
+def _lines(graph: Graph, data: Record, title: str) -> Iterator[str]:
+    yield f"digraph {quoted(title)} {{"
+    yield '  node [shape=box, style="rounded,filled", fillcolor="white", fontname="sans-serif"];'
+    yield '  edge [fontname="sans-serif", fontsize=10];'
+    ops, partitions = data["ops"], data["partitions"]
+    assert isinstance(ops, list)
+    assert isinstance(partitions, list)
+    for place, partition in enumerate(partitions):
+        members = [number for number in partition["ops"] if ops[number]["partition"] == place]
+        seconds = "" if partition["seconds"] is None else f", {partition['seconds'] * 1e6:.3g} us"
+        if len(members) > 1:
+            yield f"  subgraph cluster_{place} {{"
+            label = f"partition {partition['index']}, {partition['executor']}{seconds}"
+            yield f"    label={quoted(label)};"
+            yield from (f"    op_{number};" for number in members)
+            yield "  }"
+    for number, op in enumerate(graph.ops):
+        record = ops[number]
+        place = record["partition"]
+        dashed = place is not None and partitions[place]["executor"] == "reference"
+        marks = ', style="rounded,filled,dashed"' if dashed else ""
+        marks += ', color="red", penwidth=2' if record["violations"] else ""
+        yield f"  op_{number} [label={quoted(op.kind, op.name)}, tooltip={quoted(*_tooltip(op))}{marks}];"
+    yield from _ends(graph)
+
+
+def _ends(graph: Graph) -> Iterator[str]:
+    """Graph inputs, constants and outputs, and the lines between everything."""
+    sources = {tensor.id: f"op_{number}" for number, op in enumerate(graph.ops) for tensor in op.outputs}
+    for name, tensor in graph.inputs.items():
+        sources[tensor.id] = f"input_{tensor.id}"
+        yield f"  input_{tensor.id} [label={quoted(name, _type(tensor))}, shape=oval];"
+    for number, op in enumerate(graph.ops):
+        for tensor in filter(None, op.inputs):
+            if tensor.id not in sources:
+                sources[tensor.id] = f"constant_{tensor.id}"
+                label = quoted(tensor.name, _type(tensor))
+                yield f'  constant_{tensor.id} [label={label}, shape=oval, fillcolor="gray95"];'
+            label = f" [label={quoted(_type(tensor))}]" if sources[tensor.id].startswith("op_") else ""
+            yield f"  {sources[tensor.id]} -> op_{number}{label};"
+    for place, (name, tensor) in enumerate(graph.outputs.items()):
+        yield f"  output_{place} [label={quoted(name, _type(tensor))}, shape=oval, penwidth=2];"
+        if tensor.id in sources:
+            yield f"  {sources[tensor.id]} -> output_{place};"
+    yield "}"
+
+
+def _type(tensor: LogicalTensor) -> str:
+    return f"{tensor.dtype} {show(tensor.shape)}"
+
+
+def _tooltip(op: Op) -> list[str]:
+    return [f"{name}: {value}" for name, value in op.attrs.items()] or [op.kind]
+
+
+# control characters, and halves of surrogate pairs, which no file can hold
+_UNFIT = re.compile("[\x00-\x1f\ud800-\udfff]")
+
+
+def quoted(*lines: str) -> str:
+    """A quoted string of the dot language, where only quotes, backslashes and the ends of lines mean anything."""
+    plain = (_UNFIT.sub("\ufffd", line) for line in lines)
+    return '"' + "\\n".join(line.replace("\\", "\\\\").replace('"', '\\"') for line in plain) + '"'

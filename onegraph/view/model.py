@@ -1,0 +1,218 @@
+"""A graph as plain data, with what is known of it: the one thing that the page, the SVG and dot are drawn from."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from numbers import Real
+from typing import TYPE_CHECKING, Protocol
+
+from ..errors import ArgumentError, shown
+from ..op import Array, LogicalTensor, Op
+from ..pages import to_dict as op_page
+from ..spec.editions import edition
+from ..violation import Violation
+
+if TYPE_CHECKING:
+    from ..graph import Graph
+
+Times = Sequence[float] | Mapping[int, float]
+Record = dict[str, object]
+# An op in the texts of reports and violations: its kind and the repr of its name.
+_NAMED = re.compile(r"\S+ ('.*'|\".*\")", re.DOTALL)
+PREVIEW = 12
+KNOWN = {"index", "ops", "names", "executor", "reason", "inputs", "outputs", "bytes", "fused"}
+
+
+class ReportLike(Protocol):
+    """What an executable says of itself: ``Executable.report()``."""
+
+    def to_dict(self) -> dict[str, object]:
+        """The report as plain dictionaries, lists, strings and numbers."""
+
+
+def model(
+    graph: Graph,
+    report: ReportLike | Mapping[str, object] | None = None,
+    violations: Iterable[Violation] | None = None,
+    times: Times | None = None,
+    *,
+    title: str = "graph",
+    specification: bool = False,
+) -> Record:
+    """The graph as dictionaries, lists, strings and numbers that JSON can hold.
+
+    Args:
+        graph: the graph.
+        report: the report of its executable, or that report's dictionary.
+        violations: what ``check_graph`` found.
+        times: seconds of one run of each partition: in the order of the report, or by index.
+        title: text for the heading.
+        specification: True puts in the tables of the specification, one for each kind of op and edition.
+
+    Raises:
+        ArgumentError: the report or the times are not of the kinds above.
+    """
+    numbers = {op.name: number for number, op in enumerate(graph.ops)}
+    facts = _facts(report)
+    partitions = _partitions(facts, numbers, _seconds(times))
+    found: list[list[Record]] = [[] for _ in graph.ops]
+    loose: list[Record] = []
+    for violation in violations or ():
+        record: Record = {key: getattr(violation, key) for key in ("rule", "severity", "op", "where", "given")}
+        record["expected"] = violation.message.rpartition("; expected ")[2] or violation.expected
+        number = numbers.get(_name(violation.op))
+        (loose if number is None else found[number]).append(record)
+    seen = dict.fromkeys((op.kind, op.edition) for op in graph.ops)
+    place = {key: index for index, key in enumerate(seen)}
+    owner = {number: index for index, ops in reversed(list(enumerate(_members(partitions)))) for number in ops}
+    tensors: dict[int, LogicalTensor] = {tensor.id: tensor for tensor in _tensors(graph)}
+    return {
+        "title": title,
+        "edition": graph.edition,
+        "library": facts.get("library", ""),
+        "note": facts.get("note", ""),
+        "ops": [
+            _op(op, place[op.kind, op.edition], owner.get(number), found[number]) for number, op in enumerate(graph.ops)
+        ],
+        "tensors": {str(number): _tensor(tensor) for number, tensor in tensors.items()},
+        "inputs": [[name, str(tensor.id)] for name, tensor in graph.inputs.items()],
+        "outputs": [[name, str(tensor.id)] for name, tensor in graph.outputs.items()],
+        "partitions": partitions,
+        "violations": loose,
+        "specs": [_specification(*key, full=specification) for key in seen],
+    }
+
+
+def _tensors(graph: Graph) -> Iterator[LogicalTensor]:
+    yield from graph.inputs.values()
+    for op in graph.ops:
+        yield from (tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None)
+    yield from graph.outputs.values()
+
+
+def _op(op: Op, spec: int, partition: int | None, violations: list[Record]) -> Record:
+    return {
+        "kind": op.kind,
+        "name": op.name,
+        "spec": spec,
+        "attrs": {name: _value(value) for name, value in op.attrs.items()},
+        "inputs": [None if tensor is None else str(tensor.id) for tensor in op.inputs],
+        "outputs": [str(tensor.id) for tensor in op.outputs],
+        "partition": partition,
+        "violations": violations,
+    }
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(str, value)) + "]"
+    return str(value)
+
+
+def _tensor(tensor: LogicalTensor) -> Record:
+    shape = tensor.shape
+    known = shape is not None and None not in shape
+    size = 1
+    for dim in shape or ():
+        size *= dim or 0
+    return {
+        "name": tensor.name,
+        "dtype": tensor.dtype.value,
+        "shape": None if shape is None else list(shape),
+        "strides": None if tensor.strides is None else list(tensor.strides),
+        "bytes": size * tensor.dtype.numpy.itemsize if known else None,
+        "value": None if tensor.value is None else _preview(tensor.value),
+    }
+
+
+def _preview(array: Array) -> str:
+    """The first elements of a constant, as text."""
+    first = [str(value) for value in array.ravel()[:PREVIEW]]
+    return ", ".join([*first, "…"] if array.size > PREVIEW else first)
+
+
+def _specification(kind: str, name: str, full: bool) -> Record:
+    """The specification's table of an op in its edition; only what the drawing needs where it is not wanted in full."""
+    chosen = edition(name)
+    schema = chosen.schema(kind)
+    if schema is None:
+        return {"kind": kind, "edition": name, "category": "unknown"}
+    page = op_page(chosen, schema)
+    return page if full else {key: page[key] for key in ("kind", "edition", "category")}
+
+
+# What was compiled ----------------------------------------------------------------------------------------------------
+
+
+def _facts(report: object) -> Mapping[str, object]:
+    if report is None:
+        return {}
+    facts = report if isinstance(report, Mapping) else getattr(report, "to_dict", dict)()
+    entries = facts.get("partitions") if isinstance(facts, Mapping) else None
+    if not isinstance(entries, (list, tuple)) or not all(isinstance(entry, Mapping) for entry in entries):
+        raise ArgumentError(f"report: {shown(report)}; expected what Executable.report() returns, or its to_dict()")
+    return facts
+
+
+def _seconds(times: object) -> dict[int, float]:
+    if times is None:
+        return {}
+    pairs = times.items() if isinstance(times, Mapping) else enumerate(times) if isinstance(times, Sequence) else None
+    if pairs is None or isinstance(times, str):
+        raise ArgumentError(f"times: {shown(times)}; expected seconds of each partition, a list or by index")
+    found: dict[int, float] = {}
+    for index, seconds in pairs:
+        number = isinstance(seconds, Real) and not isinstance(seconds, bool)
+        if not isinstance(index, int) or not number or not 0 <= seconds < float("inf"):
+            raise ArgumentError(f"times: {shown(index)}: {shown(seconds)}; expected seconds by index of partition")
+        found[index] = float(seconds)
+    return found
+
+
+def _partitions(facts: Mapping[str, object], numbers: Mapping[str, int], times: Mapping[int, float]) -> list[Record]:
+    entries = facts.get("partitions", ())
+    assert isinstance(entries, (list, tuple))
+    made: list[Record] = []
+    for place, entry in enumerate(entries):
+        index = entry.get("index", place)
+        names = entry.get("names") or [_name(text) for text in entry.get("ops", ())]
+        ops = [numbers[name] for name in dict.fromkeys(names) if name in numbers]
+        more = {key: value for key, value in entry.items() if key not in KNOWN}
+        if more.get("threads") == 0:
+            more["threads"] = "all"
+        made.append(
+            {
+                "index": index,
+                "ops": ops,
+                "executor": entry.get("executor", ""),
+                "fused": entry.get("executor") == "oneDNN" and len(ops) > 1,
+                "reason": entry.get("reason", ""),
+                "inputs": [_value(one) for one in entry.get("inputs", ())],
+                "outputs": [_value(one) for one in entry.get("outputs", ())],
+                "bytes": entry.get("bytes"),
+                "seconds": times.get(index),
+                # what later reports add, such as threads and layouts
+                "more": {key: _value(value) for key, value in more.items() if value is not None},
+            }
+        )
+    return made
+
+
+def _members(partitions: Sequence[Record]) -> list[list[int]]:
+    return [ops for entry in partitions if isinstance(ops := entry["ops"], list)]
+
+
+def _name(text: object) -> str:
+    """The name of an op in a text such as ``Convolution 'conv_1'``."""
+    match = _NAMED.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        return ""
+    try:
+        name = ast.literal_eval(match[1])
+    except (SyntaxError, ValueError):
+        return ""
+    return name if isinstance(name, str) else ""

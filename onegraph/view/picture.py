@@ -1,0 +1,65 @@
+"""The picture of a graph as SVG, from the very scripts that draw the page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from ..errors import UnsupportedError
+from ..violation import Violation
+from .document import asset, encoded
+from .model import ReportLike, Times, model
+
+if TYPE_CHECKING:
+    from ..graph import Graph
+
+SCRIPTS = ("dagre.min.js", "layout.js", "draw.js")
+# dagre recurses once for each rank of a band; the interpreter counts the bytes of its stack and raises beyond this.
+STACK = 2 * 1024 * 1024
+# What dagre asks of a browser beside the language itself.
+PRELUDE = "globalThis.structuredClone = value => JSON.parse(JSON.stringify(value));"
+
+
+def svg(
+    graph: Graph,
+    report: ReportLike | Mapping[str, object] | None = None,
+    violations: Iterable[Violation] | None = None,
+    times: Times | None = None,
+    *,
+    title: str = "graph",
+    collapse: bool = False,
+) -> str:
+    """An SVG document of a graph, drawn as :func:`page` draws it.
+
+    Args:
+        graph: the graph.
+        report: ``Executable.report()``, for partitions.
+        violations: what ``check_graph`` found.
+        times: seconds of one run of each partition, in the order of the report or by index.
+        title: text for readers that cannot see it.
+        collapse: draws each partition of several ops as one box.
+
+    Raises:
+        UnsupportedError: the interpreter of the extra ``view`` is not installed.
+        ArgumentError: the report or the times are not of the kinds that :func:`page` takes.
+    """
+    try:
+        import quickjs
+    except ImportError:
+        raise UnsupportedError(
+            "svg needs the JavaScript interpreter of the extra 'view': pip install 'onegraph[view]'; "
+            "Graph.to_dot() and the page need nothing"
+        ) from None
+    context = quickjs.Context()
+    context.set_max_stack_size(STACK)
+    for text in (PRELUDE, *map(asset, SCRIPTS)):
+        context.eval(text)
+    context.set("given", encoded(model(graph, report, violations, times, title=title)))
+    context.set("style", asset("graph.css"))
+    places = "model.partitions.keys()" if collapse else ""
+    drawn = context.eval(
+        "(() => { const model = JSON.parse(given);"
+        f" return JSON.stringify(draw.svg(model, draw.usual(model), style, new Set({places}))); }})()"
+    )
+    return str(json.loads(drawn))

@@ -1,0 +1,629 @@
+"""What goes in and out of executables without a copy, and aligned memory."""
+
+import array
+import ctypes
+import gc
+import itertools
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph.arrays import aligned_empty, allocator, array_of, as_array, cast_to, check_output, numpy_name
+from onegraph.dlpack import from_dlpack
+
+# A producer of DLPack capsules, written apart from the reader: bytes at the offsets of dlpack.h on 64-bit machines.
+
+DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+NEW = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+    ("PyCapsule_New", ctypes.pythonapi)
+)
+IS_VALID = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
+POINTER = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+NAME = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
+LENT = {}  # the producers by the address of what they lend, until it is deleted
+
+
+@DESTRUCTOR
+def delete(managed):
+    LENT.pop(managed).deleted += 1
+
+
+@DESTRUCTOR
+def destroy(capsule):
+    """Nobody took what is in the capsule."""
+    for name in (b"dltensor", b"dltensor_versioned"):
+        if IS_VALID(capsule, name):
+            LENT.pop(POINTER(capsule, name)).deleted += 1
+
+
+CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+
+
+class Producer:
+    """A tensor over the memory of an array; ``deleted`` counts the calls of its deleter."""
+
+    def __init__(self, memory, *, versioned=True, code=None, bits=None, lanes=1, device=1, **fields):
+        self.memory, self.versioned, self.device = memory, versioned, device
+        self.code = CODES[memory.dtype.kind] if code is None else code
+        self.bits = 8 * memory.itemsize if bits is None else bits
+        self.lanes, self.fields = lanes, fields
+        self.deleted = 0
+        self.asked = []
+
+    def __dlpack_device__(self):
+        return self.device, 0
+
+    def __dlpack__(self, **options):
+        self.asked.append(options)
+        return self.capsule()
+
+    def capsule(self):
+        get = self.fields.get
+        dims = get("shape", self.memory.shape)
+        steps = get("strides", tuple(step // self.memory.itemsize for step in self.memory.strides))
+        shape = (ctypes.c_int64 * len(dims))(*dims)
+        strides = (ctypes.c_int64 * len(dims))(*steps or [0] * len(dims))
+        tensor = b"".join(
+            [
+                get("data", self.memory.__array_interface__["data"][0]).to_bytes(8, "little"),
+                get("tensor_device", self.device).to_bytes(4, "little"),
+                bytes(4),
+                get("ndim", len(dims)).to_bytes(4, "little", signed=True),
+                bytes([self.code, self.bits]) + self.lanes.to_bytes(2, "little"),
+                ctypes.addressof(shape).to_bytes(8, "little"),
+                (0 if steps is None else ctypes.addressof(strides)).to_bytes(8, "little"),
+                get("byte_offset", 0).to_bytes(8, "little"),
+            ]
+        )
+        deleter = ctypes.cast(delete, ctypes.c_void_p).value if get("deleter", True) else 0
+        end = bytes(8) + deleter.to_bytes(8, "little")
+        if self.versioned:
+            head = get("major", 1).to_bytes(4, "little") + bytes(4)
+            name, whole = b"dltensor_versioned", head + end + get("flags", 0).to_bytes(8, "little") + tensor
+        else:
+            name, whole = b"dltensor", tensor + end
+        managed = ctypes.create_string_buffer(whole, len(whole))
+        self._lent = managed, shape, strides
+        LENT[ctypes.addressof(managed)] = self
+        return NEW(ctypes.addressof(managed), name, ctypes.cast(destroy, ctypes.c_void_p))
+
+
+class OldProducer(Producer):
+    def __dlpack__(self, stream=None):
+        return self.capsule()
+
+
+class Fixed(Producer):
+    """Gives the same capsule again and again, as no producer should."""
+
+    def __dlpack__(self, **options):
+        if not hasattr(self, "kept"):
+            self.kept = self.capsule()
+        return self.kept
+
+
+class Wrapped:
+    """The DLPack side of a numpy array."""
+
+    def __init__(self, data):
+        self.__dlpack__, self.__dlpack_device__ = data.__dlpack__, data.__dlpack_device__
+
+
+def address(data):
+    return data.__array_interface__["data"][0]
+
+
+def numbers(dtype=np.float32, shape=(2, 3)):
+    return np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+
+
+def relu(shape=(2, 3), dtype=og.f32, **options):
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", dtype, shape, **options)))
+    return g.compile()
+
+
+# DLPack in ------------------------------------------------------------------------------------------------------------
+
+TYPES = [
+    *[(dtype, None, None) for dtype in ("f4", "f2", "i1", "u1", "i4", "f8", "i8", "c8")],
+    ("?", 6, 8),
+    (ml_dtypes.bfloat16, 4, 16),
+    (ml_dtypes.float8_e4m3fn, 10, 8),
+    (ml_dtypes.float8_e5m2, 12, 8),
+    (ml_dtypes.float8_e8m0fnu, 14, 8),
+]
+
+
+@pytest.mark.parametrize("versioned", [False, True])
+@pytest.mark.parametrize(("dtype", "code", "bits"), TYPES, ids=lambda value: str(value))
+def test_every_data_type_comes_in_without_a_copy(dtype, code, bits, versioned):
+    data = np.array([[1, 0, 1], [1, 1, 0]]).astype(dtype)
+    producer = Producer(data, versioned=versioned, code=code, bits=bits)
+    found = as_array("x", producer)
+    assert found.dtype == data.dtype
+    assert found.shape == (2, 3)
+    assert address(found) == address(data)
+    assert found.tobytes() == data.tobytes()
+    assert found.flags.writeable
+    assert producer.asked[0]["max_version"] >= (1, 0)
+    assert producer.deleted == 0
+    del found
+    assert producer.deleted == 1
+
+
+@pytest.mark.parametrize(("code", "dtype"), [(0, ml_dtypes.int4), (1, ml_dtypes.uint4), (17, ml_dtypes.float4_e2m1fn)])
+def test_four_bits_take_a_byte_each_or_are_refused(code, dtype):
+    data = numbers(dtype)
+    found = from_dlpack(Producer(data, code=code, bits=4, flags=4))
+    assert found.dtype == data.dtype
+    assert address(found) == address(data)
+    packed = Producer(data, code=code, bits=4)
+    with pytest.raises(og.ArgumentError, match="packed into bytes; expected a byte for each element"):
+        as_array("x", packed)
+    assert packed.deleted == 1
+
+
+@pytest.mark.parametrize("versioned", [False, True])
+@pytest.mark.parametrize("device", [1, 3, 11])
+def test_the_memory_lives_as_long_as_a_view_of_it(device, versioned):
+    producer = Producer(numbers(), versioned=versioned, device=device)
+    found = as_array("x", producer)
+    part = found[1:].T
+    del found
+    gc.collect()
+    assert producer.deleted == 0
+    assert part.tolist() == [[3], [4], [5]]
+    del part
+    assert producer.deleted == 1
+
+
+def test_the_capsule_is_renamed():
+    for versioned, used in ((True, b"used_dltensor_versioned"), (False, b"used_dltensor")):
+        producer = Fixed(numbers(), versioned=versioned)
+        found = as_array("x", producer)
+        assert NAME(producer.kept) == used
+        with pytest.raises(og.ArgumentError, match=r"input 'x': Fixed gives no array: .* consumed before"):
+            as_array("x", producer)
+        del found
+        producer.kept = None
+        assert producer.deleted == 1
+
+
+def test_a_producer_from_before_1_0_and_one_without_a_deleter():
+    data = numbers()
+    assert address(as_array("x", OldProducer(data, versioned=False))) == address(data)
+    assert address(as_array("x", Producer(data, deleter=False))) == address(data)
+
+
+def test_read_only_memory_stays_so():
+    found = as_array("x", Producer(numbers(), flags=1))
+    assert not found.flags.writeable
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        found.flags.writeable = True
+
+
+def test_byte_offset_strides_and_ranks():
+    data = numbers(shape=(4, 6))
+    cases = {
+        "offset": (Producer(data, shape=(2, 6), strides=(6, 1), byte_offset=48), data[2:]),
+        "no strides": (Producer(data, strides=None), data),
+        "transposed": (Producer(data, shape=(6, 4), strides=(1, 6)), data.T),
+        "every second": (Producer(data, shape=(4, 3), strides=(6, 2)), data[:, ::2]),
+        "broadcast": (Producer(data, shape=(3, 6), strides=(0, 1)), np.broadcast_to(data[0], (3, 6))),
+        "a stride that means nothing": (Producer(data, shape=(1, 6), strides=(2**62, 1)), data[:1]),
+        "scalar": (Producer(data, shape=(), strides=None, byte_offset=4), data[0, 1]),
+        "twelve": (Producer(data, shape=(1,) * 10 + (4, 6), strides=None), data.reshape((1,) * 10 + (4, 6))),
+    }
+    for name, (producer, expected) in cases.items():
+        found = as_array("x", producer)
+        assert np.array_equal(found, expected), name
+        assert found.shape == expected.shape, name
+        assert np.shares_memory(found, data), name
+
+
+@pytest.mark.parametrize("strides", [None, (4, 1)])
+def test_a_tensor_without_elements_needs_no_memory(strides):
+    producer = Producer(numbers(), shape=(0, 4), strides=strides, data=0)
+    found = as_array("x", producer)
+    assert found.shape == (0, 4)
+    assert producer.deleted == 1
+
+
+REFUSED = {
+    "of another device": ({"device": 2}, r"in memory of CUDA \(DLPack device type 2\); copy it to the CPU first"),
+    "of a device nobody knows": ({"device": 99}, "another device"),
+    "that says one device and is on another": ({"tensor_device": 2}, "expected memory of the CPU"),
+    "of a later DLPack": ({"major": 2}, "DLPack 2; expected 1"),
+    "of lanes": ({"lanes": 2}, "code 2 of 32 bits in 2 lanes; expected f32, f16, bf16"),
+    "of handles": ({"code": 3, "bits": 64}, "code 3 of 64 bits"),
+    "of another fp8": ({"code": 11, "bits": 8}, "code 11 of 8 bits"),
+    "without memory": ({"data": 0}, "it has no memory"),
+    "of a negative rank": ({"ndim": -1}, "rank -1"),
+    "of a huge rank": ({"ndim": 2**31 - 1}, "rank 2147483647; expected a shape of at most 32 dims"),
+    "of a negative dim": ({"shape": (2, -1)}, r"shape \(2, -1\); expected dims of 0 or more"),
+    "that is huge": ({"shape": (2**31, 2**31)}, r"fewer than 2\*\*60 elements"),
+    "that is huge but for a 0": ({"shape": (0, 2**62)}, r"fewer than 2\*\*60 elements"),
+    "whose product overflows": ({"shape": (2**32, 2**32)}, r"fewer than 2\*\*60 elements"),
+    "that goes backwards": ({"strides": (3, -1)}, r"strides \[3, -1\]; expected none below 0"),
+    "whose strides overflow": ({"strides": (2**62, 2**62)}, "lead out of memory"),
+    "whose offset overflows": ({"byte_offset": 2**64 - 1}, "lead out of memory"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_is_deleted_once(name):
+    fields, message = REFUSED[name]
+    producer = Producer(numbers(), **fields)
+    with pytest.raises(og.ArgumentError, match=rf"^input 'x': Producer gives no array: .*{message}"):
+        as_array("x", producer)
+    gc.collect()
+    assert producer.deleted == len(producer.asked)
+
+
+def test_producers_that_break_the_rules():
+    class Rude:
+        device, capsule = (1, 0), None
+
+        def __dlpack_device__(self):
+            return self.device
+
+        def __dlpack__(self, **options):
+            if isinstance(self.capsule, Exception):
+                raise self.capsule
+            return self.capsule
+
+    class NoDevice:
+        def __dlpack__(self, **options):
+            return Producer(numbers()).capsule()
+
+    class Hidden:
+        def __getattr__(self, name):
+            raise RuntimeError(f"no {name} here")
+
+    cases = [
+        ({}, "__dlpack__ returned NoneType; expected a DLPack capsule"),
+        ({"device": None}, "not subscriptable"),
+        ({"device": ("cpu",)}, "invalid literal"),
+        ({"device": ()}, "out of range"),
+        ({"capsule": BufferError("that requires grad, use .detach()")}, "that requires grad, use .detach()"),
+        ({"capsule": TypeError("something else")}, "something else"),
+    ]
+    for fields, message in cases:
+        rude = Rude()
+        vars(rude).update(fields)
+        with pytest.raises(og.ArgumentError, match="input 'x': Rude gives no array: ") as caught:
+            as_array("x", rude)
+        assert message in str(caught.value)
+    for value in (NoDevice(), Hidden(), Rude, Producer):
+        with pytest.raises(og.ArgumentError, match=f"input 'x': {type(value).__name__} gives no array"):
+            as_array("x", value)
+
+
+def test_a_sign_that_is_put_off_is_refused():
+    class Negated(Producer):
+        def is_neg(self):
+            return True
+
+    with pytest.raises(og.ArgumentError, match=r"negative bit is set; pass tensor\.resolve_neg\(\)"):
+        as_array("x", Negated(numbers()))
+
+
+def test_one_of_many_threads_gets_a_capsule():
+    for _ in range(20):
+        producer, found, refused = Fixed(numbers()), [], []
+        producer.kept = producer.capsule()
+        start = threading.Barrier(4)
+
+        def take(producer=producer, found=found, refused=refused, start=start):
+            start.wait()
+            try:
+                found.append(as_array("x", producer))
+            except og.ArgumentError as error:
+                refused.append(error)
+
+        threads = [threading.Thread(target=take) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert (len(found), len(refused)) == (1, 3)
+        found.clear()
+        assert producer.deleted == 1
+
+
+def test_numpy_as_a_producer():
+    data = numbers()
+    found = as_array("x", Wrapped(data))
+    assert address(found) == address(data)
+    assert np.array_equal(as_array("x", Wrapped(data[:, ::2].T)), data[:, ::2].T)
+
+
+def test_arrays_may_be_alive_at_the_end_of_the_process():
+    code = """
+import atexit, sys
+sys.path.insert(0, "tests")
+from onegraph.arrays import as_array
+from test_arrays import Wrapped, numbers
+class Holder:
+    pass
+holder = Holder()
+holder.me, holder.array = holder, as_array("x", Wrapped(numbers()))
+capsule = numbers().__dlpack__()
+class Kept:
+    def __dlpack__(self, **options):
+        return capsule
+    def __dlpack_device__(self):
+        return 1, 0
+from_capsule = as_array("x", Kept())
+kept = as_array("x", Wrapped(numbers()))
+sys.kept = as_array("x", Wrapped(numbers()))
+atexit.register(print, as_array("x", Wrapped(numbers())))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[1], check=True
+    )
+    assert done.stdout.split() == ["[[0.", "1.", "2.]", "[3.", "4.", "5.]]"]
+    assert done.stderr == ""
+
+
+# Buffers in -----------------------------------------------------------------------------------------------------------
+
+BUFFERS = {
+    "f": (array.array("f", [1, 2]), np.float32),
+    "i": (array.array("i", [1, 2]), np.int32),
+    "b": (array.array("b", [1, 2]), np.int8),
+    "B": (array.array("B", [1, 2]), np.uint8),
+    "d": (array.array("d", [1, 2]), np.float64),
+    "q": (array.array("q", [1, 2]), np.int64),
+    "h": (array.array("h", [1, 2]), np.int16),
+    "bytes": (b"\1\2", np.uint8),
+    "bytearray": (bytearray(b"\1\2"), np.uint8),
+    "e": (memoryview(np.float16([1, 2])), np.float16),
+    "?": (memoryview(b"\1\0").cast("?"), np.bool_),
+    "<f": ((ctypes.c_float * 2)(1, 2), np.float32),
+}
+
+
+@pytest.mark.parametrize("name", BUFFERS)
+def test_buffers_come_in_by_their_format(name):
+    value, dtype = BUFFERS[name]
+    found = as_array("x", value)
+    assert found.dtype == dtype
+    assert found.tolist() == ([True, False] if name == "?" else [1, 2])
+    assert np.shares_memory(found, np.frombuffer(value, np.uint8))
+    assert found.flags.writeable == (name not in ("bytes", "?"))
+
+
+def test_memoryviews_with_axes_and_strides():
+    data = numbers(shape=(4, 6))
+    found = as_array("x", memoryview(data)[::2])
+    assert np.array_equal(found, data[::2])
+    assert np.shares_memory(found, data)
+    assert as_array("x", memoryview(b"\0\0\x80\x3f").cast("f").cast("B").cast("f", (1, 1))).tolist() == [[1]]
+    assert as_array("x", memoryview(data.T)).strides == (4, 24)
+    assert as_array("x", memoryview(b"")).shape == (0,)
+
+
+def test_a_buffer_is_held_as_long_as_its_array():
+    growing = array.array("f", [1, 2])
+    found = as_array("x", growing)
+    with pytest.raises(BufferError):
+        growing.append(3)
+    del found
+    growing.append(3)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [memoryview(b"ab").cast("c"), memoryview(np.zeros(2, "f4,i4")), memoryview(np.zeros(2, "c8"))],
+    ids=["c", "structured", "complex"],
+)
+def test_a_format_that_is_no_number(value):
+    with pytest.raises(og.ArgumentError, match=r"input 'x': memoryview gives no array: its format is '.*'; expected f"):
+        as_array("x", value)
+
+
+def test_a_memoryview_that_is_released():
+    view = memoryview(b"ab")
+    view.release()
+    with pytest.raises(og.ArgumentError, match=r"input 'x': memoryview gives no array: .* released"):
+        as_array("x", view)
+
+
+@pytest.mark.parametrize(
+    "value", [None, 1.5, [1.0], "text", object(), {"a": 1}, dict], ids=lambda value: str(type(value))
+)
+def test_what_has_no_memory_is_refused(value):
+    with pytest.raises(og.ArgumentError, match=r"input 'x': \w+; expected a numpy array or anything with __dlpack__"):
+        as_array("x", value)
+
+
+def test_numpy_arrays_are_taken_as_they_are(tmp_path):
+    data = numbers()
+    assert as_array("x", data) is data
+    assert as_array("x", np.float32(3)).shape == ()
+    mapped = np.memmap(tmp_path / "data", np.float32, "w+", shape=(2, 3))
+    assert np.shares_memory(as_array("x", mapped), mapped)
+    assert type(as_array("x", mapped)) is np.ndarray
+    with pytest.raises(og.ArgumentError, match="weights: a masked array"):
+        array_of("weights", np.ma.ones(3))
+
+
+# Through an executable ------------------------------------------------------------------------------------------------
+
+
+def test_a_graph_on_tensors_and_buffers():
+    data = np.float32([[-1, 2, -3], [4, -5, 6]])
+    expected, model = np.maximum(data, 0), relu()
+    shaped = memoryview(array.array("f", data.ravel())).cast("B").cast("f", (2, 3))
+    for value in (Producer(data), OldProducer(data, versioned=False), Wrapped(data), memoryview(data), shaped):
+        assert np.array_equal(model(value), expected)
+    assert model.copies == 0
+    columns = np.asfortranarray(data)
+    for value in (Producer(columns), Wrapped(columns), memoryview(columns)):
+        assert np.array_equal(model(value), expected)
+    assert model.copies == 3
+    declared = relu(strides=(1, 2))
+    assert np.array_equal(declared(memoryview(columns)), expected)
+    assert declared.copies == 0
+
+
+def test_the_wrong_data_type_or_shape_is_refused():
+    with pytest.raises(og.ArgumentError, match="input 'x': data type float64; expected f32"):
+        relu()(Producer(numbers(np.float64)))
+    with pytest.raises(og.ArgumentError, match="input 'x': data type int64; expected f32"):
+        relu()(memoryview(numbers(np.int64)))
+    with pytest.raises(og.ArgumentError, match=r"input 'x': shape \[6\]; expected \[2, 3\]"):
+        relu()(array.array("f", range(6)))
+
+
+def test_how_to_mend_a_data_type():
+    assert cast_to(og.bf16, np.zeros(3)) == "convert it with .astype(ml_dtypes.bfloat16)"
+    assert cast_to(og.f32, Producer(numbers(np.float64))) == "convert it to f32 first"
+    for dtype in og.DataType:
+        assert np.dtype(eval(numpy_name(dtype), {"np": np, "ml_dtypes": ml_dtypes})) == dtype.numpy
+
+
+# Out ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [Producer, Wrapped, memoryview, lambda data: OldProducer(data, versioned=False)])
+def test_results_are_written_into_memory_that_is_given(make):
+    memory = np.zeros((2, 3), np.float32)
+    target = check_output("y", og.f32, (2, 3), make(memory))
+    assert address(target) == address(memory)
+    result = relu()(numbers(), out=[make(memory)])
+    assert memory.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert address(result) == address(memory)
+    memory[...] = 0
+    run = relu().bind(x=numbers(), y=make(memory))
+    run.run()
+    assert memory.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_an_array_that_is_given_is_the_one_returned(tmp_path):
+    memory = np.zeros((2, 3), np.float32)
+    mapped = np.memmap(tmp_path / "data", np.float32, "w+", shape=(2, 3))
+    assert check_output("y", og.f32, (2, 3), memory) is memory
+    assert check_output("y", og.f32, (2, 3), mapped) is mapped
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (Producer(numbers(), flags=1), "read-only"),
+        (memoryview(bytes(24)).cast("f", (2, 3)), "read-only"),
+        (np.broadcast_to(np.float32(0), (2, 3)), "not C-contiguous"),
+        (Producer(numbers(), strides=(1, 2)), "not C-contiguous"),
+        (memoryview(numbers(shape=(3, 2)).T), "not C-contiguous"),
+        (Producer(numbers(shape=(3, 3)), shape=(2, 3), strides=None, byte_offset=1), "not aligned to 4 bytes"),
+        (Producer(numbers(np.float64)), "data type float64; expected f32, numpy's float32"),
+        (Producer(numbers(np.uint16), code=4), "data type bfloat16; expected f32"),
+        (Producer(numbers(shape=(3, 2))), r"shape \[3, 2\]; expected \[2, 3\]"),
+        (array.array("f", range(6)), r"shape \[6\]; expected \[2, 3\]"),
+        (Producer(numbers(), device=2), "Producer gives no array: .* CUDA"),
+        (np.float32(1), "float32; expected an array: scalars cannot be written"),
+        (np.ma.zeros((2, 3), np.float32), "a masked array"),
+        ([[0.0] * 3] * 2, "list; expected a numpy array"),
+        (None, "NoneType; expected a numpy array"),
+    ],
+)
+def test_memory_that_cannot_be_written_to(value, message):
+    with pytest.raises(og.ArgumentError, match=f"^output 'y': {message}"):
+        check_output("y", og.f32, (2, 3), value)
+    if isinstance(value, Producer):
+        gc.collect()
+        assert value.deleted == len(value.asked)
+
+
+# Aligned memory -------------------------------------------------------------------------------------------------------
+
+SHAPES = [(), (1,), (5,), (16, 16), (3, 5), (0, 4), (4, 0), (1, 1, 7), (64, 64), (65, 64), (1000, 33), (2,) * 12]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i1", "?", ml_dtypes.bfloat16, ml_dtypes.int4, "f8"], ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_aligned_memory_of_its_own(shape, dtype):
+    dtype = np.dtype(dtype)
+    allocate = allocator(shape, dtype)
+    made = [allocate() for _ in range(70)] + [aligned_empty(shape, dtype) for _ in range(3)]
+    for found in made:
+        assert type(found) is np.ndarray
+        assert (found.dtype, found.shape) == (dtype, shape)
+        assert address(found) % 64 == 0
+        assert found.flags.c_contiguous
+        assert found.flags.aligned
+        assert found.flags.writeable
+    if made[0].size:
+        ranges = sorted((address(found), address(found) + found.nbytes) for found in made)
+        assert all(first[1] <= second[0] for first, second in itertools.pairwise(ranges))
+    for index, found in enumerate(made):
+        found[...] = index % 2
+    assert all((found.astype(int) == index % 2).all() for index, found in enumerate(made))
+
+
+def test_an_allocator_in_many_threads():
+    allocate = allocator((16, 16), np.dtype(np.float32))
+    made = [[] for _ in range(4)]
+
+    def work(mine):
+        mine.extend(allocate() for _ in range(500))
+
+    threads = [threading.Thread(target=work, args=(mine,)) for mine in made]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({address(found) for mine in made for found in mine}) == 2000
+
+
+def test_a_block_is_freed_with_the_last_of_its_arrays():
+    allocate = allocator((16, 16), np.dtype(np.float32))
+    first = allocate()
+    assert first.base.nbytes <= 65536 + 63
+    assert allocator((128, 128), np.dtype(np.float32))().base.nbytes == 65536 + 63
+
+
+@pytest.mark.parametrize("make", [aligned_empty, lambda shape, dtype: allocator(shape, dtype)()])
+def test_more_memory_than_there_is(make):
+    for shape in ((2**58,), (2**30, 2**31), (0, 2**62)):
+        with pytest.raises(og.errors.OutOfMemoryError, match="bytes for shape"):
+            make(shape, np.dtype(np.float32))
+
+
+# torch ----------------------------------------------------------------------------------------------------------------
+
+
+def test_torch_tensors():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    for dtype, given in ((og.f32, torch.float32), (og.bf16, torch.bfloat16), (og.f16, torch.float16)):
+        x = torch.tensor([[-1.0, 2, -3], [4, -5, 6]]).to(given)
+        y = torch.zeros(2, 3, dtype=given)
+        model = relu(dtype=dtype)
+        assert address(as_array("x", x)) == x.data_ptr()
+        assert address(check_output("y", dtype, (2, 3), y)) == y.data_ptr()
+        result = model(x, out=[y])
+        assert address(result) == y.data_ptr()
+        assert torch.equal(y, x.relu())
+        assert model.copies == 0
+        assert np.array_equal(model(x.T.contiguous().T), result)
+        assert model.copies == 1
+    assert as_array("x", torch.tensor([True, False])).tolist() == [True, False]
+    refused = {
+        r"requires? grad.*detach\(\)": torch.zeros(2, requires_grad=True),
+        "meta": torch.zeros(2, device="meta"),
+        r"resolve_neg\(\)": torch.ones(2)._neg_view(),
+        "layout": torch.zeros(2).to_sparse(),
+    }
+    for message, tensor in refused.items():
+        with pytest.raises(og.ArgumentError, match=f"input 'x': Tensor gives no array: .*{message}"):
+            as_array("x", tensor)
