@@ -1,10 +1,11 @@
 # Every target sets up what it needs: a virtual environment in .venv with onegraph installed in place.
 PYTHON ?= python3
+PYTHONS ?= $(PYTHON)
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(wildcard include/*.h onegraph/csrc/*) build_ffi.py pyproject.toml
 
-.PHONY: demo test lint bench stubs wheel clean
+.PHONY: demo test test-newer lint bench stubs docs wheel test-wheel clean
 
 demo: $(VENV)/.examples
 	$(BIN)/python examples/autoencoder.py
@@ -13,6 +14,10 @@ demo: $(VENV)/.examples
 
 test: lint
 	$(BIN)/python -m pytest -n 2
+
+# The suite on oneDNN 3.6 and 3.13, which pip brings: 3 GB the first time.
+test-newer: $(VENV)/.dev
+	$(BIN)/python tests/newer.py -n 2
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -28,8 +33,21 @@ stubs: $(VENV)/.dev
 	$(BIN)/python -m onegraph.stubs
 	$(BIN)/python -m onegraph.pages
 
+# The site of docs/, in build/docs; a warning is an error.
+docs: $(VENV)/.dev
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs build/docs
+	@echo build/docs/index.html
+
+# One wheel for every Python from 3.10 on, and the source distribution, in dist. The library is that of its own wheel.
 wheel: $(VENV)/.dev
-	$(BIN)/python -m build
+	rm -rf dist build/wheel
+	$(BIN)/python -m build --outdir build/wheel
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m auditwheel repair --exclude libdnnl.so.3 -w dist build/wheel/*.whl
+	mv build/wheel/*.tar.gz dist
+
+# Installs the wheel into clean environments without a compiler, of each of PYTHONS, and runs an example there.
+test-wheel: wheel
+	$(BIN)/python tests/clean_install.py $(PYTHONS)
 
 $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)

@@ -24,6 +24,13 @@ enum {
     onegraph_s64 = 16, // since 3.12
 };
 
+// guard: what calls that need the library's threads return in the child of a fork, which has none of them, once
+// onegraph_lose_threads was called there.
+enum {
+    onegraph_lost = -3,
+};
+void onegraph_lose_threads(void);
+
 // guard: the text of the last C++ exception that a call of this thread threw; "" when it threw none.
 const char *onegraph_what(void);
 
@@ -55,19 +62,20 @@ enum {
     onegraph_misaligned = -2, // an address is no multiple of the size of the elements there; nothing was run
 };
 
-// `places`: the inputs and outputs of all steps, in the order of the steps. Copies what it is given.
-int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream_t stream, size_t n_steps,
+// `places`: the inputs and outputs of all steps, in the order of the steps. `limit`: number of threads of a run at most;
+// 0 leaves it to the caller's OpenMP setting, which is always restored. Copies what it is given.
+int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream_t stream, int limit, size_t n_steps,
         const onegraph_step_t *steps, size_t n_places, const onegraph_place_t *places, size_t n_slots);
 int onegraph_plan_destroy(onegraph_plan *plan);
 int onegraph_plan_bind(onegraph_plan *plan, size_t slot, void *address);
-// `limit`: number of threads at most; 0 leaves it to the caller's OpenMP setting, which is always restored.
-int onegraph_plan_run(onegraph_plan *plan, int limit);
+// The two that are called most take the plan as an integer: cffi converts that in a fraction of the time.
+int onegraph_plan_run(uintptr_t plan);
 // Binds the slots from 1 on, then runs.
-int onegraph_plan_call(onegraph_plan *plan, int limit, size_t n_slots, void *const *addresses);
-int onegraph_plan_run_steps(onegraph_plan *plan, int limit, size_t first, size_t last, int64_t *nanoseconds);
-// Measures which number of threads is best for every step that leaves it open, except steps that take more than
-// `large` nanoseconds; `counts` gets the number for each step, 0 for all.
-int onegraph_plan_tune(onegraph_plan *plan, int limit, int64_t large, int *counts);
+int onegraph_plan_call(uintptr_t plan, size_t n_slots, void *const *addresses);
+int onegraph_plan_run_steps(onegraph_plan *plan, size_t first, size_t last, int64_t *nanoseconds);
+// The least time of each step, on at most `count` threads, 0 for those of the step. Steps that take less than `enough`
+// nanoseconds are run several times.
+int onegraph_plan_measure(onegraph_plan *plan, int count, int64_t enough, int64_t *nanoseconds);
 // To be called in the child of a fork: from now on runs of this thread use one thread.
 void onegraph_forked(void);
 

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import errors
+from .capture import capture
 from .check import Violation, check_attrs, check_graph, check_op
 from .errors import *  # noqa: F403
 from .graph import Graph
@@ -22,7 +23,9 @@ from .translate import Translation, translate
 if TYPE_CHECKING:
     from . import capi as capi
     from . import reference as reference
+    from . import view as view
     from .capi import get_num_threads as get_num_threads
+    from .capi import num_threads as num_threads
     from .capi import set_num_threads as set_num_threads
     from .capi import version_info as version_info
 
@@ -48,8 +51,10 @@ _LAZY = {
     "capi": ".capi",
     "reference": ".reference",
     "get_num_threads": ".capi",
+    "num_threads": ".capi",
     "set_num_threads": ".capi",
     "version_info": ".capi",
+    "view": ".view",
 }
 
 __all__ = [
@@ -60,6 +65,7 @@ __all__ = [
     "Op",
     "Translation",
     "Violation",
+    "capture",
     "check_attrs",
     "check_graph",
     "check_op",

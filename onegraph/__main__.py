@@ -1,7 +1,5 @@
 """``python -m onegraph``."""
 
-import sys
-
 from .cli import main
 
-sys.exit(main())
+main()

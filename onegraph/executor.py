@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict, namedtuple
-from collections.abc import Mapping, Sequence
+from collections import namedtuple
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from . import native
-from .arrays import aligned_empty, array_of, as_array, cast_to, check_output, strided_empty
-from .capi.graph import POLICIES
-from .capi.settings import FPMATH_MODES, check_threads
-from .capi.validate import choice
-from .errors import ArgumentError, UnsupportedError, shown
+from .arguments import Arguments, known, value_inputs
+from .arrays import as_array, check_output
+from .cache import CAPACITY, Cache, CacheInfo, Entry, dispatch
+from .capi.validate import integer
+from .errors import ArgumentError, StatusError, UnsupportedError, shown
 from .graph import Graph
-from .op import Array, LogicalTensor
+from .implementations import implementation_names
+from .op import Array
+from .options import compile_options, refuse_unknown_partitions
+from .plan import EXECUTE
+from .profile import Profile, measure, measure_reference
 from .program import Program, Threads
 from .reference import run as run_reference
 from .report import PartitionReport, Report
 from .runs import BoundRun, QuickCall, quick_call
 from .spec.dtypes import DataType
-from .spec.editions import base_of, edition
 from .spec.schema import Shape
-from .spec.shapes import compatible, show
+from .spec.shapes import show
 
-MAX_PROGRAMS = 16
 COMPUTED_SHAPE = "a shape depends on what the graph computes, so nothing can be compiled before it runs"
+RECORDED: list[type[Executable]] = []  # the class of what capture() records, while it does
 
 
 class Port(NamedTuple):
@@ -44,7 +45,17 @@ class Executable:
     Call it with the graph inputs, by position in the order of the ``input`` calls or by name. It returns an array where
     the graph has one output, else a named tuple in the order of the ``output`` calls. ``out=`` takes the arrays to
     write into: one, a sequence in that order, or a dict by name.
+
+    Where the graph has unknown dims, the first call with new shapes compiles a program for them; so does the first call
+    with new contents of an input that gives a shape. ``cache_info`` counts them, ``cache_capacity`` bounds them.
+
+    It can be pickled: the graph and the options go over, and it is compiled where it arrives. In a process forked while
+    no other thread was in a call it works too, with one thread.
     """
+
+    def __new__(cls, *_: object, **__: object) -> Executable:
+        """An executable, of the class that records where ``capture`` does."""
+        return super().__new__(RECORDED[-1] if RECORDED and cls is Executable else cls)
 
     def __init__(
         self,
@@ -52,33 +63,26 @@ class Executable:
         *,
         policy: str = "fusion",
         fallback: bool = True,
-        fpmath_mode: str = "strict",
+        fpmath_mode: str | None = "strict",
         threads: Threads = None,
     ) -> None:
         if not graph.outputs:
             raise ArgumentError("the graph has no output; declare one with g.output(name, tensor)")
         self._graph = graph
-        self._policy = choice("policy", policy, POLICIES)
-        self._fpmath_mode = choice("fpmath_mode", fpmath_mode, FPMATH_MODES)
-        if not isinstance(fallback, bool):
-            raise ArgumentError(f"fallback: {shown(fallback)}; expected True or False")
-        self._fallback = fallback
-        self._threads = check_thread_option(threads)
-        self._limit = threads if isinstance(threads, int) else 0
-        self._lock = threading.Lock()
-        self._programs: OrderedDict[tuple[object, ...], Program] = OrderedDict()
-        self._computed_shape = False
+        self._options = compile_options(graph, policy, fallback, fpmath_mode, threads)
+        self._arguments = Arguments(graph)
+        self._cache = Cache(CAPACITY)
         self._names = tuple(graph.inputs)
-        self._value_inputs = _value_inputs(graph)
-        self.copies = 0
+        self._value_inputs = value_inputs(graph)
         names = tuple(graph.outputs)
         self._result: Any = None if len(names) == 1 else namedtuple("Outputs", names, rename=True)
-        self._static = not self._value_inputs and all(_known(tensor) for tensor in graph.inputs.values())
-        self._quick: QuickCall | None = None
-        if self._static:
-            program = self._program({})
-            if program is not None:
-                self._quick = quick_call(program, self._limit, self._result)
+        self._static: Entry | None = None
+        self._is_static = not self._value_inputs and all(known(tensor.shape) for tensor in graph.inputs.values())
+        self._quick: QuickCall = _decline
+        if self._is_static:
+            self._find({})
+        else:
+            self._quick = dispatch(self._cache, len(names := self._names), [*map(names.index, self._value_inputs)])
 
     @property
     def inputs(self) -> tuple[Port, ...]:
@@ -101,25 +105,34 @@ class Executable:
         Raises:
             ArgumentError: an array is missing or unknown, or does not fit; nothing was run.
             SpecError: an op cannot have inputs of these shapes.
+            OutOfMemoryError: there is no memory for intermediates or outputs.
         """
-        if self._quick is not None and out is None:
+        try:
             if not named:
-                result = self._quick(arrays)
+                result = self._quick(arrays, out)
             elif arrays or len(named) != len(self._names):
                 result = None
             else:  # an unknown name leaves a None in the place of an array, which the quick call does not take
-                result = self._quick(tuple(map(named.get, self._names)))
-            if result is not None:
-                return result
-        given = self._arrays(arrays, named)
-        program = self._program(given)
+                result = self._quick(tuple(map(named.get, self._names)), out)
+            return self._call(arrays, named, out) if result is None else result
+        except StatusError as error:
+            raise self._recover(error) from None
+
+    def _call(self, arrays: tuple[object, ...], named: Mapping[str, object], out: object) -> Any:
+        given = self._arguments.arrays(arrays, named)
+        entry = self._find(given)
+        program = entry.program
         if program is None:
             return self._run_on_reference(given, out)
-        results = self._allocate(program, out, given)
+        # What was copied, or came from another library, is in order now.
+        result = entry.quick(tuple(given.values()), self._arguments.ordered(out))
+        if result is not None:
+            return result
+        results = self._arguments.results(_outputs(program), out, given)
         frame = program.check_out()
         try:
-            frame.bind(self._external(program, given, results))
-            frame.run(self._limit)
+            frame.bind(_external(program, given, results))
+            frame.run()
             frame.copy_outputs(results)
         finally:
             frame.release()
@@ -136,38 +149,95 @@ class Executable:
         Raises:
             ArgumentError: an array is missing or unknown, or does not fit; or the shape of an output depends on what
                 the graph computes, so that it cannot be allocated beforehand.
+            SpecError: an op cannot have inputs of these shapes.
+            OutOfMemoryError: there is no memory for intermediates or outputs.
         """
         names = [*self._graph.inputs, *self._graph.outputs]
         for name in arrays:
             if name not in names:
                 raise ArgumentError(f"bind: unknown name {name!r}; the names are {', '.join(names)}")
-        inputs = {name: array for name, array in arrays.items() if name in self._graph.inputs}
-        bound = {name: as_array(name, array) for name, array in inputs.items()}
-        given = self._arrays((), bound)
+        bound = {name: as_array(name, array) for name, array in arrays.items() if name in self._graph.inputs}
+        given = self._arguments.arrays((), bound)
         for name, array in bound.items():
             if array is not given[name]:
                 raise ArgumentError(f"input {name!r}: strides {array.strides} bytes; expected the declared layout")
-        program = self._program(given)
+        program = self._find(given).program
         if program is None:
             raise ArgumentError("bind: a shape in this graph depends on data; call the executable instead")
         outs = {name: array for name, array in arrays.items() if name in self._graph.outputs}
-        results = self._allocate(program, outs, given)
+        results = self._arguments.results(_outputs(program), outs, given)
         frame = program.check_out()
-        external = self._external(program, given, results)
+        external = _external(program, given, results)
         frame.bind(external)
-        return BoundRun(frame, external, results, self._named(results), self._limit)
+        return BoundRun(frame, external, results, self._named(results), self._recover)
 
-    def report(self) -> Report:
-        """The partitions, what was fused, who runs what and why."""
-        version = ".".join(map(str, native.VERSION))
-        with self._lock:
-            program = next(reversed(self._programs.values()), None)
-        partitions: tuple[PartitionReport, ...] = () if program is None else tuple(program.reports)
-        note = "not compiled yet: shapes are known at the first call" if program is None else ""
-        if self._computed_shape and program is None:
-            ops = tuple(f"{op.kind} {op.name!r}" for op in self._graph.ops)
-            partitions, note = (PartitionReport(0, "reference", ops, COMPUTED_SHAPE, (), (), 0),), ""
-        return Report(f"oneDNN {version}", self._policy, self._fpmath_mode, partitions, note, self.copies)
+    # What there is to know -------------------------------------------------------------------------------------------
+
+    @property
+    def copies(self) -> int:
+        """Number of inputs that calls had to copy, because they were not laid out as declared."""
+        return self._arguments.copies
+
+    @property
+    def cache_capacity(self) -> int:
+        """Number of programs kept, one for each combination of input shapes; 16 unless it is set."""
+        return self._cache.capacity
+
+    @cache_capacity.setter
+    def cache_capacity(self, capacity: int) -> None:
+        self._cache.resize(integer("cache_capacity", capacity, 1, 2**31 - 1))
+
+    def cache_info(self) -> CacheInfo:
+        """How many calls found a program for their shapes, how many compiled one, how many programs were dropped.
+
+        Where every shape is known when the graph is built there is one program, and calls do not look for it.
+        """
+        return self._cache.info()
+
+    def report(self, *, implementations: bool = False) -> Report:
+        """The partitions, what was fused, who runs what and why; of several programs, the one that was used last.
+
+        Args:
+            implementations: True adds the names of oneDNN's implementations. A Python process of its own finds them:
+                it takes a second or two, and the memory of another program.
+
+        Raises:
+            UnsupportedError: that process failed.
+        """
+        entry = self._cache.latest()
+        note = "" if entry else "not compiled yet: shapes are known at the first call"
+        partitions = self._partitions(entry, implementations)
+        options = self._options
+        library = f"oneDNN {'.'.join(map(str, native.VERSION))}"
+        cache = self._cache.info()._asdict()
+        return Report(library, options.policy, options.fpmath_mode, partitions, note, self.copies, cache)
+
+    def profile(self, /, *arrays: object, runs: int = 20, implementations: bool = False, **named: object) -> Profile:
+        """Run the graph several times, and measure every partition.
+
+        ``print`` shows a table, notebooks draw it, and ``onegraph.view.page(graph, model.report(), times=profile)``
+        colours the picture of the graph by it.
+
+        Args:
+            arrays, named: the inputs, as in a call.
+            runs: number of measured runs; one more goes before them.
+            implementations: True adds the names of oneDNN's implementations; see ``report``.
+
+        Raises:
+            ArgumentError: an array does not fit, or ``runs`` is no positive number.
+            UnsupportedError: the process that finds the implementations failed.
+        """
+        count = integer("runs", runs, 1, 10**6)
+        given = self._arguments.arrays(arrays, named)
+        entry = self._find(given)
+        partitions = self._partitions(entry, implementations)
+        if entry.program is None:
+            return measure_reference(self._graph, partitions, given, count)
+        results = self._arguments.results(_outputs(entry.program), None, given)
+        try:
+            return measure(entry.program, partitions, _external(entry.program, given, results), results, count)
+        except StatusError as error:
+            raise self._recover(error) from None
 
     def __repr__(self) -> str:
         ins = ", ".join(f"{port.name}: {port.dtype} {show(port.shape)}" for port in self.inputs)
@@ -175,143 +245,78 @@ class Executable:
         return f"Executable({ins} -> {outs})\n{self.report()}"
 
     def __getstate__(self) -> dict[str, object]:
-        return {
-            "graph": self._graph,
-            "policy": self._policy,
-            "fallback": self._fallback,
-            "fpmath_mode": self._fpmath_mode,
-            "threads": self._threads,
-        }
+        return {"graph": self._graph, "capacity": self.cache_capacity, **self._options._asdict()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        capacity = state.pop("capacity")
         self.__init__(**state)  # type: ignore[misc]
+        self.cache_capacity = capacity
 
-    # Inputs ------------------------------------------------------------------------------------------------------
+    # Programs --------------------------------------------------------------------------------------------------------
 
-    def _arrays(self, arrays: Sequence[object], named: Mapping[str, object]) -> dict[str, Array]:
-        names = list(self._graph.inputs)
-        if len(arrays) > len(names):
-            raise ArgumentError(f"{len(arrays)} inputs given; expected {len(names)}: {', '.join(names)}")
-        given = dict(zip(names, arrays, strict=False))
-        for name, array in named.items():
-            if name not in self._graph.inputs:
-                raise ArgumentError(f"unknown input {name!r}; the inputs are {', '.join(names) or 'none'}")
-            if name in given:
-                raise ArgumentError(f"input {name!r} is given twice")
-            given[name] = array
-        missing = [name for name in names if name not in given]
-        if missing:
-            raise ArgumentError(f"missing inputs: {', '.join(missing)}")
-        return {name: self._array(name, self._graph.inputs[name], given[name]) for name in names}
+    def _find(self, given: Mapping[str, Array]) -> Entry:
+        """The entry for these shapes."""
+        if self._is_static:
+            entry = self._static or self._cache.find((), lambda: self._compile(self._graph))
+            self._static, self._quick = entry, entry.quick
+            return entry
+        # Of the caller's arrays, which other threads may write to, one copy is key and contents.
+        values = {name: given[name].copy() for name in self._value_inputs}
+        shapes = {name: array.shape for name, array in given.items()}
+        key = (*shapes.values(), *(value.tobytes() for value in values.values()))
+        return self._cache.find(key, lambda: self._compile(self._graph.specialise(shapes, values)))
 
-    def _array(self, name: str, tensor: LogicalTensor, value: object) -> Array:
-        array = as_array(name, value)
-        if array.dtype != tensor.dtype.numpy:
-            fix = cast_to(tensor.dtype, value)
-            raise ArgumentError(f"input {name!r}: data type {array.dtype}; expected {tensor.dtype}; {fix}")
-        if not compatible(array.shape, tensor.shape):
-            raise ArgumentError(f"input {name!r}: shape {show(array.shape)}; expected {show(tensor.shape)}")
-        if self._laid_out(tensor, array):
-            return array
-        with self._lock:
-            self.copies += 1
-        if tensor.strides is None:
-            laid: Array = aligned_empty(array.shape, array.dtype)
-        else:
-            laid = strided_empty(array.shape, tensor.strides, array.dtype)
-        laid[...] = array
-        return laid
+    def _recover(self, error: StatusError) -> StatusError:
+        """Forget every program after a failed run, so that the next calls compile new ones; returns the error.
 
-    @staticmethod
-    def _laid_out(tensor: LogicalTensor, array: Array) -> bool:
-        """Whether the array is laid out as the input declares; axes of size 1 do not count."""
-        if not array.flags.aligned:
-            return False
-        if tensor.strides is None:
-            return bool(array.flags.c_contiguous)
-        return all(
-            dim == 1 or step == declared * array.itemsize
-            for dim, step, declared in zip(array.shape, array.strides, tensor.strides, strict=True)
-        )
+        One that found no memory for its constants fails for ever, and until it is gone so does every new one of the
+        process: the library's constant tensor cache waits for what will never come.
+        """
+        if error.function != EXECUTE:
+            return error
+        self._cache.clear()
+        if self._is_static:
+            self._static, self._quick = None, _decline
+        return error.with_traceback(None)  # whoever keeps the error keeps no program
 
-    # Programs and frames -----------------------------------------------------------------------------------------
-
-    def _program(self, given: Mapping[str, Array]) -> Program | None:
-        """The program for these shapes; None where a shape depends on what the graph computes."""
-        key: tuple[object, ...] = ()
-        if not self._static:
-            key = tuple(
-                (array.shape, array.tobytes() if name in self._value_inputs else b"") for name, array in given.items()
-            )
-        with self._lock:
-            program = self._programs.get(key)
-            if program is not None:
-                self._programs.move_to_end(key)
-                return program
-        graph = self._graph
-        if not self._static:
-            values = {name: given[name].copy() for name in self._value_inputs}
-            graph = graph.specialise({name: array.shape for name, array in given.items()}, values)
-        if not all(_known(tensor) for op in graph.ops for tensor in op.outputs if op.kind != "Wildcard"):
-            if not self._fallback:
+    def _compile(self, graph: Graph) -> Entry:
+        options = self._options
+        if not all(known(tensor.shape) for op in graph.ops for tensor in op.outputs if op.kind != "Wildcard"):
+            if not options.fallback:
                 raise UnsupportedError("the library does not run all of the graph: " + COMPUTED_SHAPE)
-            self._computed_shape = True
-            return None
-        options = {"policy": self._policy, "fpmath_mode": self._fpmath_mode}
-        program = Program(graph, **options, fallback=self._fallback, threads=self._threads)
-        with self._lock:
-            # Another thread may have been as quick; everybody uses the one that came first.
-            program = self._programs.setdefault(key, program)
-            while len(self._programs) > MAX_PROGRAMS:
-                self._programs.popitem(last=False)
-        return program
+            return Entry(None, _decline)
+        program = Program(graph, **options._asdict())
+        refuse_unknown_partitions(options.threads, program.reports)
+        return Entry(program, quick_call(program, self._result) or _decline)
 
-    def _external(self, program: Program, given: Mapping[str, Array], results: Mapping[str, Array]) -> dict[int, Array]:
-        """Which values live in the caller's arrays."""
-        external = {program.graph.inputs[name].id: array for name, array in given.items()}
-        external.update((number, results[name]) for name, number in program.direct)
-        return external
-
-    # Outputs -----------------------------------------------------------------------------------------------------
-
-    def _allocate(self, program: Program, out: object, given: Mapping[str, Array]) -> dict[str, Array]:
-        chosen = self._chosen(out)
-        results: dict[str, Array] = {}
-        for name, tensor in program.graph.outputs.items():
-            value = program.values[tensor.id]
-            if name in chosen:
-                results[name] = check_output(name, value.dtype, value.shape, chosen[name])
-            else:
-                results[name] = aligned_empty(value.shape, value.dtype.numpy)
-        _refuse_shared({name: results[name] for name in chosen}, given)
-        return results
-
-    def _chosen(self, out: object) -> dict[str, object]:
-        names = list(self._graph.outputs)
-        if out is None:
-            return {}
-        if isinstance(out, Mapping):
-            for name in out:
-                if name not in names:
-                    raise ArgumentError(f"out: unknown output {name!r}; the outputs are {', '.join(names)}")
-            return {name: array for name, array in out.items() if array is not None}
-        if not isinstance(out, (list, tuple)):
-            out = (out,)
-        if len(out) != len(names):
-            arrays = f"{len(names)} arrays in the order" if len(names) > 1 else "one array,"
-            raise ArgumentError(f"out: {shown(out)}; expected {arrays} {', '.join(names)}")
-        return {name: array for name, array in zip(names, out, strict=True) if array is not None}
+    def _partitions(self, entry: Entry | None, implementations: bool) -> tuple[PartitionReport, ...]:
+        if not isinstance(implementations, bool):
+            raise ArgumentError(f"implementations: {shown(implementations)}; expected True or False")
+        if entry is None:
+            return ()
+        program, options = entry.program, self._options
+        if program is None:
+            ops = self._graph.ops
+            kinds, names = tuple(op.kind for op in ops), tuple(op.name for op in ops)
+            return (PartitionReport(0, "reference", kinds, names, (COMPUTED_SHAPE,)),)
+        if not implementations:
+            return tuple(program.reports)
+        if entry.implementations is None:
+            entry.implementations = implementation_names(program, options.policy, options.fpmath_mode)
+        found = entry.implementations
+        return tuple(replace(report, implementation=found.get(report.index, "")) for report in program.reports)
 
     def _run_on_reference(self, given: Mapping[str, Array], out: object) -> Any:
         """Run on numpy; what can be said of ``out`` is said before, the shapes are known only after."""
-        chosen = {name: array_of(f"output {name!r}", array) for name, array in self._chosen(out).items()}
-        _refuse_shared(chosen, given)
+        chosen = self._arguments.promised(out, given)
         results = run_reference(self._graph, given)
-        for name, array in chosen.items():
-            checked = check_output(name, DataType.of(results[name].dtype), results[name].shape, array)
-            checked[...] = results[name]
-            results[name] = checked
-        return self._named(results)
+        checked = {
+            name: check_output(name, DataType.of(results[name].dtype), results[name].shape, array)
+            for name, array in chosen.items()
+        }
+        for name, array in checked.items():
+            array[...] = results[name]
+        return self._named({**results, **checked})
 
     def _named(self, results: Mapping[str, Array]) -> Any:
         if self._result is None:
@@ -319,49 +324,20 @@ class Executable:
         return self._result(*results.values())
 
 
-def check_thread_option(threads: object) -> Threads:
-    """``threads`` of compile: None, a number, or a dictionary from partitions to numbers.
-
-    Raises:
-        ArgumentError: it is none of these, or a number makes no sense.
-    """
-    if threads is None:
-        return None
-    if isinstance(threads, Mapping):
-        for index in threads:
-            if isinstance(index, bool) or not isinstance(index, int) or index < 0:
-                raise ArgumentError(f"threads: partition {shown(index)}; expected its index in report()")
-        return {index: check_threads(count) for index, count in threads.items()}
-    return check_threads(threads)
+def _decline(arrays: tuple[object, ...], out: object = None) -> None:
+    """The quick call of what is not one call into C."""
 
 
-def _refuse_shared(outputs: Mapping[str, Array], inputs: Mapping[str, Array]) -> None:
-    """Raise where an output would be written over an input or over another output."""
-    seen = dict(inputs)
-    for name, array in outputs.items():
-        for other, memory in seen.items():
-            if np.may_share_memory(array, memory):
-                raise ArgumentError(f"output {name!r} shares memory with {other!r}")
-        seen[name] = array
+def _outputs(program: Program) -> list[tuple[str, DataType, tuple[int, ...]]]:
+    values = program.values
+    return [(name, values[tensor.id].dtype, values[tensor.id].shape) for name, tensor in program.graph.outputs.items()]
 
 
-def _known(tensor: LogicalTensor) -> bool:
-    return tensor.shape is not None and None not in tensor.shape
-
-
-def _value_inputs(graph: Graph) -> frozenset[str]:
-    """The graph inputs whose contents give a shape or axes, so that they must be known before anything is compiled."""
-    found = set()
-    names = {tensor.id: name for name, tensor in graph.inputs.items()}
-    for op in graph.ops:
-        schema = edition(op.edition).schema(op.kind)
-        assert schema is not None
-        base = base_of(schema)
-        for index, tensor in enumerate(op.inputs):
-            port = base.input_port(index) if base.inputs else None
-            if tensor is not None and port is not None and port.gives_shape and tensor.id in names:
-                found.add(names[tensor.id])
-    return frozenset(found)
+def _external(program: Program, given: Mapping[str, Array], results: Mapping[str, Array]) -> dict[int, Array]:
+    """Which values live in the caller's arrays."""
+    external = {program.graph.inputs[name].id: array for name, array in given.items()}
+    external.update((number, results[name]) for name, number in program.direct)
+    return external
 
 
 __all__ = ["BoundRun", "Executable", "Port"]

@@ -13,7 +13,7 @@ from .arrays import aligned_empty
 from .lower import Value
 from .native import address, ffi
 from .op import Array
-from .plan import Plan
+from .plan import Plan, PlanSource
 
 if TYPE_CHECKING:
     from .assemble import NumpyStep
@@ -21,11 +21,14 @@ if TYPE_CHECKING:
 
 
 class Frame:
-    """What one run of a program needs beside the caller's arrays; for one run at a time."""
+    """What one run of a program needs beside the caller's arrays; for one run at a time.
 
-    def __init__(self, program: Program) -> None:
+    ``source``: the steps, those of the program by default.
+    """
+
+    def __init__(self, program: Program, source: PlanSource | None = None) -> None:
         self.program = program
-        self.plan = Plan(program.source)
+        self.plan = Plan(program.source if source is None else source)
         self._arena = aligned_empty((program.arena_size,), np.dtype(np.uint8))
         self.plan.bind(0, address_of(self._arena))
         for number, constant in program.constants.items():
@@ -50,11 +53,11 @@ class Frame:
             if not self._is_inside(number):
                 self._arrays.pop(number, None)
 
-    def run(self, limit: int) -> None:
-        """Execute every step on the bound arrays, with ``limit`` threads at most, 0 for the caller's setting."""
+    def run(self) -> None:
+        """Execute every step on the bound arrays."""
         for part in self.program.parts:
             if isinstance(part, range):
-                self.plan.run_steps(limit, part.start, part.stop)
+                self.plan.run_steps(part.start, part.stop)
             else:
                 self.run_numpy(part)
 
@@ -69,14 +72,14 @@ class Frame:
         for name, number in self.program.copied:
             results[name][...] = self._arrays[number]
 
-    def tune(self, large: float) -> list[int]:
-        """Measure on blank memory how many threads are best for every step; see :meth:`onegraph.plan.Plan.tune`."""
+    def measure(self, count: int, enough: float) -> list[float]:
+        """The seconds that every step takes on blank memory; see :meth:`onegraph.plan.Plan.measure`."""
         self._arena.fill(0)
         program = self.program
         blank = {number: np.zeros(span(program.values[number]), np.uint8) for number in program.external}
         for number, memory in blank.items():
             self.plan.bind(program.slots[number], address_of(memory))
-        return self.plan.tune(0, large, program.n_steps)
+        return self.plan.measure(count, enough)
 
     def _is_inside(self, number: int) -> bool:
         return self.program.values[number].storage not in self.program.external

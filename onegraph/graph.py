@@ -182,16 +182,19 @@ class Graph(OpMethods):
         *,
         policy: str = "fusion",
         fallback: bool = True,
-        fpmath_mode: str = "strict",
-        threads: int | None = None,
+        fpmath_mode: str | None = "strict",
+        threads: int | Mapping[int, int] | None = None,
     ) -> Executable:
         """Compile for the CPU engine.
 
         Args:
             policy: ``fusion`` joins ops into one kernel where the library can; ``debug`` runs them one by one.
             fallback: run on numpy what the library does not support; False raises instead.
-            fpmath_mode: how far f32 arithmetic may be lowered for speed: strict, bf16, f16, tf32, any.
-            threads: number of threads to execute with; the process's setting by default.
+            fpmath_mode: how far f32 arithmetic may be lowered for speed: strict, bf16, f16, tf32, any; None takes the
+                mode that the file says which the graph was loaded from, strict where there is none.
+            threads: number of threads to execute with. By default every partition gets the number that measured best,
+                up to what the calling thread may use (``onegraph.set_num_threads``); a dictionary fixes some of them,
+                by index of partition in ``report()``.
 
         Returns:
             The executable. The graph can be extended and compiled again; this executable does not change.

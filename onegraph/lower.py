@@ -1,24 +1,33 @@
 """From a graph as users write it to what the library is given.
 
-Every op is read in base words and becomes one of three things: a library op, with attributes that this library takes
-and computes right; a view, where an edition orders the axes of a tensor in another way than the library (strides are
-exchanged, no data moves); or a reference op, which numpy runs. The library sees views and reference ops as Wildcards,
-so that it neither fuses across them nor makes a partition that would have to wait for itself.
+Every op is read in base words and becomes steps of four kinds: library ops, with attributes that this library takes and
+computes right; views, where an edition orders the axes of a tensor in another way than the library (strides are
+exchanged, no data moves); copies, where numpy casts between data types that the CPU does not compute in; or a reference
+op, which numpy runs. The library sees all but its own ops as Wildcards, so that it neither fuses across them nor makes
+a partition that would have to wait for itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
 from . import capi
+from .capi.logical_tensor import LogicalTensor as LibraryTensor
+from .capi.op import OpForm
 from .errors import ArgumentError, OneGraphError, UnsupportedError
 from .graph import Graph
+from .memo import MAX_SIGNATURES
 from .native import VERSION
 from .op import Array, LogicalTensor, Op
-from .rewrites import library_form
+from .rewrites import Form, Part, is_native, library_form, signature_form
+from .rewrites.precision import rounded
 from .spec.dialect import base_call, channel_swap, format_of, is_swapped
 from .spec.dtypes import DataType
 from .spec.editions import base_of, edition
@@ -26,10 +35,12 @@ from .spec.schema import AttrValue, Schema, TensorType
 from .spec.shapes import dense_strides
 
 Dims = tuple[int, ...]
+dense_of = lru_cache(maxsize=MAX_SIGNATURES)(dense_strides)
+FLOATS = (DataType.f32, DataType.bf16, DataType.f16)  # what an End takes
+NO_ATTRS: Mapping[str, AttrValue] = MappingProxyType({})
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(NamedTuple):
     """A tensor of the lowered graph.
 
     ``storage`` is the id of the value whose memory it lives in: its own, or that of the value it is a view of.
@@ -47,12 +58,15 @@ class Value:
     @property
     def dense(self) -> bool:
         """Whether the strides are those of a dense row-major array."""
-        return self.strides == dense_strides(self.shape)
+        return self.strides == dense_of(self.shape)
 
 
-@dataclass(frozen=True)
-class Step:
-    """An op of the lowered graph. ``executor`` is library, view or reference; ``note`` says what was rewritten."""
+class Step(NamedTuple):
+    """An op of the lowered graph: it, or a part of it, or a change of its tensors.
+
+    ``executor`` is library, view, copy or reference; ``note`` says what was rewritten. ``part`` is what the library is
+    given; ``whole`` says whether that is all of the op, so that numpy may run the op in its place.
+    """
 
     id: int
     executor: str
@@ -60,8 +74,15 @@ class Step:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     op: Op
-    attrs: Mapping[str, AttrValue] = field(default_factory=dict)
+    attrs: Mapping[str, AttrValue] = NO_ATTRS
     note: str = ""
+    part: Part | None = None
+    whole: bool = True
+
+    @property
+    def label(self) -> str:
+        """The kind of the op, and what part of it the step is where it is not all."""
+        return self.op.kind if self.whole or self.kind == self.op.kind else f"{self.op.kind}: {self.kind}"
 
 
 @dataclass(frozen=True)
@@ -77,7 +98,7 @@ def lower(graph: Graph) -> Lowered:
     """Lower a graph whose inputs have known shapes.
 
     Raises:
-        ArgumentError: a shape depends on data, so that it is not known before the graph runs.
+        ArgumentError: a shape depends on data, so that it is not known before the graph runs; or a tensor is too large.
         UnsupportedError: there is a Wildcard: nothing says what it computes.
     """
     for op in graph.ops:
@@ -95,53 +116,83 @@ INDEPENDENT_OUTPUTS = frozenset({"SoftMax", "Dropout"})
 
 class _Lowering:
     def __init__(self, graph: Graph) -> None:
-        self.values: dict[int, Value] = {}
+        self.values: dict[int, Value] = {tensor.id: _value(tensor) for tensor in graph._tensors}
         self.steps: list[Step] = []
-        for tensor in graph._tensors:
-            self.values[tensor.id] = _value(tensor)
         self._read = {tensor.id for op in graph.ops for tensor in op.inputs if tensor is not None}
         self._read |= {tensor.id for tensor in graph.outputs.values()}
+        self._casts: dict[tuple[int, DataType | None], int] = {}
 
     def add(self, op: Op) -> None:
         if not op.outputs:
             return  # an End computes nothing
-        schema = edition(op.edition).schema(op.kind)
+        signature = op.signature
+        schema = signature.schema if signature is not None else edition(op.edition).schema(op.kind)
         assert schema is not None
-        wanted = self._wanted(schema, op)
-        types = [None if tensor is None else tensor.type for tensor in op.inputs]
-        call = base_call(schema, base_of(schema), op.attrs, types, len(wanted))
-        rewrite, reason = library_form(schema, call)
-        unknown = [t.dtype for t in (*op.inputs, *wanted) if t is not None and not _expressible(t.dtype)]
-        if unknown:
-            rewrite, reason = None, f"data type {unknown[0]} needs oneDNN {'.'.join(map(str, unknown[0].since))}"
-        if rewrite is None:
-            inputs = tuple(tensor.id for tensor in op.inputs if tensor is not None)
-            outputs = tuple(tensor.id for tensor in op.outputs)
-            self._step("reference", op.kind, inputs, outputs, op, {}, reason)
-            return
-        ins = [
-            self._constant(source) if isinstance(source, np.ndarray) else self._seen(schema, op, source)
-            for source in rewrite.inputs
-        ]
-        outs = []
-        views = []
-        for port, tensor in zip(schema.outputs, wanted, strict=False):
-            seen = self._view(op, tensor) if is_swapped(schema, port.name) else tensor.id
-            outs.append(seen)
-            if seen != tensor.id:
-                views.append((seen, tensor.id))
-        outs += [self._fresh(tensor) for tensor in rewrite.dropped]
-        self._step("library", rewrite.kind, tuple(ins), tuple(outs), op, rewrite.attrs, rewrite.note)
-        for seen, tensor_id in views:
-            self._step("view", "Wildcard", (seen,), (tensor_id,), op, {}, "axis order of the edition")
+        n_outputs = self._wanted(schema, op)
+        if signature is not None:
+            form, reason = signature_form(signature, n_outputs)
+        else:
+            types = [None if tensor is None else tensor.type for tensor in op.inputs]
+            dtypes = [tensor.dtype for tensor in op.outputs[:n_outputs]]
+            form, reason = library_form(schema, base_call(schema, base_of(schema), op.attrs, types, n_outputs, dtypes))
+        if form is None:
+            inputs = tuple([tensor.id for tensor in op.inputs if tensor is not None])
+            self._step("reference", op.kind, inputs, tuple([tensor.id for tensor in op.outputs]), op, note=reason)
+        elif schema.dialect is None or not schema.dialect.swapped:
+            sources = [-1 if tensor is None else tensor.id for tensor in op.inputs]
+            self._add_form(op, form, sources, [tensor.id for tensor in op.outputs[:n_outputs]])
+        else:
+            self._add_swapped(op, schema, form, n_outputs)
 
-    def _wanted(self, schema: Schema, op: Op) -> tuple[LogicalTensor, ...]:
-        """The outputs without the last ones that nobody reads, where leaving them out changes nothing in the others."""
-        outputs = op.outputs
-        if base_of(schema).kind in INDEPENDENT_OUTPUTS:
-            while len(outputs) > 1 and outputs[-1].id not in self._read:
-                outputs = outputs[:-1]
-        return outputs
+    def _wanted(self, schema: Schema, op: Op) -> int:
+        """Number of outputs without the last ones that nobody reads, where that changes nothing in the others."""
+        count = len(op.outputs)
+        if count > 1 and base_of(schema).kind in INDEPENDENT_OUTPUTS:
+            while count > 1 and op.outputs[count - 1].id not in self._read:
+                count -= 1
+        return count
+
+    def _add_swapped(self, op: Op, schema: Schema, form: Form, n_outputs: int) -> None:
+        """A form of an op some of whose tensors have their axes in another order than the library."""
+        used = {source for part in form.parts for source in part.inputs if isinstance(source, int)}
+        sources = []
+        for index, tensor in enumerate(op.inputs):
+            seen = -1 if tensor is None else tensor.id
+            if tensor is not None and index in used and is_swapped(schema, schema.input_port(index).name):
+                seen = self._view(op, tensor)
+                self._step("view", "Wildcard", (tensor.id,), (seen,), op, note="axis order of the edition")
+            sources.append(seen)
+        results = [
+            self._view(op, tensor) if is_swapped(schema, port.name) else tensor.id
+            for port, tensor in zip(schema.outputs, op.outputs[:n_outputs], strict=False)
+        ]
+        self._add_form(op, form, sources, results)
+        for tensor, seen in zip(op.outputs, results, strict=False):
+            if seen != tensor.id:
+                self._step("view", "Wildcard", (seen,), (tensor.id,), op, note="axis order of the edition")
+
+    def _add_form(self, op: Op, form: Form, sources: list[int], results: list[int]) -> None:
+        """Steps for the parts of a form, which reads ``sources`` and writes ``results``."""
+        whole = len(form.parts) == 1
+        numbers = sources
+        targets = dict(zip(form.results, results, strict=True))
+        for part in form.parts:
+            ins = [numbers[source] if isinstance(source, int) else self._constant(source) for source in part.inputs]
+            if part.kind == "TypeCast" and not whole:
+                known = self._casts.get((ins[0], part.outputs[0].dtype))
+                if known is None and self.values[ins[0]].constant is not None and len(numbers) not in targets:
+                    known = self._cast_constant(self.values[ins[0]], part.outputs[0].dtype)
+                if known is not None and len(numbers) not in targets:
+                    numbers.append(known)
+                    continue
+            first = len(numbers)
+            for index, tensor in enumerate(part.outputs, first):
+                numbers.append(targets[index] if index in targets else self._fresh(tensor, f"{op.name} ({part.kind})"))
+            outs = tuple(numbers[first:])
+            if part.kind == "TypeCast" and not whole:
+                self._casts[ins[0], part.outputs[0].dtype] = outs[0]
+            executor = "library" if part.kind != "TypeCast" or _is_fast(part) else "copy"
+            self._step(executor, part.kind, tuple(ins), outs, op, part.attrs, form.note, part, whole)
 
     def _step(
         self,
@@ -150,33 +201,24 @@ class _Lowering:
         inputs: tuple[int, ...],
         outputs: tuple[int, ...],
         op: Op,
-        attrs: Mapping[str, AttrValue],
-        note: str,
+        attrs: Mapping[str, AttrValue] = NO_ATTRS,
+        note: str = "",
+        part: Part | None = None,
+        whole: bool = True,
     ) -> None:
-        self.steps.append(Step(len(self.steps), executor, kind, inputs, outputs, op, attrs, note))
-
-    def _seen(self, schema: Schema, op: Op, index: int) -> int:
-        """The id under which the library sees input ``index``: the tensor itself, or a view of it."""
-        tensor = op.inputs[index]
-        assert tensor is not None
-        if not is_swapped(schema, schema.input_port(index).name):
-            return tensor.id
-        view = self._view(op, tensor)
-        self._step("view", "Wildcard", (tensor.id,), (view,), op, {}, "axis order of the edition")
-        return view
+        self.steps.append(Step(len(self.steps), executor, kind, inputs, outputs, op, attrs, note, part, whole))
 
     def _view(self, op: Op, tensor: LogicalTensor) -> int:
+        """The tensor with its axes as the library has them."""
         schema = edition(op.edition).schema(op.kind)
         assert schema is not None
         whole = self.values[tensor.id]
         order = channel_swap(len(whole.shape), format_of(schema, op.attrs))
         number = len(self.values)
-        self.values[number] = replace(
-            whole,
+        self.values[number] = whole._replace(
             id=number,
-            shape=tuple(whole.shape[axis] for axis in order),
-            strides=tuple(whole.strides[axis] for axis in order),
-            storage=whole.storage,
+            shape=tuple([whole.shape[axis] for axis in order]),
+            strides=tuple([whole.strides[axis] for axis in order]),
             name=f"{whole.name} (view)",
             constant=None if whole.constant is None else whole.constant.transpose(order),
         )
@@ -185,36 +227,48 @@ class _Lowering:
     def _constant(self, array: Array) -> int:
         return self._fresh(TensorType(DataType.of(array.dtype), array.shape, array), "constant")
 
-    def _fresh(self, tensor: TensorType, name: str = "dropped") -> int:
-        """A value that the graph has not: a constant that a rewrite adds, or an output that nobody asked for."""
-        assert tensor.dtype is not None
-        shape = tuple(dim or 0 for dim in tensor.shape or ())
-        number = len(self.values)
-        self.values[number] = Value(number, tensor.dtype, shape, dense_strides(shape), number, name, tensor.value)
+    def _cast_constant(self, value: Value, dtype: DataType | None) -> int:
+        """A constant in another data type, made once."""
+        assert value.constant is not None
+        assert dtype is not None
+        array = np.ascontiguousarray(rounded(value.constant, dtype)).reshape(value.shape)
+        number = self._fresh(TensorType(dtype, value.shape, array), f"{value.name} ({dtype})")
+        self._casts[value.id, dtype] = number
         return number
+
+    def _fresh(self, tensor: TensorType, name: str) -> int:
+        """A value that the graph has not: a constant that a rewrite adds, or what is between the parts of a form."""
+        assert tensor.dtype is not None
+        shape = tuple([dim or 0 for dim in tensor.shape or ()])
+        number = len(self.values)
+        self.values[number] = Value(number, tensor.dtype, shape, dense_of(shape), number, name, tensor.value)
+        return number
+
+
+def _is_fast(part: Part) -> bool:
+    """Whether a TypeCast is worth a call: those of types that the CPU has not are 20 times slower than numpy's."""
+    return all(t.dtype is None or is_native(t.dtype) for t in (*part.types, *part.outputs))
 
 
 def _value(tensor: LogicalTensor) -> Value:
     shape = tensor.shape
     if shape is None or None in shape:
         raise ArgumentError(f"the shape of {tensor.name!r} is not known before the graph runs")
-    dims = tuple(dim or 0 for dim in shape)
-    strides = tensor.strides or dense_strides(dims)
-    return Value(tensor.id, tensor.dtype, dims, strides, tensor.id, tensor.name, tensor.value)
+    dims: Dims = shape  # type: ignore[assignment]
+    if prod([dim or 1 for dim in dims]) * tensor.dtype.numpy.itemsize >= 2**63:
+        raise ArgumentError(f"{tensor.name!r}: shape {dims}; expected a tensor of less than 2**63 bytes")
+    return Value(tensor.id, tensor.dtype, dims, tensor.strides or dense_of(dims), tensor.id, tensor.name, tensor.value)
 
 
 # The lowered graph as an object of the C API -------------------------------------------------------------------------
 
 
-def capi_tensor(value: Value) -> capi.LogicalTensor:
+def capi_tensor(value: Value) -> LibraryTensor:
     """A value as the library is told of it."""
-    return capi.LogicalTensor(
-        value.id,
-        value.dtype,
-        value.shape,
-        strides=None if value.dense else value.strides,
-        property="constant" if value.constant is not None else "variable",
-    )
+    kind = "variable" if value.constant is None else "constant"
+    if value.dense:
+        return LibraryTensor._checked(value.id, value.dtype, value.shape, None, "strided", kind)
+    return LibraryTensor(value.id, value.dtype, value.shape, strides=value.strides, property=kind)
 
 
 def capi_graph(
@@ -227,28 +281,40 @@ def capi_graph(
     graph = capi.Graph(fpmath_mode=fpmath_mode)
     refused: dict[int, str] = {}
     steps = lowered.steps if steps is None else steps
-    used = {number for step in steps for number in (*step.inputs, *step.outputs)}
-    tensors = {n: capi_tensor(lowered.values[n]) for n in sorted(used) if _expressible(lowered.values[n].dtype)}
+    values = lowered.values
+    read = {number for step in steps for number in step.inputs}
+    produced = {number for step in steps for number in step.outputs}
+    tensors = {n: capi_tensor(values[n]) for n in read | produced if _expressible(values[n].dtype)}
+    forms: dict[Part, OpForm] = {}
     for step in steps:
-        ins = [tensors[number] for number in step.inputs if number in tensors]
-        outs = [tensors[number] for number in step.outputs if number in tensors]
-        if step.executor == "library":
+        part = step.part
+        if part is not None and step.executor == "library":
             try:
-                op = capi.Op(step.id, step.kind, f"{step.op.name}", inputs=ins, outputs=outs, attrs=step.attrs)
-                graph.add_op(op)
+                form = forms.get(part)
+                if form is None:
+                    form = forms[part] = OpForm(part.kind, part.attrs, part.types, part.outputs, step.op.name)
+                ins, outs = [tensors[n] for n in step.inputs], [tensors[n] for n in step.outputs]
+                graph._add_form(form, step.id, step.op.name, ins, outs)
                 continue
             except OneGraphError as error:
                 refused[step.id] = str(error)
-        graph.add_op(capi.Op(step.id, "Wildcard", step.op.name, inputs=ins, outputs=outs))
+        ins = [tensors[number] for number in step.inputs if number in tensors]
+        outs = [tensors[number] for number in step.outputs if number in tensors]
+        graph._add_form(_mark("Wildcard", ins, outs), step.id, step.op.name, ins, outs)
     # A graph output that other ops read too must not vanish inside a partition.
-    read = {number for step in steps for number in step.inputs}
-    produced = {number for step in steps for number in step.outputs}
     first_free = len(lowered.steps)  # the first of the ids that no step has
     for offset, number in enumerate(dict.fromkeys(tensor.id for tensor in lowered.graph.outputs.values())):
         if number in read and number in produced and number in tensors:
-            graph.add_op(capi.Op(first_free + offset, "End", "output", inputs=[tensors[number]]))
+            kind = "End" if values[number].dtype in FLOATS else "Wildcard"
+            graph._add_form(_mark(kind, [tensors[number]], []), first_free + offset, "output", [tensors[number]], [])
     graph.finalize()
     return graph, refused
+
+
+def _mark(kind: str, inputs: Sequence[LibraryTensor], outputs: Sequence[LibraryTensor]) -> OpForm:
+    """A Wildcard or an End of these tensors."""
+    ins, outs = ([TensorType(tensor.dtype, tensor.shape) for tensor in tensors] for tensors in (inputs, outputs))
+    return OpForm(kind, NO_ATTRS, ins, outs)
 
 
 def _expressible(dtype: DataType) -> bool:

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from .errors import STATUS_ERRORS, LibraryError, StatusError, UnsupportedError
+from .errors import STATUS_ERRORS, LibraryError, StateError, StatusError, UnsupportedError
 from .spec.dtypes import DataType
 
 WHEEL = "onednn-cpu-gomp"
@@ -125,14 +125,20 @@ def call(function: Callable[..., int], *arguments: object) -> None:
 
     Raises:
         StatusError: of the subclass that belongs to the status, with the text of the C++ exception behind it.
+        StateError: the process was forked, and the library has none of its threads here.
     """
     status = function(*arguments)
     if status:
         raise status_error(function.__name__, status)
 
 
-def status_error(function: str, status: int) -> StatusError:
+def status_error(function: str, status: int) -> StatusError | StateError:
     """The exception for a status other than success, with the text of the C++ exception behind it."""
+    if status == lib.onegraph_lost:
+        return StateError(
+            f"{function}: this process was forked after oneDNN ran, without the threads that oneDNN runs with "
+            f"({RUNTIME}); start processes with the method spawn, or fork before anything is compiled"
+        )
     name = _STATUS.get(status, str(status))
     what = ffi.string(lib.onegraph_what()).decode(errors="replace")
     return STATUS_ERRORS.get(name, StatusError)(function, name, what)
@@ -157,7 +163,22 @@ def address(pointer: Any) -> int:
     return int(ffi.cast("uintptr_t", pointer))
 
 
-class Handle:
+class Made:
+    """What only its constructor makes whole: ``__new__`` alone leaves an object whose every use is one clear error."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            """Called for a slot that was never filled, or a name that there is not."""
+            kind = type(self)
+            if any(name in vars(base).get("__slots__", ()) for base in kind.__mro__):
+                raise StateError(f"this {kind.__name__} was not made by its constructor, or that failed")
+            raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+
+class Handle(Made):
     """An object of the C API. Its destructor holds the objects it depends on, so they outlive it in every order."""
 
     __slots__ = ("__weakref__", "_ptr")

@@ -45,6 +45,23 @@ class LogicalTensor:
         """Data type and shape, and the contents where they are known."""
         return TensorType(self.dtype, self.shape, self.value)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return _unpickled, (self.id, self.dtype, self.shape, self.strides, self.name, self.value)
+
+
+def _unpickled(
+    number: int,
+    dtype: DataType,
+    shape: Shape,
+    strides: tuple[int, ...] | None,
+    name: str,
+    value: Array | None,
+) -> LogicalTensor:
+    """A logical tensor from a pickle; numpy gives the contents of a constant back writable."""
+    if value is not None:
+        value.flags.writeable = False
+    return LogicalTensor(number, dtype, shape, strides, name, value)
+
 
 @dataclass(frozen=True, eq=False)
 class Signature:

@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 from .capi import CompiledPartition, LogicalTensor, Stream
 from .errors import StateError
-from .native import Handle, ffi, lib, status_error
+from .native import Handle, address, ffi, lib, status_error
+
+EXECUTE = "dnnl_graph_compiled_partition_execute"
 
 
 class Place(NamedTuple):
@@ -27,11 +29,14 @@ class PlanStep(NamedTuple):
 
 
 class PlanSource:
-    """What plans are made from: steps and places as C arrays, and the number of threads of each step."""
+    """What plans are made from: steps and places as C arrays, and the number of threads of each step.
 
-    def __init__(self, steps: Sequence[PlanStep], n_slots: int) -> None:
+    ``limit``: number of threads of a run at most; 0 leaves it to the caller's OpenMP setting.
+    """
+
+    def __init__(self, steps: Sequence[PlanStep], n_slots: int, limit: int) -> None:
         self.compiled = tuple(step.compiled for step in steps)
-        self.n_slots = n_slots
+        self.n_slots, self.limit = n_slots, limit
         self.steps = ffi.new("onegraph_step_t[]", len(steps))
         places = [place for step in steps for place in (*step.inputs, *step.outputs)]
         self.places = ffi.new("onegraph_place_t[]", len(places))
@@ -60,7 +65,7 @@ class Plan(Handle):
         OutOfMemoryError: no memory for the tensors.
     """
 
-    __slots__ = ()
+    __slots__ = ("n_steps", "number")
 
     def __init__(self, source: PlanSource) -> None:
         stream = Stream()
@@ -71,6 +76,7 @@ class Plan(Handle):
                 pointer,
                 engine._ptr,
                 stream._ptr,
+                source.limit,
                 len(source.steps),
                 source.steps,
                 len(source.places),
@@ -79,33 +85,38 @@ class Plan(Handle):
             )
         )
         super().__init__(pointer[0], lib.onegraph_plan_destroy, stream, engine, source.compiled)
+        self.n_steps = len(source.steps)
+        self.number = address(pointer[0])  # what onegraph_plan_run and onegraph_plan_call take
 
-    def bind(self, slot: int, address: int) -> None:
+    def bind(self, slot: int, memory: int) -> None:
         """Let a slot lie at an address, which the caller keeps valid for every run."""
-        _check(lib.onegraph_plan_bind(self._ptr, slot, ffi.cast("void *", address)))
+        _check(lib.onegraph_plan_bind(self._ptr, slot, ffi.cast("void *", memory)))
 
-    def run_steps(self, limit: int, first: int, last: int) -> None:
+    def run_steps(self, first: int, last: int) -> None:
         """Execute the steps from ``first`` to before ``last``."""
-        _check(lib.onegraph_plan_run_steps(self._ptr, limit, first, last, ffi.NULL))
+        _check(lib.onegraph_plan_run_steps(self._ptr, first, last, ffi.NULL))
 
-    def time(self, limit: int, first: int, last: int) -> list[float]:
+    def time(self, first: int, last: int) -> list[float]:
         """Execute the steps from ``first`` to before ``last``; returns the seconds that each took."""
         nanoseconds = ffi.new("int64_t[]", last)
-        _check(lib.onegraph_plan_run_steps(self._ptr, limit, first, last, nanoseconds))
+        _check(lib.onegraph_plan_run_steps(self._ptr, first, last, nanoseconds))
         return [nanoseconds[index] * 1e-9 for index in range(first, last)]
 
-    def tune(self, limit: int, large: float, n_steps: int) -> list[int]:
-        """Measure the number of threads that is best for each step; steps of more than ``large`` seconds use all."""
-        counts = ffi.new("int[]", n_steps)
-        _check(lib.onegraph_plan_tune(self._ptr, limit, int(large * 1e9), counts))
-        return list(counts)
+    def measure(self, count: int, enough: float) -> list[float]:
+        """The least seconds of each step on at most ``count`` threads, 0 for those of the step.
+
+        Steps that take less than ``enough`` seconds are run several times.
+        """
+        nanoseconds = ffi.new("int64_t[]", self.n_steps)
+        _check(lib.onegraph_plan_measure(self._ptr, count, int(enough * 1e9), nanoseconds))
+        return [taken * 1e-9 for taken in nanoseconds]
 
 
 def plan_error(status: int) -> Exception:
     """The exception for what a function of the plan returned."""
     if status == lib.onegraph_busy:
         return StateError("this run is in use by another thread; bind one for each thread")
-    return status_error("dnnl_graph_compiled_partition_execute", status)
+    return status_error(EXECUTE, status)
 
 
 def _check(status: int) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from .assemble import Assembly, LibraryStep, NumpyStep, nbytes
 from .capi import LogicalTensor
-from .capi.settings import get_num_threads
+from .capi.settings import get_num_threads, thread_count
 from .errors import UnsupportedError
 from .frame import Frame, span
 from .graph import Graph
@@ -16,11 +16,9 @@ from .memory import Lifetime, plan_memory
 from .op import Array
 from .plan import Place, PlanSource, PlanStep
 from .report import PartitionReport
+from .threads import LONG, share_threads
 
 ARENA = 0  # the slot of what lies inside
-# A step that takes longer, in seconds, gets every thread without being measured on fewer. A busy neighbour can hold up
-# the smallest of steps for a few milliseconds.
-LARGE = 2e-2
 # A program that needs more bytes than this is not run for measurement: its steps get every thread.
 HUGE = 2**30
 
@@ -42,7 +40,8 @@ class Program:
     """
 
     def __init__(self, graph: Graph, *, policy: str, fallback: bool, fpmath_mode: str, threads: Threads = None) -> None:
-        assembly = Assembly(lower(graph), policy=policy, fpmath_mode=fpmath_mode)
+        with thread_count(threads if isinstance(threads, int) else None):
+            assembly = Assembly(lower(graph), policy=policy, fpmath_mode=fpmath_mode)
         if not fallback:
             _refuse_fallback(assembly.reports)
         self.graph = graph
@@ -50,8 +49,7 @@ class Program:
         self.free_frames: list[Frame] = []  # of finished calls, for the next ones
         self._place_outputs(assembly.steps)
         self._place_values(assembly)
-        self._plan(assembly.steps)
-        self._share_threads(assembly, threads)
+        self._plan(assembly, threads)
 
     # Where everything lies -------------------------------------------------------------------------------------------
 
@@ -102,11 +100,12 @@ class Program:
         self.offsets, self.arena_size = plan_memory(lifetimes, in_place)
         self.slots.update(dict.fromkeys(self.offsets, ARENA))
 
-    def _plan(self, steps: Sequence[LibraryStep | NumpyStep]) -> None:
+    def _plan(self, assembly: Assembly, threads: Threads) -> None:
         """The steps in turn: ranges of the plan's, and numpy's between them."""
         self.parts: list[range | NumpyStep] = []
         in_c: list[PlanStep] = []
-        for step in steps:
+        owners: list[int] = []
+        for step in assembly.steps:
             if isinstance(step, NumpyStep):
                 self.parts.append(step)
                 continue
@@ -115,19 +114,45 @@ class Program:
                 self._places(step.outputs, step.compiled.outputs),
             ]
             in_c.append(PlanStep(step.compiled, *places))
+            owners.append(step.report)
             before = self.parts.pop() if self.parts and isinstance(self.parts[-1], range) else range(len(in_c) - 1, 0)
             assert isinstance(before, range)
             self.parts.append(range(before.start, len(in_c)))
-        self.n_steps = len(in_c)
-        self.source = PlanSource(in_c, 1 + len(self.external) + len(self.constants))
-        # Whether a run is one call into C.
-        self.in_c = len(self.parts) <= 1 and len(in_c) > 0 and not self.copied and isinstance(self.parts[0], range)
         # The values that numpy reads or writes, and which of them lie in each of the caller's arrays.
         touched = {n for part in self.parts if isinstance(part, NumpyStep) for n in (*part.inputs, *part.outputs)}
         self.touched = {n for n in (*touched, *(number for _, number in self.copied)) if n is not None}
         self.residents: dict[int, list[int]] = {}
         for number in self.touched:
             self.residents.setdefault(self.values[number].storage, []).append(number)
+        # Whether a run is one call into C.
+        self.in_c = len(self.parts) == 1 and len(in_c) > 0 and not self.copied
+
+        every = threads if isinstance(threads, int) else 0
+        counts = [every] * len(in_c)
+        limit = get_num_threads() or 1
+        if not every and limit > 1:
+            chosen = threads if isinstance(threads, Mapping) else {}
+            given = {index: chosen.get(owner, 0) for index, owner in enumerate(owners)}
+            sizes = [assembly.reports[owner].bytes for owner in owners]
+            in_c, counts = share_threads(in_c, sizes, given, limit, self._measure if self._is_measurable() else None)
+        self.source = self._source(in_c, every)
+        if not every:
+            self.source.threads = counts
+        found = dict(zip(owners, counts, strict=True))
+        self.reports = tuple(
+            replace(report, threads=found[report.index]) if report.index in found else report
+            for report in assembly.reports
+        )
+
+    def _source(self, steps: Sequence[PlanStep], limit: int) -> PlanSource:
+        return PlanSource(steps, 1 + len(self.external) + len(self.constants), limit)
+
+    def _is_measurable(self) -> bool:
+        return self.arena_size + sum(span(self.values[number]) for number in self.external) < HUGE
+
+    def _measure(self, steps: Sequence[PlanStep], count: int) -> list[float]:
+        """The seconds that each of some steps takes on blank memory."""
+        return Frame(self, self._source(steps, 0)).measure(count, LONG) if steps else []
 
     def _places(self, numbers: Sequence[int], tensors: Sequence[LogicalTensor]) -> list[Place]:
         return [
@@ -141,24 +166,6 @@ class Program:
             return self.free_frames.pop()
         except IndexError:
             return Frame(self)
-
-    # Threads ---------------------------------------------------------------------------------------------------------
-
-    def _share_threads(self, assembly: Assembly, threads: Threads) -> None:
-        owners = [step.report for step in assembly.steps if isinstance(step, LibraryStep)]
-        chosen = threads if isinstance(threads, Mapping) else {}
-        self.source.threads = [chosen.get(index, 0) for index in owners]
-        memory = self.arena_size + sum(span(self.values[number]) for number in self.external)
-        if owners and not isinstance(threads, int) and (get_num_threads() or 1) > 1 and memory < HUGE:
-            frame = Frame(self)
-            self.source.threads = frame.tune(LARGE)
-            self.free_frames.append(frame)
-        counts = dict(zip(owners, self.source.threads, strict=True))
-        every = threads if isinstance(threads, int) else 0
-        self.reports = tuple(
-            replace(report, threads=counts[report.index] or every) if report.index in counts else report
-            for report in assembly.reports
-        )
 
 
 def _refuse_fallback(reports: Sequence[PartitionReport]) -> None:

@@ -4,37 +4,50 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, combinations, product
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .arrays import allocator
+from .errors import StatusError
 from .frame import Frame
 from .native import ffi, lib
 from .op import Array
 from .plan import plan_error
 from .program import Program
 
-QuickCall = Callable[[tuple[object, ...]], Any]
+T = TypeVar("T")
+QuickCall = Callable[..., Any]
+# Outputs that are given are held against every input and one another; so many times written out, else in a loop.
+MAX_PAIRS = 8
 
 # What a run costs beside the kernels is Python's handling of the arrays, one by one; so it is written out for each
 # number of inputs and outputs instead of in loops.
 QUICK = """
-def call(arrays):
+def call(arrays, out=None):
     if len(arrays) != {n_inputs}:
         return None
     {inputs} = arrays
     if {misfits}:
         return None
-    {outputs} = {made}
+    if out is None:
+        {outputs} = {made}
+    elif {miscounted}:
+        return None
+    else:
+        {outputs} = out
+        if {unfit}:
+            return None
+        written = {written}
     try:
         addresses = [{addresses}]
     except (TypeError, ValueError, BufferError):
         return None
     watched = {watched}
     frame = check_out()
-    status = run(frame.plan._ptr, {limit}, {n_slots}, addresses)
+    status = run(frame.plan.number, {n_slots}, addresses)
     free.append(frame)
     if status:
         if status == misaligned:
@@ -44,15 +57,15 @@ def call(arrays):
 """
 
 
-def quick_call(program: Program, limit: int, result: Callable[..., Any] | None) -> QuickCall | None:
+def quick_call(program: Program, result: Callable[..., Any] | None) -> QuickCall | None:
     """A function that runs ``program`` on a tuple of arrays; None where the program is not one call into C.
 
     It serves the ordinary case, C-contiguous numpy arrays of the very shapes and data types that were compiled, and
-    answers None for everything else, with nothing done.
+    answers None for everything else, with nothing done. Its second argument is None, or what to write into: the array
+    of a single output, a tuple or list of those of several.
 
     Args:
-        program: for static shapes.
-        limit: number of threads at most, 0 for the caller's OpenMP setting.
+        program: for these shapes.
         result: makes one value of several outputs; None where there is one output.
     """
     values = program.values
@@ -62,18 +75,29 @@ def quick_call(program: Program, limit: int, result: Callable[..., Any] | None) 
     if not (inputs and program.in_c and in_order and all(value.dense for value in inputs)):
         return None
     ins, outs = [f"x{i}" for i in range(len(inputs))], [f"y{i}" for i in range(len(outputs))]
-    misfits = [
-        f"type(x{i}) is not ndarray or x{i}.dtype is not dtype{i} or x{i}.shape != {value.shape}"
-        for i, value in enumerate(inputs)
-    ]
+    misfits, unfit = (
+        [
+            f"type({name}) is not ndarray or {name}.dtype is not dtype_{name} or {name}.shape != {value.shape}"
+            for name, value in zip(names, values, strict=True)
+        ]
+        for names, values in ((ins, inputs), (outs, outputs))
+    )
+    unfit += [f"not {name}.flags.writeable" for name in outs]
+    pairs = list(_pairs(outs, ins))
+    if len(pairs) <= MAX_PAIRS:
+        unfit += [f"shared({one}, {other})" for one, other in pairs]
+    else:
+        unfit.append(f"any_shared(({', '.join(outs)},), ({', '.join(ins)},))")
     source = QUICK.format(
         n_inputs=len(ins),
         n_slots=len(ins) + len(outs),
-        limit=limit,
         inputs=f"{', '.join(ins)},",
         outputs=", ".join(outs),
         misfits=" or ".join(misfits),
-        made=", ".join(f"make{i}()" for i in range(len(outs))),
+        made=", ".join(f"make_{name}()" for name in outs),
+        miscounted="False" if len(outs) == 1 else f"type(out) not in sequences or len(out) != {len(outs)}",
+        unfit=" or ".join(unfit),
+        written=f"{', '.join(f'watch({name})' for name in outs)},",
         addresses=", ".join(f"from_buffer({name})" for name in (*ins, *outs)),  # raises where it is not contiguous
         watched=f"{', '.join(f'watch({name})' for name in ins)},",  # so that no other thread resizes it
         result="y0" if result is None else f"result({', '.join(outs)})",
@@ -88,28 +112,47 @@ def quick_call(program: Program, limit: int, result: Callable[..., Any] | None) 
         "misaligned": lib.onegraph_misaligned,
         "plan_error": plan_error,
         "result": result,
-        **{f"dtype{i}": value.dtype.numpy for i, value in enumerate(inputs)},
-        **{f"make{i}": allocator(value.shape, value.dtype.numpy) for i, value in enumerate(outputs)},
+        "sequences": (tuple, list),
+        "shared": np.may_share_memory,
+        "any_shared": _any_shared,
+        **{f"dtype_{name}": value.dtype.numpy for name, value in zip((*ins, *outs), (*inputs, *outputs), strict=True)},
+        **{
+            f"make_{name}": allocator(value.shape, value.dtype.numpy) for name, value in zip(outs, outputs, strict=True)
+        },
     }
     exec(source, names)
-    quick: QuickCall = names["call"]
+    quick: QuickCall = names.pop("call")  # no cycle, so that the program goes with its last user
     return quick
+
+
+def _pairs(outputs: Sequence[T], inputs: Sequence[T]) -> Iterator[tuple[T, T]]:
+    """What must not share memory with what."""
+    return chain(product(outputs, inputs), combinations(outputs, 2))
+
+
+def _any_shared(outputs: Sequence[Array], inputs: Sequence[Array]) -> bool:
+    return any(np.may_share_memory(one, other) for one, other in _pairs(outputs, inputs))
 
 
 class BoundRun:
     """A run whose arrays are fixed. ``run`` returns what a call of the executable returns.
 
-    One run at a time: a second thread gets a StateError.
+    One run at a time: a second thread gets a StateError. After any other error, bind the arrays again.
     """
 
-    __slots__ = ("__weakref__", "_arrays", "_busy", "_execute", "_frame", "_limit", "_outputs", "_plan", "_value")
+    __slots__ = ("__weakref__", "_arrays", "_busy", "_execute", "_failed", "_frame", "_outputs", "_plan", "_value")
 
     def __init__(
-        self, frame: Frame, arrays: Mapping[int, Array], results: Mapping[str, Array], value: Any, limit: int
+        self,
+        frame: Frame,
+        arrays: Mapping[int, Array],
+        results: Mapping[str, Array],
+        value: Any,
+        failed: Callable[[StatusError], StatusError],
     ) -> None:
-        self._frame, self._limit, self._value = frame, limit, value
+        self._frame, self._value, self._failed = frame, value, failed
         self._arrays, self._outputs = dict(arrays), dict(results)
-        self._plan = frame.plan._ptr
+        self._plan = frame.plan.number
         self._busy = threading.Lock()
         self._execute = lib.onegraph_plan_run if frame.program.in_c else self._execute_parts
 
@@ -123,19 +166,23 @@ class BoundRun:
 
         Raises:
             StateError: another thread is in a run of this object.
+            StatusError: the library could not run it, such as for want of memory.
         """
-        status = self._execute(self._plan, self._limit)
-        if status:
-            raise plan_error(status)
-        return self._value
+        try:
+            status = self._execute(self._plan)
+            if status:
+                raise plan_error(status)
+            return self._value
+        except StatusError as error:
+            raise self._failed(error) from None
 
     __call__ = run
 
-    def _execute_parts(self, _: object, limit: int) -> int:
+    def _execute_parts(self, _: int) -> int:
         if not self._busy.acquire(blocking=False):
             return int(lib.onegraph_busy)
         try:
-            self._frame.run(limit)
+            self._frame.run()
             self._frame.copy_outputs(self._outputs)
         finally:
             self._busy.release()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph import capi, reference
+from onegraph import capi, native, reference
 
 lt = capi.LogicalTensor
 CONV = {
@@ -137,6 +137,15 @@ def test_in_place_of_a_fused_add():
     np.testing.assert_allclose(c, whole, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.skipif(native.RUNTIME != "SYCL", reason="a library of another runtime takes allocators")
+def test_a_library_for_sycl_takes_no_allocator():
+    with pytest.raises(og.UnsupportedError, match="takes no allocator of host memory"):
+        capi.Allocator()
+    assert capi.default_engine().allocator is None
+    assert capi.Engine().allocator is None
+
+
+@pytest.mark.skipif(native.RUNTIME == "SYCL", reason="a library for SYCL takes no allocator")
 def test_an_engine_with_an_allocator_counts_its_blocks():
     engine = capi.Engine(allocator=capi.Allocator())
     assert isinstance(engine.allocator, capi.Allocator)

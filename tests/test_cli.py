@@ -1,16 +1,20 @@
 """The command line."""
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
 
 import onegraph as og
+from onegraph.cli import COMMANDS, cli
 
 
 def onegraph(*arguments, **options):
-    return subprocess.run([sys.executable, "-m", "onegraph", *arguments], capture_output=True, text=True, **options)
+    command = [sys.executable, "-m", "onegraph", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **options)
 
 
 def test_info_as_json():
@@ -29,12 +33,108 @@ def test_info_for_people():
         assert text in done.stdout
 
 
-@pytest.mark.parametrize("arguments", [(), ("nonsense",), ("info", "--nonsense")])
-def test_bad_arguments_exit_with_2(arguments):
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nonsense",), "onegraph: No such command 'nonsense'; see onegraph --help\n"),
+        (("info", "--nonsense"), "onegraph: No such option '--nonsense'; see onegraph info --help\n"),
+        (("check",), "onegraph: Missing argument 'FILE'; see onegraph check --help\n"),
+        (("ops", "--json", "--markdown"), "onegraph: --json or --markdown, not both; see onegraph ops --help\n"),
+        (("conformance", "--workers", "0"), "onegraph: Invalid value for '--workers': 0 is not in the range x>=1; see"),
+    ],
+)
+def test_bad_arguments_are_one_line_and_exit_with_2(arguments, message):
     done = onegraph(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(message)
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_no_arguments_are_answered_with_the_commands():
+    done = onegraph()
     assert done.returncode == 2
-    assert "usage: onegraph" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert "Usage: onegraph" in done.stderr
+
+
+def test_the_list_of_commands_loads_none_and_says_the_exit_statuses():
+    code = (
+        "import sys, onegraph.cli\n"
+        "try: onegraph.cli.main(['--help'])\n"
+        "except SystemExit as left: assert left.code == 0\n"
+        "loaded = [name for name in sys.modules if name.startswith(('rich', 'onegraph.cli.', 'onegraph.native'))]\n"
+        "assert not loaded, loaded"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert all(f"  {name} " in done.stdout for name in COMMANDS)
+    assert "Exit status: 0 for success, 1 where the answer is no" in done.stdout
+
+
+def test_the_package_imports_nothing_of_the_command_line():
+    code = "import sys, onegraph; assert not {'click', 'rich', 'onegraph.cli'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_info_does_without_rich():
+    code = "import sys; sys.modules['rich'] = None\nfrom onegraph.cli import main\nmain(['info'])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_json_and_a_module(name):
+    pytest.importorskip(f"onegraph.cli.{name}")
+    done = CliRunner().invoke(cli, [name, "--help"])
+    assert done.exit_code == 0
+    assert f"Usage: onegraph {name}" in done.output
+    # these two print a file
+    assert "--json" in done.output or name in ("convert", "random")
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_help_fits_the_terminal(width):
+    done = CliRunner().invoke(cli, ["verify", "--help"], terminal_width=width)
+    assert max(map(len, done.output.splitlines())) <= max(width, 50)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell):
+    done = onegraph("completion", shell)
+    assert done.returncode == 0
+    assert "_ONEGRAPH_COMPLETE" in done.stdout
+    assert json.loads(onegraph("completion", shell, "--json").stdout)["shell"] == shell
+
+
+def test_completion_completes_commands_and_options():
+    words = {"COMP_WORDS": "onegraph ver", "COMP_CWORD": "1", "_ONEGRAPH_COMPLETE": "bash_complete"}
+    assert onegraph(env={**os.environ, **words}).stdout == "plain,verify\n"
+    words = {"COMP_WORDS": "onegraph bench --thr", "COMP_CWORD": "2", "_ONEGRAPH_COMPLETE": "bash_complete"}
+    assert onegraph(env={**os.environ, **words}).stdout == "plain,--threads\n"
+
+
+def test_a_closed_pipe_is_no_error():
+    command = [sys.executable, "-m", "onegraph", "ops", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.read(10)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+def test_a_bug_is_one_line_and_its_traceback_on_request(monkeypatch):
+    def broken(name):
+        raise RuntimeError("some\nbug")
+
+    monkeypatch.setattr("onegraph.cli.ops.edition", broken)
+    done = CliRunner().invoke(cli, ["ops"])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("onegraph: RuntimeError: some bug; this is a bug of onegraph")
+    assert len(done.stderr.splitlines()) == 1
+    monkeypatch.setenv("ONEGRAPH_TRACEBACK", "1")
+    assert isinstance(CliRunner().invoke(cli, ["ops"]).exception, RuntimeError)
+
+
+def test_errors_take_one_line_whatever_the_file_is_called(tmp_path):
+    done = onegraph("run", str(tmp_path / "a\nb.json"))
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
 
 
 def test_a_missing_library_is_one_line(tmp_path):
@@ -66,8 +166,8 @@ def test_ops_shows_one_op_in_three_forms():
     [
         (("ops", "Convolutoin"), "onegraph: edition onednn-3.13 has no op 'Convolutoin'; did you mean 'Convolution'?"),
         (("ops", "--edition", "onednn-3.14"), "onegraph: unknown edition 'onednn-3.14'"),
-        (("check", "/nowhere.json"), "onegraph: /nowhere.json: [Errno 2]"),
-        (("check", "/"), "onegraph: /: [Errno 21]"),
+        (("check", "/nowhere.json"), "onegraph: /nowhere.json: No such file or directory; expected a file"),
+        (("check", "/"), "onegraph: /: not a regular file; expected a file"),
     ],
 )
 def test_bad_input_is_one_line(arguments, message):
@@ -107,7 +207,8 @@ def test_check(text, status, rules):
         "[1]",
         '{"op": 3}',
         '{"op": "ReLU", "x": 1}',
-        '{"graph": []}',
+        '{"graph": 3}',
+        '{"graph": [{}]}',
         "\x00",
         "[" * 100000,
         "a = ",

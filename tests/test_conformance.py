@@ -121,8 +121,8 @@ def test_the_command(tmp_path):
     target = tmp_path / "report.html"
     command = [sys.executable, "-m", "onegraph", "conformance", "ReLU", "MatMul", "--json", "--html", str(target)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
+    assert done.returncode == any(result["verdict"] != "agrees" for result in report["results"]), done.stderr
     assert {result["op"] for result in report["results"]} == {"ReLU", "MatMul"}
     assert target.read_text().startswith("<!doctype html>")
     wrong = subprocess.run([*command[:4], "Relu"], capture_output=True, text=True, timeout=60)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
+from onegraph import native
 
 
 @pytest.fixture
@@ -151,8 +152,8 @@ def test_declared_strides_and_counted_copies(rng):
 
 
 def test_threads():
-    assert og.get_num_threads() >= 1
     before = og.get_num_threads()
+    assert (before is None) if native.RUNTIME != "OpenMP" else before >= 1
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, (4,))))
     assert g.compile(threads=1)(np.full(4, -1, np.float32)).tolist() == [0] * 4
@@ -252,8 +253,8 @@ def test_threads_and_changing_shapes_leave_a_bounded_cache(rng):
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(model._programs) <= 16
-    assert sum(len(program.free_frames) for program in model._programs.values()) <= 16 * 6
+    assert model.cache_info().size <= 16
+    assert sum(len(entry.program.free_frames) for entry in model._cache.entries.values()) <= 16 * 6
 
 
 def test_what_is_no_plain_array():

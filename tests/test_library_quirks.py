@@ -98,6 +98,11 @@ def resized_one_batch(g: og.Graph) -> og.LogicalTensor:
     return g.maximum(resized, g.input("y", "f32", (4, 3, 2)))
 
 
+def bare_channels(g: og.Graph) -> og.LogicalTensor:
+    total = g.add(g.input("x", "f32", (3, 4, 1, 1)), g.input("w", "f32", (3, 4, 1, 1)))
+    return g.multiply(g.relu(total), g.input("y", "f32", (4, 1, 1)))
+
+
 WRONG = {
     "F1 pool, same shape": (avg_pool_same, "AvgPool"),
     "F1 pool, vector": (max_pool_vector, "MaxPool"),
@@ -109,6 +114,7 @@ WRONG = {
     "F6 quantized pool": (quantized_pool, "AvgPool"),
     "F7 pool to another type": (pool_to_other_type, "unimplemented"),
     "F8 quantized reorder": (quantized_reorder, "Reorder"),
+    "binary, channels with nothing behind them": (bare_channels, "Add"),
     "interpolation, same shape": (resized_same, "Interpolate"),
     "interpolation, all but the batch": (resized_one_batch, "Interpolate"),
     "matmul, bias not along the last axis": (matmul_bias, "MatMul"),
@@ -183,6 +189,7 @@ MAINS: dict[str, Callable[[og.Graph], og.LogicalTensor]] = {
     "interpolation": lambda g: g.interpolate(g.input("x", "f32", (2, 3, 6)), mode="linear", sizes=[4]),
     "reduction": lambda g: g.reduce_sum(g.input("x", "f32", (2, 4, 6, 3)), axes=[3]),
     "relu": lambda g: g.relu(g.input("x", "f32", (2, 4, 6))),
+    "sum": lambda g: g.add(g.input("x", "f32", (2, 4, 6)), g.input("w", "f32", (4, 6))),
 }
 
 
@@ -220,7 +227,7 @@ def test_harmless_fusions_stay() -> None:
 
 def test_a_partition_that_does_not_compile_runs_in_pieces() -> None:
     def build(g: og.Graph) -> og.LogicalTensor:
-        return g.pow(g.matmul(g.input("x", "f32", (4, 5)), g.input("w", "f32", (5, 6))), beta=3.0)
+        return g.pow(g.matmul(g.input("x", "f32", (4, 5)), g.input("w", "f32", (5, 6))), beta=5.0)
 
     graph, executable = compiled(build)
     assert_right(graph, executable)
@@ -320,9 +327,11 @@ QUIRKY: dict[str, Call] = {
     "gradient_without_gamma": use("BatchNormTrainingBackward", {"epsilon": 1.0}, *STATS, n_outputs=3),
     "batch_norm_rank": use("BatchNormForwardTraining", {"epsilon": 1.0}, (4, 3), (3,), (3,), n_outputs=5),
     "norm_axis": use("LayerNorm", {"begin_norm_axis": 1}, (2, 3, 4), (4,), (4,), n_outputs=3),
+    "layer_norm_rank": use("LayerNorm", {}, (4,), (4,), (4,), n_outputs=3),
     "bf16_statistics": use("LayerNorm", {"use_affine": False}, (3, 4), dtype="bf16", n_outputs=3),
     "negative_axis": use("Quantize", {**CHANNELS, "axis": -1, "zps": (0,) * 4}, (3, 4)),
     "differing_zero_points": use("Quantize", {**CHANNELS, "axis": 1, "zps": (0, 1, 2, 3)}, (3, 4)),
+    "wide_zero_point": use("Dequantize", {"scales": (0.5,), "zps": (2**31,)}, (3, 4), dtype="u8"),
     "dynamic_zero_points": use("DynamicQuantize", {"qtype": "per_channel", "axis": 1}, (3, 4), (4,), (4,)),
     "sizes_tensor": use("Interpolate", {"mode": "nearest"}, (1, 4, 2), (1,)),
     "align_corners": use(

@@ -22,6 +22,14 @@ NOT_DECLARED = {
     "dnnl_graph_set_constant_tensor_cache_capacity": "newer than the headers: looked up by name in settings",
     "dnnl_graph_get_constant_tensor_cache_capacity": "newer than the headers: looked up by name in settings",
     "dnnl_graph_op_get_attr_f32": "newer than the headers; onegraph keeps the attributes itself",
+    "dnnl_graph_sycl_interop_compiled_partition_execute_v2": "SYCL only; a CPU build has nothing behind it",
+    "dnnl_graph_compiled_partition_execute_v2": "newer than the headers: scratch memory of the caller's own",
+    "dnnl_graph_compiled_partition_get_scratchpad_logical_tensor": "newer than the headers: how much of that",
+    "dnnl_graph_graph_get_fpmath_mode": "newer than the headers; the mode is given when a graph is made",
+    "dnnl_graph_graph_set_fpmath_mode": "newer than the headers; the mode is given when a graph is made",
+    "dnnl_graph_set_dump_mode": "newer than the headers; onegraph writes graphs itself",
+    "dnnl_graph_tensor_create_scalar": "newer than the headers; a number that the CPU reads is a tensor of one element",
+    "dnnl_graph_tensor_get_logical_tensor": "newer than the headers; onegraph keeps the logical tensor itself",
 }
 NOT_CALLED = {
     "dnnl_graph_graph_create": "dnnl_graph_graph_create_with_fpmath_mode does the same and more",
@@ -120,19 +128,20 @@ print(graph.compile()(np.array([-1, 1], np.float32)))
     done = child(code)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert (
-        lines[:3] == ["could not create a primitive descriptor for a deconvolution backward propagation primitive"] * 3
-    )
+    # 3.2 has "a" before the kind of primitive, later versions "the", and some add what to do.
+    assert len(set(lines[:3])) == 1
+    assert "could not create a primitive descriptor for" in lines[0]
+    assert "deconvolution" in lines[0]
     assert lines[3] == "[0. 1.]"
 
 
 LIFE = """
 import gc, itertools, random, sys
 import numpy as np
-from onegraph import capi
+from onegraph import capi, native
 def make():
     lt = capi.LogicalTensor
-    engine = capi.Engine(allocator=capi.Allocator())
+    engine = capi.Engine(allocator=None if native.RUNTIME == "SYCL" else capi.Allocator())
     ts = [lt(i, "f32", (16, 16)) for i in range(3)]
     op = capi.Op(1, "MatMul", inputs=ts[:2], outputs=ts[2:])
     graph = capi.Graph(); graph.add_op(op); graph.finalize()
@@ -209,7 +218,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - first)
 
 def test_settings_can_be_set_and_read_back():
     code = """
-from onegraph import capi
+from onegraph import capi, native
 import onegraph as og
 capi.set_constant_tensor_cache(False); assert capi.get_constant_tensor_cache() is False
 capi.set_constant_tensor_cache(True); assert capi.get_constant_tensor_cache() is True
@@ -236,7 +245,16 @@ for bad in (lambda: capi.set_max_cpu_isa("mmx"), lambda: capi.set_default_fpmath
         assert "expected" in str(error)
     else:
         raise AssertionError
-capi.set_num_threads(1); assert capi.get_num_threads() == 1
+if native.RUNTIME == "OpenMP":
+    capi.set_num_threads(1); assert capi.get_num_threads() == 1
+else:
+    assert capi.get_num_threads() is None
+    try:
+        capi.set_num_threads(1)
+    except og.UnsupportedError as error:
+        assert "only OpenMP's can be set" in str(error)
+    else:
+        raise AssertionError
 """
     done = child(code)
     assert done.returncode == 0, done.stderr

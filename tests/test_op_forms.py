@@ -198,12 +198,14 @@ def test_the_library_form_of_a_signature_is_that_of_its_ops():
     g.interpolate(x, mode="nearest", coordinate_transformation_mode="align_corners", sizes=[8, 8])
     for op in g.ops:
         found, types_ = op.signature, [None if t is None else t.type for t in op.inputs]
-        call = base_call(found.schema, base_of(found.schema), op.attrs, types_, len(op.outputs))
+        dtypes = [tensor.dtype for tensor in op.outputs]
+        call = base_call(found.schema, base_of(found.schema), op.attrs, types_, len(op.outputs), dtypes)
         (form, reason), (shared, same) = library_form(found.schema, call), signature_form(found, len(op.outputs))
         assert reason == same
         assert (form is None) == (shared is None)
         if form is not None:
-            assert (form.kind, dict(form.attrs), form.note) == (shared.kind, dict(shared.attrs), shared.note)
-            constants = [source for source in shared.inputs if isinstance(source, np.ndarray)]
-            assert not any(constant.flags.writeable for constant in constants)
+            both = [[(part.kind, dict(part.attrs), part.outputs) for part in one.parts] for one in (form, shared)]
+            assert both[0] == both[1]
+            assert (form.results, form.note) == (shared.results, shared.note)
+            assert not any(constant.flags.writeable for constant in shared.constants)
         assert signature_form(found, len(op.outputs))[0] is shared

@@ -17,21 +17,29 @@ LAYERS = [
     {"errors"},
     {"spec"},
     {"op"},
-    {"tensor_types", "violation"},
+    {"tensor_types", "violation", "recipes"},
     {"dlpack"},
     {"examine"},
     {"check", "methods", "arrays", "outputs", "memo"},
     {"graph", "cases", "reference", "translate", "stubs", "pages"},
-    {"view"},
+    {"random_graph", "batch", "knobs", "sketch", "translation", "npz", "inputs", "tolerance"},
+    {"view", "reduce"},
     {"serialize"},
+    {"rewriting", "codegen"},
+    {"harness"},
     {"native"},
     {"capi"},
     {"rewrites", "lower", "report", "memory", "plan"},
+    {"threads", "steps"},
     {"assemble", "frame"},
     {"program"},
     {"runs"},
+    {"arguments", "cache", "implementations", "options", "profile"},
     {"executor"},
+    {"verify", "bench"},
+    {"capture", "recorded"},
     {"conformance"},
+    {"failing"},
     {"cli"},
 ]
 EXCEPTIONS = {
@@ -45,7 +53,9 @@ EXCEPTIONS = {
     ("frame", "program"),  # for type checkers alone
 }
 NEEDS_LIBRARY = {
-    *("native", "capi", "rewrites", "lower", "plan", "assemble", "frame", "program", "runs", "executor", "conformance"),
+    *("native", "capi", "rewrites", "lower", "plan", "threads", "assemble", "frame", "program", "runs"),
+    *("cache", "implementations", "options", "profile", "executor", "verify", "bench"),
+    *("recorded", "conformance", "failing"),
 }
 
 

@@ -6,17 +6,19 @@ from collections.abc import Sequence
 
 from ..errors import ArgumentError, StatusError, shown
 from ..native import Handle, begin_compilation, call, ffi, has_compiled, lib
+from ..op import Array
 from ..spec.shapes import compatible
 from .engine import Engine, Stream, engine_or_default
 from .logical_tensor import LogicalTensor
 from .partition import Partition
 from .settings import (
     get_compiled_partition_cache_capacity,
+    get_constant_tensor_cache,
     get_primitive_cache_capacity,
     set_compiled_partition_cache_capacity,
     set_primitive_cache_capacity,
 )
-from .tensor import Tensor
+from .tensor import Tensor, enter, leave
 from .validate import as_list, expect, identifier
 
 _TENSORS, _COMPILED = ffi.typeof("dnnl_graph_logical_tensor_t *[]"), ffi.typeof("dnnl_graph_compiled_partition_t *")
@@ -27,7 +29,7 @@ _query = lib.dnnl_graph_compiled_partition_query_logical_tensor
 class CompiledPartition(Handle):
     """``dnnl_graph_compiled_partition_t``: a partition with its kernels. ``Partition.compile`` makes it."""
 
-    __slots__ = ("_engine", "_in_place", "_inputs", "_outputs", "_partition")
+    __slots__ = ("_constants", "_engine", "_in_place", "_inputs", "_outputs", "_partition")
 
     def __init__(
         self,
@@ -89,6 +91,7 @@ class CompiledPartition(Handle):
                 _empty_caches()
             raise
         self._partition, self._engine = partition, engine
+        self._constants: dict[int, Array] = {}  # of the first execution, by id
         self._inputs = tuple(inputs)
         self._outputs = tuple([LogicalTensor._filled(_query, pointer, tensor.id) for tensor in outputs])
         count, pairs = ffi.new("size_t *"), ffi.new("const dnnl_graph_inplace_pair_t **")
@@ -141,7 +144,7 @@ class CompiledPartition(Handle):
 
         Raises:
             ArgumentError: a tensor is missing or unknown, differs from what was compiled, is not writable, or
-                overlaps another one where that is not allowed.
+                overlaps another one where that is not allowed; or a constant is not what it was before.
             StatusError: the library failed.
         """
         expect("stream", stream, Stream)
@@ -149,10 +152,19 @@ class CompiledPartition(Handle):
             raise ArgumentError("stream: of another engine than the compiled partition")
         ins = self._tensors("inputs", self.inputs, inputs)
         outs = self._tensors("outputs", self.outputs, outputs)
+        entered: list[Tensor] = []
+        try:
+            enter((*ins, *outs), entered)
+            self._execute(stream, ins, outs)
+        finally:
+            leave(entered)
+
+    def _execute(self, stream: Stream, ins: Sequence[Tensor], outs: Sequence[Tensor]) -> None:
         for tensor in outs:
             if not tensor.writable:
                 raise ArgumentError(f"outputs: tensor {tensor.logical_tensor.id} is read-only")
         self._refuse_overlap(ins, outs)
+        self._refuse_other_constants(ins)
         call(
             lib.dnnl_graph_compiled_partition_execute,
             self._ptr,
@@ -164,6 +176,18 @@ class CompiledPartition(Handle):
         )
         stream.wait()
 
+    def _refuse_other_constants(self, inputs: Sequence[Tensor]) -> None:
+        """The library keeps what it made of constants in the first execution and looks at them no more."""
+        for wanted, tensor in zip(self._inputs, inputs, strict=True):
+            if wanted.property != "constant":
+                continue
+            first = self._constants.setdefault(wanted.id, tensor.data)
+            if first is not tensor.data and get_constant_tensor_cache() and first.tobytes() != tensor.data.tobytes():
+                raise ArgumentError(
+                    f"inputs: tensor {wanted.id} is constant, and its data differs from that of the first execution, "
+                    "which the library goes on to use; compile with property='variable', or compile again"
+                )
+
     def _tensors(self, name: str, wanted: Sequence[LogicalTensor], given: Sequence[Tensor]) -> list[Tensor]:
         given = as_list(name, given, Tensor)
         by_id = {tensor.logical_tensor.id: tensor for tensor in given}
@@ -172,7 +196,6 @@ class CompiledPartition(Handle):
             raise ArgumentError(f"{name}: tensors {[t.logical_tensor.id for t in given]}; expected {ids}, each once")
         for tensor in wanted:
             got = by_id[tensor.id]
-            got.check()
             if got.engine is not self.engine:
                 raise ArgumentError(f"{name}: tensor {tensor.id} is of another engine")
             if got.nbytes < (tensor.mem_size or 0) or not _same(got.logical_tensor, tensor):

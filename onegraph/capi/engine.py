@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from ..errors import StatusError, UnsupportedError
-from ..native import Handle, address, call, create, enum_names, enum_value, ffi, lib, read
+from ..errors import UnsupportedError
+from ..native import RUNTIME, Handle, Made, address, call, create, enum_names, enum_value, ffi, lib, read
 from .validate import choice, expect, identifier
 
 ENGINE_KINDS = ("cpu", "gpu")
@@ -17,11 +17,18 @@ class Allocator(Handle):
     """Host memory for an engine: aligned to 64 bytes, and kept by each thread for its next request.
 
     It is C alone; a Python callback would crash at exit.
+
+    Raises:
+        UnsupportedError: the library is built for SYCL, where allocators are of another kind.
     """
 
     __slots__ = ()
 
     def __init__(self) -> None:
+        if RUNTIME == "SYCL":
+            raise UnsupportedError(
+                "the library is built for SYCL and takes no allocator of host memory; make the engine without one"
+            )
         pointer = create(
             lib.dnnl_graph_allocator_create,
             "dnnl_graph_allocator_t",
@@ -39,7 +46,7 @@ class Allocator(Handle):
 _engines: dict[int, Engine] = {}
 
 
-class Engine:
+class Engine(Made):
     """``dnnl_engine_t``: the device. It is never destroyed, because kernels and caches may outlive every owner.
 
     Args:
@@ -133,11 +140,7 @@ def default_engine() -> Engine:
     """The one engine that everything uses which is not given another; made at the first call."""
     with _default_lock:
         if not _default:
-            try:
-                allocator = Allocator()
-            except StatusError:  # a library built for SYCL wants allocators of another kind
-                allocator = None
-            _default.append(Engine(allocator=allocator))
+            _default.append(Engine(allocator=None if RUNTIME == "SYCL" else Allocator()))
     return _default[0]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import ArgumentError, shown
-from ..native import DTYPE_NAMES, DTYPES, Function, call, dtype_value, enum_names, ffi, lib, read
+from ..native import DTYPE_NAMES, DTYPES, Function, Made, call, dtype_value, enum_names, ffi, lib, read
 from ..spec.dtypes import DataType
 from ..spec.schema import Shape
 from ..tensor_types import as_shape
@@ -27,7 +27,7 @@ UNKNOWN_DIM = -(2**63)
 UNKNOWN_NDIMS: int = lib.DNNL_GRAPH_UNKNOWN_NDIMS
 
 
-class LogicalTensor:
+class LogicalTensor(Made):
     """``dnnl_graph_logical_tensor_t``: what the library is told of a tensor.
 
     Args:

@@ -39,11 +39,17 @@ _MODES = enum_names("fpmath_mode_", FPMATH_MODES)
 
 # Threads --------------------------------------------------------------------------------------------------------------
 
+# Runtimes that hand the work to threads of their own and wait for them.
+THREADED_ELSEWHERE = ("SYCL", "TBB", "thread pool")
 _forked: set[int] = set()
 
 
 def get_num_threads() -> int | None:
-    """Number of threads that the calling thread's next run uses; None where the library is not built with OpenMP."""
+    """Number of threads that runs of the calling thread may use; None where the library is not built with OpenMP.
+
+    It is OpenMP's setting of the calling thread: a new thread begins with that of the process, from ``OMP_NUM_THREADS``
+    or the number of processors, whatever other threads have set.
+    """
     function = native.omp_function("omp_get_max_threads")
     return None if function is None else int(function())
 
@@ -58,7 +64,10 @@ def check_threads(count: object) -> int:
 
 
 def set_num_threads(count: int) -> None:
-    """Set the number of threads for runs that the calling thread starts.
+    """Set the number of threads for runs that the calling thread starts, from the next one on.
+
+    Other threads keep theirs; see ``get_num_threads``, and ``num_threads`` for a block. An executable that was compiled
+    with a number of threads of its own uses that.
 
     Raises:
         ArgumentError: the count is not a positive integer, or far more than there are processors.
@@ -78,27 +87,41 @@ def set_num_threads(count: int) -> None:
 
 
 @contextmanager
-def thread_count(count: int | None) -> Iterator[None]:
-    """Run the block with ``count`` threads, then restore the caller's setting; None changes nothing."""
-    before = get_num_threads() if count is not None else None
-    if count is None or before is None or threading.get_ident() in _forked:
-        yield
-        return
+def num_threads(count: int) -> Iterator[None]:
+    """A block in which runs of the calling thread use ``count`` threads: ``with onegraph.num_threads(2): ...``.
+
+    Raises:
+        ArgumentError, UnsupportedError: as for ``set_num_threads``.
+    """
+    before = get_num_threads()
     set_num_threads(count)
     try:
         yield
     finally:
-        set_num_threads(before)
+        set_num_threads(before or 1)
+
+
+@contextmanager
+def thread_count(count: int | None) -> Iterator[None]:
+    """``num_threads`` where the number can be set; None changes nothing."""
+    if count is None or get_num_threads() is None or threading.get_ident() in _forked:
+        yield
+        return
+    with num_threads(count):
+        yield
 
 
 def _after_fork() -> None:
-    """A forked child has none of the threads that OpenMP counts on; a run with several would wait for them for ever."""
-    if engines_exist():
+    """A forked child has none of the library's threads; it would wait for them for ever."""
+    if native.RUNTIME in THREADED_ELSEWHERE:
+        if native.has_compiled():
+            lib.onegraph_lose_threads()
+    elif engines_exist():  # OpenMP can do with the one that there is
         lib.onegraph_forked()
         _forked.add(threading.get_ident())
 
 
-if native.omp_function("omp_set_num_threads") is not None:
+if native.omp_function("omp_set_num_threads") is not None or native.RUNTIME in THREADED_ELSEWHERE:
     os.register_at_fork(after_in_child=_after_fork)
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
+from collections.abc import Iterable
 
 import numpy as np
 
-from ..errors import ArgumentError, shown
+from ..errors import ArgumentError, StateError, shown
 from ..native import Handle, address, call, create, ffi, lib, read
 from ..op import Array
 from .engine import Engine, engine_at, engine_or_default
 from .logical_tensor import LogicalTensor
 from .validate import expect
+
+_lock = threading.Lock()  # of what every tensor is used for
 
 
 class Tensor(Handle):
@@ -26,7 +30,7 @@ class Tensor(Handle):
         ArgumentError: the array is too small, of another data type, or laid out in another way.
     """
 
-    __slots__ = ("_data", "_logical_tensor", "_nbytes", "_place", "_watch")
+    __slots__ = ("_data", "_executions", "_logical_tensor", "_nbytes", "_place", "_watch")
 
     def __init__(self, logical_tensor: LogicalTensor, data: Array, engine: Engine | None = None) -> None:
         expect("logical_tensor", logical_tensor, LogicalTensor)
@@ -35,6 +39,7 @@ class Tensor(Handle):
         if size is None:
             raise ArgumentError(f"{logical_tensor} has no size yet; query it from the compiled partition")
         self._logical_tensor, self._nbytes = logical_tensor, size
+        self._executions = 0  # that use it at this moment
         self._hold(data)
         place = ffi.cast("void *", self._place)
         make = lib.dnnl_graph_tensor_create
@@ -88,9 +93,13 @@ class Tensor(Handle):
 
         Raises:
             ArgumentError: the array does not hold the logical tensor; the tensor is unchanged.
+            StateError: another thread is in an execution with this tensor, which may still use the old array.
         """
-        self._hold(data)
-        call(lib.dnnl_graph_tensor_set_data_handle, self._ptr, ffi.cast("void *", self._place))
+        with _lock:
+            if self._executions:
+                raise StateError(f"tensor {self._logical_tensor.id}: in use by an execution in another thread")
+            self._hold(data)
+            call(lib.dnnl_graph_tensor_set_data_handle, self._ptr, ffi.cast("void *", self._place))
 
     def check(self) -> None:
         """Raise ArgumentError where the array no longer holds what the tensor was made for."""
@@ -100,6 +109,22 @@ class Tensor(Handle):
 
     def __repr__(self) -> str:
         return f"Tensor({self._logical_tensor!r})"
+
+
+def enter(tensors: Iterable[Tensor], entered: list[Tensor]) -> None:
+    """Check tensors for an execution and keep their arrays where they are until ``leave``; adds them to ``entered``."""
+    with _lock:
+        for tensor in tensors:
+            tensor.check()
+            tensor._executions += 1
+            entered.append(tensor)
+
+
+def leave(entered: Iterable[Tensor]) -> None:
+    """The execution is over."""
+    with _lock:
+        for tensor in entered:
+            tensor._executions -= 1
 
 
 def _place(data: Array) -> int:

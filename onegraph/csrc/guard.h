@@ -37,8 +37,25 @@ auto guarded(Body body) noexcept -> decltype(body()) {
     }
 }
 
+// Whether this is the child of a fork without the threads that the library has work for, so that it would wait for ever.
+bool threads_are_lost() noexcept;
+
+// What the library gives to its threads, or waits for them in.
+template <auto function>
+constexpr bool needs_threads = false;
+template <>
+inline constexpr bool needs_threads<&dnnl_graph_partition_compile> = true;
+template <>
+inline constexpr bool needs_threads<&dnnl_graph_compiled_partition_execute> = true;
+template <>
+inline constexpr bool needs_threads<&dnnl_stream_wait> = true;
+
+constexpr auto lost = static_cast<dnnl_status_t>(-3); // onegraph_lost
+
 template <auto function, typename... Arguments>
 dnnl_status_t guard(Arguments... arguments) noexcept {
+    if constexpr (needs_threads<function>)
+        if (threads_are_lost()) return lost;
     return guarded([&] { return function(arguments...); });
 }
 

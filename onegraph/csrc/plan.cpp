@@ -9,7 +9,6 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "guard.h"
@@ -99,6 +98,7 @@ struct Step {
 
 struct onegraph_plan {
     dnnl_stream_t stream = nullptr;
+    int limit = 0;
     std::vector<Step> steps;
     std::vector<const_dnnl_graph_tensor_t> tensors;
     std::vector<Place> places; // ordered by slot
@@ -121,7 +121,8 @@ struct onegraph_plan {
             dnnl_graph_tensor_set_data_handle(places[i].tensor, static_cast<char *>(address) + places[i].offset);
     }
 
-    dnnl_status_t run(std::size_t first, std::size_t last, Threads &threads, std::int64_t *nanoseconds) const {
+    dnnl_status_t run(std::size_t first, std::size_t last, std::int64_t *nanoseconds) const {
+        Threads threads(limit);
         for (std::size_t i = first; i < last; i++) {
             const std::int64_t start = nanoseconds ? now() : 0;
             threads.use(steps[i].threads);
@@ -134,46 +135,22 @@ struct onegraph_plan {
         return dnnl_stream_wait(stream);
     }
 
-    // The least time of a few executions: two of long ones, more of short ones, which a busy neighbour may hold up.
-    dnnl_status_t time(const Step &step, std::int64_t &best) const {
-        constexpr std::int64_t enough = 2'000'000; // ns
-        best = INT64_MAX;
-        for (std::int64_t spent = 0, runs = 0; runs < 2 || (spent < enough && runs < 10); runs++) {
-            const std::int64_t start = now();
-            if (dnnl_status_t status = execute(step)) return status;
-            if (dnnl_status_t status = dnnl_stream_wait(stream)) return status;
-            const std::int64_t taken = now() - start;
-            best = std::min(best, taken);
-            spent += taken;
-        }
-        return dnnl_success;
-    }
-
-    dnnl_status_t tune(Threads &threads, std::int64_t large) {
-        // More threads must gain more than this: beside other work they join later than in a loop of one step alone.
-        constexpr std::int64_t worth = 1'000;
-        for (Step &step : steps) {
-            if (step.threads) continue;
-            std::int64_t all;
-            threads.use(0);
+    // The least time that each step takes on at most `count` threads: of one execution where that is longer than
+    // `enough` nanoseconds, of several otherwise, as a busy neighbour may hold some of them up.
+    dnnl_status_t measure(int count, std::int64_t enough, std::int64_t *nanoseconds) const {
+        Threads threads(limit);
+        for (std::size_t i = 0; i < steps.size(); i++) {
+            threads.use(count > 0 ? count : steps[i].threads);
             // The first execution prepares constants.
-            if (dnnl_status_t status = execute(step)) return status;
-            if (threads.limit() < 2) continue;
-            if (dnnl_status_t status = time(step, all)) return status;
-            if (all > large) continue;
-            std::int64_t best = all;
-            std::vector<std::pair<int, std::int64_t>> tried;
-            for (int count = 1; count < threads.limit(); count *= 2) {
-                std::int64_t taken;
-                threads.use(count);
-                if (dnnl_status_t status = time(step, taken)) return status;
-                tried.emplace_back(count, taken);
-                best = std::min(best, taken);
-            }
-            for (const auto &[count, taken] : tried) {
-                if (taken > best + worth) continue;
-                step.threads = count;
-                break;
+            if (dnnl_status_t status = execute(steps[i])) return status;
+            nanoseconds[i] = INT64_MAX;
+            for (std::int64_t spent = 0, runs = 0; runs == 0 || (spent < 5 * enough && runs < 10); runs++) {
+                const std::int64_t start = now();
+                if (dnnl_status_t status = execute(steps[i])) return status;
+                if (dnnl_status_t status = dnnl_stream_wait(stream)) return status;
+                const std::int64_t taken = now() - start;
+                nanoseconds[i] = std::min(nanoseconds[i], taken);
+                spent += taken;
             }
         }
         return dnnl_success;
@@ -185,6 +162,7 @@ namespace {
 // Runs `body` alone on the plan and keeps every exception inside.
 template <typename Body>
 int alone(onegraph_plan *plan, Body body) noexcept {
+    if (onegraph::threads_are_lost()) return onegraph_lost;
     if (plan->busy.test_and_set(std::memory_order_acquire)) return onegraph_busy;
     struct Release {
         std::atomic_flag &flag;
@@ -197,11 +175,12 @@ int alone(onegraph_plan *plan, Body body) noexcept {
 
 extern "C" {
 
-int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream_t stream, size_t n_steps,
+int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream_t stream, int limit, size_t n_steps,
         const onegraph_step_t *steps, size_t n_places, const onegraph_place_t *places, size_t n_slots) {
     return onegraph::guarded([&] {
         auto made = std::make_unique<onegraph_plan>();
         made->stream = stream;
+        made->limit = limit;
         made->tensors.reserve(n_places);
         made->starts.assign(n_slots + 1, 0);
         made->alignments.assign(n_slots, 1);
@@ -244,39 +223,28 @@ int onegraph_plan_bind(onegraph_plan *plan, size_t slot, void *address) {
     });
 }
 
-int onegraph_plan_run(onegraph_plan *plan, int limit) {
-    return alone(plan, [&] {
-        Threads threads(limit);
-        return plan->run(0, plan->steps.size(), threads, nullptr);
-    });
+int onegraph_plan_run(uintptr_t address) {
+    auto *plan = reinterpret_cast<onegraph_plan *>(address);
+    return alone(plan, [&] { return plan->run(0, plan->steps.size(), nullptr); });
 }
 
-int onegraph_plan_call(onegraph_plan *plan, int limit, size_t n_slots, void *const *addresses) {
+int onegraph_plan_call(uintptr_t address, size_t n_slots, void *const *addresses) {
+    auto *plan = reinterpret_cast<onegraph_plan *>(address);
     return alone(plan, [&]() -> int {
         for (std::size_t i = 0; i < n_slots; i++)
             if (reinterpret_cast<std::uintptr_t>(addresses[i]) % plan->alignments[i + 1]) return onegraph_misaligned;
         for (std::size_t i = 0; i < n_slots; i++)
             plan->bind(i + 1, addresses[i]);
-        Threads threads(limit);
-        return plan->run(0, plan->steps.size(), threads, nullptr);
+        return plan->run(0, plan->steps.size(), nullptr);
     });
 }
 
-int onegraph_plan_run_steps(onegraph_plan *plan, int limit, size_t first, size_t last, int64_t *nanoseconds) {
-    return alone(plan, [&] {
-        Threads threads(limit);
-        return plan->run(first, last, threads, nanoseconds);
-    });
+int onegraph_plan_run_steps(onegraph_plan *plan, size_t first, size_t last, int64_t *nanoseconds) {
+    return alone(plan, [&] { return plan->run(first, last, nanoseconds); });
 }
 
-int onegraph_plan_tune(onegraph_plan *plan, int limit, int64_t large, int *counts) {
-    return alone(plan, [&] {
-        Threads threads(limit);
-        const dnnl_status_t status = plan->tune(threads, large);
-        for (std::size_t i = 0; i < plan->steps.size(); i++)
-            counts[i] = plan->steps[i].threads;
-        return status;
-    });
+int onegraph_plan_measure(onegraph_plan *plan, int count, int64_t enough, int64_t *nanoseconds) {
+    return alone(plan, [&] { return plan->measure(count, enough, nanoseconds); });
 }
 
 void onegraph_forked(void) {

@@ -139,11 +139,11 @@ def _widen(array: Array) -> Array:
 def narrow(value: object, dtype: DataType) -> Array:
     """``value`` in ``dtype``: floats rounded to the nearest, integers rounded and saturated."""
     array = np.asarray(value)
-    if dtype in (DataType.s8, DataType.u8, DataType.s32) and array.dtype.kind == "f":
-        limits = np.iinfo(dtype.value.replace("s", "int").replace("u", "uint"))
-        whole: Array = np.clip(np.rint(array), limits.min, limits.max).astype(dtype.numpy)
-        return whole
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # no integer is NaN
+        if dtype in (DataType.s8, DataType.u8, DataType.s32) and array.dtype.kind == "f":
+            limits = np.iinfo(dtype.value.replace("s", "int").replace("u", "uint"))
+            whole: Array = np.clip(np.rint(array), limits.min, limits.max).astype(dtype.numpy)
+            return whole
         if dtype is DataType.bf16 or dtype.value.startswith(("f8", "f4")):
             # Through float32, as the hardware and the library do.
             return array.astype(np.float32).astype(dtype.numpy)

@@ -34,6 +34,8 @@ TOLERATED = frozenset(
         ("attribute_range", "pads_begin", ""),
         ("attribute_range", "pads_end", ""),
         ("gradient_resized", "", "InterpolateBackward"),
+        ("attribute_range", "sizes", "InterpolateBackward"),
+        ("mode_rank", "mode", ""),
         ("scale_count", "", "Dequantize"),
     }
 )

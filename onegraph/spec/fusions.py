@@ -20,6 +20,11 @@ BINARY = frozenset(
 )
 POOLS = frozenset(["AvgPool", "MaxPool"])
 CONVOLUTIONS = frozenset(["Convolution", "ConvTranspose"])
+MAINS = POOLS | CONVOLUTIONS | BINARY | {"Interpolate", "LayerNorm", "MatMul", "SoftMax"}
+# LayerNorm and what follows it are fused since 3.3 or later; an operand of the same shape is right in 3.13.
+LAYER_NORM_MENDED = (3, 13)
+# From this rank on, the kernel of an elementwise op with a binary op behind it writes past its memory.
+WILD_RANK = 6
 
 
 @dataclass(frozen=True)
@@ -68,16 +73,36 @@ class Operand:
             return self.bias_axis == len(self.result) - 1
         return self.single or prod(self.shape) == self.shape[-1] == self.result[-1]
 
+    @property
+    def in_columns(self) -> bool:
+        """Whether the last axis has size 1, and it varies along some of the other axes."""
+        return self.result[-1:] == (1,) and not self.single and prod(self.shape) != prod(self.result)
 
-def wrong_fusion(uses: Sequence[Use]) -> str:
-    """Why the library must not run these ops, in an order in which they can run, as one kernel; empty where it may."""
+    @property
+    def along_bare_channels(self) -> bool:
+        """Whether it varies along the channels, the second axis, of a batch without anything behind them."""
+        whole = self.result
+        if len(whole) < 3 or whole[0] == 1 or whole[1] == 1 or prod(whole[2:]) != 1:
+            return False
+        if self.binary.kind == "BiasAdd":
+            return self.bias_axis == 1
+        return (1,) * (len(whole) - len(self.shape)) + self.shape == (1, *whole[1:])
+
+
+def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int]) -> str:
+    """Why a library of ``version`` must not run these ops, in an order in which they can run, as one kernel.
+
+    Empty where it may.
+    """
     for number, main in enumerate(uses):
         for operand in _operands(main, uses[number + 1 :]):
-            reason = _wrong_operand(main, operand)
+            reason = _wrong_operand(main, operand, version)
             if reason:
                 return f"{reason}, so that the ops run one by one"
     kinds = {use.kind for use in uses}
-    if {"Dequantize", "Reorder", "Quantize"} <= kinds and any(any(_zero_points(use)) for use in uses):
+    if any(use.kind == "AvgPool" and not use.call.flag("exclude_pad") for use in uses) and _shifted(uses):
+        return "oneDNN takes the padding of an int8 AvgPool for the zero point, so that the ops run one by one"
+    if {"Dequantize", "Reorder", "Quantize"} <= kinds and _shifted(uses):
         return "oneDNN fails to execute Dequantize + Reorder + Quantize with zero points, so that they run one by one"
     if kinds & {"MatMul", "ConvTranspose"} and _signed_residual(uses):
         return "oneDNN loses the sign of an s8 residual where the result is u8, so that the ops run one by one"
@@ -86,9 +111,12 @@ def wrong_fusion(uses: Sequence[Use]) -> str:
 
 def _operands(main: Use, later: Sequence[Use]) -> Iterator[Operand]:
     """What the binary ops after ``main`` join to its result."""
-    if main.kind not in POOLS | CONVOLUTIONS and main.kind not in ("Interpolate", "MatMul", "SoftMax"):
+    elementwise = main.call.schema.category == "elementwise"
+    if main.kind not in MAINS and not elementwise:
         return
     result = tuple(dim or 0 for dim in main.call.schema.shape(main.call)[0] or ())
+    if elementwise and len(result) < WILD_RANK:
+        return
     derived = set(main.outputs)
     for use in later:
         if not derived.intersection(use.inputs):
@@ -100,24 +128,37 @@ def _operands(main: Use, later: Sequence[Use]) -> Iterator[Operand]:
                 yield Operand(use, result, use.shape(index))
 
 
-def _wrong_operand(main: Use, operand: Operand) -> str:
+def _wrong_operand(main: Use, operand: Operand, version: tuple[int, int, int]) -> str:
     what = f"oneDNN computes {main.kind} + {operand.binary.kind} wrong for an operand of shape {list(operand.shape)}"
+    if main.call.schema.category == "elementwise":
+        return f"oneDNN computes {main.kind} + {operand.binary.kind} of rank {len(operand.result)} wrong"
     if main.kind in CONVOLUTIONS:
         nxc = main.call.string("data_format") == "NXC"
         right = operand.binary.kind != "BiasAdd" or operand.bias_axis == (len(operand.result) - 1 if nxc else 1)
+    elif main.kind in BINARY:
+        right = not operand.along_bare_channels
     elif main.kind == "Interpolate":
         right = main.call.string("data_format") == "NCX" or operand.single or operand.along_last
     elif main.kind in POOLS:
         channels = len(operand.shape) == len(operand.result) and prod(operand.shape) == operand.shape[1]
         right = operand.single or (channels and main.call.string("data_format") == "NCX")
+    elif main.kind == "LayerNorm":
+        right = version >= LAYER_NORM_MENDED or prod(operand.shape) != prod(operand.result)
+    elif main.kind in BINARY:
+        right = not operand.in_columns
     elif main.kind == "SoftMax":
         same_rank = len(operand.shape) == len(operand.result) and operand.binary.kind != "BiasAdd"
         right = same_rank and (operand.shape == operand.result or operand.along_last)
     else:
         flat = len(main.shape(0)) >= 3 and len(main.shape(1)) == 2
-        right = operand.along_last or (not flat and operand.binary.kind != "BiasAdd")
+        right = operand.along_last or (not flat and operand.binary.kind != "BiasAdd" and not operand.in_columns)
         right = right or operand.shape == operand.result
     return "" if right else what
+
+
+def _shifted(uses: Sequence[Use]) -> bool:
+    """Whether one of the ops has a zero point other than 0."""
+    return any(any(_zero_points(use)) for use in uses)
 
 
 def _zero_points(use: Use) -> tuple[int, ...]:

@@ -1,7 +1,8 @@
 """What the library refuses, crashes on, or computes wrong although the specification allows it: data, with reasons.
 
-Every quirk was seen in oneDNN 3.2.0. ``library``: it refuses, by a status or an exception; ``unsafe``: it would crash,
-hang or give wrong numbers without a word. The one-to-one objects refuse both; the executor takes another way.
+Every quirk was seen in oneDNN 3.2.0, or in a later version where it says ``since``. ``library``: it refuses, by a
+status or an exception; ``unsafe``: it would crash, hang or give wrong numbers without a word. The one-to-one objects
+refuse both; the executor takes another way.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from .normalization import begin_axis
 from .pooling import geometry
 from .reduction import reduced_axes
 from .schema import Call, Version
+from .window import spatial
 
 LIBRARY, UNSAFE = "library", "unsafe"
 
@@ -39,11 +41,18 @@ DENSE_ONLY = frozenset(
         "DynamicDequantize",
     ]
 )
+# Ops that place elements and compute nothing: the library has them in every float type, on every CPU.
+MOVES = frozenset(["Concat", "Reorder", "StaticReshape", "StaticTranspose", "TypeCast"])
+# Ops that no partition has for themselves.
+UNSUPPORTED = frozenset(["BiasAddBackward", "Pow", "Reciprocal", "Select"])
 
 
 @dataclass(frozen=True)
 class Quirk:
-    """One thing that the library gets wrong: the attribute or port, for which ops, when, and since when it is right."""
+    """One thing that the library gets wrong: the attribute or port, for which ops, when, and in which versions.
+
+    ``since`` is the first version that may have it, ``mended`` the first that is known to be right.
+    """
 
     name: str
     where: str
@@ -52,10 +61,13 @@ class Quirk:
     when: Callable[[Call], bool]
     reason: str
     mended: Version | None = None
+    since: Version = (3, 2)
 
     def applies(self, call: Call, version: tuple[int, int, int]) -> bool:
         """Whether a library of ``version`` gets this call wrong."""
-        if call.schema.kind not in self.kinds or (self.mended is not None and version >= self.mended):
+        if call.schema.kind not in self.kinds or version < self.since:
+            return False
+        if self.mended is not None and version >= self.mended:
             return False
         return self.when(call)
 
@@ -98,6 +110,20 @@ def _in_padding_alone(call: Call) -> bool:
 def _axis_below_last(call: Call) -> bool:
     rank, begin = call.rank("src"), begin_axis(call)
     return rank is not None and begin != rank - 1
+
+
+def _one_pixel(call: Call) -> bool:
+    """Whether every spatial axis of the source has size 1."""
+    shape = call.shape("src")
+    return shape is not None and set(spatial(shape, call.string("data_format"))) == {1}
+
+
+def _over_one(call: Call) -> bool:
+    """Whether a MatMul of rank 4 or more sums over an axis of size 1."""
+    src, weights = call.shape("src"), call.shape("weights")
+    if src is None or weights is None or max(len(src), len(weights)) < 4 or len(src) < 2:
+        return False
+    return src[-2 if call.flag("transpose_a") else -1] == 1
 
 
 def _untyped_stats(call: Call) -> bool:
@@ -223,8 +249,8 @@ QUIRKS = (
         "src",
         LIBRARY,
         _kinds("BatchNormForwardTraining BatchNormTrainingBackward"),
-        lambda call: call.rank("src") == 2,
-        "the training ops take no src without spatial axes; they exhaust the memory or refuse",
+        lambda call: call.rank("src") in (2, 3),
+        "the training ops take no src of fewer than two spatial axes; they exhaust the memory or refuse",
     ),
     Quirk(
         "norm_axis",
@@ -233,6 +259,14 @@ QUIRKS = (
         _kinds("LayerNorm LayerNormBackward"),
         _axis_below_last,
         "begin_norm_axis is ignored: only the last axis is normalized",
+    ),
+    Quirk(
+        "layer_norm_rank",
+        "src",
+        LIBRARY,
+        _kinds("LayerNorm LayerNormBackward"),
+        lambda call: call.rank("src") == 1,
+        "a src of one axis throws at compile",
     ),
     Quirk(
         "bf16_statistics",
@@ -257,6 +291,14 @@ QUIRKS = (
         _kinds("Quantize Dequantize"),
         lambda call: call.has("zps") and len(set(call.s64s("zps"))) > 1,
         "only the first of several zero points is used",
+    ),
+    Quirk(
+        "wide_zero_point",
+        "zps",
+        UNSAFE,
+        _kinds("Quantize Dequantize"),
+        lambda call: call.has("zps") and any(not -(2**31) <= zero < 2**31 for zero in call.s64s("zps")),
+        "a zero point is cut to 32 bits",
     ),
     Quirk(
         "dynamic_zero_points",
@@ -291,6 +333,25 @@ QUIRKS = (
         "align_corners is unsupported",
     ),
     Quirk(
+        "one_pixel",
+        "src",
+        UNSAFE,
+        _kinds("Interpolate"),
+        _one_pixel,
+        "a src of one pixel is taken for NXC in the result: wrong values, some of them written beyond it",
+        since=(3, 3),  # right in 3.2.0, wrong in 3.6.2
+    ),
+    Quirk(
+        "matmul_over_one",
+        "src",
+        UNSAFE,
+        _kinds("MatMul"),
+        _over_one,
+        "a sum over one element leaves the result unwritten where the rank is 4 or more",
+        since=(3, 3),  # right in 3.2.0, wrong in 3.6.2
+        mended=(3, 13),
+    ),
+    Quirk(
         "prelu_rank",
         "src",
         UNSAFE,
@@ -321,6 +382,16 @@ QUIRKS = (
         "an empty tensor divides by zero, or leaves the result unwritten, in some of the kernels",
     ),
 )
+
+
+def better_in_f32(call: Call) -> str:
+    """Why an op of a low-precision type is better computed in f32, also where the CPU has the type; empty elsewhere."""
+    dtype = call.inputs[0].dtype if call.inputs and call.inputs[0] is not None else None
+    if call.schema.kind == "Round" and dtype is not DataType.f32:
+        return "Round has f32 only"
+    if call.schema.kind == "MatMul" and dtype is DataType.f16 and call.input("bias") is not None:
+        return "MatMul with a bias of f16 takes a reference kernel, 2,000 times slower"
+    return ""
 
 
 @cache

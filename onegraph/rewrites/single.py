@@ -1,107 +1,21 @@
-"""What the library is given for an op of the base vocabulary: the op itself, or another form that it computes right.
-
-A rewrite is a function of a :class:`Call` with every shape known. It returns None where no form does; what is then
-still wrong is in :mod:`onegraph.spec.library`, and numpy runs the op.
-"""
+"""One op for one op: the op itself, with attributes that the library takes and computes right, or another one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
-from .memo import MAX_SIGNATURES
-from .native import VERSION
-from .op import Array, Signature
-from .spec import interpolation, pooling
-from .spec.convolution_geometry import SHAPE_SOURCE, Geometry, geometry, given_shape
-from .spec.dialect import base_call
-from .spec.dtypes import DataType
-from .spec.editions import BASE, base_of
-from .spec.library import quirks
-from .spec.reduction import reduced_axes
-from .spec.schema import AttrValue, Call, Schema, TensorType
-from .spec.shapes import normalize_axis
-from .spec.window import spatial
-
-# An attribute that allows the library something, which it need not make use of.
-PERMISSIONS = frozenset(["accumulation_mode"])
-
-
-@dataclass(frozen=True)
-class Rewrite:
-    """What the library is given for an op: kind, attributes, which inputs, and why where it is not the op itself.
-
-    ``dropped`` are outputs that the library makes beyond those of the op.
-    """
-
-    kind: str
-    attrs: Mapping[str, AttrValue]
-    inputs: Sequence[int | Array]
-    note: str = ""
-    dropped: tuple[TensorType, ...] = ()
-
-
-@lru_cache(maxsize=MAX_SIGNATURES)
-def signature_form(found: Signature, n_outputs: int) -> tuple[Rewrite | None, str]:
-    """``library_form`` of the ops that share a signature, with the first ``n_outputs`` of their outputs.
-
-    The answer is one record for all of them; nobody may change it.
-    """
-    call = base_call(found.schema, base_of(found.schema), found.attrs, found.inputs, n_outputs)
-    form, reason = library_form(found.schema, call)
-    for source in () if form is None else form.inputs:
-        if isinstance(source, np.ndarray):
-            source.flags.writeable = False
-    return form, reason
-
-
-def library_form(schema: Schema, call: Call) -> tuple[Rewrite | None, str]:
-    """The op as this library takes it and computes it right, or None and the reason why it cannot.
-
-    Args:
-        schema: the op in the words of its edition.
-        call: its use, in base words.
-    """
-    if schema.dialect is None and schema.kind != call.schema.kind:
-        return None, f"{schema.kind} is not an op of the library"
-    reason = _too_new(call)
-    if reason:
-        return None, reason
-    if any(
-        0 in (shape or ()) for shape in (*(t.shape for t in call.inputs if t is not None), *call.schema.shape(call))
-    ):
-        return None, "a tensor is empty; some of the kernels divide by zero then, or leave the result unwritten"
-    rewrite = REWRITES.get(call.schema.kind, _as_it_is)(call)
-    if rewrite is None:
-        return None, f"no form of {call.schema.kind} that the library takes"
-    inputs = [
-        TensorType(DataType.of(source.dtype), source.shape) if isinstance(source, np.ndarray) else call.inputs[source]
-        for source in rewrite.inputs
-    ]
-    n_outputs = None if call.n_outputs is None else call.n_outputs + len(rewrite.dropped)
-    found = quirks(Call(BASE[rewrite.kind], rewrite.attrs, inputs, n_outputs), VERSION)
-    return (None, found[0].reason) if found else (rewrite, "")
-
-
-def _too_new(call: Call) -> str:
-    """What of the op the library is too old for."""
-    if call.schema.since > VERSION:
-        return f"{call.schema.kind} needs oneDNN {_dotted(call.schema.since)}"
-    for name, value in call.given.items():
-        attribute = call.schema.attribute(name)
-        if attribute.since > VERSION and value != attribute.default and name not in PERMISSIONS:
-            return f"{name}={value!r} of {call.schema.kind} needs oneDNN {_dotted(attribute.since)}"
-    for port in call.schema.outputs[: call.n_outputs]:
-        if port.since > VERSION:
-            return f"output {port.name} of {call.schema.kind} needs oneDNN {_dotted(port.since)}"
-    return ""
-
-
-def _dotted(version: tuple[int, ...]) -> str:
-    return ".".join(map(str, version))
+from ..native import VERSION
+from ..spec import interpolation, pooling
+from ..spec.convolution_geometry import SHAPE_SOURCE, Geometry, geometry, given_shape
+from ..spec.dtypes import DataType
+from ..spec.reduction import reduced_axes
+from ..spec.schema import AttrValue, Call, TensorType
+from ..spec.shapes import normalize_axis
+from ..spec.window import spatial
+from .form import Rewrite, Source
 
 
 def _given(call: Call, *left_out: str) -> dict[str, AttrValue]:
@@ -113,11 +27,12 @@ def _given(call: Call, *left_out: str) -> dict[str, AttrValue]:
     }
 
 
-def _all_inputs(call: Call) -> list[int | Array]:
+def _all_inputs(call: Call) -> list[Source]:
     return [index for index, tensor in enumerate(call.inputs) if tensor is not None]
 
 
-def _as_it_is(call: Call) -> Rewrite:
+def as_it_is(call: Call) -> Rewrite:
+    """The op itself."""
     return Rewrite(call.schema.kind, _given(call), _all_inputs(call))
 
 
@@ -307,13 +222,7 @@ def _prelu(call: Call) -> Rewrite:
     return Rewrite(call.schema.kind, attrs, _all_inputs(call))
 
 
-def _pow(call: Call) -> Rewrite:
-    if call.f32("beta") == 2:
-        return Rewrite("Square", {}, (0,), "Square: Pow is unsupported")
-    return _reciprocal(call) if call.f32("beta") == -1 else _as_it_is(call)
-
-
-REWRITES: dict[str, Callable[[Call], Rewrite | None]] = {
+SINGLE: dict[str, Callable[[Call], Rewrite | None]] = {
     "Convolution": _convolution,
     "ConvolutionBackwardData": _convolution_backward_data,
     "ConvolutionBackwardWeights": _weights_gradient,
@@ -325,7 +234,6 @@ REWRITES: dict[str, Callable[[Call], Rewrite | None]] = {
     "LayerNormBackward": _layer_norm_backward,
     "BiasAddBackward": _bias_add_backward,
     "PReLU": _prelu,
-    "Pow": _pow,
     "Reciprocal": _reciprocal,
     **dict.fromkeys(("AvgPool", "AvgPoolBackward", "MaxPool", "MaxPoolBackward"), _pool),
     **dict.fromkeys(("Quantize", "Dequantize", "DynamicQuantize", "DynamicDequantize"), _quantization),

@@ -1,0 +1,64 @@
+"""Settings of the documentation site: ``make docs`` builds it with Sphinx, and every warning is an error."""
+
+import re
+
+from pygments.lexers import BashSessionLexer
+from sphinx.application import Sphinx
+
+import onegraph
+
+project = "onegraph"
+author = "the onegraph developers"
+project_copyright = author
+version = release = onegraph.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+exclude_patterns = ["benchmarks.md"]  # a part of performance.md
+myst_enable_extensions = ["deflist"]
+myst_heading_anchors = 3
+# Graph is the builder and, in capi, the library's; an annotation that names one of them cannot say which.
+suppress_warnings = ["ref.python"]
+
+add_module_names = False
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+python_use_unqualified_type_names = True
+
+html_theme = "furo"
+html_title = f"onegraph {version}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_logo = "_static/logo.svg"
+html_favicon = "_static/logo.svg"
+html_copy_source = False
+html_show_sphinx = False
+html_show_search_summary = False  # a browser cannot fetch it from a file
+pygments_style = "friendly"
+pygments_dark_style = "monokai"
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#0b5cad", "color-brand-content": "#0b5cad"},
+    "dark_css_variables": {"color-brand-primary": "#6cb6ff", "color-brand-content": "#6cb6ff"},
+}
+
+
+class Console(BashSessionLexer):
+    """Sessions in which a command follows ``$``; a line that starts with # is output."""
+
+    _ps1rgx = re.compile(r"^(\$ )(.*\n?)")
+
+
+def _plain(_app: object, what: str, _name: str, _obj: object, _options: object, lines: list[str]) -> None:
+    """Docstrings are plain text with ``literals``; a lone * or | in a formula is no markup."""
+    if what == "property":
+        lines.insert(0, "")  # or napoleon takes what stands before a colon for a type
+    for number, line in enumerate(lines):
+        parts = re.split(r"(``.*?``|:\w+:`.*?`)", line)
+        lines[number] = "".join(
+            part if place % 2 else re.sub(r"[*|]", r"\\\g<0>", part) for place, part in enumerate(parts)
+        )
+
+
+def setup(app: Sphinx) -> None:
+    """Connect the handler of docstrings and the colours of sessions."""
+    app.add_lexer("console", Console)
+    app.connect("autodoc-process-docstring", _plain, priority=400)  # before napoleon writes markup

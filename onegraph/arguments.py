@@ -1,0 +1,179 @@
+"""What a call hands to an executable: arrays for the graph's inputs, and arrays to write its outputs into, checked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from .arrays import aligned_empty, array_of, as_array, cast_to, check_output, strided_empty
+from .errors import ArgumentError, shown
+from .graph import Graph
+from .op import Array, LogicalTensor
+from .spec.dtypes import DataType
+from .spec.editions import base_of, edition
+from .spec.schema import Shape
+from .spec.shapes import compatible, show
+
+
+class Arguments:
+    """The inputs and outputs of a graph, as calls give them. Nothing is written to before everything is checked.
+
+    ``copies`` counts the inputs that had to be copied, because they were not laid out as the graph declares.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.inputs = dict(graph.inputs)
+        self.outputs = tuple(graph.outputs)
+        self.copies = 0
+        self._counting = threading.Lock()
+        self._expected = tuple((name, tensor, tensor.dtype.numpy) for name, tensor in graph.inputs.items())
+
+    def arrays(self, arrays: Sequence[object], named: Mapping[str, object]) -> dict[str, Array]:
+        """An array for every input, laid out as the graph declares it, in the graph's order.
+
+        Raises:
+            ArgumentError: one is missing, unknown or given twice, or does not fit.
+        """
+        given = self._given(arrays, named)
+        fitting: dict[str, Array] = {}
+        for name, tensor, dtype in self._expected:
+            array = as_array(name, given[name])
+            if array.dtype != dtype:
+                fix = cast_to(tensor.dtype, given[name])
+                raise ArgumentError(f"input {name!r}: data type {array.dtype}; expected {tensor.dtype}; {fix}")
+            if array.shape != tensor.shape and not compatible(array.shape, tensor.shape):
+                raise ArgumentError(f"input {name!r}: shape {show(array.shape)}; expected {show(tensor.shape)}")
+            fitting[name] = array if _laid_out(tensor, array) else self._copy(tensor, array)
+        return fitting
+
+    def _given(self, arrays: Sequence[object], named: Mapping[str, object]) -> dict[str, object]:
+        names = self.inputs
+        if len(arrays) > len(names):
+            raise ArgumentError(f"{len(arrays)} inputs given; expected {len(names)}: {', '.join(names)}")
+        given = dict(zip(names, arrays, strict=False))
+        for name, array in named.items():
+            if name not in names:
+                raise ArgumentError(f"unknown input {name!r}; the inputs are {', '.join(names) or 'none'}")
+            if name in given:
+                raise ArgumentError(f"input {name!r} is given twice")
+            given[name] = array
+        if len(given) != len(names):
+            raise ArgumentError(f"missing inputs: {', '.join(name for name in names if name not in given)}")
+        return given
+
+    def _copy(self, tensor: LogicalTensor, array: Array) -> Array:
+        if tensor.strides is None:
+            laid: Array = aligned_empty(array.shape, array.dtype)
+        else:
+            laid = strided_empty(array.shape, tensor.strides, array.dtype)
+        laid[...] = array
+        with self._counting:
+            self.copies += 1
+        return laid
+
+    def chosen(self, out: object) -> dict[str, object]:
+        """What is to be written into, by name of output: as ``out`` of a call has it, outputs left out or not.
+
+        Raises:
+            ArgumentError: a name is unknown, or there are too few or too many.
+        """
+        names = self.outputs
+        if out is None:
+            return {}
+        if isinstance(out, Mapping):
+            for name in out:
+                if name not in names:
+                    raise ArgumentError(f"out: unknown output {shown(name)}; the outputs are {', '.join(names)}")
+            return {name: array for name, array in out.items() if array is not None}
+        if not isinstance(out, (list, tuple)):
+            out = (out,)
+        if len(out) != len(names):
+            arrays = f"{len(names)} arrays in the order" if len(names) > 1 else "one array,"
+            raise ArgumentError(f"out: {shown(out)}; expected {arrays} {', '.join(names)}")
+        return {name: array for name, array in zip(names, out, strict=True) if array is not None}
+
+    def ordered(self, out: object) -> object:
+        """``out`` of a call in the order of the outputs, where it is a dictionary that has them all."""
+        if type(out) is not dict or out.keys() != set(self.outputs):
+            return out
+        arrays = tuple(map(out.get, self.outputs))
+        return arrays[0] if len(arrays) == 1 else arrays
+
+    def results(
+        self, outputs: Iterable[tuple[str, DataType, tuple[int, ...]]], out: object, given: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        """An array for every output: the one in ``out``, else a new one.
+
+        Args:
+            outputs: name, data type and shape of each.
+            out: as a call has it.
+            given: the inputs, with which none may share memory.
+
+        Raises:
+            ArgumentError: an array in ``out`` does not fit, or shares memory with another.
+            OutOfMemoryError: there is no memory for a new one.
+        """
+        chosen = self.chosen(out)
+        checked = {
+            name: check_output(name, dtype, shape, chosen[name]) for name, dtype, shape in outputs if name in chosen
+        }
+        refuse_shared(checked, given)
+        return {
+            name: checked[name] if name in checked else aligned_empty(shape, dtype.numpy)
+            for name, dtype, shape in outputs
+        }
+
+    def promised(self, out: object, given: Mapping[str, Array]) -> dict[str, Array]:
+        """The arrays in ``out`` where the shapes of the outputs are not known yet, checked for all but those.
+
+        Raises:
+            ArgumentError: as for ``results``.
+        """
+        chosen = {name: array_of(f"output {name!r}", array) for name, array in self.chosen(out).items()}
+        refuse_shared(chosen, given)
+        return chosen
+
+
+def _laid_out(tensor: LogicalTensor, array: Array) -> bool:
+    """Whether the array is laid out as the input declares; axes of size 1 do not count."""
+    flags = array.flags
+    if not flags.aligned:
+        return False
+    if tensor.strides is None:
+        return flags.c_contiguous
+    return all(
+        dim == 1 or step == declared * array.itemsize
+        for dim, step, declared in zip(array.shape, array.strides, tensor.strides, strict=True)
+    )
+
+
+def refuse_shared(outputs: Mapping[str, Array], inputs: Mapping[str, Array]) -> None:
+    """Raise where an output would be written over an input or over another output."""
+    seen = dict(inputs)
+    for name, array in outputs.items():
+        for other, memory in seen.items():
+            if np.may_share_memory(array, memory):
+                raise ArgumentError(f"output {name!r} shares memory with {other!r}")
+        seen[name] = array
+
+
+def known(shape: Shape) -> bool:
+    """Whether every dim is known."""
+    return shape is not None and None not in shape
+
+
+def value_inputs(graph: Graph) -> tuple[str, ...]:
+    """The graph inputs whose contents give a shape or axes, so that they must be known before anything is compiled."""
+    found = set()
+    names = {tensor.id: name for name, tensor in graph.inputs.items()}
+    for op in graph.ops:
+        schema = edition(op.edition).schema(op.kind)
+        assert schema is not None
+        base = base_of(schema)
+        for index, tensor in enumerate(op.inputs):
+            port = base.input_port(index) if base.inputs else None
+            if tensor is not None and port is not None and port.gives_shape and tensor.id in names:
+                found.add(names[tensor.id])
+    return tuple(name for name in graph.inputs if name in found)

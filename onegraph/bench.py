@@ -1,0 +1,137 @@
+"""A graph timed in several ways of compiling it, side by side."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+from time import perf_counter_ns
+
+from .errors import ArgumentError
+from .executor import Executable
+from .graph import Graph
+from .op import Array
+
+ROUNDS = 10
+PROFILED = 20  # runs that the times of partitions are taken from
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way of compiling; see :meth:`onegraph.Graph.compile`."""
+
+    policy: str = "fusion"
+    fpmath_mode: str | None = None
+    threads: int | None = None
+    fallback: bool = True
+
+    def __str__(self) -> str:
+        threads = "" if self.threads is None else f"{self.threads} thread{'s' * (self.threads > 1)}"
+        mode = "" if self.fpmath_mode is None else f"fpmath {self.fpmath_mode}"
+        return ", ".join(text for text in (self.policy, mode, threads) if text)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What was measured of one variant.
+
+    Attributes:
+        variant: how it was compiled.
+        model: the executable.
+        samples: seconds of every run, in their order.
+        compile_seconds: seconds that the compilation took.
+    """
+
+    variant: Variant
+    model: Executable
+    samples: Sequence[float]
+    compile_seconds: float
+
+    @property
+    def min(self) -> float:
+        """The shortest run, in seconds."""
+        return min(self.samples)
+
+    @property
+    def median(self) -> float:
+        """The run in the middle, in seconds."""
+        return median(self.samples)
+
+    @property
+    def mean(self) -> float:
+        """The average run, in seconds."""
+        return fmean(self.samples)
+
+
+def bench(
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    variants: Sequence[Variant],
+    *,
+    seconds: float = 3.0,
+    runs: int = 10_000,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[Measurement]:
+    """Time a graph: every variant in turn, round by round, so that a busy machine is unfair to none.
+
+    A run is ``BoundRun.run()``: one call with arrays that are bound before, as in benchdnn. Where a shape hangs on
+    data, so that nothing can be bound, it is a call of the executable.
+
+    Args:
+        graph: the graph.
+        inputs: an array for each input.
+        variants: how to compile it; the first is what others are compared with.
+        seconds: how long to measure, all variants together.
+        runs: number of runs of a variant at most.
+        progress: told how many rounds are done, and how many there are.
+
+    Raises:
+        ArgumentError: an array does not fit its input, or an option is wrong.
+        UnsupportedError: with ``fallback=False``: the library does not run all of the graph.
+    """
+    compiled: list[tuple[Executable, Callable[[], object], float]] = []
+    for variant in variants:
+        start = perf_counter_ns()
+        model = graph.compile(
+            policy=variant.policy,
+            fpmath_mode=variant.fpmath_mode,
+            threads=variant.threads,
+            fallback=variant.fallback,
+        )
+        took = (perf_counter_ns() - start) * 1e-9
+        run = _bound(model, inputs)
+        run()
+        compiled.append((model, run, took))
+    samples = [array("q") for _ in variants]
+    share, most = int(seconds * 1e9 / (ROUNDS * len(variants))), -(-runs // ROUNDS)
+    for done in range(ROUNDS):
+        progress(done, ROUNDS)
+        for (_, run, _), taken in zip(compiled, samples, strict=True):
+            _sample(run, taken, share, min(most, runs - len(taken)))
+    progress(ROUNDS, ROUNDS)
+    return [
+        Measurement(variant, model, [nanoseconds * 1e-9 for nanoseconds in taken], took)
+        for variant, (model, _, took), taken in zip(variants, compiled, samples, strict=True)
+    ]
+
+
+def _bound(model: Executable, inputs: Mapping[str, Array]) -> Callable[[], object]:
+    try:
+        return model.bind(**inputs).run
+    except ArgumentError:
+        arrays = tuple(inputs.values())
+        return lambda: model(*arrays)
+
+
+def _sample(run: Callable[[], object], taken: array[int], share: int, most: int) -> None:
+    """Run for about ``share`` nanoseconds, ``most`` times at most, and once at least where that is not 0."""
+    clock = perf_counter_ns
+    begin = end = clock()
+    for _ in range(most):
+        start = clock()
+        run()
+        end = clock()
+        taken.append(end - start)
+        if end - begin > share:
+            return

@@ -1,0 +1,105 @@
+"""The command line: ``onegraph`` or ``python -m onegraph``. Every command is a module of its name, loaded when wanted.
+
+A module here exports ``command``, whose function returns the exit status: 0 or None for success, 1 where the answer is
+no. An :class:`onegraph.OneGraphError` that leaves it becomes one line on standard error and exit status 2.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from .. import __version__
+from ..errors import OneGraphError, SpecError
+
+# Command and what the list of commands says of it, so that the list is printed without loading any.
+COMMANDS = {
+    "run": "Run a graph on given or random inputs.",
+    "check": "Check a graph, or ops that a JSON or TOML file describes.",
+    "verify": "Hold the results of a graph against the numpy reference.",
+    "bench": "Time a graph, and each of its partitions.",
+    "show": "Show ops, shapes and partitions of a graph.",
+    "view": "Write the page of a graph: HTML to look at in a browser.",
+    "convert": "Rewrite a graph file: another form, version or shape.",
+    "reduce": "Make a graph smaller while it keeps failing.",
+    "random": "Make random valid graphs.",
+    "info": "Show the library, the machine and the settings.",
+    "ops": "Show what an op takes, in any edition.",
+    "conformance": "Hold the loaded library against the specification.",
+    "completion": "Print the script that completes commands in a shell.",
+}
+
+
+class Commands(click.Group):
+    """The commands of ``COMMANDS``."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, from its module."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f".{cmd_name}", __name__).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table, without loading a command."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]
+        """Run one command and exit; whatever was wrong with the input is one line."""
+        extra["standalone_mode"] = False
+        try:
+            sys.exit(super().main(args, prog_name or "onegraph", **extra) or 0)
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+        except click.ClickException as error:
+            context = getattr(error, "ctx", None)
+            see = f"; see {context.command_path} --help" if context is not None else ""
+            _complain(error.format_message().rstrip(".") + see)
+        except SpecError as error:
+            first, *others = str(error).splitlines()
+            _complain(first + (f" (and {len(others)} more; onegraph check lists them)" if others else ""))
+        except OneGraphError as error:
+            _complain(str(error))
+        except MemoryError:
+            _complain("not enough memory for this graph")
+        except click.Abort:
+            sys.exit(130)  # as shells count an interrupt
+        except BrokenPipeError:  # the reader has seen enough; the interpreter would complain at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
+        except Exception as error:
+            if os.environ.get("ONEGRAPH_TRACEBACK"):
+                raise
+            fix = "this is a bug of onegraph; ONEGRAPH_TRACEBACK=1 in the environment shows where"
+            _complain(f"{type(error).__name__}: {error}; {fix}")
+        sys.exit(2)
+
+
+def _complain(message: str) -> None:
+    click.echo(f"onegraph: {' '.join(message.split())}", err=True)
+
+
+@click.group(name="onegraph", cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="onegraph", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Build, check, run and measure oneDNN graphs.
+
+    Exit status: 0 for success, 1 where the answer is no (check found errors, verify a difference, conformance a
+    disagreement), 2 for bad input, a bad call or a failure. --json prints JSON and nothing else on standard output; progress and
+    errors go to standard error.
+    """
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run one command and exit with its status."""
+    cli.main(argv)

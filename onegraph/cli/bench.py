@@ -1,0 +1,135 @@
+"""``onegraph bench``."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .options import FPMATH_MODES, POLICIES, Data, Source, data, graph_file, json_option
+from .terminal import emit, progress, show, table
+
+if TYPE_CHECKING:
+    from ..bench import Measurement
+    from ..profile import Profile
+
+
+class Several(click.ParamType[Any]):
+    """Values between commas, each of them of another type."""
+
+    def __init__(self, of: click.ParamType[Any]) -> None:
+        self.of, self.name = of, f"{of.name}s"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[object, ...]:
+        """The values, each once."""
+        if isinstance(value, tuple):
+            return value
+        parts = [part.strip() for part in str(value).split(",")]
+        return tuple(dict.fromkeys(self.of.convert(part, param, ctx) for part in parts))
+
+
+@click.command()
+@graph_file
+@data
+@click.option(
+    "--policy",
+    type=Several(click.Choice(POLICIES)),
+    default="fusion",
+    metavar="NAME,…",
+    show_default=True,
+    help="fusion, debug.",
+)
+@click.option(
+    "--fpmath-mode",
+    type=Several(click.Choice(FPMATH_MODES)),
+    metavar="NAME,…",
+    help="strict, bf16, f16, tf32, any; the file's by default.",
+)
+@click.option("--threads", type=Several(click.IntRange(min=1)), metavar="N,…", help="OpenMP's setting by default.")
+@click.option("--no-fallback", "fallback", is_flag=True, default=True, flag_value=False, help="Never run on numpy.")
+@click.option(
+    "--seconds", type=click.FloatRange(min=0, max=3600), default=3.0, show_default=True, help="How long to measure."
+)
+@click.option(
+    "--runs", type=click.IntRange(min=1, max=10**7), default=10_000, show_default=True, help="Of each variant, at most."
+)
+@json_option
+def command(
+    source: Source,
+    data: Data,
+    policy: tuple[str, ...],
+    fpmath_mode: tuple[str, ...] | None,
+    threads: tuple[int, ...] | None,
+    fallback: bool,
+    seconds: float,
+    runs: int,
+    as_json: bool,
+) -> None:
+    """Time the graph in FILE, and each of its partitions. - is standard input.
+
+    Several values of --policy, --fpmath-mode and --threads are measured in all combinations, round by round, and
+    compared with the first:
+
+    \b
+    onegraph bench graph.json --policy fusion,debug --threads 1,2
+
+    A run is a call with bound arrays, as in benchdnn, whose min and avg times are the first and the third here. With
+    --json every sample is there, in seconds.
+    """
+    from ..bench import PROFILED, Variant, bench
+
+    graph = source.load()
+    options = itertools.product(policy, fpmath_mode or (None,), threads or (None,))
+    variants = [Variant(*chosen, fallback) for chosen in options]
+    with progress("bench") as tell:
+        inputs = data.read(graph, tell)
+        found = bench(
+            graph, inputs, variants, seconds=seconds, runs=runs, progress=lambda done, total: tell(done, total, "bench")
+        )
+        tell(0, 0, "profile")
+        profiles = [one.model.profile(*inputs.values(), runs=min(PROFILED, runs)) for one in found]
+    if data.outputs is not None:
+        results = found[0].model(*inputs.values())
+        names = [port.name for port in found[0].model.outputs]
+        data.write(dict(zip(names, results if len(names) > 1 else (results,), strict=True)))
+    if as_json:
+        emit([_facts(one, profile) for one, profile in zip(found, profiles, strict=True)])
+    else:
+        _show(found, profiles)
+
+
+def _facts(one: Measurement, profile: Profile) -> dict[str, object]:
+    return {
+        "policy": one.variant.policy,
+        "fpmath_mode": one.model.report().fpmath_mode,
+        "threads": one.variant.threads,
+        "min": one.min,
+        "median": one.median,
+        "avg": one.mean,
+        "runs": len(one.samples),
+        "compile": one.compile_seconds,
+        "samples": list(one.samples),
+        "profile": profile.to_dict(),
+        "report": one.model.report().to_dict(),
+    }
+
+
+def _show(found: list[Measurement], profiles: list[Profile]) -> None:
+    base = found[0]
+    titles = ["variant", "min>", "median>", "avg>", "runs>", "compile>"]
+    several = len(found) > 1
+    rows = []
+    for one in found:
+        times = [duration(seconds) for seconds in (one.min, one.median, one.mean)]
+        row = [str(one.variant), *times, f"{len(one.samples):,}", duration(one.compile_seconds)]
+        rows.append(row + [f"{one.min / base.min:.2f}", f"{one.median / base.median:.2f}"] * several)
+    parts = [f"{one.variant}: {profile}" for one, profile in zip(found, profiles, strict=True)]
+    show(table(titles + ["min ratio>", "median ratio>"] * several, rows), *parts)
+
+
+def duration(seconds: float) -> str:
+    """Seconds in a unit that suits them."""
+    units: tuple[tuple[float, str], ...] = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+    unit, name = next(((unit, name) for unit, name in units if seconds >= unit), (1e-6, "us"))
+    return f"{seconds / unit:.4g} {name}" if seconds < 1000 * unit else f"{seconds / unit:,.0f} {name}"

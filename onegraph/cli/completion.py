@@ -1,0 +1,36 @@
+"""``onegraph completion``."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from .options import json_option
+from .terminal import emit
+
+SHELLS = ("bash", "zsh", "fish")
+WHERE = {
+    "bash": 'eval "$(onegraph completion bash)" in ~/.bashrc',
+    "zsh": 'eval "$(onegraph completion zsh)" in ~/.zshrc',
+    "fish": "onegraph completion fish > ~/.config/fish/completions/onegraph.fish",
+}
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+@json_option
+def command(shell: str, as_json: bool) -> None:
+    """Print the script that lets a shell complete commands, options and files.
+
+    \b
+    bash: eval "$(onegraph completion bash)" in ~/.bashrc
+    zsh:  eval "$(onegraph completion zsh)" in ~/.zshrc
+    fish: onegraph completion fish > ~/.config/fish/completions/onegraph.fish
+    """
+    found = get_completion_class(shell)
+    assert found is not None
+    script = found(click.get_current_context().find_root().command, {}, "onegraph", "_ONEGRAPH_COMPLETE").source()
+    if as_json:
+        emit({"shell": shell, "script": script})
+    else:
+        click.echo(script)

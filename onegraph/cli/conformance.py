@@ -1,0 +1,51 @@
+"""``onegraph conformance``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ..errors import ArgumentError
+from .options import json_option
+from .terminal import emit, progress
+
+
+@click.command()
+@click.argument("ops", nargs=-1)
+@click.option("--edition", "name", metavar="NAME", help="That of the loaded library's version by default.")
+@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes; one for each CPU by default.")
+@json_option
+@click.option("--html", type=click.Path(), metavar="FILE", help="Also write a page that can be filtered.")
+def command(ops: tuple[str, ...], name: str | None, workers: int | None, as_json: bool, html: str | None) -> int:
+    """Hold the loaded library against an edition: every attribute value, type row and port count of OPS, or of all.
+
+    Exit status 1 where library and edition disagree in any.
+    """
+    from .. import conformance as tool
+    from .. import native
+    from ..capi import version_info
+    from ..conformance.page import page
+    from ..spec.editions import edition
+
+    facts = version_info()
+    name = name or f"onednn-{'.'.join(str(facts['version']).split('.')[:2])}"
+    with progress("probes") as tell:
+        results = tool.run(edition(name), list(ops), workers, tell)
+    facts = {"edition": name, **facts}
+    status = int(any(result.verdict != "agrees" for result in results))
+    if html:
+        try:
+            Path(html).write_text(page(results, facts))
+        except OSError as error:
+            raise ArgumentError(f"{html}: {error.strerror}; expected a path that can be written") from None
+    if as_json:
+        emit({**facts, "results": [result.to_dict() for result in results]})
+        return status
+    click.echo(f"oneDNN {facts['version']} on {facts['cpu_isa']} against {name}: {len(results)} probes\n")
+    click.echo(tool.table(results))
+    click.echo("\n" + "\n".join(f"{verdict:11}  {meaning}" for verdict, meaning in tool.VERDICTS.items()))
+    newer = tool.too_new(edition(name), native.VERSION)
+    if newer:
+        click.echo(f"\nnewer than this library, not tried: {', '.join(newer)}")
+    return status

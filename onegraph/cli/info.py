@@ -1,0 +1,25 @@
+"""``onegraph info``."""
+
+from __future__ import annotations
+
+import click
+
+from .options import json_option
+from .terminal import emit
+
+
+@click.command()
+@json_option
+def command(as_json: bool) -> None:
+    """Print what the library, the machine and the settings are."""
+    from .. import __version__
+    from ..capi import version_info
+
+    facts = {"onegraph": __version__, **version_info()}
+    if as_json:
+        emit(facts)
+        return
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        click.echo(f"{name.replace('_', ' '):{width}}  {shown}")

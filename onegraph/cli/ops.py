@@ -1,0 +1,43 @@
+"""``onegraph ops``."""
+
+from __future__ import annotations
+
+import click
+
+from ..errors import ArgumentError
+from ..pages import by_category, markdown, markdown_edition, text, to_dict
+from ..spec.editions import DEFAULT, edition
+from .options import json_option
+from .terminal import emit
+
+
+@click.command()
+@click.argument("op", required=False)
+@click.option("--edition", "name", default=DEFAULT, metavar="NAME", show_default=True, help="Edition.")
+@json_option
+@click.option("--markdown", "as_markdown", is_flag=True, help="As Markdown.")
+def command(op: str | None, name: str, as_json: bool, as_markdown: bool) -> None:
+    """Print the ops of an edition, or what OP takes: attributes, ports, types, rules.
+
+    OP is spelled as the specification or as Python names it.
+    """
+    if as_json and as_markdown:
+        raise click.UsageError("--json or --markdown, not both")
+    chosen = edition(name)
+    schema = None
+    if op is not None:
+        schema = chosen.schema(op)
+        if schema is None:
+            close = chosen.nearest(op)
+            mend = f"; did you mean {close!r}?" if close else ""
+            raise ArgumentError(f"edition {chosen.name} has no op {op!r}{mend}")
+    if as_json:
+        emit(to_dict(chosen, schema) if schema else [to_dict(chosen, record) for record in chosen.schemas.values()])
+    elif as_markdown:
+        click.echo(markdown(chosen, schema) if schema else markdown_edition(chosen))
+    elif schema:
+        click.echo(text(chosen, schema))
+    else:
+        click.echo(f"{chosen.name}: {chosen.title}, {len(chosen.schemas)} ops")
+        for category, schemas in by_category(chosen):
+            click.echo(f"\n{category}\n  " + "\n  ".join(f"{one.kind:30} {one.doc}"[:118] for one in schemas))

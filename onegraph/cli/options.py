@@ -1,0 +1,176 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from ..errors import FormatError, SpecError
+
+if TYPE_CHECKING:
+    from ..graph import Graph
+    from ..op import Array
+    from .terminal import Progress
+
+Command = Callable[..., Any]
+
+FPMATH_MODES = ("strict", "bf16", "f16", "tf32", "any")
+POLICIES = ("fusion", "debug")
+
+json_option = click.option("--json", "as_json", is_flag=True, help="JSON on standard output, and nothing else there.")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A graph file, and how it is rewritten; ``-`` is standard input."""
+
+    path: str
+    rewrites: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The file, for messages."""
+        return "standard input" if self.path == "-" else self.path
+
+    def load(self) -> Graph:
+        """The graph.
+
+        Raises:
+            FormatError: the file cannot be read or holds no graph.
+            SpecError: an op breaks the specification.
+            ArgumentError: the graph cannot be rewritten like that.
+        """
+        try:
+            return self.parse(sys.stdin.buffer.read() if self.path == "-" else None)
+        except SpecError as error:
+            named = [replace(one, message=f"{self.name}: {one.message}") for one in error.violations]
+            raise SpecError(named) from None
+
+    def parse(self, content: bytes | None) -> Graph:
+        """The graph of the file, or of what was read from standard input; errors of ops do not name the file."""
+        from ..graph import Graph
+
+        try:
+            graph = Graph.load(self.path) if content is None else Graph.from_json(content)
+        except FormatError as error:
+            # an error of a file names it already
+            where = error.where if error.where.startswith(self.path) else f"{self.name}: {error.where}"
+            raise FormatError(where, error.given, error.expected) from None
+        if self.rewrites:
+            from ..harness import rewrite
+
+            graph = rewrite(graph, **self.rewrites)
+        return graph
+
+
+REWRITES = (
+    click.option("--in-shapes", metavar="TEXT", help="Other shapes of inputs, by id or name: 0:2x64+src:64x10."),
+    click.option("--op-attrs", metavar="TEXT", help="Other attributes of ops: 4:strides:2x2*groups:1+relu:alpha:0.1."),
+    click.option("--mb", type=click.IntRange(min=0), metavar="N", help="Another batch size."),
+    click.option("--dt", metavar="TEXT", help="Another data type of floats: bf16; or of some tensors: 0:bf16+3:f32."),
+    click.option("--op-kind", metavar="TEXT", help="Other kinds of ops: 1:Multiply."),
+)
+
+
+def graph_file(command: Command) -> Command:
+    """The argument FILE and benchdnn's options that rewrite it; the function gets them as ``source: Source``."""
+
+    @wraps(command)
+    def with_source(file: str, **options: Any) -> Any:
+        names = ("in_shapes", "op_attrs", "mb", "dt", "op_kind")
+        given = {name: options.pop(name) for name in names}
+        rewrites = {name: value for name, value in given.items() if value is not None}
+        return command(source=Source(file, rewrites), **options)
+
+    return _with(with_source, (click.argument("file", type=click.Path(allow_dash=True)), *REWRITES))
+
+
+class Compiling(NamedTuple):
+    """How a graph is compiled; see :meth:`onegraph.Graph.compile`."""
+
+    policy: str
+    fpmath_mode: str | None
+    threads: int | None
+    fallback: bool
+
+
+COMPILING = (
+    click.option("--policy", type=click.Choice(POLICIES), default="fusion", help="debug runs the ops one by one."),
+    click.option(
+        "--fpmath-mode",
+        type=click.Choice(FPMATH_MODES),
+        help="How far f32 arithmetic may be lowered; the file's by default.",
+    ),
+    click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads; OpenMP's setting by default."),
+    click.option("--no-fallback", "fallback", is_flag=True, default=True, flag_value=False, help="Never run on numpy."),
+)
+
+
+def compiling(command: Command) -> Command:
+    """Options of ``Graph.compile``; the function gets them as ``compiling: Compiling``."""
+
+    @wraps(command)
+    def with_options(policy: str, fpmath_mode: str | None, threads: int | None, fallback: bool, **options: Any) -> Any:
+        return command(compiling=Compiling(policy, fpmath_mode, threads, fallback), **options)
+
+    return _with(with_options, COMPILING)
+
+
+@dataclass(frozen=True)
+class Data:
+    """Where inputs come from and results go."""
+
+    inputs: str | None
+    outputs: str | None
+    seed: int
+
+    def read(self, graph: Graph, progress: Progress | None = None) -> dict[str, Array]:
+        """An array for each input of the graph; ``progress`` is told how many are done.
+
+        Raises:
+            FormatError: the file does not hold them.
+            ArgumentError: a shape is unknown, so that no random data can be made.
+        """
+        from ..inputs import random_inputs
+        from ..npz import read_inputs
+
+        if self.inputs is not None:
+            return read_inputs(self.inputs, graph)
+        return random_inputs(graph, self.seed, progress)
+
+    def write(self, results: Mapping[str, Array]) -> None:
+        """Write the results where they are wanted."""
+        from ..npz import write_arrays
+
+        if self.outputs is not None:
+            write_arrays(self.outputs, results)
+
+
+DATA = (
+    click.option("--inputs", type=click.Path(), metavar="X.npz", help="The inputs by name; random data by default."),
+    click.option("--outputs", type=click.Path(), metavar="Y.npz", help="Where the results go, by name."),
+    click.option(
+        "--seed", type=click.IntRange(min=0), default=0, metavar="N", show_default=True, help="Of random data."
+    ),
+)
+
+
+def data(command: Command) -> Command:
+    """Options for inputs and outputs; the function gets them as ``data: Data``."""
+
+    @wraps(command)
+    def with_data(inputs: str | None, outputs: str | None, seed: int, **options: Any) -> Any:
+        return command(data=Data(inputs, outputs, seed), **options)
+
+    return _with(with_data, DATA)
+
+
+def _with(function: Command, options: Sequence[Callable[[Any], Command]]) -> Command:
+    for option in reversed(options):
+        function = option(function)
+    return function

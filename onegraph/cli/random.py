@@ -1,0 +1,40 @@
+"""``onegraph random``."""
+
+from __future__ import annotations
+
+import click
+
+from ..errors import ArgumentError
+from ..spec.editions import DEFAULT, EDITIONS
+
+
+@click.command()
+@click.option("--seed", type=int, default=0, show_default=True, help="What decides everything.")
+@click.option("--ops", type=click.IntRange(min=1), default=10, show_default=True, metavar="N", help="Number of ops.")
+@click.option("--dtypes", metavar="f32,bf16,…", help="Data types of activations and weights.  [f32,bf16,s8,u8]")
+@click.option("--kinds", metavar="MatMul,ReLU,…", help="Ops to choose from; all that can be run by default.")
+@click.option("--edition", type=click.Choice(EDITIONS), default=DEFAULT, help="Whose ops and words.")
+@click.option(
+    "-o", "--output", type=click.Path(), metavar="OUT", help="Where it goes: .json or .py; stdout by default."
+)
+def command(seed: int, ops: int, dtypes: str | None, kinds: str | None, edition: str, output: str | None) -> None:
+    """Make a random valid graph: branches, several outputs, small shapes. The same seed gives the same graph.
+
+    Constants go to an .npz file beside the output; without -o they are inputs.
+    """
+    from ..codegen import save_python
+    from ..random_graph import DTYPES, random_graph
+    from ..sketch import Change, changed
+
+    chosen = DTYPES if dtypes is None else dtypes.split(",")
+    graph = random_graph(seed, ops, dtypes=chosen, kinds=None if kinds is None else kinds.split(","), edition=edition)
+    if output is None or output == "-":
+        constants = [tensor.id for tensor in graph._tensors if tensor.constant]
+        try:
+            click.echo((changed(graph, Change(freed=constants)) if constants else graph).to_json())
+        except ArgumentError as error:
+            raise ArgumentError(f"{error}; give -o OUT") from None
+    elif output.endswith(".py"):
+        save_python(graph, output)
+    else:
+        graph.save(output)

@@ -1,0 +1,97 @@
+"""``onegraph reduce``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..errors import OneGraphError
+from .options import Compiling, Source, compiling, graph_file, json_option
+from .terminal import emit, progress
+
+if TYPE_CHECKING:
+    from ..graph import Graph
+
+
+@click.command()
+@graph_file
+@compiling
+@click.option("--command", metavar="'PROG {}'", help="Fails where this program does, given the path of a JSON file.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Of the inputs.")
+@click.option("--time-limit", type=click.FloatRange(min=0.1), default=60.0, show_default=True, metavar="SECONDS")
+@click.option("--max-tests", type=click.IntRange(min=1), default=2000, show_default=True, metavar="N")
+@click.option("-o", "--output", type=click.Path(), metavar="OUT.json", help="FILE.reduced.json by default.")
+@json_option
+def command(
+    source: Source,
+    compiling: Compiling,
+    command: str | None,
+    seed: int,
+    time_limit: float,
+    max_tests: int,
+    output: str | None,
+    as_json: bool,
+) -> int:
+    """Make the graph in FILE smaller while it keeps failing in the same way.
+
+    It is run in a process of its own: what counts is a crash, a hang, an exception, or a result that is not what the
+    numpy reference has; with --command, an exit status that is not 0 of a program of yours. The smallest graph found is
+    written as JSON and printed as Python code, with a line for benchdnn, oneDNN's test program.
+
+    Exit status 1 where nothing fails.
+    """
+    from ..failing import Prober
+    from ..reduce import reduce
+
+    graph = source.load()
+    stem = "graph.json" if source.path == "-" else source.path
+    path = Path(output) if output is not None else Path(stem).with_suffix(".reduced.json")
+    with Prober(command=command, seed=seed, options=compiling._asdict(), time_limit=time_limit) as prober:
+        failure = prober.failure(graph)
+        if failure is None:
+            emit({"fails": False}) if as_json else click.echo("the graph does not fail")
+            return 1
+        with progress("reduce") as tell:
+            smallest = reduce(
+                graph,
+                lambda candidate: prober.failure(candidate) == failure,
+                progress=lambda tests, best: tell(tests, 0, f"{failure.kind}, {len(best.ops)} ops left"),
+                max_tests=max_tests,
+            )
+    smallest.save(path)
+    line = f"benchdnn --mode=C --graph --case={path}"
+    code = _reproducer(smallest, path.with_suffix(".py"), seed, compiling, command)
+    if as_json:
+        facts = {"fails": True, "kind": failure.kind, "detail": failure.detail, "ops": len(smallest.ops)}
+        emit({**facts, "before": len(graph.ops), "json": str(path), "python": code, "benchdnn": line})
+        return 0
+    counts = f"{len(graph.ops)} ops before, {len(smallest.ops)} now, in {path}"
+    click.echo(f"# {failure}\n# {counts}\n# {line}\n\n{code}", nl=False)
+    return 0
+
+
+def _reproducer(graph: Graph, path: Path, seed: int, compiling: Compiling, program: str | None) -> str:
+    """Write the Python code that fails; returns it."""
+    from ..codegen import save_python
+
+    try:
+        save_python(graph, path)
+        code = path.read_text()
+    except OneGraphError as error:  # a file that the library takes and the builder refuses
+        path.unlink(missing_ok=True)
+        return f"# no Python code: {' '.join(str(error).split())}\n"
+    if program is not None:
+        return code
+    options = ", ".join(f"{name}={value!r}" for name, value in compiling._asdict().items() if value is not None)
+    code += f"""
+if __name__ == "__main__":
+    from onegraph.inputs import random_inputs
+
+    inputs = random_inputs(g, {seed})
+    print(g.compile({options})(**inputs))
+    print(og.reference.run(g, inputs))
+"""
+    path.write_text(code)
+    return code

@@ -1,0 +1,70 @@
+"""``onegraph run``."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from .options import Compiling, Data, Source, compiling, data, graph_file, json_option
+from .terminal import emit, progress, show, table
+
+if TYPE_CHECKING:
+    from ..op import Array
+
+
+@click.command()
+@graph_file
+@data
+@compiling
+@json_option
+def command(source: Source, data: Data, compiling: Compiling, as_json: bool) -> None:
+    """Compile the graph in FILE, run it once, and say what came out. - is standard input.
+
+    Inputs are random numbers in the domain of the ops that read them, or the arrays of an .npz file by name.
+    """
+    graph = source.load()
+    with progress("run") as tell:
+        inputs = data.read(graph, tell)
+        tell(0, 0)
+        model = graph.compile(**compiling._asdict())
+        results = model(*inputs.values())
+        start = time.perf_counter()
+        results = model(*inputs.values())
+        seconds = time.perf_counter() - start
+    names = [port.name for port in model.outputs]
+    outputs = dict(zip(names, results if len(names) > 1 else (results,), strict=True))
+    data.write(outputs)
+    facts = [{"name": name, **summary(array)} for name, array in outputs.items()]
+    report = model.report()
+    if as_json:
+        emit({"outputs": facts, "seconds": seconds, "report": report.to_dict()})
+        return
+    columns = ("output", "dtype", "shape=", "min>", "max>", "mean>", "not finite>")
+    show(table(columns, [[fact["name"], fact["dtype"], *_cells(fact)] for fact in facts]), str(report))
+
+
+def summary(array: Array) -> dict[str, object]:
+    """What is said of an array: data type, shape, and least, greatest and mean of its finite elements."""
+    import numpy as np
+
+    from ..spec.dtypes import DataType
+
+    wide = array.astype(np.float64)
+    finite = wide[np.isfinite(wide)]
+    return {
+        "dtype": str(DataType.of(array.dtype)),
+        "shape": list(array.shape),
+        "min": float(finite.min()) if finite.size else None,
+        "max": float(finite.max()) if finite.size else None,
+        "mean": float(finite.mean()) if finite.size else None,
+        "not_finite": int(wide.size - finite.size),
+    }
+
+
+def _cells(fact: dict[str, object]) -> list[str]:
+    shape = fact["shape"]
+    assert isinstance(shape, list)
+    numbers = [f"{fact[key]:.6g}" if fact[key] is not None else "" for key in ("min", "max", "mean")]
+    return ["x".join(map(str, shape)) or "scalar", *numbers, str(fact["not_finite"] or "")]

@@ -1,0 +1,145 @@
+"""``onegraph show``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import starmap
+from typing import TYPE_CHECKING
+
+import click
+
+from ..errors import LibraryError
+from ..spec.editions import edition
+from ..spec.schema import Fill
+from .options import Compiling, Source, compiling, graph_file, json_option
+from .terminal import emit, show, table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+    from ..graph import Graph
+    from ..op import LogicalTensor, Op
+    from ..report import PartitionReport
+
+COLOURS = (
+    "cyan",
+    "green",
+    "yellow",
+    "magenta",
+    "blue",
+    "bright_cyan",
+    "bright_green",
+    "bright_yellow",
+    "bright_magenta",
+)
+
+
+@click.command()
+@graph_file
+@compiling
+@click.option("--no-compile", is_flag=True, help="Only what the file says: no partitions, and no library needed.")
+@json_option
+def command(source: Source, compiling: Compiling, no_compile: bool, as_json: bool) -> None:
+    """Show the graph in FILE: inputs, ops with shapes and attributes, outputs, and the partitions that it runs in.
+
+    - is standard input. ? stands for a dim that is not known. Attributes that are as by default are left out, but not
+    in --json.
+    """
+    graph = source.load()
+    partitions: tuple[PartitionReport, ...] = ()
+    report = None
+    if not no_compile and graph.outputs:
+        try:
+            report = graph.compile(**compiling._asdict()).report()
+            partitions = report.partitions
+        except LibraryError as error:
+            click.echo(f"onegraph: without partitions: {error}", err=True)
+    owners = {name: partition for partition in reversed(partitions) for name in partition.names}
+    if as_json:
+        emit(_facts(graph, owners) | {"report": None if report is None else report.to_dict()})
+        return
+    parts: list[Table | str] = [table(("input", "dtype", "shape="), starmap(_tensor, graph.inputs.items()))]
+    constants = _constants(graph)
+    if constants:
+        parts.append(table(("constant", "dtype", "shape="), ([*_tensor(t.name, t)] for t in constants)))
+    titles = ("#>", *(["partition>"] * bool(partitions)), "op", "name", "from", "result=", "attributes")
+    parts.append(table(titles, _rows(graph, owners, bool(partitions))))
+    parts.append(table(("output", "dtype", "shape="), starmap(_tensor, graph.outputs.items())))
+    show(*parts, *([] if report is None else [str(report)]))
+
+
+def _tensor(name: str, tensor: LogicalTensor) -> list[str]:
+    strides = "" if tensor.strides is None else f" strides {list(tensor.strides)}"
+    return [name, str(tensor.dtype), f"{dims(tensor)}{strides}"]
+
+
+def _constants(graph: Graph) -> list[LogicalTensor]:
+    return list({t.id: t for op in graph.ops for t in op.inputs if t is not None and t.constant}.values())
+
+
+def _rows(graph: Graph, owners: Mapping[str, PartitionReport], partitioned: bool) -> Iterable[list[Text | str]]:
+    from rich.text import Text
+
+    names = {tensor.id: name for name, tensor in graph.inputs.items()}
+    names |= {t.id: t.name for t in _constants(graph)}
+    names |= {t.id: op.name if len(op.outputs) == 1 else t.name for op in graph.ops for t in op.outputs}
+    for number, op in enumerate(graph.ops):
+        owner = owners.get(op.name)
+        style = "" if owner is None else COLOURS[owner.index % len(COLOURS)]
+        place: list[Text | str] = [Text("" if owner is None else str(owner.index), style)] if partitioned else []
+        inputs = ", ".join("none" if t is None else names[t.id] for t in op.inputs)
+        results = ", ".join(f"{t.dtype} {dims(t)}" for t in op.outputs)
+        yield [str(number), *place, Text(op.kind, style), op.name, inputs, results, Text(_attributes(op), "dim")]
+
+
+def _attributes(op: Op) -> str:
+    """The attributes that are not as they are by default."""
+    schema = edition(op.edition).schema(op.kind)
+    assert schema is not None
+    shown = []
+    for name, value in op.attrs.items():
+        default = schema.attribute(name).default if schema.has_attribute(name) else None
+        repeated = isinstance(default, Fill) and isinstance(value, tuple) and set(value) <= {default.value}
+        if value != default and not repeated:
+            shown.append(f"{name}={_value(value)}")
+    return " ".join(shown)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, tuple):
+        return "x".join([*map(_value, value[:8]), *(["…"] if len(value) > 8 else [])]) or "[]"
+    return f"{value:.6g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def dims(tensor: LogicalTensor) -> str:
+    """A shape as it is printed: 2x3x?; * where not even the rank is known."""
+    if tensor.shape is None:
+        return "*"
+    return "x".join("?" if dim is None else str(dim) for dim in tensor.shape) or "scalar"
+
+
+def _facts(graph: Graph, owners: Mapping[str, PartitionReport]) -> dict[str, object]:
+    def tensor(one: LogicalTensor | None) -> object:
+        if one is None:
+            return None
+        facts = {"id": one.id, "name": one.name, "dtype": str(one.dtype), "shape": one.shape, "strides": one.strides}
+        return {**facts, "constant": one.constant}
+
+    return {
+        "edition": graph.edition,
+        "inputs": {name: tensor(one) for name, one in graph.inputs.items()},
+        "ops": [
+            {
+                "kind": op.kind,
+                "name": op.name,
+                "edition": op.edition,
+                "attrs": dict(op.attrs),
+                "inputs": [tensor(one) for one in op.inputs],
+                "outputs": [tensor(one) for one in op.outputs],
+                "partition": owners[op.name].index if op.name in owners else None,
+            }
+            for op in graph.ops
+        ],
+        "outputs": {name: tensor(one) for name, one in graph.outputs.items()},
+    }

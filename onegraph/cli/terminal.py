@@ -1,0 +1,96 @@
+"""What commands print: JSON or tables on standard output, progress on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+class Progress(Protocol):
+    """What is told of progress."""
+
+    def __call__(self, done: int, total: int, what: str | None = None, /) -> None:
+        """So much is done of so much, 0 where nobody knows; ``what`` is being done, where that changes."""
+
+
+def emit(value: object) -> None:
+    """Print a value as JSON, without the numbers that JSON has no words for."""
+    click.echo(json.dumps(_finite(value), indent=2, allow_nan=False))
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float):
+        return value if value - value == 0 else str(value)
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def show(*parts: Table | str) -> None:
+    """Print tables and texts with an empty line between them: tables as wide as the terminal, in a pipe as they are."""
+    screen = _console()
+    for number, part in enumerate(parts):
+        lead = "\n" if number else ""
+        if isinstance(part, str):
+            click.echo(lead + part)
+        elif screen.is_terminal:
+            screen.print(*([""] * bool(number)), part, sep="\n")
+        else:
+            with screen.capture() as captured:
+                screen.print(part)
+            click.echo(lead + "\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def _console(stderr: bool = False) -> Console:
+    from rich.console import Console
+
+    made = Console(stderr=stderr, highlight=False, emoji=False, markup=False)
+    if not made.is_terminal:
+        made.width = 10_000
+    return made
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """A table without lines. A title that ends in ``>`` is of a column of numbers, one in ``=`` of cells kept whole."""
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for title in titles:
+        justify: Literal["left", "right"] = "right" if title.endswith(">") else "left"
+        made.add_column(title.rstrip(">="), justify=justify, no_wrap=title.endswith((">", "=")), overflow="fold")
+    for row in rows:
+        made.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+    return made
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Progress]:
+    """A bar on standard error while something runs; nothing where nobody watches."""
+
+    def silent(done: int, total: int, what: str | None = None, /) -> None:
+        pass
+
+    if not sys.stderr.isatty():
+        yield silent
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Bar(*columns, console=_console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+
+        def tell(done: int, total: int, what: str | None = None, /) -> None:
+            bar.update(task, completed=done, total=total or None, description=what)
+
+        yield tell

@@ -1,0 +1,95 @@
+"""``onegraph verify``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from .options import Compiling, Data, Source, compiling, data, graph_file, json_option
+from .terminal import emit, progress, show, table
+
+if TYPE_CHECKING:
+    from ..tolerance import Comparison
+    from ..verify import Verification
+
+
+@click.command()
+@graph_file
+@data
+@compiling
+@json_option
+def command(source: Source, data: Data, compiling: Compiling, as_json: bool) -> int:
+    """Run the graph in FILE on the library and on numpy, and compare. - is standard input.
+
+    A result may be off by what rounding does to it: a run of the reference with an error of one rounding in every
+    tensor says how much that is. Where a result is further off, the first tensor in the graph that is wrong is found by
+    bisection, with the op that wrote it and the ops that were fused with it.
+
+    Exit status 1 where a result differs.
+    """
+    from ..verify import verify
+
+    graph = source.load()
+    with progress("verify") as tell:
+        inputs = data.read(graph, tell)
+        found = verify(graph, inputs, **compiling._asdict(), progress=lambda what, done, total: tell(done, total, what))
+    data.write(found.results)
+    if as_json:
+        emit(
+            {
+                "agrees": found.agrees,
+                "outputs": [asdict(output) for output in found.outputs],
+                "first": None if found.first is None else asdict(found.first),
+                "report": found.report.to_dict(),
+            }
+        )
+    else:
+        _show(found)
+    return int(not found.agrees)
+
+
+def _show(found: Verification) -> None:
+    columns = ("output", "dtype", "shape=", "max error>", "allowed>", "verdict")
+    texts = []
+    numpy = [partition for partition in found.report.partitions if partition.executor == "reference"]
+    if numpy:
+        ops = ", ".join(op for partition in numpy for op in partition.ops)
+        texts.append(f"run by numpy itself, so that nothing is verified there: {ops}")
+    if found.first is not None:
+        first = found.first
+        one = first.comparison
+        together = [op for op in first.partition if op != first.op]
+        fused = f", fused with {', '.join(together)}" if together else ""
+        lines = [
+            f"first difference: {first.op}{fused}, run by {first.executor or 'nobody'}",
+            f"  tensor {one.name}: {one.dtype} {shape(one)}, {one.wrong} of {elements(one)} elements off by more than "
+            f"{one.limit:.3g}",
+            f"  worst at {list(one.where)}: {one.got:.9g}, the reference has {one.expected:.9g}",
+        ]
+        if first.alone is not None and together:
+            verdict = "right" if first.alone else "wrong too"
+            lines.append(f"  with --policy debug, where nothing is fused, it is {verdict}")
+        texts.append("\n".join(lines))
+    elif not found.agrees:
+        texts.append("no beginning of the graph is wrong by itself: the difference comes and goes")
+    show(table(columns, map(_row, found.outputs)), *texts)
+
+
+def _row(one: Comparison) -> list[str]:
+    verdict = "agrees" if one.agrees else f"differs in {one.wrong} of {elements(one)}, most at {list(one.where)}"
+    return [one.name, one.dtype, shape(one), f"{one.max_error:.3g}", f"{one.limit:.3g}", verdict]
+
+
+def shape(one: Comparison) -> str:
+    """The shape of a tensor, as it is printed."""
+    return "x".join(map(str, one.shape)) or "scalar"
+
+
+def elements(one: Comparison) -> int:
+    """How many elements it has."""
+    found = 1
+    for dim in one.shape:
+        found *= dim
+    return found

@@ -1,0 +1,95 @@
+"""The values of benchdnn's options, from text or from Python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .errors import ArgumentError, shown
+from .spec.schema import Attribute
+
+Values = str | Mapping[Any, Any]
+LETTERS = "abcdefghijkl"
+_NUMBER = re.compile(r"-?\d{1,18}(\.\d{0,40})?(e[+-]?\d{1,2})?")
+_BOOLS = {"1": 1, "true": 1, "0": 0, "false": 0}
+
+
+def keyed(option: str, values: Values) -> dict[str | int, Any]:
+    """``ID:VALUE+ID:VALUE`` as a dictionary.
+
+    Raises:
+        ArgumentError: it is neither that nor a dictionary, or has a key twice.
+    """
+    if isinstance(values, Mapping):
+        return dict(values)
+    found: dict[str | int, Any] = {}
+    if not isinstance(values, str) or "," in values:
+        raise ArgumentError(f"{option}: {shown(values)}; expected ID:VALUE+ID:VALUE, or a dictionary")
+    for part in values.split("+"):
+        key, _, value = part.partition(":")
+        while value.startswith(f"{key}:"):  # as a line of oneDNN 3.2's own files has it
+            value = value[len(key) + 1 :]
+        if not key or not value:
+            raise ArgumentError(f"{option}: {shown(part)}; expected ID:VALUE")
+        number = int(key) if key.isdigit() and len(key) < 21 else key
+        if number in found:
+            raise ArgumentError(f"{option}: {shown(part)}; expected each id once")
+        found[number] = value
+    return found
+
+
+def dims_of(option: str, text: str) -> list[int]:
+    """Dims, or strides, with an ``x`` between them."""
+    if not re.fullmatch(r"\d{1,18}(x\d{1,18})*", text):
+        raise ArgumentError(f"{option}: {shown(text)}; expected dims such as 2x64x56x56, or - for rank 0")
+    return [int(dim) for dim in text.split("x")]
+
+
+def strides_of(dims: Sequence[int], text: str) -> list[int]:
+    """Strides as numbers, or as the letters of the axes from the outermost to the innermost."""
+    if text.isalpha():
+        if sorted(text) != list(LETTERS[: len(dims)]):
+            letters = LETTERS[: len(dims)]
+            raise ArgumentError(f"in_shapes: {shown('*' + text)}; expected the letters {letters!r} in some order")
+        return along(dims, [LETTERS.index(letter) for letter in text])
+    steps = dims_of("in_shapes", text)
+    if len(steps) != len(dims):
+        raise ArgumentError(f"in_shapes: {shown('*' + text)}; expected {len(dims)} strides, one for each dim")
+    return steps
+
+
+def along(dims: Sequence[int], order: Sequence[int]) -> list[int]:
+    """Strides of a dense tensor whose axes follow each other in this order in memory."""
+    steps, step = [0] * len(dims), 1
+    for axis in reversed(order):
+        steps[axis] = step
+        step *= max(dims[axis], 1)
+    return steps
+
+
+def read_value(attribute: Attribute, text: str) -> object:
+    """The value of an attribute from benchdnn's text, as the form has it."""
+    scalar = attribute.kind.removesuffix("[]")
+    if scalar == "str":
+        return text
+    parts = text.split("x") if attribute.kind.endswith("[]") else [text]
+    if scalar == "bool" and text.lower() in _BOOLS:
+        return _BOOLS[text.lower()]
+    if scalar == "bool" or not all(_NUMBER.fullmatch(part) for part in parts):
+        what = "numbers such as 1x2" if attribute.kind.endswith("[]") else "0 or 1" if scalar == "bool" else "a number"
+        raise ArgumentError(f"op_attrs: {attribute.name}: {shown(text)}; expected {what}")
+    # Integers of a list may have a fraction, which benchdnn cuts off: its own files have sizes of 1.666667x1.
+    values = [float(part) if scalar == "f32" else int(part.partition(".")[0]) for part in parts]
+    return values if attribute.kind.endswith("[]") else values[0]
+
+
+def plain_value(value: object) -> object:
+    """A value from Python as the form has it."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
+    if isinstance(value, (list, tuple, range)):
+        return [plain_value(element) for element in value]
+    return int(value) if isinstance(value, bool) else value

@@ -1,0 +1,116 @@
+"""Arrays by name in ``.npz`` files. Nothing in such a file is ever unpickled, and not more is read than is expected."""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from .arrays import aligned_empty
+from .errors import ArgumentError, FormatError, shown
+from .graph import Graph
+from .op import Array, LogicalTensor
+from .spec.shapes import compatible, show
+
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+ARCHIVE = "an archive as numpy.savez writes it"
+
+
+def read_inputs(path: str | os.PathLike[str], graph: Graph) -> dict[str, Array]:
+    """The inputs of a graph from an ``.npz`` file, by name.
+
+    Types that numpy does not know (bf16 and smaller) are taken as numpy stores them, as plain bytes of that size, and
+    as unsigned integers.
+
+    Raises:
+        FormatError: the file cannot be read; or an array is missing, unknown or does not fit its input.
+    """
+    place = Path(path)
+    try:
+        if not stat.S_ISREG(place.stat().st_mode):
+            raise FormatError(str(place), "not a regular file", ARCHIVE)
+        with zipfile.ZipFile(place) as archive:
+            members = {item.filename.removesuffix(".npy"): item for item in archive.infolist()}
+            for name in members:
+                if name not in graph.inputs:
+                    raise FormatError(
+                        f"{place}: {name}", "unknown input", f"one of {', '.join(graph.inputs) or 'none'}"
+                    )
+            for name in graph.inputs:
+                if name not in members:
+                    raise FormatError(f"{place}: {name}", "missing", "an array for each input of the graph")
+            return {name: _read(archive, members[name], place, name, graph.inputs[name]) for name in graph.inputs}
+    except OSError as error:
+        raise FormatError(str(place), error.strerror or str(error), "a file that can be read") from None
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError, zlib.error) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(str(place), shown(str(error)), ARCHIVE) from None
+
+
+def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, place: Path, name: str, tensor: LogicalTensor) -> Array:
+    """One array, held to the input before memory is taken for it."""
+    where, wanted = f"{place}: {name}", tensor.dtype.numpy
+    if member.compress_type not in METHODS:
+        raise FormatError(where, "compressed in another way", ARCHIVE)
+    with archive.open(member) as stream:
+        shape, fortran, stored = _header(stream, where)
+        size = wanted.itemsize
+        # numpy writes what it does not know as bytes without a type
+        plain = wanted.isbuiltin != 1 and stored in (np.dtype(f"V{size}"), np.dtype(f"u{size}"))
+        if not plain and stored.newbyteorder("=") != wanted:
+            raise FormatError(where, f"data type {stored}", f"{tensor.dtype}, numpy's {wanted}")
+        if not compatible(shape, tensor.shape):
+            raise FormatError(where, f"shape {show(shape)}", show(tensor.shape))
+        length = math.prod(shape) * stored.itemsize
+        contents = stream.read(length)
+        if len(contents) != length:
+            raise FormatError(where, f"{len(contents)} bytes", f"{length}")
+    values = np.frombuffer(contents, stored).reshape(shape, order="F" if fortran else "C")
+    made = aligned_empty(shape, wanted)
+    made[...] = values.view(wanted) if plain else values
+    return made
+
+
+def _header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
+    try:
+        version = np.lib.format.read_magic(stream)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, stored = read(stream)
+        if stored.hasobject or stored.names is not None or any(dim < 0 for dim in shape):
+            raise ValueError(f"data type {stored}")
+    except Exception as error:  # the header is read by eval of literals, which may raise anything
+        raise FormatError(where, shown(str(error)), "an array of numbers as numpy.save writes it") from None
+    return shape, fortran, stored
+
+
+def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
+    """Write arrays by name into an ``.npz`` file that ``numpy.load`` reads; whole, or not at all.
+
+    What numpy has no type for, such as bf16, is written as unsigned integers of the same bytes.
+
+    Raises:
+        ArgumentError: the path names no file.
+        FormatError: the file cannot be written.
+    """
+    place = Path(path)
+    if not place.name:
+        raise ArgumentError(f"{shown(str(path))} is not the name of a file")
+    draft = place.with_name(f".{place.name}.{os.getpid()}")
+    try:
+        with zipfile.ZipFile(draft, "w", allowZip64=True) as archive:
+            for name, values in arrays.items():
+                plain = values if values.dtype.isbuiltin == 1 else values.view(f"u{values.dtype.itemsize}")
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
+                    np.lib.format.write_array(stream, plain, allow_pickle=False)
+        draft.replace(place)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise FormatError(str(place), error.strerror or str(error), "a path that can be written") from None

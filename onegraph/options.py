@@ -1,0 +1,58 @@
+"""The options of ``Graph.compile``, checked in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from .capi.graph import POLICIES
+from .capi.settings import FPMATH_MODES, check_threads
+from .capi.validate import choice
+from .errors import ArgumentError, shown
+from .graph import Graph
+from .program import Threads
+from .report import PartitionReport
+
+
+class Options(NamedTuple):
+    """How a graph is compiled; see ``Graph.compile``."""
+
+    policy: str
+    fallback: bool
+    fpmath_mode: str
+    threads: Threads
+
+
+def compile_options(graph: Graph, policy: str, fallback: bool, fpmath_mode: str | None, threads: Threads) -> Options:
+    """The options as they were given, those of the graph's file where they leave it open.
+
+    Raises:
+        ArgumentError: one of them makes no sense.
+    """
+    choice("policy", policy, POLICIES)
+    if fpmath_mode is None:
+        fpmath_mode = "strict" if graph._file is None else graph._file.fpmath_mode
+    choice("fpmath_mode", fpmath_mode, FPMATH_MODES)
+    if not isinstance(fallback, bool):
+        raise ArgumentError(f"fallback: {shown(fallback)}; expected True or False")
+    return Options(policy, fallback, fpmath_mode, _checked(threads))
+
+
+def _checked(threads: object) -> Threads:
+    if threads is None:
+        return None
+    if isinstance(threads, Mapping):
+        for index in threads:
+            if isinstance(index, bool) or not isinstance(index, int) or index < 0:
+                raise ArgumentError(f"threads: partition {shown(index)}; expected its index in report()")
+        return {index: check_threads(count) for index, count in threads.items()}
+    return check_threads(threads)
+
+
+def refuse_unknown_partitions(threads: Threads, partitions: Sequence[PartitionReport]) -> None:
+    """Raise where ``threads`` names a partition that there is not."""
+    unknown = [index for index in threads if index >= len(partitions)] if isinstance(threads, Mapping) else []
+    if unknown:
+        names = [f"{report.index}: {' + '.join(report.ops)}" for report in partitions[:20]]
+        names += ["..."] * (len(partitions) > 20)
+        raise ArgumentError(f"threads: no partition {unknown[0]}; the partitions are {'; '.join(names)}")

@@ -1,0 +1,98 @@
+"""The executable that :func:`onegraph.capture` records: it writes down what it is given, then does what any does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .arrays import as_array
+from .capture import Record, capture
+from .errors import OneGraphError
+from .executor import RECORDED, Executable
+from .graph import Graph
+from .op import Array
+from .runs import BoundRun
+
+_active: list[capture] = []
+_lock = threading.Lock()
+
+
+def start(recorder: capture) -> None:
+    """Record what is compiled from now on."""
+    with _lock:
+        _active.append(recorder)
+        if Recorded not in RECORDED:
+            RECORDED.append(Recorded)
+
+
+def stop(recorder: capture) -> None:
+    """Record no more."""
+    with _lock:
+        _active.remove(recorder)
+        if not _active:
+            RECORDED.remove(Recorded)
+
+
+class Recorded(Executable):
+    """An executable whose compilation and calls are recorded."""
+
+    def __init__(self, graph: Graph, **options: Any) -> None:
+        with _lock:
+            recorders = list(_active)
+        self._records: list[Record] = [recorder.graph(graph, options) for recorder in recorders]
+        self._reported = ""
+        try:
+            super().__init__(graph, **options)
+        except BaseException as error:
+            for record in self._records:
+                record.error(error)
+            raise
+        self._write_report()
+
+    def __call__(self, /, *arrays: object, out: object = None, **named: object) -> Any:
+        """Run the graph; the inputs are written before, an exception after."""
+        given = dict(zip(self._graph.inputs, arrays, strict=False))
+        return self._recorded({**given, **named}, lambda: Executable.__call__(self, *arrays, out=out, **named))
+
+    def bind(self, /, **arrays: object) -> BoundRun:
+        """Bind arrays; the inputs are written as they are then."""
+        run: BoundRun = self._recorded(arrays, lambda: Executable.bind(self, **arrays))
+        return run
+
+    def _recorded(self, given: Mapping[str, object], work: Any) -> Any:
+        inputs = {name: values for name in self._graph.inputs if (values := _plain(name, given.get(name))) is not None}
+        pairs = [(record, path) for record in self._records if (path := record.call(inputs)) is not None]
+        try:
+            result = work()
+        except BaseException as error:
+            for record, path in pairs:
+                record.error(error, path)
+            raise
+        if pairs:
+            self._write_report()
+        return result
+
+    def _write_report(self) -> None:
+        text = str(self.report())
+        if text != self._reported:
+            self._reported = text
+            for record in self._records:
+                record.report(text)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled, it is an executable like any other."""
+        return Executable.__new__, (Executable,), self.__getstate__()
+
+
+def _plain(name: str, value: object) -> Array | None:
+    """The array that a caller passes; None where it is none, which the call itself will say."""
+    if value is None:
+        return None
+    try:
+        array = np.asarray(as_array(name, value))
+    except OneGraphError:
+        return None
+    return None if array.dtype.hasobject else array

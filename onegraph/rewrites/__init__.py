@@ -1,0 +1,105 @@
+"""What the library is given for an op of the base vocabulary: the op itself, or another form that it computes right.
+
+A rewrite is a function of a :class:`Call` with every shape known. It returns None where no form does; what is then
+still wrong is in :mod:`onegraph.spec.library`, and numpy runs the op.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from ..memo import MAX_SIGNATURES
+from ..native import VERSION
+from ..op import Signature
+from ..spec.dialect import base_call
+from ..spec.editions import base_of
+from ..spec.library import quirks
+from ..spec.schema import Call, Schema
+from .compositions import COMPOSITIONS, PREFERRED
+from .form import Form, Part, form_of
+from .precision import in_own_types, is_native
+from .single import SINGLE, as_it_is
+
+# An attribute that allows the library something, which it need not make use of.
+PERMISSIONS = frozenset(["accumulation_mode"])
+
+
+@lru_cache(maxsize=MAX_SIGNATURES)
+def signature_form(found: Signature, n_outputs: int) -> tuple[Form | None, str]:
+    """``library_form`` of the ops that share a signature, with the first ``n_outputs`` of their outputs.
+
+    The answer is one record for all of them; nobody may change it.
+    """
+    call = base_call(
+        found.schema, base_of(found.schema), found.attrs, found.inputs, n_outputs, found.dtypes[:n_outputs]
+    )
+    form, reason = library_form(found.schema, call)
+    for constant in () if form is None else form.constants:
+        constant.flags.writeable = False
+    return form, reason
+
+
+def library_form(schema: Schema, call: Call) -> tuple[Form | None, str]:
+    """The op as this library takes it and computes it right, or None and the reason why it cannot.
+
+    Args:
+        schema: the op in the words of its edition.
+        call: its use, in base words, with the data types of its outputs.
+    """
+    if schema.dialect is None and schema.kind != call.schema.kind:
+        return None, f"{schema.kind} is not an op of the library"
+    newer = _too_new(call)
+    types = [t for t in call.inputs if t is not None]
+    for dtype in (*(t.dtype for t in types), *call.output_types):
+        if dtype is not None and dtype.since > VERSION:
+            return None, f"data type {dtype} needs oneDNN {_dotted(dtype.since)}"
+    if any(0 in (shape or ()) for shape in (*(t.shape for t in types), *call.schema.shape(call))):
+        return (
+            None,
+            newer or "a tensor is empty; some of the kernels divide by zero then, or leave the result unwritten",
+        )
+    form, reason = (None, newer) if newer or call.schema.kind in PREFERRED else _right(call, _single(call))
+    if form is None and call.schema.kind in COMPOSITIONS:
+        composed, why_not = _right(call, COMPOSITIONS[call.schema.kind](call))
+        form, reason = composed, reason or why_not
+    if form is None and not newer and call.schema.kind in PREFERRED:
+        form, reason = _right(call, _single(call))
+    return (None, reason) if form is None else (form, "")
+
+
+def _single(call: Call) -> Form | None:
+    rewrite = SINGLE.get(call.schema.kind, as_it_is)(call)
+    return None if rewrite is None else form_of(rewrite, call)
+
+
+def _right(call: Call, form: Form | None) -> tuple[Form | None, str]:
+    """The form in data types that the library has, or why the library would not compute it right."""
+    if form is None:
+        return None, f"no form of {call.schema.kind} that the library takes"
+    form = in_own_types(call, form)
+    for part in form.parts:
+        found = quirks(part.call, VERSION)
+        if found:
+            return None, found[0].reason
+    return form, ""
+
+
+def _too_new(call: Call) -> str:
+    """What of the op the library is too old for."""
+    if call.schema.since > VERSION:
+        return f"{call.schema.kind} needs oneDNN {_dotted(call.schema.since)}"
+    for name, value in call.given.items():
+        attribute = call.schema.attribute(name)
+        if attribute.since > VERSION and value != attribute.default and name not in PERMISSIONS:
+            return f"{name}={value!r} of {call.schema.kind} needs oneDNN {_dotted(attribute.since)}"
+    for port in call.schema.outputs[: call.n_outputs]:
+        if port.since > VERSION:
+            return f"output {port.name} of {call.schema.kind} needs oneDNN {_dotted(port.since)}"
+    return ""
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+__all__ = ["Form", "Part", "is_native", "library_form", "signature_form"]

@@ -1,0 +1,244 @@
+"""Several ops for one: where views of its tensors, or other ops, compute exactly what the library has no op for.
+
+What takes more than one arithmetic op is computed in f32 and rounded once, to the type of the result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ..spec.binary import slope_target
+from ..spec.dtypes import DataType
+from ..spec.reduction import reduced_axes
+from ..spec.schema import AttrValue, Call, TensorType
+from ..spec.shapes import normalize_axis
+from .form import Dims, Form, Parts, Source, result_types, scalar
+from .norms import group_norm, layer_norm, layer_norm_backward, rms_norm
+from .single import SINGLE, as_it_is
+
+F32 = DataType.f32
+MAX_CONCAT_INPUTS, MAX_CONCAT_RANK = 64, 6
+
+
+# Reductions -----------------------------------------------------------------------------------------------------------
+
+
+def reduction(call: Call) -> Form | None:
+    """Over axes of size 1: nothing to reduce, so that other axes on the same memory remain."""
+    if call.schema.kind == "BiasAddBackward":
+        rank = call.rank("diff_dst") or 0
+        channel = rank - 1 if call.string("data_format") == "NXC" else 1
+        axes: Dims | None = tuple(axis for axis in range(rank) if axis != channel)
+    else:
+        axes = reduced_axes(call)
+    parts = Parts(call)
+    if not axes or any(parts.shape(0)[axis] != 1 for axis in axes):
+        return None
+    found: Source = 0
+    if call.schema.kind in ("ReduceL1", "ReduceL2"):
+        found = parts.add("Abs", found)
+    (result,) = result_types(call)
+    return parts.form(
+        parts.reshape(found, tuple(dim or 0 for dim in result.shape or ())),
+        note="no reduction, as the axes have size 1 and that throws at compile",
+    )
+
+
+# Elementwise ----------------------------------------------------------------------------------------------------------
+
+
+def gelu_tanh(call: Call) -> Form | None:
+    """x * sigmoid(2 u) for 0.5 * x * (1 + tanh(u)), which is the same, u = sqrt(2 / pi) * (x + 0.044715 * x ** 3)."""
+    if call.string("mode") != "gelu_tanh":
+        return None
+    parts = Parts(call)
+    (x,) = parts.wide()
+    rank = len(parts.shape(x))
+    slope = 2 * math.sqrt(2 / math.pi)
+    cubic = parts.add("Multiply", parts.add("Square", x), scalar(0.044715 * slope, rank))
+    twice = parts.add("Multiply", x, parts.add("Add", cubic, scalar(slope, rank)))
+    return parts.form(parts.add("Multiply", x, parts.add("Sigmoid", twice)), note="by Sigmoid: no GELU by tanh")
+
+
+_POWERS: dict[float, tuple[str, ...]] = {
+    0.5: ("Sqrt",),
+    -0.5: ("Sqrt", "inverse"),
+    2.0: ("Square",),
+    -1.0: ("inverse",),
+    -2.0: ("Square", "inverse"),
+    3.0: ("Square", "times"),
+    4.0: ("Square", "Square"),
+}
+
+
+def power(call: Call) -> Form | None:
+    """Exponents that are roots and products; the identity."""
+    parts, beta = Parts(call), call.f32("beta")
+    if beta == 1:
+        return parts.form(0, note="a copy: Pow is unsupported")
+    steps = _POWERS.get(beta)
+    if steps is None:
+        return None
+    (src,) = parts.wide() if len(steps) > 1 else [0]
+    dtype = parts.type(src).dtype
+    assert dtype is not None
+    found: Source = src
+    for step in steps:
+        if step == "inverse":
+            found = parts.add("Divide", scalar(1, len(parts.shape(src))).astype(dtype.numpy), found)
+        elif step == "times":
+            found = parts.add("Multiply", found, src)
+        else:
+            found = parts.add(step, found)
+    names = ", ".join("Divide" if step == "inverse" else "Multiply" if step == "times" else step for step in steps)
+    return parts.form(found, note=f"{names}: Pow is unsupported")
+
+
+# Views ----------------------------------------------------------------------------------------------------------------
+
+
+def _seen_with(call: Call, inputs: dict[int, Sequence[int]], first: Sequence[int], **attrs: AttrValue) -> Form | None:
+    """The same op with some inputs in other shapes, and its first output in the shape ``first``."""
+    parts = Parts(call)
+    seen: list[TensorType | None] = [
+        tensor if tensor is None or index not in inputs else TensorType(tensor.dtype, tuple(inputs[index]))
+        for index, tensor in enumerate(call.inputs)
+    ]
+    inner = Call(call.schema, {**call.given, **attrs}, seen, call.n_outputs, call.output_types)
+    rewrite = SINGLE.get(call.schema.kind, as_it_is)(inner)
+    if rewrite is None:
+        return None
+    sources = [
+        source if isinstance(source, np.ndarray) or source not in inputs else parts.reshape(source, inputs[source])
+        for source in rewrite.inputs
+    ]
+    found = result_types(inner)
+    number = parts.add(rewrite.kind, *sources, outputs=(*found, *rewrite.dropped), **rewrite.attrs)
+    wanted = result_types(call)
+    results = [
+        parts.reshape(number + index, [dim or 0 for dim in tensor.shape or ()]) for index, tensor in enumerate(wanted)
+    ]
+    notes = [f"src seen as {list(first)}", rewrite.note]
+    return parts.form(*results, note="; ".join(note for note in notes if note))
+
+
+def batch_norm(call: Call) -> Form | None:
+    """With fewer than two spatial axes: with two of them, of size 1."""
+    shape = call.shape("src")
+    if shape is None or len(shape) > 3:
+        return None
+    dims = tuple(dim or 0 for dim in shape)
+    missing = (1,) * (4 - len(dims))
+    seen = (dims[0], *missing, *dims[1:]) if call.string("data_format") == "NXC" else (*dims, *missing)
+    gradient = call.schema.kind == "BatchNormTrainingBackward"
+    return _seen_with(call, {0: seen, 1: seen} if gradient else {0: seen}, seen)
+
+
+def prelu(call: Call) -> Form | None:
+    """Without a channel axis: with one more axis before it, along which nothing varies."""
+    shape = call.shape("src")
+    if shape is None or len(shape) > 1:
+        return None
+    dims = tuple(dim or 0 for dim in shape)
+    seen = (1,) * (2 - len(dims)) + dims
+    target = slope_target(call, call.shape("slope"), dims)
+    slope = (1,) * (2 - len(target or ())) + tuple(dim or 0 for dim in target or ())
+    shapes: dict[int, Sequence[int]] = {0: seen, 1: slope}
+    if call.schema.kind == "PReLU":
+        return _seen_with(call, shapes, seen, per_channel_broadcast=False)
+    return _seen_with(call, {**shapes, 2: seen}, seen)
+
+
+def concat(call: Call) -> Form | None:
+    """More inputs than the library takes: in two rounds or more. More axes: the others as one before and one after."""
+    parts = Parts(call)
+    shape = parts.shape(0)
+    axis = normalize_axis(call.s64("axis"), len(shape))
+    assert axis is not None
+    many, deep = len(call.inputs) > MAX_CONCAT_INPUTS, len(shape) > MAX_CONCAT_RANK
+    if not many and not deep:
+        return None
+    found: list[Source] = list(range(len(call.inputs)))
+    joined = axis
+    if deep:
+        outer, inner, joined = math.prod(shape[:axis]), math.prod(shape[axis + 1 :]), 1
+        found = [parts.reshape(source, (outer, parts.shape(source)[axis], inner)) for source in found]
+    while len(found) > 1:
+        blocks = [found[at : at + MAX_CONCAT_INPUTS] for at in range(0, len(found), MAX_CONCAT_INPUTS)]
+        found = [block[0] if len(block) == 1 else parts.add("Concat", *block, axis=joined) for block in blocks]
+    (result,) = result_types(call)
+    note = f"at most {MAX_CONCAT_INPUTS} inputs of at most {MAX_CONCAT_RANK} axes at once"
+    return parts.form(parts.reshape(found[0], tuple(dim or 0 for dim in result.shape or ())), note=note)
+
+
+# Quantization ---------------------------------------------------------------------------------------------------------
+
+
+def _per_tensor(parts: Parts, source: Source, dtype: DataType | None, kind: str) -> int:
+    """Quantize or Dequantize with scale 1 and zero point 0: nothing but the change of type, rounded and saturated."""
+    attrs: dict[str, AttrValue] = {"scales": (1.0,), "zps": (0,), "qtype": "per_tensor"}
+    return parts.add(kind, source, outputs=(TensorType(dtype, parts.shape(source)),), **attrs)
+
+
+def static_quantization(call: Call) -> Form | None:
+    """Several zero points: added and subtracted in f32, as the library uses the first one only."""
+    if not call.has("zps") or len(set(call.s64s("zps"))) < 2:
+        return None
+    parts = Parts(call)
+    rank = len(parts.shape(0))
+    axis = normalize_axis(call.s64("axis"), rank)
+    assert axis is not None
+    scales = parts.along(np.array(call.f32s("scales"), np.float32), rank, axis)
+    zps = parts.along(np.array(call.s64s("zps"), np.float32), rank, axis)
+    note = "zero points apart: the library uses only the first of several"
+    if call.schema.kind == "Dequantize":
+        shifted = parts.add("Subtract", _per_tensor(parts, 0, F32, "Dequantize"), zps)
+        return parts.form(parts.add("Multiply", shifted, scales), note=note)
+    shifted = parts.add("Add", parts.add("Divide", 0, scales), zps)
+    return parts.form(_per_tensor(parts, shifted, call.output_type(0), "Quantize"), note=note)
+
+
+def dynamic_quantization(call: Call) -> Form | None:
+    """Zero points for each channel: added and subtracted in f32, as the library throws."""
+    zps = call.input("zps")
+    if call.string("qtype") != "per_channel" or zps is None or zps.dtype not in (DataType.s8, DataType.u8):
+        return None
+    parts = Parts(call)
+    src = parts.type(0)
+    rank = len(parts.shape(0))
+    axis = normalize_axis(call.s64("axis"), rank)
+    assert axis is not None
+    scales = parts.along(parts.cast(1, F32), rank, axis)
+    points = parts.along(_per_tensor(parts, 2, F32, "Dequantize"), rank, axis)
+    note = "zero points apart: for each channel they throw at execute"
+    if call.schema.kind == "DynamicQuantize":
+        shifted = parts.add("Add", parts.add("Divide", 0, scales), points)
+        return parts.form(_per_tensor(parts, shifted, call.output_type(0), "Quantize"), note=note)
+    if src.dtype not in (DataType.s8, DataType.u8):
+        return None
+    shifted = parts.add("Subtract", _per_tensor(parts, 0, F32, "Dequantize"), points)
+    return parts.form(parts.add("Multiply", shifted, scales), note=note)
+
+
+# Ops whose composition comes first: as they are, the library has no partition for them.
+PREFERRED = frozenset(["Pow"])
+COMPOSITIONS: dict[str, Callable[[Call], Form | None]] = {
+    "LayerNorm": layer_norm,
+    "LayerNormBackward": layer_norm_backward,
+    "GroupNorm": group_norm,
+    "RMSNorm": rms_norm,
+    **dict.fromkeys(("BatchNormInference", "BatchNormForwardTraining", "BatchNormTrainingBackward"), batch_norm),
+    "BiasAddBackward": reduction,
+    **dict.fromkeys(
+        ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"), reduction
+    ),
+    "GELU": gelu_tanh,
+    "Pow": power,
+    **dict.fromkeys(("PReLU", "PReLUBackward"), prelu),
+    "Concat": concat,
+    **dict.fromkeys(("Quantize", "Dequantize"), static_quantization),
+    **dict.fromkeys(("DynamicQuantize", "DynamicDequantize"), dynamic_quantization),
+}

@@ -1,0 +1,278 @@
+"""Changing a graph through its JSON form, where ids, names and what the library wrote stay what they are.
+
+The form is changed, what follows from the change is made unknown, and reading it back infers it again and checks it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .batch import with_batch
+from .check import ERROR, check_graph
+from .errors import ArgumentError, shown
+from .graph import Graph
+from .knobs import along, dims_of, plain_value, read_value, strides_of
+from .op import Array
+from .serialize.form import ATTR_TYPES, UNKNOWN, document, parse
+from .serialize.names import KEY, read_names
+from .serialize.reader import build
+from .serialize.writer import tensor_ids
+from .spec.dtypes import DataType
+from .spec.editions import base_of, edition
+from .spec.schema import Schema, Shape
+from .spec.shapes import dense_strides
+from .tensor_types import as_shape
+
+Form = dict[str, Any]
+FLOATS = ("f32", "bf16", "f16")
+CONVERSIONS = ("Quantize", "Dequantize", "DynamicQuantize", "DynamicDequantize", "TypeCast")
+
+
+class Rewriting:
+    """A graph while it is changed.
+
+    ``lenient`` passes over shapes of what is no graph input, and takes what the specification forbids and the library
+    takes; so is a graph taken that came with such.
+    """
+
+    def __init__(self, graph: Graph, *, lenient: bool = False) -> None:
+        self.before, self.lenient = graph, lenient
+        self.strict = not lenient and all(found.severity != ERROR for found in check_graph(graph.ops))
+        self.form: Form = dict(parse(graph.to_json()))
+        self.ids = tensor_ids(graph)
+        self.constants: dict[int, Array] = {
+            self.ids[tensor.id]: tensor.value for tensor in graph._tensors if tensor.value is not None
+        }
+        self.ops: list[Form] = self.form["graph"]
+        self.uses: dict[int, list[Form]] = {}
+        about = self.form.get(KEY) or {}
+        for use in (*(use for op in self.ops for use in (*op["inputs"], *op["outputs"])), *about.get("tensors", ())):
+            self.uses.setdefault(use["id"], []).append(use)
+        self.inputs = {self.ids[tensor.id]: name for name, tensor in graph.inputs.items()}
+        self.changed: set[int] = set()  # ids of tensors that are not what they were
+
+    # What is meant ----------------------------------------------------------------------------------------------------
+
+    def _op(self, option: str, key: object) -> Form:
+        order = {op["id"]: op for op in self.ops}
+        if key in order:
+            return order[key]
+        names = {op.name: form for op, form in zip(self._in_file_order(), self.ops, strict=True)}
+        if key in names:
+            return names[key]
+        listed = ", ".join(f"{op['id']} ({op['kind']})" for op in self.ops[:12])
+        raise ArgumentError(f"{option}: op {shown(key)}; the ops are {listed}{', ...' if len(self.ops) > 12 else ''}")
+
+    def _in_file_order(self) -> list[Any]:
+        origin = self.before._file
+        order = () if origin is None else origin.op_order
+        return [*(self.before.ops[place] for place in order), *self.before.ops[len(order) :]]
+
+    def _tensor(self, option: str, key: object) -> int:
+        graph = self.before
+        for names in (graph.inputs, graph.outputs):
+            if isinstance(key, str) and key in names:
+                return self.ids[names[key].id]
+        if isinstance(key, int) and key in self.uses:
+            return key
+        listed = ", ".join(f"{number} ({name})" for number, name in [*self.inputs.items()][:12])
+        raise ArgumentError(f"{option}: tensor {shown(key)}; the inputs are {listed or 'none'}")
+
+    def _schema(self, op: Form) -> Schema:
+        said = (self.form.get(KEY) or {}).get("ops", {}).get(str(op["id"]), {})
+        for name in (said.get("edition"), self.before.edition, "onednn-3.13", "legacy-1"):
+            schema = None if name is None else edition(name).schema(op["kind"])
+            if schema is not None:
+                return schema
+        raise AssertionError(op["kind"])  # the graph was built from it
+
+    # The options ------------------------------------------------------------------------------------------------------
+
+    def set_kinds(self, kinds: Mapping[str | int, Any]) -> None:
+        """Make ops others of their category; attributes that these lack go."""
+        for key, kind in kinds.items():
+            op = self._op("op_kind", key)
+            former = self._schema(op)
+            old = {**op}
+            op["kind"] = kind
+            try:
+                schema = self._schema(op) if isinstance(kind, str) else None
+            except AssertionError:
+                schema = None
+            if schema is None or schema.category != former.category or former.category not in ("binary", "elementwise"):
+                op.update(old)
+                wanted = "another op of the category binary or elementwise that it is of"
+                raise ArgumentError(f"op_kind: {former.kind} as {shown(kind)}; expected {wanted}")
+            op["kind"] = schema.kind
+            op["attrs"] = {name: value for name, value in op["attrs"].items() if schema.has_attribute(name)}
+            self._follow(op)
+
+    def set_attrs(self, attrs: Mapping[str | int, Any]) -> None:
+        """Give ops other attributes."""
+        for key, given in attrs.items():
+            op = self._op("op_attrs", key)
+            schema = self._schema(op)
+            if isinstance(given, str):
+                pairs = [part.partition(":") for part in given.split("*")]
+                given = {name: value for name, _, value in pairs}
+            if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+                raise ArgumentError(f"op_attrs: {shown(given)}; expected NAME:VALUE*NAME:VALUE, or a dictionary")
+            for name, value in given.items():
+                if not schema.has_attribute(name):
+                    names = ", ".join(attribute.name for attribute in schema.attributes)
+                    raise ArgumentError(
+                        f"op_attrs: {schema.kind} has no attribute {shown(name)}; it has {names or 'none'}"
+                    )
+                attribute = schema.attribute(name)
+                read = read_value(attribute, value) if isinstance(value, str) else plain_value(value)
+                op.setdefault("attrs", {})[name] = {"type": ATTR_TYPES[attribute.kind], "value": read}
+            self._follow(op)
+
+    def set_shapes(self, shapes: Mapping[str | int, Any]) -> None:
+        """Give graph inputs other shapes and strides."""
+        for key, given in shapes.items():
+            if self.lenient and key not in self.inputs:
+                continue
+            number = self._tensor("in_shapes", key)
+            if number not in self.inputs:
+                what = "a constant whose contents are known" if number in self.constants else "no graph input"
+                raise ArgumentError(f"in_shapes: tensor {shown(key)} is {what}; expected a graph input")
+            dims = self.uses[number][0]["shape"]
+            strides = None
+            if isinstance(given, str):
+                shape, star, order = given.partition("*")
+                if shape:
+                    dims = [] if shape == "-" else dims_of("in_shapes", shape)
+                if star:
+                    strides = strides_of(dims, order)
+            else:
+                try:
+                    dims = [operator.index(dim) for dim in as_shape(given) or ()]  # type: ignore[arg-type]
+                except (ArgumentError, TypeError):
+                    what = "dims such as (2, 64, 56, 56)"
+                    raise ArgumentError(f"in_shapes: {shown(given)}; expected {what}") from None
+            self._set_shape(number, dims, strides)
+
+    def set_batch(self, mb: int) -> None:
+        """Give the inputs that have a batch another one."""
+        numbers = with_batch(self.before) if mb else []
+        if mb and not numbers:
+            raise ArgumentError(f"mb: {mb}; no input of this graph has a batch that no attribute holds too")
+        for tensor in numbers:
+            number = self.ids[tensor.id]
+            use = self.uses[number][0]
+            dims, steps = use["shape"], use["stride"]
+            order = sorted(range(len(dims)), key=lambda axis: (-steps[axis], axis))
+            dims = [mb, *dims[1:]]
+            self._set_shape(number, dims, along(dims, order))
+
+    def set_dtype(self, name: str) -> None:
+        """Make all tensors of a floating-point type another one."""
+        if name not in FLOATS:
+            raise ArgumentError(f"dt: {shown(name)}; expected one of {', '.join(FLOATS)}, or ID:DTYPE")
+        found = [op["kind"] for op in self.ops if base_of(self._schema(op)).kind in CONVERSIONS]
+        if found:
+            raise ArgumentError(f"dt: {name}, of a graph with {found[0]}; expected floating point alone, or ID:DTYPE")
+        kept: set[int] = set()
+        for op in self.ops:
+            schema = self._schema(op)
+            if "_norm" in schema.name:  # statistics, gamma and beta may stay f32, and with f16 they must
+                ports = [schema.input_port(at).type for at in range(len(op["inputs"]))]
+                ports += [port.type for port in schema.outputs[: len(op["outputs"])]]
+                both = (*op["inputs"], *op["outputs"])
+                kept |= {use["id"] for port, use in zip(ports, both, strict=True) if port == "T2"}
+        for number, uses in self.uses.items():
+            if uses[0]["dtype"] in FLOATS:
+                self._set_dtype(number, "f32" if number in kept else name)
+
+    def set_dtypes(self, dtypes: Mapping[str | int, Any]) -> None:
+        """Give some tensors other data types."""
+        for key, dtype in dtypes.items():
+            try:
+                name = str(DataType.of(dtype))
+            except ArgumentError as error:
+                raise ArgumentError(f"dt: {error}") from None
+            self._set_dtype(self._tensor("dt", key), name)
+
+    # Changes ----------------------------------------------------------------------------------------------------------
+
+    def _set_shape(self, number: int, dims: Sequence[int], strides: Sequence[int] | None) -> None:
+        for use in self.uses[number]:
+            use["shape"] = list(dims)
+            use["stride"] = list(dense_strides(dims) if strides is None else strides)
+            use["layout_type"] = "strided"
+        self.changed.add(number)
+
+    def _set_dtype(self, number: int, name: str) -> None:
+        for use in self.uses[number]:
+            use["dtype"] = name
+        if number in self.constants:
+            self.constants[number] = self.constants[number].astype(DataType[name].numpy)
+
+    def _follow(self, op: Form) -> None:
+        self.changed.update(use["id"] for use in op["outputs"])
+        said = (self.form.get(KEY) or {}).get("ops", {}).get(str(op["id"]), {})
+        said.pop("attrs", None)  # numbers that are not finite, of attributes as they were
+
+    def graph(self) -> Graph:
+        """The changed graph."""
+        self._spread()
+        for use in [use for number in self.changed - set(self.inputs) for use in self.uses[number]]:
+            use.update(shape=[UNKNOWN], stride=[UNKNOWN], layout_type="undef")
+        quantizers = [op for op in self.ops if self._is_per_channel(op)]
+        full = [op["attrs"] for op in quantizers]
+        for op in quantizers:  # how many scales there are to be follows from shapes that are not known yet
+            op["attrs"] = {name: _single(name, attr) for name, attr in op["attrs"].items()}
+        inferred = self._read()
+        tensors = {number: inferred._tensors[own] for own, number in tensor_ids(inferred).items()}
+        for op, attrs in zip(quantizers, full, strict=True):
+            op["attrs"] = _fitted(attrs, tensors[op["inputs"][0]["id"]].shape)
+        for number in self.changed - set(self.inputs):
+            shape = tensors[number].shape
+            if shape is not None and None not in shape:
+                self._set_shape(number, [dim or 0 for dim in shape], None)
+        return self._read()
+
+    def _spread(self) -> None:
+        """What follows from a change is changed too; of a Wildcard nothing follows."""
+        for op in self.before.ops:
+            followed = any(tensor is not None and self.ids[tensor.id] in self.changed for tensor in op.inputs)
+            if followed and op.kind != "Wildcard":
+                self.changed.update(self.ids[tensor.id] for tensor in op.outputs)
+
+    def _is_per_channel(self, op: Form) -> bool:
+        attrs = op["attrs"]
+        per_channel = attrs.get("qtype", {}).get("value") == "per_channel" and "scales" in attrs
+        return per_channel and op["inputs"][0]["id"] in self.changed
+
+    def _read(self) -> Graph:
+        found, names = document(self.form), read_names(self.form)
+        graph = Graph(names.edition)
+        build(graph, found, names, self.constants, strict=self.strict)
+        return graph
+
+
+# Scales and zero points -----------------------------------------------------------------------------------------------
+
+
+def _single(name: str, attr: Form) -> Form:
+    """An attribute of a per_channel op, as if it were per_tensor."""
+    if name == "qtype":
+        return {**attr, "value": "per_tensor"}
+    return {**attr, "value": attr["value"][:1]} if name in ("scales", "zps") else attr
+
+
+def _fitted(attrs: Form, shape: Shape) -> Form:
+    """Attributes of a per_channel op with a scale and a zero point for each channel: repeated, or cut off."""
+    axis = attrs["axis"]["value"] if "axis" in attrs else 1
+    if shape is None or not -len(shape) <= axis < len(shape) or shape[axis] is None:
+        return attrs
+    count = shape[axis] or 0
+    scales, zps = attrs["scales"], attrs.get("zps")
+    values = scales["value"]
+    found = {**attrs, "scales": {**scales, "value": [values[index % len(values)] for index in range(count)]}}
+    if zps is not None:
+        found["zps"] = {**zps, "value": (zps["value"] + [0] * count)[:count]}
+    return found

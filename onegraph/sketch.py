@@ -1,0 +1,165 @@
+"""A graph built again with something about it changed: fewer ops, other shapes, attributes or data types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .graph import Graph
+from .memo import signature
+from .op import Array, LogicalTensor, Op
+from .spec.dtypes import DataType
+from .spec.editions import edition
+from .spec.schema import AttrValue, Shape
+
+Attrs = Mapping[str, AttrValue]
+
+
+def same(dtype: DataType) -> DataType:
+    """Every data type stays."""
+    return dtype
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is to be different.
+
+    Attributes:
+        ops: places of the ops that stay; what they read from others becomes graph inputs, what nobody reads any more
+            outputs.
+        outputs: names of the outputs that stay.
+        shapes: other shapes of graph inputs, of constants, and of what becomes an input, by id.
+        attrs: other attributes of ops, by their place.
+        dtype: the data type that takes the place of another.
+        freed: ids of constants that become graph inputs.
+        plain: ops and inputs get names as the builder makes them.
+    """
+
+    ops: Collection[int] | None = None
+    outputs: Collection[str] | None = None
+    shapes: Mapping[int, Shape] = field(default_factory=dict)
+    attrs: Mapping[int, Attrs] = field(default_factory=dict)
+    dtype: Callable[[DataType], DataType] = same
+    freed: Collection[int] = ()
+    plain: bool = False
+
+
+def changed(graph: Graph, change: Change) -> Graph:
+    """The graph with that change.
+
+    Raises:
+        SpecError: an op would break the specification.
+        ArgumentError: an input would make no sense.
+    """
+    return _Sketch(graph, change).graph()
+
+
+class _Sketch:
+    def __init__(self, graph: Graph, change: Change) -> None:
+        self.old, self.change, self.new = graph, change, Graph(graph.edition)
+        self.renewed: dict[int, LogicalTensor] = {}
+        self.kept = [(place, op) for place, op in enumerate(graph.ops) if change.ops is None or place in change.ops]
+
+    def graph(self) -> Graph:
+        """Sources, ops, outputs."""
+        produced = {tensor.id for _, op in self.kept for tensor in op.outputs}
+        read = {tensor.id for _, op in self.kept for tensor in op.inputs if tensor is not None}
+        sources = read - produced
+        if self.change.ops is None:  # inputs that are outputs, or that nobody reads
+            sources |= {tensor.id for tensor in (*self.old.inputs.values(), *self.old.outputs.values())} - produced
+        names = {tensor.id: name for name, tensor in self.old.inputs.items()}
+        for tensor in self.old._tensors:
+            if tensor.id in sources:
+                self.renewed[tensor.id] = self._source(tensor, names.get(tensor.id))
+        for place, op in self.kept:
+            self._op(op, dict(self.change.attrs.get(place, op.attrs)))
+        self._outputs(produced, read)
+        return self.new
+
+    def _source(self, tensor: LogicalTensor, name: str | None) -> LogicalTensor:
+        new, change = self.new, self.change
+        dtype, shape = change.dtype(tensor.dtype), change.shapes.get(tensor.id, tensor.shape)
+        if tensor.value is not None and tensor.id not in change.freed:
+            value = tensor.value
+            if shape != tensor.shape:
+                value = _cut(value, tuple(dim or 0 for dim in shape or ()))
+            return new._tensor(dtype, value.shape, tensor.name, None, _kept(value, dtype))
+        wish = f"in_{len(new.inputs)}" if change.plain else name or tensor.name
+        while wish in new.inputs or wish in self.old.outputs or wish == "out":
+            wish += "_"
+        return new.input(wish, dtype, shape, strides=tensor.strides if shape == tensor.shape else None)
+
+    def _op(self, op: Op, attrs: dict[str, AttrValue]) -> None:
+        inputs = [None if tensor is None else self.renewed[tensor.id] for tensor in op.inputs]
+        dtypes = tuple(self.change.dtype(tensor.dtype) for tensor in op.outputs)
+        chosen = edition(op.edition)
+        schema = chosen.schema(op.kind)
+        assert schema is not None
+        attrs = _fitted(attrs, inputs[0].shape if inputs and inputs[0] is not None else None)
+        name = f"{schema.name}_{len(self.new.ops)}" if self.change.plain else op.name
+        names = [f"{name}.{port.name}" for port in schema.outputs][: len(dtypes)]
+        if attrs == dict(op.attrs) and [_type(t) for t in inputs] == [_type(t) for t in op.inputs]:
+            # As it was, also where a file has what the builder refuses.
+            results = tuple(
+                self.new._tensor(tensor.dtype, tensor.shape, f"{name}.{tensor.name.rpartition('.')[2]}")
+                for tensor in op.outputs
+            )
+            self.new._ops.append(Op(len(self.new._ops), op.kind, tuple(inputs), results, op.attrs, name, op.edition))
+            self.new._names.add(name)
+        else:
+            found = signature(chosen, op.kind, attrs, inputs, name=name, n_outputs=len(dtypes), dtypes=dtypes)
+            results = self.new._add_op(found, inputs, name, chosen, names)
+        self.renewed.update(zip((tensor.id for tensor in op.outputs), results, strict=True))
+
+    def _outputs(self, produced: set[int], read: set[int]) -> None:
+        new, wanted = self.new, self.change.outputs
+        for name, tensor in self.old.outputs.items():
+            made = tensor.id in produced or (self.change.ops is None and tensor.id in self.renewed)
+            if made and (wanted is None or name in wanted):
+                new.output(name, self.renewed[tensor.id])
+        if self.change.ops is None:
+            return
+        held = {tensor.id for tensor in new.outputs.values()}
+        for _, op in self.kept:
+            for tensor in op.outputs:
+                if tensor.id not in read and self.renewed[tensor.id].id not in held:
+                    number = len(new.outputs)
+                    while f"out_{number}" in new._inputs or f"out_{number}" in new._outputs:
+                        number += 1
+                    new.output(f"out_{number}", self.renewed[tensor.id])
+
+
+def _type(tensor: LogicalTensor | None) -> tuple[DataType, Shape, bytes | None] | None:
+    if tensor is None:
+        return None
+    return tensor.dtype, tensor.shape, None if tensor.value is None else tensor.value.tobytes()
+
+
+def _cut(value: Array, dims: tuple[int, ...]) -> Array:
+    """The first elements along each axis; repeated where there are too few."""
+    if value.ndim == len(dims) and all(new <= old for new, old in zip(dims, value.shape, strict=True)):
+        return value[tuple(slice(dim) for dim in dims)].copy()
+    return np.resize(value, dims)
+
+
+def _kept(value: Array, dtype: DataType) -> Array:
+    kept = np.ascontiguousarray(value.astype(dtype.numpy)).reshape(value.shape)
+    kept.flags.writeable = False
+    return kept
+
+
+def _fitted(attrs: dict[str, AttrValue], shape: Shape) -> dict[str, AttrValue]:
+    """Scales and zero points of a per_channel op, as many as there are channels."""
+    scales, axis = attrs.get("scales"), attrs.get("axis", 1)
+    if attrs.get("qtype") != "per_channel" or not isinstance(scales, tuple) or shape is None:
+        return attrs
+    if not isinstance(axis, int) or not -len(shape) <= axis < len(shape) or shape[axis] is None:
+        return attrs
+    count = shape[axis] or 0
+    for name in ("scales", "zps"):
+        values = attrs.get(name)
+        if isinstance(values, tuple) and values:
+            attrs = {**attrs, name: (values * count)[:count]}
+    return attrs

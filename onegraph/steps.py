@@ -1,0 +1,115 @@
+"""The steps of a program: compiled partitions and what numpy does, and the order in which they can run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from heapq import heapify, heappop, heappush
+
+from . import capi
+from .capi import CompiledPartition, Partition
+from .lower import Step, Value, capi_tensor
+from .op import Array, LogicalTensor, Op
+from .reference import run_op
+from .rewrites.precision import rounded
+from .spec.dtypes import DataType
+from .spec.editions import DEFAULT
+
+Run = Callable[[Sequence[Array | None]], Sequence[Array]]
+
+
+@dataclass(frozen=True)
+class LibraryStep:
+    """A compiled partition, and the values that it reads and writes in the order in which it was compiled.
+
+    ``in_place``: from an output to the input whose memory it may take.
+    """
+
+    compiled: CompiledPartition
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    in_place: Mapping[int, int]
+    report: int
+
+
+@dataclass(frozen=True)
+class NumpyStep:
+    """One op that numpy runs; None stands for an optional input that is not there."""
+
+    run: Run
+    inputs: tuple[int | None, ...]
+    outputs: tuple[int, ...]
+    report: int
+
+
+def numpy_step(step: Step, values: Mapping[int, Value], report: int) -> NumpyStep:
+    """An op that numpy runs in the library's place: as the user wrote it, or the part of it that the step is."""
+    op = step.op
+    if step.whole:
+        given = tuple([None if tensor is None else tensor.id for tensor in op.inputs])
+        return NumpyStep(partial(run_op, op), given, tuple([tensor.id for tensor in op.outputs]), report)
+    ins, outs = (
+        tuple([LogicalTensor(n, values[n].dtype, values[n].shape, None, values[n].name) for n in ends])
+        for ends in (step.inputs, step.outputs)
+    )
+    part = Op(step.id, step.kind, ins, outs, step.attrs, op.name, DEFAULT)
+    return NumpyStep(partial(run_op, part), step.inputs, step.outputs, report)
+
+
+def as_it_is(arrays: Sequence[Array | None]) -> list[Array]:
+    """What there is of the inputs: a copy into another layout is made where the result is stored."""
+    return [array for array in arrays if array is not None]
+
+
+def caster(dtype: DataType) -> Run:
+    """A cast to a float type; one to f32 is exact, so that storing the result is all there is to do."""
+    if dtype is DataType.f32:
+        return as_it_is
+    return lambda arrays: [rounded(array, dtype) for array in arrays if array is not None]
+
+
+def reorder(source: Value, target: Value) -> CompiledPartition:
+    """The library's copy from one layout to another.
+
+    Raises:
+        OneGraphError: it has none for the data type or the layouts.
+    """
+    graph = capi.Graph()
+    ends = capi_tensor(source._replace(constant=None)), capi_tensor(target)
+    graph.add_op(capi.Op(0, "Reorder", inputs=[ends[0]], outputs=[ends[1]]))
+    graph.finalize()
+    (partition,) = graph.partitions("debug")
+    return partition.compile([ends[0]], [ends[1]])
+
+
+def in_order(partitions: Sequence[Partition], steps: Sequence[Step]) -> list[tuple[Partition, list[int]]]:
+    """The partitions in an order in which they can run, with the ids of their ops, in such an order too.
+
+    The steps of the graph stand in such an order already; among the partitions that are ready, the one with the lowest
+    id goes first.
+    """
+    ops = [sorted(partition.ops) for partition in partitions]
+    if all(len(numbers) == 1 for numbers in ops):
+        return sorted(zip(partitions, ops, strict=True), key=lambda pair: pair[1])
+    owner = {number: index for index, numbers in enumerate(ops) for number in numbers}
+    producer = {number: owner[step.id] for step in steps for number in step.outputs}
+    needs: list[set[int]] = [set() for _ in ops]
+    users: list[set[int]] = [set() for _ in ops]
+    for step in steps:
+        index = owner[step.id]
+        found = {producer[number] for number in step.inputs if number in producer} - {index}
+        needs[index] |= found
+        for other in found:
+            users[other].add(index)
+    ready = [(numbers[0], index) for index, numbers in enumerate(ops) if not needs[index]]
+    heapify(ready)
+    ordered = []
+    while ready:
+        _, index = heappop(ready)
+        ordered.append((partitions[index], ops[index]))
+        for user in users[index]:
+            needs[user].discard(index)
+            if not needs[user]:
+                heappush(ready, (ops[user][0], user))
+    return ordered

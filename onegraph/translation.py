@@ -1,0 +1,89 @@
+"""A whole graph of one edition of the specification, in the words of another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .errors import UnsupportedError
+from .graph import Graph
+from .memo import signature
+from .op import LogicalTensor, Op
+from .spec.editions import DEFAULT, Edition
+from .spec.editions import edition as edition_named
+from .translate import translate
+
+
+def translate_graph(graph: Graph, edition: str = DEFAULT) -> Graph:
+    """The graph in the words of an edition; inputs, outputs and results stay what they are.
+
+    Where a tensor stands with its axes in another order there, as the weights of legacy-1's ConvTranspose ops do, a
+    constant is written in that order, and any other tensor goes through a StaticTranspose.
+
+    Raises:
+        UnsupportedError: the edition cannot say what an op means; the message says what and why.
+        ArgumentError: there is no such edition.
+    """
+    return _Translating(graph, edition_named(edition)).graph()
+
+
+class _Translating:
+    def __init__(self, graph: Graph, target: Edition) -> None:
+        self.old, self.target, self.new = graph, target, Graph(target.name)
+        self.renewed: dict[int, LogicalTensor] = {}
+
+    def graph(self) -> Graph:
+        """Inputs and constants, ops, outputs."""
+        names = {tensor.id: name for name, tensor in self.old.inputs.items()}
+        for tensor in self.old._tensors:
+            if tensor.id in names:
+                self.renewed[tensor.id] = self.new.input(
+                    names[tensor.id], tensor.dtype, tensor.shape, strides=tensor.strides
+                )
+        for op in self.old.ops:
+            self._op(op)
+        for name, tensor in self.old.outputs.items():
+            self.new.output(name, self._renewed(tensor))
+        return self.new
+
+    def _renewed(self, tensor: LogicalTensor) -> LogicalTensor:
+        """The tensor in the new graph; a constant is taken over at its first use."""
+        if tensor.id not in self.renewed:
+            self.renewed[tensor.id] = self.new._tensor(tensor.dtype, tensor.shape, tensor.name, None, tensor.value)
+        return self.renewed[tensor.id]
+
+    def _op(self, op: Op) -> None:
+        said = translate(op.kind, dict(op.attrs), op.inputs, source=op.edition, target=self.target.name)
+        if said.kind is None or said.lost:
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in said.reasons.items())
+            raise UnsupportedError(f"{op.kind} {op.name!r} in {self.target.name}: {reasons}")
+        schema = self.target.schemas[said.kind]
+        inputs: list[LogicalTensor | None] = []
+        for index, tensor in enumerate(op.inputs):
+            order = said.permutations.get(schema.input_port(index).name)
+            if tensor is None or order is None:
+                inputs.append(None if tensor is None else self._renewed(tensor))
+            else:
+                inputs.append(self._permuted(tensor if tensor.constant else self._renewed(tensor), order, op))
+        dtypes = tuple(tensor.dtype for tensor in op.outputs)
+        found = signature(
+            self.target, said.kind, dict(said.attrs), inputs, name=op.name, n_outputs=len(dtypes), dtypes=dtypes
+        )
+        names = [f"{op.name}.{port.name}" for port in schema.outputs][: len(dtypes)]
+        results = self.new._add_op(found, inputs[: len(found.inputs)], op.name, self.target, names)
+        for port, old, result in zip(schema.outputs, op.outputs, results, strict=False):
+            order = said.permutations.get(port.name)
+            self.renewed[old.id] = result if order is None else self._permuted(result, np.argsort(order).tolist(), op)
+
+    def _permuted(self, tensor: LogicalTensor, order: Sequence[int], op: Op) -> LogicalTensor:
+        """The tensor with its axes in this order; of a vector that holds a shape, its elements."""
+        vector = tensor.shape is not None and len(tensor.shape) == 1 < len(order)
+        if tensor.value is not None:
+            value = tensor.value[list(order)] if vector else tensor.value.transpose(order)
+            return self.new.constant(value, name=tensor.name)
+        if vector:
+            what = "a shape that is computed, whose elements stand in another order there"
+            raise UnsupportedError(f"{op.kind} {op.name!r} in {self.target.name}: {tensor.name}: {what}")
+        made: LogicalTensor = self.new.op("StaticTranspose", [tensor], {"order": list(order)})
+        return made

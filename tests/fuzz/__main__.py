@@ -1,0 +1,150 @@
+"""``make fuzz MINUTES=n``: random graphs, ops with anything for attributes, and coverage-guided files, in processes.
+
+A finding is printed with its seed and a short script that shows it. A worker names each case before it runs it, so
+that a signal or a hang has a name too; it is then followed by a new worker.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import random
+import selectors
+import subprocess
+import sys
+import tempfile
+import time
+
+import onegraph as og
+
+from .differ import random_case
+from .recipe import reproducer
+from .shorten import fails_in_child, fails_in_process, shorten
+
+CASE_SECONDS = 120  # a case takes some milliseconds; a busy machine much longer
+
+
+def graphs(first, seconds):
+    """(seed, variant or None, text) of findings in random graphs from the seed ``first`` on."""
+    end, seed = time.monotonic() + seconds, first
+    while time.monotonic() < end:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "tests.fuzz.child", "graphs", str(seed), "100000"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            for line in _lines(worker, end):
+                if line.startswith("@"):
+                    seed = int(line[1:]) if line[1:].isdigit() else seed
+                elif line.startswith("FAIL"):
+                    yield tuple(json.loads(line[5:]))
+        except TimeoutError:
+            yield seed, None, f"no answer within {CASE_SECONDS} s"
+        finally:
+            worker.kill()
+            code = worker.wait()
+        if time.monotonic() < end and code not in (0, -9):
+            yield seed, None, f"ended by {code}"
+        seed += 1
+    print(f"graphs: seeds {first} to {seed - 1}", flush=True)
+
+
+def _lines(worker, end):
+    rest = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(worker.stdout, selectors.EVENT_READ)
+        waiting = time.monotonic()
+        while time.monotonic() < end:
+            if not selector.select(1):
+                if time.monotonic() - waiting > CASE_SECONDS:
+                    raise TimeoutError
+                continue
+            waiting = time.monotonic()
+            chunk = os.read(worker.stdout.fileno(), 65536)
+            if not chunk:
+                return
+            *whole, rest = (rest + chunk).split(b"\n")
+            yield from (line.decode() for line in whole)
+
+
+def show(finding):
+    """Print a finding and the shortest script for it."""
+    seed, variant, text = finding
+    print(f"\nseed {seed}: {text}", flush=True)
+    try:
+        steps, ways = random_case(seed)
+        dies = variant is None
+        for way in ways if dies else [variant]:
+            fails = fails_in_child(way) if dies else fails_in_process(way)
+            if fails(steps):
+                print(f"# {way}")
+                print(reproducer(shorten(steps, fails, 60 if dies else 400), way), flush=True)
+                return
+    except Exception as error:
+        print(f"(not reproduced: {type(error).__name__}: {error})")
+
+
+def attributes(seed, seconds):
+    """hypothesis over ops, for a time."""
+    from hypothesis import HealthCheck, given, settings
+    from hypothesis import seed as seeded
+
+    from .attributes import examine, uses
+
+    end, failed, first = time.monotonic() + seconds, 0, seed
+    while time.monotonic() < end:
+        test = settings(max_examples=500, deadline=None, database=None, suppress_health_check=list(HealthCheck))(
+            given(uses())(examine)
+        )
+        try:
+            seeded(seed)(test)()
+        except Exception as error:
+            failed += 1
+            print(f"\nattributes, seed {seed}: {type(error).__name__}: {error}")
+            print("\n".join(getattr(error, "__notes__", ())), flush=True)
+        seed += 1
+    print(f"attributes: seeds {first} to {seed - 1}, 500 uses each", flush=True)
+    return failed
+
+
+def guided(seed, seconds):
+    """atheris, where it is installed; its own output tells what it found."""
+    if importlib.util.find_spec("atheris") is None:
+        print("atheris is not installed: no coverage-guided fuzzing")
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        graph = og.Graph()
+        graph.output("y", graph.relu(graph.input("x", "f32", (2, None))))
+        files = {"graph": graph.to_json(), "check": json.dumps(["Concat", {"axis": 1}, [["f32", [2, 3]]]])}
+        for name, text in files.items():
+            with open(os.path.join(folder, name), "w") as file:
+                file.write(text)
+        options = [f"-max_total_time={int(seconds)}", f"-seed={seed % 2**31}", "-timeout=60", "-verbosity=0"]
+        command = [sys.executable, "-m", "tests.fuzz.coverage_guided", *options, f"-artifact_prefix={folder}/", folder]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        print(f"atheris, seed {seed}: {'nothing' if done.returncode == 0 else done.stderr[-4000:]}", flush=True)
+    return int(done.returncode != 0)
+
+
+def main():
+    """Parse the command line, run everything, and exit with 1 where there is a finding."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**9))
+    options = parser.parse_args()
+    print(f"seed {options.seed}")
+    seconds = options.minutes * 60
+    found, failed = {}, 0
+    for seed, variant, text in graphs(options.seed, seconds * 0.6):
+        if seed not in found:
+            found[seed] = (seed, variant, text)
+            show(found[seed])
+    failed += attributes(options.seed, seconds * 0.2)
+    failed += guided(options.seed, seconds * 0.2)
+    print(f"{len(found)} findings in graphs, {failed} elsewhere")
+    sys.exit(1 if found or failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""A random graph through every way of running it, against the reference."""
+
+import io
+import pickle
+import random
+import threading
+
+import numpy as np
+
+import onegraph as og
+from onegraph import reference
+
+from .compare import differences
+from .generate import random_recipe
+from .recipe import build, make_array
+
+WAYS = ("call", "named", "bind", "out", "json", "pickle", "unknown", "strided", "twice", "threads")
+
+
+def variants(rng):
+    """Options of two or three runs of one graph."""
+    yield {"policy": "fusion", "threads": None, "way": "call"}
+    for _ in range(rng.choice([1, 1, 2])):
+        yield {
+            "policy": rng.choice(["fusion", "fusion", "debug"]),
+            "threads": rng.choice([None, 1, 2, 2]),
+            "way": rng.choice(WAYS),
+        }
+
+
+def random_case(seed, most=40):
+    """The recipe of a seed, and the ways in which it is run."""
+    rng = random.Random(seed)
+    steps = random_recipe(rng, rng.choice([1, 2, 3, 5, 8, 12, 20, most]))
+    return steps, list(variants(rng))
+
+
+def check(steps, ways):
+    """Findings: (variant, text) of what went wrong."""
+    graph, arrays = build(steps)
+    with np.errstate(all="ignore"):
+        expected = reference.run(graph, arrays)
+    for variant in ways:
+        given = {name: array.copy() for name, array in arrays.items()}
+        try:
+            results = run(graph, arrays, variant)
+        except Exception as error:
+            yield variant, f"{type(error).__name__}: {str(error)[:300]}"
+            continue
+        for name, array in given.items():
+            if array.tobytes() != arrays[name].tobytes():
+                yield variant, f"input {name} was written"
+        for number, got in enumerate(results):
+            for name, text in differences(graph, arrays, expected, got).items():
+                yield variant, f"result {number}, {name}: {text}"
+
+
+def laid(tensor, array):
+    """The array with the strides that the input declares."""
+    if tensor.strides is None:
+        return array
+    size = sum((dim - 1) * step for dim, step in zip(array.shape, tensor.strides, strict=True)) + 1
+    whole = np.zeros(max(size, 1), array.dtype)
+    view = np.lib.stride_tricks.as_strided(whole, array.shape, [step * array.itemsize for step in tensor.strides])
+    view[...] = array
+    return view
+
+
+def run(graph, arrays, variant):
+    """Results of the graph, as dictionaries by output."""
+    way = variant["way"]
+    options = {"policy": variant["policy"], "threads": variant["threads"]}
+    names = list(graph.outputs)
+
+    def named(results):
+        return dict(zip(names, results if len(names) > 1 else [results], strict=True))
+
+    if way == "json" and not any(t.constant for op in graph.ops for t in op.inputs if t is not None):
+        graph = og.Graph.from_json(graph.to_json())
+    if way == "unknown":
+        graph = _with_unknown(graph, arrays)
+    model = graph.compile(**options)
+    if way == "pickle":
+        buffer = io.BytesIO(pickle.dumps(model))
+        model = pickle.load(buffer)
+    values = [laid(graph.inputs[name], arrays[name]) for name in arrays]
+    if way == "strided":
+        values = [_padded(array) for array in values]
+    if way == "bind":
+        run = model.bind(**dict(zip(arrays, values, strict=True)))
+        first = {name: np.copy(array) for name, array in named(run.run()).items()}
+        for array in run.outputs.values():
+            array.fill(0)
+        return [first, named(run.run())]
+    if way == "out":
+        out = [np.full(t.shape, 3).astype(t.dtype.numpy) for t in graph.outputs.values()]
+        results = model(*values, out=out)
+        assert all(a is b for a, b in zip(out, named(results).values(), strict=True)), "out= is not what comes back"
+        return [named(results)]
+    if way == "twice":
+        first = named(model(*values))
+        model(*[_other(array) for array in values])
+        return [first, named(model(*values))]
+    if way == "threads":
+        found = [None] * 4
+
+        def work(index):
+            for _ in range(3):
+                try:
+                    found[index] = named(model(*values))
+                except Exception as error:
+                    found[index] = error
+                    return
+
+        workers = [threading.Thread(target=work, args=(index,)) for index in range(4)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        for result in found:
+            if isinstance(result, Exception):
+                raise result
+        return found
+    if way == "named":
+        return [named(model(**dict(zip(arrays, values, strict=True))))]
+    return [named(model(*values))]
+
+
+def _padded(array):
+    """The same array with gaps and turned axes."""
+    if not array.ndim:
+        return array
+    whole = np.zeros([dim + 1 for dim in array.shape[::-1]], array.dtype)
+    view = whole[tuple(slice(0, dim) for dim in array.shape[::-1])].transpose()
+    view[...] = array
+    return view
+
+
+def _other(array):
+    return make_array("normal", 99, og.DataType.of(array.dtype).value, array.shape)
+
+
+def _with_unknown(graph, arrays):
+    """The graph with unknown dims in its dense inputs, as far as the ops take them."""
+    other = og.Graph()
+    renewed = {}
+    for tensor in graph._tensors:
+        if tensor.constant:
+            renewed[tensor.id] = other.constant(tensor.value)
+    for name, tensor in graph.inputs.items():
+        shape = tensor.shape
+        if tensor.strides is None:
+            shape = None if len(shape) < 2 else (None, *shape[1:])
+        renewed[tensor.id] = other.input(name, tensor.dtype, shape, strides=tensor.strides)
+    for op in graph.ops:
+        sources = [None if t is None else renewed[t.id] for t in op.inputs]
+        before = len(other.ops)
+        try:
+            open_type = {"dtype": op.outputs[0].dtype} if op.kind in OPEN else {}
+            wanted = [port for port in ("mean", "variance", "stats", "diff_gamma", "diff_beta", "mask")]
+            ports = [t.name.rpartition(".")[2] for t in op.outputs]
+            wanted = [port for port in ports if port in wanted]
+            other.op(op.kind, sources, dict(op.attrs), edition=op.edition, outputs=wanted, **open_type)
+        except og.SpecError:
+            return graph  # an op that needs to know more
+        renewed.update((old.id, new.id and new) for old, new in zip(op.outputs, other.ops[before].outputs, strict=True))
+    for name, tensor in graph.outputs.items():
+        other.output(name, renewed[tensor.id])
+    return other
+
+
+OPEN = ("Quantize", "DynamicQuantize", "TypeCast", "MatMul", "SoftMax")

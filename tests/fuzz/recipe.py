@@ -1,0 +1,132 @@
+"""Graphs as plain data: what a fuzzer makes, a corpus keeps, a reducer shortens and a reproducer prints.
+
+A recipe is a list of steps, dictionaries that JSON can hold. ``op`` is ``input``, ``constant``, ``output`` or an op
+kind; ``in`` names values as [step, port]. Data is ``[flavour, seed]``, so that a recipe is short whatever its shapes.
+"""
+
+import ml_dtypes
+import numpy as np
+
+import onegraph as og
+from onegraph.reference import run_op
+
+FLOATS = ("f32", "bf16", "f16")
+
+
+def make_array(flavour, seed, dtype, shape):
+    """Seeded contents; the flavours are bounded, so that nothing overflows by itself."""
+    rng = np.random.default_rng(seed)
+    kind = og.DataType.of(dtype).numpy
+    if dtype == "boolean":
+        return rng.random(shape) < 0.5
+    if dtype not in FLOATS:
+        info = ml_dtypes.iinfo(kind)
+        low, high = (-9, 10) if dtype == "s32" else (int(info.min), int(info.max) + 1)
+        return np.asarray(rng.integers(low, high, shape)).astype(kind)
+    if flavour == "positive":
+        data = rng.uniform(0.25, 3, shape)
+    elif flavour == "whole":
+        data = rng.integers(-4, 5, shape)
+    elif flavour == "distinct":
+        count = int(np.prod(shape))
+        data = (rng.permutation(count) - count // 2).reshape(shape) / max(1, count // 8)
+    else:
+        data = rng.normal(0, 1, shape)
+    return np.asarray(data, np.float64).astype(kind)
+
+
+class Builder:
+    """Replays steps into a graph, with the reference's value of everything beside it."""
+
+    def __init__(self, edition="onednn-3.13"):
+        self.graph = og.Graph()
+        self.steps = []
+        self.values = {}  # (step, port) -> (tensor, array)
+        self.arrays = {}  # of the graph inputs
+
+    def add(self, step):
+        """Run one step; the keys of its values. On any exception nothing has changed."""
+        number = len(self.steps)
+        kind = step["op"]
+        if kind in ("input", "constant"):
+            found = [self._source(step, number)]
+        elif kind == "output":
+            tensor, _ = self.values[tuple(step["in"][0])]
+            self.graph.output(step.get("name", f"y{number}"), tensor)
+            found = []
+        else:
+            found = self._op(step)
+        self.steps.append(step)
+        keys = []
+        for port, (tensor, array) in enumerate(found):
+            self.values[number, port] = (tensor, array)
+            keys.append((number, port))
+        return keys
+
+    def _source(self, step, number):
+        array = make_array(*step["data"], step["dtype"], tuple(step["shape"]))
+        if step["op"] == "constant":
+            return self.graph.constant(array), array
+        name = step.get("name", f"x{number}")
+        tensor = self.graph.input(name, step["dtype"], step["shape"], strides=step.get("strides"))
+        self.arrays[name] = array
+        return tensor, array
+
+    def _op(self, step):
+        pairs = [None if key is None else self.values[tuple(key)] for key in step["in"]]
+        tensors = [None if pair is None else pair[0] for pair in pairs]
+        options = {name: step[name] for name in ("dtype", "outputs", "edition") if step.get(name) is not None}
+        before = len(self.graph.ops)
+        self.graph.op(step["op"], tensors, dict(step.get("attrs", {})), **options)
+        (op,) = self.graph.ops[before:]
+        arrays = [None if pair is None else pair[1] for pair in pairs[: len(op.inputs)]]
+        return list(zip(op.outputs, run_op(op, arrays), strict=True))
+
+
+def build(steps):
+    """The graph of a recipe, and the arrays of its inputs."""
+    builder = Builder()
+    for step in steps:
+        builder.add(step)
+    return builder.graph, builder.arrays
+
+
+def reproducer(steps, variant=None):
+    """A script of its own that builds the graph and runs it."""
+    lines = ["import numpy as np", "import onegraph as og", "from onegraph import reference", "g = og.Graph()"]
+    names, arrays = {}, []
+    for number, step in enumerate(steps):
+        kind = step["op"]
+        if kind in ("input", "constant"):
+            data = f"np.asarray(np.random.default_rng({step['data'][1]}).normal(size={tuple(step['shape'])})"
+            data += f" * {1 if step['dtype'] in FLOATS else 9}).astype(og.DataType.of({step['dtype']!r}).numpy)"
+            names[number] = f"v{number}"
+            if kind == "constant":
+                lines.append(f"v{number} = g.constant({data})")
+            else:
+                strides = f", strides={step['strides']}" if step.get("strides") else ""
+                name = step.get("name", f"x{number}")
+                lines.append(f"v{number} = g.input({name!r}, {step['dtype']!r}, {tuple(step['shape'])}{strides})")
+                arrays.append(f"{name!r}: {data}")
+        elif kind == "output":
+            source, port = step["in"][0]
+            lines.append(
+                f"g.output('y{number}', v{source}[{port}])"
+                if names[source] == "many"
+                else f"g.output('y{number}', v{source})"
+            )
+        else:
+            names[number] = "many"
+            ins = [
+                None if key is None else f"v{key[0]}[{key[1]}]" if names[key[0]] == "many" else f"v{key[0]}"
+                for key in step["in"]
+            ]
+            options = "".join(f", {n}={step[n]!r}" for n in ("dtype", "outputs", "edition") if step.get(n) is not None)
+            inputs = f"[{', '.join(str(i) for i in ins)}]"
+            lines.append(f"g.op({step['op']!r}, {inputs}, {step.get('attrs', {})}{options})")
+            lines.append(f"v{number} = g.ops[-1].outputs")
+    lines.append(f"x = {{{', '.join(arrays)}}}")
+    options = {name: value for name, value in (variant or {}).items() if name in ("policy", "threads", "fpmath_mode")}
+    call = ", ".join(f"{name}={value!r}" for name, value in options.items())
+    lines += [f"model = g.compile({call})", "print(model(**x), reference.run(g, x), model.report())"]
+    return "\n".join(lines)

@@ -1,0 +1,385 @@
+"""The commands that take a graph file: run, check, verify, bench, show and view."""
+
+import json
+import os
+import pty
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from conftest import SHARED
+
+import onegraph as og
+from onegraph import verify as verify_module
+from onegraph.cli import cli
+
+COMMANDS = ("run", "check", "verify", "bench", "show", "view")
+QUICK = {"bench": ("--seconds", "0"), "view": ("-o", "page.html")}
+ATTRS = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+
+
+def network(batch=2, dtype=og.f32):
+    g = og.Graph()
+    x = g.input("x", dtype, (batch, 6, 6, 3))
+    y = g.convolution(x, g.input("w", dtype, (3, 3, 3, 4)), **ATTRS, name="conv")
+    g.output("y", g.relu(y, name="relu"))
+    return g
+
+
+@pytest.fixture
+def graph(tmp_path, monkeypatch):
+    """A graph file in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    network().save("graph.json")
+    return "graph.json"
+
+
+def onegraph(*arguments, **options):
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments], **options)
+
+
+def as_json(*arguments, **options):
+    done = onegraph(*arguments, "--json", **options)
+    assert done.exit_code == 0, done.output
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+# What each command does -----------------------------------------------------------------------------------------------
+
+
+def test_run_says_what_came_out(graph):
+    found = as_json("run", graph)
+    (y,) = found["outputs"]
+    assert (y["name"], y["dtype"], y["shape"], y["min"], y["not_finite"]) == ("y", "f32", [2, 4, 4, 4], 0, 0)
+    assert found["report"]["partitions"][0]["ops"] == ["Convolution 'conv'", "ReLU 'relu'"]
+    shown = onegraph("run", graph).stdout
+    assert re.search(r"y +f32 +2x4x4x4 +0 ", shown)
+    assert "oneDNN, fused" in shown
+
+
+def test_run_takes_and_gives_arrays(graph):
+    rng = np.random.default_rng(0)
+    inputs = {"x": rng.random((2, 6, 6, 3), np.float32), "w": rng.random((3, 3, 3, 4), np.float32)}
+    np.savez("in.npz", **inputs)
+    assert onegraph("run", graph, "--inputs", "in.npz", "--outputs", "out.npz").exit_code == 0
+    expected = og.reference.run(network(), inputs)["y"]
+    with np.load("out.npz", allow_pickle=False) as found:
+        assert list(found) == ["y"]
+        np.testing.assert_allclose(found["y"], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("command", ["run", "verify", "bench"])
+def test_seeds_repeat(graph, command):
+    results = []
+    for number, seed in enumerate((3, 3, 4)):
+        arguments = ("--seed", seed, "--outputs", f"{number}.npz", *QUICK.get(command, ()))
+        assert onegraph(command, graph, *arguments).exit_code == 0
+        with np.load(f"{number}.npz") as found:
+            results.append(found["y"])
+    assert np.array_equal(results[0], results[1])
+    assert not np.array_equal(results[0], results[2])
+
+
+def test_standard_input(graph):
+    text = network().to_json()
+    assert as_json("run", "-", input=text)["outputs"][0]["shape"] == [2, 4, 4, 4]
+    assert as_json("check", "-", input=text) == []
+
+
+def test_check_lists_what_is_wrong_with_a_graph(graph):
+    assert onegraph("check", graph).stdout == "no violations\n"
+    form = json.loads(network().to_json())
+    form["graph"][0]["attrs"]["strides"]["value"] = [0, 1]
+    with open("wrong.json", "w") as file:
+        json.dump(form, file)
+    done = onegraph("check", "wrong.json", "--json")
+    assert done.exit_code == 1
+    assert {(one["rule"], one["where"]) for one in json.loads(done.stdout)} == {("attribute_range", "strides")}
+    assert (
+        "error: [attribute_range] graph[0]: Convolution 'conv': strides: [0, 1]"
+        in onegraph("check", "wrong.json").stdout
+    )
+    refused = onegraph("run", "wrong.json")
+    assert (refused.exit_code, len(refused.stderr.splitlines())) == (2, 1)
+    assert "wrong.json: graph[0]: Convolution 'conv': strides" in refused.stderr
+
+
+def test_verify_agrees_and_differs(graph, monkeypatch):
+    found = as_json("verify", graph)
+    assert (found["agrees"], found["first"], found["outputs"][0]["agrees"]) == (True, None, True)
+    run_op = verify_module.run_op
+
+    def wrong(op, inputs):
+        results = run_op(op, inputs)
+        return tuple(result + np.float32(op.name == "relu") for result in results)
+
+    monkeypatch.setattr(verify_module, "run_op", wrong)
+    done = onegraph("verify", graph, "--json")
+    assert done.exit_code == 1
+    first = json.loads(done.stdout)["first"]
+    assert (first["op"], first["alone"]) == ("ReLU 'relu'", False)
+    assert first["comparison"]["max_error"] == pytest.approx(1)
+    shown = onegraph("verify", graph)
+    assert shown.exit_code == 1
+    assert "first difference: ReLU 'relu', fused with Convolution 'conv', run by oneDNN" in shown.stdout
+    assert "128 of 128 elements off by more than" in shown.stdout
+    assert "with --policy debug, where nothing is fused, it is wrong too" in shown.stdout
+
+
+def test_what_numpy_runs_is_named_or_refused(graph):
+    g = og.Graph("legacy-1")  # of an op that the library never had
+    g.output("y", g.op("Index", [g.input("x", og.f32, (8, 2)), g.input("indices", og.s32, (3,))], name="gather"))
+    g.save("gather.json")
+    done = onegraph("verify", "gather.json")
+    assert done.exit_code == 0
+    assert "run by numpy itself, so that nothing is verified there: Index 'gather'" in done.stdout
+    refused = onegraph("verify", "gather.json", "--no-fallback")
+    assert (refused.exit_code, len(refused.stderr.splitlines())) == (2, 1)
+    assert "the library does not run all of the graph: Index 'gather'" in refused.stderr
+
+
+def test_bench_measures_side_by_side(graph):
+    found = as_json("bench", graph, "--policy", "fusion,debug", "--threads", "1,1", "--runs", "20", "--seconds", "0.5")
+    assert [(one["policy"], one["threads"]) for one in found] == [("fusion", 1), ("debug", 1)]
+    assert [len(one["profile"]["rows"]) for one in found] == [1, 2]
+    for one in found:
+        assert one["runs"] == len(one["samples"]) <= 20
+        assert one["min"] == min(one["samples"])
+        assert one["avg"] == pytest.approx(np.mean(one["samples"]))
+    shown = onegraph("bench", graph, "--fpmath-mode", "strict,bf16", *QUICK["bench"]).stdout
+    assert re.search(r"variant +min +median +avg +runs +compile +min ratio +median ratio", shown)
+    assert re.search(r"fusion, fpmath strict .* 10 .* 1\.00 +1\.00", shown)
+    assert "fusion, fpmath bf16: 1 partitions" in shown
+
+
+def test_show_has_ops_shapes_and_partitions(graph):
+    shown = onegraph("show", graph).stdout
+    assert re.search(r"x +f32 +2x6x6x3\n", shown)
+    assert re.search(r"0 +0 +Convolution +conv +x, w +f32 2x4x4x4 +strides=1x1 ", shown)
+    assert re.search(r"1 +0 +ReLU +relu +conv +f32 2x4x4x4\n", shown)
+    assert "oneDNN, fused" in shown
+    alone = onegraph("show", graph, "--policy", "debug").stdout
+    assert re.search(r"1 +1 +ReLU", alone)
+    plain = onegraph("show", graph, "--no-compile").stdout
+    assert "partition" not in plain
+    found = as_json("show", graph)
+    assert [op["partition"] for op in found["ops"]] == [0, 0]
+    assert found["ops"][0]["attrs"]["strides"] == [1, 1]
+    assert found["outputs"]["y"]["shape"] == [2, 4, 4, 4]
+
+
+def test_show_of_shapes_that_are_not_known(graph):
+    g = og.Graph()
+    g.output("y", g.abs(g.input("x", og.f32, (None, 3))))
+    g.save("dynamic.json")
+    shown = onegraph("show", "dynamic.json")
+    assert shown.exit_code == 0
+    assert re.search(r"x +f32 +\?x3\n", shown.stdout)
+    done = onegraph("run", "dynamic.json")
+    assert done.exit_code == 2
+    assert "expected known dims for random data; give its shape (--in-shapes) or its contents (--inputs)" in done.stderr
+    np.savez("in.npz", x=np.float32([[-1, 2, -3]]))
+    assert as_json("run", "dynamic.json", "--inputs", "in.npz")["outputs"][0]["mean"] == 2
+
+
+def test_a_graph_without_ops_can_be_looked_at_but_not_run(graph):
+    Path("empty.json").write_text('{"graph": []}')
+    assert [onegraph(command, "empty.json").exit_code for command in ("check", "show", "view")] == [0, 0, 0]
+    for command in ("run", "verify", "bench"):
+        done = onegraph(command, "empty.json")
+        assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
+        assert "the graph has no output" in done.stderr
+
+
+def test_view_writes_a_page(graph):
+    assert as_json("view", graph, "-o", "page.html") == {
+        "page": "page.html",
+        "bytes": os.path.getsize("page.html"),
+        "ops": 2,
+        "violations": 0,
+    }
+    assert Path("page.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert onegraph("view", graph, "--profile").stdout == "graph.html\n"
+    assert '"seconds":' in Path("graph.html").read_text(encoding="utf-8")
+    assert onegraph("view", graph, "-o", "-").stdout.startswith("<!doctype html>")
+    done = onegraph("view", graph, "-o", "none/page.html")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "onegraph: none/page.html: No such file or directory; expected a path that can be written\n",
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_graphs_are_rewritten_on_the_way_in(graph, command):
+    pytest.importorskip("onegraph.harness")
+    done = onegraph(command, graph, "--mb", "5", "--json", *QUICK.get(command, ()))
+    assert done.exit_code == 0, done.output
+    if command == "run":
+        assert json.loads(done.stdout)["outputs"][0]["shape"] == [5, 4, 4, 4]
+    if command == "show":
+        assert json.loads(done.stdout)["outputs"]["y"]["shape"] == [5, 4, 4, 4]
+    wrong = onegraph(command, graph, "--in-shapes", "0:1", *QUICK.get(command, ()))
+    assert wrong.exit_code == (1 if command == "check" else 2)
+    nonsense = onegraph(command, graph, "--op-attrs", "nonsense", *QUICK.get(command, ()))
+    assert (nonsense.exit_code, len(nonsense.stderr.splitlines())) == (2, 1)
+
+
+# Bad input ------------------------------------------------------------------------------------------------------------
+
+
+def form(change):
+    data = json.loads(network().to_json())
+    change(data["graph"], data)
+    return json.dumps(data).encode()
+
+
+def set_shape(value):
+    return lambda ops, data: ops[0]["inputs"][0].update(shape=value)
+
+
+WHOLE = network().to_json().encode()
+BAD = {
+    "empty": b"",
+    "blank": b" \n",
+    "truncated": WHOLE[: len(WHOLE) // 2],
+    "binary": np.random.default_rng(0).bytes(4096),
+    "nul": b"\x00",
+    "a list": b"[1, 2]",
+    "a number": b"3",
+    "deep list": b"[" * 100_000,
+    "deep object": b'{"graph":' * 10_000,
+    "no graph": b"{}",
+    "an op that is a number": b'{"graph": [3]}',
+    "a shape that is text": form(set_shape("2x6")),
+    "a huge dim": form(set_shape([2**62, 6, 6, 3])),
+    "a huge number": form(set_shape([10**400, 6, 6, 3])),
+    "another rank": form(set_shape([2, 6])),
+    "an unknown kind": form(lambda ops, data: ops[1].update(kind="ReLUU")),
+    "an id twice": form(lambda ops, data: ops[1].update(id=ops[0]["id"])),
+    "a cycle": form(lambda ops, data: ops[0]["inputs"][0].update(ops[1]["outputs"][0])),
+    "an unknown attribute": form(lambda ops, data: ops[0]["attrs"].update(stride={"type": "s64", "value": 1})),
+    "a wrong type": form(lambda ops, data: ops[0]["attrs"]["strides"].update(value="x")),
+    "an unknown dtype": form(lambda ops, data: ops[0]["inputs"][0].update(dtype="f64")),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_is_one_line(graph, command, name):
+    with open("bad.json", "wb") as file:
+        file.write(BAD[name])
+    done = onegraph(command, "bad.json", *QUICK.get(command, ()))
+    if command == "check" and done.exit_code == 1:
+        assert done.stdout.startswith("error: ")  # what the checker has words for is its answer
+        return
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("onegraph: bad.json: ")
+    assert "expected" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not os.path.exists("page.html")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_path_that_is_no_file_is_one_line(graph, command):
+    os.mkdir("folder")
+    os.mkfifo("pipe")
+    for path, message in (("none.json", "No such file"), ("folder", "not a regular file"), ("pipe", "not a regular")):
+        done = onegraph(command, path, *QUICK.get(command, ()))
+        assert done.exit_code == 2
+        assert done.stderr.startswith(f"onegraph: {path}: {message}")
+        assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_without_permission_is_one_line(graph):
+    os.chmod(graph, stat.S_IWUSR)
+    done = onegraph("run", graph)
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "onegraph: graph.json: Permission denied; expected a file that can be read\n",
+    )
+
+
+def test_pickles_are_not_read(graph):
+    np.savez("in.npz", x=np.array([object()]), w=np.zeros((3, 3, 3, 4), np.float32))
+    done = onegraph("run", graph, "--inputs", "in.npz")
+    assert done.exit_code == 2
+    assert "onegraph: in.npz: x: " in done.stderr
+    assert "expected an array of numbers" in done.stderr
+
+
+def test_outputs_that_cannot_be_written_are_one_line(graph):
+    done = onegraph("run", graph, "--outputs", "none/y.npz")
+    assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
+
+
+# Terminals ------------------------------------------------------------------------------------------------------------
+
+
+def at_terminal(columns, *arguments):
+    """What a command prints where its output is a terminal of that many columns."""
+    control, terminal = pty.openpty()
+    environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm"}
+    command = [sys.executable, "-m", "onegraph", *arguments]
+    with subprocess.Popen(command, stdout=terminal, stderr=terminal, env=environment) as process:
+        os.close(terminal)
+        shown = b""
+        while True:
+            try:
+                read = os.read(control, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not read:
+                break
+            shown += read
+    os.close(control)
+    return process.returncode, shown.decode()
+
+
+@pytest.mark.parametrize("columns", [40, 100])
+def test_tables_fit_the_terminal_and_lose_nothing(graph, columns):
+    status, shown = at_terminal(columns, "show", graph)
+    assert status == 0
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown).replace("\r", "")
+    tables = plain.split("\noneDNN ")[0].splitlines()
+    assert max(map(len, tables)) <= columns
+    assert "…" not in plain
+    assert "\x1b[" in shown
+
+
+def test_progress_is_shown_at_a_terminal_and_cleared(graph):
+    status, shown = at_terminal(80, "verify", graph)
+    assert status == 0
+    assert "\x1b[2K" in shown  # the line of the bar is cleared
+    assert "agrees" in shown
+
+
+def test_pipes_get_no_colours_and_no_progress(graph):
+    command = [sys.executable, "-m", "onegraph", "verify", graph]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\x1b" not in done.stdout
+    assert all(line == line.rstrip() for line in done.stdout.splitlines())
+
+
+# The library's own graphs ---------------------------------------------------------------------------------------------
+
+CORPUS = SHARED / "data" / "benchdnn-3.2"
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="needs the test graphs of oneDNN beside the repository")
+@pytest.mark.parametrize(
+    "name", ["op/f32/logsoftmax_3d", "pattern/f32/conv_post_ops_fusion", "pattern/int8/int8_conv_post_ops_fusion"]
+)
+def test_graphs_of_the_library(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for command in COMMANDS:
+        done = onegraph(command, CORPUS / f"{name}.json", *QUICK.get(command, ()))
+        assert done.exit_code == 0, (command, done.output)

@@ -1,0 +1,227 @@
+"""Graphs as Python code: the code builds the same graph; other editions say the same."""
+
+import json
+
+import numpy as np
+import pytest
+from conftest import SHARED
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import onegraph as og
+from onegraph.cases import CASES
+from onegraph.codegen import load_python, save_python, to_python
+from onegraph.inputs import random_inputs
+from onegraph.random_graph import random_graph
+from onegraph.spec.editions import EDITIONS, base_of, edition
+from onegraph.translation import translate_graph
+
+FILES = sorted((SHARED / "data" / "benchdnn-3.2").rglob("*.json"))
+
+
+def plain(graph):
+    """The JSON of a graph without what a file said beyond it."""
+    copy = graph.copy()
+    copy._file = None
+    return copy.to_json()
+
+
+def assert_same(graph, other):
+    assert plain(other) == plain(graph)
+    for one, two in zip(graph._tensors, other._tensors, strict=True):
+        assert one.strides == two.strides
+        if one.constant:
+            assert one.value.dtype == two.value.dtype
+            np.testing.assert_array_equal(one.value.view(np.uint8), two.value.view(np.uint8))
+
+
+def round_trip(graph, folder):
+    save_python(graph, folder / "graph.py")
+    other = load_python(folder / "graph.py")
+    assert_same(graph, other)
+    return (folder / "graph.py").read_text()
+
+
+@given(st.integers(0, 10**6), st.sampled_from(EDITIONS))
+@settings(max_examples=40, deadline=None)
+def test_random_graphs(tmp_path_factory, seed, name):
+    round_trip(random_graph(seed, 8, edition=name), tmp_path_factory.mktemp("code"))
+
+
+@pytest.mark.parametrize("kind", sorted({case.kind for case in CASES}))
+def test_the_cases(kind, tmp_path):
+    for case in [case for case in CASES if case.kind == kind][:8]:
+        graph = og.Graph()
+        inputs = [
+            graph.constant(array)
+            if array.dtype == np.int32
+            else graph.input(f"x{index}", og.s64 if array.dtype == np.int64 else array.dtype, array.shape)
+            for index, array in enumerate(case.inputs)
+        ]
+        result = graph.op(case.kind, inputs, case.attrs, dtype=case.dtype, outputs=case.outputs)
+        for index, tensor in enumerate(result if isinstance(result, tuple) else [result]):
+            graph.output(f"y{index}", tensor)
+        round_trip(graph, tmp_path)
+
+
+@pytest.mark.skipif(not FILES, reason="the graphs of oneDNN are not beside this checkout")
+def test_the_files_of_the_library(tmp_path):
+    refused = []
+    for path in FILES:
+        graph = og.Graph.load(path)
+        if [one for one in og.check_graph(graph) if one.severity == "error"]:
+            with pytest.raises(og.SpecError):
+                to_python(graph)
+            refused.append(path)
+        elif path.parts[-2:] == ("bf16", "lnorm_ks.json"):  # nothing says that its statistics are f32
+            with pytest.raises(og.UnsupportedError, match="no call of the builder"):
+                to_python(graph)
+        else:
+            round_trip(graph, tmp_path)
+    assert len(refused) == 14
+
+
+def test_the_code_is_what_one_writes(tmp_path):
+    g = og.Graph()
+    src = g.input("src", og.f32, (8, 32, 32, 3))
+    weights = g.constant(np.ones((3, 3, 3, 2), np.float32), name="weights")
+    conv = g.convolution(src, weights, strides=[1, 1], pads_begin=[1, 1], pads_end=[1, 1], dilations=[1, 1])
+    norm = g.layer_norm(conv, g.constant(np.ones(2, np.float32)), g.constant(np.zeros(2, np.float32)))
+    small = g.quantize(g.clamp(norm.dst, min=-float("inf"), max=6, name="relu6"), scales=[0.5], zps=[1], dtype=og.u8)
+    g.output("dst", g.op("ReLU", [norm.mean], edition="legacy-1"))
+    g.output("small", small)
+    text = round_trip(g, tmp_path)
+    body = text[text.index("g = ") :]
+    assert (
+        body
+        == """g = og.Graph()
+src = g.input("src", og.f32, (8, 32, 32, 3))
+weights = g.constant(constants["weights"], name="weights")
+convolution_0 = g.convolution(src, weights, strides=[1, 1], pads_begin=[1, 1], pads_end=[1, 1], dilations=[1, 1])
+constant_3 = g.constant(np.array([1.0, 1.0], np.float32))
+constant_4 = g.constant(np.array([0.0, 0.0], np.float32))
+layer_norm_1 = g.layer_norm(convolution_0, constant_3, constant_4)
+relu6 = g.clamp(layer_norm_1.dst, min=-inf, max=6.0, name="relu6")
+quantize_3 = g.quantize(relu6, scales=[0.5], zps=[1], dtype=og.u8)
+relu_4 = g.op("ReLU", [layer_norm_1.mean], edition="legacy-1")
+g.output("dst", relu_4)
+g.output("small", quantize_3)
+"""
+    )
+    assert 'inf = float("inf")' in text
+
+
+@given(st.text(max_size=8), st.text(min_size=1, max_size=8), st.text(min_size=1, max_size=8))
+@settings(max_examples=60, deadline=None)
+def test_no_name_becomes_code(tmp_path_factory, first, second, third):
+    g = og.Graph()
+    names = [f"{first}a", f"{second}b"]
+    x = g.input(names[0], og.f32, (2,))
+    w = g.constant(np.ones(3, np.float16), name=third)
+    g.output(names[1], g.relu(x, name=third))
+    g.output("c", g.relu(w, name=f"{third}_"))
+    round_trip(g, tmp_path_factory.mktemp("code"))
+
+
+@pytest.mark.parametrize(
+    "name", ["import os", "g", "og", "None", "class", '"""', "a\n", "\\", "x'\"", "é", "\ud800", "1", "inf"]
+)
+def test_hostile_names(name, tmp_path):
+    g = og.Graph()
+    x = g.input(name, og.f32, (2,))
+    g.output("y", g.relu(x, name=name))
+    if name == "\ud800":  # no file holds half a character
+        assert "\\ud800" in to_python(g)[0]
+    else:
+        round_trip(g, tmp_path)
+
+
+def test_a_file_written_by_onegraph_comes_back_byte_for_byte(tmp_path):
+    for seed in range(6):
+        (tmp_path / "one").mkdir(exist_ok=True)
+        (tmp_path / "two").mkdir(exist_ok=True)
+        random_graph(seed, 8).save(tmp_path / "one" / "g.json")
+        save_python(og.Graph.load(tmp_path / "one" / "g.json"), tmp_path / "g.py")
+        load_python(tmp_path / "g.py").save(tmp_path / "two" / "g.json")
+        assert (tmp_path / "one" / "g.json").read_bytes() == (tmp_path / "two" / "g.json").read_bytes()
+
+
+def test_what_the_builder_refuses_is_said():
+    g = og.Graph()
+    x = g.input("x", og.f32, (1, 4, 4, 1))
+    g.output("y", g.max_pool(x, strides=[2, 2], kernel=[2, 2], pads_begin=[0, 0], pads_end=[0, 0]))
+    form = json.loads(g.to_json())
+    form["graph"][0]["attrs"]["pads_end"]["value"] = [-1, -1]
+    form["graph"][0]["outputs"][0].update(shape=[-(2**63)], stride=[-(2**63)])
+    with pytest.raises(og.SpecError, match="pads_end"):
+        to_python(og.Graph.from_json(json.dumps(form)))
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("x = 1", "no graph"),
+        ("import onegraph as og\na = og.Graph()\nb = og.Graph()", "the graphs a, b"),
+        ("1/0", "ZeroDivisionError"),
+        ("def", "SyntaxError"),
+    ],
+)
+def test_code_without_a_graph(code, message, tmp_path):
+    (tmp_path / "x.py").write_text(code)
+    with pytest.raises(og.FormatError, match=message):
+        load_python(tmp_path / "x.py")
+    with pytest.raises(og.FormatError, match="absent"):
+        load_python(tmp_path / "absent.py")
+
+
+def test_the_only_graph_is_found(tmp_path):
+    (tmp_path / "x.py").write_text("import onegraph as og\nmodel = og.Graph()\nmodel.input('x', 'f32', (2,))")
+    assert list(load_python(tmp_path / "x.py").inputs) == ["x"]
+
+
+# Editions -------------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10**6), st.sampled_from(["legacy-1", "oneapi-1.2", "onednn-3.2"]))
+@settings(max_examples=40, deadline=None)
+def test_a_graph_means_the_same_in_another_edition(seed, source):
+    graph = random_graph(seed, 5, edition=source, dtypes=["f32", "s8", "u8"])
+    theirs = edition("onednn-3.13")
+    if any(theirs.meaning(base_of(edition(source).schema(op.kind))) is None for op in graph.ops):
+        with pytest.raises(og.UnsupportedError, match="in onednn-3"):
+            translate_graph(graph, "onednn-3.13")
+        return
+    other = translate_graph(graph, "onednn-3.13")
+    assert other.edition == "onednn-3.13"
+    assert {op.edition for op in other.ops} == {"onednn-3.13"}
+    assert [one for one in og.check_graph(other) if one.severity == "error"] == []
+    inputs = random_inputs(graph, seed)
+    expected, got = og.reference.run(graph, inputs), og.reference.run(other, inputs)
+    for name in graph.outputs:
+        np.testing.assert_array_equal(got[name], expected[name])
+
+
+def test_weights_in_the_order_of_the_edition():
+    values = np.arange(2 * 3 * 2, dtype=np.float32).reshape(2, 3, 2)  # spatial, in, out of a legacy XIO
+    window = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
+    for constant in (True, False):
+        g = og.Graph("legacy-1")
+        x = g.input("x", og.f32, (1, 4, 3))
+        w = g.constant(values) if constant else g.input("w", og.f32, (2, 3, 2))
+        g.output("y", g.op("ConvTranspose", [x, w], window))
+        other = translate_graph(g)
+        assert [op.kind for op in other.ops] == ["ConvTranspose"] if constant else ["StaticTranspose", "ConvTranspose"]
+        assert other.ops[-1].inputs[1].shape == (2, 2, 3)
+        inputs = {"x": np.arange(12, dtype=np.float32).reshape(1, 4, 3), **({} if constant else {"w": values})}
+        # by hand: the first output is the first input row times the first kernel element
+        first = inputs["x"][0, 0] @ values[0]
+        assert og.reference.run(other, inputs)["y"][0, 0].tolist() == first.tolist()
+        assert sum(tensor.constant for tensor in other._tensors) == constant
+
+
+def test_an_op_without_a_counterpart_is_named():
+    g = og.Graph("legacy-1")
+    x = g.input("x", og.f32, (2,))
+    g.output("y", g.op("Erf", [x], name="gauss"))
+    with pytest.raises(og.UnsupportedError, match=r"Erf 'gauss' in onednn-3\.13"):
+        translate_graph(g)

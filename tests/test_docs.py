@@ -1,0 +1,158 @@
+"""The pages are true: their Python runs, their commands run, and both print what the page shows.
+
+In a page, a block of ``text`` after a block of ``python`` is what the latter prints. In a block of ``console`` a line
+that starts with ``$`` is a command, and the lines after it what that prints, if there are any. ``...`` stands for any
+text. What a reader has to type into a shell, but no test should run, stands in a block of ``sh``.
+"""
+
+import io
+import os
+import re
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from sybil import Example
+from sybil.document import Document
+from sybil.evaluators.python import PythonEvaluator
+from sybil.parsers.markdown import CodeBlockParser
+
+from benchmarks.page import markdown
+from benchmarks.timing import Row
+from onegraph.spec.editions import EDITIONS
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "ops")]
+# What a page may use beside the package; the rest of the page is skipped where it is not installed.
+OPTIONAL = ("torch", "dask")
+
+
+class Runner:
+    """Runs the blocks of one page, one after another, in one namespace and one directory."""
+
+    def __init__(self) -> None:
+        self.python, self.printed = PythonEvaluator(), ""
+
+    @property
+    def parsers(self) -> list[CodeBlockParser]:
+        return [
+            CodeBlockParser("python", self.run),
+            CodeBlockParser("text", self.compare),
+            CodeBlockParser("console", self.session),
+        ]
+
+    def run(self, example: Example) -> None:
+        for name in OPTIONAL:
+            if re.search(rf"^(import|from) {name}\b", example.parsed, flags=re.MULTILINE):
+                pytest.importorskip(name)
+        with redirect_stdout(io.StringIO()) as printed:
+            self.python(example)
+        self.printed = printed.getvalue()
+
+    def compare(self, example: Example) -> None:
+        assert_printed(self.printed, example.parsed)
+
+    def session(self, example: Example) -> None:
+        for part in re.split(r"^\$ ", example.parsed, flags=re.MULTILINE)[1:]:
+            command, _, expected = part.partition("\n")
+            done = shell(command)
+            assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+            if expected.strip():
+                assert_printed(done.stdout + done.stderr, expected)
+
+
+def shell(command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command where ``python`` and ``onegraph`` are those of this process."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "COLUMNS": "100", "PYTHONSAFEPATH": "1"}
+    return subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300, env=environment)
+
+
+def assert_printed(printed: str, expected: str) -> None:
+    """Raise unless ``printed`` is ``expected``, where ``...`` stands for anything."""
+    pattern = r".*?".join(re.escape(part) for part in trimmed(expected).split("..."))
+    assert re.fullmatch(pattern, trimmed(printed), flags=re.DOTALL), f"printed:\n{printed}\nthe page shows:\n{expected}"
+
+
+def trimmed(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.strip().splitlines())
+
+
+def run_page(page: Path) -> int:
+    """Run every block of a page; returns how many there are."""
+    examples = list(Document.parse(str(page), *Runner().parsers).examples())
+    for example in examples:
+        example.evaluate()
+    return len(examples)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_page(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_page(page)
+
+
+@pytest.mark.parametrize(
+    ("text", "fails"),
+    [
+        ("```python\nprint('a b c')\n```\n```text\na ... c\n```\n", False),
+        ("```python\nprint('a b c')\n```\n```text\na b\n```\n", True),
+        ("```python\n1 / 0\n```\n", True),
+        ("```console\n$ echo one\none\n$ echo two\n```\n", False),
+        ("```console\n$ echo one\ntwo\n```\n", True),
+        ("```console\n$ exit 3\n```\n", True),
+    ],
+)
+def test_the_runner_of_pages(text, fails, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    if fails:
+        with pytest.raises((AssertionError, ZeroDivisionError)):
+            run_page(page)
+    else:
+        assert run_page(page) > 0
+
+
+def test_every_page_that_should_run_is_found():
+    names = {str(page.relative_to(ROOT)) for page in PAGES}
+    assert {"README.md", "docs/index.md", "docs/tutorial/1-first-graph.md", "docs/safety.md"} <= names
+
+
+@pytest.mark.parametrize("name", EDITIONS)
+def test_every_edition_is_in_the_navigation(name):
+    assert f"\nops/{name}\n" in (DOCS / "ops.md").read_text()
+
+
+def test_results_of_benchmarks_become_a_page():
+    row = Row("case", {"C loop": 2e-6, "bound run": 4e-6}, {"bound run": 0.5}, note="a note")
+    page = markdown({"overhead": {"environment": {"cpu": "a cpu", "threads": 2}, "rows": [asdict(row)]}})
+    assert "### overhead\n\ncpu a cpu, threads 2\n" in page
+    assert re.search(r"bound run +4\.00 us +0\.50 x\n", page)
+    assert "`make bench` measures them" in markdown({})
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site, built as ``make docs`` builds it."""
+    target = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--quiet", "-b", "html", str(DOCS), str(target)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return target
+
+
+def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(site):
+    pages = list(site.rglob("*.html"))
+    assert {"index.html", "safety.html", "performance.html", "design.html"} <= {page.name for page in pages}
+    loads = re.compile(
+        r"<(?:script|img|iframe|source)[^>]*?src=[\"']?(?:https?:)?//|<link[^>]*?href=[\"']?(?:https?:)?//"
+    )
+    assert [page.name for page in pages if loads.search(page.read_text())] == []
+    styles = [
+        path for path in site.rglob("*.css") if re.search(r"(?:@import|url\()[\s\"']*(?:https?:)?//", path.read_text())
+    ]
+    assert styles == []

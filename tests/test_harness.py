@@ -1,0 +1,455 @@
+"""Rewriting as benchdnn does: what changes, what is inferred again, what is refused; and every line of its files."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import SHARED
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import onegraph as og
+from onegraph.harness import read_harness, rewrite
+from onegraph.inputs import random_inputs
+from onegraph.random_graph import random_graph
+
+CORPUS = SHARED / "data" / "benchdnn-3.2"
+HARNESSES = sorted(CORPUS.glob("*/harness_*"))
+SMALL = 4000  # elements of the largest tensor of a graph that is run
+
+
+def errors(graph):
+    return [violation for violation in og.check_graph(graph) if violation.severity == "error"]
+
+
+def chain():
+    """Convolution, bias, ReLU and the sum with a second input."""
+    g = og.Graph()
+    src = g.input("src", og.f32, (2, 8, 8, 3))
+    weights = g.input("weights", og.f32, (3, 3, 3, 4))
+    window = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+    conv = g.convolution(src, weights, g.constant(np.ones(4, np.float32)), **window, name="conv")
+    relu = g.relu(conv, name="act")
+    g.output("dst", g.add(relu, g.input("other", og.f32, (2, 8, 8, 4)), name="sum"))
+    return g
+
+
+def shapes(graph):
+    return {tensor.name: tensor.shape for tensor in graph._tensors}
+
+
+# Shapes ---------------------------------------------------------------------------------------------------------------
+
+
+def test_shapes_are_inferred_again():
+    g = chain()
+    before = g.to_json()
+    found = rewrite(g, in_shapes="0:5x10x12x3+5:5x10x12x4")
+    assert found.inputs["src"].shape == (5, 10, 12, 3)
+    assert {op.name: op.outputs[0].shape for op in found.ops} == dict.fromkeys(["conv", "act", "sum"], (5, 10, 12, 4))
+    assert found.outputs["dst"].shape == (5, 10, 12, 4)
+    assert g.to_json() == before
+    assert found.ops[0].inputs[2].value.tolist() == [1, 1, 1, 1]
+    # the form too says the new shapes, so that the library's own program reads them
+    form = json.loads(found.to_json())
+    assert [op["outputs"][0]["shape"] for op in form["graph"]] == [[5, 10, 12, 4]] * 3
+    assert form["graph"][1]["inputs"][0]["stride"] == [480, 48, 4, 1]
+
+
+@pytest.mark.parametrize(
+    "in_shapes",
+    [
+        "0:4x8x8x3+5:4x8x8x4",
+        {"src": (4, 8, 8, 3), "other": [4, 8, 8, 4]},
+        {0: "4x8x8x3", "other": np.array([4, 8, 8, 4])},
+    ],
+)
+def test_ids_and_names_mean_the_same(in_shapes):
+    assert rewrite(chain(), in_shapes=in_shapes).to_json() == rewrite(chain(), mb=4).to_json()
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "strides"),
+    [
+        ("0:2x3x4", (2, 3, 4), None),
+        ("0:*cba", (3, 4, 5), (1, 3, 12)),
+        ("0:*20x5x1", (3, 4, 5), None),
+        ("0:*60x15x3", (3, 4, 5), (60, 15, 3)),
+        ("0:2x2x2*acb", (2, 2, 2), (4, 1, 2)),
+        ("0:2x2x2*32x16x4", (2, 2, 2), (32, 16, 4)),
+        ("0:7x9", (7, 9), None),
+        ("0:-", (), None),
+        ("0:0", (0,), None),
+        ("0:0:2x3", (2, 3), None),
+    ],
+)
+def test_forms_of_a_shape(text, shape, strides):
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (3, 4, 5), strides=(60, 15, 3) if "60" in text else None)))
+    found = rewrite(g, in_shapes=text)
+    assert (found.inputs["x"].shape, found.inputs["x"].strides) == (shape, strides)
+    assert found.outputs["y"].shape == shape
+    if 0 not in shape:
+        values = random_inputs(found)
+        np.testing.assert_array_equal(found.compile()(**values), np.maximum(values["x"], 0))
+
+
+def test_a_shape_without_strides_is_dense():
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (4, 5), strides=(1, 4))))
+    assert rewrite(g, in_shapes="0:4x5").inputs["x"].strides is None
+    # a batch alone leaves the order of the axes
+    assert rewrite(g, mb=7).inputs["x"].strides == (1, 7)
+
+
+def test_shapes_that_were_unknown_become_known():
+    g = og.Graph()
+    x = g.input("x", og.f32, (None, 3))
+    g.output("y", g.relu(g.matmul(x, g.input("w", og.f32, None))))
+    assert rewrite(g, in_shapes="0:7x3+1:3x2").outputs["y"].shape == (7, 2)
+
+
+def test_what_nothing_changes_in_stays_as_the_file_has_it():
+    g = og.Graph()
+    x, sizes = g.input("x", og.f32, (1, 2, 2, 1)), g.input("sizes", og.s32, (2,))
+    y = g.interpolate(x, sizes, mode="nearest")
+    g.output("y", y)
+    g.output("z", g.relu(g.input("x2", og.f32, (3,)), name="r"))
+    form = json.loads(g.to_json())
+    form["graph"][0]["outputs"][0].update(shape=[1, 4, 4, 1], stride=[16, 4, 1, 1], layout_type="strided")
+    loaded = og.Graph.from_json(json.dumps(form))
+    found = rewrite(loaded, in_shapes={"x2": (5,)})
+    assert found.outputs["y"].shape == (1, 4, 4, 1)
+    assert rewrite(loaded, in_shapes={"x": (2, 2, 2, 1)}).outputs["y"].shape == (2, None, None, 1)
+
+
+# Attributes -----------------------------------------------------------------------------------------------------------
+
+
+def test_attributes_of_every_kind():
+    found = rewrite(chain(), op_attrs="0:strides:2x2*auto_pad:VALID*groups:1+conv:pads_end:0x1", in_shapes="5:2x3x3x4")
+    assert found.ops[0].attrs["strides"] == (2, 2)
+    assert found.ops[0].attrs["auto_pad"] == "valid"
+    assert found.ops[0].attrs["groups"] == 1
+    assert found.outputs["dst"].shape == (2, 3, 3, 4)
+    g = og.Graph()
+    x = g.input("x", og.f32, (2, 3))
+    g.output("a", g.clamp(x, min=-float("inf"), max=2))
+    g.output("b", g.reduce_sum(x, axes=[0], keep_dims=True))
+    found = rewrite(g, op_attrs="0:min:-1.5e-1*max:6.+1:axes:-1*keep_dims:0")
+    assert found.ops[0].attrs == {
+        "min": -0.15000000596046448 if found.ops[0].attrs["min"] != -0.15 else -0.15,
+        "max": 6.0,
+    }
+    assert found.ops[1].attrs == {"axes": (-1,), "keep_dims": False}
+    assert found.outputs["b"].shape == (2,)
+    found = rewrite(g, op_attrs={0: {"min": -1}, 1: {"axes": np.array([0, 1]), "keep_dims": True}})
+    assert found.ops[0].attrs == {"min": -1.0, "max": 2.0}
+    assert found.outputs["b"].shape == (1, 1)
+
+
+def test_scales_follow_the_channels():
+    g = og.Graph()
+    x = g.input("x", og.f32, (2, 3))
+    q = g.quantize(x, qtype="per_channel", axis=1, scales=[0.5, 1, 2], zps=[1, 2, 3], dtype=og.s8)
+    g.output("y", g.dequantize(q, qtype="per_channel", axis=-1, scales=[0.5, 1, 2], zps=[1, 2, 3]))
+    wide, narrow = rewrite(g, in_shapes="0:4x5"), rewrite(g, in_shapes="0:4x2")
+    for op in wide.ops:
+        assert op.attrs["scales"] == (0.5, 1, 2, 0.5, 1)
+        assert op.attrs["zps"] == (1, 2, 3, 0, 0)
+    assert [op.attrs["scales"] for op in narrow.ops] == [(0.5, 1)] * 2
+    assert wide.outputs["y"].shape == (4, 5)
+    assert errors(wide) == errors(narrow) == []
+
+
+# Data types and kinds -------------------------------------------------------------------------------------------------
+
+
+def test_a_data_type_for_all():
+    g = og.Graph()
+    x = g.input("x", og.f32, (2, 3))
+    norm = g.layer_norm(x, g.constant(np.ones(3, np.float32)), g.input("beta", og.f32, (3,)))
+    g.output("y", g.relu(norm.dst))
+    g.output("i", g.gen_index(norm.dst, axis=0))
+    for name in ("bf16", "f16"):
+        found = rewrite(g, dt=name)
+        assert {str(found.inputs["x"].dtype), str(found.outputs["y"].dtype)} == {name}
+        assert found.inputs["beta"].dtype is og.f32  # of a normalization they stay
+        assert found.outputs["i"].dtype is og.s32
+        assert errors(found) == []
+    back = rewrite(rewrite(g, dt="bf16"), dt="f32")
+    assert back.to_json() == g.to_json()
+
+
+def test_constants_are_cast():
+    g = og.Graph()
+    g.output("y", g.matmul(g.input("x", og.f32, (2, 2)), g.constant(np.float32([[1, 2], [3, 4.5]]))))
+    value = rewrite(g, dt="bf16").ops[0].inputs[1].value
+    assert (value.dtype, value.astype(np.float32).tolist()) == (og.bf16.numpy, [[1, 2], [3, 4.5]])
+
+
+def test_data_types_for_some():
+    g = og.Graph()
+    g.output("y", g.add(g.input("a", og.f32, (2,)), g.input("b", og.f32, (2,))))
+    found = rewrite(g, dt="1:bf16")
+    assert [str(tensor.dtype) for tensor in found.ops[0].inputs] == ["f32", "bf16"]
+    assert rewrite(g, dt={"a": og.s32, "b": "s32", "y": np.int32}).outputs["y"].dtype is og.s32
+    with pytest.raises(og.SpecError, match="Add"):
+        rewrite(g, dt="1:s8")
+
+
+def test_kinds():
+    found = rewrite(chain(), op_kind="2:Multiply+act:Tanh")
+    assert [op.kind for op in found.ops] == ["Convolution", "Tanh", "Multiply"]
+    g = og.Graph()
+    g.output("y", g.elu(g.input("x", og.f32, (2,)), alpha=0.5))
+    assert rewrite(g, op_kind="0:ReLU").ops[0].attrs == {}
+    assert rewrite(g, op_kind="0:Pow", op_attrs="0:beta:2").ops[0].attrs == {"beta": 2.0}
+    with pytest.raises(og.SpecError, match="beta"):
+        rewrite(g, op_kind="0:Pow")
+
+
+# The batch ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_batch_of_all_inputs_that_have_one():
+    found = rewrite(chain(), mb=5)
+    assert {name: tensor.shape[0] for name, tensor in found.inputs.items()} == {"src": 5, "weights": 3, "other": 5}
+    assert found.outputs["dst"].shape == (5, 8, 8, 4)
+    assert rewrite(chain(), mb=0).to_json() == chain().to_json()
+    # it wins over a shape
+    assert rewrite(chain(), mb=3, in_shapes="0:7x4x4x3+5:7x4x4x4").outputs["dst"].shape == (3, 4, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("build", "batches"),
+    [
+        (lambda g, x: g.matmul(x, g.input("w", og.f32, (4, 3))), {"x": 9, "w": 4}),
+        (lambda g, x: g.add(x, g.input("w", og.f32, (1, 4))), {"x": 9, "w": 1}),
+        (lambda g, x: g.add(g.input("w", og.f32, (2, 4)), x), {"x": 9, "w": 9}),
+        (lambda g, x: g.add(g.input("w", og.f32, (4,)), x), {"x": 9, "w": 4}),
+        (lambda g, x: g.concat(x, g.input("w", og.f32, (2, 1)), axis=1), {"x": 9, "w": 9}),
+        (lambda g, x: g.relu_backward(x, g.input("w", og.f32, (2, 4))), {"x": 9, "w": 9}),
+        (lambda g, x: g.static_reshape(x, shape=[-1, 2], special_zero=False), {"x": 9}),
+        (lambda g, x: g.prelu(x, g.input("w", og.f32, (2, 4))), {"x": 9, "w": 9}),
+    ],
+)
+def test_which_inputs_have_a_batch(build, batches):
+    g = og.Graph()
+    g.output("y", build(g, g.input("x", og.f32, (2, 4))))
+    assert {name: tensor.shape[0] for name, tensor in rewrite(g, mb=9).inputs.items()} == batches
+
+
+def test_a_batch_that_an_attribute_holds_too():
+    g = og.Graph()
+    g.output("y", g.static_reshape(g.input("x", og.f32, (2, 4)), shape=[2, 2, 2], special_zero=False))
+    with pytest.raises(og.ArgumentError, match="mb: 3; no input of this graph has a batch"):
+        rewrite(g, mb=3)
+
+
+# What is refused ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"in_shapes": "0"}, og.ArgumentError, "in_shapes: '0'; expected ID:VALUE"),
+        ({"in_shapes": "0:2x"}, og.ArgumentError, "expected dims such as"),
+        ({"in_shapes": "0:2x3+0:2x3"}, og.ArgumentError, "each id once"),
+        ({"in_shapes": "9:2x3"}, og.ArgumentError, r"tensor 9; the inputs are 0 \(src\), 1 \(weights\), 5 \(other\)"),
+        ({"in_shapes": "3:2x3"}, og.ArgumentError, "no graph input"),
+        ({"in_shapes": "2:4"}, og.ArgumentError, "a constant whose contents are known"),
+        ({"in_shapes": "0:*aabc"}, og.ArgumentError, "expected the letters 'abcd' in some order"),
+        ({"in_shapes": "0:*abc"}, og.ArgumentError, "expected the letters"),
+        ({"in_shapes": "0:*2x3"}, og.ArgumentError, "expected 4 strides"),
+        ({"in_shapes": "0:2x3,0:3x4"}, og.ArgumentError, "expected ID:VALUE"),
+        ({"in_shapes": {"nobody": (2,)}}, og.ArgumentError, "tensor 'nobody'"),
+        ({"in_shapes": {"src": "-1x3"}}, og.ArgumentError, "expected dims"),
+        ({"in_shapes": {"src": (-1, 3)}}, og.ArgumentError, "expected dims"),
+        ({"in_shapes": {"src": 3}}, og.ArgumentError, "expected dims"),
+        ({"in_shapes": {"src": (2, None)}}, og.ArgumentError, "expected dims"),
+        ({"in_shapes": {"src": (1,) * 13}}, og.ArgumentError, "expected dims"),
+        ({"in_shapes": "0:2x8x8x5"}, og.SpecError, "Convolution"),
+        ({"op_attrs": "7:strides:1x1"}, og.ArgumentError, r"op 7; the ops are 0 \(Convolution\)"),
+        ({"op_attrs": "0:stride:1x1"}, og.ArgumentError, "has no attribute 'stride'; it has strides"),
+        ({"op_attrs": "0:strides:axb"}, og.ArgumentError, "strides: 'axb'; expected numbers such as 1x2"),
+        ({"op_attrs": "0:groups:x"}, og.ArgumentError, "expected a number"),
+        ({"op_attrs": "0:strides:0x0"}, og.SpecError, "strides"),
+        ({"op_attrs": {0: [1]}}, og.ArgumentError, "expected NAME:VALUE"),
+        ({"op_attrs": {0: {"strides": object()}}}, og.OneGraphError, "strides"),
+        ({"op_attrs": 3}, og.ArgumentError, "op_attrs: 3; expected"),
+        ({"mb": -1}, og.ArgumentError, "mb: -1"),
+        ({"mb": True}, og.ArgumentError, "mb: True"),
+        ({"mb": "2"}, og.ArgumentError, "mb: '2'"),
+        ({"dt": "f64"}, og.ArgumentError, "dt: 'f64'; expected one of f32, bf16, f16"),
+        ({"dt": "s8"}, og.ArgumentError, "dt: 's8'"),
+        ({"dt": "0:float"}, og.ArgumentError, "dt: no logical tensor has the data type float64"),
+        ({"op_kind": "1:Add"}, og.ArgumentError, "ReLU as 'Add'; expected another op of the category"),
+        ({"op_kind": "0:ReLU"}, og.ArgumentError, "Convolution as 'ReLU'"),
+        ({"op_kind": "1:Nothing"}, og.ArgumentError, "ReLU as 'Nothing'"),
+        ({"op_kind": {1: 5}}, og.ArgumentError, "ReLU as 5"),
+    ],
+)
+def test_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        rewrite(chain(), **options)
+
+
+def test_no_conversion_between_types_is_rewritten_as_a_whole():
+    g = og.Graph()
+    g.output("y", g.quantize(g.input("x", og.f32, (2,)), scales=[1.0], zps=[0], dtype=og.s8))
+    with pytest.raises(og.ArgumentError, match="dt: bf16, of a graph with Quantize"):
+        rewrite(g, dt="bf16")
+
+
+# Properties -----------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10**6), st.data())
+@settings(max_examples=60, deadline=None)
+def test_what_comes_out_is_valid_and_runs(seed, data):
+    graph = random_graph(seed, 5)
+    names = [name for name, tensor in graph.inputs.items() if tensor.shape]
+    dim = st.integers(1, 4)
+    given_shapes = (
+        {
+            name: tuple(data.draw(dim) if data.draw(st.booleans()) else old for old in graph.inputs[name].shape)
+            for name in data.draw(st.lists(st.sampled_from(names), unique=True))
+        }
+        if names
+        else {}
+    )
+    try:
+        found = rewrite(graph, in_shapes=given_shapes)
+    except og.SpecError:
+        return
+    assert errors(found) == []
+    assert {name: found.inputs[name].shape for name in given_shapes} == given_shapes
+    results = og.reference.run(found, random_inputs(found, 0))
+    assert {name: array.shape for name, array in results.items()} == {n: t.shape for n, t in found.outputs.items()}
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=30, deadline=None)
+def test_the_shapes_that_are_there_change_nothing(seed):
+    graph = random_graph(seed, 6)
+    found = rewrite(graph, in_shapes={name: tensor.shape for name, tensor in graph.inputs.items() if tensor.shape})
+    assert found.to_json() == graph.to_json()
+
+
+# Harness files --------------------------------------------------------------------------------------------------------
+
+
+def harness(folder, text):
+    (folder / "inputs" / "op").mkdir(parents=True, exist_ok=True)
+    chain().save(folder / "inputs" / "chain.json")
+    (folder / "inputs" / "op" / "harness_x").write_text(text)
+    return folder / "inputs" / "op" / "harness_x"
+
+
+def test_lines_of_a_harness(tmp_path):
+    path = harness(
+        tmp_path,
+        "# comment\n\n--reset --case=chain.json\n--mb=4 --case=chain.json # more\n--op-kind=1:Tanh --case=chain.json\n"
+        "--reset --dt=f32,bf16 --mb=0,2 --expected-n-partitions=2 --case=chain.json\n"
+        "--reset --in-shapes=,0:1x8x8x3+5:1x8x8x4+77:3--op-attrs=0:groups:1 --case=chain.json\n",
+    )
+    cases = read_harness(path)
+    assert [dict(case.options) for case in cases] == [
+        {},
+        {"mb": "4"},
+        {"mb": "4", "op_kind": "1:Tanh"},
+        {"dt": "f32"},
+        {"dt": "f32", "mb": "2"},
+        {"dt": "bf16"},
+        {"dt": "bf16", "mb": "2"},
+        {"op_attrs": "0:groups:1"},
+        {"in_shapes": "0:1x8x8x3+5:1x8x8x4+77:3", "op_attrs": "0:groups:1"},
+    ]
+    assert cases[0].line == f"{path}:3"
+    assert cases[3].knobs == {"expected-n-partitions": "2"}
+    assert cases[0].knobs == {}
+    assert {case.path for case in cases} == {tmp_path / "inputs" / "chain.json"}
+    batches = [case.load().outputs["dst"].shape[0] for case in cases]
+    assert batches == [2, 4, 4, 2, 2, 2, 2, 2, 1]
+    assert str(cases[6].load().outputs["dst"].dtype) == "bf16"
+
+
+def test_a_harness_of_harnesses(tmp_path):
+    path = harness(tmp_path, "--reset --mb=2 --case=chain.json")
+    (tmp_path / "inputs" / "all").write_text("--batch=op/harness_x\n--batch=op/harness_x")
+    assert len(read_harness(tmp_path / "inputs" / "all")) == 2
+    path.write_text("--batch=harness_x")
+    with pytest.raises(og.FormatError, match="at most 8 levels"):
+        read_harness(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("case.json", "expected options"),
+        ("--mb=two --case=chain.json", "expected --mb=N"),
+        ("--batch=absent", "a harness file"),
+    ],
+)
+def test_harness_files_that_make_no_sense(text, message, tmp_path):
+    with pytest.raises(og.FormatError, match=message):
+        read_harness(harness(tmp_path, text))
+
+
+def test_errors_say_the_line(tmp_path):
+    path = harness(tmp_path, "\n--op-attrs=9:a:1 --case=chain.json\n--case=absent.json")
+    with pytest.raises(og.ArgumentError, match=r"harness_x:2: op_attrs: op 9"):
+        read_harness(path)[0].load()
+    with pytest.raises(og.FormatError, match="absent"):
+        read_harness(path)[1].load()
+    with pytest.raises(og.FormatError):
+        read_harness(Path("absent"))
+
+
+# The library's own harness files --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", HARNESSES, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_every_line_of_the_library(path):
+    text = path.read_text()
+    cases = read_harness(path)
+    assert len(cases) == text.count("--case=")
+    assert text.count("--in-shapes=") == sum("in_shapes" in case.options for case in cases)
+    assert text.count("--op-attrs=") == sum("op_attrs" in case.options for case in cases)
+    ran = {}
+    for case in cases:
+        graph = case.load()
+        before = og.Graph.load(case.path)
+        given = case.options.get("in_shapes", "")
+        for part in filter(None, given.split("+")):
+            number, _, dims = part.rpartition(":")
+            name = f"t{number.split(':')[0]}"
+            if name in before.inputs:
+                assert "x".join(map(str, graph.inputs[name].shape)) == dims
+        assert all(tensor.shape is not None and None not in tensor.shape for tensor in graph._tensors), case.line
+        form = json.loads(graph.to_json())
+        assert all(dim >= 0 for op in form["graph"] for use in op["outputs"] for dim in use["shape"])
+        known = {violation.rule for violation in errors(before)}
+        new = {violation.rule for violation in errors(graph)} - known
+        # What the library takes and the specification does not.
+        assert new <= {"mode_rank", "gradient_resized", "attribute_range"}, case.line
+        if new == set() and max(math.prod(tensor.shape) for tensor in graph._tensors) <= SMALL:
+            ran[graph.to_json()] = graph
+    for graph in list(ran.values())[:12]:
+        inputs = random_inputs(graph)
+        results = graph.compile()(**inputs)
+        expected = og.reference.run(graph, inputs)
+        low = any(tensor.dtype in (og.bf16, og.f16) for tensor in graph._tensors)
+        for got, (name, tensor) in zip(
+            results if len(graph.outputs) > 1 else [results], graph.outputs.items(), strict=True
+        ):
+            want = expected[name].astype(np.float64)
+            rounding = 1 if tensor.dtype in (og.s8, og.u8) else (2e-2 if low else 1e-4) * (1 + np.abs(want).max())
+            assert np.abs(got.astype(np.float64) - want).max() <= rounding, (path, name)
+
+
+def test_there_are_harness_files_where_the_library_is():
+    assert bool(HARNESSES) == CORPUS.is_dir()

@@ -1,0 +1,277 @@
+"""What a profile measures and shows, operation counts, and the names that the library prints for what it runs."""
+
+import os
+import subprocess
+import sys
+from itertools import product
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph import implementations
+from onegraph.profile import Profile, ProfileRow, flops
+
+F32 = np.float32
+WINDOW = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+
+
+def network(batch=2):
+    """A convolution and a ReLU, an op that numpy runs, a matmul."""
+    g = og.Graph()
+    x = g.input("x", og.f32, (batch, 6, 6, 3))
+    h = g.relu(g.convolution(x, g.constant(np.ones((3, 3, 3, 4), F32)), **WINDOW))
+    h = g.op("Negative", [h], edition="legacy-1")
+    g.output("y", g.matmul(h, g.constant(np.eye(4, dtype=F32)), dtype="f32"))
+    return g
+
+
+def only(graph):
+    (op,) = graph.ops
+    return flops(op)
+
+
+# Counts ---------------------------------------------------------------------------------------------------------------
+
+
+def tap_counts(kind, data_format="NXC", weights_format="XIO"):
+    """The multiplications of a 1-D convolution with 2 groups, counted one by one."""
+    batch, inside, channels, filters, taps, groups = 2, 7, 4, 6, 3, 2
+    outside = inside - taps + 1
+    # an output of a filter reads its taps in every channel of its group; a transposed one is the same the other way
+    count = sum(1 for _ in product(*map(range, (batch, outside, filters, channels // groups, taps))))
+    x, w, y = (batch, inside, channels), (taps, channels // groups, filters), (batch, outside, filters)
+    if kind.startswith("ConvTranspose"):
+        w = (taps, filters // groups, channels)
+        x, y = (batch, outside, channels), (batch, inside, filters)
+        w_formats = {"IOX": (2, 1, 0), "XOI": (0, 1, 2)}
+    else:
+        w_formats = {"OIX": (2, 1, 0), "XIO": (0, 1, 2)}
+    if data_format == "NCX":
+        x, y = ((shape[0], shape[2], shape[1]) for shape in (x, y))
+    w = tuple(w[axis] for axis in w_formats[weights_format])
+    attrs = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1], "groups": groups}
+    attrs |= {"data_format": data_format, "weights_format": weights_format}
+    g = og.Graph()
+    shapes = {"x": x, "w": w, "y": y}
+    parts = "xy" if kind.endswith("Weights") else "yw" if kind.endswith("Data") else "xw"
+    if kind.endswith("Weights"):
+        attrs["weights_shape"] = list(w)
+    if kind == "ConvolutionBackwardData":
+        attrs["dst_shape"] = list(x)
+    g.op(kind, [g.input(name, og.f32, shapes[name]) for name in parts], attrs)
+    return count, g
+
+
+@pytest.mark.parametrize("data_format", ["NXC", "NCX"])
+@pytest.mark.parametrize("kind", ["Convolution", "ConvTranspose"])
+@pytest.mark.parametrize("suffix", ["", "BackwardData", "BackwardWeights"])
+def test_convolutions_are_counted(kind, suffix, data_format):
+    for weights_format in ("XIO", "OIX") if kind == "Convolution" else ("XOI", "IOX"):
+        count, graph = tap_counts(kind + suffix, data_format, weights_format)
+        assert only(graph) == 2 * count
+
+
+def test_an_edition_that_words_weights_otherwise_is_counted_alike():
+    g = og.Graph()
+    x, w = g.input("x", og.f32, (1, 5, 5, 3)), g.input("w", og.f32, (3, 3, 3, 8))
+    g.op("ConvTranspose", [x, w], WINDOW, edition="legacy-1")
+    assert only(g) == 2 * (5 * 5 * 3) * (3 * 3 * 8)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "attrs", "expected"),
+    [
+        ((3, 4), (4, 5), {}, 2 * 3 * 4 * 5),
+        ((4, 3), (4, 5), {"transpose_a": True}, 2 * 3 * 4 * 5),
+        ((3, 4), (5, 4), {"transpose_b": True}, 2 * 3 * 4 * 5),
+        ((7, 1, 3, 4), (2, 4, 5), {}, 2 * 7 * 2 * 3 * 4 * 5),
+        ((4,), (4, 5), {}, 2 * 4 * 5),
+        ((4,), (4,), {}, 2 * 4),
+    ],
+)
+def test_products_are_counted(a, b, attrs, expected):
+    g = og.Graph()
+    g.matmul(g.input("a", og.f32, a), g.input("b", og.f32, b), dtype="f32", **attrs)
+    assert only(g) == expected
+
+
+def test_what_is_not_counted():
+    g = og.Graph()
+    g.relu(g.input("x", og.f32, (4,)))
+    assert only(g) is None
+    g = og.Graph()
+    g.matmul(g.input("a", og.f32, (None, 4)), g.input("b", og.f32, (4, 5)), dtype="f32")
+    assert only(g) is None
+    g = og.Graph()
+    g.concat(g.input("a", og.f32, (1, 4)), g.input("b", og.f32, (2, 4)), axis=0)
+    assert only(g) is None
+
+
+# Profiles -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def model():
+    return network().compile(threads=1)
+
+
+@pytest.fixture(scope="module")
+def profile(model):
+    return model.profile(np.ones((2, 6, 6, 3), F32), runs=3)
+
+
+def test_a_profile_has_a_row_for_each_partition_that_runs(model, profile):
+    reports = [partition for partition in model.report().partitions if partition.executor != "view"]
+    assert [row.index for row in profile.rows] == [partition.index for partition in reports]
+    for row, partition in zip(profile.rows, reports, strict=True):
+        assert (row.ops, row.executor, row.threads) == (partition.ops, partition.executor, partition.threads)
+        assert 0 < row.shortest <= row.seconds
+        assert row.bandwidth == pytest.approx(partition.bytes / row.seconds)
+        assert row.implementation == ""
+    assert sum(row.share for row in profile.rows) == pytest.approx(1)
+    assert profile.seconds == pytest.approx(sum(row.seconds for row in profile.rows))
+    counts = {"Convolution 'convolution_0'": 2 * (2 * 36 * 4) * 27, "MatMul 'matmul_3'": 2 * (2 * 36 * 4) * 4}
+    for row in profile.rows:
+        expected = sum(counts.get(name, 0) for name in row.ops)
+        assert row.gflops == (pytest.approx(expected / row.seconds * 1e-9) if expected else None)
+    assert {row.gflops is None for row in profile.rows} == {True, False}
+
+
+def test_a_profile_is_a_mapping_a_table_and_plain_data(profile):
+    assert dict(profile) == {row.index: row.seconds for row in profile.rows}
+    facts = profile.to_dict()
+    assert facts["runs"] == 3
+    assert facts["rows"][0]["ops"] == profile.rows[0].ops
+    heading, columns, *lines = str(profile).splitlines()
+    assert "medians of 3 runs" in heading
+    assert columns.split() == ["us", "least", "share", "GFLOP/s", "GB/s", "by,", "threads", "ops"]
+    assert len(lines) == len(profile)
+    assert any("█" * 24 in line for line in lines)
+    places = {line.index(" + ".join(row.ops)) for line, row in zip(lines, profile.rows, strict=True)}
+    assert places == {columns.index("ops")}
+    html = profile._repr_html_()
+    assert html.count("<tr>") == len(profile) + 1
+    assert "&#x27;convolution_0&#x27;" in html
+
+
+def test_the_table_of_given_times():
+    rows = [
+        ProfileRow(0, ("A 'a'",), "oneDNN", 0, 3e-3, 2e-3, 0.75, 12.5, 2e9, "matmul x"),
+        ProfileRow(2, ("B '<b>'",), "reference", None, 1e-3, 1e-3, 0.25, None, 1e9),
+    ]
+    table = str(Profile(rows, 5)).splitlines()
+    assert table[0] == "2 partitions, 4,000.0 us (medians of 5 runs)"
+    assert table[2].split() == [
+        *("0", "3,000.0", "2,000.0", "75.0%", "█" * 24, "12.5", "2.00", "oneDNN,", "all", "A", "'a'", "matmul", "x"),
+    ]
+    assert table[3].split() == ["2", "1,000.0", "1,000.0", "25.0%", "█" * 8, "1.00", "reference", "B", "'<b>'"]
+    assert "<b>" not in Profile(rows, 5)._repr_html_()
+    assert str(Profile([], 1)).startswith("0 partitions, 0.0 us")
+
+
+def test_the_picture_of_a_graph_takes_a_profile(model, profile):
+    page = og.view.page(network(), model.report(), times=profile)
+    assert f'"seconds":{profile.rows[0].seconds!r}' in page
+
+
+def test_profiling_changes_nothing(model):
+    x = np.ones((2, 6, 6, 3), F32)
+    expected, before = model(x), model.report().to_dict()
+    model.profile(x=x, runs=1)
+    assert np.array_equal(model(x), expected)
+    assert model.report().to_dict() == before
+    for wrong in (0, -1, 1.5, True, None, 10**9):
+        with pytest.raises(og.ArgumentError, match="runs"):
+            model.profile(x, runs=wrong)
+    for wrong in (1, None, "yes"):
+        with pytest.raises(og.ArgumentError, match=r"implementations: .*; expected True or False"):
+            model.profile(x, implementations=wrong)
+        with pytest.raises(og.ArgumentError, match=r"implementations: .*; expected True or False"):
+            model.report(implementations=wrong)
+
+
+def test_a_profile_is_of_the_program_for_its_shapes():
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (None,))))
+    model = g.compile(threads=1)
+    for size in (8, 16):
+        (row,) = model.profile(np.zeros(size, F32), runs=2).rows
+        assert row.bandwidth * row.seconds == pytest.approx(2 * 4 * size)
+
+
+def test_a_graph_that_numpy_runs_as_a_whole():
+    g = og.Graph()
+    shape = g.add(g.input("counts", og.s32, (3,)), g.constant(np.array([0, 1, 0], np.int32)))
+    dy, w = g.input("dy", og.f32, (1, 3, 1)), g.constant(np.ones((3, 1, 1), F32))
+    window = {"strides": [2], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
+    g.output("dx", g.convolution_backward_data(dy, w, shape, **window))
+    found = g.compile().profile(np.array([1, 7, 1], np.int32), np.ones((1, 3, 1), F32), runs=2, implementations=True)
+    (row,) = found.rows
+    assert (row.index, row.executor, row.threads, len(row.ops)) == (0, "reference", None, 2)
+
+
+# Implementations ------------------------------------------------------------------------------------------------------
+
+
+def test_the_names_of_implementations(model, capfd):
+    facts = model.report(implementations=True)
+    for partition in facts.partitions:
+        expected = {"Convolution": "convolution ", "MatMul": "matmul ", "Negative": ""}[partition.kinds[0]]
+        assert expected in partition.implementation
+        assert bool(expected) == bool(partition.implementation)
+        assert partition.implementation in str(facts)
+    by_name = {partition.kinds[0]: partition.implementation for partition in facts.partitions}
+    assert "matmul" not in by_name["Convolution"]
+    assert "convolution" not in by_name["MatMul"]
+    rows = model.profile(np.ones((2, 6, 6, 3), F32), runs=1, implementations=True)
+    assert [row.implementation for row in rows.rows] == [
+        partition.implementation for partition in facts.partitions if partition.executor != "view"
+    ]
+    assert str(rows).splitlines()[1].endswith("implementation")
+    assert not any(partition.implementation for partition in model.report().partitions)
+    assert capfd.readouterr().out == ""  # the library prints in a process of its own
+
+
+def test_the_process_is_started_once(model, monkeypatch):
+    model.report(implementations=True)
+    monkeypatch.setattr(subprocess, "run", None)
+    assert any(partition.implementation for partition in model.report(implementations=True).partitions)
+
+
+@pytest.mark.parametrize(
+    ("executable", "text"),
+    [("/nowhere/python", "No such file"), ("/bin/false", "exit status 1"), ("/bin/true", "exit status 0")],
+)
+def test_a_process_that_fails(executable, text, monkeypatch):
+    if not os.path.exists(executable) and text != "No such file":
+        pytest.skip(f"there is no {executable}")
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (4,))))
+    model = g.compile()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", executable)
+        with pytest.raises(og.UnsupportedError, match=f"implementation names: .*{text}"):
+            model.report(implementations=True)
+    assert model(np.ones(4, F32)).tolist() == [1] * 4
+    assert "eltwise" in model.report(implementations=True).partitions[0].implementation
+
+
+def test_what_the_library_prints_is_read():
+    lines = """onednn_verbose,info,oneDNN v3.2.0
+onednn_verbose,exec,cpu,reorder,jit:uni,undef,src_f32 dst_f32,,,16x3,0.1
+onegraph_partition,0
+onednn_verbose,exec,cpu,convolution,jit:avx512_core,forward_inference,src_f32,,alg,mb8,0.2
+onegraph_partition,done
+onednn_verbose,exec,cpu,matmul,brg:avx512_core,undef,src,,,1x2,0.1
+onegraph_partition,2
+onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,src,,,4,0.1
+onednn_verbose,v1,graph,exec,cpu,2,kernel,matmul,,,fpm:strict,dnnl_backend,0.4
+onednn_verbose,v1,primitive,exec,cpu,matmul,gemm:jit:f32,undef,src,,,4,0.1
+onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,src,,,4,0.1
+onegraph_partition,done
+onegraph_partition,3
+onegraph_partition,done
+onegraph_partition,end""".splitlines()
+    names = dict(implementations.parse(lines))
+    assert names == {0: "convolution jit:avx512_core", 2: "reorder jit:uni, matmul gemm:jit:f32", 3: ""}

@@ -1,0 +1,327 @@
+"""Reducing: a planted op is all that is left, nothing grows, and the worker says how a graph fails."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import onegraph as og
+from onegraph.codegen import load_python
+from onegraph.failing import Failure, Prober
+from onegraph.random_graph import random_graph
+from onegraph.reduce import reduce, size
+from onegraph.sketch import Change, changed
+
+
+def errors(graph):
+    return [violation for violation in og.check_graph(graph) if violation.severity == "error"]
+
+
+def elements(graph):
+    return sum(int(np.prod([2 if dim is None else dim for dim in tensor.shape or ()])) for tensor in graph._tensors)
+
+
+@given(st.integers(0, 10**6), st.data())
+@settings(max_examples=40, deadline=None)
+def test_a_planted_op_is_all_that_is_left(seed, data):
+    graph = random_graph(seed, 14)
+    kind = data.draw(st.sampled_from([op.kind for op in graph.ops if op.outputs]))
+    tested = []
+
+    def fails(candidate):
+        assert errors(candidate) == []
+        tested.append(candidate)
+        return any(op.kind == kind for op in candidate.ops)
+
+    found = reduce(graph, fails)
+    assert [op.kind for op in found.ops] == [kind]
+    assert size(found) <= size(graph)
+    assert elements(found) <= elements(graph)
+    assert len(found.outputs) == 1
+    assert len(tested) < 60
+    # dims are small where no attribute ties them to each other
+    assert elements(found) <= (150 if kind.endswith(("Backward", "BackwardData", "BackwardWeights")) else 12)
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=20, deadline=None)
+def test_two_ops_that_only_fail_together(seed):
+    rng = np.random.default_rng(seed)
+    g = og.Graph()
+    x = g.input("x", og.bf16, (4, 6))
+    values = [x]
+    for _ in range(12):
+        kind = rng.choice(["ReLU", "Exp", "Abs", "Square"])
+        values.append(g.op(str(kind), [values[rng.integers(len(values))]]))
+    tanh = g.tanh(values[-1])
+    values += [g.relu(tanh), g.exp(tanh)]
+    g.output("y", g.sigmoid(g.add(values[-1], values[-2]), name="last"))
+
+    def fails(graph):
+        kinds = [op.kind for op in graph.ops]
+        return "Tanh" in kinds and "Sigmoid" in kinds
+
+    found = reduce(g, fails)
+    assert sorted(op.kind for op in found.ops) == ["Sigmoid", "Tanh"]
+    assert {tensor.dtype for tensor in found._tensors} == {og.f32}
+    assert {tensor.shape for tensor in found._tensors} == {(1, 1)}
+
+
+def test_a_chain_that_matters_is_kept():
+    g = og.Graph()
+    y = g.input("x", og.f32, (8, 8))
+    for number in range(6):
+        y = g.relu(g.matmul(y, g.constant(np.ones((8, 8), np.float32)), name=f"m{number}"))
+    g.output("y", y)
+
+    def fails(graph):
+        made = {tensor.id: op.kind for op in graph.ops for tensor in op.outputs}
+        feeds = [(made.get(tensor.id), op.kind) for op in graph.ops for tensor in op.inputs]
+        return ("MatMul", "ReLU") in feeds and ("ReLU", "MatMul") in feeds
+
+    found = reduce(g, fails)
+    assert len(found.ops) == 3
+    assert not any(tensor.constant for tensor in found._tensors)
+    assert elements(found) == 5 if found.ops[0].kind == "ReLU" else 6
+
+
+def test_attributes_shrink_to_what_matters():
+    g = og.Graph()
+    x, w = g.input("x", og.f32, (2, 9, 9, 4)), g.input("w", og.f32, (3, 3, 2, 6))
+    window = {"strides": [2, 2], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [2, 1]}
+    g.output("y", g.convolution(x, w, g.input("b", og.f32, (6,)), **window, groups=2, auto_pad="none"))
+    found = reduce(g, lambda graph: graph.ops[0].attrs["dilations"][0] == 2)
+    attrs = dict(found.ops[0].attrs)
+    assert attrs.pop("dilations") == (2, 1)
+    assert attrs == {"strides": (1, 1), "pads_begin": (0, 0), "pads_end": (0, 0)}
+    assert found.ops[0].inputs[0].shape[0] == 1
+
+
+def test_scales_shrink_with_their_axis():
+    g = og.Graph()
+    x = g.input("x", og.f32, (4, 6))
+    q = g.quantize(x, qtype="per_channel", axis=1, scales=[1, 2, 3, 4, 5, 6], zps=[1] * 6, dtype=og.s8)
+    g.output("y", q)
+    found = reduce(g, lambda graph: graph.ops[0].attrs.get("qtype") == "per_channel" and graph.inputs)
+    assert found.ops[0].inputs[0].shape == (1, 1)
+    assert len(found.ops[0].attrs["scales"]) == 1
+
+
+def test_what_does_not_get_smaller_is_given_back():
+    g = og.Graph()
+    g.output("out_0", g.relu(g.input("in_0", og.f32, (1,)), name="relu_0"))
+    assert reduce(g, lambda graph: True) is g
+    with pytest.raises(og.ArgumentError, match="does not fail"):
+        reduce(g, lambda graph: False)
+    for wrong in (0, -1, True, "9"):
+        with pytest.raises(og.ArgumentError, match="max_tests"):
+            reduce(g, lambda graph: True, max_tests=wrong)
+    with pytest.raises(ZeroDivisionError):
+        reduce(g, lambda graph: 1 / 0)
+
+
+def test_the_number_of_tests_is_kept_to():
+    graph, told = random_graph(5, 16), []
+    reduce(graph, lambda candidate: True, max_tests=3, progress=lambda tests, best: told.append((tests, len(best.ops))))
+    assert [tests for tests, _ in told] == [1, 2, 3]
+    counts = [count for _, count in told]
+    assert counts == sorted(counts, reverse=True)
+
+
+def test_files_that_the_library_takes_and_the_builder_refuses():
+    g = og.Graph()
+    x = g.input("x", og.f32, (1, 6, 6, 2))
+    pooled = g.max_pool(g.relu(x), strides=[1, 1], kernel=[2, 2], pads_begin=[0, 0], pads_end=[0, 0])
+    g.output("y", g.exp(pooled))
+    form = json.loads(g.to_json())
+    form["graph"][1]["attrs"]["pads_end"]["value"] = [-1, -1]
+    unknown = {"shape": [-(2**63)], "stride": [-(2**63)], "layout_type": "undef"}
+    for op in form["graph"][1:]:
+        for use in op["outputs"] + (op["inputs"] if op["kind"] == "Exp" else []):
+            use.update(unknown)
+    graph = og.Graph.from_json(json.dumps(form))
+    assert errors(graph)
+    found = reduce(graph, lambda candidate: any(op.kind == "MaxPool" for op in candidate.ops))
+    assert [op.kind for op in found.ops] == ["MaxPool"]
+    assert found.ops[0].attrs["pads_end"] == (-1, -1)
+
+
+# A change -------------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10**6), st.data())
+@settings(max_examples=40, deadline=None)
+def test_any_subset_of_the_ops_is_a_graph(seed, data):
+    graph = random_graph(seed, 8)
+    places = data.draw(st.sets(st.integers(0, 7), min_size=1))
+    found = changed(graph, Change(ops=places))
+    assert errors(found) == []
+    assert [op.kind for op in found.ops] == [graph.ops[place].kind for place in sorted(places)]
+    read = {tensor.id for op in found.ops for tensor in op.inputs}
+    shown = {tensor.id for tensor in found.outputs.values()}
+    assert all(tensor.id in read | shown for op in found.ops for tensor in op.outputs)
+    for place, op in zip(sorted(places), found.ops, strict=True):
+        assert [t.shape for t in op.outputs] == [t.shape for t in graph.ops[place].outputs]
+
+
+def test_nothing_changed_is_the_same_graph():
+    for seed in range(10):
+        graph = random_graph(seed, 6)
+        found = changed(graph, Change())
+        assert [(op.kind, op.attrs, op.name) for op in found.ops] == [(op.kind, op.attrs, op.name) for op in graph.ops]
+        for one, two in ((graph.inputs, found.inputs), (graph.outputs, found.outputs)):
+            assert {n: (t.dtype, t.shape) for n, t in one.items()} == {n: (t.dtype, t.shape) for n, t in two.items()}
+
+
+# How a graph fails ----------------------------------------------------------------------------------------------------
+
+
+def test_the_worker_says_how_a_graph_fails():
+    good = random_graph(1, 3, kinds=["ReLU", "MatMul"], dtypes=["f32"])
+    bad = og.Graph()
+    x = bad.input("x", og.f32, (2, 2))
+    bad.output("y", bad.op("Wildcard", [bad.relu(x)], dtype=og.f32, name="what"))
+    with Prober() as prober:
+        assert prober.failure(good) is None
+        failure = prober.failure(bad)
+        assert failure.kind == "exception"
+        assert "'what' is a Wildcard" in failure.detail
+        bad.output("z", bad.op("Wildcard", [x], dtype=og.f32, name="other"))
+        assert prober.failure(bad) == failure
+        assert prober.failure(good) is None
+        found = reduce(bad, lambda candidate: prober.failure(candidate) == failure)
+    assert [op.kind for op in found.ops] == ["Wildcard"]
+
+
+def program(folder, text):
+    path = folder / "program.py"
+    path.write_text(
+        f"#!{sys.executable}\nimport json, os, signal, sys, time\nform = json.load(open(sys.argv[1]))\n{text}"
+    )
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+KINDS = "kinds = [op['kind'] for op in form['graph']]\n"
+
+
+def test_a_command_decides(tmp_path):
+    graph = random_graph(2, 12, kinds=["ReLU", "Exp", "Tanh", "MatMul"])
+    assert "MatMul" in [op.kind for op in graph.ops]
+    command = program(tmp_path, KINDS + "sys.exit(3 if 'MatMul' in kinds else 0)")
+    with Prober(command=f"{command} {{}}") as prober:
+        failure = prober.failure(graph)
+        assert failure == Failure("status", "3", "3")
+        found = reduce(graph, lambda candidate: prober.failure(candidate) == failure)
+        assert [op.kind for op in found.ops] == ["MatMul"]
+    assert not os.path.exists(prober._folder.name)
+
+
+def test_crashes_and_hangs(tmp_path):
+    graph = random_graph(2, 2, kinds=["ReLU"])
+    crash = program(tmp_path, "os.kill(os.getpid(), signal.SIGSEGV)")
+    with Prober(command=crash) as prober:
+        assert prober.failure(graph) == Failure("crash", "SIGSEGV", "SIGSEGV")
+        assert str(prober.failure(graph)) == "crash: SIGSEGV"
+    hang = program(tmp_path, "time.sleep(600)")
+    with Prober(command=hang, time_limit=0.5) as prober:
+        assert prober.failure(graph).kind == "hang"
+
+
+@pytest.mark.parametrize(
+    ("command", "message"), [("", "empty"), ("'a", "quotation"), ("/does/not/exist", "expected a program")]
+)
+def test_commands_that_cannot_be_run(command, message):
+    with pytest.raises(og.ArgumentError, match=message), Prober(command=command) as prober:
+        prober.failure(random_graph(1, 1))
+
+
+def test_the_worker_survives_a_crash_of_its_process():
+    graph = random_graph(1, 3, kinds=["ReLU"], dtypes=["f32"])
+    with Prober() as prober:
+        assert prober.failure(graph) is None
+        prober._worker._process.kill()
+        prober._worker._process.wait()
+        assert prober.failure(graph) is None
+
+
+# The commands ---------------------------------------------------------------------------------------------------------
+
+
+def onegraph(*arguments, cwd):
+    words = [sys.executable, "-m", "onegraph", *map(str, arguments)]
+    return subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=300)
+
+
+def test_reduce_on_the_command_line(tmp_path):
+    random_graph(2, 12, kinds=["ReLU", "Exp", "Tanh", "MatMul"]).save(tmp_path / "g.json")
+    command = program(tmp_path, KINDS + "sys.exit('MatMul' in kinds)")
+    done = onegraph("reduce", "g.json", "--command", f"{command} {{}}", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "12 ops before, 1 now, in g.reduced.json" in done.stdout
+    assert "benchdnn --mode=C --graph --case=g.reduced.json" in done.stdout
+    assert "g.matmul(" in done.stdout
+    assert [op.kind for op in og.Graph.load(tmp_path / "g.reduced.json").ops] == ["MatMul"]
+    assert [op.kind for op in load_python(tmp_path / "g.reduced.py").ops] == ["MatMul"]
+    fine = onegraph("reduce", "g.json", cwd=tmp_path)
+    assert (fine.returncode, fine.stdout) == (1, "the graph does not fail\n")
+
+
+def test_reduce_prints_code_that_fails(tmp_path):
+    g = og.Graph()
+    x = g.input("x", og.f32, (2, 2))
+    g.output("y", g.op("Wildcard", [g.relu(g.exp(x))], dtype=og.f32))
+    g.save(tmp_path / "g.json")
+    done = onegraph("reduce", "g.json", "-o", "small.json", "--json", cwd=tmp_path)
+    facts = json.loads(done.stdout)
+    assert (facts["kind"], facts["before"], facts["ops"], facts["json"]) == ("exception", 3, 1, "small.json")
+    (tmp_path / "again.py").write_text(facts["python"])
+    again = subprocess.run([sys.executable, "again.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert "UnsupportedError" in again.stderr
+
+
+def test_convert_and_random_on_the_command_line(tmp_path):
+    assert onegraph("random", "--seed", 7, "--ops", 5, "-o", "g.json", cwd=tmp_path).returncode == 0
+    graph = og.Graph.load(tmp_path / "g.json")
+    assert len(graph.ops) == 5
+    printed = onegraph("random", "--seed", 7, "--ops", 5, cwd=tmp_path).stdout
+    assert [op.kind for op in og.Graph.from_json(printed).ops] == [op.kind for op in graph.ops]
+    assert onegraph("convert", "g.json", "-o", "h.py", cwd=tmp_path).returncode == 0
+    (tmp_path / "back").mkdir()
+    assert onegraph("convert", "h.py", "-o", "back/g.json", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "back" / "g.json").read_bytes() == (tmp_path / "g.json").read_bytes()
+    chosen = ("--edition", "legacy-1", "--kinds", "ConvTranspose,ReLU", "--dtypes", "f32")
+    assert onegraph("random", *chosen, "-o", "old.json", cwd=tmp_path).returncode == 0
+    assert onegraph("convert", "old.json", "--edition", "onednn-3.13", "-o", "new.json", cwd=tmp_path).returncode == 0
+    assert og.Graph.load(tmp_path / "new.json").edition == "onednn-3.13"
+    for wrong, message in (
+        (("random", "--kinds", "Nothing"), "expected ops of edition"),
+        (("convert", "absent.json"), "absent.json"),
+        (("convert", "g.json", "-o", "g.json"), "is the input"),
+        (("convert", "g.json", "-o", "x.py", "--for-version", "3.2"), "--for-version"),
+        (("convert", "g.json"), "give -o OUT"),
+    ):
+        done = onegraph(*wrong, cwd=tmp_path)
+        assert done.returncode == 2, wrong
+        assert message in done.stderr
+
+
+def test_convert_rewrites_on_the_way(tmp_path):
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (2, 3))))
+    g.save(tmp_path / "g.json")
+    for source in ("g.json", "g.py"):
+        if source.endswith("py"):
+            assert onegraph("convert", "g.json", "-o", "g.py", cwd=tmp_path).returncode == 0
+        done = onegraph("convert", source, "--in-shapes", "0:4x5", "--dt", "bf16", "-o", "new.json", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        found = og.Graph.load(tmp_path / "new.json")
+        assert (found.outputs["y"].shape, found.outputs["y"].dtype) == ((4, 5), og.bf16)
+    assert "g.relu(x)" in onegraph("convert", "g.json", cwd=tmp_path).stdout
+    assert "is RUN" in onegraph("convert", "--help", cwd=tmp_path).stdout

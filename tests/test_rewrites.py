@@ -1,0 +1,496 @@
+"""Ops that the library refuses or computes wrong, in forms that it takes: against the reference, and their twins."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph.reference import run
+from onegraph.rewrites import is_native, library_form, precision
+from onegraph.spec.editions import BASE
+from onegraph.spec.schema import Call, TensorType
+
+Build = Callable[[og.Graph, str], "og.LogicalTensor | tuple[og.LogicalTensor, ...]"]
+TOLERANCE = {"f32": 1e-5, "bf16": 2.0**-7, "f16": 2.0**-9}
+DTYPES = ("f32", "bf16", "f16")
+
+
+def layer_norm(shape: tuple[int, ...], begin: int, affine: bool, keep: bool) -> Build:
+    def build(g: og.Graph, dtype: str) -> tuple[og.LogicalTensor, ...]:
+        ins = [g.input("x", dtype, shape)]
+        if affine:
+            ins += [g.input(name, "f32", shape[-1:]) for name in ("gamma", "beta")]
+        attrs = {"begin_norm_axis": begin, "use_affine": affine, "keep_stats": keep, "epsilon": 0.25}
+        # Statistics of bf16 may be bf16, those of f16 and f32 are f32.
+        made = g.op("LayerNorm", ins, attrs, dtype="f32") if keep and dtype == "bf16" else g.op("LayerNorm", ins, attrs)
+        return made if isinstance(made, tuple) else (made,)
+
+    return build
+
+
+def layer_norm_backward(shape: tuple[int, ...], begin: int, affine: bool) -> Build:
+    def build(g: og.Graph, dtype: str) -> tuple[og.LogicalTensor, ...]:
+        outer = shape[:begin]
+        ins = [g.input("x", dtype, shape), g.input("d", dtype, shape), g.input("m", "f32", outer)]
+        ins.append(g.square(g.input("v", "f32", outer)))
+        if affine:
+            ins += [g.input(name, "f32", shape[-1:]) for name in ("gamma", "beta")]
+        made = g.op("LayerNormBackward", ins, {"begin_norm_axis": begin, "use_affine": affine, "epsilon": 0.25})
+        return made if isinstance(made, tuple) else (made,)
+
+    return build
+
+
+def group_norm(shape: tuple[int, ...], groups: int, fmt: str, affine: bool) -> Build:
+    def build(g: og.Graph, dtype: str) -> tuple[og.LogicalTensor, ...]:
+        count = shape[-1] if fmt == "NXC" else shape[1]
+        ins = [g.input("x", dtype, shape)]
+        if affine:
+            ins += [g.input(name, "f32", (count,)) for name in ("gamma", "beta")]
+        attrs = {"groups": groups, "data_format": fmt, "use_affine": affine, "keep_stats": False, "epsilon": 0.25}
+        made = g.op("GroupNorm", ins, attrs)
+        return made if isinstance(made, tuple) else (made,)
+
+    return build
+
+
+def rms_norm(shape: tuple[int, ...], begin: int, gamma: bool) -> Build:
+    def build(g: og.Graph, dtype: str) -> og.LogicalTensor:
+        ins = [g.input("x", dtype, shape), *([g.input("gamma", "f32", shape[-1:])] if gamma else [])]
+        return g.op("RMSNorm", ins, {"begin_norm_axis": begin, "epsilon": 0.25})
+
+    return build
+
+
+def unary(kind: str, shape: tuple[int, ...], **attrs: object) -> Build:
+    return lambda g, dtype: g.op(kind, [g.input("x", dtype, shape)], attrs)
+
+
+def positive(kind: str, shape: tuple[int, ...], **attrs: object) -> Build:
+    return lambda g, dtype: g.op(kind, [g.exp(g.input("x", dtype, shape))], attrs)
+
+
+def batch_norm(fmt: str, *spatial: int) -> Build:
+    def build(g: og.Graph, dtype: str) -> tuple[og.LogicalTensor, ...]:
+        shape = (6, *spatial, 5) if fmt == "NXC" else (6, 5, *spatial)
+        ins = [g.input("x", dtype, shape), *(g.input(name, "f32", (5,)) for name in "mvgb")]
+        return g.op("BatchNormForwardTraining", ins, {"epsilon": 0.25, "momentum": 0.25, "data_format": fmt})
+
+    return build
+
+
+def batch_norm_backward(fmt: str, outputs: list[str], *spatial: int) -> Build:
+    def build(g: og.Graph, dtype: str) -> tuple[og.LogicalTensor, ...]:
+        shape = (6, *spatial, 5) if fmt == "NXC" else (6, 5, *spatial)
+        ins = [g.input("x", dtype, shape), g.input("d", dtype, shape), g.input("m", "f32", (5,))]
+        ins += [g.square(g.input("v", "f32", (5,))), g.input("gamma", "f32", (5,))]
+        attrs = {"epsilon": 0.25, "data_format": fmt}
+        made = g.op("BatchNormTrainingBackward", ins, attrs, outputs=["diff_src", *outputs])
+        return made if isinstance(made, tuple) else (made,)
+
+    return build
+
+
+def prelu(shape: tuple[int, ...], slope: tuple[int, ...], backward: bool = False) -> Build:
+    def build(g: og.Graph, dtype: str) -> tuple[og.LogicalTensor, ...] | og.LogicalTensor:
+        ins = [g.input("x", dtype, shape), g.input("s", dtype, slope)]
+        if backward:
+            return g.op("PReLUBackward", [*ins, g.input("d", dtype, shape)])
+        return g.op("PReLU", ins)
+
+    return build
+
+
+def concat(count: int, shape: tuple[int, ...], axis: int) -> Build:
+    return lambda g, dtype: g.op("Concat", [g.input(f"x{n}", dtype, shape) for n in range(count)], {"axis": axis})
+
+
+def mixed(kind: str, other: str) -> Build:
+    def build(g: og.Graph, dtype: str) -> og.LogicalTensor:
+        return g.op(kind, [g.input("x", dtype, (3, 4)), g.exp(g.input("y", other, (4,)))], dtype="f32")
+
+    return build
+
+
+def matmul_bias(g: og.Graph, dtype: str) -> og.LogicalTensor:
+    ins = [g.input(name, dtype, shape) for name, shape in (("x", (3, 5)), ("w", (5, 4)), ("b", (4,)))]
+    return g.matmul(*ins, dtype=dtype)
+
+
+# Where the library has no form of its own, with the number of parts that do arithmetic.
+REWRITTEN: dict[str, Build] = {
+    "layer norm of two axes": layer_norm((2, 3, 4), 1, True, True),
+    "layer norm of all axes": layer_norm((2, 3, 4), 0, True, True),
+    "layer norm of two of four": layer_norm((2, 5, 3, 4), -2, True, False),
+    "layer norm without gamma": layer_norm((3, 2, 6), 1, False, True),
+    "layer norm of a vector": layer_norm((7,), 0, True, True),
+    "layer norm backward": layer_norm_backward((2, 3, 4), 1, True),
+    "layer norm backward of all axes": layer_norm_backward((3, 4), 0, True),
+    "layer norm backward without gamma": layer_norm_backward((2, 3, 2, 4), 2, False),
+    "group norm NXC": group_norm((2, 5, 3, 8), 4, "NXC", True),
+    "group norm NCX": group_norm((2, 8, 5, 3), 2, "NCX", True),
+    "group norm, one group": group_norm((3, 6, 4), 1, "NCX", False),
+    "group norm without spatial axes": group_norm((3, 8), 2, "NXC", True),
+    "rms norm": rms_norm((4, 6), -1, True),
+    "rms norm of two axes": rms_norm((2, 3, 4), 1, True),
+    "rms norm without gamma": rms_norm((4, 6), -1, False),
+    "rms norm of one element": rms_norm((4, 1), -1, True),
+    "gelu by tanh": unary("GELU", (5, 7), mode="gelu_tanh"),
+    "gelu by tanh of a scalar": unary("GELU", (), mode="gelu_tanh"),
+    **{f"pow {beta}": unary("Pow", (3, 5), beta=beta) for beta in (1.0, 2.0, 3.0, 4.0)},
+    **{f"root {beta}": positive("Pow", (3, 5), beta=beta) for beta in (0.5, -0.5, -1.0, -2.0)},
+    "pow of a scalar": unary("Pow", (), beta=3.0),
+    "reciprocal": positive("Reciprocal", (3, 5)),
+    "bias gradient": unary("BiasAddBackward", (2, 3, 4), data_format="NCX"),
+    "bias gradient of one row": unary("BiasAddBackward", (1, 1, 4), data_format="NXC"),
+    **{
+        f"{kind} of size 1": unary(kind, (1, 5, 1), axes=[0, 2], keep_dims=keep)
+        for kind in ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
+        for keep in (True, False)
+    },
+    "reduction to a scalar": unary("ReduceL1", (1, 1), axes=[0, 1], keep_dims=False),
+    "batch norm NXC": batch_norm("NXC"),
+    "batch norm NCX": batch_norm("NCX"),
+    "batch norm NXC of one axis": batch_norm("NXC", 3),
+    "batch norm NCX of one axis": batch_norm("NCX", 3),
+    "batch norm backward NXC of one axis": batch_norm_backward("NXC", ["diff_gamma", "diff_beta"], 3),
+    "batch norm backward NCX of one axis": batch_norm_backward("NCX", [], 3),
+    "batch norm backward": batch_norm_backward("NXC", ["diff_gamma", "diff_beta"]),
+    "batch norm backward, one output": batch_norm_backward("NCX", []),
+    "prelu of a vector": prelu((6,), (6,)),
+    "prelu of a vector, one slope": prelu((6,), (1,)),
+    "prelu backward of a vector": prelu((6,), (6,), backward=True),
+    "prelu backward, one slope": prelu((6,), (1,), backward=True),
+    "concat of 70": concat(70, (2, 3), 1),
+    "concat of 4,200": concat(4200, (1, 2), 0),
+    "concat of 7 axes": concat(3, (1, 2, 1, 3, 1, 2, 2), 3),
+    "concat of 70 of 7 axes": concat(70, (1, 2, 1, 1, 1, 2, 2), -1),
+    "add f32": mixed("Add", "f32"),
+    "divide by f32": mixed("Divide", "f32"),
+    "round": unary("Round", (4, 6)),
+    "matmul with bias": matmul_bias,
+}
+
+
+def compiled(build: Build, dtype: str, **options: object) -> tuple[og.Graph, og.executor.Executable]:
+    graph = og.Graph()
+    made = build(graph, dtype)
+    for number, tensor in enumerate(made if isinstance(made, tuple) else (made,)):
+        graph.output(f"y{number}", tensor)
+    return graph, graph.compile(**options)
+
+
+def arrays(graph: og.Graph) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(1)
+    found = {}
+    for name, tensor in graph.inputs.items():
+        shape = tuple(dim or 0 for dim in tensor.shape or ())
+        whole = tensor.dtype.numpy.kind in "iu"
+        low, high = (-20 if str(tensor.dtype) != "u8" else 0, 20) if whole else (-64, 64)
+        found[name] = (rng.integers(low, high, shape) / (1 if whole else 32)).astype(tensor.dtype.numpy)
+    return found
+
+
+def assert_right(graph: og.Graph, executable: og.executor.Executable) -> None:
+    inputs = arrays(graph)
+    for _ in range(2):
+        got = executable(**inputs)
+        results = got if isinstance(got, tuple) else (got,)
+        for actual, wanted in zip(results, run(graph, inputs).values(), strict=True):
+            assert (actual.dtype, actual.shape) == (wanted.dtype, wanted.shape)
+            limit = TOLERANCE.get(str(og.DataType.of(wanted.dtype)), 0) * np.abs(wanted.astype(float)).max(initial=0)
+            np.testing.assert_allclose(actual.astype(float), wanted.astype(float), rtol=0, atol=limit)
+
+
+def executors(executable: og.executor.Executable) -> list[str]:
+    return [partition.executor for partition in executable.report().partitions]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", REWRITTEN)
+def test_a_rewritten_op_is_right_and_not_by_numpy(name: str, dtype: str) -> None:
+    graph, executable = compiled(REWRITTEN[name], dtype)
+    assert_right(graph, executable)
+    assert "reference" not in executors(executable), executable.report()
+    assert_right(*compiled(REWRITTEN[name], dtype, policy="debug", fallback=False))
+
+
+def test_every_low_precision_op_runs_in_f32_on_a_cpu_without_it() -> None:
+    code = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from test_rewrites import REWRITTEN, assert_right, compiled, executors
+for build in REWRITTEN.values():
+    graph, executable = compiled(build, "bf16")
+    assert_right(graph, executable)
+    assert "reference" not in executors(executable), executable.report()
+print(sum(name == "copy" for name in executors(executable)))
+"""
+    command = [sys.executable, "-c", code, str(Path(__file__).parent)]
+    done = subprocess.run(command, env={"ONEDNN_MAX_CPU_ISA": "SSE41"}, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["4"]  # three inputs to f32, one result from it
+
+
+# Quantization ---------------------------------------------------------------------------------------------------------
+
+POINTS = {"qtype": "per_channel", "axis": 1, "scales": [0.5, 0.25, 2.0], "zps": [1, -2, 3]}
+
+
+@pytest.mark.parametrize("axis", [1, -2])
+@pytest.mark.parametrize("target", ["s8", "u8"])
+def test_differing_zero_points_are_right(target: str, axis: int) -> None:
+    attrs = {**POINTS, "axis": axis}
+
+    def quantized(g: og.Graph, dtype: str) -> og.LogicalTensor:
+        return g.quantize(g.input("x", dtype, (2, 3, 4)), **attrs, dtype=target)
+
+    def dequantized(g: og.Graph, dtype: str) -> og.LogicalTensor:
+        return g.dequantize(g.input("x", target, (2, 3, 4)), **attrs)
+
+    for build in (quantized, dequantized):
+        graph, executable = compiled(build, "f32", fallback=False)
+        assert_right(graph, executable)
+        assert "zero points apart" in executable.report().partitions[0].reason
+
+
+def test_dynamic_zero_points_for_each_channel_are_right() -> None:
+    attrs = {"qtype": "per_channel", "axis": 1}
+
+    def build(g: og.Graph, dtype: str) -> tuple[og.LogicalTensor, ...]:
+        scales, zps = g.exp(g.input("s", "f32", (3,))), g.input("z", dtype, (3,))
+        down = g.dynamic_quantize(g.input("x", "f32", (2, 3, 4)), scales, zps, **attrs, dtype="u8")
+        return down, g.dynamic_dequantize(g.input("q", "s8", (2, 3, 4)), scales, zps, **attrs)
+
+    for dtype in ("s8", "u8"):
+        graph, executable = compiled(build, dtype)
+        assert_right(graph, executable)
+        assert "reference" not in executors(executable)
+    graph, executable = compiled(build, "s32")  # no op of the library takes s32
+    assert_right(graph, executable)
+    assert executors(executable).count("reference") == 2
+
+
+# Twins: what the library takes as it is, and what has no exact form ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        layer_norm((2, 3, 4), -1, True, True),
+        layer_norm((2, 3, 4), 2, False, False),
+        layer_norm_backward((2, 3, 4), 2, True),
+        unary("GELU", (5, 7)),
+        unary("ReduceSum", (1, 5, 2), axes=[0, 2]),
+        unary("ReduceMax", (2, 5), axes=[0]),
+        concat(64, (2, 3), 1),
+        concat(2, (1, 2, 1, 2, 1, 2), 1),
+        prelu((2, 6), (6,)),
+        mixed("Multiply", "f32"),
+        matmul_bias,
+    ],
+)
+def test_what_the_library_takes_is_one_op(build: Build) -> None:
+    graph, executable = compiled(build, "f32", policy="debug")
+    assert_right(graph, executable)
+    last = executable.report().partitions[-1]
+    assert (last.executor, last.reason) == ("oneDNN", "")
+    assert last.kinds == (graph.ops[-1].kind,)
+
+
+@pytest.mark.parametrize(
+    ("build", "reason"),
+    [
+        (positive("Pow", (3, 5), beta=2.5), "does not support the partition of Pow"),
+        (unary("GELUBackward", (), mode="gelu_tanh"), "needs oneDNN 3.9"),
+        (unary("ReLU", (2, 0)), "a tensor is empty"),
+    ],
+)
+def test_what_has_no_exact_form_runs_on_numpy_and_says_why(build: Build, reason: str) -> None:
+    if "3.9" in reason:
+        x = og.Graph()
+        pair = [x.input(name, "f32", (4,)) for name in "xd"]
+        x.output("y0", x.op("GELUBackward", pair, {"mode": "gelu_tanh"}))
+        graph, executable = x, x.compile()
+    else:
+        graph, executable = compiled(build, "f32")
+    assert_right(graph, executable)
+    (refused,) = [one for one in executable.report().partitions if one.executor == "reference"]
+    assert reason in refused.reason
+    with pytest.raises(og.UnsupportedError, match=reason):
+        graph.compile(fallback=False)
+
+
+# Data types -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def f16_everywhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(precision, "version_info", lambda: {"cpu_dtypes": ["f32", "bf16", "f16"]})
+    is_native.cache_clear()
+    yield
+    is_native.cache_clear()
+
+
+def kinds(kind: str, dtype: str, *shapes: tuple[int, ...]) -> list[str]:
+    one = og.DataType.of(dtype)
+    call = Call(BASE[kind], {}, [TensorType(one, shape) for shape in shapes], 1, [one])
+    form, _ = library_form(BASE[kind], call)
+    return [] if form is None else [part.kind for part in form.parts]
+
+
+@pytest.mark.usefixtures("f16_everywhere")
+def test_a_slow_kernel_of_a_native_type_is_avoided() -> None:
+    cast = "TypeCast"
+    assert kinds("MatMul", "f16", (3, 5), (5, 4), (4,)) == [cast, cast, cast, "MatMul", cast]
+    assert kinds("MatMul", "f16", (3, 5), (5, 4)) == ["MatMul"]
+    assert kinds("MatMul", "bf16", (3, 5), (5, 4), (4,)) == ["MatMul"]
+    assert kinds("Round", "f16", (3,)) == [cast, "Round", cast]
+    assert kinds("Reorder", "f16", (3,)) == ["Reorder"]
+
+
+def f16_graph(build: Callable[..., og.LogicalTensor], *names: str) -> og.Graph:
+    g = og.Graph()
+    g.output("z", build(g, *(g.input(name, "f16", (64, 64)) for name in names)))
+    return g
+
+
+def test_f16_rounds_where_every_op_does() -> None:
+    # A sum, product, quotient or root in f32 that is rounded to f16 is the exact one rounded to f16: f32 has more than
+    # twice the digits. So the bits are those of the reference, which computes in f64 and rounds each op to f16.
+    def chain(g: og.Graph, x: og.LogicalTensor, y: og.LogicalTensor) -> og.LogicalTensor:
+        product = g.multiply(g.add(x, y), g.subtract(x, y))
+        return g.divide(product, g.sqrt(g.add(g.square(x), g.square(y))))
+
+    graph = f16_graph(chain, "x", "y")
+    rng = np.random.default_rng(0)
+    inputs = {name: rng.standard_normal((64, 64)).astype(np.float16) for name in "xy"}
+    got, wanted = graph.compile()(**inputs), run(graph, inputs)["z"]
+    np.testing.assert_array_equal(got.view(np.uint16), wanted.view(np.uint16))
+    in_f32 = (inputs["x"].astype(np.float32) ** 2 - inputs["y"].astype(np.float32) ** 2) / np.hypot(*inputs.values())
+    assert (in_f32.astype(np.float16) != wanted).any()  # fewer roundings would show
+
+
+def test_f16_overflows_without_a_word() -> None:
+    graph = f16_graph(lambda g, x: g.square(x), "x")
+    x = np.full((64, 64), 300, np.float16)
+    assert np.isposinf(graph.compile()(x=x)).all()
+
+
+@pytest.mark.skipif("f16" in og.capi.version_info()["cpu_dtypes"], reason="this CPU computes in f16 natively")
+def test_casts_are_shared_and_those_of_constants_are_made_once() -> None:
+    g = og.Graph()
+    x = g.input("x", "f16", (2, 8))
+    w = g.constant(np.eye(8, dtype=np.float16))
+    g.output("y", g.add(g.matmul(x, w, dtype="f16"), g.matmul(g.relu(x), w, dtype="f16")))
+    executable = g.compile(policy="debug")
+    partitions = executable.report().partitions
+    to_f32 = [one.inputs for one in partitions if one.executor == "copy" and one.results[0].dtype is og.f32]
+    assert sum("x:" in text for (text,) in to_f32) == 1
+    assert len(to_f32) == 4  # x, ReLU's result, both products; none of the constant
+    data = np.arange(-8, 8, dtype=np.float16).reshape(2, 8)
+    np.testing.assert_array_equal(executable(x=data), data + np.maximum(data, 0))
+    assert "f16" in partitions[0].reason
+    g.compile(fallback=False)  # the arithmetic is all oneDNN's
+
+
+# Views ----------------------------------------------------------------------------------------------------------------
+
+
+def reshaped(g: og.Graph, x: og.LogicalTensor) -> og.LogicalTensor:
+    return g.static_reshape(x, shape=[4, 6], special_zero=False)
+
+
+def transposed(g: og.Graph, x: og.LogicalTensor) -> og.LogicalTensor:
+    return g.static_transpose(x, order=[1, 2, 0])
+
+
+def view_graph(*views: Callable[..., og.LogicalTensor], source: str = "ReLU", keep: bool = False) -> og.Graph:
+    g = og.Graph()
+    found = g.op(source, [g.input("x", "f32", (2, 3, 4))], {"axis": 2} if source == "LogSoftmax" else {})
+    if keep:
+        g.output("kept", found)
+    for number, view in enumerate(views):
+        g.output(f"y{number}", view(g, found))
+    return g
+
+
+@pytest.mark.parametrize("policy", ["fusion", "debug"])
+@pytest.mark.parametrize(
+    ("graph", "wanted"),
+    [
+        (view_graph(reshaped), ["oneDNN", "view"]),
+        (view_graph(transposed), ["oneDNN", "view"]),
+        (view_graph(reshaped, transposed), ["oneDNN", "view", "oneDNN"]),
+        (view_graph(transposed, reshaped), ["oneDNN", "view", "oneDNN"]),
+        (view_graph(reshaped, keep=True), ["oneDNN", "oneDNN"]),
+        (view_graph(transposed, source="LogSoftmax"), ["oneDNN", "oneDNN"]),  # which does not honour strides
+        (view_graph(reshaped, source="LogSoftmax"), ["oneDNN", "view"]),
+        (view_graph(transposed, source="Round"), ["oneDNN", "view"]),
+    ],
+)
+def test_a_view_that_is_an_output_is_written_in_place(graph: og.Graph, wanted: list[str], policy: str) -> None:
+    executable = graph.compile(policy=policy)
+    assert_right(graph, executable)
+    assert executors(executable) == wanted
+
+
+def test_a_view_of_what_numpy_computes_is_right() -> None:
+    g = og.Graph()
+    product = g.pow(g.input("x", "f32", (2, 3, 4)), beta=5.0)
+    g.output("y0", transposed(g, product))
+    executable = g.compile()
+    assert_right(g, executable)
+    assert executors(executable)[0] == "reference"
+
+
+def test_a_reshape_of_permuted_data_is_one_copy() -> None:
+    g = og.Graph()
+    x = g.input("x", "f32", (2, 3, 4))
+    g.output("y0", reshaped(g, g.static_transpose(x, order=[2, 0, 1])))
+    g.output("y1", g.relu(reshaped(g, g.static_transpose(x, order=[1, 0, 2]))))
+    executable = g.compile()
+    assert_right(g, executable)
+    assert sorted(executors(executable)) == ["oneDNN"] * 3 + ["view"] * 3
+
+
+def test_views_alone_are_never_left_to_the_library() -> None:
+    # It takes them for a shuffle of channels, which the first is, and crashes at the second.
+    for shapes in (([4, 2, 2, 3], [0, 2, 1, 3], [4, 4, 3]), ([1, 2, 1, 1], [0, 2, 3, 1], [1, 1, 2])):
+        first, order, last = shapes
+        g = og.Graph()
+        x = g.relu(g.input("x", "f32", last if first[0] == 4 else [1, 2, 1]))
+        split = g.static_reshape(x, shape=first, special_zero=False)
+        g.output("y0", g.tanh(g.static_reshape(g.static_transpose(split, order=order), shape=last, special_zero=False)))
+        executable = g.compile()
+        assert_right(g, executable)
+        assert not any(one.fused for one in executable.report().partitions)
+        assert executors(executable).count("view") == 3
+
+
+def test_results_of_any_type_are_returned_and_read() -> None:
+    g = og.Graph()
+    mask = g.output("mask", g.op("GreaterEqual", [g.input("x", "f32", (3,)), g.input("y", "f32", (3,))]))
+    g.output("z", g.select(mask, g.input("a", "f32", (3,)), g.input("b", "f32", (3,))))
+    got = g.compile()(*(np.float32(values) for values in ([1, 2, 3], [2, 2, 2], [1, 1, 1], [0, 0, 0])))
+    assert got.mask.tolist() == [False, True, True]
+    assert got.z.tolist() == [0, 1, 1]
+
+
+def test_the_report_has_names_and_layouts() -> None:
+    g = og.Graph()
+    g.output("y", g.relu(g.add(g.input("a", "f32", (2, 3)), g.input("b", "f32", (3,)), name="sum"), name="cut"))
+    (partition,) = g.compile().report().partitions
+    assert (partition.kinds, partition.names) == (("Add", "ReLU"), ("sum", "cut"))
+    assert partition.layouts == {"a": (3, 1), "b": (1,), "cut.dst": (3, 1)} or "y" in partition.layouts
+    plain = partition.to_dict()
+    assert plain["ops"] == ("Add 'sum'", "ReLU 'cut'")
+    assert plain["names"] == ("sum", "cut")
+    assert plain["fused"] is True
+    assert plain["bytes"] == 4 * (6 + 3 + 6)

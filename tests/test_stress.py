@@ -1,0 +1,415 @@
+"""Threads, forks, signals and long runs, each in a process of its own: this file, run as a script with the name of one.
+
+The suite runs a short slice of each; ``make stress`` sets ONEGRAPH_STRESS and runs them whole: 100,000 executions,
+10,000 compilations.
+"""
+
+import faulthandler
+import gc
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph import capi
+
+WHOLE = bool(os.environ.get("ONEGRAPH_STRESS"))
+LIMIT = 3600 if WHOLE else 240  # seconds for one process
+
+
+def times(whole, slice_):
+    """How often something is done."""
+    return whole if WHOLE else slice_
+
+
+STORIES = {}
+
+
+def story(function):
+    STORIES[function.__name__] = function
+    return function
+
+
+def numbers(*shape):
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def network(rows=None, seed=0):
+    """A few partitions on rows of 16: a fused product, and Pow, which numpy computes."""
+    g = og.Graph()
+    x = g.input("x", "f32", (rows, 16))
+    w = g.constant(np.random.default_rng(seed).standard_normal((16, 16)).astype(np.float32))
+    g.output("y", g.add(g.pow(g.tanh(g.matmul(x, w, dtype="f32")), beta=2.0), x))
+    return g, w.value
+
+
+def fused(rows=8):
+    """A graph that is one call into C."""
+    g = og.Graph()
+    x = g.input("x", "f32", (rows, 16))
+    g.output("y", g.relu(g.matmul(x, g.constant(numbers(16, 16)), dtype="f32")))
+    return g.compile()
+
+
+def right(found, x, w):
+    return np.allclose(found, np.tanh(x @ w) ** 2 + x, atol=1e-4)
+
+
+def together(*works):
+    """Run functions in threads of their own; their exceptions come out here."""
+    failed = []
+
+    def guarded(work):
+        try:
+            work()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+
+
+# Threads -------------------------------------------------------------------------------------------------------------
+
+
+@story
+def eight_threads():
+    """One executable, more shapes than it keeps programs for, compilations of other graphs, bound runs, collections."""
+    graph, w = network()
+    model, quick = graph.compile(), fused()
+    x8 = numbers(8, 16)
+    quick_y, shared, busy = quick(x8).copy(), quick.bind(x=x8), []
+
+    def work(seed):
+        rng = random.Random(seed)
+        own = quick.bind(x=x8)
+        for _ in range(times(1000, 25)):
+            x = numbers(rng.randrange(1, 40), 16)
+            assert right(model(x), x, w)
+            assert np.array_equal(quick(x8), quick_y)
+            assert np.array_equal(own(), quick_y)
+            try:
+                assert np.array_equal(shared(), quick_y)
+            except og.StateError as error:
+                busy.append(str(error))
+            if rng.random() < 0.1:
+                other, v = network(rng.randrange(1, 5), seed)
+                x = numbers(other.inputs["x"].shape[0], 16)
+                assert right(other.compile()(x), x, v)
+            if rng.random() < 0.1:
+                gc.collect()
+
+    together(*[lambda seed=seed: work(seed) for seed in range(8)])
+    assert all("in use by another thread" in text for text in busy)
+    assert np.array_equal(shared(), quick_y)
+
+
+@story
+def one_to_one_objects():
+    """Eight threads on one compiled partition, with tensors that are shared and arrays that are exchanged."""
+    lt = capi.LogicalTensor
+    op = capi.Op(1, "Exp", inputs=[lt(0, "f32", (64, 64))], outputs=[lt(1, "f32", (64, 64))])
+    partition = capi.Partition.from_op(op)
+    compiled = partition.compile()
+    source, busy = capi.Tensor(compiled.inputs[0], np.zeros((64, 64), np.float32)), []
+
+    def work(seed):
+        rng = random.Random(seed)
+        target, stream = capi.Tensor(compiled.outputs[0], np.empty((64, 64), np.float32)), capi.Stream()
+        for _ in range(times(2000, 100)):
+            if rng.random() < 0.3:
+                try:  # the array that it held is freed at once
+                    source.set_data_handle(np.zeros((64, 64), np.float32))
+                except og.StateError as error:
+                    busy.append(str(error))
+            compiled.execute(stream, [source], [target])
+            assert (target.data == 1).all()
+            if rng.random() < 0.05:
+                partition.compile()
+
+    together(*[lambda seed=seed: work(seed) for seed in range(8)])
+    assert all("in use by an execution" in text for text in busy)
+    source.set_data_handle(np.zeros((64, 64), np.float32))
+
+
+@story
+def executables_are_collected_while_they_run():
+    x = numbers(64, 16)
+
+    def work():
+        for _ in range(times(500, 15)):
+            graph, w = network(64)
+            assert right(graph.compile()(x), x, w)
+            run = graph.compile().bind(x=x)
+            gc.collect()
+            assert right(run(), x, w)
+
+    def collect():
+        while any(thread.is_alive() for thread in workers):
+            gc.collect()
+
+    workers = [threading.Thread(target=work) for _ in range(3)]
+    for thread in workers:
+        thread.start()
+    collect()
+
+
+@story
+def arrays_are_resized_by_another_thread():
+    model, done = fused(256), threading.Event()
+    x = [numbers(256, 16)]
+    kept = x[0].copy()
+    wanted = model(kept).copy()
+
+    def resize():
+        while not done.is_set():
+            try:
+                x[0].resize((4, 4), refcheck=False)
+            except ValueError:
+                continue
+            x[0] = kept.copy()
+
+    def call():
+        try:
+            for _ in range(times(20000, 1500)):
+                try:
+                    assert np.array_equal(model(x[0]), wanted)
+                except og.ArgumentError as error:  # resized before the call
+                    assert "shape" in str(error)  # noqa: PT017
+        finally:
+            done.set()
+
+    together(call, resize)
+
+
+def keep_calling(model, x):
+    while True:
+        model(x)
+
+
+@story
+def the_interpreter_ends_while_daemons_run():
+    """The exit code is what this is about."""
+    graph, _ = network(512)
+    for model in (graph.compile(), fused(512), fused(512).bind(x=numbers(512, 16))):
+        work = (lambda m=model: keep_calling(lambda _: m(), None)) if hasattr(model, "run") else None
+        work = work or (lambda m=model: keep_calling(m, numbers(512, 16)))
+        threading.Thread(target=work, daemon=True).start()
+    graph.compile()(numbers(512, 16))
+
+
+@story
+def the_interpreter_ends_while_daemons_compile():
+    def work():
+        while True:
+            network(random.randrange(1, 99))[0].compile()
+
+    for _ in range(2):
+        threading.Thread(target=work, daemon=True).start()
+    network(7)[0].compile()(numbers(7, 16))
+
+
+# Forks ---------------------------------------------------------------------------------------------------------------
+
+
+def forked(work, seconds=15):
+    """Run ``work`` in a child of a fork; it must end by itself."""
+    child = os.fork()
+    if not child:
+        faulthandler.dump_traceback_later(seconds, exit=True)
+        try:
+            work()
+        except BaseException as error:
+            print(f"child: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            os._exit(1)
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    assert status == 0, f"child ended with {status}"
+
+
+@story
+def forks_after_use():
+    graph, w = network()
+    model, quick = graph.compile(), fused()
+    x, x8 = numbers(300, 16), numbers(8, 16)
+    wanted, run = quick(x8).copy(), quick.bind(x=x8)
+    assert right(model(x), x, w)
+
+    def child():
+        assert right(model(x), x, w)
+        assert right(model(numbers(301, 16)), numbers(301, 16), w)  # compiles
+        assert np.array_equal(quick(x8), wanted)
+        assert np.array_equal(run(), wanted)
+        assert right(network(9)[0].compile()(numbers(9, 16)), numbers(9, 16), w)
+        failed = []
+        together(lambda: failed.append(not right(model(x), x, w)))
+        assert failed == [False]
+
+    for _ in range(times(50, 3)):
+        forked(child)
+    forked(lambda: forked(child))
+    assert right(model(x), x, w)
+
+
+@story
+def forks_while_threads_run():
+    """The child has only the thread that forked; what the others held at that moment must not keep it waiting."""
+    graph, w = network()
+    model, quick, done = graph.compile(), fused(), threading.Event()
+    x8 = numbers(8, 16)
+    wanted = quick(x8).copy()
+
+    def work(seed):
+        rng = random.Random(seed)
+        while not done.is_set():
+            x = numbers(rng.randrange(1, 40), 16)
+            model(np.asfortranarray(x))
+            quick(x8)
+
+    def child():
+        assert np.array_equal(quick(x8), wanted)
+        x = numbers(5, 16)
+        assert right(model(np.asfortranarray(x)), x, w)
+        assert right(network(9)[0].compile()(numbers(9, 16)), numbers(9, 16), w)
+
+    def fork():
+        try:
+            for _ in range(times(500, 25)):
+                forked(child)
+        finally:
+            done.set()
+
+    together(fork, *[lambda seed=seed: work(seed) for seed in range(3)])
+
+
+def in_a_pool(rows):
+    x = numbers(rows, 16)
+    graph, w = network(rows)
+    return right(graph.compile()(x), x, w)
+
+
+@story
+def process_pools():
+    assert in_a_pool(5)
+    for method in ("fork", "spawn", "forkserver"):
+        with multiprocessing.get_context(method).Pool(2) as pool:
+            assert pool.map_async(in_a_pool, range(1, 6)).get(timeout=120) == [True] * 5, method
+
+
+# Signals -------------------------------------------------------------------------------------------------------------
+
+
+@story
+def interrupts_lose_nothing():
+    """KeyboardInterrupt at any moment of a call, a bound run or a compilation; everything goes on afterwards."""
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    graph, w = network()
+    model, quick, x, x8 = graph.compile(), fused(), numbers(64, 16), numbers(8, 16)
+    wanted = quick(x8).copy()
+    run, parts = quick.bind(x=x8), model.bind(x=x)
+    rng = random.Random(1)
+    works = [lambda: model(x), lambda: quick(x8), run.run, parts.run, lambda: network(3)[0].compile(), in_one_to_one()]
+    for number in range(times(3000, 150)):
+        work = works[number % len(works)]
+        signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-5, 4e-3))
+        try:
+            while True:
+                work()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    assert right(model(x), x, w)
+    assert right(parts(), x, w)
+    assert np.array_equal(quick(x8), wanted)
+    assert np.array_equal(run(), wanted)
+    works[-1]()
+
+
+def in_one_to_one():
+    lt = capi.LogicalTensor
+    op = capi.Op(1, "Exp", inputs=[lt(0, "f32", (64,))], outputs=[lt(1, "f32", (64,))])
+    compiled = capi.Partition.from_op(op).compile()
+    source = capi.Tensor(compiled.inputs[0], np.zeros(64, np.float32))
+    target, stream = capi.Tensor(compiled.outputs[0], np.empty(64, np.float32)), capi.Stream()
+
+    def work():
+        compiled.execute(stream, [source], [target])
+        assert (target.data == 1).all()
+
+    return work
+
+
+# Memory --------------------------------------------------------------------------------------------------------------
+
+
+def resident():
+    """Kilobytes of the process that lie in memory."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") // 1024
+
+
+def flat(work, warm, count):
+    """Memory after ``count`` more times is within 1% of what it is after ``warm``."""
+    for _ in range(warm):
+        work()
+    gc.collect()
+    before = resident()
+    for _ in range(count):
+        work()
+    gc.collect()
+    after = resident()
+    print(f"{before} kB after {warm}, {after} kB after {count} more")
+    assert after < before * 1.01 + 256, f"{before} kB before, {after} kB after {count} times"
+
+
+@story
+def executions_take_no_memory():
+    graph, _ = network(64)
+    model, quick, x, x8 = graph.compile(), fused(), numbers(64, 16), numbers(8, 16)
+    run, one = quick.bind(x=x8), in_one_to_one()
+    flat(lambda: (model(x), quick(x8), run(), one()), 500, times(100_000, 1000))
+
+
+@story
+def compilations_take_no_memory():
+    x = numbers(64, 16)
+    rng = random.Random(0)
+
+    def work():
+        network(64, rng.randrange(5))[0].compile()(x)
+
+    flat(work, 200, times(10_000, 150))
+
+
+@story
+def shapes_take_no_memory():
+    """Programs for shapes that come and go."""
+    model, rng = network()[0].compile(), random.Random(0)
+    flat(lambda: model(numbers(rng.randrange(1, 60), 16)), 300, times(10_000, 150))
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_story(name):
+    done = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr[-6000:]}"
+
+
+if __name__ == "__main__":
+    faulthandler.enable()
+    if len(sys.argv) > 1:
+        faulthandler.dump_traceback_later(LIMIT - 10, exit=True)
+        STORIES[sys.argv[1]]()
+        faulthandler.cancel_dump_traceback_later()
