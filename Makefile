@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(wildcard include/*.h onegraph/csrc/*) build_ffi.py pyproject.toml
 
-.PHONY: demo test test-newer lint bench stubs docs wheel test-wheel clean
+.PHONY: demo test test-newer stress asan tsan lint bench fuzz stubs docs wheel test-wheel clean
 
 demo: $(VENV)/.examples
 	$(BIN)/python examples/autoencoder.py
@@ -18,6 +18,33 @@ test: lint
 # The suite on oneDNN 3.6 and 3.13, which pip brings: 3 GB the first time.
 test-newer: $(VENV)/.dev
 	$(BIN)/python tests/newer.py -n 2
+
+# Threads, forks and signals for longer; 100,000 executions and 10,000 compilations in memory that does not grow.
+stress: $(VENV)/.dev
+	ONEGRAPH_STRESS=1 $(BIN)/python -m pytest -n 2 tests/test_stress.py
+
+# The C of the package, the glue of cffi included, under gcc's sanitizers; the oneDNN library itself is as it is.
+# libstdc++ is preloaded because the sanitizer must find it before the first exception. `make asan TESTS=tests/test_x.py`
+TESTS ?= tests
+SANITIZED = PYTHONPATH=tests/sanitized PYTHONMALLOC=malloc ONEGRAPH_EXTENSION=$(CURDIR)/build/$@
+LIBRARIES = $(foreach name,$(1) stdc++,$(shell $(CXX) -print-file-name=lib$(name).so))
+
+asan: $(VENV)/.dev
+	mkdir -p build/$@ && ONEGRAPH_SANITIZE=address,undefined $(BIN)/python build_ffi.py build/$@
+	$(SANITIZED) LD_PRELOAD="$(call LIBRARIES,asan ubsan)" ASAN_OPTIONS=detect_leaks=0 \
+		UBSAN_OPTIONS=print_stacktrace=1 $(BIN)/python -m pytest -n 2 $(TESTS)
+
+# Only what needs no OpenMP threads says something: docs/safety.md.
+tsan: $(VENV)/.dev
+	mkdir -p build/$@ && ONEGRAPH_SANITIZE=thread $(BIN)/python build_ffi.py build/$@
+	$(SANITIZED) LD_PRELOAD="$(call LIBRARIES,tsan)" OMP_NUM_THREADS=1 \
+		TSAN_OPTIONS="ignore_noninstrumented_modules=1 report_signal_unsafe=0" \
+		$(BIN)/python -m pytest tests/test_stress.py -k "eight_threads or one_to_one or collected or resized"
+
+# Random graphs and ops, and coverage-guided files: a seed and a short script for each finding.
+MINUTES ?= 10
+fuzz: $(VENV)/.fuzz
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -60,6 +87,10 @@ $(VENV)/.examples: $(VENV)/.created $(SOURCES)
 
 $(VENV)/.bench: $(VENV)/.created $(SOURCES)
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	touch $@
+
+$(VENV)/.fuzz: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --editable '.[dev,fuzz]'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.created $(SOURCES)

@@ -31,6 +31,10 @@ enum {
 };
 void onegraph_lose_threads(void);
 
+// guard: to be called around a fork. The first waits until no thread is in the library and lets none in.
+void onegraph_before_fork(void);
+void onegraph_after_fork(int in_child);
+
 // guard: the text of the last C++ exception that a call of this thread threw; "" when it threw none.
 const char *onegraph_what(void);
 

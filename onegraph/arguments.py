@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from .arrays import aligned_empty, array_of, as_array, cast_to, check_output, strided_empty
 from .errors import ArgumentError, shown
+from .forks import new_lock
 from .graph import Graph
 from .op import Array, LogicalTensor
 from .spec.dtypes import DataType
@@ -27,7 +27,7 @@ class Arguments:
         self.inputs = dict(graph.inputs)
         self.outputs = tuple(graph.outputs)
         self.copies = 0
-        self._counting = threading.Lock()
+        self._counting = new_lock()
         self._expected = tuple((name, tensor, tensor.dtype.numpy) for name, tensor in graph.inputs.items())
 
     def arrays(self, arrays: Sequence[object], named: Mapping[str, object]) -> dict[str, Array]:

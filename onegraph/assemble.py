@@ -20,11 +20,10 @@ from .native import VERSION
 from .report import PartitionReport, nbytes
 from .rewrites import is_native
 from .spec.editions import BASE
-from .spec.fusions import BINARY, Use, wrong_fusion
-from .spec.library import DENSE_ONLY
+from .spec.fusions import Use, slow_fusion, wrong_fusion
 from .spec.movement import transposition
 from .spec.schema import Call, TensorType
-from .steps import LibraryStep, NumpyStep, as_it_is, caster, in_order, numpy_step, reorder
+from .steps import LibraryStep, NumpyStep, as_it_is, caster, in_order, needs_dense, numpy_step, reorder
 
 VIEWS = ("StaticReshape", "StaticTranspose")
 
@@ -81,7 +80,7 @@ class Assembly:
                 assert order is not None
                 strides = tuple([target.strides[order.index(axis)] for axis in range(len(order))])
             placed = source._replace(strides=strides, storage=target.id)
-            if placed.dense or not self._needs_dense(placed, [producer]):
+            if placed.dense or not needs_dense(placed, [producer]):
                 self._placed[source.id] = source
                 self.values[source.id] = placed
 
@@ -113,7 +112,9 @@ class Assembly:
             self._add_partitions(steps, "debug", note)
             return
         reason = next((refused[step.id] for step in steps if step.id in refused), "")
-        reason = reason or wrong_fusion([self._use(step) for step in steps], VERSION)
+        if not reason:
+            uses = [self._use(step) for step in steps]
+            reason = wrong_fusion(uses, VERSION) or slow_fusion(uses)
         try:
             if not reason:
                 self._add_library(partition, steps, note)
@@ -173,12 +174,12 @@ class Assembly:
                 self._take_back(results)  # a view and its source would be written into one memory
         for port in ports:
             value = self.values[port]
-            if not value.dense and self._needs_dense(value, steps):
+            if not value.dense and needs_dense(value, steps):
                 value = self.values[self._dense_copy(value)]
             numbers[port] = value.id
             inputs.append(value if value.id == port else value._replace(id=port))
         wanted = [self.values[port] for port in results]
-        if any(not value.dense and self._needs_dense(value, steps) for value in wanted):
+        if any(not value.dense and needs_dense(value, steps) for value in wanted):
             raise UnsupportedError(f"{steps[-1].kind} writes dense tensors only")
         if len(wanted) > 1 or all(value.constant is not None for value in inputs):
             # What follows from constants alone is computed in the first execution and not written in the next ones.
@@ -240,20 +241,8 @@ class Assembly:
             return False
         readers = self._readers.get(value.id, ())
         return bool(readers) and all(
-            step.executor == "library" and step.kind != "StaticReshape" and not self._needs_dense(value, [step])
+            step.executor == "library" and step.kind != "StaticReshape" and not needs_dense(value, [step])
             for step in readers
-        )
-
-    def _needs_dense(self, value: Value, steps: Sequence[Step]) -> bool:
-        """Whether one of the ops would compute wrong with other strides."""
-        if any(step.kind in DENSE_ONLY for step in steps):
-            return True
-        # Binary ops were seen to compute wrong with gaps or permuted axes together with an axis of size 1, and behind
-        # another op with those of an operand of lower rank, whose strides are lost where it gets leading axes.
-        return any(
-            1 in value.shape or (value.id in step.inputs and len(value.shape) < len(self.values[step.outputs[0]].shape))
-            for step in steps
-            if step.kind in BINARY
         )
 
     # Views and copies ------------------------------------------------------------------------------------------------
@@ -270,7 +259,7 @@ class Assembly:
             return False
         if step.kind == "StaticReshape" and not source.dense:
             if target.id in self._returned:
-                dense = source._replace(id=self._fresh(), strides=dense_of(source.shape), storage=target.id)
+                dense = source._replace(id=len(self.values), strides=dense_of(source.shape), storage=target.id)
                 self.values[dense.id] = dense
                 self._add_copy(source, dense, step, "the source of a reshape must be dense")
                 return True
@@ -286,7 +275,7 @@ class Assembly:
             constant = None if constant is None else constant.transpose(order)
         view = target._replace(strides=strides, storage=source.storage, constant=constant)
         if target.id in self._returned:
-            view = view._replace(id=self._fresh(), name=f"{target.name} (view)")
+            view = view._replace(id=len(self.values), name=f"{target.name} (view)")
             self.values[view.id] = view
             self._add_copy(view, target, step, "the result is stored as a dense array")
         else:
@@ -297,7 +286,7 @@ class Assembly:
     def _dense_copy(self, value: Value) -> int:
         """A dense copy of a value, made once."""
         if value.id not in self._dense_copies:
-            number = self._fresh()
+            number = len(self.values)
             dense = value._replace(
                 id=number,
                 strides=dense_of(value.shape),
@@ -326,9 +315,6 @@ class Assembly:
             return
         self.reports.append(report)
         self.steps.append(LibraryStep(compiled, (source.id,), (target.id,), {}, index))
-
-    def _fresh(self) -> int:
-        return len(self.values)
 
     def _report(self, executor: str, steps: Sequence[Step], reasons: tuple[str, ...]) -> int:
         if len(steps) == 1:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from .forks import new_lock
 from .program import Program
 from .runs import QuickCall
 
@@ -54,7 +55,7 @@ class Cache:
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.entries: dict[Hashable, Entry] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._turns: dict[Hashable, threading.Lock] = {}
         self._ticks = itertools.count()  # of lookups; reading them counts as one
         self._reads = self._misses = self._evictions = 0
@@ -65,7 +66,7 @@ class Cache:
         entry = self.entries.get(key)
         if entry is None:
             with self._lock:
-                turn = self._turns.setdefault(key, threading.Lock())
+                turn = self._turns.setdefault(key, new_lock())
             with turn:
                 entry = self.entries.get(key)
                 if entry is None:

@@ -31,7 +31,8 @@ from .rewrites.precision import rounded
 from .spec.dialect import base_call, channel_swap, format_of, is_swapped
 from .spec.dtypes import DataType
 from .spec.editions import base_of, edition
-from .spec.schema import AttrValue, Schema, TensorType
+from .spec.quantization import scale_count
+from .spec.schema import AttrValue, Call, Schema, TensorType
 from .spec.shapes import dense_strides
 
 Dims = tuple[int, ...]
@@ -134,7 +135,9 @@ class _Lowering:
         else:
             types = [None if tensor is None else tensor.type for tensor in op.inputs]
             dtypes = [tensor.dtype for tensor in op.outputs[:n_outputs]]
-            form, reason = library_form(schema, base_call(schema, base_of(schema), op.attrs, types, n_outputs, dtypes))
+            call = base_call(schema, base_of(schema), op.attrs, types, n_outputs, dtypes)
+            _refuse_miscounted(op, call)
+            form, reason = library_form(schema, call)
         if form is None:
             inputs = tuple([tensor.id for tensor in op.inputs if tensor is not None])
             self._step("reference", op.kind, inputs, tuple([tensor.id for tensor in op.outputs]), op, note=reason)
@@ -243,6 +246,13 @@ class _Lowering:
         number = len(self.values)
         self.values[number] = Value(number, tensor.dtype, shape, dense_of(shape), number, name, tensor.value)
         return number
+
+
+def _refuse_miscounted(op: Op, call: Call) -> None:
+    """Files may hold ops that break the specification; of scales that belong to no channel nothing says the meaning."""
+    if call.schema.kind in ("Quantize", "Dequantize"):
+        for found in scale_count(call):
+            raise UnsupportedError(f"{op.kind} {op.name!r}: {found.where}: {found.given}; expected {found.expected}")
 
 
 def _is_fast(part: Part) -> bool:

@@ -51,8 +51,8 @@ def plan_memory(lifetimes: Sequence[Lifetime], in_place: Mapping[int, int]) -> t
                     gaps.free(offsets[dead.number], rounded(dead.size))
             freed += 1
         source = found.get(in_place.get(piece.number, -1))
-        fits = source is not None and source.end == piece.start and rounded(source.size) == rounded(piece.size)
-        if source is not None and fits and source.number not in given_on:
+        fits = source is not None and rounded(source.size) == rounded(piece.size)
+        if source is not None and fits and source.start < source.end == piece.start and source.number not in given_on:
             given_on.add(source.number)
             offsets[piece.number] = offsets[source.number]
         else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -52,8 +53,28 @@ def find_library() -> Path:
     raise LibraryError(f"the {WHEEL} package is installed without {SONAME}; {INSTALL}")
 
 
+def _refuse_cut_off(path: Path) -> None:
+    """Raise LibraryError where a segment of the file ends behind the file: the loader would map it, and then crash."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        header = file.read(64)
+        if len(header) < 64 or header[:5] != b"\x7fELF\x02":
+            return  # the loader says what is wrong with it
+        (start,), (length, count) = struct.unpack_from("<Q", header, 32), struct.unpack_from("<HH", header, 54)
+        file.seek(start)
+        table = file.read(length * count)
+    complete = len(table) == length * count
+    # Of each segment the place in the file and the number of bytes there.
+    ends = [
+        sum(struct.unpack_from("<Q16xQ", table, at + 8)) for at in range(0, len(table) if complete else 0, length or 1)
+    ]
+    if not complete or max(ends, default=0) > size:
+        raise LibraryError(f"cannot load {path}: it is cut off at {size} bytes; {INSTALL}")
+
+
 def _load(path: Path) -> tuple[ctypes.CDLL, Any, Any]:
     try:
+        _refuse_cut_off(path)
         handle = ctypes.CDLL(str(path))
     except OSError as error:
         missing = next((name for name in ("libgomp", "libstdc++") if name in str(error)), "")
@@ -215,6 +236,12 @@ def library_function(name: str, argument_types: Sequence[Any]) -> Function | Non
         function.argtypes, function.restype = list(argument_types), ctypes.c_int
     return function
 
+
+os.register_at_fork(
+    before=lib.onegraph_before_fork,
+    after_in_parent=partial(lib.onegraph_after_fork, 0),
+    after_in_child=partial(lib.onegraph_after_fork, 1),
+)
 
 _compiled = threading.Event()
 

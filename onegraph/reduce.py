@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from .check import ERROR, check_graph
 from .errors import ArgumentError, OneGraphError, shown
 from .graph import Graph
@@ -61,7 +63,7 @@ def size(graph: Graph) -> tuple[int, ...]:
     """How large a graph is, what weighs most first: ops, elements, attributes, outputs, constants, types, names."""
     elements = sum(math.prod(2 if dim is None else dim for dim in t.shape or ()) for t in graph._tensors)
     lists = [value for op in graph.ops for value in op.attrs.values()]
-    numbers = sum(abs(n) for value in lists if isinstance(value, tuple) for n in value)
+    numbers = sum(abs(n) for value in lists if not isinstance(value, str) for n in np.ravel(value).tolist())
     defaults = {f"{edition(op.edition).schemas[op.kind].name}_{place}" for place, op in enumerate(graph.ops)}
     return (
         len(graph.ops),
@@ -165,13 +167,21 @@ def _free(graph: Graph) -> Iterator[Change]:
 def _dims(graph: Graph) -> Iterator[Change]:
     """Smaller dims: all of one size together, all along an axis, then one at a time."""
     made = {tensor.id for op in graph.ops for tensor in op.outputs}
-    sources = {t.id: known for t in graph._tensors if t.id not in made and (known := _known(t.shape))}
+    # Vectors of integers hold shapes.
+    vectors = {
+        t.id: t.value for t in graph._tensors if t.dtype is DataType.s32 and t.value is not None and t.value.ndim == 1
+    }
+    sources = {
+        t.id: known for t in graph._tensors if t.id not in made and t.id not in vectors and (known := _known(t.shape))
+    }
     for old in sorted({dim for dims in sources.values() for dim in dims if dim > 1}, reverse=True):
         for new in sorted({1, 2, old // 2, old - 1} - {0, old}):
             if new < old:
                 shapes = {number: tuple(new if dim == old else dim for dim in dims) for number, dims in sources.items()}
                 yield Change(shapes=shapes)
-                yield Change(shapes=shapes, attrs={at: _with_dim(op, old, new) for at, op in enumerate(graph.ops)})
+                attrs = {at: _with_dim(op, old, new) for at, op in enumerate(graph.ops)}
+                values = {n: np.where(value == old, new, value) for n, value in vectors.items()}
+                yield Change(shapes=shapes, attrs=attrs, values=values)
     longest = max(map(len, sources.values()), default=0)
     for axis in (*range(longest), *range(-longest, 0)):
         along = {number: dims[axis] for number, dims in sources.items() if -len(dims) <= axis < len(dims)}
@@ -179,7 +189,9 @@ def _dims(graph: Graph) -> Iterator[Change]:
         for less in sorted({most - 1, most // 2, least - 1, 1}, reverse=True):
             shapes = {number: _put(sources[number], axis, max(dim - less, 1)) for number, dim in along.items()}
             yield Change(shapes=shapes)
-            yield Change(shapes=shapes, attrs={at: _with_less(op, axis, less) for at, op in enumerate(graph.ops)})
+            attrs = {at: _with_less(op, axis, less) for at, op in enumerate(graph.ops)}
+            values = {n: np.array(_less(value.tolist(), axis, less), np.int32) for n, value in vectors.items()}
+            yield Change(shapes=shapes, attrs=attrs, values=values)
     for number, dims in sources.items():
         for axis, dim in enumerate(dims):
             for new in {1, dim // 2, dim - 1} - {0, dim}:
@@ -211,10 +223,16 @@ def _with_less(op: Op, axis: int, less: int) -> Mapping[str, AttrValue]:
     found = dict(op.attrs)
     for name in SHAPES:
         value = found.get(name)
-        if isinstance(value, tuple) and -len(value) <= axis < len(value):
-            dims = tuple(map(int, value))
-            found[name] = _put(dims, axis, max(dims[axis] - less, 1))
+        if isinstance(value, tuple):
+            found[name] = _less([int(dim) for dim in value], axis, less)
     return found
+
+
+def _less(dims: Sequence[int], axis: int, less: int) -> tuple[int, ...]:
+    """Dims that are smaller along an axis, where there is one."""
+    if not -len(dims) <= axis < len(dims):
+        return tuple(dims)
+    return _put(tuple(dims), axis, max(dims[axis] - less, 1))
 
 
 def _attributes(graph: Graph) -> Iterator[Change]:
@@ -229,6 +247,9 @@ def _attributes(graph: Graph) -> Iterator[Change]:
                     for axis, dim in enumerate(dims):
                         if tensor is not None and dim % value == 0:
                             yield Change(attrs=without, shapes={tensor.id: _put(dims, axis, dim // value)})
+            if isinstance(value, int) and not isinstance(value, bool):
+                for number in {0, 1} - {value}:
+                    yield Change(attrs={place: {**op.attrs, name: number}})
             if isinstance(value, tuple):
                 for simple in _simple(value):
                     yield Change(attrs={place: {**op.attrs, name: simple}})

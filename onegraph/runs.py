@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, combinations, product
@@ -10,8 +9,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .arrays import allocator
+from .arrays import Allocator
 from .errors import StatusError
+from .forks import new_lock
 from .frame import Frame
 from .native import ffi, lib
 from .op import Array
@@ -33,7 +33,10 @@ def call(arrays, out=None):
     if {misfits}:
         return None
     if out is None:
-        {outputs} = {made}
+        try:
+            {outputs} = {ready}
+        except IndexError:
+            {outputs} = {made}
     elif {miscounted}:
         return None
     else:
@@ -46,7 +49,10 @@ def call(arrays, out=None):
     except (TypeError, ValueError, BufferError):
         return None
     watched = {watched}
-    frame = check_out()
+    try:
+        frame = pop()
+    except IndexError:
+        frame = check_out()
     status = run(frame.plan.number, {n_slots}, addresses)
     free.append(frame)
     if status:
@@ -94,6 +100,7 @@ def quick_call(program: Program, result: Callable[..., Any] | None) -> QuickCall
         inputs=f"{', '.join(ins)},",
         outputs=", ".join(outs),
         misfits=" or ".join(misfits),
+        ready=", ".join(f"pop_{name}()" for name in outs),
         made=", ".join(f"make_{name}()" for name in outs),
         miscounted="False" if len(outs) == 1 else f"type(out) not in sequences or len(out) != {len(outs)}",
         unfit=" or ".join(unfit),
@@ -102,12 +109,14 @@ def quick_call(program: Program, result: Callable[..., Any] | None) -> QuickCall
         watched=f"{', '.join(f'watch({name})' for name in ins)},",  # so that no other thread resizes it
         result="y0" if result is None else f"result({', '.join(outs)})",
     )
+    makers = {name: Allocator(value.shape, value.dtype.numpy) for name, value in zip(outs, outputs, strict=True)}
     names: dict[str, Any] = {
         "ndarray": np.ndarray,
         "from_buffer": ffi.from_buffer,
         "watch": weakref.ref,
         "check_out": program.check_out,
         "free": program.free_frames,
+        "pop": program.free_frames.pop,
         "run": lib.onegraph_plan_call,
         "misaligned": lib.onegraph_misaligned,
         "plan_error": plan_error,
@@ -116,9 +125,8 @@ def quick_call(program: Program, result: Callable[..., Any] | None) -> QuickCall
         "shared": np.may_share_memory,
         "any_shared": _any_shared,
         **{f"dtype_{name}": value.dtype.numpy for name, value in zip((*ins, *outs), (*inputs, *outputs), strict=True)},
-        **{
-            f"make_{name}": allocator(value.shape, value.dtype.numpy) for name, value in zip(outs, outputs, strict=True)
-        },
+        **{f"make_{name}": make for name, make in makers.items()},
+        **{f"pop_{name}": make.pop for name, make in makers.items()},
     }
     exec(source, names)
     quick: QuickCall = names.pop("call")  # no cycle, so that the program goes with its last user
@@ -153,7 +161,7 @@ class BoundRun:
         self._frame, self._value, self._failed = frame, value, failed
         self._arrays, self._outputs = dict(arrays), dict(results)
         self._plan = frame.plan.number
-        self._busy = threading.Lock()
+        self._busy = new_lock()
         self._execute = lib.onegraph_plan_run if frame.program.in_c else self._execute_parts
 
     @property
@@ -179,11 +187,9 @@ class BoundRun:
     __call__ = run
 
     def _execute_parts(self, _: int) -> int:
-        if not self._busy.acquire(blocking=False):
+        if self._busy.locked():
             return int(lib.onegraph_busy)
-        try:
+        with self._busy:  # where an interrupt cannot come between taking it and the promise to give it back
             self._frame.run()
             self._frame.copy_outputs(self._outputs)
-        finally:
-            self._busy.release()
         return 0

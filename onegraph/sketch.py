@@ -32,6 +32,7 @@ class Change:
         outputs: names of the outputs that stay.
         shapes: other shapes of graph inputs, of constants, and of what becomes an input, by id.
         attrs: other attributes of ops, by their place.
+        values: other contents of constants, by id.
         dtype: the data type that takes the place of another.
         freed: ids of constants that become graph inputs.
         plain: ops and inputs get names as the builder makes them.
@@ -41,6 +42,7 @@ class Change:
     outputs: Collection[str] | None = None
     shapes: Mapping[int, Shape] = field(default_factory=dict)
     attrs: Mapping[int, Attrs] = field(default_factory=dict)
+    values: Mapping[int, Array] = field(default_factory=dict)
     dtype: Callable[[DataType], DataType] = same
     freed: Collection[int] = ()
     plain: bool = False
@@ -82,7 +84,7 @@ class _Sketch:
         new, change = self.new, self.change
         dtype, shape = change.dtype(tensor.dtype), change.shapes.get(tensor.id, tensor.shape)
         if tensor.value is not None and tensor.id not in change.freed:
-            value = tensor.value
+            value = change.values.get(tensor.id, tensor.value)
             if shape != tensor.shape:
                 value = _cut(value, tuple(dim or 0 for dim in shape or ()))
             return new._tensor(dtype, value.shape, tensor.name, None, _kept(value, dtype))

@@ -15,6 +15,8 @@ from .reference import run_op
 from .rewrites.precision import rounded
 from .spec.dtypes import DataType
 from .spec.editions import DEFAULT
+from .spec.fusions import BINARY
+from .spec.library import DENSE_ONLY
 
 Run = Callable[[Sequence[Array | None]], Sequence[Array]]
 
@@ -41,6 +43,25 @@ class NumpyStep:
     inputs: tuple[int | None, ...]
     outputs: tuple[int, ...]
     report: int
+
+
+def needs_dense(value: Value, steps: Sequence[Step]) -> bool:
+    """Whether one of the ops would compute wrong if a value that it reads or writes had other strides."""
+    if any(step.kind in DENSE_ONLY for step in steps):
+        return True
+    # Binary ops were seen to compute wrong with gaps or permuted axes together with an axis of size 1, and behind
+    # another op with those of an operand of lower rank, whose strides are lost where it is given leading axes.
+    return any(
+        1 in value.shape or (value.id in step.inputs and len(value.shape) < _rank(step))
+        for step in steps
+        if step.kind in BINARY
+    )
+
+
+def _rank(step: Step) -> int:
+    """Rank of the first result of a step."""
+    results = step.op.outputs if step.part is None else step.part.outputs
+    return len(results[0].shape or ())
 
 
 def numpy_step(step: Step, values: Mapping[int, Value], report: int) -> NumpyStep:

@@ -14,6 +14,8 @@ from .plan import PlanStep
 
 # A step that moves no more bytes than this is compiled for one thread and not measured.
 SMALL = 1 << 15
+# One that moves more gets every thread: that it takes longer than LONG needs no measuring.
+LARGE = 1 << 20
 # One that takes longer on one thread, in seconds, gets every thread: a busy neighbour could only mislead measuring.
 LONG = 1e-4
 # More threads must gain more than this, in seconds: beside other work they join later than in a loop of one step alone.
@@ -43,7 +45,7 @@ def share_threads(
             chosen[index] = compiled_for(step, counts[index])
     if measure is None:
         return chosen, counts
-    open_ones = [index for index, count in enumerate(counts) if not count]
+    open_ones = [index for index, count in enumerate(counts) if not count and sizes[index] <= LARGE]
     alone = measure([steps[index] for index in open_ones], 1)
     tried = [
         (index, count, compiled_for(steps[index], count) if count < limit else steps[index])

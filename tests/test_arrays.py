@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph.arrays import aligned_empty, allocator, array_of, as_array, cast_to, check_output, numpy_name
+from onegraph.arrays import Allocator, aligned_empty, array_of, as_array, cast_to, check_output, numpy_name
 from onegraph.dlpack import from_dlpack
 
 # A producer of DLPack capsules, written apart from the reader: bytes at the offsets of dlpack.h on 64-bit machines.
@@ -554,7 +554,7 @@ SHAPES = [(), (1,), (5,), (16, 16), (3, 5), (0, 4), (4, 0), (1, 1, 7), (64, 64),
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_aligned_memory_of_its_own(shape, dtype):
     dtype = np.dtype(dtype)
-    allocate = allocator(shape, dtype)
+    allocate = Allocator(shape, dtype)
     made = [allocate() for _ in range(70)] + [aligned_empty(shape, dtype) for _ in range(3)]
     for found in made:
         assert type(found) is np.ndarray
@@ -572,7 +572,7 @@ def test_aligned_memory_of_its_own(shape, dtype):
 
 
 def test_an_allocator_in_many_threads():
-    allocate = allocator((16, 16), np.dtype(np.float32))
+    allocate = Allocator((16, 16), np.dtype(np.float32))
     made = [[] for _ in range(4)]
 
     def work(mine):
@@ -587,13 +587,13 @@ def test_an_allocator_in_many_threads():
 
 
 def test_a_block_is_freed_with_the_last_of_its_arrays():
-    allocate = allocator((16, 16), np.dtype(np.float32))
+    allocate = Allocator((16, 16), np.dtype(np.float32))
     first = allocate()
     assert first.base.nbytes <= 65536 + 63
-    assert allocator((128, 128), np.dtype(np.float32))().base.nbytes == 65536 + 63
+    assert Allocator((128, 128), np.dtype(np.float32))().base.nbytes == 65536 + 63
 
 
-@pytest.mark.parametrize("make", [aligned_empty, lambda shape, dtype: allocator(shape, dtype)()])
+@pytest.mark.parametrize("make", [aligned_empty, lambda shape, dtype: Allocator(shape, dtype)()])
 def test_more_memory_than_there_is(make):
     for shape in ((2**58,), (2**30, 2**31), (0, 2**62)):
         with pytest.raises(og.errors.OutOfMemoryError, match="bytes for shape"):

@@ -376,7 +376,7 @@ CORPUS = SHARED / "data" / "benchdnn-3.2"
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="needs the test graphs of oneDNN beside the repository")
 @pytest.mark.parametrize(
-    "name", ["op/f32/logsoftmax_3d", "pattern/f32/conv_post_ops_fusion", "pattern/int8/int8_conv_post_ops_fusion"]
+    "name", ["op/f32/interpolate", "pattern/f32/conv_post_ops_fusion", "pattern/int8/int8_conv_post_ops_fusion"]
 )
 def test_graphs_of_the_library(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

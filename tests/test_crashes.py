@@ -51,12 +51,54 @@ class Record(NamedTuple):
     parts: tuple
 
 
+# What 3.6 ends in by itself where that is something else, for the most part because it was mended.
+LATER = {
+    "Quantize of nothing": "accepted | right",
+    "ReduceSum of nothing": "accepted | wrong",
+    "groups 0": "throws cannot create std::vector",
+    "groups 0, transposed": "throws cannot create std::vector",
+    "no src_shape": "accepted",
+    "begin_norm_axis 100": "unsupported",
+    "begin_norm_axis -100": "unsupported",
+    "begin_norm_axis 5": "unsupported",
+    "begin_norm_axis 2**40": "unsupported",
+    "ignored: axes": "refuses partition_compile: invalid_shape",
+    "ignored: axes out of range": "refuses partition_compile: invalid_shape",
+    "ignored: sizes": "refuses partition_compile: invalid_shape",
+    "F3 softmax, channels": "right",
+    "F4 softmax, vector": "right",
+    "F8 quantized reorder": "right",
+    "interpolation, same shape": "right",
+    "interpolation, all but the batch": "right",
+    "ReduceSum of everything": "right",
+    "Dequantize of nothing": "right",
+    "DynamicQuantize of nothing": "right",
+    "DynamicDequantize of nothing": "right",
+    "LayerNorm over two axes": "unsupported",
+    "weights_shape as a tensor": "unsupported",
+    "Select": "right",
+    "LayerNorm of padded rows": "right",
+    "LayerNorm into padded rows": "right",
+    "Quantize into padded rows": "right",
+    "cycle": "refuses graph_finalize: invalid_graph",
+    "cycle with a consumer": "refuses graph_finalize: invalid_graph",
+    "cycle through a fusion": "refuses graph_finalize: invalid_graph",
+    "self loop": "refuses graph_finalize: invalid_graph",
+    "kind last_symbol": "refuses add_op: invalid_graph_op",
+    "sizes": "right",
+    "input of layout any, Subtract": "refuses partition_compile: invalid_arguments",
+    "wrong output shape": "refuses partition_compile: invalid_shape",
+    "in-place pairs before it is compiled": "accepted",
+}
+
 GROUPS = defaultdict(list)
 
 
 def record(group, name, outcome, guarded, error=None, *parts):
     """Register a raw side, with its guarded side."""
     by_version = outcome if isinstance(outcome, dict) else {(3, 2): outcome}
+    if name in LATER:
+        by_version = {**by_version, (3, 6): LATER[name]}
 
     def register(function):
         GROUPS[group].append(Record(name, function, by_version, guarded, error, parts))
@@ -119,7 +161,7 @@ OP_OUTCOMES = {
     "dst_shape []": "SIGSEGV",
     "no src_shape": "SIGABRT",
     "begin_norm_axis 100": WRECK,
-    "gradient without gamma": "SIGSEGV | throws std::bad_alloc",
+    "gradient without gamma": "SIGSEGV | throws",
     "MatMul of a scalar": "SIGSEGV",
     "MaxPool of rank 1": "SIGABRT | SIGSEGV",
     "Interpolate of rank 1": "refuses",
@@ -697,7 +739,7 @@ record(
     lambda: partition_of(relu()).compile([capi.LogicalTensor(0, F, (8,), layout="undef")]), A, "strided layout",
 )(lambda: relu_for([lt(0, (8,), layout="undef")]))  # fmt: skip
 twin("compile", "unsupported partition", "refuses partition_compile: invalid_arguments")(
-    lambda: unchecked("StaticReshape", (4,), (2, 2), {"shape": [2, 2], "special_zero": False})
+    lambda: unchecked("Pow", (4,), (4,), {"beta": 3.0})
 )
 twin("compile", "wrong output shape", "wrong")(lambda: reduced_along_another_axis())
 twin("compile", "unknown id", "wrong")(
@@ -941,12 +983,17 @@ def constant_product(compiled, weights):
 
 
 def other_constants():
-    ts = [capi.LogicalTensor(n, F, SQUARE, property="constant" if n == 1 else "undef") for n in range(3)]
-    partition = partition_of(capi.Op(1, "MatMul", inputs=ts[:2], outputs=ts[2:]))
-    compiled, weights = partition.compile(), np.arange(64 * 64, dtype=np.float32).reshape(SQUARE)
+    def fresh():
+        ts = [capi.LogicalTensor(n, F, SQUARE, property="constant" if n == 1 else "undef") for n in range(3)]
+        return partition_of(capi.Op(1, "MatMul", inputs=ts[:2], outputs=ts[2:]))
+
+    partition, weights = fresh(), np.arange(64 * 64, dtype=np.float32).reshape(SQUARE)
+    compiled = partition.compile()
     constant_product(compiled, weights)
     constant_product(compiled, weights.copy())
-    constant_product(partition.compile(), weights + 1)
+    constant_product(fresh().compile(), weights + 1)
+    with pytest.raises(A, match="tensor 1 is constant"):  # the same for a second compilation from 3.6 on
+        constant_product(partition.compile(), weights + 1)
     constant_product(compiled, weights + 1)
 
 

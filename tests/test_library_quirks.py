@@ -215,6 +215,39 @@ def test_fusions_with_a_bias_are_right(main: str, fmt: str) -> None:
     assert_right(*compiled(build))
 
 
+SLOW: dict[str, Build] = {
+    "ReLU": lambda g: g.add(g.relu(g.input("x", "f32", (4, 6))), g.input("y", "f32", (4, 6))),
+    "Add": lambda g: g.multiply(
+        g.add(g.input("x", "f32", (2, 4, 6)), g.input("w", "f32", ())), g.input("y", "f32", (6,))
+    ),
+    "SoftMax": lambda g: g.add(MAINS["softmax"](g), g.input("y", "f32", (2, 4, 6))),
+    "MatMul": lambda g: g.add(MAINS["batch matmul"](g), g.input("y", "f32", (2, 1, 1))),
+}
+FAST: dict[str, Build] = {
+    "swish": lambda g: g.multiply(x := g.input("x", "f32", (2, 4, 6)), g.sigmoid(x)),
+    "binary, same shape": lambda g: g.multiply(MAINS["sum"](g), g.input("y", "f32", (2, 4, 6))),
+    "binary, elementwise": lambda g: g.relu(MAINS["sum"](g)),
+    "matmul, one matrix each": lambda g: g.add(MAINS["batch matmul"](g), g.input("y", "f32", (2, 4, 6))),
+    "matmul, vector": lambda g: g.add(MAINS["batch matmul"](g), g.input("y", "f32", (6,))),
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_fusions_that_take_a_reference_kernel_run_one_by_one(name: str) -> None:
+    graph, executable = compiled(SLOW[name])
+    assert_right(graph, executable)
+    partitions = executable.report().partitions
+    assert [partition.fused for partition in partitions] == [False, False]
+    assert all(f"reference kernel only for {name} + " in partition.reason for partition in partitions)
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_fusions_with_kernels_stay(name: str) -> None:
+    graph, executable = compiled(FAST[name])
+    assert_right(graph, executable)
+    assert [partition.fused for partition in executable.report().partitions] == [True]
+
+
 def test_harmless_fusions_stay() -> None:
     def build(g: og.Graph) -> og.LogicalTensor:
         product = g.matmul(g.input("x", "f32", (2, 4, 5)), g.input("w", "f32", (5, 6)), g.input("b", "f32", (6,)))

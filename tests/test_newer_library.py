@@ -192,3 +192,14 @@ def test_a_binary_op_behind_a_result_of_one_column(main: str, shape: tuple[int, 
     graph.output("out", graph.multiply(tensor, graph.input("y", "f32", operand)))
     inputs = arrays(graph)
     np.testing.assert_allclose(graph.compile()(**inputs), run(graph, inputs)["out"], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("main", ["Maximum", "Add"])
+def test_a_vector_behind_a_binary_op_of_channels_last(main: str) -> None:
+    graph = og.Graph()
+    x = graph.input("x", "f32", (3, 5, 4, 8), strides=(160, 1, 40, 5))
+    tensor = graph.op(main, [x, graph.input("y", "f32", (3, 5, 4, 8))])
+    assert isinstance(tensor, og.LogicalTensor)
+    graph.output("out", graph.multiply(graph.relu(tensor), graph.input("z", "f32", (8,))))
+    inputs = arrays(graph)
+    np.testing.assert_allclose(graph.compile()(**inputs), run(graph, inputs)["out"], rtol=1e-5)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from ..errors import ArgumentError, StatusError, shown
 from ..native import Handle, begin_compilation, call, ffi, has_compiled, lib
-from ..op import Array
 from ..spec.shapes import compatible
 from .engine import Engine, Stream, engine_or_default
 from .logical_tensor import LogicalTensor
@@ -18,7 +17,7 @@ from .settings import (
     set_compiled_partition_cache_capacity,
     set_primitive_cache_capacity,
 )
-from .tensor import Tensor, enter, leave
+from .tensor import Execution, Tensor
 from .validate import as_list, expect, identifier
 
 _TENSORS, _COMPILED = ffi.typeof("dnnl_graph_logical_tensor_t *[]"), ffi.typeof("dnnl_graph_compiled_partition_t *")
@@ -29,7 +28,7 @@ _query = lib.dnnl_graph_compiled_partition_query_logical_tensor
 class CompiledPartition(Handle):
     """``dnnl_graph_compiled_partition_t``: a partition with its kernels. ``Partition.compile`` makes it."""
 
-    __slots__ = ("_constants", "_engine", "_in_place", "_inputs", "_outputs", "_partition")
+    __slots__ = ("_engine", "_in_place", "_inputs", "_outputs", "_partition")
 
     def __init__(
         self,
@@ -91,7 +90,6 @@ class CompiledPartition(Handle):
                 _empty_caches()
             raise
         self._partition, self._engine = partition, engine
-        self._constants: dict[int, Array] = {}  # of the first execution, by id
         self._inputs = tuple(inputs)
         self._outputs = tuple([LogicalTensor._filled(_query, pointer, tensor.id) for tensor in outputs])
         count, pairs = ffi.new("size_t *"), ffi.new("const dnnl_graph_inplace_pair_t **")
@@ -152,12 +150,12 @@ class CompiledPartition(Handle):
             raise ArgumentError("stream: of another engine than the compiled partition")
         ins = self._tensors("inputs", self.inputs, inputs)
         outs = self._tensors("outputs", self.outputs, outputs)
-        entered: list[Tensor] = []
+        execution = Execution()
         try:
-            enter((*ins, *outs), entered)
+            execution.use((*ins, *outs))
             self._execute(stream, ins, outs)
         finally:
-            leave(entered)
+            execution.done = True
 
     def _execute(self, stream: Stream, ins: Sequence[Tensor], outs: Sequence[Tensor]) -> None:
         for tensor in outs:
@@ -181,11 +179,11 @@ class CompiledPartition(Handle):
         for wanted, tensor in zip(self._inputs, inputs, strict=True):
             if wanted.property != "constant":
                 continue
-            first = self._constants.setdefault(wanted.id, tensor.data)
+            first = self._partition._constants.setdefault((wanted.id, wanted.shape), tensor.data)
             if first is not tensor.data and get_constant_tensor_cache() and first.tobytes() != tensor.data.tobytes():
                 raise ArgumentError(
                     f"inputs: tensor {wanted.id} is constant, and its data differs from that of the first execution, "
-                    "which the library goes on to use; compile with property='variable', or compile again"
+                    "which the library goes on to use; make it variable, or take the partition from a new graph"
                 )
 
     def _tensors(self, name: str, wanted: Sequence[LogicalTensor], given: Sequence[Tensor]) -> list[Tensor]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from ..errors import UnsupportedError
+from ..forks import new_lock
 from ..native import RUNTIME, Handle, Made, address, call, create, enum_names, enum_value, ffi, lib, read
 from .validate import choice, expect, identifier
 
@@ -133,7 +133,7 @@ def engines_exist() -> bool:
 
 
 _default: list[Engine] = []
-_default_lock = threading.Lock()
+_default_lock = new_lock()
 
 
 def default_engine() -> Engine:

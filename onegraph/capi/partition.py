@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, UnsupportedError
 from ..native import Handle, call, create, ffi, lib, read
+from ..op import Array
 from ..spec.library import DENSE_ONLY
 from ..spec.schema import Shape, TensorType
 from ..spec.shapes import compatible, overlaps
@@ -24,7 +25,7 @@ _PARTITION = ffi.typeof("dnnl_graph_partition_t")
 class Partition(Handle):
     """``dnnl_graph_partition_t``: ops that are compiled and executed together. Graphs make them, or ``from_op``."""
 
-    __slots__ = ("_ops",)
+    __slots__ = ("_constants", "_ops")
 
     def __init__(self, pointer: Any, ops: Mapping[int, Op]) -> None:
         if not isinstance(pointer, ffi.CData) or ffi.typeof(pointer) is not _PARTITION or not pointer:
@@ -33,6 +34,8 @@ class Partition(Handle):
 
     def _take(self, pointer: Any, ops: Mapping[int, Op], count: Any, ids: Any) -> None:
         super().__init__(pointer, lib.dnnl_graph_partition_destroy)
+        # Of the first execution, by id and shape: newer libraries share constants among all that is compiled of it.
+        self._constants: dict[tuple[int, Shape], Array] = {}
         call(lib.dnnl_graph_partition_get_op_num, pointer, count)
         if count[0] > len(ids):
             ids = ffi.new("size_t[]", count[0])

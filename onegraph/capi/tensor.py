@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Iterable
 
 import numpy as np
 
 from ..errors import ArgumentError, StateError, shown
+from ..forks import new_lock
 from ..native import Handle, address, call, create, ffi, lib, read
 from ..op import Array
 from .engine import Engine, engine_at, engine_or_default
 from .logical_tensor import LogicalTensor
 from .validate import expect
 
-_lock = threading.Lock()  # of what every tensor is used for
+_lock = new_lock()  # of what every tensor is used for
+
+
+class Execution:
+    """One execution, and what it uses: these arrays stay where they are until it is done, or forgotten.
+
+    An interrupt may come at any moment, so that nothing here relies on counting down.
+    """
+
+    __slots__ = ("__weakref__", "done")
+
+    def __init__(self) -> None:
+        self.done = False
+
+    def use(self, tensors: Iterable[Tensor]) -> None:
+        """Check the tensors and keep their arrays."""
+        with _lock:
+            for tensor in tensors:
+                tensor.check()
+                tensor._executions.add(self)
 
 
 class Tensor(Handle):
@@ -39,7 +58,7 @@ class Tensor(Handle):
         if size is None:
             raise ArgumentError(f"{logical_tensor} has no size yet; query it from the compiled partition")
         self._logical_tensor, self._nbytes = logical_tensor, size
-        self._executions = 0  # that use it at this moment
+        self._executions: weakref.WeakSet[Execution] = weakref.WeakSet()
         self._hold(data)
         place = ffi.cast("void *", self._place)
         make = lib.dnnl_graph_tensor_create
@@ -96,7 +115,7 @@ class Tensor(Handle):
             StateError: another thread is in an execution with this tensor, which may still use the old array.
         """
         with _lock:
-            if self._executions:
+            if not all(execution.done for execution in self._executions):
                 raise StateError(f"tensor {self._logical_tensor.id}: in use by an execution in another thread")
             self._hold(data)
             call(lib.dnnl_graph_tensor_set_data_handle, self._ptr, ffi.cast("void *", self._place))
@@ -109,22 +128,6 @@ class Tensor(Handle):
 
     def __repr__(self) -> str:
         return f"Tensor({self._logical_tensor!r})"
-
-
-def enter(tensors: Iterable[Tensor], entered: list[Tensor]) -> None:
-    """Check tensors for an execution and keep their arrays where they are until ``leave``; adds them to ``entered``."""
-    with _lock:
-        for tensor in tensors:
-            tensor.check()
-            tensor._executions += 1
-            entered.append(tensor)
-
-
-def leave(entered: Iterable[Tensor]) -> None:
-    """The execution is over."""
-    with _lock:
-        for tensor in entered:
-            tensor._executions -= 1
 
 
 def _place(data: Array) -> int:

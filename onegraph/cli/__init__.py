@@ -95,8 +95,8 @@ def cli() -> None:
     """Build, check, run and measure oneDNN graphs.
 
     Exit status: 0 for success, 1 where the answer is no (check found errors, verify a difference, conformance a
-    disagreement), 2 for bad input, a bad call or a failure. --json prints JSON and nothing else on standard output; progress and
-    errors go to standard error.
+    disagreement), 2 for bad input, a bad call or a failure. --json prints JSON and nothing else on standard output;
+    progress and errors go to standard error.
     """
 
 

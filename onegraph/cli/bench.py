@@ -36,17 +36,17 @@ class Several(click.ParamType[Any]):
     "--policy",
     type=Several(click.Choice(POLICIES)),
     default="fusion",
-    metavar="NAME,…",
+    metavar="NAME,...",
     show_default=True,
     help="fusion, debug.",
 )
 @click.option(
     "--fpmath-mode",
     type=Several(click.Choice(FPMATH_MODES)),
-    metavar="NAME,…",
+    metavar="NAME,...",
     help="strict, bf16, f16, tf32, any; the file's by default.",
 )
-@click.option("--threads", type=Several(click.IntRange(min=1)), metavar="N,…", help="OpenMP's setting by default.")
+@click.option("--threads", type=Several(click.IntRange(min=1)), metavar="N,...", help="OpenMP's setting by default.")
 @click.option("--no-fallback", "fallback", is_flag=True, default=True, flag_value=False, help="Never run on numpy.")
 @click.option(
     "--seconds", type=click.FloatRange(min=0, max=3600), default=3.0, show_default=True, help="How long to measure."

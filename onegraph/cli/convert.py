@@ -21,8 +21,8 @@ from .options import Source, graph_file
 def command(source: Source, output: str | None, edition: str | None, for_version: str | None) -> None:
     """Convert the graph in FILE: JSON to the Python code that builds it, and back; another edition, version or shape.
 
-    Python code that FILE ends in .py for is RUN, as python FILE would run it, and the graph is its variable g. JSON is
-    read and never run. Constants go to an .npz file beside the output. Without -o the other form is printed.
+    A FILE that ends in .py is RUN, as python FILE runs it, and the graph is its variable g. JSON is read and never run.
+    Constants go to an .npz file beside the output. Without -o the other form is printed.
     """
     from ..codegen import load_python, save_python, to_python
     from ..harness import rewrite

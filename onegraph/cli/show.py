@@ -108,7 +108,7 @@ def _attributes(op: Op) -> str:
 
 def _value(value: object) -> str:
     if isinstance(value, tuple):
-        return "x".join([*map(_value, value[:8]), *(["…"] if len(value) > 8 else [])]) or "[]"
+        return "x".join([*map(_value, value[:8]), *(["..."] if len(value) > 8 else [])]) or "[]"
     return f"{value:.6g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
 
 

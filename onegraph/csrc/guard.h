@@ -52,8 +52,19 @@ inline constexpr bool needs_threads<&dnnl_stream_wait> = true;
 
 constexpr auto lost = static_cast<dnnl_status_t>(-3); // onegraph_lost
 
+// The thread is in the library, which may hold locks: a fork waits until no thread is, as nobody would let go of them in
+// the child. Not to be nested.
+class Inside {
+public:
+    Inside() noexcept;
+    ~Inside();
+    Inside(const Inside &) = delete;
+    Inside &operator=(const Inside &) = delete;
+};
+
 template <auto function, typename... Arguments>
 dnnl_status_t guard(Arguments... arguments) noexcept {
+    const Inside inside;
     if constexpr (needs_threads<function>)
         if (threads_are_lost()) return lost;
     return guarded([&] { return function(arguments...); });

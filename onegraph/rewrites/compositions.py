@@ -21,6 +21,10 @@ from .single import SINGLE, as_it_is
 
 F32 = DataType.f32
 MAX_CONCAT_INPUTS, MAX_CONCAT_RANK = 64, 6
+# The kernel of a pool is unrolled along its last axis: from some thousands on, compiling takes longer than running.
+MAX_UNROLLED = 1024
+# Of fewer elements, a mean fused with what follows it is faster than a pool apart from that.
+MIN_POOLED = 64
 
 
 # Reductions -----------------------------------------------------------------------------------------------------------
@@ -44,6 +48,35 @@ def reduction(call: Call) -> Form | None:
     return parts.form(
         parts.reshape(found, tuple(dim or 0 for dim in result.shape or ())),
         note="no reduction, as the axes have size 1 and that throws at compile",
+    )
+
+
+def spatial_mean(call: Call) -> Form | None:
+    """Over all axes but the first and the last: AvgPool, as the reduction has a reference kernel only.
+
+    Where the reduced axes come last, the reduction has a kernel of its own, which is no slower than the pool.
+    """
+    parts = Parts(call)
+    shape = parts.shape(0)
+    inner = shape[1:-1]
+    between = 3 <= len(shape) <= 5 and reduced_axes(call) == tuple(range(1, len(shape) - 1))
+    if not between or math.prod(inner) == 1 or math.prod(shape) < MIN_POOLED:
+        return reduction(call)
+    kernel = inner if inner[-1] <= MAX_UNROLLED else (math.prod(inner), 1)
+    ones, zeros = (1,) * len(kernel), (0,) * len(kernel)
+    attrs: dict[str, AttrValue] = {
+        "kernel": kernel,
+        "strides": ones,
+        "pads_begin": zeros,
+        "pads_end": zeros,
+        "exclude_pad": True,
+        "data_format": "NXC",
+    }
+    found = parts.add("AvgPool", parts.reshape(0, (shape[0], *kernel, shape[-1])), **attrs)
+    (result,) = result_types(call)
+    return parts.form(
+        parts.reshape(found, tuple(dim or 0 for dim in result.shape or ())),
+        note="AvgPool: the mean has a reference kernel only, unless the reduced axes come last",
     )
 
 
@@ -223,8 +256,8 @@ def dynamic_quantization(call: Call) -> Form | None:
     return parts.form(parts.add("Multiply", shifted, scales), note=note)
 
 
-# Ops whose composition comes first: as they are, the library has no partition for them.
-PREFERRED = frozenset(["Pow"])
+# Ops whose composition comes first: as they are, the library has no partition or no fast kernel for them.
+PREFERRED = frozenset(["Pow", "ReduceMean"])
 COMPOSITIONS: dict[str, Callable[[Call], Form | None]] = {
     "LayerNorm": layer_norm,
     "LayerNormBackward": layer_norm_backward,
@@ -232,9 +265,8 @@ COMPOSITIONS: dict[str, Callable[[Call], Form | None]] = {
     "RMSNorm": rms_norm,
     **dict.fromkeys(("BatchNormInference", "BatchNormForwardTraining", "BatchNormTrainingBackward"), batch_norm),
     "BiasAddBackward": reduction,
-    **dict.fromkeys(
-        ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"), reduction
-    ),
+    "ReduceMean": spatial_mean,
+    **dict.fromkeys(("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum"), reduction),
     "GELU": gelu_tanh,
     "Pow": power,
     **dict.fromkeys(("PReLU", "PReLUBackward"), prelu),

@@ -342,6 +342,14 @@ QUIRKS = (
         since=(3, 3),  # right in 3.2.0, wrong in 3.6.2
     ),
     Quirk(
+        "group_norm_rank",
+        "src",
+        UNSAFE,
+        _kinds("GroupNorm"),
+        lambda call: call.rank("src") == 2,
+        "a src without spatial axes gives wrong values, or a crash",
+    ),
+    Quirk(
         "matmul_over_one",
         "src",
         UNSAFE,

@@ -17,6 +17,7 @@ VALUES = st.recursive(
     max_leaves=6,
 )
 SHAPES = st.one_of(st.none(), st.lists(st.one_of(st.none(), st.integers(-1, 8)), max_size=7), VALUES)
+NAMES = st.one_of(WORDS, st.sampled_from(["axis", "groups", "auto_pad", "scales", "qtype"]))
 DTYPES = st.one_of(st.sampled_from([dtype.value for dtype in og.DataType]), VALUES)
 
 
@@ -33,9 +34,7 @@ def uses(draw):
         elif what == "drop" and attrs:
             del attrs[draw(st.sampled_from(sorted(attrs)))]
         elif what == "new":
-            attrs[draw(st.one_of(WORDS, st.sampled_from(["axis", "groups", "auto_pad", "scales", "qtype"])))] = draw(
-                VALUES
-            )
+            attrs[draw(NAMES)] = draw(VALUES)
         elif what == "shape" and inputs:
             place = draw(st.integers(0, len(inputs) - 1))
             inputs[place] = (inputs[place][0], draw(SHAPES))
@@ -65,7 +64,7 @@ def examine(use):
     try:
         graph.op(kind, tensors, attrs)
     except og.OneGraphError as error:
-        assert str(error)
+        assert str(error)  # noqa: PT017
         assert not graph.ops
     else:
         assert not [violation for violation in found if violation.severity == "error"], text

@@ -73,7 +73,7 @@ def _difference(actual, wanted, noisy, dtype):
         scale = np.abs(theirs[finite]).max(initial=0.0)
         spread = np.abs(others - theirs).max(0)
         rounding = ROUNDING.get(dtype, 0)
-        allowed = 6 * spread + 4 * rounding * np.abs(theirs) + rounding * 2 * scale
+        allowed = 10 * spread + 4 * rounding * np.abs(theirs) + rounding * 2 * scale
         same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
         wrong = ~(same | (finite & (np.abs(ours - theirs) <= allowed)) | doubtful)
     if not wrong.any():

@@ -157,9 +157,8 @@ def _with_unknown(graph, arrays):
         before = len(other.ops)
         try:
             open_type = {"dtype": op.outputs[0].dtype} if op.kind in OPEN else {}
-            wanted = [port for port in ("mean", "variance", "stats", "diff_gamma", "diff_beta", "mask")]
             ports = [t.name.rpartition(".")[2] for t in op.outputs]
-            wanted = [port for port in ports if port in wanted]
+            wanted = [port for port in ports if port in OPTIONAL]
             other.op(op.kind, sources, dict(op.attrs), edition=op.edition, outputs=wanted, **open_type)
         except og.SpecError:
             return graph  # an op that needs to know more
@@ -169,4 +168,5 @@ def _with_unknown(graph, arrays):
     return other
 
 
+OPTIONAL = ("mean", "variance", "stats", "diff_gamma", "diff_beta", "mask")
 OPEN = ("Quantize", "DynamicQuantize", "TypeCast", "MatMul", "SoftMax")

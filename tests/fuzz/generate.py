@@ -5,6 +5,7 @@ The reference's values are at hand while a graph grows, so that no op leaves the
 results says anything.
 """
 
+import contextlib
 import math
 
 import numpy as np
@@ -164,10 +165,8 @@ class Generator:
         while done < self.n_ops and tries < 4 * self.n_ops:
             tries += 1
             before = len(self.builder.graph.ops)
-            try:
+            with contextlib.suppress(Skip):
                 self.random.choices(families, weights)[0]()
-            except Skip:
-                pass
             done += len(self.builder.graph.ops) - before
         self.outputs()
         return self.builder.steps
@@ -350,7 +349,7 @@ class Generator:
             kernel.append(k), strides.append(self.choice([1, 1, 2, 3])), dilations.append(d)
             begin.append(b), end.append(e)
         pad = self.choice(["none"] * 5 + ["same_upper", "same_lower", "valid"])
-        if pad == "valid" and any((k - 1) * d + 1 > n for k, d, n in zip(kernel, dilations, sizes)):
+        if pad == "valid" and any((k - 1) * d + 1 > n for k, d, n in zip(kernel, dilations, sizes, strict=True)):
             pad = "none"
         attrs = {"strides": strides, "pads_begin": begin, "pads_end": end, "dilations": dilations}
         if pad != "none":
@@ -438,9 +437,8 @@ class Generator:
         if kind == "AvgPool":
             del attrs["dilations"]
             attrs["exclude_pad"] = self.flip(0.5)
-        elif self.flip(0.3):
-            if set(attrs["dilations"]) == {1}:
-                del attrs["dilations"]
+        elif set(attrs["dilations"]) == {1} and self.flip(0.3):
+            del attrs["dilations"]
         attrs.update(kernel=kernel, data_format=self.format)
         if self.flip(0.2):
             attrs["rounding_type"] = "ceil"
@@ -580,7 +578,7 @@ class Generator:
                     for k in self.pool
                     if self.dtype_of(k) == self.dtype_of(key)
                     and len(self.shape(k)) == len(shape)
-                    and all(a == axis or m == n for a, (m, n) in enumerate(zip(self.shape(k), shape)))
+                    and all(a == axis or m == n for a, (m, n) in enumerate(zip(self.shape(k), shape, strict=True)))
                 ]
                 if fits and self.flip(0.6):
                     others.append(self.choice(fits))

@@ -1,0 +1,198 @@
+"""Faults: memory that runs out at any moment, a library that loads half, an op of numpy's that raises.
+
+Each part runs in a process of its own: this file, run as a script with the name of one.
+"""
+
+import ctypes
+import gc
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+HERE = Path(__file__).resolve().parent
+
+
+def child(*arguments, **variables):
+    command = [sys.executable, *arguments]
+    environment = {**os.environ, **variables}
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, env=environment)
+
+
+def scratchy(power=True):
+    """A graph whose kernels ask for scratch memory, and one op that numpy runs."""
+    import onegraph as og
+
+    g = og.Graph()
+    x = g.input("x", "f32", (1, 16, 16, 8))
+    weights = g.constant(np.full((3, 3, 8, 8), 0.125, np.float32))
+    window = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+    wide = g.convolution(x, weights, **window)
+    shares = g.softmax(wide, axis=3, dtype="f32", outputs=["dst"])
+    g.output("y", g.pow(shares, beta=2.5) if power else shares)
+    return g
+
+
+X = np.linspace(-1, 1, 16 * 16 * 8, dtype=np.float32).reshape(1, 16, 16, 8)
+
+
+def in_c():
+    """Every request of the library's allocator fails once; what it was for is an exception, or done otherwise."""
+    import onegraph as og
+    from onegraph import capi
+
+    hook = ctypes.CDLL(None)
+    wanted = scratchy().compile()(X)
+    assert hook.requests() > 0, "no kernel asks for memory"
+    failures = 0
+    for place in range(40):
+        live, start = capi.Allocator.live(), hook.requests()
+        graph = scratchy()
+        hook.fail_after(place)
+        try:
+            model = graph.compile()
+            found = model(X)
+        except og.OneGraphError as error:
+            assert isinstance(error, MemoryError), repr(error)  # noqa: PT017
+            failures += 1
+        else:
+            assert np.allclose(found, wanted, rtol=1e-5)
+        hook.fail_after(-1)
+        assert np.allclose(graph.compile()(X), wanted, rtol=1e-5)
+        model = found = graph = None  # they keep the constants that the library has rearranged
+        gc.collect()
+        assert capi.Allocator.live() <= live + 1, (
+            f"request {place}: {live} blocks before, {capi.Allocator.live()} after"
+        )
+        if hook.requests() - start < place:
+            break
+    print(f"{place} requests, {failures} failures")
+
+
+def in_python():
+    """Every request of the interpreter fails, from the n-th on for a while: MemoryError, or nothing is lost.
+
+    Without an op of numpy's: numpy 2.4 itself crashes in ``errstate`` then.
+    """
+    import _testcapi
+
+    model = scratchy(power=False).compile()
+    wanted = model(X).copy()
+    run = model.bind(x=X)
+    raised = 0
+    for work in (lambda: model(X), run.run, lambda: scratchy(power=False).compile()(X)):
+        for start in (*range(1, 120), *range(120, 4000, 97)):
+            try:
+                _testcapi.set_nomemory(start, start + 3)
+                try:
+                    work()
+                finally:
+                    _testcapi.remove_mem_hooks()
+            except MemoryError:
+                raised += 1
+            assert np.allclose(work(), wanted, rtol=1e-5)
+    assert raised > 20
+
+
+def in_numpy():
+    """No memory for any of the arrays that onegraph asks for; and an op of numpy's that raises in the middle."""
+    import onegraph as og
+
+    model = scratchy().compile()
+    wanted = model(X).copy()
+    run, empty = model.bind(x=X), np.empty
+    raised = 0
+    for work in (lambda: model(X), run.run, lambda: scratchy().compile()(X)):
+        for place in range(30):
+            left = [place]
+
+            def failing(*arguments, left=left, **options):
+                left[0] -= 1
+                if left[0] == -1:
+                    raise MemoryError("none left")
+                return empty(*arguments, **options)
+
+            np.empty = failing
+            try:
+                work()
+            except MemoryError:
+                raised += 1
+            finally:
+                np.empty = empty
+            assert np.allclose(work(), wanted, rtol=1e-5)
+    assert raised > 3
+    contiguous = np.ascontiguousarray
+    for work in (lambda: model(X), run.run):
+        np.ascontiguousarray = None
+        try:
+            work()
+        except TypeError:
+            pass
+        else:
+            raise AssertionError("Pow did not run on numpy")
+        finally:
+            np.ascontiguousarray = contiguous
+        assert np.allclose(work(), wanted, rtol=1e-5)
+    assert og.capi.Allocator.live() >= 0
+
+
+@pytest.mark.parametrize("part", ["in_python", "in_numpy"])
+def test_memory_runs_out(part):
+    if part == "in_python":
+        pytest.importorskip("_testcapi", reason="this Python was built without its test modules")
+    done = child(__file__, part)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_the_allocator_fails(tmp_path):
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    if "asan" in os.environ.get("LD_PRELOAD", ""):
+        pytest.skip("the memory comes from the sanitizer")
+    shim = tmp_path / "failing_memory.so"
+    command = ["cc", "-shared", "-fPIC", "-O1", "-o", str(shim), str(HERE / "failing_memory.c"), "-ldl"]
+    subprocess.run(command, check=True, timeout=120)
+    preloaded = " ".join(filter(None, [os.environ.get("LD_PRELOAD"), str(shim)]))
+    done = child(__file__, "in_c", LD_PRELOAD=preloaded)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert int(done.stdout.split()[2]) > 0, done.stdout
+
+
+HALF = """
+import onegraph as og
+graph = og.Graph()
+graph.output("y", graph.relu(graph.input("x", "f32", (2,))))
+for _ in range(2):  # the second try fails as the first one did
+    try:
+        graph.compile()
+    except og.LibraryError as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.7])
+def test_a_library_that_is_cut_off(share, tmp_path):
+    from onegraph import native
+
+    cut = tmp_path / "libdnnl.so.3"
+    whole = Path(native.PATH).read_bytes()
+    cut.write_bytes(whole[: int(len(whole) * share)])
+    done = child("-c", HALF, ONEGRAPH_LIBRARY=str(cut))
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count(f"cannot load {cut}") == 2
+
+
+def test_an_extension_that_does_not_load(tmp_path):
+    """The library is loaded by then; the error says what is wrong, every time."""
+    code = "import sys; sys.modules['onegraph._ffi'] = None\n" + HALF
+    done = child("-c", code)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("the compiled part of onegraph is missing") == 2
+
+
+if __name__ == "__main__" and len(sys.argv) > 1:
+    {"in_c": in_c, "in_python": in_python, "in_numpy": in_numpy}[sys.argv[1]]()
