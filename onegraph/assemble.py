@@ -27,6 +27,10 @@ from .steps import LibraryStep, NumpyStep, as_it_is, caster, in_order, needs_den
 
 VIEWS = ("StaticReshape", "StaticTranspose")
 
+PIECE = 400  # steps that the library searches for partitions at a time
+OVERLAP = 50  # more than any of its patterns is long
+ENOUGH = 1 << 27  # bytes that are there where memory is not short
+
 
 class Assembly:
     """The steps of a graph in the order in which they run, with the values that they read and write.
@@ -94,12 +98,21 @@ class Assembly:
     # Partitions ------------------------------------------------------------------------------------------------------
 
     def _add_partitions(self, steps: Sequence[Step], policy: str, note: str = "") -> None:
-        if not steps:
-            return
-        graph, refused = capi_graph(self.lowered, self._fpmath_mode, steps)
-        for partition, numbers in in_order(graph.partitions(policy), steps):
-            inside = [self._by_id[number] for number in numbers if number in self._by_id]
-            self._add(partition, inside, refused, note)
+        # The library's search takes time with the square of the number of ops, so it gets a piece at a time. What would
+        # reach into the last steps of a piece may be cut short there, and is searched again with what comes after.
+        while steps:
+            piece, rest = steps[:PIECE], steps[PIECE:]
+            needed = {number for step in rest for number in step.inputs}
+            graph, refused = capi_graph(self.lowered, self._fpmath_mode, piece, needed)
+            firm = {step.id for step in (piece[:-OVERLAP] if rest else piece)}
+            done: set[int] = set()
+            for partition, numbers in in_order(graph.partitions(policy), piece):
+                inside = [self._by_id[number] for number in numbers if number in self._by_id]
+                if any(step.id not in firm for step in inside) and done:
+                    break
+                done.update(step.id for step in inside)
+                self._add(partition, inside, refused, note)
+            steps = [*(step for step in piece if step.id not in done), *rest]
 
     def _add(self, partition: Partition, steps: Sequence[Step], refused: Mapping[int, str], note: str) -> None:
         if len(steps) == 1 or all(step.executor == "view" for step in steps):
@@ -119,10 +132,8 @@ class Assembly:
             if not reason:
                 self._add_library(partition, steps, note)
                 return
-        except OutOfMemoryError:
-            raise  # there may be more the next time, while numpy would stay
         except OneGraphError as error:
-            reason = str(error)
+            reason = _refusal(error)
         self._add_partitions(steps, "debug", reason)
 
     def _add_one(self, partition: Partition, step: Step, reason: str, note: str) -> None:
@@ -133,10 +144,8 @@ class Assembly:
             try:
                 self._add_library(partition, [step], note)
                 return
-            except OutOfMemoryError:
-                raise
             except OneGraphError as error:
-                reason = str(error)
+                reason = _refusal(error)
             if self._take_back(step.outputs):  # the strides that a place in the output asks for may be the reason
                 self._add_one(partition, step, "", note)
                 return
@@ -184,7 +193,9 @@ class Assembly:
         if len(wanted) > 1 or all(value.constant is not None for value in inputs):
             # What follows from constants alone is computed in the first execution and not written in the next ones.
             inputs = [value._replace(constant=None) for value in inputs]
-        compiled = self._compile(partition, [self._tensor(value) for value in inputs], wanted)
+        # Channels-last strides serve convolutions of channels-first data best, and all else in their midst.
+        leave = any(step.attrs.get("data_format") == "NCX" for step in steps) or not all(v.dense for v in inputs)
+        compiled = self._compile(partition, [self._tensor(value) for value in inputs], wanted, leave)
         for value, tensor in zip(wanted, compiled.outputs, strict=True):
             shape, strides = tensor.shape, tensor.strides
             if shape != value.shape and not (value.shape == () and shape == (1,)):
@@ -216,16 +227,16 @@ class Assembly:
         return found
 
     def _compile(
-        self, partition: Partition, inputs: Sequence[LogicalTensor], wanted: Sequence[Value]
+        self, partition: Partition, inputs: Sequence[LogicalTensor], wanted: Sequence[Value], leave: bool
     ) -> CompiledPartition:
-        """Compile with the layout of the outputs left to the library where that is allowed, else dense."""
+        """Compile with the layout of the outputs left to the library if ``leave`` and where it is allowed, or dense."""
         # The library is not told the shape of a dense output: it would take a wrong one for right.
         outputs = [LogicalTensor._checked(v.id, v.dtype, None) if v.dense else capi_tensor(v) for v in wanted]
-        free = [value.dense and self._is_free(value) for value in wanted]
+        free = [leave and value.dense and self._is_free(value) for value in wanted]
         if any(free):
             anyhow = [
-                LogicalTensor._checked(value.id, value.dtype, None, None, "any") if leave else output
-                for value, leave, output in zip(wanted, free, outputs, strict=True)
+                LogicalTensor._checked(value.id, value.dtype, None, None, "any") if is_free else output
+                for value, is_free, output in zip(wanted, free, outputs, strict=True)
             ]
             try:
                 compiled = CompiledPartition._checked(partition, inputs, anyhow, self._engine)
@@ -346,3 +357,16 @@ class Assembly:
 
 
 __all__ = ["Assembly", "LibraryStep", "NumpyStep", "nbytes"]
+
+
+def _refusal(error: OneGraphError) -> str:
+    """Why the library does not run something; where memory is short, which may pass, the error is raised again.
+
+    The library throws bad_alloc for some of the shapes that it cannot do, too.
+    """
+    if isinstance(error, OutOfMemoryError):
+        try:
+            np.empty(ENOUGH, np.uint8)
+        except MemoryError:
+            raise error from None
+    return str(error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ from . import native
 from .arguments import Arguments, known, value_inputs
 from .arrays import as_array, check_output
 from .cache import CAPACITY, Cache, CacheInfo, Entry, dispatch
+from .capi.homes import home
 from .capi.validate import integer
 from .errors import ArgumentError, StatusError, UnsupportedError, shown
 from .graph import Graph
@@ -257,14 +258,22 @@ class Executable:
     def _find(self, given: Mapping[str, Array]) -> Entry:
         """The entry for these shapes."""
         if self._is_static:
-            entry = self._static or self._cache.find((), lambda: self._compile(self._graph))
-            self._static, self._quick = entry, entry.quick
+            entry = self._static or self._entry((), lambda: self._graph)
+            if entry.program is None or entry.program.home is None:
+                self._static, self._quick = entry, entry.quick
             return entry
         # Of the caller's arrays, which other threads may write to, one copy is key and contents.
         values = {name: given[name].copy() for name in self._value_inputs}
         shapes = {name: array.shape for name, array in given.items()}
         key = (*shapes.values(), *(value.tobytes() for value in values.values()))
-        return self._cache.find(key, lambda: self._compile(self._graph.specialise(shapes, values)))
+        return self._entry(key, lambda: self._graph.specialise(shapes, values))
+
+    def _entry(self, key: tuple[object, ...], graph: Callable[[], Graph]) -> Entry:
+        """The entry of a key; where the program belongs to another thread, one of this thread's own."""
+        entry = self._cache.find(key, lambda: self._compile(graph()))
+        if entry.program is not None and entry.program.home not in (None, home()):
+            return self._cache.find((key, home()), lambda: self._compile(graph()))
+        return entry
 
     def _recover(self, error: StatusError) -> StatusError:
         """Forget every program after a failed run, so that the next calls compile new ones; returns the error.

@@ -9,7 +9,7 @@ a partition that would have to wait for itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -177,7 +177,8 @@ class _Lowering:
     def _add_form(self, op: Op, form: Form, sources: list[int], results: list[int]) -> None:
         """Steps for the parts of a form, which reads ``sources`` and writes ``results``."""
         whole = len(form.parts) == 1
-        numbers = sources
+        # An edition may have ports that the base vocabulary has not, and the other way round.
+        numbers = [*sources, *[-1] * form.n_inputs][: form.n_inputs]
         targets = dict(zip(form.results, results, strict=True))
         for part in form.parts:
             ins = [numbers[source] if isinstance(source, int) else self._constant(source) for source in part.inputs]
@@ -282,11 +283,11 @@ def capi_tensor(value: Value) -> LibraryTensor:
 
 
 def capi_graph(
-    lowered: Lowered, fpmath_mode: str, steps: Sequence[Step] | None = None
+    lowered: Lowered, fpmath_mode: str, steps: Sequence[Step] | None = None, needed: Iterable[int] = ()
 ) -> tuple[capi.Graph, dict[int, str]]:
     """The finalized graph, and for each step that the library refused the reason; that step is a Wildcard there.
 
-    ``steps``: only these ones; all by default.
+    ``steps``: only these ones; all by default. ``needed``: values that are read elsewhere, too.
     """
     graph = capi.Graph(fpmath_mode=fpmath_mode)
     refused: dict[int, str] = {}
@@ -311,9 +312,10 @@ def capi_graph(
         ins = [tensors[number] for number in step.inputs if number in tensors]
         outs = [tensors[number] for number in step.outputs if number in tensors]
         graph._add_form(_mark("Wildcard", ins, outs), step.id, step.op.name, ins, outs)
-    # A graph output that other ops read too must not vanish inside a partition.
+    # What is read here and elsewhere, a graph output for one, must not vanish inside a partition.
+    returned = [tensor.id for tensor in lowered.graph.outputs.values()]
     first_free = len(lowered.steps)  # the first of the ids that no step has
-    for offset, number in enumerate(dict.fromkeys(tensor.id for tensor in lowered.graph.outputs.values())):
+    for offset, number in enumerate(dict.fromkeys((*returned, *needed))):
         if number in read and number in produced and number in tensors:
             kind = "End" if values[number].dtype in FLOATS else "Wildcard"
             graph._add_form(_mark(kind, [tensors[number]], []), first_free + offset, "output", [tensors[number]], [])

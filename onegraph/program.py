@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from .assemble import Assembly, LibraryStep, NumpyStep, nbytes
 from .capi import LogicalTensor
+from .capi.homes import home
 from .capi.settings import get_num_threads, thread_count
 from .errors import UnsupportedError
 from .frame import Frame, span
@@ -126,6 +127,8 @@ class Program:
             self.residents.setdefault(self.values[number].storage, []).append(number)
         # Whether a run is one call into C.
         self.in_c = len(self.parts) == 1 and len(in_c) > 0 and not self.copied
+        # The thread that alone can run it; None where all can.
+        self.home = home() if any(step.compiled.is_thread_bound for step in in_c) else None
 
         every = threads if isinstance(threads, int) else 0
         counts = [every] * len(in_c)

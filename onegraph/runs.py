@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .arrays import Allocator
-from .errors import StatusError
+from .capi.homes import home
+from .errors import StateError, StatusError
 from .forks import new_lock
 from .frame import Frame
 from .native import ffi, lib
@@ -78,7 +79,7 @@ def quick_call(program: Program, result: Callable[..., Any] | None) -> QuickCall
     inputs = [values[tensor.id] for tensor in program.graph.inputs.values()]
     outputs = [values[number] for _, number in program.direct]
     in_order = [name for name, _ in program.direct] == list(program.graph.outputs)
-    if not (inputs and program.in_c and in_order and all(value.dense for value in inputs)):
+    if not (inputs and program.in_c and program.home is None and in_order and all(value.dense for value in inputs)):
         return None
     ins, outs = [f"x{i}" for i in range(len(inputs))], [f"y{i}" for i in range(len(outputs))]
     misfits, unfit = (
@@ -162,7 +163,8 @@ class BoundRun:
         self._arrays, self._outputs = dict(arrays), dict(results)
         self._plan = frame.plan.number
         self._busy = new_lock()
-        self._execute = lib.onegraph_plan_run if frame.program.in_c else self._execute_parts
+        in_c = frame.program.in_c and frame.program.home is None
+        self._execute = lib.onegraph_plan_run if in_c else self._execute_parts
 
     @property
     def outputs(self) -> Mapping[str, Array]:
@@ -173,7 +175,7 @@ class BoundRun:
         """Run on the bound arrays.
 
         Raises:
-            StateError: another thread is in a run of this object.
+            StateError: another thread is in a run of this object, or bound it and there are gradient ops in the graph.
             StatusError: the library could not run it, such as for want of memory.
         """
         try:
@@ -187,6 +189,11 @@ class BoundRun:
     __call__ = run
 
     def _execute_parts(self, _: int) -> int:
+        if self._frame.program.home not in (None, home()):
+            raise StateError(
+                "this run was bound by another thread; oneDNN keeps the scratch memory of gradient ops per thread: "
+                "bind one for each thread"
+            )
         if self._busy.locked():
             return int(lib.onegraph_busy)
         with self._busy:  # where an interrupt cannot come between taking it and the promise to give it back

@@ -1,5 +1,6 @@
 """Executables: arrays in, arrays out."""
 
+import gc
 import threading
 
 import ml_dtypes
@@ -273,3 +274,59 @@ def test_what_is_no_plain_array():
 
     with pytest.raises(og.ArgumentError, match="input 'x': Broken gives no array: no"):
         model(Broken())
+
+
+def test_gradients_run_in_any_thread_though_the_library_ties_them_to_one(rng):
+    """oneDNN 3.2 keeps the scratch memory of these kernels per thread and crashes in another one."""
+    attrs = {"strides": [1, 2], "pads_begin": [1, 0], "pads_end": [0, 1], "dilations": [1, 1]}
+    layout = {"data_format": "NCX", "weights_format": "XIO", "weights_shape": [1, 1, 4, 4]}
+    g = og.Graph()
+    src, diff = g.input("src", "f32", (2, 4, 4, 4)), g.input("diff", "f32", (2, 4, 5, 3))
+    g.output("dw", g.convolution_backward_weights(src, diff, **attrs, **layout))
+    model = g.compile(threads=1)
+    x, dy = (rng.standard_normal(tensor.shape).astype(np.float32) for tensor in g.inputs.values())
+    exact = og.reference.run(g, {"src": x, "diff": dy})["dw"]
+    run = model.bind(src=x, diff=dy)
+    found, errors = [], []
+
+    def work():
+        own = g.compile(threads=1)
+        for _ in range(3):
+            found.extend([model(x, dy), own(x, dy), model.bind(src=x, diff=dy).run()])
+        try:
+            run.run()
+        except og.StateError as error:
+            errors.append(str(error))
+
+    for _ in range(3):  # programs of threads that have ended are not destroyed by others
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        gc.collect()
+        found += [model(x, dy), run.run()]
+    assert len(errors) == 9
+    assert all("bind one for each thread" in error for error in errors)
+    assert len(found) == 3 * (27 + 2)
+    for result in found:
+        np.testing.assert_allclose(result, exact, atol=1e-4)
+
+
+def test_a_long_graph_is_searched_in_pieces_and_fused_all_the_same(rng, monkeypatch):
+    g = og.Graph()
+    w = g.constant(rng.standard_normal((8, 8)).astype(np.float32) / 3)
+    y = first = g.input("x", "f32", (2, 8))
+    for index in range(60):
+        y = g.relu(g.add(g.matmul(y, w, dtype="f32"), first))
+        if index == 7:
+            first = y  # read by every later step, in other pieces too
+    g.output("y", y)
+    data = rng.standard_normal((2, 8)).astype(np.float32)
+    whole = g.compile(threads=1)
+    monkeypatch.setattr("onegraph.assemble.PIECE", 20)
+    monkeypatch.setattr("onegraph.assemble.OVERLAP", 6)
+    pieces = g.compile(threads=1)
+    assert [p.ops for p in pieces.report().partitions] == [p.ops for p in whole.report().partitions]
+    assert np.array_equal(pieces(data), whole(data))
+    np.testing.assert_allclose(pieces(data), og.reference.run(g, {"x": data})["y"], rtol=1e-4, atol=1e-4)

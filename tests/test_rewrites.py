@@ -419,6 +419,7 @@ def test_a_kernel_that_would_be_unrolled_too_far_goes_along_another_axis() -> No
         ((8, 16), [1]),
         ((2, 2, 3, 2, 3, 8), [1, 2, 3, 4]),  # no pool of four spatial axes
         ((1, 2, 2, 8), [1, 2]),  # too small to gain
+        ((1, 2, 2, 2**33), [1, 2]),  # more than the pool can count
     ],
 )
 def test_other_means_are_reductions(shape: tuple[int, ...], axes: list[int]) -> None:

@@ -324,7 +324,8 @@ def interrupts_lose_nothing():
     works = [lambda: model(x), lambda: quick(x8), run.run, parts.run, lambda: network(3)[0].compile(), in_one_to_one()]
     for number in range(times(3000, 150)):
         work = works[number % len(works)]
-        signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-5, 4e-3))
+        # Again and again: an interrupt inside a destructor is printed and forgotten.
+        signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-5, 4e-3), 0.5)
         try:
             while True:
                 work()

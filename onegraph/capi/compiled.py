@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from ..errors import ArgumentError, StatusError, shown
+from ..errors import ArgumentError, StateError, StatusError, shown
 from ..native import Handle, begin_compilation, call, ffi, has_compiled, lib
 from ..spec.shapes import compatible
 from .engine import Engine, Stream, engine_or_default
+from .homes import home, is_bound
 from .logical_tensor import LogicalTensor
 from .partition import Partition
 from .settings import (
@@ -28,7 +30,7 @@ _query = lib.dnnl_graph_compiled_partition_query_logical_tensor
 class CompiledPartition(Handle):
     """``dnnl_graph_compiled_partition_t``: a partition with its kernels. ``Partition.compile`` makes it."""
 
-    __slots__ = ("_engine", "_in_place", "_inputs", "_outputs", "_partition")
+    __slots__ = ("_engine", "_home", "_in_place", "_inputs", "_outputs", "_partition")
 
     def __init__(
         self,
@@ -79,8 +81,13 @@ class CompiledPartition(Handle):
             begin_compilation()
         made = ffi.new(_COMPILED)
         call(_create, made, partition._ptr)
-        pointer = made[0]
-        super().__init__(pointer, lib.dnnl_graph_compiled_partition_destroy, partition, engine)
+        pointer, destroy = made[0], lib.dnnl_graph_compiled_partition_destroy
+        self._home = None
+        if is_bound(op.schema.kind for op in partition._ops.values()):
+            self._home = home()
+            self._home.clear()
+            destroy = partial(self._home.destroy, destroy)
+        super().__init__(pointer, destroy, partition, engine)
         ins = ffi.new(_TENSORS, [tensor._struct for tensor in inputs])
         outs = ffi.new(_TENSORS, [tensor._struct for tensor in outputs])
         try:
@@ -95,6 +102,11 @@ class CompiledPartition(Handle):
         count, pairs = ffi.new("size_t *"), ffi.new("const dnnl_graph_inplace_pair_t **")
         call(lib.dnnl_graph_compiled_partition_get_inplace_ports, pointer, count, pairs)
         self._in_place = {pairs[0][index].output_id: pairs[0][index].input_id for index in range(count[0])}
+
+    @property
+    def is_thread_bound(self) -> bool:
+        """Whether only the thread that compiled it can execute it: so it is with most of the gradient ops."""
+        return self._home is not None
 
     @property
     def partition(self) -> Partition:
@@ -146,6 +158,8 @@ class CompiledPartition(Handle):
             StatusError: the library failed.
         """
         expect("stream", stream, Stream)
+        if self._home not in (None, home()):
+            raise StateError(f"{self.partition!r} was compiled by another thread, and only that one can execute it")
         if stream.engine is not self.engine:
             raise ArgumentError("stream: of another engine than the compiled partition")
         ins = self._tensors("inputs", self.inputs, inputs)

@@ -23,8 +23,9 @@ F32 = DataType.f32
 MAX_CONCAT_INPUTS, MAX_CONCAT_RANK = 64, 6
 # The kernel of a pool is unrolled along its last axis: from some thousands on, compiling takes longer than running.
 MAX_UNROLLED = 1024
-# Of fewer elements, a mean fused with what follows it is faster than a pool apart from that.
-MIN_POOLED = 64
+# Of fewer elements, a mean fused with what follows it is faster than a pool apart from that. Of more, the pool may be
+# refused, or end in a signal at compile: it counts in 32 bits, some of it in bytes.
+POOLED = range(64, 2**29)
 
 
 # Reductions -----------------------------------------------------------------------------------------------------------
@@ -54,25 +55,25 @@ def reduction(call: Call) -> Form | None:
 def spatial_mean(call: Call) -> Form | None:
     """Over all axes but the first and the last: AvgPool, as the reduction has a reference kernel only.
 
-    Where the reduced axes come last, the reduction has a kernel of its own, which is no slower than the pool.
+    Where the reduced axes come last, the reduction has a kernel of its own, which the pool seldom beats.
     """
     parts = Parts(call)
     shape = parts.shape(0)
     inner = shape[1:-1]
     between = 3 <= len(shape) <= 5 and reduced_axes(call) == tuple(range(1, len(shape) - 1))
-    if not between or math.prod(inner) == 1 or math.prod(shape) < MIN_POOLED:
+    if not between or math.prod(inner) == 1 or math.prod(shape) not in POOLED:
         return reduction(call)
     kernel = inner if inner[-1] <= MAX_UNROLLED else (math.prod(inner), 1)
     ones, zeros = (1,) * len(kernel), (0,) * len(kernel)
-    attrs: dict[str, AttrValue] = {
-        "kernel": kernel,
-        "strides": ones,
-        "pads_begin": zeros,
-        "pads_end": zeros,
-        "exclude_pad": True,
-        "data_format": "NXC",
-    }
-    found = parts.add("AvgPool", parts.reshape(0, (shape[0], *kernel, shape[-1])), **attrs)
+    found = parts.add(
+        "AvgPool",
+        parts.reshape(0, (shape[0], *kernel, shape[-1])),
+        kernel=kernel,
+        strides=ones,
+        pads_begin=zeros,
+        pads_end=zeros,
+        exclude_pad=True,  # there is no padding; False is among the wrong fusions with int8
+    )
     (result,) = result_types(call)
     return parts.form(
         parts.reshape(found, tuple(dim or 0 for dim in result.shape or ())),

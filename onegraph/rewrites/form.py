@@ -42,11 +42,13 @@ class Part:
 class Form:
     """Parts in an order in which they can run; ``results`` are the values that the outputs of the op are.
 
+    Values are numbered: first the ``n_inputs`` inputs of the op in base words, then what the parts make, in order.
     ``note`` says what was rewritten, and why; it is empty where the library is given the op itself.
     """
 
     parts: tuple[Part, ...]
     results: tuple[int, ...]
+    n_inputs: int
     note: str = ""
 
     @property
@@ -155,7 +157,7 @@ class Parts:
             if not isinstance(typed, int) or typed < len(self.call.inputs) or typed in found:
                 typed = self.add("Reorder", typed)
             found.append(typed)
-        return Form(tuple(self.parts), tuple(found), note)
+        return Form(tuple(self.parts), tuple(found), len(self.call.inputs), note)
 
 
 def scalar(value: float, rank: int) -> Array:
@@ -174,4 +176,4 @@ def form_of(rewrite: Rewrite, call: Call) -> Form:
     parts = Parts(call)
     outputs = result_types(call)
     first = parts.add(rewrite.kind, *rewrite.inputs, outputs=(*outputs, *rewrite.dropped), **rewrite.attrs)
-    return Form(tuple(parts.parts), tuple(range(first, first + len(outputs))), rewrite.note)
+    return Form(tuple(parts.parts), tuple(range(first, first + len(outputs))), len(call.inputs), rewrite.note)

@@ -62,6 +62,7 @@ def in_own_types(call: Call, form: Form) -> Form:
     return Form(
         tuple(parts.parts),
         tuple(numbers[result] for result in form.results),
+        form.n_inputs,
         "; ".join(dict.fromkeys(note for note in notes if note)),
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 
 from .convolution_geometry import SHAPE_SOURCE
 from .dtypes import DataType
@@ -219,6 +220,14 @@ QUIRKS = (
         _kinds("AvgPool AvgPoolBackward MaxPool MaxPoolBackward"),
         _in_padding_alone,
         "a window in the padding alone gives the lowest number instead of -inf, or is refused",
+    ),
+    Quirk(
+        "huge_pool",
+        "shape",
+        UNSAFE,
+        _kinds("AvgPool AvgPoolBackward MaxPool MaxPoolBackward"),
+        lambda call: any(t is not None and prod(dim or 0 for dim in t.shape or ()) > 1 << 29 for t in call.inputs),
+        "more than 2**29 elements are refused, or divide by zero at compile",
     ),
     Quirk(
         "default_dilations",
