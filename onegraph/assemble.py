@@ -366,6 +366,8 @@ def _refusal(error: OneGraphError) -> str:
     """
     if isinstance(error, OutOfMemoryError):
         try:
+            if not error.what:
+                raise MemoryError
             np.empty(ENOUGH, np.uint8)
         except MemoryError:
             raise error from None

@@ -36,6 +36,8 @@ class Frame:
         # Arrays for what numpy reads or writes; those in the caller's memory come and go with it.
         self._arrays = {number: self._inside(number) for number in program.touched if self._is_inside(number)}
         self._watched: list[weakref.ref[Array]] = []
+        # Of the external values, for onegraph_plan_call.
+        self.addresses = ffi.new("void *[]", len(program.external))
 
     def bind(self, external: Mapping[int, Array]) -> None:
         """Let the external values live in these arrays, of the shapes and strides that they were compiled for."""

@@ -45,15 +45,17 @@ def call(arrays, out=None):
         if {unfit}:
             return None
         written = {written}
-    try:
-        addresses = [{addresses}]
-    except (TypeError, ValueError, BufferError):
-        return None
     watched = {watched}
     try:
         frame = pop()
     except IndexError:
         frame = check_out()
+    addresses = frame.addresses
+    try:
+        {addresses}
+    except (TypeError, ValueError, BufferError):
+        free.append(frame)
+        return None
     status = run(frame.plan.number, {n_slots}, addresses)
     free.append(frame)
     if status:
@@ -106,7 +108,8 @@ def quick_call(program: Program, result: Callable[..., Any] | None) -> QuickCall
         miscounted="False" if len(outs) == 1 else f"type(out) not in sequences or len(out) != {len(outs)}",
         unfit=" or ".join(unfit),
         written=f"{', '.join(f'watch({name})' for name in outs)},",
-        addresses=", ".join(f"from_buffer({name})" for name in (*ins, *outs)),  # raises where it is not contiguous
+        # Raises where the array is not contiguous.
+        addresses="; ".join(f"addresses[{i}] = from_buffer({name})" for i, name in enumerate((*ins, *outs))),
         watched=f"{', '.join(f'watch({name})' for name in ins)},",  # so that no other thread resizes it
         result="y0" if result is None else f"result({', '.join(outs)})",
     )

@@ -1178,10 +1178,10 @@ def run_cases(batch):
 
 
 @pytest.mark.parametrize("batch", [*CASES, *BATCHES])
-def test_no_signal_and_one_clear_exception(batch):
-    command = [sys.executable, __file__, batch]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+def test_no_signal_and_one_clear_exception(batch, tmp_path):
+    command = [sys.executable, os.path.abspath(__file__), batch]
+    try:  # in a directory of its own: junk is a file name now and then
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path)
         output, code, errors = done.stdout, done.returncode, done.stderr
     except subprocess.TimeoutExpired as expired:
         output, code, errors = (expired.stdout or b"").decode(), "timeout", ""

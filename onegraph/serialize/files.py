@@ -7,6 +7,7 @@ import os
 import stat
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,11 @@ def as_path(path: object) -> Path:
     """``path`` where it is one."""
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentError(f"path: {shown(path)}; expected a string or a path")
-    found = Path(path)
+    try:
+        found = Path(path)
+        os.fsencode(found)
+    except (TypeError, UnicodeError):  # a path of bytes, or of characters that no file name has
+        raise ArgumentError(f"path: {shown(path)}; expected the path of a JSON file") from None
     if not found.name or "\0" in str(found) or found.suffix == ".npz":
         raise ArgumentError(f"path: {shown(str(found))}; expected the path of a JSON file")
     return found
@@ -66,7 +71,8 @@ def write_files(path: Path, text: str, arrays: Mapping[str, Array]) -> None:
                     np.savez(stream, **{key: _plain(values) for key, values in arrays.items()})  # type: ignore[arg-type]
             draft.replace(target)
         except OSError as error:
-            draft.unlink(missing_ok=True)
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
             raise FormatError(str(target), error.strerror or str(error), "a path that can be written") from None
 
 
