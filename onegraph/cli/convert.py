@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
 
 from ..errors import ArgumentError
 from ..spec.editions import EDITIONS
-from .options import Source, graph_file
+from .options import Source, graph_file, json_option, written
 
 
 @click.command()
@@ -18,7 +19,8 @@ from .options import Source, graph_file
 )
 @click.option("--edition", type=click.Choice(EDITIONS), help="Say the graph in the words of another edition.")
 @click.option("--for-version", metavar="3.2", help="JSON that this version of oneDNN reads.")
-def command(source: Source, output: str | None, edition: str | None, for_version: str | None) -> None:
+@json_option
+def command(source: Source, output: str | None, edition: str | None, for_version: str | None, as_json: bool) -> None:
     """Convert the graph in FILE: JSON to the Python code that builds it, and back; another edition, version or shape.
 
     A FILE that ends in .py is RUN, as python FILE runs it, and the graph is its variable g. JSON is read and never run.
@@ -46,7 +48,12 @@ def command(source: Source, output: str | None, edition: str | None, for_version
             save_python(graph, output)
         else:
             graph.save(output, for_version=for_version)
+        if as_json:
+            click.echo(written(graph, output))
         return
     if any(tensor.constant for tensor in graph._tensors) and (not to_code or to_python(graph)[1]):
         raise ArgumentError("this graph has constants, which go to a file beside the output; give -o OUT")
-    click.echo(to_python(graph)[0] if to_code else graph.to_json(for_version=for_version), nl=not to_code)
+    text = to_python(graph)[0] if to_code else graph.to_json(for_version=for_version)
+    if as_json and to_code:
+        text = json.dumps({"code": text}) + "\n"
+    click.echo(text, nl=not to_code)

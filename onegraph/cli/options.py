@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -174,3 +175,16 @@ def _with(function: Command, options: Sequence[Callable[[Any], Command]]) -> Com
     for option in reversed(options):
         function = option(function)
     return function
+
+
+def written(graph: Graph, output: str) -> str:
+    """What ``--json`` says of a graph that went to a file."""
+    return json.dumps(
+        {
+            "file": output,
+            "ops": len(graph.ops),
+            "inputs": list(graph.inputs),
+            "outputs": list(graph.outputs),
+            "edition": graph.edition,
+        }
+    )

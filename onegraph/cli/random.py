@@ -6,6 +6,7 @@ import click
 
 from ..errors import ArgumentError
 from ..spec.editions import DEFAULT, EDITIONS
+from .options import json_option, written
 
 
 @click.command()
@@ -17,7 +18,10 @@ from ..spec.editions import DEFAULT, EDITIONS
 @click.option(
     "-o", "--output", type=click.Path(), metavar="OUT", help="Where it goes: .json or .py; stdout by default."
 )
-def command(seed: int, ops: int, dtypes: str | None, kinds: str | None, edition: str, output: str | None) -> None:
+@json_option
+def command(
+    seed: int, ops: int, dtypes: str | None, kinds: str | None, edition: str, output: str | None, as_json: bool
+) -> None:
     """Make a random valid graph: branches, several outputs, small shapes. The same seed gives the same graph.
 
     Constants go to an .npz file beside the output; without -o they are inputs.
@@ -28,13 +32,16 @@ def command(seed: int, ops: int, dtypes: str | None, kinds: str | None, edition:
 
     chosen = DTYPES if dtypes is None else dtypes.split(",")
     graph = random_graph(seed, ops, dtypes=chosen, kinds=None if kinds is None else kinds.split(","), edition=edition)
-    if output is None or output == "-":
+    if output is None or output == "-":  # which is JSON as it is
         constants = [tensor.id for tensor in graph._tensors if tensor.constant]
         try:
             click.echo((changed(graph, Change(freed=constants)) if constants else graph).to_json())
         except ArgumentError as error:
             raise ArgumentError(f"{error}; give -o OUT") from None
-    elif output.endswith(".py"):
+        return
+    if output.endswith(".py"):
         save_python(graph, output)
     else:
         graph.save(output)
+    if as_json:
+        click.echo(written(graph, output))
