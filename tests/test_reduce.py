@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onegraph as og
-from onegraph.cli import main
+from onegraph.cli import cli
 from onegraph.codegen import load_python
 from onegraph.failing import Failure, Prober
 from onegraph.random_graph import random_graph
@@ -330,8 +330,8 @@ def test_convert_rewrites_on_the_way(tmp_path):
 
 
 def test_convert_and_random_say_what_they_wrote_as_json(tmp_path):
-    done = CliRunner().invoke(main, ["random", "--seed", "7", "--ops", "3", "-o", str(tmp_path / "g.json"), "--json"])
+    done = CliRunner().invoke(cli, ["random", "--seed", "7", "--ops", "3", "-o", str(tmp_path / "g.json"), "--json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.output)["ops"] == 3
-    done = CliRunner().invoke(main, ["convert", str(tmp_path / "g.json"), "-o", str(tmp_path / "g.py"), "--json"])
+    done = CliRunner().invoke(cli, ["convert", str(tmp_path / "g.json"), "-o", str(tmp_path / "g.py"), "--json"])
     assert json.loads(done.output)["file"].endswith("g.py")
