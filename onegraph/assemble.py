@@ -9,11 +9,13 @@ honours strides.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
 
 from .capi import CompiledPartition, LogicalTensor, Partition, default_engine
+from .capi.settings import thread_count
 from .errors import OneGraphError, OutOfMemoryError, UnsupportedError
 from .lower import Lowered, Step, Value, capi_graph, capi_tensor, dense_of
 from .native import VERSION
@@ -24,6 +26,7 @@ from .spec.fusions import Use, slow_fusion, wrong_fusion
 from .spec.movement import transposition
 from .spec.schema import Call, TensorType
 from .steps import LibraryStep, NumpyStep, as_it_is, caster, in_order, needs_dense, numpy_step, reorder
+from .threads import SMALL
 
 VIEWS = ("StaticReshape", "StaticTranspose")
 
@@ -39,10 +42,12 @@ class Assembly:
         lowered: the graph.
         policy: ``fusion`` or ``debug``.
         fpmath_mode: as the library takes it.
+        share: whether small partitions are compiled for one thread.
     """
 
-    def __init__(self, lowered: Lowered, *, policy: str, fpmath_mode: str) -> None:
+    def __init__(self, lowered: Lowered, *, policy: str, fpmath_mode: str, share: bool = False) -> None:
         self.lowered = lowered
+        self._share = share
         self.values: dict[int, Value] = dict(lowered.values)
         self.steps: list[LibraryStep | NumpyStep] = []
         self.reports: list[PartitionReport] = []
@@ -195,7 +200,9 @@ class Assembly:
             inputs = [value._replace(constant=None) for value in inputs]
         # Channels-last strides serve convolutions of channels-first data best, and all else in their midst.
         leave = any(step.attrs.get("data_format") == "NCX" for step in steps) or not all(v.dense for v in inputs)
-        compiled = self._compile(partition, [self._tensor(value) for value in inputs], wanted, leave)
+        is_small = self._share and sum(map(nbytes, inputs)) + sum(map(nbytes, wanted)) <= SMALL
+        with thread_count(1) if is_small else nullcontext():
+            compiled = self._compile(partition, [self._tensor(value) for value in inputs], wanted, leave)
         for value, tensor in zip(wanted, compiled.outputs, strict=True):
             shape, strides = tensor.shape, tensor.strides
             if shape != value.shape and not (value.shape == () and shape == (1,)):
@@ -215,6 +222,7 @@ class Assembly:
                 tuple(results),
                 {target: numbers[source] for source, target in compiled.inplace_pairs},
                 index,
+                is_small,
             )
         )
 

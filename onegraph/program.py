@@ -42,7 +42,9 @@ class Program:
 
     def __init__(self, graph: Graph, *, policy: str, fallback: bool, fpmath_mode: str, threads: Threads = None) -> None:
         with thread_count(threads if isinstance(threads, int) else None):
-            assembly = Assembly(lower(graph), policy=policy, fpmath_mode=fpmath_mode)
+            assembly = Assembly(
+                lower(graph), policy=policy, fpmath_mode=fpmath_mode, share=not isinstance(threads, int)
+            )
         if not fallback:
             _refuse_fallback(assembly.reports)
         self.graph = graph
@@ -106,6 +108,7 @@ class Program:
         self.parts: list[range | NumpyStep] = []
         in_c: list[PlanStep] = []
         owners: list[int] = []
+        small: set[int] = set()
         for step in assembly.steps:
             if isinstance(step, NumpyStep):
                 self.parts.append(step)
@@ -116,6 +119,8 @@ class Program:
             ]
             in_c.append(PlanStep(step.compiled, *places))
             owners.append(step.report)
+            if step.is_small:
+                small.add(len(owners) - 1)
             before = self.parts.pop() if self.parts and isinstance(self.parts[-1], range) else range(len(in_c) - 1, 0)
             assert isinstance(before, range)
             self.parts.append(range(before.start, len(in_c)))
@@ -137,7 +142,8 @@ class Program:
             chosen = threads if isinstance(threads, Mapping) else {}
             given = {index: chosen.get(owner, 0) for index, owner in enumerate(owners)}
             sizes = [assembly.reports[owner].bytes for owner in owners]
-            in_c, counts = share_threads(in_c, sizes, given, limit, self._measure if self._is_measurable() else None)
+            measure = self._measure if self._is_measurable() else None
+            in_c, counts = share_threads(in_c, sizes, small, given, limit, measure)
         self.source = self._source(in_c, every)
         if not every:
             self.source.threads = counts

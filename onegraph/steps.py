@@ -33,6 +33,7 @@ class LibraryStep:
     outputs: tuple[int, ...]
     in_place: Mapping[int, int]
     report: int
+    is_small: bool = False  # compiled for one thread
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ for fewer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from .capi.settings import thread_count
 from .errors import OneGraphError
 from .plan import PlanStep
 
-# A step that moves no more bytes than this is compiled for one thread and not measured.
+# A step that moves no more bytes than this is compiled for one thread from the start and not measured.
 SMALL = 1 << 15
 # One that moves more gets every thread: that it takes longer than LONG needs no measuring.
 LARGE = 1 << 20
@@ -25,12 +25,17 @@ Measure = Callable[[Sequence[PlanStep], int], list[float]]
 
 
 def share_threads(
-    steps: Sequence[PlanStep], sizes: Sequence[int], fixed: Mapping[int, int], limit: int, measure: Measure | None
+    steps: Sequence[PlanStep],
+    sizes: Sequence[int],
+    small: Collection[int],
+    fixed: Mapping[int, int],
+    limit: int,
+    measure: Measure | None,
 ) -> tuple[list[PlanStep], list[int]]:
     """The steps, some of them compiled anew, and the number of threads for each; 0 is as many as a run may use.
 
     Args:
-        steps: compiled for ``limit`` threads.
+        steps: compiled for ``limit`` threads, but those at the places in ``small`` for one.
         sizes: bytes that each step reads and writes.
         fixed: numbers that are given, by place in ``steps``.
         limit: number of threads of the caller.
@@ -39,10 +44,10 @@ def share_threads(
     """
     chosen, counts = list(steps), [fixed.get(index, 0) for index in range(len(steps))]
     for index, step in enumerate(steps):
-        if not counts[index] and sizes[index] <= SMALL:
-            counts[index] = 1
         if counts[index]:
             chosen[index] = compiled_for(step, counts[index])
+        elif index in small:
+            counts[index] = 1
     if measure is None:
         return chosen, counts
     open_ones = [index for index, count in enumerate(counts) if not count and sizes[index] <= LARGE]
