@@ -1112,7 +1112,9 @@ def test_the_library_fails_and_onegraph_does_not(group):
         outcome, mistake = found[row.name]
         if mistake:
             failed.append(f"{row.name}: through onegraph: {mistake}")
-        if not outcome.startswith(tuple(expected(row))):
+        # Which signal a wild pointer ends in depends on what lies where in memory.
+        any_signal = ["SIG"] if any(note.startswith("SIG") for note in expected(row)) else []
+        if not outcome.startswith((*expected(row), *any_signal)):
             noted = " | ".join(expected(row))
             failed.append(f"{row.name}: oneDNN {native.VERSION} by itself: {outcome}; noted is {noted}")
     assert not failed, "\n".join(failed)
