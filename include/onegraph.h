@@ -67,8 +67,9 @@ enum {
 };
 
 // `places`: the inputs and outputs of all steps, in the order of the steps. `limit`: number of threads of a run at most;
-// 0 leaves it to the caller's OpenMP setting, which is always restored. Copies what it is given.
-int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream_t stream, int limit, size_t n_steps,
+// 0 leaves it to the caller's OpenMP setting, which is always restored. `bound`: whether only the thread that compiled
+// the steps can run them. Copies what it is given.
+int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream_t stream, int limit, int bound, size_t n_steps,
         const onegraph_step_t *steps, size_t n_places, const onegraph_place_t *places, size_t n_slots);
 int onegraph_plan_destroy(onegraph_plan *plan);
 int onegraph_plan_bind(onegraph_plan *plan, size_t slot, void *address);

@@ -34,9 +34,9 @@ class PlanSource:
     ``limit``: number of threads of a run at most; 0 leaves it to the caller's OpenMP setting.
     """
 
-    def __init__(self, steps: Sequence[PlanStep], n_slots: int, limit: int) -> None:
+    def __init__(self, steps: Sequence[PlanStep], n_slots: int, limit: int, bound: bool = False) -> None:
         self.compiled = tuple(step.compiled for step in steps)
-        self.n_slots, self.limit = n_slots, limit
+        self.n_slots, self.limit, self.bound = n_slots, limit, bound
         self.steps = ffi.new("onegraph_step_t[]", len(steps))
         places = [place for step in steps for place in (*step.inputs, *step.outputs)]
         self.places = ffi.new("onegraph_place_t[]", len(places))
@@ -77,6 +77,7 @@ class Plan(Handle):
                 engine._ptr,
                 stream._ptr,
                 source.limit,
+                source.bound,
                 len(source.steps),
                 source.steps,
                 len(source.places),

@@ -154,7 +154,7 @@ class Program:
         )
 
     def _source(self, steps: Sequence[PlanStep], limit: int) -> PlanSource:
-        return PlanSource(steps, 1 + len(self.external) + len(self.constants), limit)
+        return PlanSource(steps, 1 + len(self.external) + len(self.constants), limit, self.home is not None)
 
     def _is_measurable(self) -> bool:
         return self.arena_size + sum(span(self.values[number]) for number in self.external) < HUGE

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "guard.h"
@@ -99,6 +100,7 @@ struct Step {
 struct onegraph_plan {
     dnnl_stream_t stream = nullptr;
     int limit = 0;
+    bool bound = false;
     std::vector<Step> steps;
     std::vector<const_dnnl_graph_tensor_t> tensors;
     std::vector<Place> places; // ordered by slot
@@ -122,6 +124,18 @@ struct onegraph_plan {
     }
 
     dnnl_status_t run(std::size_t first, std::size_t last, std::int64_t *nanoseconds) const {
+        if (!forked || bound) return run_here(first, last, nanoseconds);
+        // Many kernels keep the number of threads that they were compiled with. In the thread that came out of the
+        // fork they would wait for threads that are gone; a new thread has an OpenMP team of its own.
+        dnnl_status_t status = dnnl_runtime_error;
+        std::thread([&] {
+            forked = true;
+            status = onegraph::guarded([&] { return run_here(first, last, nanoseconds); });
+        }).join();
+        return status;
+    }
+
+    dnnl_status_t run_here(std::size_t first, std::size_t last, std::int64_t *nanoseconds) const {
         Threads threads(limit);
         for (std::size_t i = first; i < last; i++) {
             const std::int64_t start = nanoseconds ? now() : 0;
@@ -180,12 +194,13 @@ int alone(onegraph_plan *plan, Body body) noexcept {
 
 extern "C" {
 
-int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream_t stream, int limit, size_t n_steps,
+int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream_t stream, int limit, int bound, size_t n_steps,
         const onegraph_step_t *steps, size_t n_places, const onegraph_place_t *places, size_t n_slots) {
     return onegraph::guarded([&] {
         auto made = std::make_unique<onegraph_plan>();
         made->stream = stream;
         made->limit = limit;
+        made->bound = bound;
         made->tensors.reserve(n_places);
         made->starts.assign(n_slots + 1, 0);
         made->alignments.assign(n_slots, 1);
