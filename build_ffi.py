@@ -34,7 +34,7 @@ HEADERS = (
     "dnnl_graph.h",
     "onegraph.h",
 )
-SOURCES = ("guard.cpp", "allocator.cpp", "library.cpp", "plan.cpp")
+SOURCES = ("guard.cpp", "allocator.cpp", "library.cpp", "plan.cpp", "call.cpp")
 HEADER_WHEEL = "onednn-devel-cpu-gomp"
 LIBRARY_WHEEL = "onednn-cpu-gomp"
 OLDEST_HEADERS = (3, 2)
@@ -101,6 +101,7 @@ def compile_ffi(target: Path) -> Path:
     Raises:
         BuildError: no headers, headers too old, no C++ compiler, or the compiler refused.
     """
+    import numpy as np
     from cffi import FFI
     from cffi.error import VerificationError
 
@@ -113,7 +114,7 @@ def compile_ffi(target: Path) -> Path:
         f'#include "guard.h"\n{guarded_calls(declarations)}\n',
         source_extension=".cpp",
         sources=[str(ROOT / "onegraph" / "csrc" / name) for name in SOURCES],
-        include_dirs=[str(headers), str(ROOT / "include"), str(ROOT / "onegraph" / "csrc")],
+        include_dirs=[str(headers), np.get_include(), str(ROOT / "include"), str(ROOT / "onegraph" / "csrc")],
         library_dirs=[str(library.parent)],
         extra_link_args=["-l:libdnnl.so.3", *sanitizers()],
         extra_compile_args=["-std=c++17", "-O2", "-Wall", "-Wno-unused-function", "-fvisibility=hidden", *sanitizers()],

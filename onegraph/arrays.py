@@ -16,9 +16,6 @@ from .spec.dtypes import DataType
 from .spec.shapes import show
 
 ALIGNMENT = 64
-SMALL = 16384  # bytes of the largest array that shares a block with others
-BLOCK = 65536  # bytes of a block at most
-ROWS = 32  # arrays in a block at most, as each of them keeps it all
 BYTE = np.dtype(np.uint8)
 FORMATS = frozenset("?bBhHiIlLqQefd")
 
@@ -30,53 +27,14 @@ def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
         OutOfMemoryError: there is not so much memory.
     """
     dims = tuple(map(int, shape))
-    return _aligned(dims, dtype, math.prod(dims) * dtype.itemsize)
-
-
-class Allocator:
-    """Returns a new ``aligned_empty(shape, dtype)`` at each call; threads may share it.
-
-    Arrays of up to 16 KiB are cut from blocks of up to 64 KiB, and a block lives as long as one of its arrays.
-
-    Attributes:
-        pop: takes an array that is there already, in a fraction of the time; raises IndexError where there is none.
-    """
-
-    def __init__(self, shape: Sequence[int], dtype: np.dtype[Any]) -> None:
-        self._shape, self._dtype = tuple(map(int, shape)), dtype
-        self._size = math.prod(self._shape) * dtype.itemsize
-        self._step = -self._size % ALIGNMENT + self._size
-        self._row = self._shape or (1,)
-        small = 0 < self._size <= SMALL
-        self._strides = (self._step, *np.empty((1, *self._row), dtype).strides[1:]) if small else ()
-        self._ready: list[Array] = []
-        self.pop = self._ready.pop
-
-    def __call__(self) -> Array:
-        """A new array."""
-        try:
-            return self.pop()
-        except IndexError:
-            pass
-        if not 0 < self._size <= SMALL:
-            return _aligned(self._shape, self._dtype, self._size)
-        rows = min(ROWS, BLOCK // self._step)
-        block: list[Array] = list(_aligned((rows, *self._row), self._dtype, rows * self._step, self._strides))
-        if not self._shape:
-            block = [array.reshape(()) for array in block]
-        array = block.pop()
-        self._ready.extend(block)  # by now another thread may have put its own there, which is as well
-        return array
-
-
-def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any], size: int, strides: tuple[int, ...] | None = None) -> Array:
+    size = math.prod(dims) * dtype.itemsize
     try:
         memory = np.empty(size + ALIGNMENT - 1, BYTE)
         # The quickest way to the address of an array without C of one's own.
         address = ctypes.addressof(ctypes.c_char.from_buffer(memory))  # type: ignore[arg-type]
-        return np.ndarray(shape, dtype, memory, -address % ALIGNMENT, strides)
+        return np.ndarray(dims, dtype, memory, -address % ALIGNMENT)
     except (MemoryError, OverflowError, ValueError):
-        raise OutOfMemoryError("numpy.empty", "out_of_memory", f"{size} bytes for shape {shape}") from None
+        raise OutOfMemoryError("numpy.empty", "out_of_memory", f"{size} bytes for shape {dims}") from None
 
 
 def as_array(name: str, value: object) -> Array:

@@ -29,6 +29,7 @@ class Frame:
     def __init__(self, program: Program, source: PlanSource | None = None) -> None:
         self.program = program
         self.plan = Plan(program.source if source is None else source)
+        self.number = self.plan.number  # where csrc/call.cpp looks for it
         self._arena = aligned_empty((program.arena_size,), np.dtype(np.uint8))
         self.plan.bind(0, address_of(self._arena))
         for number, constant in program.constants.items():
@@ -36,8 +37,6 @@ class Frame:
         # Arrays for what numpy reads or writes; those in the caller's memory come and go with it.
         self._arrays = {number: self._inside(number) for number in program.touched if self._is_inside(number)}
         self._watched: list[weakref.ref[Array]] = []
-        # Of the external values, for onegraph_plan_call.
-        self.addresses = ffi.new("void *[]", len(program.external))
 
     def bind(self, external: Mapping[int, Array]) -> None:
         """Let the external values live in these arrays, of the shapes and strides that they were compiled for."""

@@ -72,7 +72,7 @@ def _refuse_cut_off(path: Path) -> None:
         raise LibraryError(f"cannot load {path}: it is cut off at {size} bytes; {INSTALL}")
 
 
-def _load(path: Path) -> tuple[ctypes.CDLL, Any, Any]:
+def _load(path: Path) -> tuple[ctypes.CDLL, Any, Any, Callable[..., Any]]:
     try:
         _refuse_cut_off(path)
         handle = ctypes.CDLL(str(path))
@@ -94,10 +94,13 @@ def _load(path: Path) -> tuple[ctypes.CDLL, Any, Any]:
             "reinstall onegraph, or run python build_ffi.py in a checkout"
         ) from None
     extension: Any = _ffi
-    return handle, extension.ffi, extension.lib
+    # The one function of the extension that takes and gives Python objects, which cffi knows nothing of.
+    quick_call = ctypes.PyDLL(extension.__file__).onegraph_quick_call
+    quick_call.argtypes, quick_call.restype = [ctypes.py_object] * 6, ctypes.py_object
+    return handle, extension.ffi, extension.lib, quick_call
 
 
-_handle, ffi, lib = _load(find_library())
+_handle, ffi, lib, quick_call = _load(find_library())
 _version = lib.dnnl_version()
 VERSION: tuple[int, int, int] = (_version.major, _version.minor, _version.patch)
 HASH = "" if _version.hash == ffi.NULL else ffi.string(_version.hash).decode()

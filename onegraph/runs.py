@@ -2,72 +2,24 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain, combinations, product
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any
 
-import numpy as np
-
-from .arrays import Allocator
+from . import native
 from .capi.homes import home
 from .errors import StateError, StatusError
 from .forks import new_lock
 from .frame import Frame
-from .native import ffi, lib
+from .native import lib
 from .op import Array
 from .plan import plan_error
 from .program import Program
 
-T = TypeVar("T")
 QuickCall = Callable[..., Any]
-# Outputs that are given are held against every input and one another; so many times written out, else in a loop.
-MAX_PAIRS = 8
-
-# What a run costs beside the kernels is Python's handling of the arrays, one by one; so it is written out for each
-# number of inputs and outputs instead of in loops.
-QUICK = """
-def call(arrays, out=None):
-    if len(arrays) != {n_inputs}:
-        return None
-    {inputs} = arrays
-    if {misfits}:
-        return None
-    if out is None:
-        try:
-            {outputs} = {ready}
-        except IndexError:
-            {outputs} = {made}
-    elif {miscounted}:
-        return None
-    else:
-        {outputs} = out
-        if {unfit}:
-            return None
-        written = {written}
-    watched = {watched}
-    try:
-        frame = pop()
-    except IndexError:
-        frame = check_out()
-    addresses = frame.addresses
-    try:
-        {addresses}
-    except (TypeError, ValueError, BufferError):
-        free.append(frame)
-        return None
-    status = run(frame.plan.number, {n_slots}, addresses)
-    free.append(frame)
-    if status:
-        if status == misaligned:
-            return None
-        raise plan_error(status)
-    return {result}
-"""
 
 
 def quick_call(program: Program, result: Callable[..., Any] | None) -> QuickCall | None:
-    """A function that runs ``program`` on a tuple of arrays; None where the program is not one call into C.
+    """A function that runs ``program`` on a tuple of arrays (csrc/call.cpp); None where it is not one call into C.
 
     It serves the ordinary case, C-contiguous numpy arrays of the very shapes and data types that were compiled, and
     answers None for everything else, with nothing done. Its second argument is None, or what to write into: the array
@@ -83,67 +35,10 @@ def quick_call(program: Program, result: Callable[..., Any] | None) -> QuickCall
     in_order = [name for name, _ in program.direct] == list(program.graph.outputs)
     if not (inputs and program.in_c and program.home is None and in_order and all(value.dense for value in inputs)):
         return None
-    ins, outs = [f"x{i}" for i in range(len(inputs))], [f"y{i}" for i in range(len(outputs))]
-    misfits, unfit = (
-        [
-            f"type({name}) is not ndarray or {name}.dtype is not dtype_{name} or {name}.shape != {value.shape}"
-            for name, value in zip(names, values, strict=True)
-        ]
-        for names, values in ((ins, inputs), (outs, outputs))
-    )
-    unfit += [f"not {name}.flags.writeable" for name in outs]
-    pairs = list(_pairs(outs, ins))
-    if len(pairs) <= MAX_PAIRS:
-        unfit += [f"shared({one}, {other})" for one, other in pairs]
-    else:
-        unfit.append(f"any_shared(({', '.join(outs)},), ({', '.join(ins)},))")
-    source = QUICK.format(
-        n_inputs=len(ins),
-        n_slots=len(ins) + len(outs),
-        inputs=f"{', '.join(ins)},",
-        outputs=", ".join(outs),
-        misfits=" or ".join(misfits),
-        ready=", ".join(f"pop_{name}()" for name in outs),
-        made=", ".join(f"make_{name}()" for name in outs),
-        miscounted="False" if len(outs) == 1 else f"type(out) not in sequences or len(out) != {len(outs)}",
-        unfit=" or ".join(unfit),
-        written=f"{', '.join(f'watch({name})' for name in outs)},",
-        # Raises where the array is not contiguous.
-        addresses="; ".join(f"addresses[{i}] = from_buffer({name})" for i, name in enumerate((*ins, *outs))),
-        watched=f"{', '.join(f'watch({name})' for name in ins)},",  # so that no other thread resizes it
-        result="y0" if result is None else f"result({', '.join(outs)})",
-    )
-    makers = {name: Allocator(value.shape, value.dtype.numpy) for name, value in zip(outs, outputs, strict=True)}
-    names: dict[str, Any] = {
-        "ndarray": np.ndarray,
-        "from_buffer": ffi.from_buffer,
-        "watch": weakref.ref,
-        "check_out": program.check_out,
-        "free": program.free_frames,
-        "pop": program.free_frames.pop,
-        "run": lib.onegraph_plan_call,
-        "misaligned": lib.onegraph_misaligned,
-        "plan_error": plan_error,
-        "result": result,
-        "sequences": (tuple, list),
-        "shared": np.may_share_memory,
-        "any_shared": _any_shared,
-        **{f"dtype_{name}": value.dtype.numpy for name, value in zip((*ins, *outs), (*inputs, *outputs), strict=True)},
-        **{f"make_{name}": make for name, make in makers.items()},
-        **{f"pop_{name}": make.pop for name, make in makers.items()},
-    }
-    exec(source, names)
-    quick: QuickCall = names.pop("call")  # no cycle, so that the program goes with its last user
-    return quick
-
-
-def _pairs(outputs: Sequence[T], inputs: Sequence[T]) -> Iterator[tuple[T, T]]:
-    """What must not share memory with what."""
-    return chain(product(outputs, inputs), combinations(outputs, 2))
-
-
-def _any_shared(outputs: Sequence[Array], inputs: Sequence[Array]) -> bool:
-    return any(np.may_share_memory(one, other) for one, other in _pairs(outputs, inputs))
+    ports = [tuple((value.dtype.numpy, value.shape) for value in values) for values in (inputs, outputs)]
+    # Nothing of the program holds the function, so that the program goes with its last user.
+    call: QuickCall = native.quick_call(*ports, program.free_frames, program.check_out, plan_error, result)
+    return call
 
 
 class BoundRun:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph.arrays import Allocator, aligned_empty, array_of, as_array, cast_to, check_output, numpy_name
+from onegraph.arrays import aligned_empty, array_of, as_array, cast_to, check_output, numpy_name
 from onegraph.dlpack import from_dlpack
 
 # A producer of DLPack capsules, written apart from the reader: bytes at the offsets of dlpack.h on 64-bit machines.
@@ -554,8 +554,7 @@ SHAPES = [(), (1,), (5,), (16, 16), (3, 5), (0, 4), (4, 0), (1, 1, 7), (64, 64),
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_aligned_memory_of_its_own(shape, dtype):
     dtype = np.dtype(dtype)
-    allocate = Allocator(shape, dtype)
-    made = [allocate() for _ in range(70)] + [aligned_empty(shape, dtype) for _ in range(3)]
+    made = [aligned_empty(shape, dtype) for _ in range(70)]
     for found in made:
         assert type(found) is np.ndarray
         assert (found.dtype, found.shape) == (dtype, shape)
@@ -571,33 +570,10 @@ def test_aligned_memory_of_its_own(shape, dtype):
     assert all((found.astype(int) == index % 2).all() for index, found in enumerate(made))
 
 
-def test_an_allocator_in_many_threads():
-    allocate = Allocator((16, 16), np.dtype(np.float32))
-    made = [[] for _ in range(4)]
-
-    def work(mine):
-        mine.extend(allocate() for _ in range(500))
-
-    threads = [threading.Thread(target=work, args=(mine,)) for mine in made]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len({address(found) for mine in made for found in mine}) == 2000
-
-
-def test_a_block_is_freed_with_the_last_of_its_arrays():
-    allocate = Allocator((16, 16), np.dtype(np.float32))
-    first = allocate()
-    assert first.base.nbytes <= 65536 + 63
-    assert Allocator((128, 128), np.dtype(np.float32))().base.nbytes == 65536 + 63
-
-
-@pytest.mark.parametrize("make", [aligned_empty, lambda shape, dtype: Allocator(shape, dtype)()])
-def test_more_memory_than_there_is(make):
+def test_more_memory_than_there_is():
     for shape in ((2**58,), (2**30, 2**31), (0, 2**62)):
         with pytest.raises(og.errors.OutOfMemoryError, match="bytes for shape"):
-            make(shape, np.dtype(np.float32))
+            aligned_empty(shape, np.dtype(np.float32))
 
 
 # torch ----------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,274 @@
+// Calls of executables: numpy arrays in, numpy arrays out, and one run of a plan between them.
+//
+// cffi hands no Python objects to C, so this file speaks to Python and numpy by itself, in the limited API of the
+// oldest Python that the package admits. native.py gets at it through ctypes.
+
+#define Py_LIMITED_API 0x030A0000
+#define NPY_NO_DEPRECATED_API NPY_1_22_API_VERSION
+#define NPY_TARGET_VERSION NPY_1_22_API_VERSION
+#include <Python.h>
+
+#include <numpy/arrayobject.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "guard.h"
+
+namespace {
+
+constexpr std::uintptr_t ALIGNMENT = 64;
+
+// A reference of one's own, or none.
+class Owned {
+public:
+    explicit Owned(PyObject *object = nullptr) : object_(object) {}
+    Owned(Owned &&other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+    Owned &operator=(Owned &&other) noexcept {
+        std::swap(object_, other.object_);
+        return *this;
+    }
+    ~Owned() { Py_XDECREF(object_); }
+
+    static Owned share(PyObject *object) {
+        Py_XINCREF(object);
+        return Owned(object);
+    }
+    explicit operator bool() const { return object_ != nullptr; }
+    PyObject *get() const { return object_; }
+    PyArrayObject *array() const { return reinterpret_cast<PyArrayObject *>(object_); }
+    PyObject *release() { return std::exchange(object_, nullptr); }
+
+private:
+    PyObject *object_;
+};
+
+// The array of a graph input or output: C-contiguous, of one shape and data type.
+struct Port {
+    Owned dtype;
+    std::vector<npy_intp> shape;
+    npy_intp size; // bytes
+
+    bool fits(PyObject *object) const {
+        // The type itself: a class derived from it, such as a masked array, may mean more than its memory says.
+        if (reinterpret_cast<PyObject *>(Py_TYPE(object)) != reinterpret_cast<PyObject *>(&PyArray_Type)) return false;
+        auto *array = reinterpret_cast<PyArrayObject *>(object);
+        return reinterpret_cast<PyObject *>(PyArray_DESCR(array)) == dtype.get()
+                && static_cast<std::size_t>(PyArray_NDIM(array)) == shape.size() && PyArray_IS_C_CONTIGUOUS(array)
+                && std::equal(shape.begin(), shape.end(), PyArray_DIMS(array));
+    }
+
+    // A new array whose data starts at a multiple of 64 bytes; none, and the exception of numpy, where there is no memory.
+    Owned empty() const {
+        npy_intp room = size + static_cast<npy_intp>(ALIGNMENT) - 1;
+        Owned memory(PyArray_SimpleNew(1, &room, NPY_UINT8));
+        if (!memory) return memory;
+        const auto start = reinterpret_cast<std::uintptr_t>(PyArray_DATA(memory.array()));
+        auto *data = reinterpret_cast<void *>((start + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+        auto *descr = reinterpret_cast<PyArray_Descr *>(Owned::share(dtype.get()).release());
+        Owned made(PyArray_NewFromDescr(&PyArray_Type, descr, static_cast<int>(shape.size()), shape.data(), nullptr,
+                data, NPY_ARRAY_CARRAY, nullptr));
+        if (made && PyArray_SetBaseObject(made.array(), memory.release()) < 0) return Owned();
+        return made;
+    }
+};
+
+bool share_memory(PyArrayObject *one, npy_intp one_size, PyArrayObject *other, npy_intp other_size) {
+    const auto a = reinterpret_cast<std::uintptr_t>(PyArray_DATA(one));
+    const auto b = reinterpret_cast<std::uintptr_t>(PyArray_DATA(other));
+    return a < b + static_cast<std::uintptr_t>(other_size) && b < a + static_cast<std::uintptr_t>(one_size);
+}
+
+// What one call holds on to while its plan runs.
+struct Run {
+    std::vector<Owned> arrays; // inputs, then outputs
+    std::vector<Owned> watches; // numpy resizes no array that has a weak reference: its address holds
+    std::vector<void *> addresses;
+    Owned frame;
+    std::uintptr_t plan = 0;
+};
+
+enum class Outcome { ready, declined, raised };
+
+struct Call {
+    std::vector<Port> inputs, outputs;
+    Owned frames, new_frame, failure, result, number; // as onegraph_quick_call has them, and "number"
+
+    Outcome prepare(PyObject *given, PyObject *out, Run &run) const {
+        const std::size_t n = inputs.size(), m = outputs.size();
+        if (!PyTuple_Check(given) || static_cast<std::size_t>(PyTuple_Size(given)) != n) return Outcome::declined;
+        run.arrays.reserve(n + m);
+        run.watches.reserve(n + m);
+        run.addresses.reserve(n + m);
+        for (std::size_t i = 0; i < n; i++) {
+            PyObject *array = PyTuple_GetItem(given, static_cast<Py_ssize_t>(i));
+            if (!inputs[i].fits(array)) return Outcome::declined;
+            run.arrays.push_back(Owned::share(array));
+        }
+        if (out != Py_None && !take(out, run.arrays)) return Outcome::declined;
+        for (const Owned &array : run.arrays) {
+            run.watches.emplace_back(PyWeakref_NewRef(array.get(), nullptr));
+            if (!run.watches.back()) return Outcome::raised;
+        }
+        for (std::size_t i = run.arrays.size() - n; i < m; i++) {
+            run.arrays.push_back(outputs[i].empty());
+            if (run.arrays.back()) continue;
+            PyErr_Clear(); // the long way says what there is no memory for
+            return Outcome::declined;
+        }
+        for (const Owned &array : run.arrays)
+            run.addresses.push_back(PyArray_DATA(array.array()));
+        run.frame = take_frame();
+        Owned address(run.frame ? PyObject_GetAttr(run.frame.get(), number.get()) : nullptr);
+        if (!address) return Outcome::raised;
+        run.plan = static_cast<std::uintptr_t>(PyLong_AsUnsignedLongLong(address.get()));
+        return Outcome::ready;
+    }
+
+    // The result; None, with nothing done, where the addresses do not suit.
+    PyObject *finish(Run &run, int status) const {
+        const std::size_t n = inputs.size(), m = outputs.size();
+        if (PyList_Append(frames.get(), run.frame.get()) < 0) return nullptr;
+        if (status == onegraph_misaligned) return Owned::share(Py_None).release();
+        if (status) return fail(status);
+        if (result.get() == Py_None) return run.arrays[n].release();
+        Owned values(PyTuple_New(static_cast<Py_ssize_t>(m)));
+        if (!values) return nullptr;
+        for (std::size_t i = 0; i < m; i++)
+            PyTuple_SetItem(values.get(), static_cast<Py_ssize_t>(i), run.arrays[n + i].release());
+        return PyObject_CallObject(result.get(), values.get());
+    }
+
+private:
+    // Whether `out` holds arrays to write into, which share memory with no other; adds them to `arrays`.
+    bool take(PyObject *out, std::vector<Owned> &arrays) const {
+        const std::size_t n = inputs.size(), m = outputs.size();
+        if (m > 1) {
+            if (!PyTuple_Check(out) && !PyList_Check(out)) return false;
+            if (static_cast<std::size_t>(PySequence_Size(out)) != m) return false;
+        }
+        for (std::size_t i = 0; i < m; i++) {
+            const auto place = static_cast<Py_ssize_t>(i);
+            PyObject *object = m == 1 ? out : PyTuple_Check(out) ? PyTuple_GetItem(out, place) : PyList_GetItem(out, place);
+            if (!outputs[i].fits(object)) return false;
+            auto *array = reinterpret_cast<PyArrayObject *>(object);
+            if (!PyArray_ISWRITEABLE(array)) return false;
+            for (std::size_t k = 0; k < arrays.size(); k++) {
+                const Port &other = k < n ? inputs[k] : outputs[k - n];
+                if (share_memory(array, outputs[i].size, arrays[k].array(), other.size)) return false;
+            }
+            arrays.push_back(Owned::share(object));
+        }
+        return true;
+    }
+
+    Owned take_frame() const {
+        const Py_ssize_t last = PyList_Size(frames.get()) - 1;
+        if (last < 0) return Owned(PyObject_CallObject(new_frame.get(), nullptr));
+        Owned frame = Owned::share(PyList_GetItem(frames.get(), last));
+        if (PyList_SetSlice(frames.get(), last, last + 1, nullptr) < 0) return Owned();
+        return frame;
+    }
+
+    PyObject *fail(int status) const {
+        Owned code(PyLong_FromLong(status));
+        Owned arguments(code ? PyTuple_New(1) : nullptr);
+        if (!arguments) return nullptr;
+        PyTuple_SetItem(arguments.get(), 0, code.release());
+        Owned error(PyObject_CallObject(failure.get(), arguments.get()));
+        if (error) PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.get())), error.get());
+        return nullptr;
+    }
+};
+
+const char *NAME = "onegraph.call";
+
+// Whatever `body` throws is a bad_alloc of a vector.
+template <typename Body>
+auto or_no_memory(Body body, decltype(body()) failed) -> decltype(body()) {
+    try {
+        return body();
+    } catch (const std::exception &) {
+        PyErr_NoMemory();
+        return failed;
+    }
+}
+
+PyObject *call(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "call takes the arrays of the inputs and out");
+        return nullptr;
+    }
+    const auto *call = static_cast<const Call *>(PyCapsule_GetPointer(self, NAME));
+    auto *run = new (std::nothrow) Run;
+    if (!run) return PyErr_NoMemory();
+    const Outcome outcome = or_no_memory([&] { return call->prepare(arguments[0], arguments[1], *run); }, Outcome::raised);
+    PyObject *answer = nullptr;
+    if (outcome == Outcome::ready) {
+        PyThreadState *state = PyEval_SaveThread();
+        const int status = onegraph_plan_call(run->plan, run->addresses.size(), run->addresses.data());
+        // Ends a daemon thread once the interpreter has ended, by unwinding the stack: nothing on it may have a
+        // destructor that needs the interpreter.
+        PyEval_RestoreThread(state);
+        answer = call->finish(*run, status);
+    } else if (outcome == Outcome::declined) {
+        answer = Owned::share(Py_None).release();
+    }
+    delete run;
+    return answer;
+}
+
+// From ((dtype, shape), ...).
+bool read_ports(PyObject *described, std::vector<Port> &ports) {
+    for (Py_ssize_t i = 0; i < PyTuple_Size(described); i++) {
+        PyObject *dtype, *shape;
+        if (!PyArg_ParseTuple(PyTuple_GetItem(described, i), "O!O!", &PyArrayDescr_Type, &dtype, &PyTuple_Type, &shape))
+            return false;
+        std::vector<npy_intp> dims;
+        npy_intp size = PyDataType_ELSIZE(reinterpret_cast<PyArray_Descr *>(dtype));
+        for (Py_ssize_t k = 0; k < PyTuple_Size(shape); k++) {
+            dims.push_back(PyLong_AsSsize_t(PyTuple_GetItem(shape, k)));
+            size *= dims.back();
+        }
+        if (PyErr_Occurred()) return false;
+        ports.push_back({Owned::share(dtype), std::move(dims), size});
+    }
+    return true;
+}
+
+PyMethodDef METHOD = {"call", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)), METH_FASTCALL,
+        "call(arrays, out) runs a program; None where that is not one call into C"};
+
+} // namespace
+
+// A function call(arrays, out) that runs a program on a tuple of arrays. It serves the ordinary case, C-contiguous numpy
+// arrays of the very shapes and data types that were compiled, and answers None for everything else, with nothing done.
+//
+// inputs, outputs: tuples of (dtype, shape). frames: the list of frames that no run uses; new_frame() makes one, and its
+// `number` is the address of the plan. failure(status): the exception for what onegraph_plan_call returned.
+// result(*outputs): makes one value of several outputs; None where there is one.
+extern "C" __attribute__((visibility("default"))) PyObject *onegraph_quick_call(PyObject *inputs, PyObject *outputs,
+        PyObject *frames, PyObject *new_frame, PyObject *failure, PyObject *result) noexcept {
+    if (!PyArray_API && _import_array() < 0) return nullptr;
+    try {
+        auto made = std::make_unique<Call>();
+        if (!read_ports(inputs, made->inputs) || !read_ports(outputs, made->outputs)) return nullptr;
+        made->frames = Owned::share(frames);
+        made->new_frame = Owned::share(new_frame);
+        made->failure = Owned::share(failure);
+        made->result = Owned::share(result);
+        made->number = Owned(PyUnicode_InternFromString("number"));
+        if (!made->number) return nullptr;
+        Owned self(PyCapsule_New(made.get(), NAME, [](PyObject *capsule) {
+            delete static_cast<Call *>(PyCapsule_GetPointer(capsule, NAME));
+        }));
+        if (!self) return nullptr;
+        made.release();
+        return PyCFunction_NewEx(&METHOD, self.get(), nullptr);
+    } catch (const std::exception &) {
+        return PyErr_NoMemory();
+    }
+}
