@@ -9,26 +9,23 @@ honours strides.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
 
 from .capi import CompiledPartition, LogicalTensor, Partition, default_engine
-from .capi.settings import thread_count
+from .capi.settings import ThreadCount
 from .errors import OneGraphError, OutOfMemoryError, UnsupportedError
 from .lower import Lowered, Step, Value, capi_graph, capi_tensor, dense_of
 from .native import VERSION
 from .report import PartitionReport, nbytes
 from .rewrites import is_native
 from .spec.editions import BASE
-from .spec.fusions import Use, slow_fusion, wrong_fusion
+from .spec.fusions import VIEWS, Use, slow_fusion, wrong_fusion
 from .spec.movement import transposition
 from .spec.schema import Call, TensorType
 from .steps import LibraryStep, NumpyStep, as_it_is, caster, in_order, needs_dense, numpy_step, reorder
 from .threads import SMALL
-
-VIEWS = ("StaticReshape", "StaticTranspose")
 
 PIECE = 400  # steps that the library searches for partitions at a time
 OVERLAP = 50  # more than any of its patterns is long
@@ -68,8 +65,9 @@ class Assembly:
         }
         self._dense_copies: dict[int, int] = {}
         library_ops = sum(step.executor == "library" for step in lowered.steps)
-        # Looking for fusions takes 3 ms, whatever the graph.
-        self._add_partitions(lowered.steps, policy if library_ops > 1 else "debug")
+        with ThreadCount() as self._threads:
+            # Looking for fusions takes 3 ms, whatever the graph.
+            self._add_partitions(lowered.steps, policy if library_ops > 1 else "debug")
 
     def _place_in_outputs(self) -> None:
         """Where a graph output is a view of what the library writes, have that written into its memory."""
@@ -125,14 +123,11 @@ class Assembly:
                 return  # a mark in the library's graph, or a change of axis order that costs nothing
             self._add_one(partition, steps[0], refused.get(steps[0].id, ""), note)
             return
-        if all(step.kind in VIEWS for step in steps):
-            # oneDNN takes every reshape, transpose, reshape for a shuffle of channels, and crashes where it is none.
-            self._add_partitions(steps, "debug", note)
-            return
         reason = next((refused[step.id] for step in steps if step.id in refused), "")
         if not reason:
             uses = [self._use(step) for step in steps]
             reason = wrong_fusion(uses, VERSION) or slow_fusion(uses)
+            reason = reason and f"{reason}, so that the ops run one by one"
         try:
             if not reason:
                 self._add_library(partition, steps, note)
@@ -201,8 +196,8 @@ class Assembly:
         # Channels-last strides serve convolutions of channels-first data best, and all else in their midst.
         leave = any(step.attrs.get("data_format") == "NCX" for step in steps) or not all(v.dense for v in inputs)
         is_small = self._share and sum(map(nbytes, inputs)) + sum(map(nbytes, wanted)) <= SMALL
-        with thread_count(1) if is_small else nullcontext():
-            compiled = self._compile(partition, [self._tensor(value) for value in inputs], wanted, leave)
+        self._threads.use(1 if is_small else None)
+        compiled = self._compile(partition, [self._tensor(value) for value in inputs], wanted, leave)
         for value, tensor in zip(wanted, compiled.outputs, strict=True):
             shape, strides = tensor.shape, tensor.strides
             if shape != value.shape and not (value.shape == () and shape == (1,)):
@@ -327,6 +322,7 @@ class Assembly:
         try:
             if not is_native(source.dtype):
                 raise UnsupportedError(f"numpy copies {source.dtype} faster")
+            self._threads.use(None)
             compiled = reorder(source, target)
         except OneGraphError:
             self.reports.append(replace(report, executor="copy"))

@@ -309,7 +309,7 @@ class Executable:
             kinds, names = tuple(op.kind for op in ops), tuple(op.name for op in ops)
             return (PartitionReport(0, "reference", kinds, names, (COMPUTED_SHAPE,)),)
         if not implementations:
-            return tuple(program.reports)
+            return tuple(map(replace, program.reports))
         if entry.implementations is None:
             entry.implementations = implementation_names(program, options.policy, options.fpmath_mode)
         found = entry.implementations

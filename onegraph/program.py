@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from .assemble import Assembly, LibraryStep, NumpyStep, nbytes
 from .capi import LogicalTensor
 from .capi.homes import home
-from .capi.settings import get_num_threads, thread_count
+from .capi.settings import ThreadCount, get_num_threads
 from .errors import UnsupportedError
 from .frame import Frame, span
 from .graph import Graph
@@ -41,7 +40,7 @@ class Program:
     """
 
     def __init__(self, graph: Graph, *, policy: str, fallback: bool, fpmath_mode: str, threads: Threads = None) -> None:
-        with thread_count(threads if isinstance(threads, int) else None):
+        with ThreadCount(threads if isinstance(threads, int) else None):
             assembly = Assembly(
                 lower(graph), policy=policy, fpmath_mode=fpmath_mode, share=not isinstance(threads, int)
             )
@@ -148,10 +147,9 @@ class Program:
         if not every:
             self.source.threads = counts
         found = dict(zip(owners, counts, strict=True))
-        self.reports = tuple(
-            replace(report, threads=found[report.index]) if report.index in found else report
-            for report in assembly.reports
-        )
+        for index, count in found.items():
+            assembly.reports[index].threads = count
+        self.reports = tuple(assembly.reports)
 
     def _source(self, steps: Sequence[PlanStep], limit: int) -> PlanSource:
         return PlanSource(steps, 1 + len(self.external) + len(self.constants), limit, self.home is not None)

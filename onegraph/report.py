@@ -33,7 +33,7 @@ class Tensor(Protocol):
         """Whether it is row-major without gaps."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class PartitionReport:
     """One partition. It holds values; the texts are made when they are asked for.
 

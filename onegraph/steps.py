@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from heapq import heapify, heappop, heappush
+from typing import NamedTuple
 
 from . import capi
 from .capi import CompiledPartition, Partition
@@ -14,15 +14,13 @@ from .op import Array, LogicalTensor, Op
 from .reference import run_op
 from .rewrites.precision import rounded
 from .spec.dtypes import DataType
-from .spec.editions import DEFAULT
-from .spec.fusions import BINARY
-from .spec.library import DENSE_ONLY
+from .spec.editions import BASE, DEFAULT
+from .spec.fusions import honours_strides
 
 Run = Callable[[Sequence[Array | None]], Sequence[Array]]
 
 
-@dataclass(frozen=True)
-class LibraryStep:
+class LibraryStep(NamedTuple):
     """A compiled partition, and the values that it reads and writes in the order in which it was compiled.
 
     ``in_place``: from an output to the input whose memory it may take.
@@ -36,8 +34,7 @@ class LibraryStep:
     is_small: bool = False  # compiled for one thread
 
 
-@dataclass(frozen=True)
-class NumpyStep:
+class NumpyStep(NamedTuple):
     """One op that numpy runs; None stands for an optional input that is not there."""
 
     run: Run
@@ -48,14 +45,8 @@ class NumpyStep:
 
 def needs_dense(value: Value, steps: Sequence[Step]) -> bool:
     """Whether one of the ops would compute wrong if a value that it reads or writes had other strides."""
-    if any(step.kind in DENSE_ONLY for step in steps):
-        return True
-    # Binary ops were seen to compute wrong with gaps or permuted axes together with an axis of size 1, and behind
-    # another op with those of an operand of lower rank, whose strides are lost where it is given leading axes.
-    return any(
-        1 in value.shape or (value.id in step.inputs and len(value.shape) < _rank(step))
-        for step in steps
-        if step.kind in BINARY
+    return not all(
+        honours_strides(BASE[step.kind], _rank(step), value.shape, is_read=value.id in step.inputs) for step in steps
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from .capi.settings import thread_count
+from .capi.settings import ThreadCount
 from .errors import OneGraphError
 from .plan import PlanStep
 
@@ -78,7 +78,7 @@ def compiled_for(step: PlanStep, count: int) -> PlanStep:
     """The step compiled for ``count`` threads, or as it is where the library refuses."""
     old = step.compiled
     try:
-        with thread_count(count):
+        with ThreadCount(count):
             return step._replace(compiled=old.partition.compile(old.inputs, old.outputs, old.engine))
     except OneGraphError:
         return step

@@ -1,7 +1,7 @@
 """Run the suite on newer oneDNN libraries: ``python tests/newer.py [options of pytest]``; ``make test-newer`` does.
 
-The libraries are parts of other packages that pip knows, and are kept under ``newer`` in the virtual environment, 3 GB
-in all: 3.6.2, built for OpenMP, and 3.13.2, built for SYCL and TBB.
+The libraries are parts of other packages that pip knows, and are kept in ``build/newer``, 2 GB in all: 3.6.2, built
+for OpenMP, and 3.13.2, built for SYCL and TBB.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-NEWER = Path(sys.prefix) / "newer"
+NEWER = ROOT / "build" / "newer"
 SONAME = "libdnnl.so.3"
 
 

@@ -14,6 +14,7 @@ from ..memo import MAX_SIGNATURES, AttrsKey, attrs_key, read_attrs
 from ..native import VERSION, Function, Handle, call, enum_names, enum_value, ffi, lib, read
 from ..spec.dtypes import DataType
 from ..spec.editions import BASE, NEWEST, edition
+from ..spec.fusions import Use
 from ..spec.library import LIBRARY_VALUES, quirks
 from ..spec.schema import Attribute, AttrValue, Call, Schema, Shape, TensorType
 from ..spec.values import BadValueError, convert
@@ -212,6 +213,12 @@ class Op(Handle):
             UnsupportedError: the library refuses it, crashes on it or computes it wrong.
         """
         check_types(self, [_type(tensor) for tensor in self._inputs], [_type(tensor) for tensor in self._outputs])
+
+    def _use(self, inputs: Sequence[TensorType]) -> Use:
+        """This op beside the others of a partition, with inputs of these types."""
+        ins, outs = ([tensor.id for tensor in tensors] for tensors in (self._inputs, self._outputs))
+        dtypes = [tensor.dtype for tensor in self._outputs]
+        return Use(Call(self._schema, self._attrs, inputs, len(outs), dtypes), tuple(ins), tuple(outs), dtypes[0])
 
     def __repr__(self) -> str:
         return f"Op({self.id}, {self.schema.kind!r}, {self.name!r})"

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, UnsupportedError
-from ..native import Handle, call, create, ffi, lib, read
+from ..native import VERSION, Handle, call, create, ffi, lib, read
 from ..op import Array
-from ..spec.library import DENSE_ONLY
+from ..spec.fusions import Use, honours_strides, wrong_fusion
 from ..spec.schema import Shape, TensorType
-from ..spec.shapes import compatible, overlaps
+from ..spec.shapes import compatible, dense_strides, overlaps
 from .engine import ENGINE_KIND_NAMES, Engine, available_kind
 from .logical_tensor import LogicalTensor, is_dense
 from .op import Op, check_types
@@ -140,14 +140,23 @@ class Partition(Handle):
             dims = [dim or 0 for dim in tensor.shape or ()]
             if not is_dense(tensor) and overlaps(dims, tensor.strides or ()):
                 raise ArgumentError(f"outputs: {tensor!r}; expected memory of its own for each element")
-        dense_only = sorted([op.schema.kind for op in self._ops.values() if op.schema.kind in DENSE_ONLY])
-        for tensor in (*inputs, *outputs) if dense_only else ():
-            if not is_dense(tensor):
-                raise UnsupportedError(f"{tensor!r}: {dense_only[0]} does not honour strides; pass dense row-major")
-        self._check_shapes(inputs, outputs)
+        uses = self._check_shapes(inputs, outputs)
+        for tensor in (*inputs, *outputs):
+            _refuse_strides(tensor, uses)
+        reason = wrong_fusion(uses, VERSION) if len(uses) > 1 else ""
+        if reason:
+            raise UnsupportedError(
+                f"{self!r}: {reason}; take the partitions of the graph with policy 'debug', one for each op, "
+                "or build a onegraph.Graph, whose executable knows what to leave apart"
+            )
 
-    def _check_shapes(self, inputs: Sequence[LogicalTensor], outputs: Sequence[LogicalTensor]) -> None:
-        """Infer every shape inside: the library would take output shapes that are wrong for right."""
+    def _check_shapes(self, inputs: Sequence[LogicalTensor], outputs: Sequence[LogicalTensor]) -> list[Use]:
+        """Infer every shape inside: the library would take output shapes that are wrong for right.
+
+        Returns:
+            the ops in an order in which they can run.
+        """
+        uses: list[Use] = []
         shapes: dict[int, Shape] = {tensor.id: tensor.shape for tensor in inputs}
         pending = list(self._ops.values())
         inside = {tensor.id for op in pending for tensor in op.outputs}
@@ -161,15 +170,27 @@ class Partition(Handle):
                 results = [TensorType(tensor.dtype, None) for tensor in op.outputs]
                 found = check_types(op, types, results)
                 shapes.update((tensor.id, shape) for tensor, shape in zip(op.outputs, found, strict=False))
+                uses.append(op._use(types))
             if len(later) == len(pending):
                 raise ArgumentError(f"ops {[op.id for op in pending]} form a cycle")
             pending = later
         for tensor in outputs:
             if not compatible(tensor.shape, shapes.get(tensor.id)):
                 raise ArgumentError(f"outputs: {tensor!r}; expected shape {shapes[tensor.id]}, as the inputs imply")
+        return uses
 
     def __repr__(self) -> str:
         return f"Partition({self.id}: {self._kinds()}{'' if self.supported else ', unsupported'})"
 
     def _kinds(self) -> str:
         return ", ".join(op.schema.kind for op in self._ops.values())
+
+
+def _refuse_strides(tensor: LogicalTensor, uses: Sequence[Use]) -> None:
+    """Raise UnsupportedError where an op would compute wrong for the strides of a tensor that goes in or out."""
+    shape = tuple([dim or 0 for dim in tensor.shape or ()])
+    if tensor.strides in (None, dense_strides(shape)):
+        return
+    for use in uses:
+        if not honours_strides(use.call.schema, use.rank, shape, is_read=tensor.id in use.inputs):
+            raise UnsupportedError(f"{tensor!r}: {use.kind} does not honour strides; pass dense row-major")

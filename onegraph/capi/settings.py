@@ -101,14 +101,29 @@ def num_threads(count: int) -> Iterator[None]:
         set_num_threads(before or 1)
 
 
-@contextmanager
-def thread_count(count: int | None) -> Iterator[None]:
-    """``num_threads`` where the number can be set; None changes nothing."""
-    if count is None or get_num_threads() is None or threading.get_ident() in _forked:
-        yield
-        return
-    with num_threads(count):
-        yield
+class ThreadCount:
+    """A block whose number of threads may change; it changes nothing where that cannot be set.
+
+    ``count``: the first one; None for that of the caller.
+    """
+
+    def __init__(self, count: int | None = None) -> None:
+        self._first = count
+
+    def __enter__(self) -> ThreadCount:
+        self._before = self._now = None if threading.get_ident() in _forked else get_num_threads()
+        self.use(self._first)
+        return self
+
+    def use(self, count: int | None) -> None:
+        """From now on use so many threads; None for as many as before the block."""
+        count = count or self._before
+        if self._before and count and count != self._now:
+            set_num_threads(count)
+            self._now = count
+
+    def __exit__(self, *_: object) -> None:
+        self.use(None)
 
 
 def _after_fork() -> None:

@@ -31,6 +31,9 @@ class DataType(enum.Enum):
     e8m0 = "e8m0"
     f4_e2m1 = "f4_e2m1"
 
+    # By identity, as members are compared: Enum's own is written in Python.
+    __hash__ = object.__hash__
+
     def __repr__(self) -> str:
         return self.value
 

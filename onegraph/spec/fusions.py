@@ -1,7 +1,7 @@
 """Fusions that the library computes wrong, although each of their ops alone is right.
 
 All were seen in oneDNN 3.2.0. A condition may hold where the library would be right, never the other way round; what it
-costs then is that the ops run one by one.
+costs then is that the ops run one by one. The executor lets them do so, and the one-to-one objects refuse.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from math import prod
 
 from .dtypes import DataType
-from .schema import Call
+from .library import DENSE_ONLY
+from .schema import Call, Schema
 
 Dims = tuple[int, ...]
 
 BINARY = frozenset(
     ["Add", "BiasAdd", "Divide", "Maximum", "Minimum", "Multiply", "PReLU", "Select", "SquaredDifference", "Subtract"]
 )
+VIEWS = frozenset(["StaticReshape", "StaticTranspose"])
 POOLS = frozenset(["AvgPool", "MaxPool"])
 CONVOLUTIONS = frozenset(["Convolution", "ConvTranspose"])
 MAINS = POOLS | CONVOLUTIONS | BINARY | {"Interpolate", "LayerNorm", "MatMul", "SoftMax"}
@@ -25,7 +27,8 @@ MAINS = POOLS | CONVOLUTIONS | BINARY | {"Interpolate", "LayerNorm", "MatMul", "
 WILD_VECTORS = (3, 7)  # right in 3.6.2, a signal in 3.13.2
 # LayerNorm and what follows it are fused since 3.3 or later; an operand of the same shape is right in 3.13.
 LAYER_NORM_MENDED = (3, 13)
-# From this rank on, the kernel of an elementwise op with a binary op behind it writes past its memory.
+# From this rank on, the kernel of an elementwise op counts on dense tensors, and with a binary op behind it writes past
+# its memory.
 WILD_RANK = 6
 
 
@@ -42,6 +45,11 @@ class Use:
     def kind(self) -> str:
         """Name of the op."""
         return self.call.schema.kind
+
+    @property
+    def rank(self) -> int:
+        """Rank of the first result."""
+        return len(self.call.schema.shape(self.call)[0] or ())
 
     def shape(self, index: int) -> Dims:
         """Shape of input ``index``."""
@@ -91,26 +99,44 @@ class Operand:
         return (1,) * (len(whole) - len(self.shape)) + self.shape == (1, *whole[1:])
 
 
+def honours_strides(schema: Schema, rank: int, shape: Dims, *, is_read: bool) -> bool:
+    """Whether an op, alone or in a fusion, takes a tensor that is not dense row-major.
+
+    Args:
+        schema: the op.
+        rank: of its first result.
+        shape: of the tensor.
+        is_read: whether the op itself reads it, and not another op of the fusion.
+    """
+    if schema.kind in DENSE_ONLY or (schema.category == "elementwise" and len(shape) >= WILD_RANK):
+        return False
+    # Binary ops were seen to compute wrong with gaps or permuted axes together with an axis of size 1, and behind
+    # another op with those of an operand of lower rank, whose strides are lost where it is given leading axes.
+    return schema.kind not in BINARY or not (1 in shape or (is_read and len(shape) < rank))
+
+
 def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int]) -> str:
     """Why a library of ``version`` must not run these ops, in an order in which they can run, as one kernel.
 
     Empty where it may.
     """
+    if all(use.kind in VIEWS for use in uses):
+        return "oneDNN takes every reshape, transpose, reshape for a shuffle of channels, and crashes where it is none"
     for number, main in enumerate(uses):
         for operand in _operands(main, uses[number + 1 :]):
             reason = _wrong_operand(main, operand, version)
             if reason:
-                return f"{reason}, so that the ops run one by one"
+                return reason
     for use in uses:
         if use.kind == "BiasAdd" and sum(use.inputs[0] in other.inputs for other in uses) > 1:
-            return "oneDNN takes all the memory to compile a BiasAdd whose source is read twice, so that they run alone"
+            return "oneDNN takes all the memory to compile a BiasAdd whose source is read twice"
     kinds = {use.kind for use in uses}
     if any(use.kind == "AvgPool" and not use.call.flag("exclude_pad") for use in uses) and _shifted(uses):
-        return "oneDNN takes the padding of an int8 AvgPool for the zero point, so that the ops run one by one"
+        return "oneDNN takes the padding of an int8 AvgPool for the zero point"
     if {"Dequantize", "Reorder", "Quantize"} <= kinds and _shifted(uses):
-        return "oneDNN fails to execute Dequantize + Reorder + Quantize with zero points, so that they run one by one"
+        return "oneDNN fails to execute Dequantize + Reorder + Quantize with zero points"
     if kinds & {"MatMul", "ConvTranspose"} and _signed_residual(uses):
-        return "oneDNN loses the sign of an s8 residual where the result is u8, so that the ops run one by one"
+        return "oneDNN loses the sign of an s8 residual where the result is u8"
     return ""
 
 
@@ -139,7 +165,7 @@ def slow_fusion(uses: Sequence[Use]) -> str:
             if slow:
                 return (
                     f"oneDNN has a reference kernel only for {main.kind} + {use.kind} with an operand of shape "
-                    f"{list(use.shape(index))}, so that the ops run one by one"
+                    f"{list(use.shape(index))}"
                 )
         derived.update(use.outputs)
     return ""
@@ -193,6 +219,8 @@ def _wrong_operand(main: Use, operand: Operand, version: tuple[int, int, int]) -
     elif main.kind == "SoftMax":
         same_rank = len(operand.shape) == len(operand.result) and operand.binary.kind != "BiasAdd"
         right = same_rank and (operand.shape == operand.result or operand.along_last)
+    elif 1 in (len(main.shape(0)), len(main.shape(1))):  # a vector has an axis more in the kernel than in the result
+        right = operand.single or (len(main.shape(1)) > 1 and operand.along_last)
     else:
         flat = len(main.shape(0)) >= 3 and len(main.shape(1)) == 2
         right = operand.along_last or (not flat and operand.binary.kind != "BiasAdd" and not operand.in_columns)

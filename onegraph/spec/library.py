@@ -18,7 +18,7 @@ from .normalization import begin_axis
 from .pooling import geometry
 from .reduction import reduced_axes
 from .schema import Call, Version
-from .window import spatial
+from .window import Dim, Window, spatial
 
 LIBRARY, UNSAFE = "library", "unsafe"
 
@@ -105,7 +105,15 @@ def _in_padding_alone(call: Call) -> bool:
         last = None if count is None else (count - 1) * window.stride - window.begin
         if window.begin >= window.extent or (last is not None and size is not None and last >= size):
             return True
+        if size is not None and window.dilation > size and _steps_over(window, size, count):
+            return True
     return False
+
+
+def _steps_over(window: Window, size: int, count: Dim) -> bool:
+    """Whether a window that starts in the padding has its elements before and behind the source alone."""
+    starts = range(-window.begin, 0, window.stride)[:count]
+    return len(starts) > 1 << 16 or any(start % window.dilation >= size for start in starts)
 
 
 def _axis_below_last(call: Call) -> bool:
