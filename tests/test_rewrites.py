@@ -159,6 +159,14 @@ REWRITTEN: dict[str, Build] = {
         for kind in ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
         for keep in (True, False)
     },
+    **{
+        f"{kind} over {axes}, keep_dims {keep}": unary(kind, (5, 4, 3, 8), axes=axes, keep_dims=keep)
+        for kind in ("ReduceL1", "ReduceL2", "ReduceMean", "ReduceSum")
+        for axes in ([0], [1], [0, 1], [0, 2, 3], [0, 2], [1, 3])
+        for keep in (True, False)
+    },
+    "bias gradient NXC": unary("BiasAddBackward", (8, 5, 16), data_format="NXC"),
+    "bias gradient NCX": unary("BiasAddBackward", (8, 5, 16), data_format="NCX"),
     "reduction to a scalar": unary("ReduceL1", (1, 1), axes=[0, 1], keep_dims=False),
     **{
         f"mean of {rank - 2} axes between, keep_dims {keep}": spatial_mean((2, *(3, 4, 5)[: rank - 2], 16), keep)
@@ -412,20 +420,49 @@ def test_a_kernel_that_would_be_unrolled_too_far_goes_along_another_axis() -> No
     [
         ((2, 8, 5), [2]),
         ((2, 8, 3, 4), [2, 3]),
-        ((2, 3, 4, 8), [1]),
-        ((2, 3, 4, 8), [2]),
-        ((2, 3, 4, 8), [0, 1, 2]),
         ((2, 3, 4, 8), [1, 2, 3]),
-        ((8, 16), [0]),
-        ((8, 16), [1]),
-        ((2, 2, 3, 2, 3, 8), [1, 2, 3, 4]),  # no pool of four spatial axes
-        ((1, 2, 2, 8), [1, 2]),  # too small to gain
-        ((1, 2, 2, 2**33), [1, 2]),  # more than the pool can count
+        ((64, 16), [1]),
+        ((64, 1, 16, 1), [2, 3]),
+        ((2, 3, 4, 8), [1]),  # too small to gain
+        ((1, 2, 2, 8), [1, 2]),
     ],
 )
-def test_other_means_are_reductions(shape: tuple[int, ...], axes: list[int]) -> None:
+def test_means_over_the_last_axes_and_small_ones_are_reductions(shape: tuple[int, ...], axes: list[int]) -> None:
     for keep in (True, False):
         assert [part.kind for part in mean_form(shape, axes, keep=keep)] == ["ReduceMean"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "kinds"),
+    [
+        ((64, 16), [0], ["MatMul"]),
+        ((16, 3, 4, 8), [2], ["MatMul"]),
+        ((16, 3, 4, 8), [0, 1, 2], ["MatMul"]),
+        ((16, 3, 4, 8), [0, 2, 3], ["ReduceSum", "MatMul"]),
+        ((16, 3, 4, 8), [0, 2], ["MatMul", "MatMul"]),
+        ((4, 2, 3, 2, 3, 8), [1, 2, 3, 4], ["MatMul"]),  # no pool of four spatial axes
+        ((1, 2, 2, 2**33), [1, 2], ["MatMul"]),  # more than the pool can count
+    ],
+)
+def test_means_over_other_axes_are_products(shape: tuple[int, ...], axes: list[int], kinds: list[str]) -> None:
+    for keep in (True, False):
+        parts = mean_form(shape, axes, keep=keep)
+        assert [part.kind for part in parts if part.kind != "StaticReshape"] == [*kinds, "Divide"]
+
+
+def test_a_sum_by_a_product_is_exact_where_the_numbers_allow_it() -> None:
+    # 4,000 ones and twos: 6,000, which bf16 has not; the nearest that it has are 5,984 and 6,016, even mantissa 6,016.
+    x = np.tile(np.array([[1.0], [2.0]], np.float32), (2000, 3))
+    for dtype, wanted in (("f32", 6000), ("bf16", 6016)):
+        graph = og.Graph()
+        graph.output("y", graph.reduce_sum(graph.input("x", dtype, x.shape), axes=[0], keep_dims=False))
+        model = graph.compile()
+        assert "MatMul by ones" in model.report().partitions[0].reason
+        assert model(x.astype(og.DataType.of(dtype).numpy)).astype(float).tolist() == [wanted] * 3
+    x[7, 1] = np.inf
+    graph = og.Graph()
+    graph.output("y", graph.reduce_sum(graph.input("x", "f32", x.shape), axes=[0], keep_dims=False))
+    assert graph.compile()(x).tolist() == [6000, np.inf, 6000]
 
 
 @pytest.mark.parametrize("keep", [True, False])

@@ -12,73 +12,15 @@ import numpy as np
 
 from ..spec.binary import slope_target
 from ..spec.dtypes import DataType
-from ..spec.reduction import reduced_axes
 from ..spec.schema import AttrValue, Call, TensorType
 from ..spec.shapes import normalize_axis
-from .form import Dims, Form, Parts, Source, result_types, scalar
+from .form import Form, Parts, Source, result_types, scalar
 from .norms import group_norm, layer_norm, layer_norm_backward, rms_norm
+from .reductions import bias_add_backward, mean, reduction, total
 from .single import SINGLE, as_it_is
 
 F32 = DataType.f32
 MAX_CONCAT_INPUTS, MAX_CONCAT_RANK = 64, 6
-# The kernel of a pool is unrolled along its last axis: from some thousands on, compiling takes longer than running.
-MAX_UNROLLED = 1024
-# Of fewer elements, a mean fused with what follows it is faster than a pool apart from that. Of more, the pool may be
-# refused, or end in a signal at compile: it counts in 32 bits, some of it in bytes.
-POOLED = range(64, 2**29)
-
-
-# Reductions -----------------------------------------------------------------------------------------------------------
-
-
-def reduction(call: Call) -> Form | None:
-    """Over axes of size 1: nothing to reduce, so that other axes on the same memory remain."""
-    if call.schema.kind == "BiasAddBackward":
-        rank = call.rank("diff_dst") or 0
-        channel = rank - 1 if call.string("data_format") == "NXC" else 1
-        axes: Dims | None = tuple(axis for axis in range(rank) if axis != channel)
-    else:
-        axes = reduced_axes(call)
-    parts = Parts(call)
-    if not axes or any(parts.shape(0)[axis] != 1 for axis in axes):
-        return None
-    found: Source = 0
-    if call.schema.kind in ("ReduceL1", "ReduceL2"):
-        found = parts.add("Abs", found)
-    (result,) = result_types(call)
-    return parts.form(
-        parts.reshape(found, tuple(dim or 0 for dim in result.shape or ())),
-        note="no reduction, as the axes have size 1 and that throws at compile",
-    )
-
-
-def spatial_mean(call: Call) -> Form | None:
-    """Over all axes but the first and the last: AvgPool, as the reduction has a reference kernel only.
-
-    Where the reduced axes come last, the reduction has a kernel of its own, which the pool seldom beats.
-    """
-    parts = Parts(call)
-    shape = parts.shape(0)
-    inner = shape[1:-1]
-    between = 3 <= len(shape) <= 5 and reduced_axes(call) == tuple(range(1, len(shape) - 1))
-    if not between or math.prod(inner) == 1 or math.prod(shape) not in POOLED:
-        return reduction(call)
-    kernel = inner if inner[-1] <= MAX_UNROLLED else (math.prod(inner), 1)
-    ones, zeros = (1,) * len(kernel), (0,) * len(kernel)
-    found = parts.add(
-        "AvgPool",
-        parts.reshape(0, (shape[0], *kernel, shape[-1])),
-        kernel=kernel,
-        strides=ones,
-        pads_begin=zeros,
-        pads_end=zeros,
-        exclude_pad=True,  # there is no padding; False is among the wrong fusions with int8
-    )
-    (result,) = result_types(call)
-    return parts.form(
-        parts.reshape(found, tuple(dim or 0 for dim in result.shape or ())),
-        note="AvgPool: the mean has a reference kernel only, unless the reduced axes come last",
-    )
 
 
 # Elementwise ----------------------------------------------------------------------------------------------------------
@@ -258,16 +200,17 @@ def dynamic_quantization(call: Call) -> Form | None:
 
 
 # Ops whose composition comes first: as they are, the library has no partition or no fast kernel for them.
-PREFERRED = frozenset(["Pow", "ReduceMean"])
+PREFERRED = frozenset(["BiasAddBackward", "Pow", "ReduceL1", "ReduceL2", "ReduceMean", "ReduceSum"])
 COMPOSITIONS: dict[str, Callable[[Call], Form | None]] = {
     "LayerNorm": layer_norm,
     "LayerNormBackward": layer_norm_backward,
     "GroupNorm": group_norm,
     "RMSNorm": rms_norm,
     **dict.fromkeys(("BatchNormInference", "BatchNormForwardTraining", "BatchNormTrainingBackward"), batch_norm),
-    "BiasAddBackward": reduction,
-    "ReduceMean": spatial_mean,
-    **dict.fromkeys(("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum"), reduction),
+    "BiasAddBackward": bias_add_backward,
+    "ReduceMean": mean,
+    **dict.fromkeys(("ReduceL1", "ReduceL2", "ReduceSum"), total),
+    **dict.fromkeys(("ReduceMax", "ReduceMin", "ReduceProd"), reduction),
     "GELU": gelu_tanh,
     "Pow": power,
     **dict.fromkeys(("PReLU", "PReLUBackward"), prelu),

@@ -8,6 +8,7 @@ from ..spec.dtypes import DataType
 from ..spec.normalization import begin_axis
 from ..spec.schema import AttrValue, Call, TensorType
 from .form import Dims, Form, Parts, Source, scalar
+from .reductions import add_sum
 
 F32 = DataType.f32
 
@@ -59,10 +60,8 @@ def layer_norm_backward(call: Call) -> Form | None:
         root = parts.add("Sqrt", parts.add("Add", parts.reshape(variance, stats), scalar(call.f32("epsilon"), 1)))
         normalized = parts.add("Divide", parts.add("Subtract", src, parts.reshape(mean, stats)), root)
         others = tuple(range(len(shape) - 1))
-        results.append(
-            parts.add("ReduceSum", parts.add("Multiply", diff_dst, normalized), axes=others, keep_dims=False)
-        )
-        results.append(parts.add("ReduceSum", diff_dst, axes=others, keep_dims=False))
+        results.append(add_sum(parts, parts.add("Multiply", diff_dst, normalized), others))
+        results.append(add_sum(parts, diff_dst, others))
     return parts.form(*results, note="LayerNormBackward over one axis, as which the normalized ones are seen")
 
 

@@ -1,0 +1,146 @@
+"""Reductions: the library's kernel for other axes than the last ones takes 50 times as long as a way around it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import groupby
+
+import numpy as np
+
+from ..spec.dtypes import DataType
+from ..spec.reduction import reduced_axes
+from ..spec.schema import Call, TensorType
+from .form import Dims, Form, Parts, Source, result_types, scalar
+
+F32 = DataType.f32
+# The kernel of a pool is unrolled along its last axis: from some thousands on, compiling takes longer than running.
+MAX_UNROLLED = 1024
+# Of fewer elements, a mean fused with what follows it is faster than a pool apart from that. Of more, the pool may be
+# refused, or end in a signal at compile: it counts in 32 bits, some of it in bytes.
+POOLED = range(64, 2**29)
+# Of fewer elements, the reference kernel is as fast as a MatMul.
+SMALL = 256
+
+
+def reduction(call: Call) -> Form | None:
+    """Over axes of size 1: nothing to reduce, so that other axes on the same memory remain."""
+    return _of_nothing(call, reduced_axes(call))
+
+
+def total(call: Call) -> Form | None:
+    """ReduceSum, ReduceL1 and ReduceL2: MatMul by ones, unless the reduced axes come last."""
+    return _sum(call, reduced_axes(call))
+
+
+def bias_add_backward(call: Call) -> Form | None:
+    """The sum over all axes but that of the channels."""
+    rank = call.rank("diff_dst") or 0
+    channel = rank - 1 if call.string("data_format") == "NXC" else 1
+    return _sum(call, tuple(axis for axis in range(rank) if axis != channel))
+
+
+def mean(call: Call) -> Form | None:
+    """ReduceMean: AvgPool over all axes but the first and the last, else a sum; unless the reduced axes come last."""
+    axes = reduced_axes(call)
+    parts = Parts(call)
+    shape = parts.shape(0)
+    inner = shape[1:-1]
+    between = 3 <= len(shape) <= 5 and axes == tuple(range(1, len(shape) - 1))
+    if not between or math.prod(inner) == 1 or math.prod(shape) not in POOLED:
+        return _sum(call, axes)
+    kernel = inner if inner[-1] <= MAX_UNROLLED else (math.prod(inner), 1)
+    ones, zeros = (1,) * len(kernel), (0,) * len(kernel)
+    found = parts.add(
+        "AvgPool",
+        parts.reshape(0, (shape[0], *kernel, shape[-1])),
+        kernel=kernel,
+        strides=ones,
+        pads_begin=zeros,
+        pads_end=zeros,
+        exclude_pad=True,  # there is no padding; False is among the wrong fusions with int8
+    )
+    return parts.form(
+        parts.reshape(found, _result_shape(call)),
+        note="AvgPool: the mean has a reference kernel only, unless the reduced axes come last",
+    )
+
+
+def add_sum(parts: Parts, source: Source, axes: Sequence[int], dtype: DataType = F32) -> Source:
+    """Parts that add up a value over some axes, which the result has not; of ``dtype``, computed in f32."""
+    shape = parts.shape(source)
+    kept = tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
+    runs = _runs(shape, axes)
+    while any(is_reduced for is_reduced, _ in runs):
+        place = max(index for index, (is_reduced, _) in enumerate(runs) if is_reduced)
+        count = runs.pop(place)[1]
+        before, after = (math.prod([dim for _, dim in part]) for part in (runs[:place], runs[place:]))
+        is_last = not any(is_reduced for is_reduced, _ in runs)
+        source = _add_step(parts, source, (before, count, after), dtype if is_last else F32)
+    return parts.reshape(source, kept)
+
+
+def _add_step(parts: Parts, source: Source, shape: Dims, dtype: DataType) -> Source:
+    """The sum of a value, seen in three axes, over the second of them."""
+    before, count, after = shape
+    given = parts.type(source).dtype
+    assert given is not None
+    if after == 1 and given is dtype:
+        seen = parts.reshape(source, (before, count))
+        return parts.add("ReduceSum", seen, axes=(1,), keep_dims=True)
+    result = TensorType(dtype, (before, after) if 1 in (before, after) else (before, 1, after))
+    if after == 1:
+        ones = np.ones((count, 1), given.numpy)
+        return parts.add("MatMul", parts.reshape(source, (before, count)), ones, outputs=(result,))
+    batch = () if before == 1 else (before,)
+    ones = np.ones((*(1 for _ in batch), 1, count), given.numpy)
+    return parts.add("MatMul", ones, parts.reshape(source, (*batch, count, after)), outputs=(result,))
+
+
+def _sum(call: Call, axes: Dims | None) -> Form | None:
+    parts, kind = Parts(call), call.schema.kind
+    shape = parts.shape(0)
+    runs = _runs(shape, axes or ())
+    comes_last = len(runs) < 2 or (len(runs) == 2 and runs[1][0])
+    if axes is None or comes_last or math.prod(shape) < SMALL:
+        return _of_nothing(call, axes)
+    source: Source = 0
+    if kind == "ReduceL1":
+        source = parts.add("Abs", source)
+    elif kind == "ReduceL2":
+        source = parts.add("Square", *parts.wide())
+    dtype = call.output_type(0) if kind in ("ReduceSum", "ReduceL1", "BiasAddBackward") else F32
+    assert dtype is not None
+    found = add_sum(parts, source, axes, dtype)
+    if kind == "ReduceMean":
+        found = parts.add("Divide", found, scalar(math.prod([shape[axis] for axis in axes]), len(parts.shape(found))))
+    elif kind == "ReduceL2":
+        found = parts.add("Sqrt", found)
+    return parts.form(
+        parts.reshape(found, _result_shape(call)),
+        note="MatMul by ones: the reduction has a reference kernel only, unless the reduced axes come last",
+    )
+
+
+def _of_nothing(call: Call, axes: Dims | None) -> Form | None:
+    parts = Parts(call)
+    if not axes or any(parts.shape(0)[axis] != 1 for axis in axes):
+        return None
+    found: Source = 0
+    if call.schema.kind in ("ReduceL1", "ReduceL2"):
+        found = parts.add("Abs", found)
+    return parts.form(
+        parts.reshape(found, _result_shape(call)),
+        note="no reduction, as the axes have size 1 and that throws at compile",
+    )
+
+
+def _runs(shape: Dims, axes: Sequence[int]) -> list[tuple[bool, int]]:
+    """Whether reduced, and size, of neighbouring axes that are all reduced or all kept; none where the size is 1."""
+    wide = [(axis in axes, dim) for axis, dim in enumerate(shape) if dim != 1]
+    return [(key, math.prod([dim for _, dim in run])) for key, run in groupby(wide, key=lambda pair: pair[0])]
+
+
+def _result_shape(call: Call) -> Dims:
+    (result,) = result_types(call)
+    return tuple(dim or 0 for dim in result.shape or ())
