@@ -26,7 +26,7 @@ stress: $(VENV)/.dev
 # The C of the package, the glue of cffi included, under gcc's sanitizers; the oneDNN library itself is as it is.
 # libstdc++ is preloaded because the sanitizer must find it before the first exception. `make asan TESTS=tests/test_x.py`
 TESTS ?= tests
-SANITIZED = PYTHONPATH=tests/sanitized PYTHONMALLOC=malloc ONEGRAPH_EXTENSION=$(CURDIR)/build/$@
+SANITIZED = PYTHONPATH=$(CURDIR)/tests/sanitized PYTHONMALLOC=malloc ONEGRAPH_EXTENSION=$(CURDIR)/build/$@
 LIBRARIES = $(foreach name,$(1) stdc++,$(shell $(CXX) -print-file-name=lib$(name).so))
 
 asan: $(VENV)/.dev

@@ -87,8 +87,7 @@ class Arguments:
                 if name not in names:
                     raise ArgumentError(f"out: unknown output {shown(name)}; the outputs are {', '.join(names)}")
             return {name: array for name, array in out.items() if array is not None}
-        if not isinstance(out, (list, tuple)):
-            out = (out,)
+        out = [*out] if isinstance(out, (list, tuple)) else [out]
         if len(out) != len(names):
             arrays = f"{len(names)} arrays in the order" if len(names) > 1 else "one array,"
             raise ArgumentError(f"out: {shown(out)}; expected {arrays} {', '.join(names)}")

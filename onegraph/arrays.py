@@ -95,17 +95,18 @@ def check_output(name: str, dtype: DataType, shape: tuple[int, ...], array: obje
         raise ArgumentError(f"output {name!r}: {type(array).__name__}; expected an array: scalars cannot be written")
     masked = isinstance(array, np.ma.MaskedArray)
     target = array if isinstance(array, np.ndarray) and not masked else array_of(f"output {name!r}", array)
-    if target.dtype != dtype.numpy:
-        raise ArgumentError(f"output {name!r}: data type {target.dtype}; expected {dtype}, numpy's {dtype.numpy}")
-    if target.shape != shape:
-        raise ArgumentError(f"output {name!r}: shape {show(target.shape)}; expected {show(shape)}")
-    flags = target.flags
+    plain = np.asarray(target)  # without its class, which may say other things of itself than are so
+    if plain.dtype != dtype.numpy:
+        raise ArgumentError(f"output {name!r}: data type {plain.dtype}; expected {dtype}, numpy's {dtype.numpy}")
+    if plain.shape != shape:
+        raise ArgumentError(f"output {name!r}: shape {show(plain.shape)}; expected {show(shape)}")
+    flags = plain.flags
     if not flags.c_contiguous:
         fix = "pass a contiguous copy, np.ascontiguousarray(array) for one, and copy back"
         raise ArgumentError(f"output {name!r}: not C-contiguous; {fix}")
     if not flags.aligned:
         raise ArgumentError(
-            f"output {name!r}: not aligned to {target.itemsize} bytes; pass an array that numpy allocated"
+            f"output {name!r}: not aligned to {plain.itemsize} bytes; pass an array that numpy allocated"
         )
     if not flags.writeable:
         raise ArgumentError(f"output {name!r}: read-only; expected an array that can be written")

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from .capi import CompiledPartition, LogicalTensor, Partition, default_engine
-from .capi.settings import ThreadCount
+from .capi.settings import ThreadCount, has_vnni
 from .errors import OneGraphError, OutOfMemoryError, UnsupportedError
 from .lower import Lowered, Step, Value, capi_graph, capi_tensor, dense_of
 from .native import VERSION
@@ -24,7 +24,18 @@ from .spec.editions import BASE
 from .spec.fusions import VIEWS, Use, slow_fusion, wrong_fusion
 from .spec.movement import transposition
 from .spec.schema import Call, TensorType
-from .steps import LibraryStep, NumpyStep, as_it_is, caster, in_order, needs_dense, numpy_step, reorder
+from .steps import (
+    LibraryStep,
+    NumpyStep,
+    as_it_is,
+    caster,
+    collapsed_binary,
+    in_order,
+    needs_dense,
+    numpy_step,
+    reorder,
+    slow_operand,
+)
 from .threads import SMALL
 
 PIECE = 400  # steps that the library searches for partitions at a time
@@ -123,10 +134,13 @@ class Assembly:
                 return  # a mark in the library's graph, or a change of axis order that costs nothing
             self._add_one(partition, steps[0], refused.get(steps[0].id, ""), note)
             return
+        if all(step.kind in VIEWS for step in steps):
+            self._add_partitions(steps, "debug", note)  # each of them is a view, or one copy
+            return
         reason = next((refused[step.id] for step in steps if step.id in refused), "")
         if not reason:
             uses = [self._use(step) for step in steps]
-            reason = wrong_fusion(uses, VERSION) or slow_fusion(uses)
+            reason = wrong_fusion(uses, VERSION, has_vnni()) or slow_fusion(uses)
             reason = reason and f"{reason}, so that the ops run one by one"
         try:
             if not reason:
@@ -142,7 +156,8 @@ class Assembly:
             if self._add_view(step):
                 return
             try:
-                self._add_library(partition, [step], note)
+                if not self._add_collapsed(step, note):
+                    self._add_library(partition, [step], note)
                 return
             except OneGraphError as error:
                 reason = _refusal(error)
@@ -190,9 +205,6 @@ class Assembly:
         wanted = [self.values[port] for port in results]
         if any(not value.dense and needs_dense(value, steps) for value in wanted):
             raise UnsupportedError(f"{steps[-1].kind} writes dense tensors only")
-        if len(wanted) > 1 or all(value.constant is not None for value in inputs):
-            # What follows from constants alone is computed in the first execution and not written in the next ones.
-            inputs = [value._replace(constant=None) for value in inputs]
         # Channels-last strides serve convolutions of channels-first data best, and all else in their midst.
         leave = any(step.attrs.get("data_format") == "NCX" for step in steps) or not all(v.dense for v in inputs)
         is_small = self._share and sum(map(nbytes, inputs)) + sum(map(nbytes, wanted)) <= SMALL
@@ -220,6 +232,19 @@ class Assembly:
                 is_small,
             )
         )
+
+    def _add_collapsed(self, step: Step, note: str) -> bool:
+        """A binary op whose operand the library broadcasts fast on fewer axes only, if it is one."""
+        self._threads.use(None)
+        compiled = collapsed_binary(step, self.values)
+        if compiled is None:
+            return False
+        numbers = {tensor.id: tensor.id for tensor in compiled.inputs}
+        reason = "on fewer axes, as the library has a reference kernel only for an operand that is broadcast like this"
+        index = self._report("oneDNN", [step], (note, step.note, reason))
+        in_place = {target: source for source, target in compiled.inplace_pairs}
+        self.steps.append(LibraryStep(compiled, tuple(numbers), step.outputs, in_place, index))
+        return True
 
     def _tensor(self, value: Value) -> LogicalTensor:
         if value.constant is not None or value is not self.values[value.id]:
@@ -255,7 +280,10 @@ class Assembly:
             return False
         readers = self._readers.get(value.id, ())
         return bool(readers) and all(
-            step.executor == "library" and step.kind != "StaticReshape" and not needs_dense(value, [step])
+            step.executor == "library"
+            and step.kind != "StaticReshape"
+            and not needs_dense(value, [step])
+            and slow_operand(step, self.values) is None
             for step in readers
         )
 

@@ -12,6 +12,7 @@ from .errors import ArgumentError
 from .executor import Executable
 from .graph import Graph
 from .op import Array
+from .serialize import with_constants
 
 ROUNDS = 10
 PROFILED = 20  # runs that the times of partitions are taken from
@@ -78,9 +79,12 @@ def bench(
     A run is ``BoundRun.run()``: one call with arrays that are bound before, as in benchdnn. Where a shape hangs on
     data, so that nothing can be bound, it is a call of the executable.
 
+    Inputs that the file of the graph calls constant are constants here, as they are in benchdnn: the library prepares
+    weights once, and the executables do not take them.
+
     Args:
         graph: the graph.
-        inputs: an array for each input.
+        inputs: an array for each input, by name.
         variants: how to compile it; the first is what others are compared with.
         seconds: how long to measure, all variants together.
         runs: number of runs of a variant at most.
@@ -90,6 +94,8 @@ def bench(
         ArgumentError: an array does not fit its input, or an option is wrong.
         UnsupportedError: with ``fallback=False``: the library does not run all of the graph.
     """
+    graph = _constant(graph, inputs)
+    inputs = {name: inputs[name] for name in graph.inputs if name in inputs}
     compiled: list[tuple[Executable, Callable[[], object], float]] = []
     for variant in variants:
         start = perf_counter_ns()
@@ -114,6 +120,13 @@ def bench(
         Measurement(variant, model, [nanoseconds * 1e-9 for nanoseconds in taken], took)
         for variant, (model, _, took), taken in zip(variants, compiled, samples, strict=True)
     ]
+
+
+def _constant(graph: Graph, inputs: Mapping[str, Array]) -> Graph:
+    """The graph with all the constants that its file has."""
+    known = () if graph._file is None else graph._file.constants
+    arrays = {name: inputs[name] for name in known if name in inputs}
+    return with_constants(graph, arrays) if arrays else graph
 
 
 def _bound(model: Executable, inputs: Mapping[str, Array]) -> Callable[[], object]:

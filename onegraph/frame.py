@@ -107,6 +107,7 @@ class Frame:
 
 def address_of(array: Array) -> int:
     """Address of the first element."""
+    array = np.asarray(array)  # without a class that may say otherwise
     if array.flags.c_contiguous:
         return address(ffi.from_buffer(array))
     return int(array.__array_interface__["data"][0])  # slower, by far

@@ -225,11 +225,11 @@ class Graph(OpMethods):
         Names and editions stand at the end, under ``onegraph``; contents of constants are not in it: see ``save``.
 
         Args:
-            for_version: version of oneDNN that is to read it, such as ``"3.2"``: keys that it does not know are left
-                out where they would keep it from reading on.
+            for_version: version of oneDNN that is to read it, such as ``"3.2"``: attributes and outputs that it does
+                not know are left out where they say nothing and nobody reads them.
 
         Raises:
-            UnsupportedError: that version does not have an op, an attribute or a data type.
+            UnsupportedError: that version does not have an op, an attribute, a data type, or such a form of an op.
             ArgumentError: there is no such version.
         """
         from .serialize import write
@@ -241,7 +241,8 @@ class Graph(OpMethods):
         """The graph of a JSON text, of onegraph or of any version of oneDNN.
 
         Inputs and outputs that have no names are called ``t<id>``, in the order of the file's ports, else of first
-        use. A constant without data is an input. What the library dumped is kept, so that ``to_json`` gives it back.
+        use. A constant without data is an input. What the library dumped is kept, and ``to_json`` gives
+        it back in a form that other programs read.
 
         Args:
             text: the JSON.

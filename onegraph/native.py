@@ -192,6 +192,11 @@ class Made:
 
     __slots__ = ()
 
+    def __init_subclass__(cls) -> None:
+        """Only this package makes such classes: what is checked before C is called must not be written anew."""
+        if any(issubclass(base, Made) and base.__module__ != __name__ for base in cls.__mro__[1:]):
+            raise TypeError(f"a {cls.__bases__[0].__name__} of onegraph.capi cannot be subclassed")
+
     if not TYPE_CHECKING:
 
         def __getattr__(self, name):

@@ -12,11 +12,14 @@ from .capi import CompiledPartition, Partition
 from .lower import Step, Value, capi_tensor
 from .op import Array, LogicalTensor, Op
 from .reference import run_op
+from .rewrites.broadcasts import EXCHANGED, SYMMETRIC
 from .rewrites.precision import rounded
 from .spec.dtypes import DataType
 from .spec.editions import BASE, DEFAULT
 from .spec.fusions import honours_strides
+from .spec.operands import collapsed, is_fast, varying
 
+ARITHMETIC = EXCHANGED | SYMMETRIC | {"Divide", "Subtract"}
 Run = Callable[[Sequence[Array | None]], Sequence[Array]]
 
 
@@ -46,7 +49,8 @@ class NumpyStep(NamedTuple):
 def needs_dense(value: Value, steps: Sequence[Step]) -> bool:
     """Whether one of the ops would compute wrong if a value that it reads or writes had other strides."""
     return not all(
-        honours_strides(BASE[step.kind], _rank(step), value.shape, is_read=value.id in step.inputs) for step in steps
+        honours_strides(BASE[step.kind], _rank(step), value.shape, value.strides, is_read=value.id in step.inputs)
+        for step in steps
     )
 
 
@@ -94,6 +98,38 @@ def reorder(source: Value, target: Value) -> CompiledPartition:
     graph.finalize()
     (partition,) = graph.partitions("debug")
     return partition.compile([ends[0]], [ends[1]])
+
+
+def slow_operand(step: Step, values: Mapping[int, Value]) -> tuple[Value, Value] | None:
+    """The inputs of a binary op, the one to be broadcast last, if the library has a fast kernel on fewer axes only."""
+    if step.kind not in ARITHMETIC:
+        return None
+    result = values[step.outputs[0]].shape
+    whole, operand = (values[number] for number in step.inputs)
+    if step.kind in EXCHANGED and whole.shape != result:
+        whole, operand = operand, whole
+    if whole.shape != result or operand.shape == result or is_fast(varying(result, operand.shape)):
+        return None
+    return whole, operand
+
+
+def collapsed_binary(step: Step, values: Mapping[int, Value]) -> CompiledPartition | None:
+    """A binary op with a slow operand, on fewer axes of the same memory; None for another op.
+
+    Raises:
+        OneGraphError: the library refuses it.
+    """
+    found, result = slow_operand(step, values), values[step.outputs[0]]
+    if found is None or not all(value.dense for value in (*found, result)):
+        return None
+    shapes = collapsed(result.shape, found[1].shape)
+    ends = [capi.LogicalTensor(value.id, value.dtype, shape) for value, shape in zip(found, shapes, strict=True)]
+    target = capi.LogicalTensor(result.id, result.dtype, shapes[0])
+    graph = capi.Graph()
+    graph.add_op(capi.Op(0, step.kind, inputs=ends, outputs=[target]))
+    graph.finalize()
+    (partition,) = graph.partitions("debug")
+    return partition.compile(ends, [target])
 
 
 def in_order(partitions: Sequence[Partition], steps: Sequence[Step]) -> list[tuple[Partition, list[int]]]:

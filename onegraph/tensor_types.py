@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 
 import numpy as np
 
@@ -54,9 +55,10 @@ def as_shape(shape: object) -> Shape:
     for dim in shape:
         if dim is not None and (isinstance(dim, bool) or not isinstance(dim, (int, np.integer))):
             raise ArgumentError(f"a dim is an integer, or None where it is unknown, not {shown(dim)}")
-        if dim is not None and not 0 <= dim < 2**63:
-            raise ArgumentError(f"dim {shown(int(dim))} is out of range; an unknown dim is written None")
-        dims.append(None if dim is None else int(dim))
+        number = None if dim is None else operator.index(dim)
+        if number is not None and not 0 <= number < 2**63:
+            raise ArgumentError(f"dim {shown(number)} is out of range; an unknown dim is written None")
+        dims.append(number)
     if len(dims) > MAX_RANK:
         raise ArgumentError(f"a tensor has at most {MAX_RANK} dimensions, not {len(dims)}")
     if math.prod(dim for dim in dims if dim) >= MAX_SIZE:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from .capi import CompiledPartition
 from .capi.settings import ThreadCount
 from .errors import OneGraphError
 from .plan import PlanStep
@@ -79,6 +80,7 @@ def compiled_for(step: PlanStep, count: int) -> PlanStep:
     old = step.compiled
     try:
         with ThreadCount(count):
-            return step._replace(compiled=old.partition.compile(old.inputs, old.outputs, old.engine))
+            compiled = CompiledPartition._checked(old.partition, old.inputs, old.outputs, old.engine)
+            return step._replace(compiled=compiled)
     except OneGraphError:
         return step

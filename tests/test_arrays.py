@@ -510,6 +510,44 @@ def test_results_are_written_into_memory_that_is_given(make):
     assert memory.tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
+class Boastful(np.ndarray):
+    """An array that says it is what is wanted."""
+
+    dtype, shape, nbytes = np.dtype(np.float32), (2, 3), 24
+    flags = np.zeros((2, 3), np.float32).flags
+
+    def __array_finalize__(self, other):
+        pass
+
+
+class Long(list):
+    """A list that says it has two elements."""
+
+    def __len__(self):
+        return 2
+
+
+def test_what_is_written_into_is_what_it_is_not_what_it_says():
+    graph = og.Graph()
+    x = graph.input("x", "f32", (2, 3))
+    graph.output("y", graph.relu(x))
+    graph.output("z", graph.exp(x))
+    both, one = graph.compile(), relu()
+    tiny = np.zeros(2, np.float32).view(Boastful)
+    for call in (
+        lambda: one(numbers(), out=tiny),
+        lambda: one.bind(x=numbers(), y=tiny),
+        lambda: both(numbers(), out=[tiny, tiny]),
+    ):
+        with pytest.raises(og.ArgumentError, match=r"output 'y': shape \[2\]; expected \[2, 3\]"):
+            call()
+    with pytest.raises(og.ArgumentError, match="expected 2 arrays in the order y, z"):
+        both(numbers(), out=Long())
+    target = np.zeros((2, 3), np.float32).view(Boastful)
+    one(numbers(), out=target)
+    np.testing.assert_array_equal(np.asarray(target), np.maximum(numbers(), 0))
+
+
 def test_an_array_that_is_given_is_the_one_returned(tmp_path):
     memory = np.zeros((2, 3), np.float32)
     mapped = np.memmap(tmp_path / "data", np.float32, "w+", shape=(2, 3))

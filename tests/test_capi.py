@@ -1,5 +1,8 @@
 """The one-to-one objects as they are meant to be used; what must not be done with them is in test_malformed."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -280,3 +283,190 @@ def test_bf16():
             partition.compile()
         return
     np.testing.assert_array_equal(execute(partition.compile(), {0: x})[1], abs(x))
+
+
+# What must not be believed or done twice ------------------------------------------------------------------------------
+
+
+def product(*constant, shape=(16, 16)):
+    """A compiled product of two matrices, of which those in ``constant`` are so."""
+    ends = [lt(n, "f32", shape, property="constant" if n in constant else "undef") for n in range(3)]
+    graph = capi.Graph()
+    graph.add_op(capi.Op(1, "MatMul", inputs=ends[:2], outputs=ends[2:]))
+    graph.finalize()
+    return graph.partitions("debug")[0].compile()
+
+
+def test_results_of_constants_alone_are_computed_every_time():
+    compiled, x = product(0, 1), values(16, 16)
+    assert [tensor.property for tensor in compiled.inputs] == ["variable", "variable"]
+    for factor in (1, 2, 3):
+        whole = execute(compiled, {0: factor * x, 1: x})[2]
+        np.testing.assert_allclose(whole, factor * x @ x, rtol=1e-4, atol=1e-4)
+
+
+def test_constants_are_looked_at_in_every_execution():
+    compiled, x, w = product(1), values(16, 16), values(16, 16)
+    whole = x @ w
+    for weights in (w, w, w.copy(), np.concatenate([w, w])):  # what lies behind the tensor does not count
+        np.testing.assert_allclose(execute(compiled, {0: x, 1: weights})[2], whole, rtol=1e-4, atol=1e-4)
+    w[3, 4] += 1
+    with pytest.raises(og.ArgumentError, match="tensor 1 is constant"):
+        execute(compiled, {0: x, 1: w})
+    w[3, 4] -= 1
+    before = product(1)
+    execute(before, {0: x, 1: w})
+    w += 1  # a change in place does not become what it was in the first execution
+    with pytest.raises(og.ArgumentError, match="tensor 1 is constant"):
+        execute(before, {0: x, 1: w.copy()})
+
+
+class Boastful(np.ndarray):
+    nbytes = 10**9
+    dtype = np.dtype(np.float32)
+    __array_interface__ = {"data": (8, False)}  # noqa: RUF012
+
+
+def test_arrays_of_other_classes_are_what_they_are_not_what_they_say():
+    tensor = lt(0, "f32", (64,))
+    array = values(64)
+    assert capi.Tensor(tensor, array.view(Boastful)).address == array.ctypes.data
+    with pytest.raises(og.ArgumentError, match="expected a C-contiguous array of 256 bytes"):
+        capi.Tensor(tensor, values(4).view(Boastful))
+    with pytest.raises(og.ArgumentError, match="an array of uint8"):
+        capi.Tensor(tensor, np.zeros(256, np.uint8).view(Boastful))
+    masked = np.ma.masked_array(array, array > 0)
+    assert capi.Tensor(tensor, masked).data is masked
+
+
+class Agreeable(int):
+    """A number that is within every limit."""
+
+    __le__ = __ge__ = __lt__ = __gt__ = lambda self, other: True
+
+
+class Other(int):
+    """A number that becomes another one where it is converted."""
+
+    __int__ = __index__ = lambda self: -3
+
+
+class Growing(list):
+    """A list that is longer the second time."""
+
+    def __iter__(self):
+        self.extend(self[:])
+        return super().__iter__()
+
+
+def test_numbers_and_lists_of_other_classes_are_taken_once():
+    for make in (
+        lambda: lt(0, "f32", (4,), strides=(Agreeable(-7),)),
+        lambda: lt(0, "f32", (Agreeable(-5),)),
+        lambda: lt(Agreeable(-1), "f32"),
+        lambda: capi.set_num_threads(Agreeable(10**9)),
+        lambda: lt(0, "f32", (2, 3), strides=Growing([3, 1])),
+    ):
+        with pytest.raises(og.OneGraphError):
+            make()
+    tensor = lt(0, "f32", (Other(4),), strides=(Other(1),))
+    assert (tensor.shape, tensor.strides) == ((4,), (1,))
+    assert lt(0, "f32", [2, 3], strides=[3, 1]).strides == (3, 1)
+    assert len(capi.Op(1, "Add", inputs=Growing([tensor])).inputs) == 2
+
+
+CLASSES = [
+    capi.Allocator,
+    capi.CompiledPartition,
+    capi.Engine,
+    capi.Graph,
+    capi.LogicalTensor,
+    capi.Op,
+    capi.Partition,
+    capi.Stream,
+    capi.Tensor,
+]
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_no_class_can_be_made_of_these(kind):
+    with pytest.raises(TypeError, match=f"a {kind.__name__} of onegraph.capi cannot be subclassed"):
+        type("Own", (kind,), {})
+
+
+def test_what_is_made_is_not_made_again():
+    (partition,) = conv_relu().partitions()
+    compiled, tensor = partition.compile(), lt(0, "f32", (4,))
+    array = values(4)
+    data = capi.Tensor(tensor, array)
+    for made, arguments in (
+        (tensor, (1, "s8", (2**40,))),
+        (data, (lt(0, "f32", (2,)), values(2))),
+        (capi.Op(1, "Exp", inputs=[tensor]), (1, "MatMul")),
+        (conv_relu(), ()),
+        (capi.Stream(), ()),
+        (capi.default_engine(), ()),
+        (partition, (None, {})),
+        (compiled, (partition,)),
+    ):
+        with pytest.raises(og.StateError, match="is made; make another one"):
+            made.__init__(*arguments)
+    assert (tensor.shape, data.data, data.nbytes) == ((4,), array, 16)
+    late = capi.Tensor.__new__(capi.Tensor)
+    with pytest.raises(og.ArgumentError):
+        late.__init__(tensor, values(2))
+    late.__init__(tensor, array)  # the first call made nothing
+    assert late.address == data.address
+
+
+FORKS = """
+import os, sys, threading
+import numpy as np
+import onegraph as og
+from onegraph import capi
+
+lt = capi.LogicalTensor
+window = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1], "weights_format": "OIX"}
+window["data_format"] = "NCX"
+x, w = lt(0, "f32", (2, 16, 16, 16)), lt(1, "f32", (16, 16, 3, 3))
+if sys.argv[1] == "gradient":
+    window["weights_shape"] = w.shape
+    op = capi.Op(1, "ConvolutionBackwardWeights", inputs=[x, lt(2, "f32", x.shape)], outputs=[w], attrs=window)
+else:
+    op = capi.Op(1, "Convolution", inputs=[x, w], outputs=[lt(2, "f32", x.shape)], attrs=window)
+partition = capi.Partition.from_op(op)
+
+
+def executed(compiled):
+    ends = [capi.Tensor(t, np.ones(t.shape, np.float32)) for t in (*compiled.inputs, *compiled.outputs)]
+    compiled.execute(capi.Stream(), ends[:2], ends[2:])
+    return ends[2].data
+
+
+with og.num_threads(2):
+    compiled = partition.compile()
+    wanted = executed(compiled)
+child = os.fork()
+if not child:
+    try:
+        executed(compiled)
+    except og.StateError as error:
+        print(error, flush=True)
+    print(np.allclose(executed(partition.compile()), wanted), flush=True)
+    if sys.argv[1] != "gradient":
+        thread = threading.Thread(target=lambda: print(np.allclose(executed(compiled), wanted), flush=True))
+        thread.start()
+        thread.join()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.skipif(native.RUNTIME != "OpenMP", reason="threads can be set for OpenMP only")
+@pytest.mark.parametrize("what", ["convolution", "gradient"])
+def test_what_was_compiled_for_threads_that_a_fork_took_away_does_not_wait_for_them(what):
+    done = subprocess.run([sys.executable, "-c", FORKS, what], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    refusal, *right = done.stdout.splitlines()
+    assert "before a fork" in refusal if what == "gradient" else "compile it again here" in refusal
+    assert right == ["True"] * (1 if what == "gradient" else 2)

@@ -59,7 +59,7 @@ def test_run_says_what_came_out(graph):
     assert (y["name"], y["dtype"], y["shape"], y["min"], y["not_finite"]) == ("y", "f32", [2, 4, 4, 4], 0, 0)
     assert found["report"]["partitions"][0]["ops"] == ["Convolution 'conv'", "ReLU 'relu'"]
     shown = onegraph("run", graph).stdout
-    assert re.search(r"y +f32 +2x4x4x4 +0 ", shown)
+    assert re.search(r"y +f32 +2x4x4x4 +-?0 ", shown)
     assert "oneDNN, fused" in shown
 
 
@@ -124,7 +124,7 @@ def test_verify_agrees_and_differs(graph, monkeypatch):
     assert done.exit_code == 1
     first = json.loads(done.stdout)["first"]
     assert (first["op"], first["alone"]) == ("ReLU 'relu'", False)
-    assert first["comparison"]["max_error"] == pytest.approx(1)
+    assert first["comparison"]["max_error"] == pytest.approx(1, abs=1e-5)  # of results up to 15, in f32
     shown = onegraph("verify", graph)
     assert shown.exit_code == 1
     assert "first difference: ReLU 'relu', fused with Convolution 'conv', run by oneDNN" in shown.stdout

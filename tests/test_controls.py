@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph import executor
+from onegraph import executor, native
 
 F32 = np.float32
+openmp = pytest.mark.skipif(native.RUNTIME != "OpenMP", reason="only the threads of OpenMP can be set")
 
 
 def rows_summed(rows=None, **options):
@@ -239,6 +240,7 @@ def test_eight_threads_on_one_executable(options):
     assert all(at_once(8, work))
 
 
+@openmp
 def test_num_threads_is_a_block_and_belongs_to_its_thread():
     before = og.get_num_threads()
     seen = []
@@ -261,6 +263,7 @@ def test_num_threads_is_a_block_and_belongs_to_its_thread():
     assert og.get_num_threads() == before
 
 
+@openmp
 def test_the_setting_counts_when_a_run_begins():
     model = products()
     x = np.random.default_rng(0).standard_normal((64, 64)).astype(F32)
@@ -271,6 +274,7 @@ def test_the_setting_counts_when_a_run_begins():
             assert og.get_num_threads() == count
 
 
+@openmp
 def test_threads_by_partition():
     with og.num_threads(2):
         model = products(policy="debug", threads={0: 2, 1: 1})
@@ -336,7 +340,8 @@ x = g.input("x", og.f32, (None, 256))
 g.output("y", g.relu(g.matmul(x, g.constant(np.eye(256, dtype=np.float32)), dtype="f32")))
 model = g.compile()
 data = np.ones((256, 256), np.float32)
-og.set_num_threads(2)
+if og.get_num_threads() is not None:
+    og.set_num_threads(2)
 run = model.bind(x=data)
 assert (model(data) == 1).all() and (run.run() == 1).all()
 
@@ -354,6 +359,7 @@ def forked(work):
 """
 
 
+@pytest.mark.skipif(native.RUNTIME != "OpenMP", reason="OpenMP alone can do with the thread that forked")
 def test_a_forked_child_can_use_what_it_inherits():
     said = in_a_process(
         SETUP
@@ -391,6 +397,27 @@ print("well")
     assert said == "well\n"
 
 
+@pytest.mark.skipif(native.RUNTIME == "OpenMP", reason="OpenMP can do with the thread that forked")
+def test_a_forked_child_is_told_that_the_threads_are_lost():
+    said = in_a_process(
+        SETUP
+        + """
+def child():
+    for work in (lambda: model(data), run.run, lambda: model(data[:7]), lambda: g.compile()(data)):
+        try:
+            work()
+        except og.StateError as error:
+            assert "forked" in str(error) and "spawn" in str(error)
+        else:
+            raise AssertionError("no error")
+assert forked(child) == 0
+assert (model(data) == 1).all()
+print("well")
+"""
+    )
+    assert said == "well\n"
+
+
 def test_multiprocessing_carries_an_executable():
     said = in_a_process(
         """
@@ -404,9 +431,11 @@ def work(model, rows):
 if __name__ == "__main__":
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, (None, 4))))
+    context = multiprocessing.get_context("fork")
+    early = None if og.get_num_threads() else context.Pool(2)  # other threads than those of OpenMP are lost in a fork
     model = g.compile(threads=1)
     model(np.ones((1, 4), np.float32))
-    with multiprocessing.get_context("fork").Pool(2) as pool:
+    with early or context.Pool(2) as pool:
         print(pool.starmap(work, [(model, rows) for rows in (1, 2, 3)]))
 """
     )

@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from onegraph.native import RUNTIME, VERSION
+
 HERE = Path(__file__).resolve().parent
 
 
@@ -65,7 +67,9 @@ def in_c():
         assert np.allclose(graph.compile()(X), wanted, rtol=1e-5)
         model = found = graph = None  # they keep the constants that the library has rearranged
         gc.collect()
-        assert capi.Allocator.live() <= live + 1, (
+        # From 3.4 on the library keeps the constants of what is gone, here of two executables, as long as the process.
+        kept = 1 if VERSION < (3, 4) else 3
+        assert capi.Allocator.live() <= live + kept, (
             f"request {place}: {live} blocks before, {capi.Allocator.live()} after"
         )
         if hook.requests() - start < place:
@@ -148,6 +152,7 @@ def test_memory_runs_out(part):
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+@pytest.mark.skipif(RUNTIME == "SYCL", reason="a library for SYCL takes no allocator")
 def test_the_allocator_fails(tmp_path):
     if shutil.which("cc") is None:
         pytest.skip("no C compiler")

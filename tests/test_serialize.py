@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import onegraph as og
 from onegraph.cases import CASES
-from onegraph.serialize import form
+from onegraph.serialize import form, with_constants
 
 UNKNOWN = -(2**63)
 CORPUS = SHARED / "data" / "benchdnn-3.2"
@@ -147,6 +147,19 @@ def assert_library_reads(graph, **options):
     ]
     for key in ("version", "engine_kind", "fpmath_mode"):
         assert seen[key] == whole[key]
+    assert_netron_reads(text)
+
+
+def assert_netron_reads(text):
+    """What Netron 9 goes by is there, and no two uses of a tensor contradict each other."""
+    whole = json.loads(text, parse_constant=pytest.fail)
+    assert all(whole[key] for key in ("version", "engine_kind", "fpmath_mode", "graph"))
+    types = {}
+    for one in whole["graph"]:
+        for use in (*one["inputs"], *one["outputs"]):
+            assert types.setdefault(use["id"], (use["dtype"], use["shape"])) == (use["dtype"], use["shape"])
+        for attr in one["attrs"].values():
+            assert attr["type"] != "bool" or type(attr["value"]) is int
 
 
 # What is written ------------------------------------------------------------------------------------------------------
@@ -375,7 +388,14 @@ def test_every_graph_of_the_library_comes_back():
     for path in FILES:
         whole = json.loads(path.read_text())
         g = og.Graph.load(path)
+        if path.name == "int8_bf16_conv_add_fusion.json":  # one use of a tensor has a stale shape, which Netron refuses
+            assert whole["graph"][1]["outputs"] != whole["graph"][4]["inputs"][:1]
+            whole["graph"][1]["outputs"] = whole["graph"][4]["inputs"][:1]
         assert json.loads(g.to_json()) == whole, path
+        if path.name == "biasadd_bwd.json":  # a name of old, which benchdnn does not know
+            with pytest.raises(og.UnsupportedError, match="BiasAddBackprop"):
+                g.to_json(for_version="3.2")
+            continue
         for_version = json.loads(og.Graph.from_json(g.to_json()).to_json(for_version="3.2"))
         assert for_version == {**whole, "version": "3.2.0"}, path
         assert_library_reads(g)
@@ -475,7 +495,7 @@ def test_an_extended_graph_keeps_what_the_file_said():
     g.output("more", g.exp(g.outputs["t6"], name="exp"))
     for graph in (g, g.copy()):
         found = json.loads(graph.to_json())
-        assert found["graph"][0] == whole["graph"][0]
+        assert found["graph"][0] == relu(4, 6, 11)
         assert found["graph"][1] == op(12, "Exp", [tensor(6, "f32", [2, 3])], [tensor(7, "f32", [2, 3])], name="exp")
         assert (found["extra"], found["fpmath_mode_apply_to_int"]) == ([1], "true")
         assert (found["input_ports"], found["output_ports"]) == ([4], [6, 7])
@@ -487,16 +507,14 @@ def test_unknown_keys():
     whole["graph"][0]["colour"] = "red"
     whole["graph"][0]["inputs"][0]["weight"] = {"a": [None, True]}
     whole["graph"][0]["attrs"] = {"partition_id": {"value": "3", "type": "string"}}
-    whole = {"fpmath_mode_apply_to_int": "false", "first": 1, **whole}
+    whole = {"first": 1, "fpmath_mode_apply_to_int": "false", **whole}
     g = load(whole)
-    assert json.loads(g.to_json()) == whole
-    assert g.ops[0].attrs == {}
+    # In ops and tensors the library's reader stops there for good; behind the graph it has all that it wants.
+    assert json.loads(g.to_json()) == {**whole, "graph": [relu()]}
     assert list(json.loads(g.to_json()))[-2:] == ["fpmath_mode_apply_to_int", "first"]
-    with pytest.raises(AssertionError, match="lost"):
-        assert_library_reads(g)
+    assert g.ops[0].attrs == {}
+    assert_library_reads(g)
     assert_library_reads(g, for_version="3.2")
-    kept = json.loads(g.to_json(for_version="3.2"))["graph"][0]
-    assert kept == relu()
 
 
 def test_values_as_programs_write_them():
@@ -508,10 +526,22 @@ def test_values_as_programs_write_them():
     assert_library_reads(g)
     clamp = {**relu(), "kind": "Clamp", "attrs": {"min": {"type": "f32", "value": 0}, "max": attrs["alpha"]}}
     text = json.dumps(file(clamp)).replace('"value": 0', '"value": -inf')
-    assert og.Graph.from_json(text).ops[0].attrs["min"] == -np.inf
+    endless = og.Graph.from_json(text)
+    assert endless.ops[0].attrs["min"] == -np.inf
+    assert_library_reads(endless)  # which its own dump is not
+    assert og.Graph.from_json(endless.to_json()).ops[0].attrs == {"min": -np.inf, "max": 1.0}
     matmul = op(0, "MatMul", [tensor(0, "f32", [3, 2]), tensor(1, "f32", [3, 4])], [tensor(2, "f32", [2, 4])])
     matmul["attrs"] = {"transpose_a": {"type": "bool", "value": True}, "transpose_b": {"type": "bool", "value": 0}}
-    assert load(file(matmul)).ops[0].attrs == {"transpose_a": True, "transpose_b": False}
+    g = load(file(matmul))
+    assert g.ops[0].attrs == {"transpose_a": True, "transpose_b": False}
+    assert_library_reads(g)
+
+
+def test_names_that_the_library_cannot_read():
+    g = load(file({**relu(), "name": "a\x01b"}))
+    assert json.loads(g.to_json())["graph"][0]["name"] == "a b"
+    assert og.Graph.from_json(g.to_json()).ops[0].name == "a\x01b"
+    assert_library_reads(g)
 
 
 def test_what_is_left_out():
@@ -519,7 +549,9 @@ def test_what_is_left_out():
     whole["graph"][0]["outputs"] = [{"id": 1, "dtype": "f32", "shape": [2]}]
     g = load(whole)
     assert (g.inputs["t0"].shape, g.outputs["t1"].shape) == (None, (2,))
-    assert json.loads(g.to_json()) == whole
+    whole = file(op(0, "ReLU", [tensor(0, "f32", [UNKNOWN])], [tensor(1, "f32", [2])]))
+    assert json.loads(g.to_json()) == {**whole, "version": "3.13.0"}
+    assert_library_reads(g)
 
 
 def test_a_dump_of_pytorch():
@@ -533,7 +565,10 @@ def test_a_dump_of_pytorch():
         op(4, "Divide", [tensor(6, "f32", [2, 3]), scalar], [tensor(7, "f32", [2, 3])]),
     ]
     g = load(file(*ops))
+    for one in (ops[1]["outputs"], ops[2]["inputs"]):  # where the uses of a tensor differ, what is known of it
+        one[0] = tensor(6, "f32", [2, 3])
     assert json.loads(g.to_json()) == file(*ops)
+    assert_library_reads(g)
     assert (list(g.inputs), list(g.outputs)) == (["t0", "t8"], ["t5", "t6", "t7"])
     assert (g.outputs["t6"].shape, g.outputs["t7"].shape, g.inputs["t8"].shape) == ((2, 3), (2, 3), ())
     assert_agrees(load(file(*ops[1:])), 1e-6)
@@ -619,7 +654,7 @@ def test_a_stale_shape_is_put_right():
     whole = file(relu(0, 1, 0, (8,)), relu(1, 2, 1, (8,)))
     whole["graph"][0]["outputs"] = [tensor(1, "f32", [16, 4])]
     assert load(whole).ops[0].outputs[0].shape == (8,)
-    assert json.loads(load(whole).to_json()) == whole
+    assert json.loads(load(whole).to_json()) == file(relu(0, 1, 0, (8,)), relu(1, 2, 1, (8,)))
     with pytest.raises(og.SpecError, match=r"^graph\[0\]: .*\[16, 4\]"):
         load(whole, strict=True)
 
@@ -656,6 +691,51 @@ def test_for_version_lacks_ops_and_types():
     g.dequantize(g.input("x", og.f8_e4m3, (2,)), scales=[0.5])
     with pytest.raises(og.UnsupportedError, match=r"src needs oneDNN 3\.4"):
         g.to_json(for_version="3.3")
+
+
+def test_outputs_that_nobody_reads_are_left_out_for_a_version_that_has_not_them():
+    g = og.Graph()
+    g.output("y", g.softmax(g.input("x", og.f32, (2, 3)), axis=1, dtype=og.f32).dst)
+    for graph in (g, og.Graph.from_json(g.to_json())):
+        kinds = [len(json.loads(graph.to_json(for_version=one))["graph"][0]["outputs"]) for one in ("3.2", "3.13")]
+        assert kinds == [1, 2]
+    g.output("stats", g.ops[0].outputs[1])
+    with pytest.raises(og.UnsupportedError, match="stats needs oneDNN"):
+        g.to_json(for_version="3.2")
+
+
+def test_for_version_lacks_forms_of_ops():
+    g = og.Graph()
+    g.output("y", g.softmax(g.input("x", og.f32, (2, 3)), axis=1, dtype=og.bf16, outputs=["dst"]))
+    assert "SoftMax" in g.to_json(for_version="3.13")
+    with pytest.raises(og.UnsupportedError, match="data types: src=f32, dst=bf16"):
+        g.to_json(for_version="3.2")
+    g = og.Graph()
+    g.output("y", g.quantize(g.input("x", og.f32, (2, 3)), scales=[0.5], dtype=og.u8))
+    with pytest.raises(og.UnsupportedError, match="zps: missing"):
+        g.to_json(for_version="3.2")
+    g = og.Graph(edition="legacy-1")
+    g.output("y", g.op("BiasAddBackprop", [g.input("x", og.f32, (2, 3))]))
+    assert "BiasAddBackprop" in g.to_json()
+    with pytest.raises(og.UnsupportedError, match=r"onegraph convert --edition onednn-3\.2"):
+        g.to_json(for_version="3.2")
+
+
+def test_constants_of_which_a_file_has_no_contents():
+    matmul = op(0, "MatMul", [tensor(0, "f32", [2, 3]), tensor(1, "f32", [3, 4])], [tensor(2, "f32", [2, 4])])
+    matmul["inputs"][1]["property_type"] = "constant"
+    g = load(file(matmul))
+    assert (list(g.inputs), g._file.constants) == (["t0", "t1"], ("t1",))
+    weights = np.arange(12, dtype=np.float32).reshape(3, 4)
+    fixed = with_constants(g, {"t1": weights})
+    assert (list(fixed.inputs), list(fixed.outputs), list(g.inputs)) == (["t0"], ["t2"], ["t0", "t1"])
+    kept = fixed.ops[0].inputs[1]
+    assert np.array_equal(kept.value, weights)
+    assert not kept.value.flags.writeable
+    x = np.ones((2, 3), np.float32)
+    assert np.array_equal(fixed.compile()(t0=x), x @ weights)
+    again = with_constants(small(), {"src": np.ones((5, 4), np.float32)})  # beside constants, and of an unknown shape
+    assert (list(again.inputs), again.outputs["dst"].shape) == ([], (5, 3))
 
 
 @pytest.mark.parametrize("version", ["", "2.7", "3", "3.x", 3.2, None.__class__, "3.2; rm"])
@@ -983,5 +1063,8 @@ def test_nothing_but_our_errors(text, seed):
     except og.OneGraphError:
         return
     og.check_graph(g)
-    found, given_ = json.loads(g.to_json(), strict=False), json.loads(text, strict=False)
-    assert json.dumps(found, sort_keys=True) == json.dumps(given_, sort_keys=True)
+    again = og.Graph.from_json(g.to_json())
+    assert_same(g, again)
+    assert again.to_json() == g.to_json()
+    if g.ops:
+        assert_library_reads(g)

@@ -91,7 +91,10 @@ def test_a_single_wrong_element_is_found_and_shown(monkeypatch):
 def test_int8_may_be_off_by_one_and_not_by_five(monkeypatch):
     g = int8_network()
     name = g.ops[-1].name
-    wrong_reference(monkeypatch, Off(name, 1))
+    got, expected = g.compile()(**random_inputs(g)), og.reference.run(g, random_inputs(g))["y"]
+    alike = np.nonzero((got == expected) & (expected < 255))
+    assert len(alike[0]) > 200
+    wrong_reference(monkeypatch, Off(name, 1, alike))
     assert verify(g, random_inputs(g)).agrees
     wrong_reference(monkeypatch, Off(name, 5))
     assert not verify(g, random_inputs(g)).agrees

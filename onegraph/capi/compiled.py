@@ -15,12 +15,14 @@ from .partition import Partition
 from .settings import (
     get_compiled_partition_cache_capacity,
     get_constant_tensor_cache,
+    get_num_threads,
     get_primitive_cache_capacity,
+    is_forked,
     set_compiled_partition_cache_capacity,
     set_primitive_cache_capacity,
 )
 from .tensor import Execution, Tensor
-from .validate import as_list, expect, identifier
+from .validate import as_list, expect, identifier, once
 
 _TENSORS, _COMPILED = ffi.typeof("dnnl_graph_logical_tensor_t *[]"), ffi.typeof("dnnl_graph_compiled_partition_t *")
 _create, _compile = lib.dnnl_graph_compiled_partition_create, lib.dnnl_graph_partition_compile
@@ -30,7 +32,7 @@ _query = lib.dnnl_graph_compiled_partition_query_logical_tensor
 class CompiledPartition(Handle):
     """``dnnl_graph_compiled_partition_t``: a partition with its kernels. ``Partition.compile`` makes it."""
 
-    __slots__ = ("_engine", "_home", "_in_place", "_inputs", "_outputs", "_partition")
+    __slots__ = ("_engine", "_home", "_in_place", "_inputs", "_outputs", "_partition", "_threads")
 
     def __init__(
         self,
@@ -39,6 +41,7 @@ class CompiledPartition(Handle):
         outputs: Sequence[LogicalTensor] | None = None,
         engine: Engine | None = None,
     ) -> None:
+        once(self)
         expect("partition", partition, Partition)
         engine = engine_or_default(engine)
         ins = _matched("inputs", partition.input_ports, inputs)
@@ -58,8 +61,8 @@ class CompiledPartition(Handle):
 
         There is one tensor for each port, in the order of the ports, with the data type that the graph has; inputs are
         strided with every dim known, of shapes for which the ops were checked; outputs have the shapes that follow or
-        unknown ones, layout strided or any, and memory of its own for each element. All are dense row-major where an op
-        of the partition is in ``DENSE_ONLY``.
+        unknown ones, layout strided or any, and memory of its own for each element. ``wrong_fusion`` knows nothing of
+        the ops, and ``honours_strides`` holds of all tensors that are not dense.
 
         Raises:
             UnsupportedError: the library does not support the partition.
@@ -79,6 +82,9 @@ class CompiledPartition(Handle):
     ) -> None:
         if not has_compiled():
             begin_compilation()
+        if len(outputs) > 1 or all(tensor.property == "constant" for tensor in inputs):
+            # What follows from constants alone is computed in the first execution and not written in the next ones.
+            inputs = [tensor._as_variable() for tensor in inputs]
         made = ffi.new(_COMPILED)
         call(_create, made, partition._ptr)
         pointer, destroy = made[0], lib.dnnl_graph_compiled_partition_destroy
@@ -96,12 +102,13 @@ class CompiledPartition(Handle):
             if error.what:
                 _empty_caches()
             raise
-        self._partition, self._engine = partition, engine
+        self._partition, self._engine, self._threads = partition, engine, get_num_threads() or 1
         self._inputs = tuple(inputs)
         self._outputs = tuple([LogicalTensor._filled(_query, pointer, tensor.id) for tensor in outputs])
         count, pairs = ffi.new("size_t *"), ffi.new("const dnnl_graph_inplace_pair_t **")
         call(lib.dnnl_graph_compiled_partition_get_inplace_ports, pointer, count, pairs)
-        self._in_place = {pairs[0][index].output_id: pairs[0][index].input_id for index in range(count[0])}
+        listed = range(count[0] if all(op._in_place for op in partition._ops.values()) else 0)
+        self._in_place = {pairs[0][index].output_id: pairs[0][index].input_id for index in listed}
 
     @property
     def is_thread_bound(self) -> bool:
@@ -159,7 +166,14 @@ class CompiledPartition(Handle):
         """
         expect("stream", stream, Stream)
         if self._home not in (None, home()):
-            raise StateError(f"{self.partition!r} was compiled by another thread, and only that one can execute it")
+            raise StateError(
+                f"{self.partition!r} was compiled by another thread, or before a fork, and only that one can execute it"
+            )
+        if self._threads > 1 and is_forked():
+            raise StateError(
+                f"{self.partition!r} was compiled for {self._threads} threads, and this thread, which comes out of a "
+                "fork, would wait for them for ever; compile it again here, or execute it in a new thread"
+            )
         if stream.engine is not self.engine:
             raise ArgumentError("stream: of another engine than the compiled partition")
         ins = self._tensors("inputs", self.inputs, inputs)
@@ -193,8 +207,9 @@ class CompiledPartition(Handle):
         for wanted, tensor in zip(self._inputs, inputs, strict=True):
             if wanted.property != "constant":
                 continue
-            first = self._partition._constants.setdefault((wanted.id, wanted.shape), tensor.data)
-            if first is not tensor.data and get_constant_tensor_cache() and first.tobytes() != tensor.data.tobytes():
+            data = tensor._contents()
+            first = self._partition._constants.setdefault((wanted.id, wanted.shape), data)
+            if first != data and get_constant_tensor_cache():
                 raise ArgumentError(
                     f"inputs: tensor {wanted.id} is constant, and its data differs from that of the first execution, "
                     "which the library goes on to use; make it variable, or take the partition from a new graph"

@@ -11,7 +11,7 @@ from .logical_tensor import LogicalTensor
 from .op import Op, OpForm
 from .partition import Partition
 from .settings import FPMATH_MODES
-from .validate import choice, expect
+from .validate import choice, expect, once
 
 POLICIES = ("fusion", "debug")
 
@@ -27,6 +27,7 @@ class Graph(Handle):
     __slots__ = ("_engine_kind", "_fpmath_mode", "_in_order", "_lock", "_ops", "_producers", "_tensors")
 
     def __init__(self, engine_kind: str = "cpu", fpmath_mode: str = "strict") -> None:
+        once(self)
         choice("fpmath_mode", fpmath_mode, FPMATH_MODES)
         kind = available_kind(engine_kind)
         self._engine_kind, self._fpmath_mode = engine_kind, fpmath_mode

@@ -8,6 +8,7 @@ the thread that compiled them and by no other.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -59,6 +60,14 @@ def home() -> Home:
     if not isinstance(found, Home):
         found = _local.home = Home()
     return found
+
+
+def _leave_home() -> None:
+    """The thread that comes out of a fork has no threads for what it compiled with several: it compiles anew."""
+    _local.__dict__.clear()
+
+
+os.register_at_fork(after_in_child=_leave_home)
 
 
 def is_bound(kinds: Iterable[str]) -> bool:

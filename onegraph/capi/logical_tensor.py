@@ -10,7 +10,7 @@ from ..native import DTYPE_NAMES, DTYPES, Function, Made, call, dtype_value, enu
 from ..spec.dtypes import DataType
 from ..spec.schema import Shape
 from ..tensor_types import as_shape
-from .validate import choice, identifier, integer
+from .validate import choice, identifier, integer, once
 
 LAYOUTS = ("undef", "any", "strided", "opaque")
 PROPERTIES = ("undef", "variable", "constant")
@@ -55,6 +55,7 @@ class LogicalTensor(Made):
         layout: str = "strided",
         property: str = "undef",
     ) -> None:
+        once(self, "_struct")
         number, dims = identifier("id", id), as_shape(shape)
         data_type = DataType.of(dtype)
         dtype_value(data_type)
@@ -124,6 +125,15 @@ class LogicalTensor(Made):
         tensor = cls.__new__(cls)
         tensor._struct = new(_STRUCT, struct)
         tensor._read()
+        return tensor
+
+    def _as_variable(self) -> LogicalTensor:
+        """The same without the promise that the data never changes."""
+        if self._property != "constant":
+            return self
+        tensor = type(self)._of(self._struct[0])
+        tensor._property = "variable"
+        tensor._struct.property = _PROPERTIES["variable"]
         return tensor
 
     def _read(self) -> None:
@@ -215,9 +225,10 @@ class LogicalTensor(Made):
 def _steps(strides: Sequence[int], dims: Shape, layout: str) -> tuple[int, ...]:
     if layout != "strided" or dims is None or None in dims:
         raise ArgumentError("strides need layout='strided' and a shape with every dim known")
-    if not isinstance(strides, (tuple, list)) or len(strides) != len(dims):
+    steps = [*strides] if isinstance(strides, (tuple, list)) else None
+    if steps is None or len(steps) != len(dims):
         raise ArgumentError(f"strides: {shown(strides)}; expected {len(dims)} integers, one for each dim")
-    return tuple(integer("strides", step, 0, 2**62 - 1, "a non-negative integer") for step in strides)
+    return tuple([integer("strides", step, 0, 2**62 - 1, "a non-negative integer") for step in steps])
 
 
 def _check_size(dims: Shape, strides: Sequence[int] | None, dtype: DataType) -> None:

@@ -20,7 +20,7 @@ from ..spec.schema import Attribute, AttrValue, Call, Schema, Shape, TensorType
 from ..spec.values import BadValueError, convert
 from ..violation import Report
 from .logical_tensor import LogicalTensor
-from .validate import as_list, expect, identifier
+from .validate import as_list, expect, identifier, once
 
 MAX_INTERPOLATED = 2**24
 EDITION = edition(f"onednn-{VERSION[0]}.{min(VERSION[1], NEWEST[1])}")
@@ -67,6 +67,7 @@ class Op(Handle):
         outputs: Sequence[LogicalTensor] = (),
         attrs: Mapping[str, object] | None = None,
     ) -> None:
+        once(self)
         number = identifier("id", id)
         expect("name", name, str)
         ins, outs = as_list("inputs", inputs, LogicalTensor), as_list("outputs", outputs, LogicalTensor)
@@ -219,6 +220,11 @@ class Op(Handle):
         ins, outs = ([tensor.id for tensor in tensors] for tensors in (self._inputs, self._outputs))
         dtypes = [tensor.dtype for tensor in self._outputs]
         return Use(Call(self._schema, self._attrs, inputs, len(outs), dtypes), tuple(ins), tuple(outs), dtypes[0])
+
+    @property
+    def _in_place(self) -> bool:
+        """Whether it may write over its input where the library says so; a SoftMax makes its stats of both."""
+        return not (self.schema.kind == "SoftMax" and len(self._outputs) > 1)
 
     def __repr__(self) -> str:
         return f"Op({self.id}, {self.schema.kind!r}, {self.name!r})"

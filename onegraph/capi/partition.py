@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, UnsupportedError
 from ..native import VERSION, Handle, call, create, ffi, lib, read
-from ..op import Array
 from ..spec.fusions import Use, honours_strides, wrong_fusion
 from ..spec.schema import Shape, TensorType
 from ..spec.shapes import compatible, dense_strides, overlaps
 from .engine import ENGINE_KIND_NAMES, Engine, available_kind
 from .logical_tensor import LogicalTensor, is_dense
 from .op import Op, check_types
-from .validate import expect
+from .settings import has_vnni
+from .validate import expect, once
 
 if TYPE_CHECKING:
     from .compiled import CompiledPartition
@@ -28,6 +28,7 @@ class Partition(Handle):
     __slots__ = ("_constants", "_ops")
 
     def __init__(self, pointer: Any, ops: Mapping[int, Op]) -> None:
+        once(self)
         if not isinstance(pointer, ffi.CData) or ffi.typeof(pointer) is not _PARTITION or not pointer:
             raise ArgumentError("a partition comes from Graph.partitions() or Partition.from_op()")
         self._take(pointer, ops, ffi.new("size_t *"), ffi.new("size_t[]", len(ops)))
@@ -35,7 +36,7 @@ class Partition(Handle):
     def _take(self, pointer: Any, ops: Mapping[int, Op], count: Any, ids: Any) -> None:
         super().__init__(pointer, lib.dnnl_graph_partition_destroy)
         # Of the first execution, by id and shape: newer libraries share constants among all that is compiled of it.
-        self._constants: dict[tuple[int, Shape], Array] = {}
+        self._constants: dict[tuple[int, Shape], bytes] = {}
         call(lib.dnnl_graph_partition_get_op_num, pointer, count)
         if count[0] > len(ids):
             ids = ffi.new("size_t[]", count[0])
@@ -143,7 +144,7 @@ class Partition(Handle):
         uses = self._check_shapes(inputs, outputs)
         for tensor in (*inputs, *outputs):
             _refuse_strides(tensor, uses)
-        reason = wrong_fusion(uses, VERSION) if len(uses) > 1 else ""
+        reason = wrong_fusion(uses, VERSION, has_vnni()) if len(uses) > 1 else ""
         if reason:
             raise UnsupportedError(
                 f"{self!r}: {reason}; take the partitions of the graph with policy 'debug', one for each op, "
@@ -189,8 +190,9 @@ class Partition(Handle):
 def _refuse_strides(tensor: LogicalTensor, uses: Sequence[Use]) -> None:
     """Raise UnsupportedError where an op would compute wrong for the strides of a tensor that goes in or out."""
     shape = tuple([dim or 0 for dim in tensor.shape or ()])
-    if tensor.strides in (None, dense_strides(shape)):
+    strides = tensor.strides
+    if strides is None or strides == dense_strides(shape):
         return
     for use in uses:
-        if not honours_strides(use.call.schema, use.rank, shape, is_read=tensor.id in use.inputs):
+        if not honours_strides(use.call.schema, len(use.result), shape, strides, is_read=tensor.id in use.inputs):
             raise UnsupportedError(f"{tensor!r}: {use.kind} does not honour strides; pass dense row-major")

@@ -63,6 +63,11 @@ def check_threads(count: object) -> int:
     return integer("threads", count, 1, MAX_THREADS)
 
 
+def is_forked() -> bool:
+    """Whether the calling thread comes out of a fork after something was run, and so can use one thread only."""
+    return threading.get_ident() in _forked
+
+
 def set_num_threads(count: int) -> None:
     """Set the number of threads for runs that the calling thread starts, from the next one on.
 
@@ -78,7 +83,7 @@ def set_num_threads(count: int) -> None:
     function = native.omp_function("omp_set_num_threads")
     if function is None:
         raise UnsupportedError(f"the library runs its threads with {native.RUNTIME}; only OpenMP's can be set")
-    if number > 1 and threading.get_ident() in _forked:
+    if number > 1 and is_forked():
         raise UnsupportedError(
             f"threads: {number}; this process was forked after oneDNN ran, so that this thread can only use 1; "
             "start processes with the method spawn, or run in a new thread"
@@ -111,7 +116,7 @@ class ThreadCount:
         self._first = count
 
     def __enter__(self) -> ThreadCount:
-        self._before = self._now = None if threading.get_ident() in _forked else get_num_threads()
+        self._before = self._now = None if is_forked() else get_num_threads()
         self.use(self._first)
         return self
 
@@ -253,6 +258,11 @@ def set_default_fpmath_mode(mode: str) -> None:
 def get_cpu_isa() -> str:
     """The instruction set that the library uses at most. It is fixed from the first call on."""
     return _ISAS.get(int(lib.dnnl_get_effective_cpu_isa()), "unknown")
+
+
+def has_vnni() -> bool:
+    """Whether the library may use instructions that add products of int8 in 32 bits; without them 16 bits overflow."""
+    return get_cpu_isa() not in ("sse41", "avx", "avx2", "avx512_core")
 
 
 def set_max_cpu_isa(isa: str) -> None:

@@ -13,7 +13,7 @@ from ..native import Handle, address, call, create, ffi, lib, read
 from ..op import Array
 from .engine import Engine, engine_at, engine_or_default
 from .logical_tensor import LogicalTensor
-from .validate import expect
+from .validate import expect, once
 
 _lock = new_lock()  # of what every tensor is used for
 
@@ -49,9 +49,10 @@ class Tensor(Handle):
         ArgumentError: the array is too small, of another data type, or laid out in another way.
     """
 
-    __slots__ = ("_data", "_executions", "_logical_tensor", "_nbytes", "_place", "_watch")
+    __slots__ = ("_array", "_data", "_executions", "_logical_tensor", "_nbytes", "_place", "_watch")
 
     def __init__(self, logical_tensor: LogicalTensor, data: Array, engine: Engine | None = None) -> None:
+        once(self)
         expect("logical_tensor", logical_tensor, LogicalTensor)
         owner = engine_or_default(engine)
         size = logical_tensor.mem_size
@@ -66,11 +67,12 @@ class Tensor(Handle):
         super().__init__(pointer, lib.dnnl_graph_tensor_destroy, owner)
 
     def _hold(self, data: Array) -> None:
-        _check_data(self._logical_tensor, self._nbytes, data)
-        self._data = data
+        array = _plain(data)
+        _check_data(self._logical_tensor, self._nbytes, array)
+        self._data, self._array = data, array
         # numpy resizes no array that has a weak reference, not even with refcheck=False.
         self._watch = weakref.ref(data)
-        self._place = _place(data)
+        self._place = _place(array)
 
     @property
     def logical_tensor(self) -> LogicalTensor:
@@ -95,7 +97,7 @@ class Tensor(Handle):
     @property
     def writable(self) -> bool:
         """Whether the array may be written."""
-        return bool(self._data.flags.writeable)
+        return bool(self._array.flags.writeable)
 
     @property
     def engine(self) -> Engine:
@@ -120,11 +122,18 @@ class Tensor(Handle):
             self._hold(data)
             call(lib.dnnl_graph_tensor_set_data_handle, self._ptr, ffi.cast("void *", self._place))
 
+    def _contents(self) -> bytes:
+        """A copy of the elements, row-major."""
+        count = self._nbytes // self._array.itemsize
+        array = self._array if self._array.shape == self._logical_tensor.shape else self._array.reshape(-1)[:count]
+        return array.tobytes()
+
     def check(self) -> None:
         """Raise ArgumentError where the array no longer holds what the tensor was made for."""
-        if _place(self._data) != self._place:
+        array = _plain(self._data)
+        if _place(array) != self._place:
             raise ArgumentError(f"tensor {self._logical_tensor.id}: its array has moved; use set_data_handle")
-        _check_data(self._logical_tensor, self._nbytes, self._data)
+        _check_data(self._logical_tensor, self._nbytes, array)
 
     def __repr__(self) -> str:
         return f"Tensor({self._logical_tensor!r})"
@@ -134,10 +143,19 @@ def _place(data: Array) -> int:
     return int(data.__array_interface__["data"][0])
 
 
-def _check_data(logical_tensor: LogicalTensor, size: int, data: object) -> None:
-    """Refuse an array that does not hold the logical tensor."""
-    if not isinstance(data, np.ndarray):
+def _plain(data: object) -> Array:
+    """The array without its class, which may say other things of itself than are so.
+
+    Raises:
+        ArgumentError: it is no array.
+    """
+    if not issubclass(type(data), np.ndarray):
         raise ArgumentError(f"data: {shown(data)}; expected a numpy array")
+    return np.asarray(data)  # itself, or a view where its class is another one
+
+
+def _check_data(logical_tensor: LogicalTensor, size: int, data: Array) -> None:
+    """Refuse an array that does not hold the logical tensor."""
     if logical_tensor.layout == "strided" and data.dtype != logical_tensor.dtype.numpy:
         wanted = logical_tensor.dtype
         raise ArgumentError(f"data: an array of {data.dtype}; expected {wanted}; convert it with .astype")
@@ -148,8 +166,9 @@ def _check_data(logical_tensor: LogicalTensor, size: int, data: object) -> None:
     if data.flags.c_contiguous:
         fits = data.nbytes >= size
     else:
-        steps = tuple(step * data.itemsize for step in logical_tensor.strides or ())
-        fits = data.shape == logical_tensor.shape and data.strides == steps
+        pairs = zip(data.shape, data.strides, logical_tensor.strides or (), strict=False)
+        fits = data.shape == logical_tensor.shape and logical_tensor.strides is not None
+        fits = fits and all(dim == 1 or ours == theirs * data.itemsize for dim, ours, theirs in pairs)
     if not fits:
         raise ArgumentError(
             f"data: shape {data.shape}, strides {data.strides} bytes; expected a C-contiguous array of {size} bytes, "

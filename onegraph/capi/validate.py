@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ArgumentError, shown
+from ..errors import ArgumentError, StateError, shown
 
 
 def choice(name: str, value: object, allowed: Sequence[str]) -> str:
@@ -37,9 +37,10 @@ def as_list(name: str, value: object, kind: type) -> list[Any]:
     """
     if not isinstance(value, (list, tuple)):
         raise ArgumentError(f"{name}: {shown(value)}; expected a list of {kind.__name__} objects")
-    for index, element in enumerate(value):
+    elements = [*value]
+    for index, element in enumerate(elements):
         expect(f"{name}[{index}]", element, kind)
-    return [*value]
+    return elements
 
 
 def integer(name: str, value: object, low: int, high: int, expected: str = "") -> int:
@@ -48,9 +49,11 @@ def integer(name: str, value: object, low: int, high: int, expected: str = "") -
     Raises:
         ArgumentError: it is none, or out of range.
     """
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= value <= high:
+    # The number itself is compared: a subclass of int may say of itself what it likes.
+    number = None if isinstance(value, bool) or not isinstance(value, (int, np.integer)) else operator.index(value)
+    if number is None or not low <= number <= high:
         raise ArgumentError(f"{name}: {shown(value)}; expected {expected or f'an integer, {low} to {high}'}")
-    return operator.index(value)
+    return number
 
 
 def identifier(name: str, value: object) -> int:
@@ -60,3 +63,12 @@ def identifier(name: str, value: object) -> int:
         ArgumentError: it is none.
     """
     return integer(name, value, 0, 2**64 - 2, "an integer, 0 to 2**64 - 2")
+
+
+def once(made: object, slot: str = "_ptr") -> None:
+    """Raise StateError where ``__init__`` is called on an object that is made: what it holds may be in use."""
+    try:
+        getattr(made, slot)
+    except StateError:
+        return  # as it should be: the slot is empty
+    raise StateError(f"this {type(made).__name__} is made; make another one instead of calling __init__ again")

@@ -12,6 +12,7 @@ from .terminal import emit, progress, show, table
 
 if TYPE_CHECKING:
     from ..bench import Measurement
+    from ..op import Array
     from ..profile import Profile
 
 
@@ -47,6 +48,9 @@ class Several(click.ParamType[Any]):
     help="strict, bf16, f16, tf32, any; the file's by default.",
 )
 @click.option("--threads", type=Several(click.IntRange(min=1)), metavar="N,...", help="OpenMP's setting by default.")
+@click.option(
+    "--fill", type=int, metavar="N", help="Every number of the inputs but of shapes and the like; benchdnn's 128."
+)
 @click.option("--no-fallback", "fallback", is_flag=True, default=True, flag_value=False, help="Never run on numpy.")
 @click.option(
     "--seconds", type=click.FloatRange(min=0, max=3600), default=3.0, show_default=True, help="How long to measure."
@@ -61,6 +65,7 @@ def command(
     policy: tuple[str, ...],
     fpmath_mode: tuple[str, ...] | None,
     threads: tuple[int, ...] | None,
+    fill: int | None,
     fallback: bool,
     seconds: float,
     runs: int,
@@ -74,8 +79,9 @@ def command(
     \b
     onegraph bench graph.json --policy fusion,debug --threads 1,2
 
-    A run is a call with bound arrays, as in benchdnn, whose min and avg times are the first and the third here. With
-    --json every sample is there, in seconds.
+    A run is a call with bound arrays, as in benchdnn, whose min and avg times are the first and the third here; what
+    FILE calls constant is constant here too. Numbers matter to ops that branch on them: --fill 128 takes benchdnn's.
+    With --json every sample is there, in seconds.
     """
     from ..bench import PROFILED, Variant, bench
 
@@ -84,10 +90,13 @@ def command(
     variants = [Variant(*chosen, fallback) for chosen in options]
     with progress("bench") as tell:
         inputs = data.read(graph, tell)
+        if fill is not None:
+            inputs = {name: _filled(values, fill) for name, values in inputs.items()}
         found = bench(
             graph, inputs, variants, seconds=seconds, runs=runs, progress=lambda done, total: tell(done, total, "bench")
         )
         tell(0, 0, "profile")
+        inputs = {port.name: inputs[port.name] for port in found[0].model.inputs}
         profiles = [one.model.profile(*inputs.values(), runs=min(PROFILED, runs)) for one in found]
     if data.outputs is not None:
         results = found[0].model(*inputs.values())
@@ -97,6 +106,17 @@ def command(
         emit([_facts(one, profile) for one, profile in zip(found, profiles, strict=True)])
     else:
         _show(found, profiles)
+
+
+def _filled(values: Array, number: int) -> Array:
+    """An array of one number, laid out alike, which wraps around as in C++; s32 and s64 may be shapes, and stay."""
+    import numpy as np
+
+    if values.dtype.kind in "ib" and values.dtype.itemsize != 1:
+        return values
+    filled = np.empty_like(values)
+    filled[...] = np.asarray(number).astype(values.dtype)
+    return filled
 
 
 def _facts(one: Measurement, profile: Profile) -> dict[str, object]:

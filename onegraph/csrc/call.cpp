@@ -147,8 +147,9 @@ private:
     bool take(PyObject *out, std::vector<Owned> &arrays) const {
         const std::size_t n = inputs.size(), m = outputs.size();
         if (m > 1) {
-            if (!PyTuple_Check(out) && !PyList_Check(out)) return false;
-            if (static_cast<std::size_t>(PySequence_Size(out)) != m) return false;
+            // Not what __len__ of a class derived from them may say.
+            const Py_ssize_t size = PyTuple_Check(out) ? PyTuple_Size(out) : PyList_Check(out) ? PyList_Size(out) : -1;
+            if (size != static_cast<Py_ssize_t>(m)) return false;
         }
         for (std::size_t i = 0; i < m; i++) {
             const auto place = static_cast<Py_ssize_t>(i);

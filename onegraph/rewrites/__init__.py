@@ -12,6 +12,7 @@ from ..memo import MAX_SIGNATURES
 from ..native import VERSION
 from ..op import Signature
 from ..spec.dialect import base_call
+from ..spec.dtypes import DataType
 from ..spec.editions import base_of
 from ..spec.library import quirks
 from ..spec.schema import Call, Schema
@@ -53,18 +54,23 @@ def library_form(schema: Schema, call: Call) -> tuple[Form | None, str]:
     for dtype in (*(t.dtype for t in types), *call.output_types):
         if dtype is not None and dtype.since > VERSION:
             return None, f"data type {dtype} needs oneDNN {_dotted(dtype.since)}"
+        if dtype in (DataType.s4, DataType.u4):
+            return None, f"the library has two {dtype} in a byte, arrays have one"
     if any(0 in (shape or ()) for shape in (*(t.shape for t in types), *call.schema.shape(call))):
         return (
             None,
             newer or "a tensor is empty; some of the kernels divide by zero then, or leave the result unwritten",
         )
-    form, reason = (None, newer) if newer or call.schema.kind in PREFERRED else _right(call, _single(call))
-    if form is None and call.schema.kind in COMPOSITIONS:
-        composed, why_not = _right(call, COMPOSITIONS[call.schema.kind](call))
-        form, reason = composed, reason or why_not
-    if form is None and not newer and call.schema.kind in PREFERRED:
-        form, reason = _right(call, _single(call))
-    return (None, reason) if form is None else (form, "")
+    kind = call.schema.kind
+    ways = [PREFERRED.get(kind), None if newer else _single, COMPOSITIONS.get(kind)]
+    reason = newer  # what is wrong with the op itself says more than what is wrong with a way around it
+    for way in filter(None, ways):
+        form, why_not = _right(call, way(call))
+        if form is not None:
+            return form, ""
+        if way is _single or not reason:
+            reason = why_not
+    return None, reason
 
 
 def _single(call: Call) -> Form | None:

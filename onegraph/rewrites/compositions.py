@@ -10,14 +10,18 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ..native import VERSION
 from ..spec.binary import slope_target
 from ..spec.dtypes import DataType
 from ..spec.schema import AttrValue, Call, TensorType
 from ..spec.shapes import normalize_axis
+from .broadcasts import binary, divide
 from .form import Form, Parts, Source, result_types, scalar
 from .norms import group_norm, layer_norm, layer_norm_backward, rms_norm
-from .reductions import bias_add_backward, mean, reduction, total
+from .precision import is_native
+from .reductions import bias_add_backward, mean, mean_backward, reduction, total
 from .single import SINGLE, as_it_is
+from .softmax import softmax, softmax_backward
 
 F32 = DataType.f32
 MAX_CONCAT_INPUTS, MAX_CONCAT_RANK = 64, 6
@@ -64,13 +68,46 @@ def power(call: Call) -> Form | None:
     found: Source = src
     for step in steps:
         if step == "inverse":
-            found = parts.add("Divide", scalar(1, len(parts.shape(src))).astype(dtype.numpy), found)
+            found = divide(parts, scalar(1, len(parts.shape(src))).astype(dtype.numpy), found)
         elif step == "times":
             found = parts.add("Multiply", found, src)
         else:
             found = parts.add(step, found)
     names = ", ".join("Divide" if step == "inverse" else "Multiply" if step == "times" else step for step in steps)
     return parts.form(found, note=f"{names}: Pow is unsupported")
+
+
+def reciprocal(call: Call) -> Form:
+    """1 / x."""
+    parts = Parts(call)
+    dtype = parts.type(0).dtype
+    assert dtype is not None
+    one = scalar(1, len(parts.shape(0))).astype(dtype.numpy)
+    return parts.form(divide(parts, one, 0), note="Divide: Reciprocal is unsupported")
+
+
+def dropout(call: Call) -> Form | None:
+    """Behind a LeakyReLU that changes nothing: alone it has no partition, and behind a MatMul a reference kernel.
+
+    The mask is what becomes of ones; in a fusion, the library does not write it.
+    """
+    if call.schema.since > VERSION:
+        return None
+    parts = Parts(call)
+    shape = parts.shape(0)
+    seen = (1,) * (2 - len(shape)) + shape
+
+    def dropped(src: Source) -> int:
+        return parts.add("Dropout", parts.add("LeakyReLU", src, alpha=1.0), 1, 2, 3)
+
+    dtype = parts.type(0).dtype
+    src = parts.cast(0, dtype if dtype is not None and is_native(dtype) else F32)
+    results = [parts.reshape(dropped(parts.reshape(src, seen)), shape)]
+    if len(call.output_types) > 1:
+        scaled = dropped(np.ones(seen, np.float32))
+        kept = parts.add("Clamp", scaled, min=0.0, max=1.0)
+        results.append(parts.reshape(_per_tensor(parts, kept, DataType.u8, "Quantize"), shape))
+    return parts.form(*results, note="behind a LeakyReLU that changes nothing: Dropout has no partition of its own")
 
 
 # Views ----------------------------------------------------------------------------------------------------------------
@@ -114,14 +151,14 @@ def batch_norm(call: Call) -> Form | None:
 
 
 def prelu(call: Call) -> Form | None:
-    """Without a channel axis: with one more axis before it, along which nothing varies."""
+    """Without a channel axis, or with a slope that the reference kernel takes: on five axes, the first of size 1."""
     shape = call.shape("src")
-    if shape is None or len(shape) > 1:
+    if shape is None or len(shape) >= 5:
         return None
     dims = tuple(dim or 0 for dim in shape)
-    seen = (1,) * (2 - len(dims)) + dims
+    seen = (1,) * (5 - len(dims)) + dims
     target = slope_target(call, call.shape("slope"), dims)
-    slope = (1,) * (2 - len(target or ())) + tuple(dim or 0 for dim in target or ())
+    slope = (1,) * (5 - len(target or ())) + tuple(dim or 0 for dim in target or ())
     shapes: dict[int, Sequence[int]] = {0: seen, 1: slope}
     if call.schema.kind == "PReLU":
         return _seen_with(call, shapes, seen, per_channel_broadcast=False)
@@ -160,8 +197,8 @@ def _per_tensor(parts: Parts, source: Source, dtype: DataType | None, kind: str)
 
 
 def static_quantization(call: Call) -> Form | None:
-    """Several zero points: added and subtracted in f32, as the library uses the first one only."""
-    if not call.has("zps") or len(set(call.s64s("zps"))) < 2:
+    """Zero points for each channel: added and subtracted in f32, as the library uses the first one only, or none."""
+    if not call.has("zps") or call.string("qtype") != "per_channel":
         return None
     parts = Parts(call)
     rank = len(parts.shape(0))
@@ -169,7 +206,7 @@ def static_quantization(call: Call) -> Form | None:
     assert axis is not None
     scales = parts.along(np.array(call.f32s("scales"), np.float32), rank, axis)
     zps = parts.along(np.array(call.s64s("zps"), np.float32), rank, axis)
-    note = "zero points apart: the library uses only the first of several"
+    note = "zero points apart: the library takes one for all channels at most"
     if call.schema.kind == "Dequantize":
         shifted = parts.add("Subtract", _per_tensor(parts, 0, F32, "Dequantize"), zps)
         return parts.form(parts.add("Multiply", shifted, scales), note=note)
@@ -199,20 +236,29 @@ def dynamic_quantization(call: Call) -> Form | None:
     return parts.form(parts.add("Multiply", shifted, scales), note=note)
 
 
-# Ops whose composition comes first: as they are, the library has no partition or no fast kernel for them.
-PREFERRED = frozenset(["BiasAddBackward", "Pow", "ReduceL1", "ReduceL2", "ReduceMean", "ReduceSum"])
-COMPOSITIONS: dict[str, Callable[[Call], Form | None]] = {
+Composition = Callable[[Call], Form | None]
+# These come first, where there is one: the op as it is has no partition, or no fast kernel.
+PREFERRED: dict[str, Composition] = {
+    **dict.fromkeys(("Add", "Divide", "Maximum", "Minimum", "Multiply", "SquaredDifference", "Subtract"), binary),
+    "Dropout": dropout,
+    "Pow": power,
+    "Reciprocal": reciprocal,
+    "AvgPoolBackward": mean_backward,
+    "BiasAddBackward": bias_add_backward,
+    "ReduceMean": mean,
+    **dict.fromkeys(("ReduceL1", "ReduceL2", "ReduceSum"), total),
+    **dict.fromkeys(("SoftMax", "LogSoftmax"), softmax),
+    **dict.fromkeys(("SoftMaxBackward", "LogSoftmaxBackward"), softmax_backward),
+}
+# These come where the op as it is would not be right.
+COMPOSITIONS: dict[str, Composition] = {
     "LayerNorm": layer_norm,
     "LayerNormBackward": layer_norm_backward,
     "GroupNorm": group_norm,
     "RMSNorm": rms_norm,
     **dict.fromkeys(("BatchNormInference", "BatchNormForwardTraining", "BatchNormTrainingBackward"), batch_norm),
-    "BiasAddBackward": bias_add_backward,
-    "ReduceMean": mean,
-    **dict.fromkeys(("ReduceL1", "ReduceL2", "ReduceSum"), total),
     **dict.fromkeys(("ReduceMax", "ReduceMin", "ReduceProd"), reduction),
     "GELU": gelu_tanh,
-    "Pow": power,
     **dict.fromkeys(("PReLU", "PReLUBackward"), prelu),
     "Concat": concat,
     **dict.fromkeys(("Quantize", "Dequantize"), static_quantization),

@@ -101,4 +101,4 @@ def rms_norm(call: Call) -> Form:
     dst = parts.add("Divide", inputs[0], root)
     if len(inputs) > 1:
         dst = parts.add("Multiply", dst, inputs[1])
-    return parts.form(dst, note="from other ops: the library has no RMSNorm")
+    return parts.form(dst, note="from other ops: the library has no such RMSNorm")

@@ -24,7 +24,14 @@ from .form import Form, Part, Parts, Source
 LOW = frozenset([DataType.f16, DataType.bf16])
 # Statistics and parameters of these are f32 in the library, whatever the type of src is.
 _NORMS = frozenset(
-    ["BatchNormInference", "BatchNormForwardTraining", "BatchNormTrainingBackward", "LayerNorm", "LayerNormBackward"]
+    [
+        "BatchNormInference",
+        "BatchNormForwardTraining",
+        "BatchNormTrainingBackward",
+        "GroupNorm",
+        "LayerNorm",
+        "LayerNormBackward",
+    ]
 )
 
 
@@ -74,7 +81,7 @@ def _low(types: Sequence[TensorType]) -> list[DataType]:
 def _wrong_types(part: Part) -> str:
     """Why a part is to be computed in f32; empty where it is not, or where that would not help."""
     low = {t.dtype for t in (*part.types, *part.outputs) if t.dtype in LOW}
-    if not low or part.kind in MOVES | UNSUPPORTED:
+    if not low or part.kind in MOVES or UNSUPPORTED.get(part.kind, VERSION) > VERSION:
         return ""
     missing = sorted(str(dtype) for dtype in low if not is_native(dtype))
     if missing:

@@ -18,7 +18,8 @@ F32 = DataType.f32
 MAX_UNROLLED = 1024
 # Of fewer elements, a mean fused with what follows it is faster than a pool apart from that. Of more, the pool may be
 # refused, or end in a signal at compile: it counts in 32 bits, some of it in bytes.
-POOLED = range(64, 2**29)
+MAX_ELEMENTS = 2**29
+POOLED = range(64, MAX_ELEMENTS)
 # Of fewer elements, the reference kernel is as fast as a MatMul.
 SMALL = 256
 
@@ -64,6 +65,23 @@ def mean(call: Call) -> Form | None:
         parts.reshape(found, _result_shape(call)),
         note="AvgPool: the mean has a reference kernel only, unless the reduced axes come last",
     )
+
+
+def mean_backward(call: Call) -> Form | None:
+    """AvgPoolBackward of a pool over everything, of one image, channels last: a broadcast and a division."""
+    parts = Parts(call)
+    given, shape = parts.shape(0), _result_shape(call)
+    kernel, count = call.s64s("kernel", len(shape) - 2), math.prod(shape[1:-1])
+    everything = kernel == shape[1:-1] and math.prod(given[:-1]) == 1
+    if call.string("data_format") != "NXC" or not everything or not SMALL <= math.prod(shape) < MAX_ELEMENTS:
+        return None
+    if any(call.s64s(name, len(kernel)) != (0,) * len(kernel) for name in ("pads_begin", "pads_end")):
+        return None
+    dtype = parts.type(0).dtype
+    assert dtype is not None
+    spread = parts.add("Multiply", np.ones(shape, dtype.numpy), 0)
+    found = parts.add("Divide", spread, np.full((1,) * len(shape), count, dtype.numpy))
+    return parts.form(found, note="by other ops: the library has a reference kernel only, where there is one image")
 
 
 def add_sum(parts: Parts, source: Source, axes: Sequence[int], dtype: DataType = F32) -> Source:
@@ -137,7 +155,7 @@ def _of_nothing(call: Call, axes: Dims | None) -> Form | None:
 
 def _runs(shape: Dims, axes: Sequence[int]) -> list[tuple[bool, int]]:
     """Whether reduced, and size, of neighbouring axes that are all reduced or all kept; none where the size is 1."""
-    wide = [(axis in axes, dim) for axis, dim in enumerate(shape) if dim != 1]
+    wide = [(axis in axes, dim) for axis, dim in enumerate(shape) if dim > 1]
     return [(key, math.prod([dim for _, dim in run])) for key, run in groupby(wide, key=lambda pair: pair[0])]
 
 

@@ -177,9 +177,15 @@ def _quantization(call: Call) -> Rewrite:
         axis = normalize_axis(call.s64("axis"), rank or 0)
         assert axis is not None
         attrs["axis"] = axis
-    if call.schema.has_attribute("zps") and not call.has("zps"):
+    if call.schema.has_attribute("zps") and not call.has("zps") and not _of_eight_bit_floats(call):
         attrs["zps"] = (0,) * len(call.f32s("scales"))
     return Rewrite(call.schema.kind, attrs, _all_inputs(call))
+
+
+def _of_eight_bit_floats(call: Call) -> bool:
+    """Whether it is to or from floats of 8 bits, which have no zero points."""
+    dtypes = [*(tensor.dtype for tensor in call.inputs[:1] if tensor), call.output_type(0)]
+    return any(dtype in (DataType.f8_e4m3, DataType.f8_e5m2) for dtype in dtypes)
 
 
 # Others --------------------------------------------------------------------------------------------------------------
@@ -206,12 +212,13 @@ def _bias_add_backward(call: Call) -> Rewrite:
     return Rewrite("ReduceSum", {"axes": axes, "keep_dims": False}, (0,), "ReduceSum: BiasAddBackward is unsupported")
 
 
-def _reciprocal(call: Call) -> Rewrite:
-    source = call.inputs[0]
-    assert source is not None
-    assert source.dtype is not None
-    one = np.ones((1,) * len(source.shape or ()), source.dtype.numpy)
-    return Rewrite("Divide", {}, (one, 0), f"Divide: {call.schema.kind} is unsupported")
+def _matmul(call: Call) -> Rewrite:
+    """A permission that the CPU makes no use of is left out: it may sum in f32 all the same."""
+    attrs = _given(call)
+    if attrs.get("accumulation_mode") not in ("f32", "s32", "f16"):
+        return Rewrite(call.schema.kind, attrs, _all_inputs(call))
+    mode = attrs.pop("accumulation_mode")
+    return Rewrite(call.schema.kind, attrs, _all_inputs(call), f"without accumulation_mode: {mode!r} does not compile")
 
 
 def _prelu(call: Call) -> Rewrite:
@@ -234,7 +241,7 @@ SINGLE: dict[str, Callable[[Call], Rewrite | None]] = {
     "LayerNormBackward": _layer_norm_backward,
     "BiasAddBackward": _bias_add_backward,
     "PReLU": _prelu,
-    "Reciprocal": _reciprocal,
+    "MatMul": _matmul,
     **dict.fromkeys(("AvgPool", "AvgPoolBackward", "MaxPool", "MaxPoolBackward"), _pool),
     **dict.fromkeys(("Quantize", "Dequantize", "DynamicQuantize", "DynamicDequantize"), _quantization),
     **dict.fromkeys(("Interpolate", "InterpolateBackward"), _interpolation),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ..arrays import aligned_empty
 from ..errors import ArgumentError, shown
 from ..op import Array
 from .files import as_path, read_constants, read_file, write_files
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from ..graph import Graph
 
-__all__ = ["Origin", "load", "read", "save", "write"]
+__all__ = ["Origin", "load", "read", "save", "with_constants", "write"]
 
 
 def write(graph: Graph, for_version: str | None = None) -> str:
@@ -48,6 +49,22 @@ def load(make: type[Graph], path: object, *, strict: bool = False) -> Graph:
     """The graph of a file; see :meth:`onegraph.Graph.load`."""
     source = as_path(path)
     return _graph(make, read_file(source), source, strict)
+
+
+def with_constants(graph: Graph, arrays: Mapping[str, Array]) -> Graph:
+    """The graph with these contents of inputs, by name, as constants."""
+    raw = as_form(graph)
+    ids = tensor_ids(graph)
+    data = {ids[tensor.id]: tensor.value for tensor in graph._tensors if tensor.value is not None}
+    for name, values in arrays.items():
+        tensor = graph.inputs[name]
+        kept = aligned_empty(values.shape, tensor.dtype.numpy)
+        kept[...] = values
+        kept.flags.writeable = False
+        data[ids[tensor.id]] = kept
+    made = type(graph)(graph.edition)
+    build(made, document(raw), read_names(raw), data, strict=False)
+    return made
 
 
 def _graph(make: type[Graph], text: str | bytes, path: Path | None, strict: object) -> Graph:

@@ -58,6 +58,7 @@ class Origin:
         op_order: for each op of the file its place in ``Graph.ops``.
         tensor_ids: ids in the file of the first tensors of the graph, by the ids that they have there.
         n_ops, inputs, outputs: the graph as it was when it was loaded.
+        constants: names of the inputs that the file calls constant and has no contents of.
     """
 
     raw: Json
@@ -66,6 +67,7 @@ class Origin:
     n_ops: int
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    constants: tuple[str, ...]
 
     @property
     def fpmath_mode(self) -> str:
@@ -111,6 +113,7 @@ class _Building:
         for use in names.tensors:
             self.uses.setdefault(use.id, []).append(use)
         self.tensors: dict[int, LogicalTensor] = {}
+        self.empty: set[int] = set()  # constants without contents
         self.repeated: dict[str, int] = {}  # how often a name of an op had to be numbered
 
     def run(self) -> None:
@@ -134,6 +137,7 @@ class _Building:
             len(self.graph._ops),
             tuple(self.graph._inputs),
             tuple(self.graph._outputs),
+            tuple(name for name, tensor in self.graph._inputs.items() if tensor.id in self.empty),
         )
 
     # Inputs and outputs -----------------------------------------------------------------------------------------------
@@ -165,6 +169,8 @@ class _Building:
             if name in self.graph._inputs:
                 raise FormatError("onegraph.inputs", f"the name {shown(name)} twice", "each name once")
             tensor = self.graph._inputs[name] = self.graph._tensor(dtype, shape, name, steps(uses, shape))
+            if any(use.property == "constant" for use in uses):
+                self.empty.add(tensor.id)
         self.tensors[number] = tensor
 
     def _unnamed(self, number: int) -> str:

@@ -1,7 +1,8 @@
 """From a graph to the JSON form, as the library's own test program reads it.
 
 Its reader stops for good at the first key that it does not know, throws on all but five escapes, and takes ``type``
-before ``value`` only. So known keys come first, in its order, and text is escaped no more than it must be.
+before ``value`` only. So known keys come first, in its order, and text is escaped no more than it must be. Netron wants
+every key, and all uses of a tensor to say the same of it. So what a file says is completed and made to agree.
 """
 
 from __future__ import annotations
@@ -10,24 +11,24 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, UnsupportedError, shown
+from ..examine import examine
 from ..op import LogicalTensor, Op
-from ..spec.editions import NEWEST, base_of, edition
+from ..spec.editions import EDITIONS, NEWEST, base_of, edition
 from ..spec.library import LIBRARY_VALUES
 from ..spec.schema import Attribute, AttrValue, Schema, Version
-from ..spec.shapes import dense_strides
-from .form import ATTR_TYPES, MAX_ID, UNKNOWN, Json
+from .form import ATTR_TYPES, MAX_ID, Json
 from .names import KEY, VERSION
 from .reader import LIBRARY_ATTRIBUTES
+from .uses import Uses, tensor_form
 
 if TYPE_CHECKING:
     from ..graph import Graph
 
-TOP_KEYS = ("version", "engine_kind", "fpmath_mode", "input_ports", "output_ports", "graph")
 OP_KEYS = ("id", "name", "kind", "attrs", "inputs", "outputs")
-TENSOR_KEYS = ("id", "dtype", "shape", "stride", "layout_type", "property_type")
+LATER_KEYS = ("fpmath_mode_apply_to_int",)  # which a reader that does not know them comes to last
 LARGEST = 3.4028234663852886e38
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _UNREADABLE = re.compile("[\x00-\x1f\ud800-\udfff]")
@@ -93,26 +94,32 @@ class _Writing:
         self.ids = tensor_ids(graph)
         self.written: dict[int, Json] = {}  # by id in the file, the first use of each tensor
         self.said: dict[str, Json] = {}  # under onegraph, of ops
+        read = (tensor.id for op in graph.ops for tensor in op.inputs if tensor is not None)
+        self.wanted = {*read, *(tensor.id for tensor in graph.outputs.values())}
+        self.is_lost = False  # something that the file said, and that only stands under onegraph now
 
     def form(self, data: str | None) -> Json:
         """The whole object."""
         graph, raw = self.graph, self.raw
         ops = self._ops()
         unchanged = self.origin is not None and self.origin.unchanged(graph)
-        form: dict[str, object] = {}
+        form: dict[str, object] = {
+            "version": _UNREADABLE.sub(" ", str(raw.get("version") or _version_of(graph))),
+            "engine_kind": raw.get("engine_kind", "cpu"),
+            "fpmath_mode": raw.get("fpmath_mode", "strict"),
+        }
         if unchanged:
-            form.update((key, raw[key]) for key in TOP_KEYS if key in raw)
+            form.update((key, raw[key]) for key in ("input_ports", "output_ports") if key in raw)
         else:
-            form["version"] = raw.get("version", _version_of(graph))
-            form["engine_kind"] = raw.get("engine_kind", "cpu")
-            form["fpmath_mode"] = raw.get("fpmath_mode", "strict")
             form["input_ports"] = self._ports(graph.inputs.values())
             form["output_ports"] = self._ports(graph.outputs.values())
         if self.version is not None:
             form["version"] = f"{self.version[0]}.{self.version[1]}.0"
         form["graph"] = ops
-        form.update((key, value) for key, value in raw.items() if key not in TOP_KEYS and key != KEY)
-        about = raw.get(KEY) if unchanged else self._about()
+        form.update((key, raw[key]) for key in LATER_KEYS if key in raw)
+        more = (key for key in raw if key not in form and key != KEY and not _UNREADABLE.search(key))
+        form.update([(key, raw[key]) for key in more])
+        about = raw.get(KEY) if unchanged and not self.is_lost else self._about()
         if isinstance(about, Mapping):
             about = {key: value for key, value in about.items() if key != "data"}
             form[KEY] = about if data is None else {**about, "data": data}
@@ -130,38 +137,34 @@ class _Writing:
         graph, order = self.graph, () if self.origin is None else self.origin.op_order
         given = self.raw.get("graph")
         taken = set()
+        uses = Uses(graph, self.origin)
         for raw, place in zip(given if isinstance(given, list) else (), order, strict=True):
             op = graph.ops[place]
             self._hold(op)
-            found.append(self._given_op(op, raw))
+            found.append(self._given_op(op, raw, uses))
             taken.add(raw["id"])
-            self._say(op, raw["id"], raw.get("name", ""))
         numbers = _free(taken)
         found += [self._new_op(op, next(numbers)) for op in graph.ops[len(order) :]]
         return found
 
-    def _given_op(self, op: Op, raw: Json) -> Json:
+    def _given_op(self, op: Op, raw: Any, uses: Uses) -> Json:
+        name = _UNREADABLE.sub(" ", raw.get("name", ""))
+        form: dict[str, Any] = {"id": raw["id"], "name": name, "kind": raw["kind"], "attrs": {}}
+        self.is_lost |= name != raw.get("name", "")
+        for key, attr in raw.get("attrs", {}).items():
+            if key in LIBRARY_ATTRIBUTES or self._says_nothing(op, key):
+                continue
+            kind, value = attr["type"], attr["value"]
+            if kind != "string":
+                value = [_number(kind, one) for one in value] if kind.endswith("[]") else _number(kind, value)
+            self.is_lost |= value != attr["value"]
+            form["attrs"][key] = {"type": kind, "value": value}
         for key in ("inputs", "outputs"):
-            for use in raw.get(key, ()):  # type: ignore[attr-defined]
+            many = len(raw.get(key, ())) if key == "inputs" else len(self._outputs(op))
+            form[key] = [uses.form(use) for use in raw.get(key, ())[:many]]
+            for use in form[key]:
                 self.written.setdefault(use["id"], use)
-        form = self._ordered(raw, OP_KEYS)
-        for key in ("inputs", "outputs"):
-            if key in form:
-                form[key] = [self._ordered(use, TENSOR_KEYS) for use in form[key]]  # type: ignore[attr-defined]
-        if "attrs" in form:
-            attrs: Mapping[str, Json] = form["attrs"]  # type: ignore[assignment]
-            form["attrs"] = {
-                name: self._ordered(value, ("type", "value"))
-                for name, value in attrs.items()
-                if self.version is None or not (name in LIBRARY_ATTRIBUTES or self._says_nothing(op, name))
-            }
-        return form
-
-    def _ordered(self, raw: Json, known: tuple[str, ...]) -> dict[str, object]:
-        """``raw`` with the known keys first; without the others where a version is to read it that stops at them."""
-        form = {key: raw[key] for key in known if key in raw}
-        if self.version is None:
-            form.update((key, value) for key, value in raw.items() if key not in known)
+        self._say(op, raw["id"], name)
         return form
 
     def _new_op(self, op: Op, number: int) -> Json:
@@ -175,7 +178,7 @@ class _Writing:
             if not self._left_out(schema.attribute(key), value)
         }
         inputs = [self._tensor(tensor) for tensor in op.inputs if tensor is not None]
-        outputs = [self._tensor(tensor) for tensor in op.outputs]
+        outputs = [self._tensor(tensor) for tensor in self._outputs(op)]
         return dict(zip(OP_KEYS, (number, name, op.kind, attrs, inputs, outputs), strict=True))
 
     def _attr(self, attribute: Attribute, value: AttrValue) -> Json:
@@ -207,17 +210,39 @@ class _Writing:
             return
         schema = _schema(op)
         needs = [("kind", base_of(schema).since)]
-        for name, value in op.attrs.items():
-            if schema.has_attribute(name) and not self._left_out(schema.attribute(name), value):
-                needs.append((name, schema.attribute(name).since))
+        attrs = {name: value for name, value in op.attrs.items() if not self._says_nothing(op, name)}
+        needs += [(name, schema.attribute(name).since) for name in attrs if schema.has_attribute(name)]
         for index, tensor in enumerate(op.inputs):
             if tensor is not None:
                 needs += [(schema.input_port(index).name, max(schema.input_port(index).since, tensor.dtype.since))]
-        for port, tensor in zip(schema.outputs, op.outputs, strict=False):
+        outputs = self._outputs(op)
+        for port, tensor in zip(schema.outputs, outputs, strict=False):
             needs.append((port.name, max(port.since, tensor.dtype.since)))
         for where, since in needs:
             if since > self.version:
                 raise UnsupportedError(f"{op.kind} {op.name!r}: {where} needs oneDNN {since[0]}.{since[1]}")
+        words = f"onednn-{self.version[0]}.{self.version[1]}"
+        if words in EDITIONS and words != op.edition:
+            types = [tensor.type for tensor in outputs]
+            own, there = (
+                examine(op.kind, attrs, op.inputs, types, edition=edition(name), name=op.name).errors
+                for name in (op.edition, words)
+            )
+            # What breaks its own edition too was in a file, and stays as it was there.
+            known = {(error.rule, error.where) for error in own}
+            added = [error.message for error in there if (error.rule, error.where) not in known]
+            if added:
+                fix = f"; onegraph convert --edition {words} says a graph of another edition in its words"
+                raise UnsupportedError("; ".join(added) + fix * (op.edition == "legacy-1"))
+
+    def _outputs(self, op: Op) -> tuple[LogicalTensor, ...]:
+        """Without those at the end that the version does not know and nobody wants."""
+        ports, count = _schema(op).outputs, len(op.outputs)
+        while self.version is not None and 0 < count <= len(ports) and ports[count - 1].since > self.version:
+            if op.outputs[count - 1].id in self.wanted:
+                break
+            count -= 1
+        return op.outputs[:count]
 
     def _says_nothing(self, op: Op, name: str) -> bool:
         schema = _schema(op)
@@ -234,8 +259,8 @@ class _Writing:
     def _tensor(self, tensor: LogicalTensor) -> Json:
         number = self.ids[tensor.id]
         if number not in self.written:
-            self.written[number] = _tensor_form(tensor, number)
-        return self._ordered(self.written[number], TENSOR_KEYS)
+            self.written[number] = tensor_form(tensor, number)
+        return self.written[number]
 
     def _about(self) -> Json:
         """What the form has no place for."""
@@ -247,7 +272,7 @@ class _Writing:
         about["outputs"] = [{"id": ids[tensor.id], "name": name} for name, tensor in graph.outputs.items()]
         about["constants"] = [{"id": ids[tensor.id], "name": tensor.name} for tensor in constants]
         about["vectors"] = [ids[tensor.id] for tensor in graph._tensors if tensor.shape == (None,)]
-        about["tensors"] = [_tensor_form(t, ids[t.id]) for t in used.values() if ids[t.id] not in self.written]
+        about["tensors"] = [tensor_form(t, ids[t.id]) for t in used.values() if ids[t.id] not in self.written]
         about["ops"] = self.said
         return {key: value for key, value in about.items() if value or key in ("inputs", "outputs")}
 
@@ -267,18 +292,4 @@ def _number(kind: str, value: object) -> float | int:
     assert isinstance(value, (int, float))
     if not kind.startswith("f32"):
         return int(value)
-    return max(min(float(value), LARGEST), -LARGEST)
-
-
-def _tensor_form(tensor: LogicalTensor, number: int) -> Json:
-    shape = tensor.shape
-    dims = [UNKNOWN] if shape is None else [UNKNOWN if dim is None else dim for dim in shape]
-    known = UNKNOWN not in dims
-    return {
-        "id": number,
-        "dtype": str(tensor.dtype),
-        "shape": dims,
-        "stride": list(tensor.strides or dense_strides(dims)) if known else [UNKNOWN] * len(dims),
-        "layout_type": "strided" if known else "undef",
-        "property_type": "constant" if tensor.constant else "undef",
-    }
+    return max(min(LARGEST, float(value)), -LARGEST)  # in this order, so that NaN gives a number too

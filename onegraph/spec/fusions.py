@@ -12,6 +12,8 @@ from math import prod
 
 from .dtypes import DataType
 from .library import DENSE_ONLY
+from .movement import transposition
+from .operands import is_fast, varying
 from .schema import Call, Schema
 
 Dims = tuple[int, ...]
@@ -22,7 +24,12 @@ BINARY = frozenset(
 VIEWS = frozenset(["StaticReshape", "StaticTranspose"])
 POOLS = frozenset(["AvgPool", "MaxPool"])
 CONVOLUTIONS = frozenset(["Convolution", "ConvTranspose"])
+PRODUCTS = CONVOLUTIONS | {"MatMul"}
+DEQUANTIZATIONS = frozenset(["Dequantize", "DynamicDequantize"])
 MAINS = POOLS | CONVOLUTIONS | BINARY | {"Interpolate", "LayerNorm", "MatMul", "SoftMax"}
+# Ops that take the axes in any order, but not with gaps between the rows: pools leave the end of the result unwritten,
+# and an operand behind an Interpolate is read elsewhere.
+GAPLESS = frozenset(["AvgPoolBackward", "Interpolate", "MaxPoolBackward"])
 # From here on, a vector along the last axis behind a binary op of tensors that lie channels last is read out of bounds.
 WILD_VECTORS = (3, 7)  # right in 3.6.2, a signal in 3.13.2
 # LayerNorm and what follows it are fused since 3.3 or later; an operand of the same shape is right in 3.13.
@@ -47,9 +54,9 @@ class Use:
         return self.call.schema.kind
 
     @property
-    def rank(self) -> int:
-        """Rank of the first result."""
-        return len(self.call.schema.shape(self.call)[0] or ())
+    def result(self) -> Dims:
+        """Shape of the first output."""
+        return tuple([dim or 0 for dim in self.call.schema.shape(self.call)[0] or ()])
 
     def shape(self, index: int) -> Dims:
         """Shape of input ``index``."""
@@ -99,28 +106,40 @@ class Operand:
         return (1,) * (len(whole) - len(self.shape)) + self.shape == (1, *whole[1:])
 
 
-def honours_strides(schema: Schema, rank: int, shape: Dims, *, is_read: bool) -> bool:
+def honours_strides(schema: Schema, rank: int, shape: Dims, strides: Dims, *, is_read: bool) -> bool:
     """Whether an op, alone or in a fusion, takes a tensor that is not dense row-major.
 
     Args:
         schema: the op.
         rank: of its first result.
-        shape: of the tensor.
+        shape, strides: of the tensor.
         is_read: whether the op itself reads it, and not another op of the fusion.
     """
     if schema.kind in DENSE_ONLY or (schema.category == "elementwise" and len(shape) >= WILD_RANK):
+        return False
+    if schema.kind in GAPLESS and _has_gaps(shape, strides):
         return False
     # Binary ops were seen to compute wrong with gaps or permuted axes together with an axis of size 1, and behind
     # another op with those of an operand of lower rank, whose strides are lost where it is given leading axes.
     return schema.kind not in BINARY or not (1 in shape or (is_read and len(shape) < rank))
 
 
-def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int]) -> str:
+def _has_gaps(shape: Dims, strides: Dims) -> bool:
+    """Whether a tensor is not dense in any order of its axes."""
+    whole = 1
+    for step, dim in sorted((step, dim) for dim, step in zip(shape, strides, strict=True) if dim > 1):
+        if step != whole:
+            return True
+        whole *= dim
+    return False
+
+
+def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], vnni: bool = True) -> str:
     """Why a library of ``version`` must not run these ops, in an order in which they can run, as one kernel.
 
-    Empty where it may.
+    Empty where it may. ``vnni``: whether the library may use instructions for sums of products of int8.
     """
-    if all(use.kind in VIEWS for use in uses):
+    if all(use.kind in VIEWS for use in uses) and not _shuffles(uses):
         return "oneDNN takes every reshape, transpose, reshape for a shuffle of channels, and crashes where it is none"
     for number, main in enumerate(uses):
         for operand in _operands(main, uses[number + 1 :]):
@@ -130,6 +149,8 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int]) -> str:
     for use in uses:
         if use.kind == "BiasAdd" and sum(use.inputs[0] in other.inputs for other in uses) > 1:
             return "oneDNN takes all the memory to compile a BiasAdd whose source is read twice"
+    if any(use.kind == "Dropout" and len(use.outputs) > 1 for use in uses):
+        return "oneDNN leaves the mask of a Dropout unwritten"
     kinds = {use.kind for use in uses}
     if any(use.kind == "AvgPool" and not use.call.flag("exclude_pad") for use in uses) and _shifted(uses):
         return "oneDNN takes the padding of an int8 AvgPool for the zero point"
@@ -137,7 +158,30 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int]) -> str:
         return "oneDNN fails to execute Dequantize + Reorder + Quantize with zero points"
     if kinds & {"MatMul", "ConvTranspose"} and _signed_residual(uses):
         return "oneDNN loses the sign of an s8 residual where the result is u8"
+    if "MatMul" in kinds and any(_normalizes_last(use) for use in uses):
+        return "oneDNN takes the second axis for the channels of a BatchNormInference behind a MatMul"
+    if not vnni and kinds & PRODUCTS and sum(use.kind in DEQUANTIZATIONS for use in uses) > 1:
+        return "oneDNN adds products of int8 in 16 bits on a CPU without VNNI, where they overflow"
     return ""
+
+
+def _normalizes_last(use: Use) -> bool:
+    """Whether it is a BatchNormInference whose channels are the last of three or more axes."""
+    return use.kind == "BatchNormInference" and use.call.string("data_format") == "NXC" and len(use.shape(0)) > 2
+
+
+def _shuffles(uses: Sequence[Use]) -> bool:
+    """Whether a reshape splits an axis in two, a transpose swaps the two, and a reshape makes them one again."""
+    if [use.kind for use in uses] != ["StaticReshape", "StaticTranspose", "StaticReshape"]:
+        return False
+    whole, split, order = uses[0].shape(0), uses[1].shape(0), transposition(uses[1].call)
+    if len(whole) < 2 or len(split) != len(whole) + 1 or uses[2].result != whole:
+        return False
+    return any(
+        order == (*range(axis), axis + 1, axis, *range(axis + 2, len(split)))
+        and split == (*whole[:axis], split[axis], split[axis + 1], *whole[axis + 1 :])
+        for axis in range(len(whole))
+    )
 
 
 def slow_fusion(uses: Sequence[Use]) -> str:
@@ -146,29 +190,44 @@ def slow_fusion(uses: Sequence[Use]) -> str:
     Measured on tensors of 8,000 to 500,000 elements, these take 20 to 2,000 times as long as their ops one by one.
     """
     main = uses[0]
-    elementwise = main.call.schema.category == "elementwise"
-    if not (elementwise or main.kind in BINARY or main.kind in ("SoftMax", "MatMul")):
-        return ""
-    result = tuple(dim or 0 for dim in main.call.schema.shape(main.call)[0] or ())
     derived = set(main.outputs)
+    producers = {number: use for use in uses for number in use.outputs}
     for use in uses[1:]:
-        for index, number in enumerate(use.inputs):
-            if use.kind not in BINARY or number in derived or not derived.intersection(use.inputs):
-                continue
-            operand = (1,) * (len(result) - len(use.shape(index))) + use.shape(index)
-            varies = [dim > 1 for dim in operand]
-            slow = (elementwise and number not in main.inputs) or main.kind == "SoftMax"
-            if main.kind in BINARY:
-                slow = len(result) > 2 and varies[-1] and not any(varies[:-1])
-            elif main.kind == "MatMul":
-                slow = len(main.shape(1)) > 2 and _takes_turns(varies)
-            if slow:
+        joined = derived.intersection(use.inputs) if use.kind in BINARY - {"BiasAdd"} else set()
+        for index, number in enumerate(use.inputs if joined else ()):
+            if number not in derived and _is_slow(main, use.kind, number, use.shape(index)):
+                shape = list(use.shape(index))
                 return (
-                    f"oneDNN has a reference kernel only for {main.kind} + {use.kind} with an operand of shape "
-                    f"{list(use.shape(index))}"
+                    f"oneDNN has a reference kernel only for {main.kind} + {use.kind} with an operand of shape {shape}"
                 )
+        if len(joined) > 1:
+            for other in (producers[number] for number in joined):
+                swish = (other.kind, use.kind) == ("Sigmoid", "Multiply")
+                if other.call.schema.category == "elementwise" and not swish:
+                    return f"oneDNN has a reference kernel only for {other.kind} + {use.kind} of one tensor"
         derived.update(use.outputs)
     return ""
+
+
+def _is_slow(main: Use, binary: str, number: int, operand: Dims) -> bool:
+    """Whether ``main`` and a binary op with an operand behind it are slow as one."""
+    result = main.result
+    if len(operand) > len(result):
+        return False
+    if main.call.schema.category == "elementwise":
+        is_swish = main.kind == "Sigmoid" and binary == "Multiply" and number in main.inputs
+        return not is_swish
+    if main.kind == "SoftMax":
+        return True
+    varies = varying(result, operand)
+    is_vector, is_whole = any(varies) and not any(varies[:-1]), operand == result
+    if is_vector and ((main.kind in BINARY and len(result) > 2) or (main.kind == "MatMul" and len(result) > 4)):
+        return True
+    if main.kind == "MatMul" and len(main.shape(1)) > 2 and _takes_turns(varies):
+        return True
+    if main.kind == "Convolution" and main.call.string("data_format") == "NCX" and all(varies[1:]):
+        return not (is_whole and binary == "Add")
+    return not is_whole and not is_fast(varies)
 
 
 def _takes_turns(varies: Sequence[bool]) -> bool:
@@ -184,7 +243,7 @@ def _operands(main: Use, later: Sequence[Use]) -> Iterator[Operand]:
     elementwise = main.call.schema.category == "elementwise"
     if main.kind not in MAINS and not elementwise:
         return
-    result = tuple(dim or 0 for dim in main.call.schema.shape(main.call)[0] or ())
+    result = main.result
     if elementwise and len(result) < WILD_RANK:
         return
     derived = set(main.outputs)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import prod
 
+from .binary import slope_target
 from .convolution_geometry import SHAPE_SOURCE
 from .dtypes import DataType
 from .normalization import begin_axis
@@ -21,6 +22,7 @@ from .schema import Call, Version
 from .window import Dim, Window, spatial
 
 LIBRARY, UNSAFE = "library", "unsafe"
+FEW = 4  # windows along an axis; one and two were seen to be computed wrong
 
 # The texts and the C header spell these one way, the library takes only the other.
 LIBRARY_VALUES = {
@@ -42,10 +44,12 @@ DENSE_ONLY = frozenset(
         "DynamicDequantize",
     ]
 )
-# Ops that place elements and compute nothing: the library has them in every float type, on every CPU.
+# Ops that place elements and compute nothing: the library has them in every float type, on every CPU; from 3.5 on, not
+# Concat, which numpy runs as fast as it would run the casts.
 MOVES = frozenset(["Concat", "Reorder", "StaticReshape", "StaticTranspose", "TypeCast"])
-# Ops that no partition has for themselves.
-UNSUPPORTED = frozenset(["BiasAddBackward", "Pow", "Reciprocal", "Select"])
+# Ops that no partition has for themselves, and the first version that has one.
+NEVER = (99, 0)
+UNSUPPORTED: dict[str, Version] = {"BiasAddBackward": NEVER, "Pow": NEVER, "Reciprocal": NEVER, "Select": (3, 6)}
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,29 @@ def _steps_over(window: Window, size: int, count: Dim) -> bool:
     return len(starts) > 1 << 16 or any(start % window.dilation >= size for start in starts)
 
 
+def _slope_by_reference(call: Call) -> bool:
+    """Whether the slope is neither one for each element nor one for each channel."""
+    shape, slope = call.shape("src"), call.shape("slope")
+    if shape is None or slope is None or not 2 <= len(shape) <= 4:
+        return False
+    axis = len(shape) - 1 if call.string("data_format") == "NXC" else 1
+    channels = tuple(dim if place == axis else 1 for place, dim in enumerate(shape))
+    target = slope_target(call, slope, shape)
+    return target != shape and (target != channels or channels[axis] == 1)
+
+
+def _few_windows(call: Call) -> bool:
+    """Whether a gradient in bf16 or f16 goes over few windows, further apart than one element, with padding."""
+    src, diff_dst = call.shape("src"), call.shape("diff_dst")
+    first = call.inputs[0] if call.inputs else None
+    if src is None or diff_dst is None or first is None or first.dtype not in (DataType.bf16, DataType.f16):
+        return False
+    padded = call.attr("auto_pad") != "none" or any((*call.s64s("pads_begin"), *call.s64s("pads_end")))
+    fmt = call.string("data_format")
+    sizes = zip(call.s64s("strides"), spatial(src, fmt), spatial(diff_dst, fmt), strict=False)
+    return padded and any(stride > 1 and min(one or 0, other or 0) <= FEW for stride, one, other in sizes)
+
+
 def _axis_below_last(call: Call) -> bool:
     rank, begin = call.rank("src"), begin_axis(call)
     return rank is not None and begin != rank - 1
@@ -144,6 +171,10 @@ def _untyped_stats(call: Call) -> bool:
 
 def _per_channel(call: Call) -> bool:
     return call.string("qtype") == "per_channel"
+
+
+def _per_group(call: Call) -> bool:
+    return call.string("qtype") == "per_group"
 
 
 _CONVOLUTIONS = (
@@ -230,6 +261,14 @@ QUIRKS = (
         "a window in the padding alone gives the lowest number instead of -inf, or is refused",
     ),
     Quirk(
+        "gradient_of_few_windows",
+        "src",
+        UNSAFE,
+        _kinds("ConvolutionBackwardWeights ConvTransposeBackwardWeights"),
+        _few_windows,
+        "in bf16 the kernels read scratch memory that was never written",
+    ),
+    Quirk(
         "huge_pool",
         "shape",
         UNSAFE,
@@ -278,6 +317,14 @@ QUIRKS = (
         "begin_norm_axis is ignored: only the last axis is normalized",
     ),
     Quirk(
+        "rms_norm_axes",
+        "begin_norm_axis",
+        LIBRARY,
+        _kinds("RMSNorm"),
+        lambda call: call.rank("src") not in (None, 2, 3, 4, 5) or _axis_below_last(call),
+        "only the last axis of a src of 2 to 5 axes is normalized",
+    ),
+    Quirk(
         "layer_norm_rank",
         "src",
         LIBRARY,
@@ -310,6 +357,15 @@ QUIRKS = (
         "only the first of several zero points is used",
     ),
     Quirk(
+        "channel_zero_point",
+        "zps",
+        LIBRARY,
+        _kinds("Quantize Dequantize"),
+        lambda call: _per_channel(call) and call.has("zps") and any(call.s64s("zps")),
+        "a zero point beside scales for each channel never compiles",
+        since=(3, 7),  # right in 3.6.2, refused in 3.13.2
+    ),
+    Quirk(
         "wide_zero_point",
         "zps",
         UNSAFE,
@@ -330,7 +386,7 @@ QUIRKS = (
         "scales",
         LIBRARY,
         _kinds("DynamicQuantize DynamicDequantize"),
-        lambda call: any(call.rank(name) not in (None, 1) for name in ("scales", "zps")),
+        lambda call: not _per_group(call) and any(call.rank(name) not in (None, 1) for name in ("scales", "zps")),
         "scales and zero points that are no vectors are refused, or throw at execute",
     ),
     Quirk(
@@ -385,6 +441,15 @@ QUIRKS = (
         "a src without a channel axis crashes at compile",
     ),
     Quirk(
+        "prelu_by_reference",
+        "slope",
+        UNSAFE,
+        _kinds("PReLU PReLUBackward"),
+        _slope_by_reference,
+        "the kernel for a slope that is neither one for each element nor one for each channel reads five dims of src, "
+        "and with fewer axes that is whatever lies in memory",
+    ),
+    Quirk(
         "concat_limits",
         "inputs",
         LIBRARY,
@@ -412,6 +477,8 @@ QUIRKS = (
 def better_in_f32(call: Call) -> str:
     """Why an op of a low-precision type is better computed in f32, also where the CPU has the type; empty elsewhere."""
     dtype = call.inputs[0].dtype if call.inputs and call.inputs[0] is not None else None
+    if call.schema.kind.endswith("BackwardWeights") and _few_windows(call):
+        return "the gradient of few windows with strides and padding is computed wrong otherwise"
     if call.schema.kind == "Round" and dtype is not DataType.f32:
         return "Round has f32 only"
     if call.schema.kind == "MatMul" and dtype is DataType.f16 and call.input("bias") is not None:

@@ -82,7 +82,7 @@ def _scalar(kind: str, value: object, attribute: Attribute) -> float | int | boo
         value = bytes(value).decode("ascii", "replace")
     match kind, value:
         case "str", str():
-            return str(value)
+            return str.__str__(value)  # without the class that it may have
         case "bool", bool() | np.bool_():
             return bool(value)
         case "bool", int() | np.integer() if value in (0, 1):

@@ -75,7 +75,7 @@ def run(graph, arrays, variant):
     def named(results):
         return dict(zip(names, results if len(names) > 1 else [results], strict=True))
 
-    if way == "json" and not any(t.constant for op in graph.ops for t in op.inputs if t is not None):
+    if way == "json" and not any(tensor.constant for tensor in graph._tensors):
         graph = og.Graph.from_json(graph.to_json())
     if way == "unknown":
         graph = _with_unknown(graph, arrays)

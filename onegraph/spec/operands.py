@@ -1,0 +1,31 @@
+"""Broadcast operands of binary ops: which the library has fast kernels for, and how others become such ones."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from itertools import groupby
+
+Dims = tuple[int, ...]
+# One letter for each axis, 1 where the operand varies along it: the last axes, the first one too or not; the channels,
+# the second axis; the first two (oneDNN, src/cpu/x64/injectors/injector_utils.cpp). All else has a reference kernel.
+FAST = re.compile("0*1*|10+1+|[01]10*")
+
+
+def varying(result: Dims, operand: Dims) -> tuple[bool, ...]:
+    """For each axis of the result whether an operand that is broadcast to it varies along it."""
+    missing = len(result) - len(operand)
+    return (*(False for _ in range(missing)), *(dim > 1 for dim in operand))
+
+
+def is_fast(varies: Sequence[bool]) -> bool:
+    """Whether the library has a fast kernel for an operand that varies along these axes."""
+    return FAST.fullmatch("".join("01"[flag] for flag in varies)) is not None
+
+
+def collapsed(result: Dims, operand: Dims) -> tuple[Dims, Dims]:
+    """Both shapes on fewer axes: neighbours along all or none of which the operand varies are one, those of 1 none."""
+    wide = [(flag, dim) for flag, dim in zip(varying(result, operand), result, strict=True) if dim > 1]
+    runs = [(flag, math.prod([dim for _, dim in run])) for flag, run in groupby(wide, key=lambda pair: pair[0])]
+    return tuple(size for _, size in runs), tuple(size if flag else 1 for flag, size in runs)
