@@ -115,10 +115,8 @@ class Cache:
             self._drop(min(self.entries, key=lambda key: self.entries[key].used))
 
     def _drop(self, key: Hashable) -> None:
-        program = self.entries.pop(key).program
+        del self.entries[key]
         self._evictions += 1
-        if program is not None:
-            program.free_frames.clear()  # frames and program hold one another
 
 
 # A key is the shapes of the inputs and the contents of those that give shapes. Asking for more would cost as much as

@@ -170,7 +170,7 @@ class Executable:
         frame = program.check_out()
         external = _external(program, given, results)
         frame.bind(external)
-        return BoundRun(frame, external, results, self._named(results), self._recover)
+        return BoundRun(program, frame, external, results, self._named(results), self._recover)
 
     # What there is to know -------------------------------------------------------------------------------------------
 

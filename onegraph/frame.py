@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 
 
 class Frame:
-    """What one run of a program needs beside the caller's arrays; for one run at a time.
+    """What one run of a program needs beside the caller's arrays; for one run at a time, while the program is there.
 
     ``source``: the steps, those of the program by default.
     """
 
     def __init__(self, program: Program, source: PlanSource | None = None) -> None:
-        self.program = program
+        # Not held, as the program holds its frames: what waits for the garbage collector keeps kernels and memory, and
+        # the library some bytes for each of them for ever.
+        self.program: Program = weakref.proxy(program)
         self.plan = Plan(program.source if source is None else source)
         self.number = self.plan.number  # where csrc/call.cpp looks for it
         self._arena = aligned_empty((program.arena_size,), np.dtype(np.uint8))

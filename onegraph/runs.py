@@ -47,21 +47,24 @@ class BoundRun:
     One run at a time: a second thread gets a StateError. After any other error, bind the arrays again.
     """
 
-    __slots__ = ("__weakref__", "_arrays", "_busy", "_execute", "_failed", "_frame", "_outputs", "_plan", "_value")
+    __slots__ = (
+        "__weakref__", "_arrays", "_busy", "_execute", "_failed", "_frame", "_outputs", "_plan", "_program", "_value"
+    )  # fmt: skip
 
     def __init__(
         self,
+        program: Program,
         frame: Frame,
         arrays: Mapping[int, Array],
         results: Mapping[str, Array],
         value: Any,
         failed: Callable[[StatusError], StatusError],
     ) -> None:
-        self._frame, self._value, self._failed = frame, value, failed
+        self._program, self._frame, self._value, self._failed = program, frame, value, failed
         self._arrays, self._outputs = dict(arrays), dict(results)
         self._plan = frame.plan.number
         self._busy = new_lock()
-        in_c = frame.program.in_c and frame.program.home is None
+        in_c = program.in_c and program.home is None
         self._execute = lib.onegraph_plan_run if in_c else self._execute_parts
 
     @property
@@ -87,7 +90,7 @@ class BoundRun:
     __call__ = run
 
     def _execute_parts(self, _: int) -> int:
-        if self._frame.program.home not in (None, home()):
+        if self._program.home not in (None, home()):
             raise StateError(
                 "this run was bound by another thread; oneDNN keeps the scratch memory of gradient ops per thread: "
                 "bind one for each thread"
