@@ -27,9 +27,9 @@ CONVOLUTIONS = frozenset(["Convolution", "ConvTranspose"])
 PRODUCTS = CONVOLUTIONS | {"MatMul"}
 DEQUANTIZATIONS = frozenset(["Dequantize", "DynamicDequantize"])
 MAINS = POOLS | CONVOLUTIONS | BINARY | {"Interpolate", "LayerNorm", "MatMul", "SoftMax"}
-# Ops that take the axes in any order, but not with gaps between the rows: pools leave the end of the result unwritten,
-# and an operand behind an Interpolate is read elsewhere.
-GAPLESS = frozenset(["AvgPoolBackward", "Interpolate", "MaxPoolBackward"])
+# Ops that take the axes in any order, but not with gaps between the rows: pools and quantizations leave the end of the
+# result unwritten, and an operand behind an Interpolate is read elsewhere.
+GAPLESS = frozenset(["AvgPoolBackward", "Dequantize", "Interpolate", "MaxPoolBackward", "Quantize"])
 # From here on, a vector along the last axis behind a binary op of tensors that lie channels last is read out of bounds.
 WILD_VECTORS = (3, 7)  # right in 3.6.2, a signal in 3.13.2
 # LayerNorm and what follows it are fused since 3.3 or later; an operand of the same shape is right in 3.13.

@@ -38,8 +38,6 @@ DENSE_ONLY = frozenset(
         "LogSoftmaxBackward",
         "PReLU",
         "PReLUBackward",
-        "Quantize",
-        "Dequantize",
         "DynamicQuantize",
         "DynamicDequantize",
     ]
