@@ -225,11 +225,14 @@ def _destroy(destroy: Callable[[Any], int], parents: tuple[object, ...], pointer
 
 
 # The library's global caches, once and before anything is compiled. The compiled-partition cache never hits across
-# rebuilt graphs but keeps every kernel and its constants alive; the constant tensor cache must not change later.
+# rebuilt graphs but keeps every kernel and its constants alive. The constant tensor cache must not change later; from
+# 3.3 on partitions are told apart in it by a hash of their number and their memory descriptors, which collides after
+# 2,000 partitions already, and one then runs with the scales or the weights of another.
+_KEEP_CONSTANTS = VERSION < (3, 3)
 if read(lib.dnnl_graph_get_compiled_partition_cache_capacity, "int"):
     call(lib.dnnl_graph_set_compiled_partition_cache_capacity, 0)
-if not read(lib.dnnl_graph_get_constant_tensor_cache, "int"):
-    call(lib.dnnl_graph_set_constant_tensor_cache, 1)
+if read(lib.dnnl_graph_get_constant_tensor_cache, "int") != _KEEP_CONSTANTS:
+    call(lib.dnnl_graph_set_constant_tensor_cache, int(_KEEP_CONSTANTS))
 
 
 def omp_function(name: str) -> Callable[..., int] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -46,7 +46,19 @@ def _explicit_pads(call: Call) -> tuple[Geometry, dict[str, AttrValue]]:
     assert found.pads_begin is not None
     assert found.pads_end is not None
     attrs = _given(call, "auto_pad", "output_padding", *SHAPE_SOURCE.values())
-    return found, {**attrs, "pads_begin": found.pads_begin, "pads_end": found.pads_end}
+    return found, {**attrs, "pads_begin": found.pads_begin, "pads_end": _covering(found, found.pads_end)}
+
+
+def _covering(found: Geometry, ends: Sequence[int]) -> tuple[int, ...]:
+    """The padding at the ends, 0 for a negative one that cuts off what no window reaches anyway; files have such."""
+    covering = list(ends)
+    for axis, end in enumerate(ends):
+        window, wide = found.window(axis), None if found.wide is None else found.wide[axis]
+        if end >= 0 or found.transposed or window is None or wide is None:
+            continue
+        if replace(window, end=0).forward(wide) == window.forward(wide):
+            covering[axis] = 0
+    return tuple(covering)
 
 
 def _convolution(call: Call) -> Rewrite:

@@ -14,6 +14,7 @@ from math import prod
 
 from .binary import slope_target
 from .convolution_geometry import SHAPE_SOURCE
+from .convolution_geometry import geometry as convolution_geometry
 from .dtypes import DataType
 from .normalization import begin_axis
 from .pooling import geometry
@@ -141,6 +142,18 @@ def _few_windows(call: Call) -> bool:
     return padded and any(stride > 1 and min(one or 0, other or 0) <= FEW for stride, one, other in sizes)
 
 
+def _one_channel_strided(call: Call) -> bool:
+    """Whether a convolution of one channel has strides on the last axis, and one column out or a source one deep."""
+    found = convolution_geometry(call)
+    if found is None or found.wide_channels != found.groups or len(found.strides) < 2:
+        return False
+    if found.strides[-1] == 1 or found.dilations[-1] > 1 or found.kernel is None or found.kernel[-1] == 1:
+        return False
+    if len(found.strides) == 3 and found.wide is not None and found.wide[0] == 1:
+        return True
+    return found.forward()[-1] == 1
+
+
 def _axis_below_last(call: Call) -> bool:
     rank, begin = call.rank("src"), begin_axis(call)
     return rank is not None and begin != rank - 1
@@ -265,6 +278,16 @@ QUIRKS = (
         _kinds("ConvolutionBackwardWeights ConvTransposeBackwardWeights"),
         _few_windows,
         "in bf16 the kernels read scratch memory that was never written",
+    ),
+    Quirk(
+        "one_channel_strided",
+        "strides",
+        UNSAFE,
+        _kinds("Convolution ConvTransposeBackwardData"),
+        _one_channel_strided,
+        "with one channel in a group and strides on the last axis the kernel copies too few or too many elements of "
+        "the source where the result has one column or the source is one deep: wrong values, and writes beyond a block",
+        since=(3, 3),  # right in 3.2.0, wrong in 3.6.2 and 3.13.2
     ),
     Quirk(
         "huge_pool",
