@@ -978,7 +978,7 @@ def convolved(on):
 
 def switched():
     own_engine()
-    capi.set_constant_tensor_cache(False)
+    capi.set_constant_tensor_cache(not capi.get_constant_tensor_cache())
 
 
 @record(
