@@ -71,4 +71,4 @@ def test_the_command_line_writes_json(tmp_path):
 def test_the_command_line_names_the_benchmarks():
     done = subprocess.run([sys.executable, "-m", "benchmarks", "fussion"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2
-    assert "'fussion' is no benchmark; they are overhead, build, fusion" in done.stderr
+    assert "'fussion' is no benchmark; they are overhead, callers, build, fusion" in done.stderr
