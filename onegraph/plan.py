@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
-from .capi import CompiledPartition, LogicalTensor, Stream
+from .capi import CompiledPartition, LogicalTensor
+from .capi.engine import default_engine
 from .errors import StateError
-from .native import Handle, address, ffi, lib, status_error
+from .native import Handle, address, create, ffi, lib, status_error
 
 EXECUTE = "dnnl_graph_compiled_partition_execute"
+_idle: list[Any] = []  # streams of plans that are gone; a SYCL queue that ran something would not free all its memory
 
 
 class Place(NamedTuple):
@@ -68,14 +71,17 @@ class Plan(Handle):
     __slots__ = ("n_steps", "number")
 
     def __init__(self, source: PlanSource) -> None:
-        stream = Stream()
-        engine = stream.engine
+        engine = default_engine()
+        try:
+            stream = _idle.pop()
+        except IndexError:
+            stream = create(lib.dnnl_stream_create, "dnnl_stream_t", engine._ptr, lib.dnnl_stream_default_flags)
         pointer = ffi.new("onegraph_plan **")
         _check(
             lib.onegraph_plan_create(
                 pointer,
                 engine._ptr,
-                stream._ptr,
+                stream,
                 source.limit,
                 source.bound,
                 len(source.steps),
@@ -85,7 +91,7 @@ class Plan(Handle):
                 source.n_slots,
             )
         )
-        super().__init__(pointer[0], lib.onegraph_plan_destroy, stream, engine, source.compiled)
+        super().__init__(pointer[0], partial(_destroy, _idle, stream), engine, source.compiled)
         self.n_steps = len(source.steps)
         self.number = address(pointer[0])  # what onegraph_plan_run and onegraph_plan_call take
 
@@ -111,6 +117,12 @@ class Plan(Handle):
         nanoseconds = ffi.new("int64_t[]", self.n_steps)
         _check(lib.onegraph_plan_measure(self._ptr, count, int(enough * 1e9), nanoseconds))
         return [taken * 1e-9 for taken in nanoseconds]
+
+
+def _destroy(idle: list[Any], stream: Any, pointer: Any) -> int:
+    status: int = lib.onegraph_plan_destroy(pointer)
+    idle.append(stream)
+    return status
 
 
 def plan_error(status: int) -> Exception:

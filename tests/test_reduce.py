@@ -273,6 +273,8 @@ def test_reduce_on_the_command_line(tmp_path):
     assert "g.matmul(" in done.stdout
     assert [op.kind for op in og.Graph.load(tmp_path / "g.reduced.json").ops] == ["MatMul"]
     assert [op.kind for op in load_python(tmp_path / "g.reduced.py").ops] == ["MatMul"]
+    done = onegraph("reduce", "g.json", "--command", f"{command} {{}}", "--fpmath-mode", "bf16", cwd=tmp_path)
+    assert "benchdnn --mode=C --graph --attr-fpmath=bf16 --case=g.reduced.json" in done.stdout, done.stderr
     fine = onegraph("reduce", "g.json", cwd=tmp_path)
     assert (fine.returncode, fine.stdout) == (1, "the graph does not fail\n")
 

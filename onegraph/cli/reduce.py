@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,7 +62,9 @@ def command(
                 max_tests=max_tests,
             )
     smallest.save(path)
-    line = f"benchdnn --mode=C --graph --case={path}"
+    # The library's 3.2 does not read the mode from the file.
+    mode = compiling.fpmath_mode or json.loads(smallest.to_json())["fpmath_mode"]
+    line = f"benchdnn --mode=C --graph{'' if mode == 'strict' else f' --attr-fpmath={mode}'} --case={path}"
     code = _reproducer(smallest, path.with_suffix(".py"), seed, compiling, command)
     if as_json:
         facts = {"fails": True, "kind": failure.kind, "detail": failure.detail, "ops": len(smallest.ops)}
