@@ -226,8 +226,8 @@ def _destroy(destroy: Callable[[Any], int], parents: tuple[object, ...], pointer
 
 # The library's global caches, once and before anything is compiled. The compiled-partition cache never hits across
 # rebuilt graphs but keeps every kernel and its constants alive. The constant tensor cache must not change later; from
-# 3.3 on partitions are told apart in it by a hash of their number and their memory descriptors, which collides after
-# 2,000 partitions already, and one then runs with the scales or the weights of another.
+# 3.3 on partitions are told apart in it by a weak hash of their number and their memory descriptors, so that one
+# may run with the scales or the weights of another.
 _KEEP_CONSTANTS = VERSION < (3, 3)
 if read(lib.dnnl_graph_get_compiled_partition_cache_capacity, "int"):
     call(lib.dnnl_graph_set_compiled_partition_cache_capacity, 0)

@@ -1023,6 +1023,7 @@ def other_constants():
         ts = [capi.LogicalTensor(n, F, SQUARE, property="constant" if n == 1 else "undef") for n in range(3)]
         return partition_of(capi.Op(1, "MatMul", inputs=ts[:2], outputs=ts[2:]))
 
+    capi.set_constant_tensor_cache(True)
     partition, weights = fresh(), np.arange(64 * 64, dtype=np.float32).reshape(SQUARE)
     compiled = partition.compile()
     constant_product(compiled, weights)

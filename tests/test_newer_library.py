@@ -271,3 +271,33 @@ def test_the_stats_of_a_softmax_that_could_write_over_its_source() -> None:
     for policy in ("fusion", "debug"):
         for got, name in zip(graph.compile(policy=policy)(**inputs), graph.outputs, strict=True):
             np.testing.assert_allclose(got, wanted[name], rtol=1e-5)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize(
+    ("size", "kernel", "strides"),
+    [
+        ((4, 3), (3, 3), (1, 2)),
+        ((5, 5), (1, 5), (1, 3)),
+        ((4, 4, 3), (2, 2, 3), (1, 1, 2)),
+        ((1, 4, 4), (1, 2, 2), (1, 1, 2)),
+    ],
+    ids=str,
+)
+def test_one_channel_and_strides(
+    size: tuple[int, ...], kernel: tuple[int, ...], strides: tuple[int, ...], groups: int
+) -> None:
+    zeros = [0] * len(size)
+    attrs = {"strides": strides, "pads_begin": zeros, "pads_end": zeros, "dilations": [1] * len(size)}
+    graph = og.Graph()
+    x, w = graph.input("x", "f32", (2, groups, *size)), graph.input("w", "f32", (8 * groups, 1, *kernel))
+    formats = {"data_format": "NCX", "weights_format": "OIX"}
+    graph.output("y", graph.op("Convolution", [x, w], {**attrs, **formats, "groups": groups}))
+    inputs, executable = arrays(graph), graph.compile()
+    np.testing.assert_allclose(executable(**inputs), run(graph, inputs)["y"], rtol=1e-5, atol=1e-5)
+    by = [partition.executor for partition in executable.report().partitions]
+    assert ("reference" in by) == (native.VERSION >= (3, 3))
+
+
+def test_the_constant_cache_is_used_where_its_keys_differ() -> None:
+    assert capi.get_constant_tensor_cache() == (native.VERSION < (3, 3))

@@ -721,7 +721,7 @@ def test_none_of_these_takes_a_reference_kernel() -> None:
         *(graph.op(kind, [graph.relu(x), operand]) for kind in ("Add", "Divide") for operand in operands.values()),
         *(graph.op(kind, [operands[1, 16, 1, 1], x]) for kind in ("Subtract", "Divide", "Maximum", "Multiply")),
         *(graph.softmax(x, axis=axis, dtype="f32", outputs=["dst"]) for axis in range(4)),
-        *(graph.log_softmax_backward(x, graph.log_softmax(x, axis=axis), axis=axis) for axis in range(4)),
+        *(graph.log_softmax_backward(x, graph.log_softmax(x, axis=axis), axis=axis) for axis in range(3)),
         *(graph.reduce_sum(x, axes=axes, keep_dims=False) for axes in ([0], [1], [0, 1], [0, 2, 3], [1, 3])),
         graph.bias_add_backward(x, data_format="NCX"),
         graph.reciprocal(graph.exp(x)),

@@ -177,7 +177,10 @@ def set_compiled_partition_cache_capacity(capacity: int) -> None:
 
 
 def get_constant_tensor_cache() -> bool:
-    """Whether the library keeps what it makes of constant tensors, such as reordered weights; onegraph sets True."""
+    """Whether the library keeps what it makes of constant tensors, such as reordered weights.
+
+    onegraph sets True, and False from 3.3 on: there partitions may be given the constants of others.
+    """
     return bool(read(lib.dnnl_graph_get_constant_tensor_cache, "int"))
 
 
