@@ -14,7 +14,7 @@ from .op import LogicalTensor, Op
 from .spec.dialect import base_call, edition_words
 from .spec.editions import BASE, DEFAULT, base_of
 from .spec.editions import edition as edition_named
-from .spec.library import quirks
+from .spec.quirks import quirks
 from .spec.schema import Finding, Schema, Version
 from .spec.shapes import show
 from .tensor_types import tensor_type

@@ -16,7 +16,7 @@ from onegraph.errors import UnsupportedError
 from onegraph.reference import run
 from onegraph.spec.editions import BASE
 from onegraph.spec.fusions import BINARY
-from onegraph.spec.library import LIBRARY, QUIRKS, UNSAFE, quirks
+from onegraph.spec.quirks import LIBRARY, QUIRKS, UNSAFE, quirks
 from onegraph.spec.schema import Call, TensorType
 
 POOL = {"strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "kernel": [2, 2]}

@@ -101,8 +101,8 @@ except og.LibraryError as error:
 def test_the_guard_turns_a_cpp_exception_into_an_error_and_the_process_goes_on():
     code = """
 import numpy as np
-import onegraph.spec.library as library
-library.QUIRKS = ()
+import onegraph.spec.quirks as quirks
+quirks.QUIRKS = ()
 import onegraph as og
 from onegraph import capi
 lt = capi.LogicalTensor

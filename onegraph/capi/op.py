@@ -15,7 +15,8 @@ from ..native import VERSION, Function, Handle, call, enum_names, enum_value, ff
 from ..spec.dtypes import DataType
 from ..spec.editions import BASE, NEWEST, edition
 from ..spec.fusions import Use
-from ..spec.library import LIBRARY_VALUES, quirks
+from ..spec.library import LIBRARY_VALUES
+from ..spec.quirks import quirks
 from ..spec.schema import Attribute, AttrValue, Call, Schema, Shape, TensorType
 from ..spec.values import BadValueError, convert
 from ..violation import Report

@@ -1,7 +1,7 @@
 """What the library is given for an op of the base vocabulary: the op itself, or another form that it computes right.
 
 A rewrite is a function of a :class:`Call` with every shape known. It returns None where no form does; what is then
-still wrong is in :mod:`onegraph.spec.library`, and numpy runs the op.
+still wrong is in :mod:`onegraph.spec.quirks`, and numpy runs the op.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..op import Signature
 from ..spec.dialect import base_call
 from ..spec.dtypes import DataType
 from ..spec.editions import base_of
-from ..spec.library import quirks
+from ..spec.quirks import quirks
 from ..spec.schema import Call, Schema
 from .compositions import COMPOSITIONS, PREFERRED
 from .form import Form, Part, form_of

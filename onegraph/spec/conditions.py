@@ -1,0 +1,128 @@
+"""When the library gets an op wrong: what the quirks ask of a call in base words."""
+
+from __future__ import annotations
+
+from .binary import slope_target
+from .convolution_geometry import geometry as convolution_geometry
+from .dtypes import DataType
+from .normalization import begin_axis
+from .pooling import geometry
+from .reduction import reduced_axes
+from .schema import Call
+from .window import Dim, Window, spatial
+
+FEW = 4  # windows along an axis; one and two were seen to be computed wrong
+
+
+def empty(call: Call) -> bool:
+    """Whether a tensor that comes in has an axis of size 0."""
+    return any(tensor is not None and tensor.shape is not None and 0 in tensor.shape for tensor in call.inputs)
+
+
+def known_reduction(call: Call) -> tuple[int | None, ...]:
+    """The sizes of the axes that a reduction goes over; none where they are not known."""
+    axes, shape = reduced_axes(call), call.shape("src")
+    return () if axes is None or shape is None else tuple(shape[axis] for axis in axes)
+
+
+def rounded_wrong(call: Call) -> bool:
+    """A pool that the library rounds up, and then clamps or divides otherwise than it says."""
+    if call.string("rounding_type") != "ceil":
+        return False
+    same = call.string("auto_pad").startswith("same_")
+    return same or (call.schema.kind == "AvgPool" and not call.flag("exclude_pad"))
+
+
+def in_padding_alone(call: Call) -> bool:
+    """Whether a window of a pool has no element of the source."""
+    found = geometry(call)
+    if found is None:
+        return False
+    for window, size, count in zip(found.windows, found.sizes, found.counts, strict=True):
+        if window is None:
+            continue
+        last = None if count is None else (count - 1) * window.stride - window.begin
+        if window.begin >= window.extent or (last is not None and size is not None and last >= size):
+            return True
+        if size is not None and window.dilation > size and steps_over(window, size, count):
+            return True
+    return False
+
+
+def steps_over(window: Window, size: int, count: Dim) -> bool:
+    """Whether a window that starts in the padding has its elements before and behind the source alone."""
+    starts = range(-window.begin, 0, window.stride)[:count]
+    return len(starts) > 1 << 16 or any(start % window.dilation >= size for start in starts)
+
+
+def slope_by_reference(call: Call) -> bool:
+    """Whether the slope is neither one for each element nor one for each channel."""
+    shape, slope = call.shape("src"), call.shape("slope")
+    if shape is None or slope is None or not 2 <= len(shape) <= 4:
+        return False
+    axis = len(shape) - 1 if call.string("data_format") == "NXC" else 1
+    channels = tuple(dim if place == axis else 1 for place, dim in enumerate(shape))
+    target = slope_target(call, slope, shape)
+    return target != shape and (target != channels or channels[axis] == 1)
+
+
+def few_windows(call: Call) -> bool:
+    """Whether a gradient in bf16 or f16 goes over few windows, further apart than one element, with padding."""
+    src, diff_dst = call.shape("src"), call.shape("diff_dst")
+    first = call.inputs[0] if call.inputs else None
+    if src is None or diff_dst is None or first is None or first.dtype not in (DataType.bf16, DataType.f16):
+        return False
+    padded = call.attr("auto_pad") != "none" or any((*call.s64s("pads_begin"), *call.s64s("pads_end")))
+    fmt = call.string("data_format")
+    sizes = zip(call.s64s("strides"), spatial(src, fmt), spatial(diff_dst, fmt), strict=False)
+    return padded and any(stride > 1 and min(one or 0, other or 0) <= FEW for stride, one, other in sizes)
+
+
+def one_channel_strided(call: Call) -> bool:
+    """Whether a convolution of one channel has strides on the last axis, and one column out or a source one deep."""
+    found = convolution_geometry(call)
+    if found is None or found.wide_channels != found.groups or len(found.strides) < 2:
+        return False
+    if found.strides[-1] == 1 or found.dilations[-1] > 1 or found.kernel is None or found.kernel[-1] == 1:
+        return False
+    if len(found.strides) == 3 and found.wide is not None and found.wide[0] == 1:
+        return True
+    return found.forward()[-1] == 1
+
+
+def axis_below_last(call: Call) -> bool:
+    """Whether a normalization goes over more than the last axis."""
+    rank, begin = call.rank("src"), begin_axis(call)
+    return rank is not None and begin != rank - 1
+
+
+def one_pixel(call: Call) -> bool:
+    """Whether every spatial axis of the source has size 1."""
+    shape = call.shape("src")
+    return shape is not None and set(spatial(shape, call.string("data_format"))) == {1}
+
+
+def over_one(call: Call) -> bool:
+    """Whether a MatMul of rank 4 or more sums over an axis of size 1."""
+    src, weights = call.shape("src"), call.shape("weights")
+    if src is None or weights is None or max(len(src), len(weights)) < 4 or len(src) < 2:
+        return False
+    return src[-2 if call.flag("transpose_a") else -1] == 1
+
+
+def untyped_stats(call: Call) -> bool:
+    """Statistics of a bf16 source that are not f32, with no gamma to say their type."""
+    src = call.input("src")
+    bf16 = src is not None and src.dtype is DataType.bf16
+    as_f32 = call.output_type(1) is DataType.f32
+    return bf16 and call.input("gamma") is None and call.flag("keep_stats") and not as_f32
+
+
+def per_channel(call: Call) -> bool:
+    """Whether a quantization has a scale for each channel."""
+    return call.string("qtype") == "per_channel"
+
+
+def per_group(call: Call) -> bool:
+    """Whether a quantization has a scale for each group."""
+    return call.string("qtype") == "per_group"
