@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onegraph.native import RUNTIME, VERSION
+from onegraph import capi
+from onegraph.native import RUNTIME
 
 HERE = Path(__file__).resolve().parent
 
@@ -67,9 +68,7 @@ def in_c():
         assert np.allclose(graph.compile()(X), wanted, rtol=1e-5)
         model = found = graph = None  # they keep the constants that the library has rearranged
         gc.collect()
-        # From 3.4 on the library keeps the constants of what is gone, here of two executables, as long as the process.
-        kept = 1 if VERSION < (3, 4) else 3
-        assert capi.Allocator.live() <= live + kept, (
+        assert capi.Allocator.live() <= live + 1, (
             f"request {place}: {live} blocks before, {capi.Allocator.live()} after"
         )
         if hook.requests() - start < place:
@@ -164,7 +163,8 @@ def test_the_allocator_fails(tmp_path):
     preloaded = " ".join(filter(None, [os.environ.get("LD_PRELOAD"), str(shim)]))
     done = child(__file__, "in_c", LD_PRELOAD=preloaded)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert int(done.stdout.split()[2]) > 0, done.stdout
+    # Where constants are not kept, the blocks of one run serve the next ones.
+    assert int(done.stdout.split()[2]) > 0 or not capi.get_constant_tensor_cache(), done.stdout
 
 
 HALF = """

@@ -68,36 +68,7 @@ struct Cache {
 };
 
 thread_local Cache cache;
-
-// What a Reserve of this thread holds.
-thread_local Header spare {nullptr, 0};
-
-// Blocks behind their header: the memory for `capacity` bytes, or what a Reserve has kept for it.
-void *fresh(std::size_t alignment, std::size_t capacity) {
-    Header found {std::aligned_alloc(alignment, capacity + alignment), capacity};
-    if (!found.memory && alignment == cache_line && spare.capacity >= capacity) std::swap(found, spare);
-    // The library does not look for NULL here: it would write to it. The guard makes this out_of_memory.
-    if (!found.memory) throw std::bad_alloc();
-    void *pointer = static_cast<char *>(found.memory) + alignment;
-    *header(pointer) = found;
-    return pointer;
-}
 } // namespace
-
-namespace onegraph {
-void Reserve::hold(std::size_t size) {
-    const std::size_t capacity = (size + cache_line - 1) & ~(cache_line - 1);
-    spare = {std::aligned_alloc(cache_line, capacity + cache_line), capacity};
-    if (!spare.memory) spare.capacity = 0, throw std::bad_alloc();
-    // A library that takes its memory from elsewhere shall find it there.
-    if (dnnl_version()->cpu_runtime == DNNL_RUNTIME_SYCL) release();
-}
-
-void Reserve::release() noexcept {
-    std::free(spare.memory);
-    spare = {nullptr, 0};
-}
-} // namespace onegraph
 
 extern "C" void *onegraph_host_allocate(std::size_t size, std::size_t alignment) {
     if (size == 0) size = 1;
@@ -105,9 +76,14 @@ extern "C" void *onegraph_host_allocate(std::size_t size, std::size_t alignment)
     void *pointer = ordinary && !closed ? cache.take(size) : nullptr;
     if (!pointer) {
         if (ordinary) alignment = cache_line;
+        // The library does not look for NULL here: it would write to it. The guard makes this out_of_memory.
         if (size > SIZE_MAX - 3 * alignment) throw std::bad_alloc();
         // aligned_alloc wants a size that is a multiple of the alignment, which is a power of two.
-        pointer = fresh(alignment, (size + alignment - 1) & ~(alignment - 1));
+        const std::size_t capacity = (size + alignment - 1) & ~(alignment - 1);
+        void *memory = std::aligned_alloc(alignment, capacity + alignment);
+        if (!memory) throw std::bad_alloc();
+        pointer = static_cast<char *>(memory) + alignment;
+        *header(pointer) = {memory, capacity};
     }
     live.fetch_add(1, std::memory_order_relaxed);
     return pointer;

@@ -62,26 +62,6 @@ public:
     Inside &operator=(const Inside &) = delete;
 };
 
-// Memory for what the library keeps of the constants of a partition: where it is short, that is found out before the call.
-// From 3.4 on, a first execution that finds none leaves a promise that nobody keeps in the library's cache of constants,
-// and with it every later use of that cache fails or waits for ever. Not to be nested.
-class Reserve {
-public:
-    explicit Reserve(std::size_t size) : held_(size != 0) { // 0 for nothing; throws std::bad_alloc
-        if (held_) hold(size);
-    }
-    ~Reserve() {
-        if (held_) release();
-    }
-    Reserve(const Reserve &) = delete;
-    Reserve &operator=(const Reserve &) = delete;
-
-private:
-    bool held_;
-    static void hold(std::size_t size);
-    static void release() noexcept;
-};
-
 template <auto function, typename... Arguments>
 dnnl_status_t guard(Arguments... arguments) noexcept {
     const Inside inside;

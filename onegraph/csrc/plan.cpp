@@ -93,19 +93,7 @@ struct Step {
     std::size_t n_inputs, n_outputs;
     const_dnnl_graph_tensor_t *tensors; // inputs, then outputs
     int threads;
-    mutable std::size_t reserve; // bytes that the first execution may keep for constants; 0 when there was one
 };
-
-// The most that is kept of a constant where the library must find memory for it: f32, in blocks with room at their ends.
-std::size_t kept_of(const dnnl_graph_logical_tensor_t &tensor) {
-    const dnnl_version_t *version = dnnl_version();
-    if (tensor.property != dnnl_graph_tensor_property_constant) return 0;
-    if (version->major == 3 && version->minor < 4) return 0;
-    std::size_t elements = 1;
-    for (int i = 0; i < tensor.ndims; i++)
-        elements *= static_cast<std::size_t>(std::max<std::int64_t>(tensor.dims[i], 1));
-    return 5 * elements + (std::size_t {1} << 20);
-}
 
 } // namespace
 
@@ -126,11 +114,8 @@ struct onegraph_plan {
     }
 
     dnnl_status_t execute(const Step &step) const {
-        const onegraph::Reserve reserve(step.reserve);
-        const dnnl_status_t status = dnnl_graph_compiled_partition_execute(
+        return dnnl_graph_compiled_partition_execute(
                 step.partition, stream, step.n_inputs, step.tensors, step.n_outputs, step.tensors + step.n_inputs);
-        if (status == dnnl_success) step.reserve = 0;
-        return status;
     }
 
     void bind(std::size_t slot, void *address) {
@@ -238,10 +223,7 @@ int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream
         const_dnnl_graph_tensor_t *next = made->tensors.data();
         for (std::size_t i = 0; i < n_steps; i++) {
             const onegraph_step_t &step = steps[i];
-            std::size_t reserve = 0;
-            for (std::size_t input = 0; input < step.n_inputs; input++)
-                reserve += kept_of(places[next - made->tensors.data() + input].logical_tensor);
-            made->steps.push_back({step.partition, step.n_inputs, step.n_outputs, next, step.threads, reserve});
+            made->steps.push_back({step.partition, step.n_inputs, step.n_outputs, next, step.threads});
             next += step.n_inputs + step.n_outputs;
         }
         *plan = made.release();
