@@ -72,7 +72,7 @@ def _refuse_cut_off(path: Path) -> None:
         raise LibraryError(f"cannot load {path}: it is cut off at {size} bytes; {INSTALL}")
 
 
-def _load(path: Path) -> tuple[ctypes.CDLL, Any, Any, Callable[..., Any]]:
+def _load(path: Path) -> tuple[ctypes.CDLL, Any, Any]:
     try:
         _refuse_cut_off(path)
         handle = ctypes.CDLL(str(path))
@@ -94,13 +94,22 @@ def _load(path: Path) -> tuple[ctypes.CDLL, Any, Any, Callable[..., Any]]:
             "reinstall onegraph, or run python build_ffi.py in a checkout"
         ) from None
     extension: Any = _ffi
-    # The one function of the extension that takes and gives Python objects, which cffi knows nothing of.
-    quick_call = ctypes.PyDLL(extension.__file__).onegraph_quick_call
-    quick_call.argtypes, quick_call.restype = [ctypes.py_object] * 6, ctypes.py_object
-    return handle, extension.ffi, extension.lib, quick_call
+    return handle, extension.ffi, extension.lib
 
 
-_handle, ffi, lib, quick_call = _load(find_library())
+def _python_function(name: str, n_arguments: int) -> Callable[..., Any]:
+    """A function of the extension that takes and gives Python objects, which cffi knows nothing of."""
+    from . import _ffi
+
+    extension: Any = _ffi
+    function = getattr(ctypes.PyDLL(extension.__file__), name)
+    function.argtypes, function.restype = [ctypes.py_object] * n_arguments, ctypes.py_object
+    found: Callable[..., Any] = function
+    return found
+
+
+_handle, ffi, lib = _load(find_library())
+quick_call, bound_run = _python_function("onegraph_quick_call", 6), _python_function("onegraph_bound_run", 4)
 _version = lib.dnnl_version()
 VERSION: tuple[int, int, int] = (_version.major, _version.minor, _version.patch)
 HASH = "" if _version.hash == ffi.NULL else ffi.string(_version.hash).decode()

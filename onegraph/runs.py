@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from threading import Lock
 from typing import Any
 
 from . import native
@@ -42,14 +44,17 @@ def quick_call(program: Program, result: Callable[..., Any] | None) -> QuickCall
 
 
 class BoundRun:
-    """A run whose arrays are fixed. ``run`` returns what a call of the executable returns.
+    """A run whose arrays are fixed. It may be called, too.
 
     One run at a time: a second thread gets a StateError. After any other error, bind the arrays again.
+
+    Attributes:
+        run: runs on the bound arrays, and returns what a call of the executable returns. Raises StateError where
+            another thread is in a run of this object, or bound it and there are gradient ops in the graph; StatusError
+            where the library could not run it, such as for want of memory.
     """
 
-    __slots__ = (
-        "__weakref__", "_arrays", "_busy", "_execute", "_failed", "_frame", "_outputs", "_plan", "_program", "_value"
-    )  # fmt: skip
+    __slots__ = ("__weakref__", "_outputs", "run")
 
     def __init__(
         self,
@@ -60,44 +65,49 @@ class BoundRun:
         value: Any,
         failed: Callable[[StatusError], StatusError],
     ) -> None:
-        self._program, self._frame, self._value, self._failed = program, frame, value, failed
-        self._arrays, self._outputs = dict(arrays), dict(results)
-        self._plan = frame.plan.number
-        self._busy = new_lock()
-        in_c = program.in_c and program.home is None
-        self._execute = lib.onegraph_plan_run if in_c else self._execute_parts
+        self._outputs = dict(results)
+        # Nothing that the function holds holds it, so that everything goes with its last user.
+        owner = (program, frame, dict(arrays))
+        if program.in_c and program.home is None:
+            self.run: Callable[[], Any] = native.bound_run(frame.plan.number, value, partial(_failure, failed), owner)
+        else:
+            self.run = partial(_run_parts, owner, self._outputs, value, failed, new_lock())
 
     @property
     def outputs(self) -> Mapping[str, Array]:
         """The arrays that the runs write into, by name."""
         return dict(self._outputs)
 
-    def run(self) -> Any:
-        """Run on the bound arrays.
+    def __call__(self) -> Any:
+        """``run``."""
+        return self.run()
 
-        Raises:
-            StateError: another thread is in a run of this object, or bound it and there are gradient ops in the graph.
-            StatusError: the library could not run it, such as for want of memory.
-        """
-        try:
-            status = self._execute(self._plan)
-            if status:
-                raise plan_error(status)
-            return self._value
-        except StatusError as error:
-            raise self._failed(error) from None
 
-    __call__ = run
+def _failure(failed: Callable[[StatusError], StatusError], status: int) -> Exception:
+    error = plan_error(status)
+    return failed(error) if isinstance(error, StatusError) else error
 
-    def _execute_parts(self, _: int) -> int:
-        if self._program.home not in (None, home()):
-            raise StateError(
-                "this run was bound by another thread; oneDNN keeps the scratch memory of gradient ops per thread: "
-                "bind one for each thread"
-            )
-        if self._busy.locked():
-            return int(lib.onegraph_busy)
-        with self._busy:  # where an interrupt cannot come between taking it and the promise to give it back
-            self._frame.run()
-            self._frame.copy_outputs(self._outputs)
-        return 0
+
+def _run_parts(
+    owner: tuple[Program, Frame, Mapping[int, Array]],
+    results: Mapping[str, Array],
+    value: Any,
+    failed: Callable[[StatusError], StatusError],
+    busy: Lock,
+) -> Any:
+    """A run that is not one call into C."""
+    program, frame, _ = owner
+    if program.home not in (None, home()):
+        raise StateError(
+            "this run was bound by another thread; oneDNN keeps the scratch memory of gradient ops per thread: "
+            "bind one for each thread"
+        )
+    if busy.locked():
+        raise plan_error(lib.onegraph_busy)
+    try:
+        with busy:  # where an interrupt cannot come between taking it and the promise to give it back
+            frame.run()
+            frame.copy_outputs(results)
+    except StatusError as error:
+        raise failed(error) from None
+    return value

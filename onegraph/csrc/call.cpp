@@ -82,6 +82,17 @@ bool share_memory(PyArrayObject *one, npy_intp one_size, PyArrayObject *other, n
     return a < b + static_cast<std::uintptr_t>(other_size) && b < a + static_cast<std::uintptr_t>(one_size);
 }
 
+// Raises failure(status).
+PyObject *fail(const Owned &failure, int status) {
+    Owned code(PyLong_FromLong(status));
+    Owned arguments(code ? PyTuple_New(1) : nullptr);
+    if (!arguments) return nullptr;
+    PyTuple_SetItem(arguments.get(), 0, code.release());
+    Owned error(PyObject_CallObject(failure.get(), arguments.get()));
+    if (error) PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.get())), error.get());
+    return nullptr;
+}
+
 // What one call holds on to while its plan runs.
 struct Run {
     std::vector<Owned> arrays; // inputs, then outputs
@@ -133,7 +144,7 @@ struct Call {
         const std::size_t n = inputs.size(), m = outputs.size();
         if (PyList_Append(frames.get(), run.frame.get()) < 0) return nullptr;
         if (status == onegraph_misaligned) return Owned::share(Py_None).release();
-        if (status) return fail(status);
+        if (status) return fail(failure, status);
         if (result.get() == Py_None) return run.arrays[n].release();
         Owned values(PyTuple_New(static_cast<Py_ssize_t>(m)));
         if (!values) return nullptr;
@@ -174,15 +185,6 @@ private:
         return frame;
     }
 
-    PyObject *fail(int status) const {
-        Owned code(PyLong_FromLong(status));
-        Owned arguments(code ? PyTuple_New(1) : nullptr);
-        if (!arguments) return nullptr;
-        PyTuple_SetItem(arguments.get(), 0, code.release());
-        Owned error(PyObject_CallObject(failure.get(), arguments.get()));
-        if (error) PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.get())), error.get());
-        return nullptr;
-    }
 };
 
 const char *NAME = "onegraph.call";
@@ -243,6 +245,36 @@ bool read_ports(PyObject *described, std::vector<Port> &ports) {
 PyMethodDef METHOD = {"call", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)), METH_FASTCALL,
         "call(arrays, out) runs a program; None where that is not one call into C"};
 
+// A run whose arrays are fixed.
+struct Bound {
+    std::uintptr_t plan;
+    Owned value, failure, owner; // as onegraph_bound_run has them
+};
+
+const char *BOUND = "onegraph.run";
+
+PyObject *run_bound(PyObject *self, PyObject *) {
+    const auto *bound = static_cast<const Bound *>(PyCapsule_GetPointer(self, BOUND));
+    PyThreadState *state = PyEval_SaveThread();
+    const int status = onegraph_plan_run(bound->plan);
+    PyEval_RestoreThread(state); // see call
+    return status ? fail(bound->failure, status) : Owned::share(bound->value.get()).release();
+}
+
+PyMethodDef RUN = {"run", run_bound, METH_NOARGS, "run() runs on the bound arrays; returns what a call returns"};
+
+// A Python function with `made` behind it, which it owns.
+template <typename Made>
+PyObject *function_of(PyMethodDef *method, const char *name, std::unique_ptr<Made> made) {
+    const auto destroy = [](PyObject *capsule) {
+        delete static_cast<Made *>(PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule)));
+    };
+    Owned self(PyCapsule_New(made.get(), name, destroy));
+    if (!self) return nullptr;
+    made.release();
+    return PyCFunction_NewEx(method, self.get(), nullptr);
+}
+
 } // namespace
 
 // A function call(arrays, out) that runs a program on a tuple of arrays. It serves the ordinary case, C-contiguous numpy
@@ -263,12 +295,22 @@ extern "C" __attribute__((visibility("default"))) PyObject *onegraph_quick_call(
         made->result = Owned::share(result);
         made->number = Owned(PyUnicode_InternFromString("number"));
         if (!made->number) return nullptr;
-        Owned self(PyCapsule_New(made.get(), NAME, [](PyObject *capsule) {
-            delete static_cast<Call *>(PyCapsule_GetPointer(capsule, NAME));
-        }));
-        if (!self) return nullptr;
-        made.release();
-        return PyCFunction_NewEx(&METHOD, self.get(), nullptr);
+        return function_of(&METHOD, NAME, std::move(made));
+    } catch (const std::exception &) {
+        return PyErr_NoMemory();
+    }
+}
+
+// A function run() that runs a plan on the arrays that are bound to it, and returns `value`. failure(status): the exception
+// for what onegraph_plan_run returned. owner: what must live as long as the function, the plan and the arrays.
+extern "C" __attribute__((visibility("default"))) PyObject *onegraph_bound_run(
+        PyObject *plan, PyObject *value, PyObject *failure, PyObject *owner) noexcept {
+    const auto address = static_cast<std::uintptr_t>(PyLong_AsUnsignedLongLong(plan));
+    if (PyErr_Occurred()) return nullptr;
+    try {
+        auto made = std::make_unique<Bound>(
+                Bound {address, Owned::share(value), Owned::share(failure), Owned::share(owner)});
+        return function_of(&RUN, BOUND, std::move(made));
     } catch (const std::exception &) {
         return PyErr_NoMemory();
     }
