@@ -241,8 +241,8 @@ class Graph(OpMethods):
         """The graph of a JSON text, of onegraph or of any version of oneDNN.
 
         Inputs and outputs that have no names are called ``t<id>``, in the order of the file's ports, else of first
-        use. A constant without data is an input. What the library dumped is kept, and ``to_json`` gives
-        it back in a form that other programs read.
+        use. A constant without data is an input. What the file says beyond that is kept, and ``to_json`` gives it back
+        as it was; with ``for_version``, only what that version reads.
 
         Args:
             text: the JSON.

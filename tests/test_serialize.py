@@ -6,6 +6,7 @@ import os
 import pickle
 import random
 import zipfile
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -388,17 +389,17 @@ def test_every_graph_of_the_library_comes_back():
     for path in FILES:
         whole = json.loads(path.read_text())
         g = og.Graph.load(path)
-        if path.name == "int8_bf16_conv_add_fusion.json":  # one use of a tensor has a stale shape, which Netron refuses
-            assert whole["graph"][1]["outputs"] != whole["graph"][4]["inputs"][:1]
-            whole["graph"][1]["outputs"] = whole["graph"][4]["inputs"][:1]
         assert json.loads(g.to_json()) == whole, path
         if path.name == "biasadd_bwd.json":  # a name of old, which benchdnn does not know
             with pytest.raises(og.UnsupportedError, match="BiasAddBackprop"):
                 g.to_json(for_version="3.2")
             continue
+        if path.name == "int8_bf16_conv_add_fusion.json":  # one use of a tensor has a stale shape, which Netron refuses
+            assert whole["graph"][1]["outputs"] != whole["graph"][4]["inputs"][:1]
+            whole["graph"][1]["outputs"] = whole["graph"][4]["inputs"][:1]
         for_version = json.loads(og.Graph.from_json(g.to_json()).to_json(for_version="3.2"))
         assert for_version == {**whole, "version": "3.2.0"}, path
-        assert_library_reads(g)
+        assert_library_reads(g, for_version="3.2")
 
 
 FORBIDDEN = {"attribute_range": 12, "gradient_resized": 1, "scale_count": 1}
@@ -495,7 +496,7 @@ def test_an_extended_graph_keeps_what_the_file_said():
     g.output("more", g.exp(g.outputs["t6"], name="exp"))
     for graph in (g, g.copy()):
         found = json.loads(graph.to_json())
-        assert found["graph"][0] == relu(4, 6, 11)
+        assert found["graph"][0] == whole["graph"][0]
         assert found["graph"][1] == op(12, "Exp", [tensor(6, "f32", [2, 3])], [tensor(7, "f32", [2, 3])], name="exp")
         assert (found["extra"], found["fpmath_mode_apply_to_int"]) == ([1], "true")
         assert (found["input_ports"], found["output_ports"]) == ([4], [6, 7])
@@ -509,12 +510,15 @@ def test_unknown_keys():
     whole["graph"][0]["attrs"] = {"partition_id": {"value": "3", "type": "string"}}
     whole = {"first": 1, "fpmath_mode_apply_to_int": "false", **whole}
     g = load(whole)
-    # In ops and tensors the library's reader stops there for good; behind the graph it has all that it wants.
-    assert json.loads(g.to_json()) == {**whole, "graph": [relu()]}
+    assert json.loads(g.to_json()) == whole
     assert list(json.loads(g.to_json()))[-2:] == ["fpmath_mode_apply_to_int", "first"]
+    assert list(json.loads(g.to_json())["graph"][0])[-1] == "colour"
     assert g.ops[0].attrs == {}
-    assert_library_reads(g)
+    # In ops and tensors the library's reader stops there for good; behind the graph it has all that it wants.
+    with pytest.raises(AssertionError):
+        assert_library_reads(g)
     assert_library_reads(g, for_version="3.2")
+    assert json.loads(g.to_json(for_version="3.2")) == {**whole, "version": "3.2.0", "graph": [relu()]}
 
 
 def test_values_as_programs_write_them():
@@ -549,9 +553,10 @@ def test_what_is_left_out():
     whole["graph"][0]["outputs"] = [{"id": 1, "dtype": "f32", "shape": [2]}]
     g = load(whole)
     assert (g.inputs["t0"].shape, g.outputs["t1"].shape) == (None, (2,))
+    assert json.loads(g.to_json())["graph"] == whole["graph"]
     whole = file(op(0, "ReLU", [tensor(0, "f32", [UNKNOWN])], [tensor(1, "f32", [2])]))
-    assert json.loads(g.to_json()) == {**whole, "version": "3.13.0"}
-    assert_library_reads(g)
+    assert json.loads(g.to_json(for_version="3.2")) == {**whole, "version": "3.2.0"}
+    assert_library_reads(g, for_version="3.2")
 
 
 def test_a_dump_of_pytorch():
@@ -565,10 +570,12 @@ def test_a_dump_of_pytorch():
         op(4, "Divide", [tensor(6, "f32", [2, 3]), scalar], [tensor(7, "f32", [2, 3])]),
     ]
     g = load(file(*ops))
-    for one in (ops[1]["outputs"], ops[2]["inputs"]):  # where the uses of a tensor differ, what is known of it
-        one[0] = tensor(6, "f32", [2, 3])
     assert json.loads(g.to_json()) == file(*ops)
-    assert_library_reads(g)
+    agreed = copy.deepcopy(ops)
+    for one in (agreed[1]["outputs"], agreed[2]["inputs"]):  # where the uses of a tensor differ, what is known of it
+        one[0] = tensor(6, "f32", [2, 3])
+    assert json.loads(g.to_json(for_version="3.13")) == {**file(*agreed), "version": "3.13.0"}
+    assert_library_reads(g, for_version="3.13")
     assert (list(g.inputs), list(g.outputs)) == (["t0", "t8"], ["t5", "t6", "t7"])
     assert (g.outputs["t6"].shape, g.outputs["t7"].shape, g.inputs["t8"].shape) == ((2, 3), (2, 3), ())
     assert_agrees(load(file(*ops[1:])), 1e-6)
@@ -654,7 +661,9 @@ def test_a_stale_shape_is_put_right():
     whole = file(relu(0, 1, 0, (8,)), relu(1, 2, 1, (8,)))
     whole["graph"][0]["outputs"] = [tensor(1, "f32", [16, 4])]
     assert load(whole).ops[0].outputs[0].shape == (8,)
-    assert json.loads(load(whole).to_json()) == file(relu(0, 1, 0, (8,)), relu(1, 2, 1, (8,)))
+    assert json.loads(load(whole).to_json()) == whole
+    put_right = file(relu(0, 1, 0, (8,)), relu(1, 2, 1, (8,)))
+    assert json.loads(load(whole).to_json(for_version="3.2")) == {**put_right, "version": "3.2.0"}
     with pytest.raises(og.SpecError, match=r"^graph\[0\]: .*\[16, 4\]"):
         load(whole, strict=True)
 
@@ -1067,4 +1076,5 @@ def test_nothing_but_our_errors(text, seed):
     assert_same(g, again)
     assert again.to_json() == g.to_json()
     if g.ops:
-        assert_library_reads(g)
+        with suppress(og.UnsupportedError):  # words of another edition
+            assert_library_reads(g, for_version="3.13")

@@ -2,7 +2,8 @@
 
 Its reader stops for good at the first key that it does not know, throws on all but five escapes, and takes ``type``
 before ``value`` only. So known keys come first, in its order, and text is escaped no more than it must be. Netron wants
-every key, and all uses of a tensor to say the same of it. So what a file says is completed and made to agree.
+every key, and all uses of a tensor to say the same of it. So what a file says is completed and made to agree where it
+is written for a version; otherwise it comes back as it was, what nobody knows last.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, UnsupportedError, shown
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ..graph import Graph
 
 OP_KEYS = ("id", "name", "kind", "attrs", "inputs", "outputs")
+TENSOR_KEYS = ("id", "dtype", "shape", "stride", "layout_type", "property_type")
 LATER_KEYS = ("fpmath_mode_apply_to_int",)  # which a reader that does not know them comes to last
 LARGEST = 3.4028234663852886e38
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -85,6 +87,11 @@ def _free(taken: set[int]) -> Iterator[int]:
         if number not in taken:
             yield number
         number += 1
+
+
+def _known_first(raw: Json, known: Sequence[str]) -> Json:
+    """The same object, with the keys that readers know first."""
+    return {key: raw[key] for key in (*(key for key in known if key in raw), *(key for key in raw if key not in known))}
 
 
 class _Writing:
@@ -148,24 +155,31 @@ class _Writing:
         return found
 
     def _given_op(self, op: Op, raw: Any, uses: Uses) -> Json:
+        """As it was, what no reader knows last; for a version without that, completed, and as Netron wants it."""
         name = _UNREADABLE.sub(" ", raw.get("name", ""))
-        form: dict[str, Any] = {"id": raw["id"], "name": name, "kind": raw["kind"], "attrs": {}}
         self.is_lost |= name != raw.get("name", "")
+        attrs: dict[str, object] = {}
         for key, attr in raw.get("attrs", {}).items():
-            if key in LIBRARY_ATTRIBUTES or self._says_nothing(op, key):
+            if self.version is not None and (key in LIBRARY_ATTRIBUTES or self._says_nothing(op, key)):
                 continue
             kind, value = attr["type"], attr["value"]
             if kind != "string":
                 value = [_number(kind, one) for one in value] if kind.endswith("[]") else _number(kind, value)
             self.is_lost |= value != attr["value"]
-            form["attrs"][key] = {"type": kind, "value": value}
-        for key in ("inputs", "outputs"):
-            many = len(raw.get(key, ())) if key == "inputs" else len(self._outputs(op))
-            form[key] = [uses.form(use) for use in raw.get(key, ())[:many]]
-            for use in form[key]:
-                self.written.setdefault(use["id"], use)
+            attrs[key] = {"type": kind, "value": value}
+        ends = {key: list(raw.get(key, ())) for key in ("inputs", "outputs")}
+        if self.version is None:
+            ends = {key: [_known_first(use, TENSOR_KEYS) for use in found] for key, found in ends.items()}
+        else:
+            ends["outputs"] = ends["outputs"][: len(self._outputs(op))]
+            ends = {key: [uses.form(use) for use in found] for key, found in ends.items()}
+        for use in (*ends["inputs"], *ends["outputs"]):
+            self.written.setdefault(use["id"], use)
         self._say(op, raw["id"], name)
-        return form
+        form = {"id": raw["id"], "name": name, "kind": raw["kind"], "attrs": attrs, **ends}
+        if self.version is not None:
+            return form
+        return _known_first({key: form.get(key, value) for key, value in raw.items()}, OP_KEYS)
 
     def _new_op(self, op: Op, number: int) -> Json:
         self._hold(op)
