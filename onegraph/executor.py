@@ -338,7 +338,7 @@ class Executable:
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """A block that makes many objects that stay: looking through them again and again takes half as long as it does."""
+    """A block that makes many objects that stay, which the collector would look through again and again for nothing."""
     before = gc.isenabled()
     gc.disable()
     try:
