@@ -51,14 +51,9 @@ typedef struct {
     dnnl_graph_compiled_partition_t partition;
     size_t n_inputs;
     size_t n_outputs;
+    dnnl_graph_logical_tensor_t **tensors; // inputs, then outputs
     int threads; // 0: as many as the run may use
 } onegraph_step_t;
-
-typedef struct {
-    dnnl_graph_logical_tensor_t logical_tensor;
-    size_t slot;
-    size_t offset; // bytes from the start of the slot
-} onegraph_place_t;
 
 // What these functions return beside a dnnl_status_t.
 enum {
@@ -66,11 +61,11 @@ enum {
     onegraph_misaligned = -2, // an address is no multiple of the size of the elements there; nothing was run
 };
 
-// `places`: the inputs and outputs of all steps, in the order of the steps. `limit`: number of threads of a run at most;
-// 0 leaves it to the caller's OpenMP setting, which is always restored. `bound`: whether only the thread that compiled
-// the steps can run them. Copies what it is given.
+// `slots`, `offsets`: where the tensors of all steps lie, in the order of the steps, and how many bytes from the start of
+// the slot. `limit`: number of threads of a run at most; 0 leaves it to the caller's OpenMP setting, which is always
+// restored. `bound`: whether only the thread that compiled the steps can run them. Copies what it is given.
 int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream_t stream, int limit, int bound, size_t n_steps,
-        const onegraph_step_t *steps, size_t n_places, const onegraph_place_t *places, size_t n_slots);
+        const onegraph_step_t *steps, size_t n_places, const size_t *slots, const size_t *offsets, size_t n_slots);
 int onegraph_plan_destroy(onegraph_plan *plan);
 int onegraph_plan_bind(onegraph_plan *plan, size_t slot, void *address);
 // The two that are called most take the plan as an integer: cffi converts that in a fraction of the time.

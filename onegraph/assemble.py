@@ -8,16 +8,17 @@ honours strides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from .capi import CompiledPartition, LogicalTensor, Partition, default_engine
-from .capi.settings import ThreadCount, has_vnni
+from .capi import Partition
+from .capi.settings import ThreadCount, get_constant_tensor_cache, has_vnni
 from .errors import OneGraphError, OutOfMemoryError, UnsupportedError
-from .lower import Lowered, Step, Value, capi_graph, capi_tensor, dense_of
+from .lower import Lowered, Step, Value, capi_graph, dense_of
 from .native import VERSION
+from .patterns import Pattern, Wiring, wiring
 from .report import PartitionReport, nbytes
 from .rewrites import is_native
 from .spec.editions import BASE
@@ -25,6 +26,7 @@ from .spec.fusions import VIEWS, Use, slow_fusion, wrong_fusion
 from .spec.movement import transposition
 from .spec.schema import Call, TensorType
 from .steps import (
+    ARITHMETIC,
     LibraryStep,
     NumpyStep,
     as_it_is,
@@ -60,9 +62,11 @@ class Assembly:
         self.steps: list[LibraryStep | NumpyStep] = []
         self.reports: list[PartitionReport] = []
         self.sizes: dict[int, int] = {}  # bytes of values whose layout the library chose
-        self._tensors: dict[int, LogicalTensor] = {}  # as the library knows what was written or read before
         self._fpmath_mode = fpmath_mode
-        self._engine = default_engine()
+        self._patterns: dict[Wiring, Pattern] = {}
+        self._slow: dict[int, bool] = {}  # binary ops, by their parts
+        # Whether the library keeps what it makes of constants for all that is compiled of a partition.
+        self._keeps = VERSION >= (3, 3) and get_constant_tensor_cache()
         self._by_id = {step.id: step for step in lowered.steps}
         self._readers: dict[int, list[Step]] = {}
         for step in lowered.steps:
@@ -77,8 +81,11 @@ class Assembly:
         self._dense_copies: dict[int, int] = {}
         library_ops = sum(step.executor == "library" for step in lowered.steps)
         with ThreadCount() as self._threads:
-            # Looking for fusions takes 3 ms, whatever the graph.
-            self._add_partitions(lowered.steps, policy if library_ops > 1 else "debug")
+            if policy == "fusion" and library_ops > 1:  # looking for fusions takes 3 ms, whatever the graph
+                self._add_partitions(lowered.steps)
+            else:
+                for step in lowered.steps:
+                    self._add_one(step)
 
     def _place_in_outputs(self) -> None:
         """Where a graph output is a view of what the library writes, have that written into its memory."""
@@ -111,7 +118,8 @@ class Assembly:
 
     # Partitions ------------------------------------------------------------------------------------------------------
 
-    def _add_partitions(self, steps: Sequence[Step], policy: str, note: str = "") -> None:
+    def _add_partitions(self, steps: Sequence[Step]) -> None:
+        """Steps that the library may join."""
         # The library's search takes time with the square of the number of ops, so it gets a piece at a time. What would
         # reach into the last steps of a piece may be cut short there, and is searched again with what comes after.
         while steps:
@@ -120,49 +128,83 @@ class Assembly:
             graph, refused = capi_graph(self.lowered, self._fpmath_mode, piece, needed)
             firm = {step.id for step in (piece[:-OVERLAP] if rest else piece)}
             done: set[int] = set()
-            for partition, numbers in in_order(graph.partitions(policy), piece):
+            for partition, numbers in in_order(graph.partitions("fusion"), piece):
                 inside = [self._by_id[number] for number in numbers if number in self._by_id]
                 if any(step.id not in firm for step in inside) and done:
                     break
                 done.update(step.id for step in inside)
-                self._add(partition, inside, refused, note)
+                if len(inside) > 1:
+                    self._add(partition, inside)
+                elif inside:  # or a mark in the library's graph
+                    self._add_one(inside[0], "", None if inside[0].id in refused else partition)
             steps = [*(step for step in piece if step.id not in done), *rest]
 
-    def _add(self, partition: Partition, steps: Sequence[Step], refused: Mapping[int, str], note: str) -> None:
-        if len(steps) == 1 or all(step.executor == "view" for step in steps):
-            if not steps or steps[0].executor == "view":
-                return  # a mark in the library's graph, or a change of axis order that costs nothing
-            self._add_one(partition, steps[0], refused.get(steps[0].id, ""), note)
-            return
-        if all(step.kind in VIEWS for step in steps):
-            self._add_partitions(steps, "debug", note)  # each of them is a view, or one copy
-            return
-        reason = next((refused[step.id] for step in steps if step.id in refused), "")
-        if not reason:
+    def _add(self, partition: Partition, steps: Sequence[Step]) -> None:
+        reason = ""
+        if any(step.kind not in VIEWS for step in steps):  # views are no copies, or one
+            try:
+                pattern, numbers = self._pattern(steps, partition)
+                reason = pattern.reason
+                if not reason:
+                    self._add_library(pattern, steps, numbers)
+                    return
+            except OneGraphError as error:
+                reason = _refusal(error)
+        for step in steps:
+            self._add_one(step, reason)
+
+    def _pattern(self, steps: Sequence[Step], partition: Partition | None = None) -> tuple[Pattern, list[int]]:
+        """What the library knows of ops like these, and the values of these in turn.
+
+        Args:
+            steps: one op, or several.
+            partition: what the library made of them; by default that is found out for one op.
+
+        Raises:
+            OneGraphError: the library refuses the op.
+        """
+        results = steps[0].outputs if len(steps) == 1 or partition is None else partition.output_ids
+        key, numbers = wiring(steps, results)
+        pattern = self._patterns.get(key)
+        if pattern is not None and not (self._keeps and self._reads_constants(steps)):
+            return pattern, numbers
+        reason = ""
+        if partition is None:
+            graph, refused = capi_graph(self.lowered, self._fpmath_mode, steps)
+            if refused:
+                raise UnsupportedError(*refused.values())
+            (partition,) = graph.partitions("debug")
+        if len(steps) > 1:
+            inputs = [*dict.fromkeys(partition.input_ids)]
             uses = [self._use(step) for step in steps]
             reason = wrong_fusion(uses, VERSION, has_vnni()) or slow_fusion(uses)
             reason = reason and f"{reason}, so that the ops run one by one"
-        try:
-            if not reason:
-                self._add_library(partition, steps, note)
-                return
-        except OneGraphError as error:
-            reason = _refusal(error)
-        self._add_partitions(steps, "debug", reason)
+        else:
+            inputs = [*dict.fromkeys(steps[0].inputs)]
+        size = sum([nbytes(self.values[number]) for number in (*inputs, *results)])
+        pattern = self._patterns[key] = Pattern(partition, steps, inputs, results, numbers, size, reason)
+        return pattern, numbers
 
-    def _add_one(self, partition: Partition, step: Step, reason: str, note: str) -> None:
+    def _reads_constants(self, steps: Sequence[Step]) -> bool:
+        return any(self.values[number].constant is not None for step in steps for number in step.inputs)
+
+    def _add_one(self, step: Step, note: str = "", partition: Partition | None = None) -> None:
         """One op: the library's if it takes it, or else a view or a step of numpy's."""
-        if step.executor == "library" and not reason:
+        if step.executor == "view":
+            return  # a change of axis order that costs nothing
+        reason = ""
+        if step.executor == "library":
             if self._add_view(step):
                 return
             try:
                 if not self._add_collapsed(step, note):
-                    self._add_library(partition, [step], note)
+                    pattern, numbers = self._pattern((step,), partition)
+                    self._add_library(pattern, (step,), numbers, note)
                 return
             except OneGraphError as error:
                 reason = _refusal(error)
             if self._take_back(step.outputs):  # the strides that a place in the output asks for may be the reason
-                self._add_one(partition, step, "", note)
+                self._add_one(step, note)
                 return
         if step.executor == "copy" or step.kind == "TypeCast":
             self._add_cast(step, reason)
@@ -186,55 +228,43 @@ class Assembly:
 
     # The library's partitions ----------------------------------------------------------------------------------------
 
-    def _add_library(self, partition: Partition, steps: Sequence[Step], note: str) -> None:
-        numbers: dict[int, int] = {}  # which value stands for a port
-        inputs: list[Value] = []
-        if len(steps) == 1:
-            ports, results = dict.fromkeys(steps[0].inputs), list(steps[0].outputs)
-        else:
-            ports = dict.fromkeys([port.id for port in partition.input_ports])
-            results = [port.id for port in partition.output_ports]
-            if len(results) > 1:
-                self._take_back(results)  # a view and its source would be written into one memory
-        for port in ports:
-            value = self.values[port]
-            if not value.dense and needs_dense(value, steps):
-                value = self.values[self._dense_copy(value)]
-            numbers[port] = value.id
-            inputs.append(value if value.id == port else value._replace(id=port))
-        wanted = [self.values[port] for port in results]
-        if any(not value.dense and needs_dense(value, steps) for value in wanted):
-            raise UnsupportedError(f"{steps[-1].kind} writes dense tensors only")
-        # Channels-last strides serve convolutions of channels-first data best, and all else in their midst.
-        leave = any(step.attrs.get("data_format") == "NCX" for step in steps) or not all(v.dense for v in inputs)
-        is_small = self._share and sum(map(nbytes, inputs)) + sum(map(nbytes, wanted)) <= SMALL
+    def _add_library(self, pattern: Pattern, steps: Sequence[Step], numbers: Sequence[int], note: str = "") -> None:
+        """What runs steps of a pattern on their values, ``numbers``."""
+        inputs = [self.values[numbers[place]] for place in pattern.inputs]
+        results = [numbers[place] for place in pattern.outputs]
+        if len(results) > 1 and len(steps) > 1:
+            self._take_back(results)  # a view and its source would be written into one memory
+        outputs = [self.values[number] for number in results]
+        layout = (*[value.strides for value in inputs], *[value.strides for value in outputs])
+        if layout not in pattern.layouts:
+            for index, value in enumerate(inputs):
+                if not value.dense and needs_dense(value, steps):
+                    inputs[index] = self.values[self._dense_copy(value)]
+            if any(not value.dense and needs_dense(value, steps) for value in outputs):
+                raise UnsupportedError(f"{steps[-1].kind} writes dense tensors only")
+            layout = (*[value.strides for value in inputs], *[value.strides for value in outputs])
+            dense = all(value.dense for value in inputs)
+            # Channels-last strides serve convolutions of channels-first data best, and all else in their midst.
+            pattern.layouts[layout] = not dense or any(step.attrs.get("data_format") == "NCX" for step in steps)
+        leave = pattern.layouts[layout]
+        free = tuple([leave and value.dense and self._is_free(value) for value in outputs]) if leave else ()
+        is_small = self._share and pattern.bytes <= SMALL
         self._threads.use(1 if is_small else None)
-        compiled = self._compile(partition, [self._tensor(value) for value in inputs], wanted, leave)
-        for value, tensor in zip(wanted, compiled.outputs, strict=True):
-            shape, strides = tensor.shape, tensor.strides
-            if shape != value.shape and not (value.shape == () and shape == (1,)):
-                raise UnsupportedError(f"the library infers {shape} for {value.name}, not {value.shape}")
-            if strides is None:
-                raise UnsupportedError(f"the library chose an opaque layout for {value.name}")
-            if shape == value.shape:
-                self._tensors[value.id] = tensor
-            if value.shape and strides != value.strides:
+        compiled = pattern.compile(inputs, outputs, layout, free)
+        for value, strides, size in zip(outputs, compiled.strides, compiled.sizes, strict=True):
+            if strides != value.strides:
                 self.values[value.id] = value._replace(strides=strides)
-                self.sizes[value.id] = tensor.mem_size or 0
+                self.sizes[value.id] = size
+        sources = tuple([value.id for value in inputs])
+        in_place = {results[target]: sources[source] for target, source in compiled.in_place}
         index = self._report("oneDNN", steps, (note, *[step.note for step in steps]))
-        self.steps.append(
-            LibraryStep(
-                compiled,
-                tuple(numbers.values()),
-                tuple(results),
-                {target: numbers[source] for source, target in compiled.inplace_pairs},
-                index,
-                is_small,
-            )
-        )
+        made, size = compiled.partition, pattern.bytes
+        self.steps.append(LibraryStep(made, sources, tuple(results), in_place, index, size, is_small))
 
     def _add_collapsed(self, step: Step, note: str) -> bool:
         """A binary op whose operand the library broadcasts fast on fewer axes only, if it is one."""
+        if step.kind not in ARITHMETIC or not self._is_slow(step):
+            return False
         self._threads.use(None)
         compiled = collapsed_binary(step, self.values)
         if compiled is None:
@@ -243,36 +273,16 @@ class Assembly:
         reason = "on fewer axes, as the library has a reference kernel only for an operand that is broadcast like this"
         index = self._report("oneDNN", [step], (note, step.note, reason))
         in_place = {target: source for source, target in compiled.inplace_pairs}
-        self.steps.append(LibraryStep(compiled, tuple(numbers), step.outputs, in_place, index))
+        size = self.reports[index].bytes
+        self.steps.append(LibraryStep(compiled, tuple(numbers), step.outputs, in_place, index, size))
         return True
 
-    def _tensor(self, value: Value) -> LogicalTensor:
-        if value.constant is not None or value is not self.values[value.id]:
-            return capi_tensor(value)
-        found = self._tensors.get(value.id)
-        if found is None:
-            found = self._tensors[value.id] = capi_tensor(value)
-        return found
-
-    def _compile(
-        self, partition: Partition, inputs: Sequence[LogicalTensor], wanted: Sequence[Value], leave: bool
-    ) -> CompiledPartition:
-        """Compile with the layout of the outputs left to the library if ``leave`` and where it is allowed, or dense."""
-        # The library is not told the shape of a dense output: it would take a wrong one for right.
-        outputs = [LogicalTensor._checked(v.id, v.dtype, None) if v.dense else capi_tensor(v) for v in wanted]
-        free = [leave and value.dense and self._is_free(value) for value in wanted]
-        if any(free):
-            anyhow = [
-                LogicalTensor._checked(value.id, value.dtype, None, None, "any") if is_free else output
-                for value, is_free, output in zip(wanted, free, outputs, strict=True)
-            ]
-            try:
-                compiled = CompiledPartition._checked(partition, inputs, anyhow, self._engine)
-                if all(tensor.layout == "strided" for tensor in compiled.outputs):
-                    return compiled
-            except OneGraphError:
-                pass
-        return CompiledPartition._checked(partition, inputs, outputs, self._engine)
+    def _is_slow(self, step: Step) -> bool:
+        """Whether the library has no fast kernel for the operand of a binary op."""
+        known = self._slow.get(id(step.part))
+        if known is None:
+            known = self._slow[id(step.part)] = slow_operand(step, self.values) is not None
+        return known
 
     def _is_free(self, value: Value) -> bool:
         """Whether the layout of a value may be any: it stays inside, and whoever reads it honours strides."""
@@ -283,7 +293,7 @@ class Assembly:
             step.executor == "library"
             and step.kind != "StaticReshape"
             and not needs_dense(value, [step])
-            and slow_operand(step, self.values) is None
+            and not (step.kind in ARITHMETIC and self._is_slow(step))
             for step in readers
         )
 
@@ -357,7 +367,7 @@ class Assembly:
             self.steps.append(NumpyStep(as_it_is, (source.id,), (target.id,), index))
             return
         self.reports.append(report)
-        self.steps.append(LibraryStep(compiled, (source.id,), (target.id,), {}, index))
+        self.steps.append(LibraryStep(compiled, (source.id,), (target.id,), {}, index, report.bytes))
 
     def _report(self, executor: str, steps: Sequence[Step], reasons: tuple[str, ...]) -> int:
         if len(steps) == 1:

@@ -12,7 +12,7 @@ from .errors import ArgumentError
 from .executor import Executable
 from .graph import Graph
 from .op import Array
-from .serialize import with_constants
+from .serialize import with_known
 
 ROUNDS = 10
 PROFILED = 20  # runs that the times of partitions are taken from
@@ -94,8 +94,7 @@ def bench(
         ArgumentError: an array does not fit its input, or an option is wrong.
         UnsupportedError: with ``fallback=False``: the library does not run all of the graph.
     """
-    graph = _constant(graph, inputs)
-    inputs = {name: inputs[name] for name in graph.inputs if name in inputs}
+    graph, inputs = with_known(graph, inputs)
     compiled: list[tuple[Executable, Callable[[], object], float]] = []
     for variant in variants:
         start = perf_counter_ns()
@@ -120,13 +119,6 @@ def bench(
         Measurement(variant, model, [nanoseconds * 1e-9 for nanoseconds in taken], took)
         for variant, (model, _, took), taken in zip(variants, compiled, samples, strict=True)
     ]
-
-
-def _constant(graph: Graph, inputs: Mapping[str, Array]) -> Graph:
-    """The graph with all the constants that its file has."""
-    known = () if graph._file is None else graph._file.constants
-    arrays = {name: inputs[name] for name in known if name in inputs}
-    return with_constants(graph, arrays) if arrays else graph
 
 
 def _bound(model: Executable, inputs: Mapping[str, Array]) -> Callable[[], object]:

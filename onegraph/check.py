@@ -7,6 +7,7 @@ specification allows it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
 from .errors import ArgumentError
 from .examine import Checked, Examination, examine
@@ -71,14 +72,23 @@ def check_op(
     return [*checked.violations, *_library_violations(checked, chosen.name, shortened(kind))]
 
 
-def check_graph(graph: Iterable[Op]) -> list[Violation]:
+class Ops(Protocol):
+    """What has ops, as a graph does."""
+
+    @property
+    def ops(self) -> Sequence[Op]:
+        """The ops."""
+
+
+def check_graph(graph: Ops | Iterable[Op]) -> list[Violation]:
     """Check a graph: every op, and how they hang together.
 
     Args:
         graph: a :class:`onegraph.Graph`, or ops in any order.
 
     Returns:
-        Every violation, an empty list where there is none.
+        Every violation, an empty list where there is none. Of a graph that was loaded, shapes that the file has and
+        that loading put right are among them, as notes.
 
     Raises:
         ArgumentError: the edition of an op is unknown. Everything else is a violation.
@@ -100,7 +110,8 @@ def check_graph(graph: Iterable[Op]) -> list[Violation]:
         checked = examine(op.kind, op.attrs, list(op.inputs), outputs, edition=chosen, name=op.name)
         found += checked.violations
         found += _library_violations(checked, chosen.name, f"{op.kind} {op.name!r}")
-    return [*found, *_structure(ops)]
+    notes = getattr(getattr(graph, "_file", None), "notes", ())
+    return [*notes, *found, *_structure(ops)]
 
 
 def _is_record(op: object) -> bool:

@@ -1,7 +1,8 @@
 """From a graph to the Python code that builds it, and back.
 
 The code calls the op methods, or ``g.op`` for words of another edition. Small constants stand in it; the others are in
-an ``.npz`` beside it.
+an ``.npz`` beside it. Where a file has what the specification forbids and the library takes, it is for a graph with
+``strict=False``.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import keyword
 import re
 import runpy
 from collections.abc import Iterator
+from itertools import product
 from os import PathLike
 from pathlib import Path
 
@@ -45,12 +47,8 @@ def to_python(graph: Graph, data: str = "graph.py.npz") -> tuple[str, dict[str, 
         data: name of the file, beside that of the code, that the arrays are to be in.
 
     Raises:
-        SpecError: an op breaks the specification, as files may have it that the library takes and the builder refuses.
         UnsupportedError: the builder cannot be told of a shape or data type that a file gave.
     """
-    errors = [violation for violation in check_graph(graph.ops) if violation.severity == ERROR]
-    if errors:
-        raise SpecError(errors)
     return _Code(graph).text(data)
 
 
@@ -59,7 +57,7 @@ def save_python(graph: Graph, path: str | PathLike[str]) -> None:
 
     Raises:
         FormatError: a file cannot be written.
-        SpecError, UnsupportedError: as :func:`to_python` does.
+        UnsupportedError: as :func:`to_python` does.
     """
     target = Path(path)
     data = target.with_name(f"{target.name}.npz")
@@ -94,6 +92,7 @@ def load_python(path: str | PathLike[str]) -> Graph:
 class _Code:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        self.strict = all(violation.severity != ERROR for violation in check_graph(graph.ops))
         self.names: dict[int, str] = {}  # what a tensor is called, by its id
         self.taken = set(TAKEN)
         self.arrays: dict[str, Array] = {}
@@ -104,7 +103,8 @@ class _Code:
         """The code and its arrays."""
         graph = self.graph
         body = list(self._body())
-        edition_text = "" if graph.edition == DEFAULT else _quoted(graph.edition)
+        options = [] if graph.edition == DEFAULT else [_quoted(graph.edition)]
+        options += [] if self.strict else ["strict=False"]
         lines = ['"""A graph of onegraph."""', ""]
         if self.arrays:
             lines += ["from pathlib import Path", ""]
@@ -115,7 +115,7 @@ class _Code:
             lines += ['inf = float("inf")']
         if self.arrays:
             lines += [f"constants = np.load(Path(__file__).with_name({_quoted(data)}))"]
-        lines += [f"g = og.Graph({edition_text})", *body]
+        lines += [f"g = og.Graph({', '.join(options)})", *body]
         return "\n".join(lines) + "\n", self.arrays
 
     def _body(self) -> Iterator[str]:
@@ -217,10 +217,11 @@ class _Code:
         names = [port.name for port in schema.outputs[: len(types)]]
         listed = ", ".join(map(_quoted, names))
         # The shortest call that gives the op back.
-        dtype = types[0] if types else None
-        for wanted, count in ((None, None), (dtype, None), (None, len(types)), (dtype, len(types))):
+        for count, wanted in product((None, len(types)), (None, *dict.fromkeys(types))):
             try:
-                found = signature(chosen, op.kind, attrs, op.inputs, dtype=wanted, n_outputs=count)
+                found = signature(
+                    chosen, op.kind, attrs, op.inputs, dtype=wanted, n_outputs=count, lenient=not self.strict
+                )
             except SpecError:
                 continue
             if list(found.dtypes) == types and list(found.shapes) == shapes:

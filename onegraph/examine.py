@@ -18,7 +18,7 @@ from .spec.dialect import base_call, edition_words, output_shapes
 from .spec.dtypes import DataType
 from .spec.editions import Edition, base_of
 from .spec.editions import edition as edition_named
-from .spec.schema import AttrValue, Call, Port, Row, Rule, Schema, Shape, TensorType
+from .spec.schema import Attribute, AttrValue, Call, Port, Row, Rule, Schema, Shape, TensorType
 from .spec.shapes import compatible, show
 from .spec.values import BadValueError, convert, describe, nearest
 from .tensor_types import MAX_RANK, MAX_SIZE, tensor_type
@@ -57,9 +57,10 @@ def examine(
     name: str = "",
     dtype: DataType | None = None,
     n_outputs: int | None = None,
+    by: type[Examination] | None = None,
 ) -> Checked:
     """Check one op and return what was made of it; the work behind ``check_op`` and the builder."""
-    report = Examination(edition, f"{shortened(kind)} {name!r}" if name else shortened(kind))
+    report = (by or Examination)(edition, f"{shortened(kind)} {name!r}" if name else shortened(kind))
     schema = report.find_schema(kind)
     if schema is None:
         return Checked(tuple(report.violations))
@@ -134,7 +135,7 @@ class Examination(Report):
                 continue
             attribute = schema.attribute(name)
             try:
-                stored[name] = convert(attribute, value)
+                stored[name] = self.converted(attribute, value)
             except BadValueError as bad:
                 self.add(bad.rule, name, shown(value), bad.expected, bad.fix)
             else:
@@ -146,6 +147,10 @@ class Examination(Report):
             if attribute.required and attribute.name not in attrs:
                 self.add("missing_attribute", attribute.name, "missing", f"{describe(attribute)} (required)")
         return stored
+
+    def converted(self, attribute: Attribute, value: object) -> AttrValue:
+        """The stored form of a value; BadValueError where there is none."""
+        return convert(attribute, value)
 
     def _unknown_attribute(self, schema: Schema, name: object) -> None:
         names = [attribute.name for attribute in schema.attributes]
@@ -222,10 +227,11 @@ class Examination(Report):
         typing = _typing if len(in_types) <= MAX_INPUTS else _typing.__wrapped__
         rows, choices = typing(self.edition.name, schema.kind, in_types, out_types)
         if not rows or schema.has_fixed_types:
-            self._check_types(schema, rows, _typed(schema, in_types, out_types))
+            self.check_types(schema, rows, _typed(schema, in_types, out_types))
         return rows, choices
 
-    def _check_types(self, schema: Schema, rows: Sequence[Row], typed: Sequence[tuple[Port, DataType]]) -> None:
+    def check_types(self, schema: Schema, rows: Sequence[Row], typed: Sequence[tuple[Port, DataType]]) -> None:
+        """The data types of the ports, against the rows that hold."""
         fixed = [(port, dtype) for port, dtype in typed if port.type in DTYPES and dtype is not DTYPES[port.type]]
         for port, dtype in fixed:
             self.add("data_type", port.name, dtype, port.type)

@@ -36,13 +36,17 @@ class Graph(OpMethods):
 
     Args:
         edition: edition of the specification whose words ``op`` takes by default.
+        strict: False takes ops too that the specification forbids and the library takes, as ``load`` does by default:
+            negative ``pads_end``, and mixtures of floating-point types in binary ops, are among them.
 
     Raises:
-        ArgumentError: there is no such edition.
+        ArgumentError: there is no such edition, or ``strict`` is neither True nor False.
     """
 
-    def __init__(self, edition: str = DEFAULT) -> None:
-        self.edition = edition_named(edition).name
+    def __init__(self, edition: str = DEFAULT, *, strict: bool = True) -> None:
+        if not isinstance(strict, bool):
+            raise ArgumentError(f"strict: {shown(strict)}; expected True or False")
+        self.edition, self.strict = edition_named(edition).name, strict
         self._ops: list[Op] = []
         self._tensors: list[LogicalTensor] = []
         self._inputs: dict[str, LogicalTensor] = {}
@@ -64,6 +68,12 @@ class Graph(OpMethods):
     def outputs(self) -> Mapping[str, LogicalTensor]:
         """The graph outputs by name, in the order of the ``output`` calls."""
         return MappingProxyType(self._outputs)
+
+    @property
+    def constant_inputs(self) -> tuple[str, ...]:
+        """Names of the inputs that the file calls constant and has no contents of; see ``with_constants``."""
+        names = () if self._file is None else self._file.constants
+        return tuple(name for name in names if name in self._inputs)
 
     def input(
         self, name: str, dtype: object, shape: object = None, *, strides: Sequence[int] | None = None
@@ -168,7 +178,8 @@ class Graph(OpMethods):
         label = self._op_name(str(kind) if schema is None else schema.name, name)
         wanted = None if dtype is None else DataType.of(dtype)
         count = None if schema is None or outputs is None else count_outputs(schema, outputs)
-        found = signature(chosen, kind, attrs, tensors, name=name or "", dtype=wanted, n_outputs=count)
+        lenient = not self.strict
+        found = signature(chosen, kind, attrs, tensors, name=name or "", dtype=wanted, n_outputs=count, lenient=lenient)
         while tensors and tensors[-1] is None:
             tensors.pop()
         ports = found.schema.outputs
@@ -241,8 +252,9 @@ class Graph(OpMethods):
         """The graph of a JSON text, of onegraph or of any version of oneDNN.
 
         Inputs and outputs that have no names are called ``t<id>``, in the order of the file's ports, else of first
-        use. A constant without data is an input. What the file says beyond that is kept, and ``to_json`` gives it back
-        as it was; with ``for_version``, only what that version reads.
+        use. A constant without data is an input, listed by ``constant_inputs``; ``with_constants`` gives it contents.
+        Results are dense row-major, whatever strides the file declares for them. What the file says beyond that is
+        kept, and ``to_json`` gives it back as it was; with ``for_version``, only what that version reads.
 
         Args:
             text: the JSON.
@@ -300,11 +312,27 @@ class Graph(OpMethods):
 
     def copy(self) -> Graph:
         """A graph of the same records; adding to either does not change the other."""
-        other = Graph(self.edition)
+        other = Graph(self.edition, strict=self.strict)
         other._ops, other._tensors = list(self._ops), list(self._tensors)
         other._inputs, other._outputs = dict(self._inputs), dict(self._outputs)
         other._names, other._file = set(self._names), self._file
         return other
+
+    def with_constants(self, arrays: Mapping[str, Array]) -> Graph:
+        """The same graph with contents of inputs as constants, which the library prepares once.
+
+        Files that oneDNN itself writes say which inputs are constant (``constant_inputs``), and not what is in them.
+
+        Args:
+            arrays: an array for each input that is to be a constant, by name; they are copied.
+
+        Raises:
+            ArgumentError: a name is not that of an input, or an array does not fit its input.
+            SpecError: an op cannot have such an input, as where it gives another shape than the graph has.
+        """
+        from .serialize import with_constants
+
+        return with_constants(self, arrays)
 
     def specialise(self, shapes: Mapping[str, Shape], values: Mapping[str, Array] | None = None) -> Graph:
         """The same graph for inputs of known shapes.
@@ -320,7 +348,7 @@ class Graph(OpMethods):
         for what, given in (("shapes", shapes), ("values", {} if values is None else values)):
             if not isinstance(given, Mapping) or not all(name in self._inputs for name in given):
                 raise ArgumentError(f"{what}: {shown(given)}; expected a dictionary by names of inputs")
-        other = Graph(self.edition)
+        other = Graph(self.edition, strict=self.strict)
         renewed: dict[int, LogicalTensor] = {}
         values = {} if values is None else values
         for tensor in self._tensors:
@@ -337,7 +365,14 @@ class Graph(OpMethods):
             sources = [None if tensor is None else renewed[tensor.id] for tensor in op.inputs]
             chosen, types = edition_named(op.edition), tuple(tensor.dtype for tensor in op.outputs)
             found = signature(
-                chosen, op.kind, dict(op.attrs), sources, name=op.name, n_outputs=len(types), dtypes=types
+                chosen,
+                op.kind,
+                dict(op.attrs),
+                sources,
+                name=op.name,
+                n_outputs=len(types),
+                dtypes=types,
+                lenient=not self.strict,
             )
             results = other._add_op(found, sources, op.name, chosen, [tensor.name for tensor in op.outputs])
             renewed.update(zip((tensor.id for tensor in op.outputs), results, strict=True))
@@ -373,7 +408,8 @@ class Graph(OpMethods):
                 for text, dtype, shape in zip(names, found.dtypes, found.shapes, strict=False)
             ]
         )
-        op = Op(len(self._ops), found.schema.kind, tuple(inputs), results, found.attrs, name, chosen.name, found)
+        kept = None if found.lenient else found
+        op = Op(len(self._ops), found.schema.kind, tuple(inputs), results, found.attrs, name, chosen.name, kept)
         self._ops.append(op)
         self._names.add(name)
         return results

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from .errors import SpecError
 from .examine import MAX_INPUTS, Checked, examine
+from .lenient import LenientExamination
 from .op import Array, LogicalTensor, Signature
 from .outputs import implied_outputs, output_dtypes
 from .spec.dtypes import DataType
@@ -41,6 +43,7 @@ def signature(
     dtype: DataType | None = None,
     n_outputs: int | None = None,
     dtypes: tuple[DataType, ...] | None = None,
+    lenient: bool = False,
 ) -> Signature:
     """Examine an op, or remember what came of it before.
 
@@ -52,6 +55,7 @@ def signature(
         dtype: data type of the result where the table leaves it open.
         n_outputs: number of outputs; by default what the attributes imply.
         dtypes: data types of all outputs, where they are known.
+        lenient: take too what the specification forbids and the library takes.
 
     Raises:
         SpecError: the op breaks the specification, with every violation.
@@ -63,10 +67,15 @@ def signature(
             found = _remembered(chosen.name, schema.kind, *key, dtype, n_outputs, dtypes)
             if found is not None:
                 return found
-    checked = examine(kind, attrs, inputs, edition=chosen, name=name, dtype=dtype, n_outputs=n_outputs)
-    if checked.errors:
-        raise SpecError(checked.errors)
-    return _made_from(checked, chosen, dtype, n_outputs, dtypes)
+    try:
+        checked = examine(kind, attrs, inputs, edition=chosen, name=name, dtype=dtype, n_outputs=n_outputs)
+        return _made_from(checked, chosen, dtype, n_outputs, dtypes)
+    except SpecError:
+        if not lenient:
+            raise
+    by = LenientExamination
+    checked = examine(kind, attrs, inputs, edition=chosen, name=name, dtype=dtype, n_outputs=n_outputs, by=by)
+    return replace(_made_from(checked, chosen, dtype, n_outputs, dtypes), lenient=True)
 
 
 def _key(
@@ -111,7 +120,9 @@ def _made_from(
     n_outputs: int | None,
     dtypes: tuple[DataType, ...] | None,
 ) -> Signature:
-    """The signature of an op that is in order; SpecError where ``dtype`` is missing or not one that it may have."""
+    """The signature of an op; SpecError where it is not in order, or ``dtype`` is missing or not one it may have."""
+    if checked.errors:
+        raise SpecError(checked.errors)
     schema, attrs, inputs = checked.schema, checked.attrs, checked.inputs
     assert schema is not None
     assert attrs is not None

@@ -72,6 +72,7 @@ class Signature:
         attrs: what was given, read-only; defaults are left out.
         inputs: types in port order, with contents only where a rule or a shape function reads them.
         dtypes, shapes: of the outputs.
+        lenient: whether it breaks the specification, and the library takes it all the same.
     """
 
     schema: Schema
@@ -79,13 +80,15 @@ class Signature:
     inputs: tuple[TensorType | None, ...]
     dtypes: tuple[DataType, ...]
     shapes: tuple[Shape, ...]
+    lenient: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Op:
     """One op of a graph, in the words of its edition. ``attrs`` holds what was given; defaults are left out.
 
-    ``signature`` is what the builder found when it examined the op; None for a record that was made by hand.
+    ``signature`` is what the builder found when it examined the op; None for a record that was made by hand or from a
+    file, and for one that breaks the specification.
     """
 
     id: int

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from .capi import CompiledPartition, LogicalTensor
+from .capi import CompiledPartition
 from .capi.engine import default_engine
 from .errors import StateError
 from .native import Handle, address, create, ffi, lib, status_error
@@ -15,24 +15,19 @@ EXECUTE = "dnnl_graph_compiled_partition_execute"
 _idle: list[Any] = []  # streams of plans that are gone; a SYCL queue that ran something would not free all its memory
 
 
-class Place(NamedTuple):
-    """Where a tensor lies: ``offset`` bytes from the start of the memory that is bound to ``slot``."""
-
-    tensor: LogicalTensor
-    slot: int
-    offset: int
-
-
 class PlanStep(NamedTuple):
-    """A compiled partition, and the places of its inputs and outputs in the order in which it was compiled."""
+    """A compiled partition, and where its inputs and outputs lie, in the order in which it was compiled.
+
+    ``offsets`` are in bytes from the start of the memory that is bound to the slot.
+    """
 
     compiled: CompiledPartition
-    inputs: Sequence[Place]
-    outputs: Sequence[Place]
+    slots: Sequence[int]
+    offsets: Sequence[int]
 
 
 class PlanSource:
-    """What plans are made from: steps and places as C arrays, and the number of threads of each step.
+    """What plans are made from, as C arrays: steps, where their tensors lie, and the number of threads of each step.
 
     ``limit``: number of threads of a run at most; 0 leaves it to the caller's OpenMP setting.
     """
@@ -41,14 +36,14 @@ class PlanSource:
         self.compiled = tuple(step.compiled for step in steps)
         self.n_slots, self.limit, self.bound = n_slots, limit, bound
         self.steps = ffi.new("onegraph_step_t[]", len(steps))
-        places = [place for step in steps for place in (*step.inputs, *step.outputs)]
-        self.places = ffi.new("onegraph_place_t[]", len(places))
-        for step, target in zip(steps, self.steps, strict=True):
-            target.partition = step.compiled._ptr
-            target.n_inputs, target.n_outputs = len(step.inputs), len(step.outputs)
-        for place, target in zip(places, self.places, strict=True):
-            target.logical_tensor = place.tensor._struct[0]
-            target.slot, target.offset = place.slot, place.offset
+        slots: list[int] = []
+        offsets: list[int] = []
+        for target, (compiled, in_slots, at) in zip(self.steps, steps, strict=True):
+            target.partition = compiled._ptr
+            target.n_inputs, target.n_outputs, target.tensors = compiled._structs
+            slots += in_slots
+            offsets += at
+        self.slots, self.offsets = ffi.new("size_t[]", slots), ffi.new("size_t[]", offsets)
 
     @property
     def threads(self) -> list[int]:
@@ -86,8 +81,9 @@ class Plan(Handle):
                 source.bound,
                 len(source.steps),
                 source.steps,
-                len(source.places),
-                source.places,
+                len(source.slots),
+                source.slots,
+                source.offsets,
                 source.n_slots,
             )
         )

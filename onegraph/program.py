@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .assemble import Assembly, LibraryStep, NumpyStep, nbytes
-from .capi import LogicalTensor
 from .capi.homes import home
 from .capi.settings import ThreadCount, get_num_threads
 from .errors import UnsupportedError
@@ -14,7 +13,7 @@ from .graph import Graph
 from .lower import lower
 from .memory import Lifetime, plan_memory
 from .op import Array
-from .plan import Place, PlanSource, PlanStep
+from .plan import PlanSource, PlanStep
 from .report import PartitionReport
 from .threads import LONG, share_threads
 
@@ -74,9 +73,12 @@ class Program:
         last: dict[int, int] = {}
         for index, step in enumerate(steps):
             for number in step.outputs:
-                written.setdefault(values[number].storage, index)
-            used: tuple[int | None, ...] = (*step.inputs, *step.outputs)
-            last.update((values[number].storage, index) for number in used if number is not None)
+                storage = values[number].storage
+                written.setdefault(storage, index)
+                last[storage] = index
+            for source in step.inputs:
+                if source is not None:
+                    last[values[source].storage] = index
         last.update((values[number].storage, len(steps)) for _, number in self.copied)
         self.external = (
             *(tensor.id for tensor in self.graph.inputs.values()),
@@ -107,17 +109,17 @@ class Program:
         self.parts: list[range | NumpyStep] = []
         in_c: list[PlanStep] = []
         owners: list[int] = []
+        sizes: list[int] = []
         small: set[int] = set()
         for step in assembly.steps:
             if isinstance(step, NumpyStep):
                 self.parts.append(step)
                 continue
-            places = [
-                self._places(step.inputs, step.compiled.inputs),
-                self._places(step.outputs, step.compiled.outputs),
-            ]
-            in_c.append(PlanStep(step.compiled, *places))
+            storages = [self.values[number].storage for number in (*step.inputs, *step.outputs)]
+            slots = [self.slots[storage] for storage in storages]
+            in_c.append(PlanStep(step.compiled, slots, [self.offsets.get(storage, 0) for storage in storages]))
             owners.append(step.report)
+            sizes.append(step.bytes)
             if step.is_small:
                 small.add(len(owners) - 1)
             before = self.parts.pop() if self.parts and isinstance(self.parts[-1], range) else range(len(in_c) - 1, 0)
@@ -140,7 +142,6 @@ class Program:
         if not every and limit > 1:
             chosen = threads if isinstance(threads, Mapping) else {}
             given = {index: chosen.get(owner, 0) for index, owner in enumerate(owners)}
-            sizes = [assembly.reports[owner].bytes for owner in owners]
             measure = self._measure if self._is_measurable() else None
             in_c, counts = share_threads(in_c, sizes, small, given, limit, measure)
         self.source = self._source(in_c, every)
@@ -160,12 +161,6 @@ class Program:
     def _measure(self, steps: Sequence[PlanStep], count: int) -> list[float]:
         """The seconds that each of some steps takes on blank memory."""
         return Frame(self, self._source(steps, 0)).measure(count, LONG) if steps else []
-
-    def _places(self, numbers: Sequence[int], tensors: Sequence[LogicalTensor]) -> list[Place]:
-        return [
-            Place(tensor, self.slots[storage], self.offsets.get(storage, 0))
-            for tensor, storage in zip(tensors, (self.values[number].storage for number in numbers), strict=True)
-        ]
 
     def check_out(self) -> Frame:
         """A frame for one run; it is given back by appending it to ``free_frames``."""

@@ -39,7 +39,8 @@ class Rewriting:
 
     def __init__(self, graph: Graph, *, lenient: bool = False) -> None:
         self.before, self.lenient = graph, lenient
-        self.strict = not lenient and all(found.severity != ERROR for found in check_graph(graph.ops))
+        violations = check_graph(graph)  # among them shapes that loading put right
+        self.strict = not lenient and not any(one.severity == ERROR or one.rule == "output_shape" for one in violations)
         self.form: Form = dict(parse(graph.to_json()))
         self.ids = tensor_ids(graph)
         self.constants: dict[int, Array] = {
@@ -48,6 +49,12 @@ class Rewriting:
         self.ops: list[Form] = self.form["graph"]
         self.uses: dict[int, list[Form]] = {}
         about = self.form.get(KEY) or {}
+        names = read_names(self.form)
+        for op in self.ops:  # numbers that are not finite stand where others do, and change as they do
+            for name, value in names.op(op["id"]).attrs.items():
+                op.get("attrs", {}).get(name, {})["value"] = value
+        for said in about.get("ops", {}).values():
+            said.pop("attrs", None)
         for use in (*(use for op in self.ops for use in (*op["inputs"], *op["outputs"])), *about.get("tensors", ())):
             self.uses.setdefault(use["id"], []).append(use)
         self.inputs = {self.ids[tensor.id]: name for name, tensor in graph.inputs.items()}
@@ -107,7 +114,7 @@ class Rewriting:
                 raise ArgumentError(f"op_kind: {former.kind} as {shown(kind)}; expected {wanted}")
             op["kind"] = schema.kind
             op["attrs"] = {name: value for name, value in op["attrs"].items() if schema.has_attribute(name)}
-            self._follow(op)
+            self.changed.update(use["id"] for use in op["outputs"])
 
     def set_attrs(self, attrs: Mapping[str | int, Any]) -> None:
         """Give ops other attributes."""
@@ -128,7 +135,7 @@ class Rewriting:
                 attribute = schema.attribute(name)
                 read = read_value(attribute, value) if isinstance(value, str) else plain_value(value)
                 op.setdefault("attrs", {})[name] = {"type": ATTR_TYPES[attribute.kind], "value": read}
-            self._follow(op)
+            self.changed.update(use["id"] for use in op["outputs"])
 
     def set_shapes(self, shapes: Mapping[str | int, Any]) -> None:
         """Give graph inputs other shapes and strides."""
@@ -211,11 +218,6 @@ class Rewriting:
         if number in self.constants:
             self.constants[number] = self.constants[number].astype(DataType[name].numpy)
 
-    def _follow(self, op: Form) -> None:
-        self.changed.update(use["id"] for use in op["outputs"])
-        said = (self.form.get(KEY) or {}).get("ops", {}).get(str(op["id"]), {})
-        said.pop("attrs", None)  # numbers that are not finite, of attributes as they were
-
     def graph(self) -> Graph:
         """The changed graph."""
         self._spread()
@@ -249,8 +251,8 @@ class Rewriting:
 
     def _read(self) -> Graph:
         found, names = document(self.form), read_names(self.form)
-        graph = Graph(names.edition)
-        build(graph, found, names, self.constants, strict=self.strict)
+        graph = Graph(names.edition, strict=self.strict)
+        build(graph, found, names, self.constants)
         return graph
 
 

@@ -60,7 +60,7 @@ def changed(graph: Graph, change: Change) -> Graph:
 
 class _Sketch:
     def __init__(self, graph: Graph, change: Change) -> None:
-        self.old, self.change, self.new = graph, change, Graph(graph.edition)
+        self.old, self.change, self.new = graph, change, Graph(graph.edition, strict=graph.strict)
         self.renewed: dict[int, LogicalTensor] = {}
         self.kept = [(place, op) for place, op in enumerate(graph.ops) if change.ops is None or place in change.ops]
 
@@ -111,7 +111,10 @@ class _Sketch:
             self.new._ops.append(Op(len(self.new._ops), op.kind, tuple(inputs), results, op.attrs, name, op.edition))
             self.new._names.add(name)
         else:
-            found = signature(chosen, op.kind, attrs, inputs, name=name, n_outputs=len(dtypes), dtypes=dtypes)
+            lenient = not self.new.strict
+            found = signature(
+                chosen, op.kind, attrs, inputs, name=name, n_outputs=len(dtypes), dtypes=dtypes, lenient=lenient
+            )
             results = self.new._add_op(found, inputs, name, chosen, names)
         self.renewed.update(zip((tensor.id for tensor in op.outputs), results, strict=True))
 

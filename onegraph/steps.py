@@ -34,6 +34,7 @@ class LibraryStep(NamedTuple):
     outputs: tuple[int, ...]
     in_place: Mapping[int, int]
     report: int
+    bytes: int  # that it reads and writes
     is_small: bool = False  # compiled for one thread
 
 

@@ -44,9 +44,10 @@ def share_threads(
             for; None where there is no memory for that.
     """
     chosen, counts = list(steps), [fixed.get(index, 0) for index in range(len(steps))]
+    made: dict[tuple[CompiledPartition, int], CompiledPartition] = {}  # steps may share what was compiled
     for index, step in enumerate(steps):
         if counts[index]:
-            chosen[index] = compiled_for(step, counts[index])
+            chosen[index] = compiled_for(step, counts[index], made)
         elif index in small:
             counts[index] = 1
     if measure is None:
@@ -54,7 +55,7 @@ def share_threads(
     open_ones = [index for index, count in enumerate(counts) if not count and sizes[index] <= LARGE]
     alone = measure([steps[index] for index in open_ones], 1)
     tried = [
-        (index, count, compiled_for(steps[index], count) if count < limit else steps[index])
+        (index, count, compiled_for(steps[index], count, made) if count < limit else steps[index])
         for index, seconds in zip(open_ones, alone, strict=True)
         if seconds < LONG
         for count in (*powers_of_two(limit), limit)
@@ -75,12 +76,13 @@ def powers_of_two(limit: int) -> list[int]:
     return [1 << exponent for exponent in range((limit - 1).bit_length())]
 
 
-def compiled_for(step: PlanStep, count: int) -> PlanStep:
-    """The step compiled for ``count`` threads, or as it is where the library refuses."""
+def compiled_for(step: PlanStep, count: int, made: dict[tuple[CompiledPartition, int], CompiledPartition]) -> PlanStep:
+    """The step compiled for ``count`` threads, once for all in ``made``, or as it is where the library refuses."""
     old = step.compiled
-    try:
-        with ThreadCount(count):
-            compiled = CompiledPartition._checked(old.partition, old.inputs, old.outputs, old.engine)
-            return step._replace(compiled=compiled)
-    except OneGraphError:
-        return step
+    if (old, count) not in made:
+        try:
+            with ThreadCount(count):
+                made[old, count] = CompiledPartition._checked(old.partition, old.inputs, old.outputs, old.engine)
+        except OneGraphError:
+            made[old, count] = old
+    return step._replace(compiled=made[old, count])

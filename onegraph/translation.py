@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from .errors import UnsupportedError
+from .examine import examine
 from .graph import Graph
 from .memo import signature
 from .op import LogicalTensor, Op
 from .spec.editions import DEFAULT, Edition
 from .spec.editions import edition as edition_named
+from .spec.schema import Schema
 from .translate import translate
 
 
@@ -19,10 +21,13 @@ def translate_graph(graph: Graph, edition: str = DEFAULT) -> Graph:
     """The graph in the words of an edition; inputs, outputs and results stay what they are.
 
     Where a tensor stands with its axes in another order there, as the weights of legacy-1's ConvTranspose ops do, a
-    constant is written in that order, and any other tensor goes through a StaticTranspose.
+    constant is written in that order, and any other tensor goes through a StaticTranspose. Outputs that an op does not
+    have there, and that nobody reads, go.
 
     Raises:
-        UnsupportedError: the edition cannot say what an op means; the message says what and why.
+        UnsupportedError: the edition cannot say what an op means, or does not have its data types; the message says
+            what and why.
+        SpecError: an op breaks the specification of its own edition, as files may have it.
         ArgumentError: there is no such edition.
     """
     return _Translating(graph, edition_named(edition)).graph()
@@ -32,6 +37,8 @@ class _Translating:
     def __init__(self, graph: Graph, target: Edition) -> None:
         self.old, self.target, self.new = graph, target, Graph(target.name)
         self.renewed: dict[int, LogicalTensor] = {}
+        self.read = {tensor.id for op in graph.ops for tensor in op.inputs if tensor is not None}
+        self.read |= {tensor.id for tensor in graph.outputs.values()}
 
     def graph(self) -> Graph:
         """Inputs and constants, ops, outputs."""
@@ -66,15 +73,28 @@ class _Translating:
                 inputs.append(None if tensor is None else self._renewed(tensor))
             else:
                 inputs.append(self._permuted(tensor if tensor.constant else self._renewed(tensor), order, op))
-        dtypes = tuple(tensor.dtype for tensor in op.outputs)
+        outputs = self._outputs(op, schema)
+        dtypes = tuple(tensor.dtype for tensor in outputs)
+        types = [(dtype, None) for dtype in dtypes]
+        wrong = examine(said.kind, said.attrs, inputs, types, edition=self.target, name=op.name).errors
+        if wrong:
+            reasons = "; ".join(f"{one.where}: {one.given}; expected {one.expected}" for one in wrong)
+            raise UnsupportedError(f"{op.kind} {op.name!r} in {self.target.name}: {reasons}")
         found = signature(
             self.target, said.kind, dict(said.attrs), inputs, name=op.name, n_outputs=len(dtypes), dtypes=dtypes
         )
         names = [f"{op.name}.{port.name}" for port in schema.outputs][: len(dtypes)]
         results = self.new._add_op(found, inputs[: len(found.inputs)], op.name, self.target, names)
-        for port, old, result in zip(schema.outputs, op.outputs, results, strict=False):
+        for port, old, result in zip(schema.outputs, outputs, results, strict=False):
             order = said.permutations.get(port.name)
             self.renewed[old.id] = result if order is None else self._permuted(result, np.argsort(order).tolist(), op)
+
+    def _outputs(self, op: Op, schema: Schema) -> tuple[LogicalTensor, ...]:
+        """Without those at the end that the op does not have there, as far as nobody reads them."""
+        outputs = op.outputs
+        while len(outputs) > len(schema.outputs) and outputs[-1].id not in self.read:
+            outputs = outputs[:-1]
+        return outputs
 
     def _permuted(self, tensor: LogicalTensor, order: Sequence[int], op: Op) -> LogicalTensor:
         """The tensor with its axes in this order; of a vector that holds a shape, its elements."""

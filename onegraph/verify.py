@@ -13,6 +13,7 @@ from .graph import Graph
 from .op import Array, LogicalTensor, Op
 from .reference.run import run_op
 from .report import Report
+from .serialize import with_known
 from .tolerance import Comparison, compare, disturbed, lowered
 
 Progress = Callable[[str, int, int], None]
@@ -80,6 +81,8 @@ def verify(
 ) -> Verification:
     """Run a graph on the library and on numpy, and look for the first difference where there is one.
 
+    Inputs that the file of the graph calls constant are constants here: the library prepares them once, by other code.
+
     Args:
         graph: the graph.
         inputs: an array for each input.
@@ -95,6 +98,7 @@ def verify(
     def compiled(of: Graph, policy: str) -> Executable:
         return of.compile(policy=policy, fpmath_mode=fpmath_mode, threads=threads, fallback=fallback)
 
+    graph, inputs = with_known(graph, inputs)
     model = compiled(graph, policy)
     judge = _Judge(graph, inputs, model.report().fpmath_mode, seed, progress)
     results = _run(model, inputs)

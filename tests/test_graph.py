@@ -224,3 +224,57 @@ def test_a_method_refuses_what_it_does_not_have(g):
         g.relu(x, alpha=0.1)
     with pytest.raises(og.SpecError, match=r"inputs: 2; expected 1: src$"):
         g.relu(x, x)
+
+
+# What the specification forbids and the library takes -----------------------------------------------------------------
+
+WINDOW = {"strides": [2], "pads_begin": [0], "pads_end": [-1], "data_format": "NCX"}
+FORBIDDEN = {
+    "pads_end": lambda g, x, y: g.max_pool(x, kernel=[2], **WINDOW),
+    "scale_count": lambda g, x, y: g.dequantize(y, scales=[1.0, 2.0], qtype="per_channel", axis=1),
+    "data types": lambda g, x, y: g.divide(x, g.input("z", og.bf16, (8,)), dtype=og.f16),
+}
+
+
+def sources(strict):
+    g = og.Graph(strict=strict)
+    return g, g.input("x", og.f32, (None, 2, 8)), g.input("y", og.u8, (2, 1))
+
+
+@pytest.mark.parametrize("forbidden", FORBIDDEN)
+def test_strict_refuses_what_the_library_takes(forbidden):
+    with pytest.raises(og.SpecError):
+        FORBIDDEN[forbidden](*sources(True))
+    g, x, y = sources(False)
+    g.output("out", FORBIDDEN[forbidden](g, x, y))
+    assert any(one.severity == "error" for one in og.check_graph(g))
+    for other in (g, g.copy(), pickle.loads(pickle.dumps(g)), og.Graph.from_json(g.to_json())):
+        found = other.specialise({"x": (3, 2, 8)})
+        assert found.strict is False
+        assert None not in found.outputs["out"].shape
+
+
+def test_negative_padding_cuts_off():
+    g, x, _ = sources(False)
+    g.output("out", FORBIDDEN["pads_end"](g, x, None))
+    data = np.arange(16, dtype=np.float32).reshape(1, 2, 8)
+    # windows of 7 elements in steps of 2: the last element is in none of them
+    assert g.compile()(x=data, y=np.zeros((2, 1), np.uint8)).tolist() == [[[1, 3, 5], [9, 11, 13]]]
+
+
+@pytest.mark.parametrize("pads", [[2**70], [-(2**63)], [-1.5], ["a"], -1, [-9], [-1, -1], None])
+def test_what_neither_takes(pads):
+    g, x, _ = sources(False)
+    with pytest.raises(og.SpecError):
+        g.max_pool(x, kernel=[2], **{**WINDOW, "pads_end": pads})
+    assert g.ops == ()
+
+
+def test_strict_is_true_or_false():
+    with pytest.raises(og.ArgumentError, match="strict: 1; expected True or False"):
+        og.Graph(strict=1)
+
+
+def test_a_file_decides_how_strict_its_graph_is():
+    text = og.Graph().to_json()
+    assert (og.Graph.from_json(text).strict, og.Graph.from_json(text, strict=True).strict) == (False, True)

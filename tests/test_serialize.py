@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import onegraph as og
 from onegraph.cases import CASES
+from onegraph.harness import rewrite
 from onegraph.serialize import form, with_constants
 
 UNKNOWN = -(2**63)
@@ -634,11 +635,23 @@ def test_pads_that_the_library_takes():
     assert np.array_equal(og.reference.run(g, {"t0": x, "t1": w})["t2"], np.full((1, 4, 3), 4))
     with pytest.raises(og.SpecError, match=r"^graph\[0\]: .*pads_end"):
         load(whole, strict=True)
-    for pads, dims in (([-1], [1, 4, 4]), ([-9], [1, 4, 3]), ([-9], [UNKNOWN]), ([-(2**63)], [UNKNOWN])):
+    for name, pads, dims, said in (
+        ("pads_end", -1, [1, 4, 4], r"dst: \[1, 4, 4\]; expected \[1, 4, 3\]"),
+        ("pads_end", -9, [1, 4, 3], "8 elements .*; expected at least 11"),
+        ("pads_end", -9, [UNKNOWN], "8 elements .*; expected at least 11"),
+        ("pads_end", -(2**63), [UNKNOWN], "pads_end: .*within 64 bits"),
+        ("pads_begin", -1, [UNKNOWN], r"pads_begin: \[-1\]"),
+    ):
         other = copy.deepcopy(whole)
-        other["graph"][0]["attrs"]["pads_end"]["value"] = pads
+        other["graph"][0]["attrs"][name]["value"] = [pads]
         other["graph"][0]["outputs"] = [tensor(2, "f32", dims)]
-        with pytest.raises(og.SpecError, match=r"^graph\[0\]: .*pads_end"):
+        with pytest.raises(og.SpecError, match=rf"^graph\[0\]: Convolution .*{said}"):
+            load(other)
+    for rule, changes in (("channels", {1: [4, 3, 2]}), ("bias", {3: [5]})):
+        other = copy.deepcopy(whole)
+        inputs = {0: [1, 2, 8], 1: [4, 2, 2], **changes}
+        other["graph"][0]["inputs"] = [tensor(number, "f32", dims) for number, dims in inputs.items()]
+        with pytest.raises(og.SpecError, match=rule):  # the other rules hold all the same
             load(other)
 
 
@@ -659,8 +672,16 @@ def test_types_that_the_library_takes():
 
 def test_a_stale_shape_is_put_right():
     whole = file(relu(0, 1, 0, (8,)), relu(1, 2, 1, (8,)))
+    assert og.check_graph(load(whole)) == []
     whole["graph"][0]["outputs"] = [tensor(1, "f32", [16, 4])]
     assert load(whole).ops[0].outputs[0].shape == (8,)
+    for g in (load(whole), load(whole).copy()):
+        (note,) = og.check_graph(g)
+        assert (note.rule, note.severity, note.where, note.given) == ("output_shape", "note", "dst", "[16, 4]")
+        assert note.message == (
+            "graph[0]: ReLU 'relu_0': dst: [16, 4]; expected [8], which follows from the inputs and is taken"
+        )
+    assert rewrite(load(whole), op_kind="1:Abs").ops[1].kind == "Abs"
     assert json.loads(load(whole).to_json()) == whole
     put_right = file(relu(0, 1, 0, (8,)), relu(1, 2, 1, (8,)))
     assert json.loads(load(whole).to_json(for_version="3.2")) == {**put_right, "version": "3.2.0"}
@@ -745,6 +766,69 @@ def test_constants_of_which_a_file_has_no_contents():
     assert np.array_equal(fixed.compile()(t0=x), x @ weights)
     again = with_constants(small(), {"src": np.ones((5, 4), np.float32)})  # beside constants, and of an unknown shape
     assert (list(again.inputs), again.outputs["dst"].shape) == ([], (5, 3))
+
+
+def dumped():
+    """A product as the library writes it, whose weights are constant."""
+    matmul = op(0, "MatMul", [tensor(0, "f32", [2, 3]), tensor(1, "f32", [3, 4])], [tensor(2, "f32", [2, 4])])
+    matmul["inputs"][1]["property_type"] = "constant"
+    return load(file(matmul))
+
+
+def test_contents_of_constants_are_given_later(tmp_path):
+    g = dumped()
+    weights = np.arange(12, dtype=np.float32).reshape(3, 4)
+    assert g.constant_inputs == ("t1",)
+    fixed = g.with_constants({"t1": weights})
+    weights_then = weights.copy()
+    weights[:] = 0  # it was copied
+    assert (list(fixed.inputs), fixed.constant_inputs, g.constant_inputs) == (["t0"], (), ("t1",))
+    fixed.save(tmp_path / "fixed.json")
+    back = og.Graph.load(tmp_path / "fixed.json")
+    assert list(back.inputs) == ["t0"]
+    assert np.array_equal(back.ops[0].inputs[1].value, weights_then)
+    x = np.ones((2, 3), np.float32)
+    assert np.array_equal(back.compile()(t0=x), x @ weights_then)
+    assert [use["id"] for use in json.loads(back.to_json())["graph"][0]["inputs"]] == [0, 1]
+
+
+def test_any_input_can_become_a_constant():
+    g = og.Graph()
+    x, y = g.input("x", og.f32, (2,)), g.input("y", og.f32, (None,))
+    g.output("z", g.add(x, y))
+    fixed = g.with_constants({"y": np.ones(2, np.float32)})
+    assert (list(fixed.inputs), fixed.outputs["z"].shape, g.outputs["z"].shape) == (["x"], (2,), (2,))
+    assert fixed.ops[0].inputs[1].name == "y"
+    assert g.with_constants({}).to_json() == g.to_json()
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        (None, "constants: None; expected a dictionary"),
+        ({"t9": np.zeros(2, np.float32)}, "'t9' is no input; the inputs are t0, t1"),
+        ({"t1": 1.0}, r"constant 't1': 1\.0; expected a numpy array, f32 \[3, 4\]"),
+        ({"t1": np.zeros((3, 4))}, r"'t1': float64 .*expected .*f32 .*astype\('float32'\)"),
+        ({"t1": np.zeros((4, 3), np.float32)}, r"'t1': float32 \[4, 3\]; expected a numpy array, f32 \[3, 4\]"),
+        ({"t1": np.float32(3)}, r"'t1': float32 \[\]; expected"),
+    ],
+)
+def test_contents_that_do_not_fit(arrays, message):
+    with pytest.raises(og.ArgumentError, match=message):
+        dumped().with_constants(arrays)
+
+
+def test_constants_that_nothing_reads(tmp_path):
+    g = small()
+    g.constant(np.ones(5, np.float32), name="unread")
+    g.output("kept", g.constant(np.ones(6, np.float32), name="kept"))
+    g.save(tmp_path / "graph.json")
+    loaded = og.Graph.load(tmp_path / "graph.json")
+    assert list(loaded.inputs) == ["src"]
+    assert {tensor.name for tensor in loaded._tensors if tensor.constant} == {"weights", "unread", "kept"}
+    bare = og.Graph.from_json(g.to_json())
+    assert len(bare.inputs) == 3  # src, the weights and what is an output
+    assert bare.to_json() == g.to_json()
 
 
 @pytest.mark.parametrize("version", ["", "2.7", "3", "3.x", 3.2, None.__class__, "3.2; rm"])
@@ -909,6 +993,41 @@ def test_a_long_key_is_not_repeated():
     with pytest.raises(og.FormatError, match=r"^graph\[1\]\.attrs: ") as caught:
         load(whole)
     assert len(str(caught.value)) < 400
+
+
+def test_lists_with_numbers_that_are_not_finite():
+    g = og.Graph()
+    scales = [float("inf"), 1.0, 0.5]
+    attrs = {"scales": scales, "zps": [0, 0, 0], "qtype": "per_channel", "axis": 1}
+    g.output("y", g.quantize(g.input("x", og.f32, (2, 3)), dtype=og.s8, **attrs))
+    text = g.to_json()
+    assert json.loads(text)["graph"][0]["attrs"]["scales"]["value"] == [3.4028234663852886e38, 1.0, 0.5]
+    read = og.Graph.from_json(text)
+    assert read.ops[0].attrs["scales"] == tuple(scales)
+    assert read.to_json() == text
+    wider = rewrite(read, in_shapes={"x": (2, 4)})
+    assert wider.ops[0].attrs["scales"] == (*scales, float("inf"))
+    assert og.Graph.from_json(wider.to_json()).ops[0].attrs["scales"] == (*scales, float("inf"))
+
+
+@pytest.mark.parametrize(
+    ("value", "where", "expected"),
+    [
+        (1e39, "", "one of inf, -inf"),
+        ([1.0, 1e39, 0.5], "[1]", "a number that a 32-bit float holds"),
+        ([1.0, "nan", 0.5], "[1]", "one of inf, -inf"),
+        ([None, 1.0, 0.5], "[0]", "a number"),
+    ],
+)
+def test_numbers_that_no_attribute_has(value, where, expected):
+    g = og.Graph()
+    scales = {"scales": [float("inf"), 1.0, 0.5], "zps": [0, 0, 0], "qtype": "per_channel", "axis": 1}
+    g.quantize(g.input("x", og.f32, (2, 3)), dtype=og.s8, **scales)
+    form = json.loads(g.to_json())
+    form["onegraph"]["ops"]["0"]["attrs"]["scales"] = value
+    with pytest.raises(og.FormatError) as caught:
+        load(form)
+    assert (caught.value.where, caught.value.expected) == (f"onegraph.ops.0.attrs.scales{where}", expected)
 
 
 def test_a_failure_names_the_option():

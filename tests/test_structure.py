@@ -20,7 +20,7 @@ LAYERS = [
     {"tensor_types", "violation", "recipes"},
     {"dlpack"},
     {"examine"},
-    {"check", "methods", "arrays", "outputs", "memo"},
+    {"check", "methods", "arrays", "outputs", "memo", "lenient"},
     {"graph", "cases", "reference", "translate", "stubs", "pages"},
     {"random_graph", "batch", "knobs", "sketch", "translation", "npz", "inputs", "tolerance"},
     {"view", "reduce"},
@@ -30,7 +30,7 @@ LAYERS = [
     {"native"},
     {"capi"},
     {"rewrites", "lower", "report", "memory", "plan"},
-    {"threads", "steps"},
+    {"threads", "steps", "patterns"},
     {"assemble", "frame"},
     {"program"},
     {"runs"},
@@ -53,7 +53,7 @@ EXCEPTIONS = {
     ("frame", "program"),  # for type checkers alone
 }
 NEEDS_LIBRARY = {
-    *("native", "capi", "rewrites", "lower", "plan", "threads", "assemble", "frame", "program", "runs"),
+    *("native", "capi", "rewrites", "lower", "plan", "threads", "patterns", "assemble", "frame", "program", "runs"),
     *("cache", "implementations", "options", "profile", "executor", "verify", "bench"),
     *("recorded", "conformance", "failing"),
 }

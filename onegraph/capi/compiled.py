@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from ..errors import ArgumentError, StateError, StatusError, shown
 from ..native import Handle, begin_compilation, call, ffi, has_compiled, lib
@@ -32,7 +33,7 @@ _query = lib.dnnl_graph_compiled_partition_query_logical_tensor
 class CompiledPartition(Handle):
     """``dnnl_graph_compiled_partition_t``: a partition with its kernels. ``Partition.compile`` makes it."""
 
-    __slots__ = ("_engine", "_home", "_in_place", "_inputs", "_outputs", "_partition", "_threads")
+    __slots__ = ("_engine", "_given", "_home", "_in_place", "_inputs", "_outputs", "_partition", "_structs", "_threads")
 
     def __init__(
         self,
@@ -80,11 +81,34 @@ class CompiledPartition(Handle):
         outputs: Sequence[LogicalTensor],
         engine: Engine,
     ) -> None:
-        if not has_compiled():
-            begin_compilation()
         if len(outputs) > 1 or all(tensor.property == "constant" for tensor in inputs):
             # What follows from constants alone is computed in the first execution and not written in the next ones.
             inputs = [tensor._as_variable() for tensor in inputs]
+        self._inputs = tuple(inputs)
+        ins = ffi.new(_TENSORS, [tensor._struct for tensor in inputs])
+        outs = ffi.new(_TENSORS, [tensor._struct for tensor in outputs])
+        self._make(partition, engine, (ins, outs, outputs))
+        pointer = self._ptr
+        self._outputs = tuple([LogicalTensor._filled(_query, pointer, tensor.id) for tensor in outputs])
+        count, pairs = ffi.new("size_t *"), ffi.new("const dnnl_graph_inplace_pair_t **")
+        call(lib.dnnl_graph_compiled_partition_get_inplace_ports, pointer, count, pairs)
+        listed = range(count[0] if all(op._in_place for op in partition._ops.values()) else 0)
+        self._in_place = {pairs[0][index].output_id: pairs[0][index].input_id for index in listed}
+        structs = [tensor._struct for tensor in (*self._inputs, *self._outputs)]
+        self._structs = len(self._inputs), len(self._outputs), ffi.new(_TENSORS, structs)
+
+    def _again(self) -> CompiledPartition:
+        """The same, compiled once more: what the library keeps of constants is not shared."""
+        compiled = type(self).__new__(type(self))
+        compiled._make(self._partition, self._engine, self._given)
+        compiled._inputs, compiled._outputs, compiled._in_place = self._inputs, self._outputs, self._in_place
+        compiled._structs = self._structs
+        return compiled
+
+    def _make(self, partition: Partition, engine: Engine, given: tuple[Any, Any, Sequence[LogicalTensor]]) -> None:
+        """The C object, compiled for arrays of C tensors: inputs, outputs, and what keeps these alive."""
+        if not has_compiled():
+            begin_compilation()
         made = ffi.new(_COMPILED)
         call(_create, made, partition._ptr)
         pointer, destroy = made[0], lib.dnnl_graph_compiled_partition_destroy
@@ -94,21 +118,15 @@ class CompiledPartition(Handle):
             self._home.clear()
             destroy = partial(self._home.destroy, destroy)
         super().__init__(pointer, destroy, partition, engine)
-        ins = ffi.new(_TENSORS, [tensor._struct for tensor in inputs])
-        outs = ffi.new(_TENSORS, [tensor._struct for tensor in outputs])
+        ins, outs, _ = given
         try:
             call(_compile, partition._ptr, pointer, len(ins), ins, len(outs), outs, engine._ptr)
         except StatusError as error:
             if error.what:
                 _empty_caches()
             raise
-        self._partition, self._engine, self._threads = partition, engine, get_num_threads() or 1
-        self._inputs = tuple(inputs)
-        self._outputs = tuple([LogicalTensor._filled(_query, pointer, tensor.id) for tensor in outputs])
-        count, pairs = ffi.new("size_t *"), ffi.new("const dnnl_graph_inplace_pair_t **")
-        call(lib.dnnl_graph_compiled_partition_get_inplace_ports, pointer, count, pairs)
-        listed = range(count[0] if all(op._in_place for op in partition._ops.values()) else 0)
-        self._in_place = {pairs[0][index].output_id: pairs[0][index].input_id for index in listed}
+        self._given, self._partition, self._engine = given, partition, engine
+        self._threads = get_num_threads() or 1
 
     @property
     def is_thread_bound(self) -> bool:

@@ -87,11 +87,27 @@ class Partition(Handle):
         return self._ports(lib.dnnl_graph_partition_get_output_ports_num, lib.dnnl_graph_partition_get_output_ports)
 
     def _ports(self, count_of: Any, ports_of: Any) -> list[LogicalTensor]:
+        return [LogicalTensor._of(struct) for struct in self._structs(count_of, ports_of)]
+
+    def _ids(self, count_of: Any, ports_of: Any) -> list[int]:
+        return [struct.id for struct in self._structs(count_of, ports_of)]
+
+    def _structs(self, count_of: Any, ports_of: Any) -> Any:
         count = int(read(count_of, "size_t", self._ptr))
         structs = ffi.new("dnnl_graph_logical_tensor_t[]", count)
         if count:
             call(ports_of, self._ptr, count, structs)
-        return [LogicalTensor._of(structs[index]) for index in range(count)]
+        return structs
+
+    @property
+    def input_ids(self) -> list[int]:
+        """Ids of ``input_ports``."""
+        return self._ids(lib.dnnl_graph_partition_get_input_ports_num, lib.dnnl_graph_partition_get_input_ports)
+
+    @property
+    def output_ids(self) -> list[int]:
+        """Ids of ``output_ports``."""
+        return self._ids(lib.dnnl_graph_partition_get_output_ports_num, lib.dnnl_graph_partition_get_output_ports)
 
     @property
     def engine_kind(self) -> str:

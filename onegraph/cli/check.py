@@ -57,7 +57,7 @@ def _check(source: Source, edition: str) -> list[Violation]:
     data = _parse(source.name, content)
     if isinstance(data, dict) and "graph" in data:
         try:
-            return check_graph(source.parse(content if source.path == "-" else None).ops)
+            return check_graph(source.parse(content if source.path == "-" else None))
         except SpecError as error:
             return list(error.violations)
     if source.rewrites:

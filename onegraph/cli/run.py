@@ -22,11 +22,14 @@ if TYPE_CHECKING:
 def command(source: Source, data: Data, compiling: Compiling, as_json: bool) -> None:
     """Compile the graph in FILE, run it once, and say what came out. - is standard input.
 
-    Inputs are random numbers in the domain of the ops that read them, or the arrays of an .npz file by name.
+    Inputs are random numbers in the domain of the ops that read them, or the arrays of an .npz file by name. What FILE
+    calls constant is constant here too: the library prepares it once.
     """
+    from ..serialize import with_known
+
     graph = source.load()
     with progress("run") as tell:
-        inputs = data.read(graph, tell)
+        graph, inputs = with_known(graph, data.read(graph, tell))
         tell(0, 0)
         model = graph.compile(**compiling._asdict())
         results = model(*inputs.values())
@@ -66,5 +69,9 @@ def summary(array: Array) -> dict[str, object]:
 def _cells(fact: dict[str, object]) -> list[str]:
     shape = fact["shape"]
     assert isinstance(shape, list)
-    numbers = [f"{fact[key]:.6g}" if fact[key] is not None else "" for key in ("min", "max", "mean")]
+    numbers = [_number(fact[key]) for key in ("min", "max", "mean")]
     return ["x".join(map(str, shape)) or "scalar", *numbers, str(fact["not_finite"] or "")]
+
+
+def _number(value: object) -> str:
+    return f"{value + 0.0:.6g}" if isinstance(value, float) else ""  # a negative zero is a zero to people

@@ -59,7 +59,8 @@ def command(source: Source, compiling: Compiling, no_compile: bool, as_json: boo
     if as_json:
         emit(_facts(graph, owners) | {"report": None if report is None else report.to_dict()})
         return
-    parts: list[Table | str] = [table(("input", "dtype", "shape="), starmap(_tensor, graph.inputs.items()))]
+    inputs = [_tensor(name, tensor, name in graph.constant_inputs) for name, tensor in graph.inputs.items()]
+    parts: list[Table | str] = [table(("input", "dtype", "shape="), inputs)]
     constants = _constants(graph)
     if constants:
         parts.append(table(("constant", "dtype", "shape="), ([*_tensor(t.name, t)] for t in constants)))
@@ -69,9 +70,9 @@ def command(source: Source, compiling: Compiling, no_compile: bool, as_json: boo
     show(*parts, *([] if report is None else [str(report)]))
 
 
-def _tensor(name: str, tensor: LogicalTensor) -> list[str]:
+def _tensor(name: str, tensor: LogicalTensor, is_constant: bool = False) -> list[str]:
     strides = "" if tensor.strides is None else f" strides {list(tensor.strides)}"
-    return [name, str(tensor.dtype), f"{dims(tensor)}{strides}"]
+    return [name, str(tensor.dtype), f"{dims(tensor)}{strides}{' constant' * is_constant}"]
 
 
 def _constants(graph: Graph) -> list[LogicalTensor]:
@@ -129,6 +130,7 @@ def _facts(graph: Graph, owners: Mapping[str, PartitionReport]) -> dict[str, obj
     return {
         "edition": graph.edition,
         "inputs": {name: tensor(one) for name, one in graph.inputs.items()},
+        "constant_inputs": list(graph.constant_inputs),
         "ops": [
             {
                 "kind": op.kind,

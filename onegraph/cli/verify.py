@@ -25,7 +25,7 @@ def command(source: Source, data: Data, compiling: Compiling, as_json: bool) -> 
 
     A result may be off by what rounding does to it: a run of the reference with an error of one rounding in every
     tensor says how much that is. Where a result is further off, the first tensor in the graph that is wrong is found by
-    bisection, with the op that wrote it and the ops that were fused with it.
+    bisection, with the op that wrote it and the ops that were fused with it. What FILE calls constant is constant here.
 
     Exit status 1 where a result differs.
     """

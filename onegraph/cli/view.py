@@ -35,7 +35,7 @@ def command(source: Source, output: str | None, profiled: bool, seed: int, compi
     from ..view import page
 
     graph = source.load()
-    violations = check_graph(graph.ops)
+    violations = check_graph(graph)
     report, times = None, None
     with progress("view") as tell:
         try:

@@ -195,7 +195,7 @@ int alone(onegraph_plan *plan, Body body) noexcept {
 extern "C" {
 
 int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream_t stream, int limit, int bound, size_t n_steps,
-        const onegraph_step_t *steps, size_t n_places, const onegraph_place_t *places, size_t n_slots) {
+        const onegraph_step_t *steps, size_t n_places, const size_t *slots, const size_t *offsets, size_t n_slots) {
     return onegraph::guarded([&] {
         auto made = std::make_unique<onegraph_plan>();
         made->stream = stream;
@@ -204,28 +204,28 @@ int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream
         made->tensors.reserve(n_places);
         made->starts.assign(n_slots + 1, 0);
         made->alignments.assign(n_slots, 1);
-        for (std::size_t i = 0; i < n_places; i++) {
-            dnnl_graph_tensor_t tensor;
-            // Never NULL: the library takes that as a wish to allocate by itself.
-            void *address = made.get();
-            if (auto status = dnnl_graph_tensor_create(&tensor, &places[i].logical_tensor, engine, address))
-                return status;
-            made->tensors.push_back(tensor);
-            made->places.push_back({tensor, places[i].slot, places[i].offset});
-            made->starts[places[i].slot + 1]++;
-            std::size_t &alignment = made->alignments[places[i].slot];
-            alignment = std::max(alignment, size_of(places[i].logical_tensor.data_type));
+        for (std::size_t i = 0; i < n_steps; i++) {
+            const onegraph_step_t &step = steps[i];
+            const std::size_t first = made->tensors.size();
+            for (std::size_t j = 0; j < step.n_inputs + step.n_outputs; j++) {
+                dnnl_graph_tensor_t tensor;
+                // Never NULL: the library takes that as a wish to allocate by itself.
+                void *address = made.get();
+                if (auto status = dnnl_graph_tensor_create(&tensor, step.tensors[j], engine, address)) return status;
+                made->tensors.push_back(tensor);
+                const std::size_t slot = slots[first + j];
+                made->places.push_back({tensor, slot, offsets[first + j]});
+                made->starts[slot + 1]++;
+                std::size_t &alignment = made->alignments[slot];
+                alignment = std::max(alignment, size_of(step.tensors[j]->data_type));
+            }
+            const_dnnl_graph_tensor_t *own = made->tensors.data() + first;
+            made->steps.push_back({step.partition, step.n_inputs, step.n_outputs, own, step.threads});
         }
         std::stable_sort(made->places.begin(), made->places.end(),
                 [](const Place &a, const Place &b) { return a.slot < b.slot; });
         for (std::size_t i = 0; i < n_slots; i++)
             made->starts[i + 1] += made->starts[i];
-        const_dnnl_graph_tensor_t *next = made->tensors.data();
-        for (std::size_t i = 0; i < n_steps; i++) {
-            const onegraph_step_t &step = steps[i];
-            made->steps.push_back({step.partition, step.n_inputs, step.n_outputs, next, step.threads});
-            next += step.n_inputs + step.n_outputs;
-        }
         *plan = made.release();
         return dnnl_success;
     });

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..arrays import aligned_empty
 from ..errors import ArgumentError, shown
-from ..op import Array
+from ..op import Array, LogicalTensor
+from ..spec.shapes import compatible, show
 from .files import as_path, read_constants, read_file, write_files
 from .form import document, parse
 from .names import read_names
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
     from ..graph import Graph
 
-__all__ = ["Origin", "load", "read", "save", "with_constants", "write"]
+__all__ = ["Origin", "load", "read", "save", "with_constants", "with_known", "write"]
 
 
 def write(graph: Graph, for_version: str | None = None) -> str:
@@ -51,20 +54,42 @@ def load(make: type[Graph], path: object, *, strict: bool = False) -> Graph:
     return _graph(make, read_file(source), source, strict)
 
 
-def with_constants(graph: Graph, arrays: Mapping[str, Array]) -> Graph:
-    """The graph with these contents of inputs, by name, as constants."""
-    raw = as_form(graph)
-    ids = tensor_ids(graph)
+def with_constants(graph: Graph, arrays: object) -> Graph:
+    """The graph with these contents of inputs, by name, as constants; see :meth:`onegraph.Graph.with_constants`."""
+    if not isinstance(arrays, Mapping):
+        raise ArgumentError(f"constants: {shown(arrays)}; expected a dictionary of arrays by names of inputs")
+    raw, ids = as_form(graph), tensor_ids(graph)
     data = {ids[tensor.id]: tensor.value for tensor in graph._tensors if tensor.value is not None}
     for name, values in arrays.items():
-        tensor = graph.inputs[name]
-        kept = aligned_empty(values.shape, tensor.dtype.numpy)
-        kept[...] = values
-        kept.flags.writeable = False
-        data[ids[tensor.id]] = kept
-    made = type(graph)(graph.edition)
-    build(made, document(raw), read_names(raw), data, strict=False)
+        if name not in graph.inputs:
+            names = ", ".join([*graph.inputs][:12]) or "none"
+            raise ArgumentError(f"constants: {shown(name)} is no input; the inputs are {names}")
+        data[ids[graph.inputs[name].id]] = _contents(name, graph.inputs[name], values)
+    made = type(graph)(graph.edition, strict=graph.strict)
+    build(made, document(raw), read_names(raw), data)
     return made
+
+
+def _contents(name: str, tensor: LogicalTensor, given: object) -> Array:
+    """The contents of an input, in memory of their own that nobody writes to."""
+    expected = f"a numpy array, {tensor.dtype} {show(tensor.shape)}"
+    if not isinstance(given, (np.ndarray, np.generic)):
+        raise ArgumentError(f"constant {name!r}: {shown(given)}; expected {expected}")
+    values, wanted = np.asarray(given), tensor.dtype.numpy
+    if values.dtype != wanted or not compatible(values.shape, tensor.shape):
+        fix = "" if values.dtype == wanted else f"; .astype({wanted.name!r}) converts it"
+        raise ArgumentError(f"constant {name!r}: {values.dtype} {show(values.shape)}; expected {expected}{fix}")
+    kept = aligned_empty(values.shape, wanted)
+    kept[...] = values
+    kept.flags.writeable = False
+    return kept
+
+
+def with_known(graph: Graph, inputs: Mapping[str, Array]) -> tuple[Graph, dict[str, Array]]:
+    """The graph with what its file calls constant as constants, from ``inputs``; and the inputs that are left."""
+    known = {name: inputs[name] for name in graph.constant_inputs if name in inputs}
+    made = with_constants(graph, known) if known else graph
+    return made, {name: inputs[name] for name in made.inputs if name in inputs}
 
 
 def _graph(make: type[Graph], text: str | bytes, path: Path | None, strict: object) -> Graph:
@@ -73,6 +98,6 @@ def _graph(make: type[Graph], text: str | bytes, path: Path | None, strict: obje
     raw = parse(text)
     found, names = document(raw), read_names(raw)
     data = {} if path is None else read_constants(path, found, names)
-    graph = make(names.edition)
-    build(graph, found, names, data, strict=strict)
+    graph = make(names.edition, strict=strict)
+    build(graph, found, names, data)
     return graph

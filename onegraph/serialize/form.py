@@ -279,6 +279,11 @@ def _scalar(kind: str, value: object, where: str) -> object:
         if value not in (0, 1) or isinstance(value, float):
             raise FormatError(where, shown(value), "0 or 1")
         return bool(value)
+    return real(value, where)
+
+
+def real(value: object, where: str) -> float:
+    """``value`` where it is a number that a 32-bit float holds, or not finite."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise FormatError(where, shown(value), "a number")
     if math.isfinite(value) and not -F32_LIMIT < value < F32_LIMIT:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ..errors import FormatError, shown
 from ..spec.editions import DEFAULT, EDITIONS
 from ..spec.schema import Shape
-from .form import Json, TensorForm, array, identifier, integer, obj, string, tensor_form
+from .form import Json, TensorForm, array, identifier, integer, obj, real, string, tensor_form
 
 KEY = "onegraph"
 VERSION = 1
@@ -22,7 +22,7 @@ class OpNames:
 
     name: str = ""
     edition: str = ""
-    attrs: Mapping[str, float] = field(default_factory=dict)
+    attrs: Mapping[str, float | list[float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,19 @@ def _key(number: str) -> int:
 def _op(value: object, where: str) -> OpNames:
     raw = obj(value, where)
     attrs = {
-        name: NOT_FINITE[string(word, f"{where}.attrs.{name}", tuple(NOT_FINITE))]
-        for name, word in obj(raw.get("attrs", {}), f"{where}.attrs").items()
+        name: _endless(value, f"{where}.attrs.{name}")
+        for name, value in obj(raw.get("attrs", {}), f"{where}.attrs").items()
     }
     edition = string(raw["edition"], f"{where}.edition", EDITIONS) if "edition" in raw else ""
     return OpNames(string(raw.get("name", ""), f"{where}.name"), edition, attrs)
+
+
+def _endless(value: object, where: str) -> float | list[float]:
+    """A number that is not finite, or a list of numbers with such among them."""
+    if isinstance(value, list):
+        return [_number(element, f"{where}[{index}]") for index, element in enumerate(value)]
+    return NOT_FINITE[string(value, where, tuple(NOT_FINITE))]
+
+
+def _number(value: object, where: str) -> float:
+    return NOT_FINITE[string(value, where, tuple(NOT_FINITE))] if isinstance(value, str) else real(value, where)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from ..errors import FormatError, SpecError, shown
 from ..examine import Checked, examine
+from ..lenient import LenientExamination
 from ..op import Array, LogicalTensor, Op
-from ..spec.dialect import base_call, output_shapes
 from ..spec.dtypes import DataType
 from ..spec.editions import BASE, DEFAULT, Edition, base_of, edition
-from ..spec.schema import AttrValue, Schema, Shape, TensorType
+from ..spec.schema import Schema, Shape, TensorType
 from ..spec.shapes import compatible, merge
-from ..violation import Violation
+from ..violation import NOTE, Violation
 from .form import Document, Json, OpForm, TensorForm
 from .names import Names
 from .structure import one_shape, one_type, ordered, producers, steps
@@ -28,24 +28,6 @@ if TYPE_CHECKING:
 
 # What the library writes of its own accord into a graph that it dumps.
 LIBRARY_ATTRIBUTES = frozenset({"partition_id", "backend", "op_depth", "matched"})
-# What the specification forbids and the library takes all the same: rule, attribute and ops, "" for any.
-TOLERATED = frozenset(
-    {
-        ("attribute_range", "pads_begin", ""),
-        ("attribute_range", "pads_end", ""),
-        ("gradient_resized", "", "InterpolateBackward"),
-        ("attribute_range", "sizes", "InterpolateBackward"),
-        ("mode_rank", "mode", ""),
-        ("scale_count", "", "Dequantize"),
-    }
-)
-_FLOATS = frozenset({DataType.f32, DataType.bf16, DataType.f16})
-_INTEGERS = frozenset({DataType.s8, DataType.u8, DataType.s4, DataType.u4, DataType.s32})
-# Ops of which the library takes any mixture of these types, where the specification lists some of them.
-MIXTURES = {
-    **dict.fromkeys(("Add", "Divide", "Maximum", "Minimum", "Multiply", "Subtract"), _FLOATS),
-    "DynamicDequantize": _FLOATS | _INTEGERS,
-}
 NOT_PRODUCED = "a tensor that ops read and none produces"
 
 
@@ -59,6 +41,7 @@ class Origin:
         tensor_ids: ids in the file of the first tensors of the graph, by the ids that they have there.
         n_ops, inputs, outputs: the graph as it was when it was loaded.
         constants: names of the inputs that the file calls constant and has no contents of.
+        notes: shapes that the file has and that are not those that follow, which the graph has.
     """
 
     raw: Json
@@ -68,6 +51,7 @@ class Origin:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     constants: tuple[str, ...]
+    notes: tuple[Violation, ...]
 
     @property
     def fpmath_mode(self) -> str:
@@ -84,36 +68,40 @@ class Origin:
         )
 
 
-def build(graph: Graph, found: Document, names: Names, data: Mapping[int, Array], *, strict: bool) -> None:
+def build(graph: Graph, found: Document, names: Names, data: Mapping[int, Array]) -> None:
     """Fill an empty graph.
 
     Args:
-        graph: the graph.
+        graph: the graph; ``strict`` of it refuses every breach of the specification, also those that the library takes.
         found: what the file holds.
         names: names and editions of tensors and ops.
         data: contents of constants by id.
-        strict: refuse every breach of the specification, also those that the library takes.
 
     Raises:
         FormatError: the ops do not hang together, or a kind is unknown.
         SpecError: an op breaks the specification.
     """
-    _Building(graph, found, names, data, strict=strict).run()
+    _Building(graph, found, names, data).run()
 
 
 class _Building:
-    def __init__(self, graph: Graph, found: Document, names: Names, data: Mapping[int, Array], *, strict: bool) -> None:
-        self.graph, self.found, self.names, self.data, self.strict = graph, found, names, data, strict
+    def __init__(self, graph: Graph, found: Document, names: Names, data: Mapping[int, Array]) -> None:
+        self.graph, self.found, self.names, self.data = graph, found, names, data
         self.producers = producers(found.ops)
         self.uses: dict[int, list[TensorForm]] = {}
         for op in found.ops:
             for use in (*op.inputs, *op.outputs):
                 self.uses.setdefault(use.id, []).append(use)
         self.typed = {use.id for op in found.ops if op.kind != "Wildcard" for use in (*op.inputs, *op.outputs)}
+        wanted = {number for number, _ in (*names.inputs, *(names.outputs or ()))}
         for use in names.tensors:
-            self.uses.setdefault(use.id, []).append(use)
+            # A constant that nothing reads, and of which there are no contents, is of no use.
+            if use.id in data or use.id in wanted or use.id not in names.constants:
+                self.uses.setdefault(use.id, []).append(use)
+        self.input_names = dict(names.inputs)
         self.tensors: dict[int, LogicalTensor] = {}
         self.empty: set[int] = set()  # constants without contents
+        self.notes: list[Violation] = []
         self.repeated: dict[str, int] = {}  # how often a name of an op had to be numbered
 
     def run(self) -> None:
@@ -138,6 +126,7 @@ class _Building:
             tuple(self.graph._inputs),
             tuple(self.graph._outputs),
             tuple(name for name, tensor in self.graph._inputs.items() if tensor.id in self.empty),
+            tuple(self.notes),
         )
 
     # Inputs and outputs -----------------------------------------------------------------------------------------------
@@ -161,11 +150,12 @@ class _Building:
         uses = self.uses[number]
         dtype, shape = self._dtype(uses), self.names.shape(number, one_shape(uses[0].shape, uses[0], uses))
         value = self.data.get(number)
-        name = self.names.constants.get(number, f"t{number}")
+        name = self.input_names.get(number, "")
         if value is not None:
+            name = self.names.constants.get(number) or name or f"t{number}"
             tensor = self.graph._tensor(dtype, value.shape, name, None, value)
         else:
-            name = dict(self.names.inputs).get(number) or self._unnamed(number)
+            name = name or self._unnamed(number)
             if name in self.graph._inputs:
                 raise FormatError("onegraph.inputs", f"the name {shown(name)} twice", "each name once")
             tensor = self.graph._inputs[name] = self.graph._tensor(dtype, shape, name, steps(uses, shape))
@@ -215,18 +205,14 @@ class _Building:
         outputs = [TensorType(self._dtype(self.uses[use.id]), use.shape) for use in form.outputs]
         name = self.names.op(form.id).name or form.name or f"{schema.name}_{len(self.graph._ops)}"
         label = self._label(name)
-        checked = examine(schema.kind, attrs, inputs, outputs, edition=chosen, name=label)
-        errors = [error for error in checked.errors if not self._is_stale(error, checked, form)]
-        types = [*(tensor.dtype for tensor in inputs), *(tensor.dtype for tensor in outputs)]
+        by = None if self.graph.strict else LenientExamination
+        checked = examine(schema.kind, attrs, inputs, outputs, edition=chosen, name=label, by=by)
+        found = [replace(error, message=f"{form.where}: {error.message}") for error in checked.errors]
+        stale = [error for error in found if self._is_stale(error, checked, form)]
+        if len(stale) < len(found):
+            raise SpecError([error for error in found if error not in stale])
+        self.notes += [replace(error, severity=NOTE, message=f"{error.message} and is taken") for error in stale]
         kept, shapes = dict(checked.attrs or {}), checked.shapes
-        refused = [error for error in errors if self.strict or not _tolerated(error, schema, types)]
-        if errors and not refused:
-            kept = {key: kept[key] if key in kept else _stored(value) for key, value in attrs.items()}
-            shapes = self._inferred(schema, kept, inputs, outputs)
-            fits = [compatible(shape, use.shape) for shape, use in zip(shapes, form.outputs, strict=False)]
-            refused = [] if shapes and all(fits) else errors
-        if refused:
-            raise SpecError([replace(error, message=f"{form.where}: {error.message}") for error in refused])
         results = []
         for index, use in enumerate(form.outputs):
             shape = self._shape(shapes[index] if index < len(shapes) else None, use)
@@ -284,38 +270,9 @@ class _Building:
 
     def _is_stale(self, error: Violation, checked: Checked, form: OpForm) -> bool:
         """Whether an output has another shape only here, and every op that reads it has the one that follows."""
-        if self.strict or error.rule != "output_shape":
+        if self.graph.strict or error.rule != "output_shape":
             return False
         return all(
             compatible(shape, use.shape) or any(compatible(shape, other.shape) for other in self.uses[use.id])
             for shape, use in zip(checked.shapes, form.outputs, strict=False)
         )
-
-    def _inferred(
-        self,
-        schema: Schema,
-        attrs: Mapping[str, AttrValue],
-        inputs: Sequence[LogicalTensor],
-        outputs: Sequence[TensorType],
-    ) -> tuple[Shape, ...]:
-        """The shapes that follow as if the op were allowed; none where nothing does."""
-        base = base_of(schema)
-        try:
-            call = base_call(schema, base, attrs, [tensor.type for tensor in inputs], len(outputs))
-            shapes = output_shapes(schema, call, attrs)
-        except Exception:  # its rules are broken, so that anything may happen
-            return ()
-        return () if any(dim is not None and dim < 0 for shape in shapes for dim in shape or ()) else shapes
-
-
-def _stored(value: object) -> AttrValue:
-    """An attribute of the form as the graph stores it."""
-    return tuple(value) if isinstance(value, list) else value  # type: ignore[return-value]
-
-
-def _tolerated(error: Violation, schema: Schema, types: Iterable[DataType | None]) -> bool:
-    """Whether the library takes what an error says is wrong, of an op with tensors of these types."""
-    kind = base_of(schema).kind
-    if error.rule == "data_type":
-        return kind in MIXTURES and MIXTURES[kind].issuperset(types)
-    return any((error.rule, where, of) in TOLERATED for where in (error.where, "") for of in (kind, ""))

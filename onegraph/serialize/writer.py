@@ -126,7 +126,7 @@ class _Writing:
         form.update((key, raw[key]) for key in LATER_KEYS if key in raw)
         more = (key for key in raw if key not in form and key != KEY and not _UNREADABLE.search(key))
         form.update([(key, raw[key]) for key in more])
-        about = raw.get(KEY) if unchanged and not self.is_lost else self._about()
+        about = raw.get(KEY) if unchanged and not self.is_lost and self._names_constants() else self._about()
         if isinstance(about, Mapping):
             about = {key: value for key, value in about.items() if key != "data"}
             form[KEY] = about if data is None else {**about, "data": data}
@@ -210,7 +210,7 @@ class _Writing:
             said["name"] = op.name
         if op.edition != self.graph.edition:
             said["edition"] = op.edition
-        endless = {key: str(value) for key, value in op.attrs.items() if isinstance(value, float) and math.isinf(value)}
+        endless = {key: words for key, value in op.attrs.items() if (words := _endless(value)) is not None}
         if endless:
             said["attrs"] = endless
         if said:
@@ -276,6 +276,12 @@ class _Writing:
             self.written[number] = tensor_form(tensor, number)
         return self.written[number]
 
+    def _names_constants(self) -> bool:
+        """Whether the file has names of all constants; of those whose contents came later it has none."""
+        about: Any = self.raw.get(KEY) or {}
+        named = {one["id"] for one in about.get("constants", ())}
+        return all(self.ids[tensor.id] in named for tensor in self.graph._tensors if tensor.constant)
+
     def _about(self) -> Json:
         """What the form has no place for."""
         graph, ids = self.graph, self.ids
@@ -307,3 +313,10 @@ def _number(kind: str, value: object) -> float | int:
     if not kind.startswith("f32"):
         return int(value)
     return max(min(LARGEST, float(value)), -LARGEST)  # in this order, so that NaN gives a number too
+
+
+def _endless(value: AttrValue) -> str | list[str | float] | None:
+    """A number that is not finite in a word, a list with such words in it; None of everything else."""
+    if isinstance(value, tuple):
+        return [str(one) if math.isinf(one) else one for one in value] if any(map(math.isinf, value)) else None
+    return str(value) if isinstance(value, float) and math.isinf(value) else None

@@ -25,6 +25,7 @@ VIEWS = frozenset(["StaticReshape", "StaticTranspose"])
 POOLS = frozenset(["AvgPool", "MaxPool"])
 CONVOLUTIONS = frozenset(["Convolution", "ConvTranspose"])
 PRODUCTS = CONVOLUTIONS | {"MatMul"}
+FOLDED = frozenset(["BiasAdd", "BatchNormInference"])  # into the weights and the bias of the op before
 DEQUANTIZATIONS = frozenset(["Dequantize", "DynamicDequantize"])
 MAINS = POOLS | CONVOLUTIONS | BINARY | {"Interpolate", "LayerNorm", "MatMul", "SoftMax"}
 # Ops that take the axes in any order, but not with gaps between the rows: pools and quantizations leave the end of the
@@ -147,8 +148,8 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], vnni: bool 
             if reason:
                 return reason
     for use in uses:
-        if use.kind == "BiasAdd" and sum(use.inputs[0] in other.inputs for other in uses) > 1:
-            return "oneDNN takes all the memory to compile a BiasAdd whose source is read twice"
+        if use.kind in FOLDED and sum(use.inputs[0] in other.inputs for other in uses) > 1:
+            return f"oneDNN takes all the memory to compile a {use.kind} whose source is read twice"
     if any(use.kind == "Dropout" and len(use.outputs) > 1 for use in uses):
         return "oneDNN leaves the mask of a Dropout unwritten"
     kinds = {use.kind for use in uses}

@@ -1,0 +1,143 @@
+"""Ops that come again: what the library made of the first ones serves all that are wired alike, on the same layouts.
+
+Real graphs repeat their layers, and a compiled partition runs on any tensors. Only what the library may have made of
+constants is its own, so that with other constants the same ops are compiled once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import chain
+from typing import NamedTuple
+
+from .capi import CompiledPartition, LogicalTensor, Partition
+from .capi.engine import default_engine
+from .errors import OneGraphError, UnsupportedError
+from .lower import Dims, Step, Value
+from .spec.editions import BASE
+
+Wiring = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+# The categories of ops that alone make nothing of a constant that is worth keeping.
+PLAIN = frozenset(["binary", "elementwise"])
+
+
+class Compiled(NamedTuple):
+    """What the library made, with the strides and the size in bytes that it chose for each output.
+
+    ``in_place``: places of outputs and of the inputs whose memory they may take.
+    """
+
+    partition: CompiledPartition
+    strides: tuple[Dims, ...]
+    sizes: tuple[int, ...]
+    in_place: tuple[tuple[int, int], ...]
+
+
+def wiring(steps: Sequence[Step], results: Sequence[int]) -> tuple[Wiring, list[int]]:
+    """What steps have in common that do the same with other values, and the values of these steps in turn.
+
+    Args:
+        steps: library steps, alive as long as the wiring is looked at.
+        results: the values that leave them.
+    """
+    ends = [number for step in steps for number in chain(step.inputs, step.outputs)]
+    places = {number: place for place, number in enumerate(dict.fromkeys(ends))}
+    parts = tuple([id(step.part) for step in steps])
+    return (parts, tuple([places[end] for end in ends]), tuple([places[end] for end in results])), list(places)
+
+
+class Pattern:
+    """The partition of the first ops that were wired in some way.
+
+    Args:
+        partition: as the library made it.
+        steps: its ops.
+        inputs, outputs: the values at its ports, in the order of the ports.
+        values: all values of the steps, as ``wiring`` tells them.
+        reason: why it is not to be compiled; empty where it is.
+
+    Attributes:
+        inputs, outputs: for each port its place among the values.
+        bytes: of all that is read and written.
+        layouts: strides of inputs and outputs that the ops honour; whether those of the outputs may be left open.
+    """
+
+    def __init__(
+        self,
+        partition: Partition,
+        steps: Sequence[Step],
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        values: Sequence[int],
+        bytes: int,
+        reason: str = "",
+    ) -> None:
+        self.partition, self.reason = partition, reason
+        self._ids = tuple(inputs), tuple(outputs)
+        self.inputs, self.outputs = ([values.index(number) for number in numbers] for numbers in self._ids)
+        self.layouts: dict[tuple[Dims, ...], bool] = {}
+        self.bytes = bytes
+        self._is_plain = len(steps) == 1 and BASE[steps[0].kind].category in PLAIN
+        self._compiled: dict[object, Compiled] = {}
+
+    def compile(
+        self, inputs: Sequence[Value], outputs: Sequence[Value], layout: tuple[Dims, ...], free: tuple[bool, ...]
+    ) -> Compiled:
+        """What runs the ops on such values, for the number of threads that is set.
+
+        Args:
+            inputs, outputs: the values at the ports.
+            layout: their strides.
+            free: for each output whether its layout is left to the library; of none where it is empty.
+
+        Raises:
+            OneGraphError: the library refuses.
+        """
+        constants = () if self._is_plain else tuple([value.constant is not None for value in inputs])
+        key = (layout, free, constants)
+        known = self._compiled.get(key)
+        if known is None:
+            known = self._compiled[key] = self._compile(inputs, outputs, free)
+        elif True in constants:
+            return known._replace(partition=known.partition._again())
+        return known
+
+    def _compile(self, inputs: Sequence[Value], outputs: Sequence[Value], free: tuple[bool, ...]) -> Compiled:
+        kinds = ["variable" if self._is_plain or value.constant is None else "constant" for value in inputs]
+        tensors = [_tensor(*given) for given in zip(self._ids[0], inputs, kinds, strict=True)]
+        # The library is not told the shape of a dense output: it would take a wrong one for right.
+        results = [_result(*given) for given in zip(self._ids[1], outputs, strict=True)]
+        compiled = None
+        if any(free):
+            anyhow = [
+                LogicalTensor._checked(tensor.id, tensor.dtype, None, None, "any") if is_free else tensor
+                for tensor, is_free in zip(results, free, strict=True)
+            ]
+            with suppress(OneGraphError):
+                compiled = CompiledPartition._checked(self.partition, tensors, anyhow, default_engine())
+        if compiled is None or any(tensor.strides is None for tensor in compiled.outputs):
+            compiled = CompiledPartition._checked(self.partition, tensors, results, default_engine())
+        strides = []
+        for value, tensor in zip(outputs, compiled.outputs, strict=True):
+            if tensor.shape != value.shape and not (value.shape == () and tensor.shape == (1,)):
+                raise UnsupportedError(f"the library infers {tensor.shape} for {value.name}, not {value.shape}")
+            if tensor.strides is None:
+                raise UnsupportedError(f"the library chose an opaque layout for {value.name}")
+            strides.append(tensor.strides if value.shape else value.strides)
+        sizes = tuple([tensor.mem_size or 0 for tensor in compiled.outputs])
+        ins, outs = self._ids
+        in_place = tuple([(outs.index(target), ins.index(source)) for source, target in compiled.inplace_pairs])
+        return Compiled(compiled, tuple(strides), sizes, in_place)
+
+
+def _tensor(number: int, value: Value, kind: str) -> LogicalTensor:
+    if value.dense:
+        return LogicalTensor._checked(number, value.dtype, value.shape, None, "strided", kind)
+    return LogicalTensor(number, value.dtype, value.shape, strides=value.strides, property=kind)
+
+
+def _result(number: int, value: Value) -> LogicalTensor:
+    if value.dense:
+        return LogicalTensor._checked(number, value.dtype, None)
+    return _tensor(number, value, "variable")
