@@ -251,15 +251,15 @@ class Assembly:
         is_small = self._share and pattern.bytes <= SMALL
         self._threads.use(1 if is_small else None)
         compiled = pattern.compile(inputs, outputs, layout, free)
-        for value, strides, size in zip(outputs, compiled.strides, compiled.sizes, strict=True):
+        for index, (value, strides) in enumerate(zip(outputs, compiled.strides, strict=True)):
             if strides != value.strides:
-                self.values[value.id] = value._replace(strides=strides)
-                self.sizes[value.id] = size
+                self.values[value.id] = outputs[index] = value._replace(strides=strides)
+                self.sizes[value.id] = compiled.sizes[index]
         sources = tuple([value.id for value in inputs])
         in_place = {results[target]: sources[source] for target, source in compiled.in_place}
-        index = self._report("oneDNN", steps, (note, *[step.note for step in steps]))
+        report = self._report("oneDNN", steps, (note, *[step.note for step in steps]), inputs, outputs)
         made, size = compiled.partition, pattern.bytes
-        self.steps.append(LibraryStep(made, sources, tuple(results), in_place, index, size, is_small))
+        self.steps.append(LibraryStep(made, sources, tuple(results), in_place, report, size, is_small))
 
     def _add_collapsed(self, step: Step, note: str) -> bool:
         """A binary op whose operand the library broadcasts fast on fewer axes only, if it is one."""
@@ -369,32 +369,21 @@ class Assembly:
         self.reports.append(report)
         self.steps.append(LibraryStep(compiled, (source.id,), (target.id,), {}, index, report.bytes))
 
-    def _report(self, executor: str, steps: Sequence[Step], reasons: tuple[str, ...]) -> int:
-        if len(steps) == 1:
-            ins, outs = dict.fromkeys(steps[0].inputs), list(steps[0].outputs)
-        else:
-            inside = {number for step in steps for number in step.outputs}
-            ins = dict.fromkeys([number for step in steps for number in step.inputs if number not in inside])
-            ids = {step.id for step in steps}
-            outs = [
-                number
-                for number in sorted(inside)
-                if number in self._returned
-                or not self._readers.get(number)
-                or any(reader.id not in ids for reader in self._readers[number])
-            ]
-        index = len(self.reports)
-        self.reports.append(
-            PartitionReport(
-                index,
-                executor,
-                tuple([step.label for step in steps]),
-                tuple([step.op.name for step in steps]),
-                reasons,
-                tuple([self.values[number] for number in ins]),
-                tuple([self.values[number] for number in outs]),
-            )
-        )
+    def _report(
+        self,
+        executor: str,
+        steps: Sequence[Step],
+        reasons: tuple[str, ...],
+        inputs: Sequence[Value] | None = None,
+        outputs: Sequence[Value] | None = None,
+    ) -> int:
+        """Note who runs steps and why; returns the number of the note. The values are those of a single step."""
+        index, values = len(self.reports), self.values
+        if inputs is None or outputs is None:
+            inputs = [values[number] for number in dict.fromkeys(steps[0].inputs)]
+            outputs = [values[number] for number in steps[0].outputs]
+        kinds, names = tuple([step.label for step in steps]), tuple([step.op.name for step in steps])
+        self.reports.append(PartitionReport(index, executor, kinds, names, reasons, tuple(inputs), tuple(outputs)))
         return index
 
 

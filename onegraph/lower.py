@@ -32,7 +32,7 @@ from .spec.dialect import base_call, channel_swap, format_of, is_swapped
 from .spec.dtypes import DataType
 from .spec.editions import base_of, edition
 from .spec.quantization import scale_count
-from .spec.schema import AttrValue, Call, Schema, TensorType
+from .spec.schema import AttrValue, Call, Schema, Shape, TensorType
 from .spec.shapes import dense_strides
 
 Dims = tuple[int, ...]
@@ -141,11 +141,16 @@ class _Lowering:
         if form is None:
             inputs = tuple([tensor.id for tensor in op.inputs if tensor is not None])
             self._step("reference", op.kind, inputs, tuple([tensor.id for tensor in op.outputs]), op, note=reason)
-        elif schema.dialect is None or not schema.dialect.swapped:
+        elif schema.dialect is not None and schema.dialect.swapped:
+            self._add_swapped(op, schema, form, n_outputs)
+        elif (ports := form.direct) is not None:
+            (part,) = form.parts
+            ins = tuple([tensor.id for port in ports if (tensor := op.inputs[port]) is not None])
+            outs = tuple([tensor.id for tensor in op.outputs[:n_outputs]])
+            self._step(_executor(part), part.kind, ins, outs, op, part.attrs, form.note, part)
+        else:
             sources = [-1 if tensor is None else tensor.id for tensor in op.inputs]
             self._add_form(op, form, sources, [tensor.id for tensor in op.outputs[:n_outputs]])
-        else:
-            self._add_swapped(op, schema, form, n_outputs)
 
     def _wanted(self, schema: Schema, op: Op) -> int:
         """Number of outputs without the last ones that nobody reads, where that changes nothing in the others."""
@@ -195,8 +200,7 @@ class _Lowering:
             outs = tuple(numbers[first:])
             if part.kind == "TypeCast" and not whole:
                 self._casts[ins[0], part.outputs[0].dtype] = outs[0]
-            executor = "library" if part.kind != "TypeCast" or _is_fast(part) else "copy"
-            self._step(executor, part.kind, tuple(ins), outs, op, part.attrs, form.note, part, whole)
+            self._step(_executor(part), part.kind, tuple(ins), outs, op, part.attrs, form.note, part, whole)
 
     def _step(
         self,
@@ -256,19 +260,33 @@ def _refuse_miscounted(op: Op, call: Call) -> None:
             raise UnsupportedError(f"{op.kind} {op.name!r}: {found.where}: {found.given}; expected {found.expected}")
 
 
-def _is_fast(part: Part) -> bool:
-    """Whether a TypeCast is worth a call: those of types that the CPU has not are 20 times slower than numpy's."""
-    return all(t.dtype is None or is_native(t.dtype) for t in (*part.types, *part.outputs))
+def _executor(part: Part) -> str:
+    """Who runs a part: casts of types that the CPU has not take the library 20 times as long as numpy."""
+    if part.kind != "TypeCast" or all(t.dtype is None or is_native(t.dtype) for t in (*part.types, *part.outputs)):
+        return "library"
+    return "copy"
 
 
 def _value(tensor: LogicalTensor) -> Value:
-    shape = tensor.shape
-    if shape is None or None in shape:
-        raise ArgumentError(f"the shape of {tensor.name!r} is not known before the graph runs")
+    dtype, shape = tensor.dtype, tensor.shape
+    strides = _dense_strides(shape, dtype)
+    if strides is None:
+        if shape is None or None in shape:
+            raise ArgumentError(f"the shape of {tensor.name!r} is not known before the graph runs")
+        raise ArgumentError(f"{tensor.name!r}: shape {shape}; expected a tensor of less than 2**63 bytes")
     dims: Dims = shape  # type: ignore[assignment]
-    if prod([dim or 1 for dim in dims]) * tensor.dtype.numpy.itemsize >= 2**63:
-        raise ArgumentError(f"{tensor.name!r}: shape {dims}; expected a tensor of less than 2**63 bytes")
-    return Value(tensor.id, tensor.dtype, dims, tensor.strides or dense_of(dims), tensor.id, tensor.name, tensor.value)
+    return Value(tensor.id, dtype, dims, tensor.strides or strides, tensor.id, tensor.name, tensor.value)
+
+
+@lru_cache(maxsize=MAX_SIGNATURES)
+def _dense_strides(shape: Shape, dtype: DataType) -> Dims | None:
+    """Strides of a dense tensor; None where a dim is unknown, or it is too large."""
+    if shape is None:
+        return None
+    dims = tuple([dim for dim in shape if dim is not None])
+    if len(dims) < len(shape) or prod([dim or 1 for dim in dims]) * dtype.numpy.itemsize >= 2**63:
+        return None
+    return dense_of(dims)
 
 
 # The lowered graph as an object of the C API -------------------------------------------------------------------------

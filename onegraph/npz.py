@@ -18,6 +18,7 @@ from .errors import ArgumentError, FormatError, shown
 from .graph import Graph
 from .op import Array, LogicalTensor
 from .spec.shapes import compatible, show
+from .whole import write_whole
 
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 ARCHIVE = "an archive as numpy.savez writes it"
@@ -103,14 +104,12 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> N
     place = Path(path)
     if not place.name:
         raise ArgumentError(f"{shown(str(path))} is not the name of a file")
-    draft = place.with_name(f".{place.name}.{os.getpid()}")
-    try:
-        with zipfile.ZipFile(draft, "w", allowZip64=True) as archive:
-            for name, values in arrays.items():
-                plain = values if values.dtype.isbuiltin == 1 else values.view(f"u{values.dtype.itemsize}")
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
-                    np.lib.format.write_array(stream, plain, allow_pickle=False)
-        draft.replace(place)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise FormatError(str(place), error.strerror or str(error), "a path that can be written") from None
+    write_whole(place, lambda stream: _write(stream, arrays))
+
+
+def _write(stream: IO[bytes], arrays: Mapping[str, Array]) -> None:
+    with zipfile.ZipFile(stream, "w", allowZip64=True) as archive:
+        for name, values in arrays.items():
+            plain = values if values.dtype.isbuiltin == 1 else values.view(f"u{values.dtype.itemsize}")
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, plain, allow_pickle=False)

@@ -17,7 +17,7 @@ from .errors import OneGraphError, UnsupportedError
 from .lower import Dims, Step, Value
 from .spec.editions import BASE
 
-Wiring = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+Wiring = tuple[int | tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 # The categories of ops that alone make nothing of a constant that is worth keeping.
 PLAIN = frozenset(["binary", "elementwise"])
 
@@ -41,6 +41,11 @@ def wiring(steps: Sequence[Step], results: Sequence[int]) -> tuple[Wiring, list[
         steps: library steps, alive as long as the wiring is looked at.
         results: the values that leave them.
     """
+    if len(steps) == 1:
+        (step,) = steps
+        ends = [*step.inputs, *step.outputs]
+        if len(set(ends)) == len(ends):
+            return (id(step.part), (), ()), ends
     ends = [number for step in steps for number in chain(step.inputs, step.outputs)]
     places = {number: place for place, number in enumerate(dict.fromkeys(ends))}
     parts = tuple([id(step.part) for step in steps])

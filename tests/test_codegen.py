@@ -251,7 +251,9 @@ def test_data_types_that_the_edition_lacks():
     g.output("y", g.softmax(x, axis=1, dtype=og.bf16, outputs=["dst"], name="probabilities"))
     assert translate_graph(g, "onednn-3.13").outputs["y"].dtype is og.bf16
     for name in ("onednn-3.2", "legacy-1"):
-        with pytest.raises(og.UnsupportedError, match=f"^SoftMax 'probabilities' in {name}: data types: .*expected one"):
+        with pytest.raises(
+            og.UnsupportedError, match=f"^SoftMax 'probabilities' in {name}: data types: .*expected one"
+        ):
             translate_graph(g, name)
 
 

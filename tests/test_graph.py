@@ -228,9 +228,9 @@ def test_a_method_refuses_what_it_does_not_have(g):
 
 # What the specification forbids and the library takes -----------------------------------------------------------------
 
-WINDOW = {"strides": [2], "pads_begin": [0], "pads_end": [-1], "data_format": "NCX"}
+CUTTING = {"strides": [2], "pads_begin": [0], "pads_end": [-1], "data_format": "NCX"}
 FORBIDDEN = {
-    "pads_end": lambda g, x, y: g.max_pool(x, kernel=[2], **WINDOW),
+    "pads_end": lambda g, x, y: g.max_pool(x, kernel=[2], **CUTTING),
     "scale_count": lambda g, x, y: g.dequantize(y, scales=[1.0, 2.0], qtype="per_channel", axis=1),
     "data types": lambda g, x, y: g.divide(x, g.input("z", og.bf16, (8,)), dtype=og.f16),
 }
@@ -266,7 +266,7 @@ def test_negative_padding_cuts_off():
 def test_what_neither_takes(pads):
     g, x, _ = sources(False)
     with pytest.raises(og.SpecError):
-        g.max_pool(x, kernel=[2], **{**WINDOW, "pads_end": pads})
+        g.max_pool(x, kernel=[2], **{**CUTTING, "pads_end": pads})
     assert g.ops == ()
 
 

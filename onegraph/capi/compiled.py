@@ -87,7 +87,9 @@ class CompiledPartition(Handle):
         self._inputs = tuple(inputs)
         ins = ffi.new(_TENSORS, [tensor._struct for tensor in inputs])
         outs = ffi.new(_TENSORS, [tensor._struct for tensor in outputs])
-        self._make(partition, engine, (ins, outs, outputs))
+        self._partition, self._engine, self._threads = partition, engine, get_num_threads() or 1
+        self._home = home() if is_bound(op.schema.kind for op in partition._ops.values()) else None
+        self._make((ins, outs, outputs))
         pointer = self._ptr
         self._outputs = tuple([LogicalTensor._filled(_query, pointer, tensor.id) for tensor in outputs])
         count, pairs = ffi.new("size_t *"), ffi.new("const dnnl_graph_inplace_pair_t **")
@@ -100,33 +102,29 @@ class CompiledPartition(Handle):
     def _again(self) -> CompiledPartition:
         """The same, compiled once more: what the library keeps of constants is not shared."""
         compiled = type(self).__new__(type(self))
-        compiled._make(self._partition, self._engine, self._given)
-        compiled._inputs, compiled._outputs, compiled._in_place = self._inputs, self._outputs, self._in_place
-        compiled._structs = self._structs
+        for name in ("_partition", "_engine", "_threads", "_home", "_inputs", "_outputs", "_in_place", "_structs"):
+            setattr(compiled, name, getattr(self, name))
+        compiled._make(self._given)
         return compiled
 
-    def _make(self, partition: Partition, engine: Engine, given: tuple[Any, Any, Sequence[LogicalTensor]]) -> None:
+    def _make(self, given: tuple[Any, Any, Sequence[LogicalTensor]]) -> None:
         """The C object, compiled for arrays of C tensors: inputs, outputs, and what keeps these alive."""
         if not has_compiled():
             begin_compilation()
         made = ffi.new(_COMPILED)
-        call(_create, made, partition._ptr)
+        call(_create, made, self._partition._ptr)
         pointer, destroy = made[0], lib.dnnl_graph_compiled_partition_destroy
-        self._home = None
-        if is_bound(op.schema.kind for op in partition._ops.values()):
-            self._home = home()
+        if self._home is not None:
             self._home.clear()
             destroy = partial(self._home.destroy, destroy)
-        super().__init__(pointer, destroy, partition, engine)
-        ins, outs, _ = given
+        super().__init__(pointer, destroy, self._partition, self._engine)
+        self._given = ins, outs, _ = given
         try:
-            call(_compile, partition._ptr, pointer, len(ins), ins, len(outs), outs, engine._ptr)
+            call(_compile, self._partition._ptr, pointer, len(ins), ins, len(outs), outs, self._engine._ptr)
         except StatusError as error:
             if error.what:
                 _empty_caches()
             raise
-        self._given, self._partition, self._engine = given, partition, engine
-        self._threads = get_num_threads() or 1
 
     @property
     def is_thread_bound(self) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..errors import ArgumentError
+from ..whole import write_whole
 from .options import json_option
 from .terminal import emit, progress
 
@@ -35,10 +35,8 @@ def command(ops: tuple[str, ...], name: str | None, workers: int | None, as_json
     facts = {"edition": name, **facts}
     status = int(any(result.verdict != "agrees" for result in results))
     if html:
-        try:
-            Path(html).write_text(page(results, facts))
-        except OSError as error:
-            raise ArgumentError(f"{html}: {error.strerror}; expected a path that can be written") from None
+        text = page(results, facts)
+        write_whole(Path(html), lambda stream: stream.write(text.encode()))
     if as_json:
         emit({**facts, "results": [result.to_dict() for result in results]})
         return status

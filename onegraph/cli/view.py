@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from ..errors import FormatError, LibraryError
+from ..errors import LibraryError
+from ..whole import write_whole
 from .options import Compiling, Source, compiling, graph_file, json_option
 from .terminal import emit, progress
 
@@ -57,10 +58,7 @@ def command(source: Source, output: str | None, profiled: bool, seed: int, compi
         click.echo(text)
         return
     target = Path(output or f"{Path(source.path).stem if source.path != '-' else 'graph'}.html")
-    try:
-        target.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise FormatError(str(target), error.strerror or str(error), "a path that can be written") from None
+    write_whole(target, lambda stream: stream.write(text.encode()))
     if as_json:
         emit({"page": str(target), "bytes": len(text.encode()), "ops": len(graph.ops), "violations": len(violations)})
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -50,6 +51,15 @@ class Form:
     results: tuple[int, ...]
     n_inputs: int
     note: str = ""
+
+    @cached_property
+    def direct(self) -> tuple[int, ...] | None:
+        """The inputs that the only part reads, where it makes the outputs and nothing else; None for other forms."""
+        if len(self.parts) > 1 or self.results != tuple(range(self.n_inputs, self.n_inputs + len(self.results))):
+            return None
+        (part,) = self.parts
+        ports = tuple([source for source in part.inputs if isinstance(source, int)])
+        return ports if len(ports) == len(part.inputs) and len(part.outputs) == len(self.results) else None
 
     @property
     def constants(self) -> list[Array]:

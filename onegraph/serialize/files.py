@@ -7,7 +7,6 @@ import os
 import stat
 import zipfile
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from ..arrays import aligned_empty
 from ..errors import ArgumentError, FormatError, shown
 from ..op import Array
 from ..spec.dtypes import DataType
+from ..whole import write_whole
 from .form import MAX_BYTES, Document, TensorForm
 from .names import Names
 
@@ -30,7 +30,7 @@ def as_path(path: object) -> Path:
     except (TypeError, UnicodeError):  # a path of bytes, or of characters that no file name has
         raise ArgumentError(f"path: {shown(path)}; expected the path of a JSON file") from None
     if not found.name or "\0" in str(found) or found.suffix == ".npz":
-        raise ArgumentError(f"path: {shown(str(found))}; expected the path of a JSON file")
+        raise ArgumentError(f"path: {shown(os.fspath(path))}; expected the path of a JSON file")
     return found
 
 
@@ -57,23 +57,10 @@ def write_files(path: Path, text: str, arrays: Mapping[str, Array]) -> None:
     Raises:
         FormatError: a file cannot be written.
     """
-    contents = []
     if arrays:
-        contents.append(path.with_suffix(".npz"))
-    contents.append(path)
-    for target in contents:
-        draft = target.with_name(f".{target.name}.{os.getpid()}")
-        try:
-            with draft.open("wb") as stream:
-                if target is path:
-                    stream.write(text.encode() + b"\n")
-                else:
-                    np.savez(stream, **{key: _plain(values) for key, values in arrays.items()})  # type: ignore[arg-type]
-            draft.replace(target)
-        except OSError as error:
-            with suppress(OSError):
-                draft.unlink(missing_ok=True)
-            raise FormatError(str(target), error.strerror or str(error), "a path that can be written") from None
+        plain = {key: _plain(values) for key, values in arrays.items()}
+        write_whole(path.with_suffix(".npz"), lambda stream: np.savez(stream, **plain))  # type: ignore[arg-type]
+    write_whole(path, lambda stream: stream.write(text.encode() + b"\n"))
 
 
 def _plain(values: Array) -> Array:
