@@ -170,9 +170,8 @@ def value_inputs(graph: Graph) -> tuple[str, ...]:
     for op in graph.ops:
         schema = edition(op.edition).schema(op.kind)
         assert schema is not None
-        base = base_of(schema)
-        for index, tensor in enumerate(op.inputs):
-            port = base.input_port(index) if base.inputs else None
-            if tensor is not None and port is not None and port.gives_shape and tensor.id in names:
+        for index in base_of(schema).shape_inputs:
+            tensor = op.inputs[index] if index < len(op.inputs) else None
+            if tensor is not None and tensor.id in names:
                 found.add(names[tensor.id])
     return tuple(name for name in graph.inputs if name in found)

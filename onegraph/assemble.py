@@ -9,7 +9,7 @@ honours strides.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from .errors import OneGraphError, OutOfMemoryError, UnsupportedError
 from .lower import Lowered, Step, Value, capi_graph, dense_of
 from .native import VERSION
 from .patterns import Pattern, Wiring, wiring
-from .report import PartitionReport, nbytes
+from .report import nbytes
 from .rewrites import is_native
 from .spec.editions import BASE
 from .spec.fusions import VIEWS, Use, slow_fusion, wrong_fusion
@@ -28,6 +28,7 @@ from .spec.schema import Call, TensorType
 from .steps import (
     ARITHMETIC,
     LibraryStep,
+    Note,
     NumpyStep,
     as_it_is,
     caster,
@@ -60,18 +61,13 @@ class Assembly:
         self._share = share
         self.values: dict[int, Value] = dict(lowered.values)
         self.steps: list[LibraryStep | NumpyStep] = []
-        self.reports: list[PartitionReport] = []
+        self.notes: list[Note] = []
         self.sizes: dict[int, int] = {}  # bytes of values whose layout the library chose
         self._fpmath_mode = fpmath_mode
         self._patterns: dict[Wiring, Pattern] = {}
         self._slow: dict[int, bool] = {}  # binary ops, by their parts
         # Whether the library keeps what it makes of constants for all that is compiled of a partition.
         self._keeps = VERSION >= (3, 3) and get_constant_tensor_cache()
-        self._by_id = {step.id: step for step in lowered.steps}
-        self._readers: dict[int, list[Step]] = {}
-        for step in lowered.steps:
-            for number in step.inputs:
-                self._readers.setdefault(number, []).append(step)
         self._returned = {tensor.id for tensor in lowered.graph.outputs.values()}
         self._placed: dict[int, Value] = {}  # as they were before they were given a place in an output
         self._place_in_outputs()
@@ -89,10 +85,10 @@ class Assembly:
 
     def _place_in_outputs(self) -> None:
         """Where a graph output is a view of what the library writes, have that written into its memory."""
-        producers = {n: step for step in self.lowered.steps if step.executor == "library" for n in step.outputs}
-        for step in self.lowered.steps:
-            if step.executor != "library" or step.kind not in VIEWS or step.outputs[0] not in self._returned:
-                continue
+        steps = [step for step in self.lowered.steps if step.executor == "library"]
+        views = [step for step in steps if step.kind in VIEWS and step.outputs[0] in self._returned]
+        producers = {n: step for step in steps for n in step.outputs} if views else {}
+        for step in views:
             source, target = self.values[step.inputs[0]], self.values[step.outputs[0]]
             producer = producers.get(source.id)
             if producer is None or producer.kind in VIEWS or source.id in self._returned or 0 in source.shape:
@@ -122,6 +118,7 @@ class Assembly:
         """Steps that the library may join."""
         # The library's search takes time with the square of the number of ops, so it gets a piece at a time. What would
         # reach into the last steps of a piece may be cut short there, and is searched again with what comes after.
+        by_id = {step.id: step for step in steps}
         while steps:
             piece, rest = steps[:PIECE], steps[PIECE:]
             needed = {number for step in rest for number in step.inputs}
@@ -129,7 +126,7 @@ class Assembly:
             firm = {step.id for step in (piece[:-OVERLAP] if rest else piece)}
             done: set[int] = set()
             for partition, numbers in in_order(graph.partitions("fusion"), piece):
-                inside = [self._by_id[number] for number in numbers if number in self._by_id]
+                inside = [by_id[number] for number in numbers if number in by_id]
                 if any(step.id not in firm for step in inside) and done:
                     break
                 done.update(step.id for step in inside)
@@ -217,13 +214,13 @@ class Assembly:
         return Use(call, step.inputs, step.outputs, self.values[step.outputs[0]].dtype)
 
     def _add_numpy(self, step: Step, reason: str) -> None:
-        self.steps.append(numpy_step(step, self.values, self._report("reference", [step], (reason,))))
+        self.steps.append(numpy_step(step, self.values, self._note("reference", step, reason)))
 
     def _add_cast(self, step: Step, reason: str) -> None:
         """A TypeCast by numpy: of data types that the CPU has not, the library's takes 20 times as long."""
         (target,) = step.outputs
         reason = reason or "by numpy: the library's kernel for data types that the CPU has not is slower"
-        index = self._report("copy", [step], (step.note, reason))
+        index = self._note("copy", step, step.note, reason)
         self.steps.append(NumpyStep(caster(self.values[target].dtype), step.inputs, step.outputs, index))
 
     # The library's partitions ----------------------------------------------------------------------------------------
@@ -235,31 +232,31 @@ class Assembly:
         if len(results) > 1 and len(steps) > 1:
             self._take_back(results)  # a view and its source would be written into one memory
         outputs = [self.values[number] for number in results]
-        layout = (*[value.strides for value in inputs], *[value.strides for value in outputs])
-        if layout not in pattern.layouts:
+        layout = tuple([value.strides for value in (*inputs, *outputs)])
+        leave = pattern.layouts.get(layout)
+        if leave is None:
             for index, value in enumerate(inputs):
                 if not value.dense and needs_dense(value, steps):
                     inputs[index] = self.values[self._dense_copy(value)]
             if any(not value.dense and needs_dense(value, steps) for value in outputs):
                 raise UnsupportedError(f"{steps[-1].kind} writes dense tensors only")
-            layout = (*[value.strides for value in inputs], *[value.strides for value in outputs])
-            dense = all(value.dense for value in inputs)
+            layout = tuple([value.strides for value in (*inputs, *outputs)])
             # Channels-last strides serve convolutions of channels-first data best, and all else in their midst.
-            pattern.layouts[layout] = not dense or any(step.attrs.get("data_format") == "NCX" for step in steps)
-        leave = pattern.layouts[layout]
-        free = tuple([leave and value.dense and self._is_free(value) for value in outputs]) if leave else ()
+            leave = any(step.attrs.get("data_format") == "NCX" for step in steps)
+            leave = pattern.layouts[layout] = leave or not all(value.dense for value in inputs)
+        free = tuple([value.dense and self._is_free(value) for value in outputs]) if leave else ()
         is_small = self._share and pattern.bytes <= SMALL
         self._threads.use(1 if is_small else None)
         compiled = pattern.compile(inputs, outputs, layout, free)
-        for index, (value, strides) in enumerate(zip(outputs, compiled.strides, strict=True)):
-            if strides != value.strides:
-                self.values[value.id] = outputs[index] = value._replace(strides=strides)
-                self.sizes[value.id] = compiled.sizes[index]
+        for index, strides, size in compiled.chosen:
+            value = outputs[index] = outputs[index]._replace(strides=strides)
+            self.values[value.id], self.sizes[value.id] = value, size
         sources = tuple([value.id for value in inputs])
         in_place = {results[target]: sources[source] for target, source in compiled.in_place}
-        report = self._report("oneDNN", steps, (note, *[step.note for step in steps]), inputs, outputs)
-        made, size = compiled.partition, pattern.bytes
-        self.steps.append(LibraryStep(made, sources, tuple(results), in_place, report, size, is_small))
+        reasons = (note, *[step.note for step in steps])
+        made, index, size = compiled.partition, len(self.notes), pattern.bytes
+        self.notes.append(Note("oneDNN", steps, reasons, inputs, outputs))
+        self.steps.append(LibraryStep(made, sources, tuple(results), in_place, index, size, is_small))
 
     def _add_collapsed(self, step: Step, note: str) -> bool:
         """A binary op whose operand the library broadcasts fast on fewer axes only, if it is one."""
@@ -271,9 +268,9 @@ class Assembly:
             return False
         numbers = {tensor.id: tensor.id for tensor in compiled.inputs}
         reason = "on fewer axes, as the library has a reference kernel only for an operand that is broadcast like this"
-        index = self._report("oneDNN", [step], (note, step.note, reason))
+        index = self._note("oneDNN", step, note, step.note, reason)
         in_place = {target: source for source, target in compiled.inplace_pairs}
-        size = self.reports[index].bytes
+        size = sum([nbytes(self.values[number]) for number in (*numbers, *step.outputs)])
         self.steps.append(LibraryStep(compiled, tuple(numbers), step.outputs, in_place, index, size))
         return True
 
@@ -283,6 +280,15 @@ class Assembly:
         if known is None:
             known = self._slow[id(step.part)] = slow_operand(step, self.values) is not None
         return known
+
+    @cached_property
+    def _readers(self) -> dict[int, list[Step]]:
+        """The steps that read a value."""
+        readers: dict[int, list[Step]] = {}
+        for step in self.lowered.steps:
+            for number in step.inputs:
+                readers.setdefault(number, []).append(step)
+        return readers
 
     def _is_free(self, value: Value) -> bool:
         """Whether the layout of a value may be any: it stays inside, and whoever reads it honours strides."""
@@ -305,7 +311,7 @@ class Assembly:
             return False
         source, target = self.values[step.inputs[0]], self.values[step.outputs[0]]
         if source.storage == target.id:
-            self._report("view", [step], ("no copy: written into the memory of the output", step.note))
+            self._note("view", step, "no copy: written into the memory of the output", step.note)
             return True
         if target.id in self._viewed or not target.dense or 0 in target.shape:
             return False
@@ -332,7 +338,7 @@ class Assembly:
             self._add_copy(view, target, step, "the result is stored as a dense array")
         else:
             self.values[target.id] = view
-            self._report("view", [step], ("no copy: other strides on the same memory", step.note))
+            self._note("view", step, "no copy: other strides on the same memory", step.note)
         return True
 
     def _dense_copy(self, value: Value) -> int:
@@ -354,37 +360,26 @@ class Assembly:
 
     def _add_copy(self, source: Value, target: Value, step: Step | None, reason: str) -> None:
         """A step that copies between layouts: the library's Reorder where it has the data type, else numpy."""
-        index = len(self.reports)
-        kind, name = ("copy of", source.name) if step is None else (step.label, step.op.name)
-        report = PartitionReport(index, "oneDNN", (kind,), (name,), (reason,), (source,), (target,))
+        note = Note("oneDNN", () if step is None else (step,), (reason,), (source,), (target,))
+        index = len(self.notes)
         try:
             if not is_native(source.dtype):
                 raise UnsupportedError(f"numpy copies {source.dtype} faster")
             self._threads.use(None)
             compiled = reorder(source, target)
         except OneGraphError:
-            self.reports.append(replace(report, executor="copy"))
+            self.notes.append(note._replace(executor="copy"))
             self.steps.append(NumpyStep(as_it_is, (source.id,), (target.id,), index))
             return
-        self.reports.append(report)
-        self.steps.append(LibraryStep(compiled, (source.id,), (target.id,), {}, index, report.bytes))
+        self.notes.append(note)
+        self.steps.append(LibraryStep(compiled, (source.id,), (target.id,), {}, index, 2 * nbytes(source)))
 
-    def _report(
-        self,
-        executor: str,
-        steps: Sequence[Step],
-        reasons: tuple[str, ...],
-        inputs: Sequence[Value] | None = None,
-        outputs: Sequence[Value] | None = None,
-    ) -> int:
-        """Note who runs steps and why; returns the number of the note. The values are those of a single step."""
-        index, values = len(self.reports), self.values
-        if inputs is None or outputs is None:
-            inputs = [values[number] for number in dict.fromkeys(steps[0].inputs)]
-            outputs = [values[number] for number in steps[0].outputs]
-        kinds, names = tuple([step.label for step in steps]), tuple([step.op.name for step in steps])
-        self.reports.append(PartitionReport(index, executor, kinds, names, reasons, tuple(inputs), tuple(outputs)))
-        return index
+    def _note(self, executor: str, step: Step, *reasons: str) -> int:
+        """Note who runs a step and why; returns the number of the note."""
+        inputs = [self.values[number] for number in dict.fromkeys(step.inputs)]
+        outputs = [self.values[number] for number in step.outputs]
+        self.notes.append(Note(executor, (step,), reasons, inputs, outputs))
+        return len(self.notes) - 1
 
 
 __all__ = ["Assembly", "LibraryStep", "NumpyStep", "nbytes"]

@@ -77,7 +77,9 @@ def load_python(path: str | PathLike[str]) -> Graph:
     """
     try:
         found = runpy.run_path(str(path), run_name="__onegraph__")
-    except Exception as error:  # it is anybody's code
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # it is anybody's code
         raise FormatError(str(path), f"{type(error).__name__}: {error}", "Python code that builds a graph") from error
     if isinstance(found.get("g"), Graph):
         graph: Graph = found["g"]

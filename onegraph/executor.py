@@ -292,7 +292,8 @@ class Executable:
 
     def _compile(self, graph: Graph) -> Entry:
         options = self._options
-        if not all(known(tensor.shape) for op in graph.ops for tensor in op.outputs if op.kind != "Wildcard"):
+        unknown = {tensor.id for tensor in graph._tensors if tensor.shape is None or None in tensor.shape}
+        if unknown and any(t.id in unknown for op in graph.ops for t in op.outputs if op.kind != "Wildcard"):
             if not options.fallback:
                 raise UnsupportedError("the library does not run all of the graph: " + COMPUTED_SHAPE)
             return Entry(None, _decline)

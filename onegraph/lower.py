@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 from types import MappingProxyType
 from typing import NamedTuple
@@ -119,8 +119,7 @@ class _Lowering:
     def __init__(self, graph: Graph) -> None:
         self.values: dict[int, Value] = {tensor.id: _value(tensor) for tensor in graph._tensors}
         self.steps: list[Step] = []
-        self._read = {tensor.id for op in graph.ops for tensor in op.inputs if tensor is not None}
-        self._read |= {tensor.id for tensor in graph.outputs.values()}
+        self._graph = graph
         self._casts: dict[tuple[int, DataType | None], int] = {}
 
     def add(self, op: Op) -> None:
@@ -151,6 +150,12 @@ class _Lowering:
         else:
             sources = [-1 if tensor is None else tensor.id for tensor in op.inputs]
             self._add_form(op, form, sources, [tensor.id for tensor in op.outputs[:n_outputs]])
+
+    @cached_property
+    def _read(self) -> set[int]:
+        """The tensors that somebody reads."""
+        read = {tensor.id for op in self._graph.ops for tensor in op.inputs if tensor is not None}
+        return read | {tensor.id for tensor in self._graph.outputs.values()}
 
     def _wanted(self, schema: Schema, op: Op) -> int:
         """Number of outputs without the last ones that nobody reads, where that changes nothing in the others."""

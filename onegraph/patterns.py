@@ -23,14 +23,14 @@ PLAIN = frozenset(["binary", "elementwise"])
 
 
 class Compiled(NamedTuple):
-    """What the library made, with the strides and the size in bytes that it chose for each output.
+    """What the library made.
 
+    ``chosen``: places of the outputs for which it chose other strides, with these and the size in bytes.
     ``in_place``: places of outputs and of the inputs whose memory they may take.
     """
 
     partition: CompiledPartition
-    strides: tuple[Dims, ...]
-    sizes: tuple[int, ...]
+    chosen: tuple[tuple[int, Dims, int], ...]
     in_place: tuple[tuple[int, int], ...]
 
 
@@ -123,17 +123,17 @@ class Pattern:
                 compiled = CompiledPartition._checked(self.partition, tensors, anyhow, default_engine())
         if compiled is None or any(tensor.strides is None for tensor in compiled.outputs):
             compiled = CompiledPartition._checked(self.partition, tensors, results, default_engine())
-        strides = []
-        for value, tensor in zip(outputs, compiled.outputs, strict=True):
+        chosen = []
+        for index, (value, tensor) in enumerate(zip(outputs, compiled.outputs, strict=True)):
             if tensor.shape != value.shape and not (value.shape == () and tensor.shape == (1,)):
                 raise UnsupportedError(f"the library infers {tensor.shape} for {value.name}, not {value.shape}")
             if tensor.strides is None:
                 raise UnsupportedError(f"the library chose an opaque layout for {value.name}")
-            strides.append(tensor.strides if value.shape else value.strides)
-        sizes = tuple([tensor.mem_size or 0 for tensor in compiled.outputs])
+            if value.shape and tensor.strides != value.strides:
+                chosen.append((index, tensor.strides, tensor.mem_size or 0))
         ins, outs = self._ids
         in_place = tuple([(outs.index(target), ins.index(source)) for source, target in compiled.inplace_pairs])
-        return Compiled(compiled, tuple(strides), sizes, in_place)
+        return Compiled(compiled, tuple(chosen), in_place)
 
 
 def _tensor(number: int, value: Value, kind: str) -> LogicalTensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from .assemble import Assembly, LibraryStep, NumpyStep, nbytes
 from .capi.homes import home
@@ -44,7 +45,7 @@ class Program:
                 lower(graph), policy=policy, fpmath_mode=fpmath_mode, share=not isinstance(threads, int)
             )
         if not fallback:
-            _refuse_fallback(assembly.reports)
+            _refuse_fallback([note.report(0, None) for note in assembly.notes if note.executor == "reference"])
         self.graph = graph
         self.values = assembly.values
         self.free_frames: list[Frame] = []  # of finished calls, for the next ones
@@ -108,23 +109,22 @@ class Program:
         """The steps in turn: ranges of the plan's, and numpy's between them."""
         self.parts: list[range | NumpyStep] = []
         in_c: list[PlanStep] = []
-        owners: list[int] = []
-        sizes: list[int] = []
-        small: set[int] = set()
+        first = 0  # of the steps in C that are in no part yet
         for step in assembly.steps:
             if isinstance(step, NumpyStep):
+                if first < len(in_c):
+                    self.parts.append(range(first, len(in_c)))
+                    first = len(in_c)
                 self.parts.append(step)
                 continue
             storages = [self.values[number].storage for number in (*step.inputs, *step.outputs)]
             slots = [self.slots[storage] for storage in storages]
             in_c.append(PlanStep(step.compiled, slots, [self.offsets.get(storage, 0) for storage in storages]))
-            owners.append(step.report)
-            sizes.append(step.bytes)
-            if step.is_small:
-                small.add(len(owners) - 1)
-            before = self.parts.pop() if self.parts and isinstance(self.parts[-1], range) else range(len(in_c) - 1, 0)
-            assert isinstance(before, range)
-            self.parts.append(range(before.start, len(in_c)))
+        if first < len(in_c):
+            self.parts.append(range(first, len(in_c)))
+        library_steps = [step for step in assembly.steps if isinstance(step, LibraryStep)]
+        owners = [step.report for step in library_steps]
+        small = {index for index, step in enumerate(library_steps) if step.is_small}
         # The values that numpy reads or writes, and which of them lie in each of the caller's arrays.
         touched = {n for part in self.parts if isinstance(part, NumpyStep) for n in (*part.inputs, *part.outputs)}
         self.touched = {n for n in (*touched, *(number for _, number in self.copied)) if n is not None}
@@ -143,14 +143,12 @@ class Program:
             chosen = threads if isinstance(threads, Mapping) else {}
             given = {index: chosen.get(owner, 0) for index, owner in enumerate(owners)}
             measure = self._measure if self._is_measurable() else None
+            sizes = [step.bytes for step in library_steps]
             in_c, counts = share_threads(in_c, sizes, small, given, limit, measure)
         self.source = self._source(in_c, every)
         if not every:
             self.source.threads = counts
-        found = dict(zip(owners, counts, strict=True))
-        for index, count in found.items():
-            assembly.reports[index].threads = count
-        self.reports = tuple(assembly.reports)
+        self._notes, self._threads = assembly.notes, dict(zip(owners, counts, strict=True))
 
     def _source(self, steps: Sequence[PlanStep], limit: int) -> PlanSource:
         return PlanSource(steps, 1 + len(self.external) + len(self.constants), limit, self.home is not None)
@@ -162,6 +160,11 @@ class Program:
         """The seconds that each of some steps takes on blank memory."""
         return Frame(self, self._source(steps, 0)).measure(count, LONG) if steps else []
 
+    @cached_property
+    def reports(self) -> tuple[PartitionReport, ...]:
+        """What is said of each partition."""
+        return tuple(note.report(index, self._threads.get(index)) for index, note in enumerate(self._notes))
+
     def check_out(self) -> Frame:
         """A frame for one run; it is given back by appending it to ``free_frames``."""
         try:
@@ -171,6 +174,6 @@ class Program:
 
 
 def _refuse_fallback(reports: Sequence[PartitionReport]) -> None:
-    lines = [f"{', '.join(report.ops)}: {report.reason}" for report in reports if report.executor == "reference"]
+    lines = [f"{', '.join(report.ops)}: {report.reason}" for report in reports]
     if lines:
         raise UnsupportedError("the library does not run all of the graph:\n  " + "\n  ".join(lines))

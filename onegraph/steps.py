@@ -12,6 +12,7 @@ from .capi import CompiledPartition, Partition
 from .lower import Step, Value, capi_tensor
 from .op import Array, LogicalTensor, Op
 from .reference import run_op
+from .report import PartitionReport
 from .rewrites.broadcasts import EXCHANGED, SYMMETRIC
 from .rewrites.precision import rounded
 from .spec.dtypes import DataType
@@ -45,6 +46,23 @@ class NumpyStep(NamedTuple):
     inputs: tuple[int | None, ...]
     outputs: tuple[int, ...]
     report: int
+
+
+class Note(NamedTuple):
+    """Who runs some steps, and why; ``report`` puts it in words. Without steps it is a copy of the input."""
+
+    executor: str
+    steps: Sequence[Step]
+    reasons: tuple[str, ...]
+    inputs: Sequence[Value]
+    outputs: Sequence[Value]
+
+    def report(self, index: int, threads: int | None) -> PartitionReport:
+        """The partition ``index`` of a program, which has this number of threads."""
+        kinds = tuple(step.label for step in self.steps) or ("copy of",)
+        names = tuple(step.op.name for step in self.steps) or (self.inputs[0].name,)
+        ends = tuple(self.inputs), tuple(self.outputs)
+        return PartitionReport(index, self.executor, kinds, names, self.reasons, *ends, threads)
 
 
 def needs_dense(value: Value, steps: Sequence[Step]) -> bool:

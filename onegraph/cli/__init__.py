@@ -77,6 +77,8 @@ class Commands(click.Group):
         except BrokenPipeError:  # the reader has seen enough; the interpreter would complain at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
+        except OSError as error:  # files have errors of their own, which name them
+            _complain(f"{error.filename or 'standard output'}: {error.strerror or error}")
         except Exception as error:
             if os.environ.get("ONEGRAPH_TRACEBACK"):
                 raise
@@ -95,8 +97,8 @@ def cli() -> None:
     """Build, check, run and measure oneDNN graphs.
 
     Exit status: 0 for success, 1 where the answer is no (check found errors, verify a difference, conformance a
-    disagreement), 2 for bad input, a bad call or a failure. --json prints JSON and nothing else on standard output;
-    progress and errors go to standard error.
+    disagreement, reduce nothing that fails), 2 for bad input, a bad call or a failure. --json prints JSON and nothing
+    else on standard output; progress and errors go to standard error.
     """
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import FPMATH_MODES, POLICIES, Data, Source, data, graph_file, json_option
+from .options import FPMATH_MODES, POLICIES, Data, Integer, Number, Source, data, graph_file, json_option
 from .terminal import emit, progress, show, table
 
 if TYPE_CHECKING:
@@ -47,16 +47,17 @@ class Several(click.ParamType[Any]):
     metavar="NAME,...",
     help="strict, bf16, f16, tf32, any; the file's by default.",
 )
-@click.option("--threads", type=Several(click.IntRange(min=1)), metavar="N,...", help="OpenMP's setting by default.")
+@click.option("--threads", type=Several(Integer(min=1)), metavar="N,...", help="By default what measures best.")
 @click.option(
-    "--fill", type=int, metavar="N", help="Every number of the inputs but of shapes and the like; benchdnn's 128."
+    "--fill",
+    type=Integer(min=-(2**63), max=2**63 - 1),
+    metavar="N",
+    help="Every number of the inputs but of shapes and the like; benchdnn's 128.",
 )
 @click.option("--no-fallback", "fallback", is_flag=True, default=True, flag_value=False, help="Never run on numpy.")
+@click.option("--seconds", type=Number(min=0, max=3600), default=3.0, show_default=True, help="How long to measure.")
 @click.option(
-    "--seconds", type=click.FloatRange(min=0, max=3600), default=3.0, show_default=True, help="How long to measure."
-)
-@click.option(
-    "--runs", type=click.IntRange(min=1, max=10**7), default=10_000, show_default=True, help="Of each variant, at most."
+    "--runs", type=Integer(min=1, max=10**7), default=10_000, show_default=True, help="Of each variant, at most."
 )
 @json_option
 def command(
@@ -85,7 +86,7 @@ def command(
     """
     from ..bench import PROFILED, Variant, bench
 
-    graph = source.load()
+    graph = source.load_to_run()
     options = itertools.product(policy, fpmath_mode or (None,), threads or (None,))
     variants = [Variant(*chosen, fallback) for chosen in options]
     with progress("bench") as tell:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -11,11 +10,12 @@ from pathlib import Path
 import click
 
 from ..check import check_graph, check_op
-from ..errors import ArgumentError, FormatError, SpecError
+from ..errors import ArgumentError, FormatError, SpecError, shown
 from ..serialize.files import read_file
-from ..spec.editions import DEFAULT
+from ..serialize.form import decode
+from ..spec.editions import DEFAULT, EDITIONS
 from ..violation import ERROR, LIBRARY, UNSAFE, Violation
-from .options import Source, graph_file, json_option
+from .options import Source, graph_file, json_option, standard_input
 from .terminal import emit
 
 if sys.version_info >= (3, 11):
@@ -29,7 +29,14 @@ KEYS = ("op", "attrs", "inputs", "outputs", "edition")
 
 @click.command()
 @graph_file
-@click.option("--edition", default=DEFAULT, show_default=True, metavar="NAME", help="For ops that name none.")
+@click.option(
+    "--edition",
+    type=click.Choice(EDITIONS),
+    default=DEFAULT,
+    show_default=True,
+    metavar="NAME",
+    help="For ops that name none.",
+)
 @json_option
 def command(source: Source, edition: str, as_json: bool) -> int:
     """Check FILE against the specification, and against what the loaded library makes of it. - is standard input.
@@ -53,7 +60,7 @@ def command(source: Source, edition: str, as_json: bool) -> int:
 
 
 def _check(source: Source, edition: str) -> list[Violation]:
-    content = sys.stdin.buffer.read() if source.path == "-" else read_file(Path(source.path))
+    content = standard_input() if source.path == "-" else read_file(Path(source.path))
     data = _parse(source.name, content)
     if isinstance(data, dict) and "graph" in data:
         try:
@@ -62,7 +69,9 @@ def _check(source: Source, edition: str) -> list[Violation]:
             return list(error.violations)
     if source.rewrites:
         raise ArgumentError(f"{source.name}: descriptions of ops; expected a graph, for the options that rewrite one")
-    found = data.get("ops", [data]) if isinstance(data, dict) else data
+    if isinstance(data, dict) and "op" in data:
+        return list(_check_record(data, source.name, edition))
+    found = data.get("ops") if isinstance(data, dict) else data
     if not isinstance(found, list) or not all(isinstance(record, dict) for record in found):
         raise FormatError(source.name, "no op", 'a graph, an op as a dictionary with the key "op", or a list of them')
     return [
@@ -73,35 +82,38 @@ def _check(source: Source, edition: str) -> list[Violation]:
 
 
 def _parse(name: str, content: bytes) -> object:
+    """What JSON or TOML text holds."""
     try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise FormatError(name, f"byte {error.start} is not UTF-8", "JSON or TOML") from None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as as_json:
+        return decode(content)
+    except FormatError as as_json:
         try:
-            return tomllib.loads(text)
+            return tomllib.loads(content.decode("utf-8-sig"))
+        except UnicodeDecodeError as error:
+            raise FormatError(name, f"byte {error.start} is not UTF-8", "JSON or TOML") from None
         except (ValueError, RecursionError) as as_toml:
-            looks_like_json = text.lstrip()[:1] in ("{", "[", "") and not name.endswith(".toml")
-            found = as_json if looks_like_json else as_toml
-            if isinstance(found, RecursionError):
-                raise FormatError(name, "nested too deep", "JSON or TOML") from None
-            raise FormatError(name, str(found), "JSON or TOML") from None
+            if isinstance(as_toml, RecursionError) or (
+                content.lstrip()[:1] in (b"{", b"[", b"") and not name.endswith(".toml")
+            ):
+                raise FormatError(f"{name}: {as_json.where}", as_json.given, as_json.expected) from None
+            raise FormatError(name, str(as_toml), "JSON or TOML") from None
 
 
 def _check_record(record: Mapping[str, object], where: str, edition: str) -> Iterator[Violation]:
     unknown = sorted(set(record) - set(KEYS))
-    if unknown or not isinstance(record.get("op"), str):
-        given = f"unknown key {unknown[0]!r}" if unknown else "no op"
-        raise FormatError(where, given, ", ".join(KEYS))
+    if unknown:
+        raise FormatError(where, f"unknown key {shown(unknown[0])}", f"the keys {', '.join(KEYS)}")
+    op, words = record.get("op"), record.get("edition", edition)
+    if not isinstance(op, str):
+        raise FormatError(where, f"op {shown(op)}" if "op" in record else "no op", 'the key "op" with the name of one')
+    if not isinstance(words, str) or words not in EDITIONS:
+        raise FormatError(f"{where}: edition", shown(words), f"one of {', '.join(EDITIONS)}")
     outputs = record.get("outputs")
     yield from check_op(
-        str(record["op"]),
+        op,
         record.get("attrs"),
         [_tensor(value) for value in _list(record.get("inputs", []))],
         None if outputs is None else [_tensor(value) for value in _list(outputs)],
-        edition=str(record.get("edition", edition)),
+        edition=words,
     )
 
 

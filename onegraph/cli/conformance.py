@@ -7,16 +7,16 @@ from pathlib import Path
 import click
 
 from ..whole import write_whole
-from .options import json_option
+from .options import FilePath, Integer, json_option
 from .terminal import emit, progress
 
 
 @click.command()
 @click.argument("ops", nargs=-1)
 @click.option("--edition", "name", metavar="NAME", help="That of the loaded library's version by default.")
-@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes; one for each CPU by default.")
+@click.option("--workers", type=Integer(min=1), metavar="N", help="Processes; one for each CPU by default.")
 @json_option
-@click.option("--html", type=click.Path(), metavar="FILE", help="Also write a page that can be filtered.")
+@click.option("--html", type=FilePath(), metavar="FILE", help="Also write a page that can be filtered.")
 def command(ops: tuple[str, ...], name: str | None, workers: int | None, as_json: bool, html: str | None) -> int:
     """Hold the loaded library against an edition: every attribute value, type row and port count of OPS, or of all.
 

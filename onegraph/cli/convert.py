@@ -9,15 +9,15 @@ import click
 
 from ..errors import ArgumentError
 from ..spec.editions import EDITIONS
-from .options import Source, graph_file, json_option, written
+from .options import FilePath, Source, graph_file, json_option, written
 
 
 @click.command()
 @graph_file
+@click.option("-o", "--output", type=FilePath(), metavar="OUT", help="Where it goes: .json or .py; stdout by default.")
 @click.option(
-    "-o", "--output", type=click.Path(), metavar="OUT", help="Where it goes: .json or .py; stdout by default."
+    "--edition", type=click.Choice(EDITIONS), metavar="NAME", help="Say the graph in the words of another edition."
 )
-@click.option("--edition", type=click.Choice(EDITIONS), help="Say the graph in the words of another edition.")
 @click.option("--for-version", metavar="3.2", help="JSON that this version of oneDNN reads.")
 @json_option
 def command(source: Source, output: str | None, edition: str | None, for_version: str | None, as_json: bool) -> None:

@@ -7,11 +7,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from ..errors import FormatError, SpecError
+from ..serialize.form import MAX_BYTES
 
 if TYPE_CHECKING:
     from ..graph import Graph
@@ -19,6 +21,36 @@ if TYPE_CHECKING:
     from .terminal import Progress
 
 Command = Callable[..., Any]
+
+
+class FilePath(click.Path):
+    """The name of a file."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The name, where it is one."""
+        if value == "" or "\0" in value:
+            self.fail(f"{value!r} is not the name of a file", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Integer(click.IntRange):
+    """An integer in a range, which messages call so."""
+
+    name = "integer"
+
+
+class Number(click.FloatRange):
+    """A number in a range, which messages call so."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number, where it is one."""
+        number = super().convert(value, param, ctx)
+        if number != number:
+            self.fail(f"{value!r} is not a valid number", param, ctx)
+        return number
+
 
 FPMATH_MODES = ("strict", "bf16", "f16", "tf32", "any")
 POLICIES = ("fusion", "debug")
@@ -47,20 +79,29 @@ class Source:
             ArgumentError: the graph cannot be rewritten like that.
         """
         try:
-            return self.parse(sys.stdin.buffer.read() if self.path == "-" else None)
+            return self.parse(standard_input() if self.path == "-" else None)
         except SpecError as error:
             named = [replace(one, message=f"{self.name}: {one.message}") for one in error.violations]
             raise SpecError(named) from None
+
+    def load_to_run(self) -> Graph:
+        """The graph, which has something to compute; raises as ``load`` does."""
+        graph = self.load()
+        if not graph.outputs:
+            raise FormatError(self.name, "the graph has no output", "ops whose results nothing else reads")
+        return graph
 
     def parse(self, content: bytes | None) -> Graph:
         """The graph of the file, or of what was read from standard input; errors of ops do not name the file."""
         from ..graph import Graph
 
+        if self.path.endswith(".py"):
+            raise FormatError(self.name, "Python code", "JSON, which onegraph convert FILE.py -o FILE.json makes of it")
         try:
             graph = Graph.load(self.path) if content is None else Graph.from_json(content)
         except FormatError as error:
             # an error of a file names it already
-            where = error.where if error.where.startswith(self.path) else f"{self.name}: {error.where}"
+            where = error.where if error.where == str(Path(self.path)) else f"{self.name}: {error.where}"
             raise FormatError(where, error.given, error.expected) from None
         if self.rewrites:
             from ..harness import rewrite
@@ -69,10 +110,20 @@ class Source:
         return graph
 
 
+def standard_input() -> bytes:
+    """What stands in standard input, which may be as much as a file."""
+    if sys.stdin is None:
+        raise FormatError("standard input", "closed", "a graph")
+    content = sys.stdin.buffer.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise FormatError("standard input", f"more than {MAX_BYTES} bytes", f"at most {MAX_BYTES}")
+    return content
+
+
 REWRITES = (
     click.option("--in-shapes", metavar="TEXT", help="Other shapes of inputs, by id or name: 0:2x64+src:64x10."),
     click.option("--op-attrs", metavar="TEXT", help="Other attributes of ops: 4:strides:2x2*groups:1+relu:alpha:0.1."),
-    click.option("--mb", type=click.IntRange(min=0), metavar="N", help="Another batch size."),
+    click.option("--mb", type=Integer(min=0), metavar="N", help="Another batch size."),
     click.option("--dt", metavar="TEXT", help="Another data type of floats: bf16; or of some tensors: 0:bf16+3:f32."),
     click.option("--op-kind", metavar="TEXT", help="Other kinds of ops: 1:Multiply."),
 )
@@ -88,7 +139,7 @@ def graph_file(command: Command) -> Command:
         rewrites = {name: value for name, value in given.items() if value is not None}
         return command(source=Source(file, rewrites), **options)
 
-    return _with(with_source, (click.argument("file", type=click.Path(allow_dash=True)), *REWRITES))
+    return _with(with_source, (click.argument("file", type=FilePath(allow_dash=True)), *REWRITES))
 
 
 class Compiling(NamedTuple):
@@ -107,7 +158,12 @@ COMPILING = (
         type=click.Choice(FPMATH_MODES),
         help="How far f32 arithmetic may be lowered; the file's by default.",
     ),
-    click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads; OpenMP's setting by default."),
+    click.option(
+        "--threads",
+        type=Integer(min=1),
+        metavar="N",
+        help="Threads; by default what measures best, up to OpenMP's setting.",
+    ),
     click.option("--no-fallback", "fallback", is_flag=True, default=True, flag_value=False, help="Never run on numpy."),
 )
 
@@ -153,11 +209,9 @@ class Data:
 
 
 DATA = (
-    click.option("--inputs", type=click.Path(), metavar="X.npz", help="The inputs by name; random data by default."),
-    click.option("--outputs", type=click.Path(), metavar="Y.npz", help="Where the results go, by name."),
-    click.option(
-        "--seed", type=click.IntRange(min=0), default=0, metavar="N", show_default=True, help="Of random data."
-    ),
+    click.option("--inputs", type=FilePath(), metavar="X.npz", help="The inputs by name; random data by default."),
+    click.option("--outputs", type=FilePath(), metavar="Y.npz", help="Where the results go, by name."),
+    click.option("--seed", type=Integer(min=0), default=0, metavar="N", show_default=True, help="Of random data."),
 )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import OneGraphError
-from .options import Compiling, Source, compiling, graph_file, json_option
+from .options import Compiling, FilePath, Integer, Number, Source, compiling, graph_file, json_option
 from .terminal import emit, progress
 
 if TYPE_CHECKING:
@@ -20,10 +20,19 @@ if TYPE_CHECKING:
 @graph_file
 @compiling
 @click.option("--command", metavar="'PROG {}'", help="Fails where this program does, given the path of a JSON file.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Of the inputs.")
-@click.option("--time-limit", type=click.FloatRange(min=0.1), default=60.0, show_default=True, metavar="SECONDS")
-@click.option("--max-tests", type=click.IntRange(min=1), default=2000, show_default=True, metavar="N")
-@click.option("-o", "--output", type=click.Path(), metavar="OUT.json", help="FILE.reduced.json by default.")
+@click.option("--seed", type=Integer(min=0), default=0, show_default=True, metavar="N", help="Of the inputs.")
+@click.option(
+    "--time-limit",
+    type=Number(min=0.1, max=86400),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="For one run; a longer one hangs.",
+)
+@click.option(
+    "--max-tests", type=Integer(min=1), default=2000, show_default=True, metavar="N", help="Runs, all together."
+)
+@click.option("-o", "--output", type=FilePath(), metavar="OUT.json", help="FILE.reduced.json by default.")
 @json_option
 def command(
     source: Source,
@@ -44,9 +53,11 @@ def command(
     Exit status 1 where nothing fails.
     """
     from ..failing import Prober
+    from ..options import compile_options
     from ..reduce import reduce
 
-    graph = source.load()
+    graph = source.load_to_run()
+    compile_options(graph, **compiling._asdict())  # else every graph would fail for a wrong option
     stem = "graph.json" if source.path == "-" else source.path
     path = Path(output) if output is not None else Path(stem).with_suffix(".reduced.json")
     with Prober(command=command, seed=seed, options=compiling._asdict(), time_limit=time_limit) as prober:

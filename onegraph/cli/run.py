@@ -27,7 +27,7 @@ def command(source: Source, data: Data, compiling: Compiling, as_json: bool) -> 
     """
     from ..serialize import with_known
 
-    graph = source.load()
+    graph = source.load_to_run()
     with progress("run") as tell:
         graph, inputs = with_known(graph, data.read(graph, tell))
         tell(0, 0)

@@ -31,7 +31,7 @@ def command(source: Source, data: Data, compiling: Compiling, as_json: bool) -> 
     """
     from ..verify import verify
 
-    graph = source.load()
+    graph = source.load_to_run()
     with progress("verify") as tell:
         inputs = data.read(graph, tell)
         found = verify(graph, inputs, **compiling._asdict(), progress=lambda what, done, total: tell(done, total, what))

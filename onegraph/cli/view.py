@@ -8,7 +8,7 @@ import click
 
 from ..errors import LibraryError
 from ..whole import write_whole
-from .options import Compiling, Source, compiling, graph_file, json_option
+from .options import Compiling, FilePath, Integer, Source, compiling, graph_file, json_option
 from .terminal import emit, progress
 
 
@@ -17,14 +17,14 @@ from .terminal import emit, progress
 @click.option(
     "-o",
     "--output",
-    type=click.Path(allow_dash=True),
+    type=FilePath(allow_dash=True),
     metavar="PAGE.html",
     help="FILE with .html, in the working directory, by default; - for standard output.",
 )
 @click.option(
     "--profile", "profiled", is_flag=True, help="Run it on random inputs, and colour partitions by their time."
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, metavar="N", show_default=True, help="Of random data.")
+@click.option("--seed", type=Integer(min=0), default=0, metavar="N", show_default=True, help="Of random data.")
 @compiling
 @json_option
 def command(source: Source, output: str | None, profiled: bool, seed: int, compiling: Compiling, as_json: bool) -> None:

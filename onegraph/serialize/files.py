@@ -13,6 +13,7 @@ import numpy as np
 
 from ..arrays import aligned_empty
 from ..errors import ArgumentError, FormatError, shown
+from ..npz import write_arrays
 from ..op import Array
 from ..spec.dtypes import DataType
 from ..whole import write_whole
@@ -58,14 +59,8 @@ def write_files(path: Path, text: str, arrays: Mapping[str, Array]) -> None:
         FormatError: a file cannot be written.
     """
     if arrays:
-        plain = {key: _plain(values) for key, values in arrays.items()}
-        write_whole(path.with_suffix(".npz"), lambda stream: np.savez(stream, **plain))  # type: ignore[arg-type]
+        write_arrays(path.with_suffix(".npz"), arrays)
     write_whole(path, lambda stream: stream.write(text.encode() + b"\n"))
-
-
-def _plain(values: Array) -> Array:
-    """The same bytes in a type that numpy itself knows, so that no pickle is needed."""
-    return values if values.dtype.isbuiltin == 1 else values.view(f"u{values.dtype.itemsize}")
 
 
 def read_constants(path: Path, found: Document, names: Names) -> dict[int, Array]:

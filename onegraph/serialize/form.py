@@ -93,6 +93,15 @@ def parse(text: str | bytes) -> Json:
     Raises:
         FormatError: it is no JSON object, too large, nested too deep, or has a key twice.
     """
+    return obj(decode(text), "text")
+
+
+def decode(text: str | bytes) -> object:
+    """What JSON text holds, of any kind.
+
+    Raises:
+        FormatError: it is no JSON, too large, nested too deep, or an object within it has a key twice.
+    """
     if isinstance(text, (bytes, bytearray, memoryview)):
         if len(text) > MAX_BYTES:
             raise FormatError("text", f"{len(text)} bytes", f"at most {MAX_BYTES}")
@@ -117,9 +126,8 @@ def parse(text: str | bytes) -> Json:
         raise FormatError(f"line {error.lineno} column {error.colno}", given, f"JSON: {error.msg}") from None
     except RecursionError:
         raise FormatError("text", "nested too deep", f"at most {MAX_DEPTH} levels") from None
-    whole = obj(value, "text")
-    _check_depth(whole)
-    return whole
+    _check_depth(value)
+    return value
 
 
 def _integer(digits: str) -> int:
@@ -158,7 +166,7 @@ def _as_python(match: re.Match[str]) -> str:
     return _WORDS.get(match[0], match[0])
 
 
-def _check_depth(whole: Json) -> None:
+def _check_depth(whole: object) -> None:
     level: list[object] = [whole]
     for _ in range(MAX_DEPTH):
         level = [

@@ -338,6 +338,11 @@ class Schema:
         """Which inputs have contents that rules or shape functions read, by index."""
         return frozenset(index for index, port in enumerate(self.inputs) if port.is_read)
 
+    @cached_property
+    def shape_inputs(self) -> tuple[int, ...]:
+        """Places of the inputs whose contents give a shape or axes."""
+        return tuple(index for index, port in enumerate(self.inputs) if port.gives_shape)
+
     def input_port(self, index: int) -> Port:
         """The port that input ``index`` belongs to; the last one where the op is variadic."""
         return self.inputs[min(index, len(self.inputs) - 1)]
