@@ -13,12 +13,13 @@ from functools import cached_property
 
 import numpy as np
 
-from .capi import Partition
+from .capi import CompiledPartition, Partition
 from .capi.settings import ThreadCount, get_constant_tensor_cache, has_vnni
 from .errors import OneGraphError, OutOfMemoryError, UnsupportedError
 from .lower import Lowered, Step, Value, capi_graph, dense_of
 from .native import VERSION
 from .patterns import Pattern, Wiring, wiring
+from .plan import LibraryStep
 from .report import nbytes
 from .rewrites import is_native
 from .spec.editions import BASE
@@ -27,7 +28,6 @@ from .spec.movement import transposition
 from .spec.schema import Call, TensorType
 from .steps import (
     ARITHMETIC,
-    LibraryStep,
     Note,
     NumpyStep,
     as_it_is,
@@ -227,36 +227,34 @@ class Assembly:
 
     def _add_library(self, pattern: Pattern, steps: Sequence[Step], numbers: Sequence[int], note: str = "") -> None:
         """What runs steps of a pattern on their values, ``numbers``."""
-        inputs = [self.values[numbers[place]] for place in pattern.inputs]
-        results = [numbers[place] for place in pattern.outputs]
-        if len(results) > 1 and len(steps) > 1:
-            self._take_back(results)  # a view and its source would be written into one memory
-        outputs = [self.values[number] for number in results]
-        layout = tuple([value.strides for value in (*inputs, *outputs)])
+        ends = [numbers[place] for place in pattern.places]
+        count = pattern.n_inputs
+        if len(steps) > 1 and len(ends) > count + 1:
+            self._take_back(ends[count:])  # a view and its source would be written into one memory
+        values = [self.values[number] for number in ends]
+        layout = tuple([value.strides for value in values])
         leave = pattern.layouts.get(layout)
         if leave is None:
-            for index, value in enumerate(inputs):
+            for index, value in enumerate(values):
                 if not value.dense and needs_dense(value, steps):
-                    inputs[index] = self.values[self._dense_copy(value)]
-            if any(not value.dense and needs_dense(value, steps) for value in outputs):
-                raise UnsupportedError(f"{steps[-1].kind} writes dense tensors only")
-            layout = tuple([value.strides for value in (*inputs, *outputs)])
+                    if index >= count:
+                        raise UnsupportedError(f"{steps[-1].kind} writes dense tensors only")
+                    values[index] = self.values[self._dense_copy(value)]
+            layout = tuple([value.strides for value in values])
             # Channels-last strides serve convolutions of channels-first data best, and all else in their midst.
             leave = any(step.attrs.get("data_format") == "NCX" for step in steps)
-            leave = pattern.layouts[layout] = leave or not all(value.dense for value in inputs)
-        free = tuple([value.dense and self._is_free(value) for value in outputs]) if leave else ()
+            leave = pattern.layouts[layout] = leave or not all(value.dense for value in values[:count])
+        free = tuple([value.dense and self._is_free(value) for value in values[count:]]) if leave else ()
         is_small = self._share and pattern.bytes <= SMALL
         self._threads.use(1 if is_small else None)
-        compiled = pattern.compile(inputs, outputs, layout, free)
+        compiled = pattern.compile(values, layout, free)
         for index, strides, size in compiled.chosen:
-            value = outputs[index] = outputs[index]._replace(strides=strides)
+            value = values[index] = values[index]._replace(strides=strides)
             self.values[value.id], self.sizes[value.id] = value, size
-        sources = tuple([value.id for value in inputs])
-        in_place = {results[target]: sources[source] for target, source in compiled.in_place}
-        reasons = (note, *[step.note for step in steps])
-        made, index, size = compiled.partition, len(self.notes), pattern.bytes
-        self.notes.append(Note("oneDNN", steps, reasons, inputs, outputs))
-        self.steps.append(LibraryStep(made, sources, tuple(results), in_place, index, size, is_small))
+        pieces = [value.storage for value in values]
+        in_place = compiled.in_place and [(pieces[target], pieces[source]) for target, source in compiled.in_place]
+        self.steps.append(LibraryStep(compiled.made, pieces, in_place, len(self.notes), pattern.bytes, is_small))
+        self.notes.append(Note("oneDNN", steps, (note,), values[:count], values[count:]))
 
     def _add_collapsed(self, step: Step, note: str) -> bool:
         """A binary op whose operand the library broadcasts fast on fewer axes only, if it is one."""
@@ -266,13 +264,18 @@ class Assembly:
         compiled = collapsed_binary(step, self.values)
         if compiled is None:
             return False
-        numbers = {tensor.id: tensor.id for tensor in compiled.inputs}
         reason = "on fewer axes, as the library has a reference kernel only for an operand that is broadcast like this"
-        index = self._note("oneDNN", step, note, step.note, reason)
-        in_place = {target: source for source, target in compiled.inplace_pairs}
-        size = sum([nbytes(self.values[number]) for number in (*numbers, *step.outputs)])
-        self.steps.append(LibraryStep(compiled, tuple(numbers), step.outputs, in_place, index, size))
+        self._add_compiled(compiled, self._note("oneDNN", step, note, reason))
         return True
+
+    def _add_compiled(self, compiled: CompiledPartition, note: int) -> None:
+        """A partition that was compiled of the values themselves, by their numbers."""
+        values = [self.values[tensor.id] for tensor in (*compiled.inputs, *compiled.outputs)]
+        pieces = [value.storage for value in values]
+        in_place = [
+            (self.values[target].storage, self.values[source].storage) for source, target in compiled.inplace_pairs
+        ]
+        self.steps.append(LibraryStep(compiled, pieces, in_place, note, sum(map(nbytes, values))))
 
     def _is_slow(self, step: Step) -> bool:
         """Whether the library has no fast kernel for the operand of a binary op."""
@@ -372,7 +375,7 @@ class Assembly:
             self.steps.append(NumpyStep(as_it_is, (source.id,), (target.id,), index))
             return
         self.notes.append(note)
-        self.steps.append(LibraryStep(compiled, (source.id,), (target.id,), {}, index, 2 * nbytes(source)))
+        self._add_compiled(compiled, index)
 
     def _note(self, executor: str, step: Step, *reasons: str) -> int:
         """Note who runs a step and why; returns the number of the note."""
@@ -380,9 +383,6 @@ class Assembly:
         outputs = [self.values[number] for number in step.outputs]
         self.notes.append(Note(executor, (step,), reasons, inputs, outputs))
         return len(self.notes) - 1
-
-
-__all__ = ["Assembly", "LibraryStep", "NumpyStep", "nbytes"]
 
 
 def _refusal(error: OneGraphError) -> str:

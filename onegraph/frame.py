@@ -16,8 +16,8 @@ from .op import Array
 from .plan import Plan, PlanSource
 
 if TYPE_CHECKING:
-    from .assemble import NumpyStep
     from .program import Program
+    from .steps import NumpyStep
 
 
 class Frame:

@@ -258,7 +258,8 @@ class Graph(OpMethods):
 
         Args:
             text: the JSON.
-            strict: refuse too what the specification forbids and the library takes, such as negative pads.
+            strict: refuse too what the specification forbids and the library takes, such as negative ``pads_end``; the
+                graph that is made has it too.
 
         Raises:
             FormatError: it is no such graph; the error says where in it and what is expected there.

@@ -25,11 +25,11 @@ PLAIN = frozenset(["binary", "elementwise"])
 class Compiled(NamedTuple):
     """What the library made.
 
-    ``chosen``: places of the outputs for which it chose other strides, with these and the size in bytes.
-    ``in_place``: places of outputs and of the inputs whose memory they may take.
+    ``chosen``: the ports of outputs for which it chose other strides, with these and the size in bytes.
+    ``in_place``: ports of outputs and of the inputs whose memory they may take.
     """
 
-    partition: CompiledPartition
+    made: CompiledPartition
     chosen: tuple[tuple[int, Dims, int], ...]
     in_place: tuple[tuple[int, int], ...]
 
@@ -63,9 +63,10 @@ class Pattern:
         reason: why it is not to be compiled; empty where it is.
 
     Attributes:
-        inputs, outputs: for each port its place among the values.
+        places: for each port, inputs first, its place among the values.
+        n_inputs: number of inputs.
         bytes: of all that is read and written.
-        layouts: strides of inputs and outputs that the ops honour; whether those of the outputs may be left open.
+        layouts: strides at the ports that the ops honour; whether those of the outputs may be left open.
     """
 
     def __init__(
@@ -79,40 +80,40 @@ class Pattern:
         reason: str = "",
     ) -> None:
         self.partition, self.reason = partition, reason
-        self._ids = tuple(inputs), tuple(outputs)
-        self.inputs, self.outputs = ([values.index(number) for number in numbers] for numbers in self._ids)
+        self._ids = *inputs, *outputs
+        self.places, self.n_inputs = [values.index(number) for number in self._ids], len(inputs)
         self.layouts: dict[tuple[Dims, ...], bool] = {}
         self.bytes = bytes
         self._is_plain = len(steps) == 1 and BASE[steps[0].kind].category in PLAIN
         self._compiled: dict[object, Compiled] = {}
 
-    def compile(
-        self, inputs: Sequence[Value], outputs: Sequence[Value], layout: tuple[Dims, ...], free: tuple[bool, ...]
-    ) -> Compiled:
+    def compile(self, values: Sequence[Value], layout: tuple[Dims, ...], free: tuple[bool, ...]) -> Compiled:
         """What runs the ops on such values, for the number of threads that is set.
 
         Args:
-            inputs, outputs: the values at the ports.
+            values: those at the ports.
             layout: their strides.
             free: for each output whether its layout is left to the library; of none where it is empty.
 
         Raises:
             OneGraphError: the library refuses.
         """
-        constants = () if self._is_plain else tuple([value.constant is not None for value in inputs])
+        constants = () if self._is_plain else tuple([value.constant is not None for value in values[: self.n_inputs]])
         key = (layout, free, constants)
         known = self._compiled.get(key)
         if known is None:
-            known = self._compiled[key] = self._compile(inputs, outputs, free)
+            known = self._compiled[key] = self._compile(values, free)
         elif True in constants:
-            return known._replace(partition=known.partition._again())
+            return known._replace(made=known.made._again())
         return known
 
-    def _compile(self, inputs: Sequence[Value], outputs: Sequence[Value], free: tuple[bool, ...]) -> Compiled:
+    def _compile(self, values: Sequence[Value], free: tuple[bool, ...]) -> Compiled:
+        count, ids = self.n_inputs, self._ids
+        inputs, outputs = values[:count], values[count:]
         kinds = ["variable" if self._is_plain or value.constant is None else "constant" for value in inputs]
-        tensors = [_tensor(*given) for given in zip(self._ids[0], inputs, kinds, strict=True)]
+        tensors = [_tensor(*given) for given in zip(ids[:count], inputs, kinds, strict=True)]
         # The library is not told the shape of a dense output: it would take a wrong one for right.
-        results = [_result(*given) for given in zip(self._ids[1], outputs, strict=True)]
+        results = [_result(*given) for given in zip(ids[count:], outputs, strict=True)]
         compiled = None
         if any(free):
             anyhow = [
@@ -124,15 +125,14 @@ class Pattern:
         if compiled is None or any(tensor.strides is None for tensor in compiled.outputs):
             compiled = CompiledPartition._checked(self.partition, tensors, results, default_engine())
         chosen = []
-        for index, (value, tensor) in enumerate(zip(outputs, compiled.outputs, strict=True)):
+        for index, (value, tensor) in enumerate(zip(outputs, compiled.outputs, strict=True), count):
             if tensor.shape != value.shape and not (value.shape == () and tensor.shape == (1,)):
                 raise UnsupportedError(f"the library infers {tensor.shape} for {value.name}, not {value.shape}")
             if tensor.strides is None:
                 raise UnsupportedError(f"the library chose an opaque layout for {value.name}")
             if value.shape and tensor.strides != value.strides:
                 chosen.append((index, tensor.strides, tensor.mem_size or 0))
-        ins, outs = self._ids
-        in_place = tuple([(outs.index(target), ins.index(source)) for source, target in compiled.inplace_pairs])
+        in_place = tuple([(ids.index(target), ids.index(source)) for source, target in compiled.inplace_pairs])
         return Compiled(compiled, tuple(chosen), in_place)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,35 +15,50 @@ EXECUTE = "dnnl_graph_compiled_partition_execute"
 _idle: list[Any] = []  # streams of plans that are gone; a SYCL queue that ran something would not free all its memory
 
 
-class PlanStep(NamedTuple):
-    """A compiled partition, and where its inputs and outputs lie, in the order in which it was compiled.
+class LibraryStep(NamedTuple):
+    """A compiled partition, and where what it reads and writes lies.
 
-    ``offsets`` are in bytes from the start of the memory that is bound to the slot.
+    ``pieces``: the numbers of the pieces of memory of its inputs and outputs, in the order in which it was compiled.
+    ``in_place``: (output, input) pieces of which the first may lie upon the second.
     """
 
     compiled: CompiledPartition
-    slots: Sequence[int]
-    offsets: Sequence[int]
+    pieces: Sequence[int]
+    in_place: Sequence[tuple[int, int]]
+    note: int
+    bytes: int  # that it reads and writes
+    is_small: bool = False  # compiled for one thread
+
+    @property
+    def written(self) -> Sequence[int]:
+        """The pieces of the outputs."""
+        return self.pieces[len(self.compiled.inputs) :]
 
 
 class PlanSource:
     """What plans are made from, as C arrays: steps, where their tensors lie, and the number of threads of each step.
 
+    ``places``: for each piece of memory its slot, and how many bytes behind the start of the slot it lies.
     ``limit``: number of threads of a run at most; 0 leaves it to the caller's OpenMP setting.
     """
 
-    def __init__(self, steps: Sequence[PlanStep], n_slots: int, limit: int, bound: bool = False) -> None:
-        self.compiled = tuple(step.compiled for step in steps)
+    def __init__(
+        self,
+        steps: Sequence[LibraryStep],
+        places: Mapping[int, tuple[int, int]],
+        n_slots: int,
+        limit: int,
+        bound: bool = False,
+    ) -> None:
+        self.compiled = tuple([step.compiled for step in steps])
         self.n_slots, self.limit, self.bound = n_slots, limit, bound
         self.steps = ffi.new("onegraph_step_t[]", len(steps))
-        slots: list[int] = []
-        offsets: list[int] = []
-        for target, (compiled, in_slots, at) in zip(self.steps, steps, strict=True):
+        for target, compiled in zip(self.steps, self.compiled, strict=True):
             target.partition = compiled._ptr
             target.n_inputs, target.n_outputs, target.tensors = compiled._structs
-            slots += in_slots
-            offsets += at
-        self.slots, self.offsets = ffi.new("size_t[]", slots), ffi.new("size_t[]", offsets)
+        found = [places[piece] for step in steps for piece in step.pieces]
+        self.slots = ffi.new("size_t[]", [slot for slot, _ in found])
+        self.offsets = ffi.new("size_t[]", [offset for _, offset in found])
 
     @property
     def threads(self) -> list[int]:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from .assemble import Assembly, LibraryStep, NumpyStep, nbytes
+from .assemble import Assembly
 from .capi.homes import home
 from .capi.settings import ThreadCount, get_num_threads
 from .errors import UnsupportedError
 from .frame import Frame, span
 from .graph import Graph
-from .lower import lower
+from .lower import Value, lower
 from .memory import Lifetime, plan_memory
 from .op import Array
-from .plan import PlanSource, PlanStep
-from .report import PartitionReport
+from .plan import LibraryStep, PlanSource
+from .report import PartitionReport, nbytes
+from .steps import NumpyStep
 from .threads import LONG, share_threads
 
 ARENA = 0  # the slot of what lies inside
@@ -57,7 +58,7 @@ class Program:
 
     def _place_outputs(self, steps: Sequence[LibraryStep | NumpyStep]) -> None:
         inputs = {tensor.id for tensor in self.graph.inputs.values()}
-        written = {self.values[number].storage for step in steps for number in step.outputs}
+        written = {piece for step in steps for piece in _pieces(step, self.values)[0]}
         names = {
             tensor.id: name
             for name, tensor in self.graph.outputs.items()
@@ -73,13 +74,11 @@ class Program:
         written: dict[int, int] = {}
         last: dict[int, int] = {}
         for index, step in enumerate(steps):
-            for number in step.outputs:
-                storage = values[number].storage
-                written.setdefault(storage, index)
-                last[storage] = index
-            for source in step.inputs:
-                if source is not None:
-                    last[values[source].storage] = index
+            outputs, used = _pieces(step, values)
+            for piece in outputs:
+                written.setdefault(piece, index)
+            for piece in used:
+                last[piece] = index
         last.update((values[number].storage, len(steps)) for _, number in self.copied)
         self.external = (
             *(tensor.id for tensor in self.graph.inputs.values()),
@@ -96,35 +95,26 @@ class Program:
             for number, start in written.items()
             if number not in self.slots
         ]
-        in_place = {
-            values[target].storage: values[source].storage
-            for step in steps
-            if isinstance(step, LibraryStep)
-            for target, source in step.in_place.items()
-        }
+        in_place = dict(pair for step in steps if isinstance(step, LibraryStep) for pair in step.in_place)
         self.offsets, self.arena_size = plan_memory(lifetimes, in_place)
-        self.slots.update(dict.fromkeys(self.offsets, ARENA))
+        self._places = {number: (slot, 0) for number, slot in self.slots.items()}
+        self._places.update((number, (ARENA, offset)) for number, offset in self.offsets.items())
 
     def _plan(self, assembly: Assembly, threads: Threads) -> None:
         """The steps in turn: ranges of the plan's, and numpy's between them."""
         self.parts: list[range | NumpyStep] = []
-        in_c: list[PlanStep] = []
-        first = 0  # of the steps in C that are in no part yet
+        in_c = [step for step in assembly.steps if isinstance(step, LibraryStep)]
+        first = last = 0
         for step in assembly.steps:
-            if isinstance(step, NumpyStep):
-                if first < len(in_c):
-                    self.parts.append(range(first, len(in_c)))
-                    first = len(in_c)
-                self.parts.append(step)
+            if isinstance(step, LibraryStep):
+                last += 1
                 continue
-            storages = [self.values[number].storage for number in (*step.inputs, *step.outputs)]
-            slots = [self.slots[storage] for storage in storages]
-            in_c.append(PlanStep(step.compiled, slots, [self.offsets.get(storage, 0) for storage in storages]))
-        if first < len(in_c):
-            self.parts.append(range(first, len(in_c)))
-        library_steps = [step for step in assembly.steps if isinstance(step, LibraryStep)]
-        owners = [step.report for step in library_steps]
-        small = {index for index, step in enumerate(library_steps) if step.is_small}
+            if first < last:
+                self.parts.append(range(first, last))
+                first = last
+            self.parts.append(step)
+        if first < last:
+            self.parts.append(range(first, last))
         # The values that numpy reads or writes, and which of them lie in each of the caller's arrays.
         touched = {n for part in self.parts if isinstance(part, NumpyStep) for n in (*part.inputs, *part.outputs)}
         self.touched = {n for n in (*touched, *(number for _, number in self.copied)) if n is not None}
@@ -141,22 +131,23 @@ class Program:
         limit = get_num_threads() or 1
         if not every and limit > 1:
             chosen = threads if isinstance(threads, Mapping) else {}
-            given = {index: chosen.get(owner, 0) for index, owner in enumerate(owners)}
             measure = self._measure if self._is_measurable() else None
-            sizes = [step.bytes for step in library_steps]
-            in_c, counts = share_threads(in_c, sizes, small, given, limit, measure)
+            in_c, counts = share_threads(in_c, chosen, limit, measure)
         self.source = self._source(in_c, every)
         if not every:
             self.source.threads = counts
-        self._notes, self._threads = assembly.notes, dict(zip(owners, counts, strict=True))
+        self._notes = assembly.notes
+        self._threads = {step.note: count for step, count in zip(in_c, counts, strict=True)}
 
-    def _source(self, steps: Sequence[PlanStep], limit: int) -> PlanSource:
-        return PlanSource(steps, 1 + len(self.external) + len(self.constants), limit, self.home is not None)
+    def _source(self, steps: Sequence[LibraryStep], limit: int) -> PlanSource:
+        return PlanSource(
+            steps, self._places, 1 + len(self.external) + len(self.constants), limit, self.home is not None
+        )
 
     def _is_measurable(self) -> bool:
         return self.arena_size + sum(span(self.values[number]) for number in self.external) < HUGE
 
-    def _measure(self, steps: Sequence[PlanStep], count: int) -> list[float]:
+    def _measure(self, steps: Sequence[LibraryStep], count: int) -> list[float]:
         """The seconds that each of some steps takes on blank memory."""
         return Frame(self, self._source(steps, 0)).measure(count, LONG) if steps else []
 
@@ -171,6 +162,14 @@ class Program:
             return self.free_frames.pop()
         except IndexError:
             return Frame(self)
+
+
+def _pieces(step: LibraryStep | NumpyStep, values: Mapping[int, Value]) -> tuple[Sequence[int], Sequence[int]]:
+    """The pieces of memory that a step writes, and all that it uses."""
+    if isinstance(step, LibraryStep):
+        return step.written, step.pieces
+    written = [values[number].storage for number in step.outputs]
+    return written, [*written, *[values[number].storage for number in step.inputs if number is not None]]
 
 
 def _refuse_fallback(reports: Sequence[PartitionReport]) -> None:

@@ -24,28 +24,13 @@ ARITHMETIC = EXCHANGED | SYMMETRIC | {"Divide", "Subtract"}
 Run = Callable[[Sequence[Array | None]], Sequence[Array]]
 
 
-class LibraryStep(NamedTuple):
-    """A compiled partition, and the values that it reads and writes in the order in which it was compiled.
-
-    ``in_place``: from an output to the input whose memory it may take.
-    """
-
-    compiled: CompiledPartition
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    in_place: Mapping[int, int]
-    report: int
-    bytes: int  # that it reads and writes
-    is_small: bool = False  # compiled for one thread
-
-
 class NumpyStep(NamedTuple):
     """One op that numpy runs; None stands for an optional input that is not there."""
 
     run: Run
     inputs: tuple[int | None, ...]
     outputs: tuple[int, ...]
-    report: int
+    note: int
 
 
 class Note(NamedTuple):
@@ -59,10 +44,13 @@ class Note(NamedTuple):
 
     def report(self, index: int, threads: int | None) -> PartitionReport:
         """The partition ``index`` of a program, which has this number of threads."""
+        reasons = self.reasons
+        if self.executor == "oneDNN":
+            reasons = (*reasons, *[step.note for step in self.steps])
         kinds = tuple(step.label for step in self.steps) or ("copy of",)
         names = tuple(step.op.name for step in self.steps) or (self.inputs[0].name,)
         ends = tuple(self.inputs), tuple(self.outputs)
-        return PartitionReport(index, self.executor, kinds, names, self.reasons, *ends, threads)
+        return PartitionReport(index, self.executor, kinds, names, reasons, *ends, threads)
 
 
 def needs_dense(value: Value, steps: Sequence[Step]) -> bool:
@@ -79,18 +67,18 @@ def _rank(step: Step) -> int:
     return len(results[0].shape or ())
 
 
-def numpy_step(step: Step, values: Mapping[int, Value], report: int) -> NumpyStep:
+def numpy_step(step: Step, values: Mapping[int, Value], note: int) -> NumpyStep:
     """An op that numpy runs in the library's place: as the user wrote it, or the part of it that the step is."""
     op = step.op
     if step.whole:
         given = tuple([None if tensor is None else tensor.id for tensor in op.inputs])
-        return NumpyStep(partial(run_op, op), given, tuple([tensor.id for tensor in op.outputs]), report)
+        return NumpyStep(partial(run_op, op), given, tuple([tensor.id for tensor in op.outputs]), note)
     ins, outs = (
         tuple([LogicalTensor(n, values[n].dtype, values[n].shape, None, values[n].name) for n in ends])
         for ends in (step.inputs, step.outputs)
     )
     part = Op(step.id, step.kind, ins, outs, step.attrs, op.name, DEFAULT)
-    return NumpyStep(partial(run_op, part), step.inputs, step.outputs, report)
+    return NumpyStep(partial(run_op, part), step.inputs, step.outputs, note)
 
 
 def as_it_is(arrays: Sequence[Array | None]) -> list[Array]:

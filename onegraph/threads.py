@@ -6,12 +6,12 @@ for fewer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from .capi import CompiledPartition
 from .capi.settings import ThreadCount
 from .errors import OneGraphError
-from .plan import PlanStep
+from .plan import LibraryStep
 
 # A step that moves no more bytes than this is compiled for one thread from the start and not measured.
 SMALL = 1 << 15
@@ -22,37 +22,34 @@ LONG = 1e-4
 # More threads must gain more than this, in seconds: beside other work they join later than in a loop of one step alone.
 WORTH = 1e-6
 
-Measure = Callable[[Sequence[PlanStep], int], list[float]]
+Measure = Callable[[Sequence[LibraryStep], int], list[float]]
 
 
 def share_threads(
-    steps: Sequence[PlanStep],
-    sizes: Sequence[int],
-    small: Collection[int],
+    steps: Sequence[LibraryStep],
     fixed: Mapping[int, int],
     limit: int,
     measure: Measure | None,
-) -> tuple[list[PlanStep], list[int]]:
+) -> tuple[list[LibraryStep], list[int]]:
     """The steps, some of them compiled anew, and the number of threads for each; 0 is as many as a run may use.
 
     Args:
-        steps: compiled for ``limit`` threads, but those at the places in ``small`` for one.
-        sizes: bytes that each step reads and writes.
-        fixed: numbers that are given, by place in ``steps``.
+        steps: compiled for ``limit`` threads, but small ones for one.
+        fixed: numbers that are given, by the note of the step.
         limit: number of threads of the caller.
         measure: returns the seconds of each of some steps on at most so many threads, 0 for those they are compiled
             for; None where there is no memory for that.
     """
-    chosen, counts = list(steps), [fixed.get(index, 0) for index in range(len(steps))]
+    chosen, counts = list(steps), [fixed.get(step.note, 0) for step in steps]
     made: dict[tuple[CompiledPartition, int], CompiledPartition] = {}  # steps may share what was compiled
     for index, step in enumerate(steps):
         if counts[index]:
             chosen[index] = compiled_for(step, counts[index], made)
-        elif index in small:
+        elif step.is_small:
             counts[index] = 1
     if measure is None:
         return chosen, counts
-    open_ones = [index for index, count in enumerate(counts) if not count and sizes[index] <= LARGE]
+    open_ones = [index for index, count in enumerate(counts) if not count and steps[index].bytes <= LARGE]
     alone = measure([steps[index] for index in open_ones], 1)
     tried = [
         (index, count, compiled_for(steps[index], count, made) if count < limit else steps[index])
@@ -76,7 +73,9 @@ def powers_of_two(limit: int) -> list[int]:
     return [1 << exponent for exponent in range((limit - 1).bit_length())]
 
 
-def compiled_for(step: PlanStep, count: int, made: dict[tuple[CompiledPartition, int], CompiledPartition]) -> PlanStep:
+def compiled_for(
+    step: LibraryStep, count: int, made: dict[tuple[CompiledPartition, int], CompiledPartition]
+) -> LibraryStep:
     """The step compiled for ``count`` threads, once for all in ``made``, or as it is where the library refuses."""
     old = step.compiled
     if (old, count) not in made:

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 import onegraph as og
 from onegraph.cases import CASES
 from onegraph.harness import rewrite
-from onegraph.serialize import form, with_constants
+from onegraph.serialize import text as json_text
+from onegraph.serialize import with_constants
 
 UNKNOWN = -(2**63)
 CORPUS = SHARED / "data" / "benchdnn-3.2"
@@ -976,7 +977,7 @@ def test_what_is_no_json(text, where):
 
 
 def test_too_large(monkeypatch, tmp_path):
-    monkeypatch.setattr(form, "MAX_BYTES", 100)
+    monkeypatch.setattr(json_text, "MAX_BYTES", 100)
     for text in (" " * 101, b" " * 101):
         with pytest.raises(og.FormatError, match="at most 100"):
             og.Graph.from_json(text)

@@ -12,7 +12,7 @@ import click
 from ..check import check_graph, check_op
 from ..errors import ArgumentError, FormatError, SpecError, shown
 from ..serialize.files import read_file
-from ..serialize.form import decode
+from ..serialize.text import decode
 from ..spec.editions import DEFAULT, EDITIONS
 from ..violation import ERROR, LIBRARY, UNSAFE, Violation
 from .options import Source, graph_file, json_option, standard_input

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ..errors import FormatError, SpecError
-from ..serialize.form import MAX_BYTES
+from ..serialize.text import MAX_BYTES
 
 if TYPE_CHECKING:
     from ..graph import Graph

@@ -17,8 +17,9 @@ from ..npz import write_arrays
 from ..op import Array
 from ..spec.dtypes import DataType
 from ..whole import write_whole
-from .form import MAX_BYTES, Document, TensorForm
+from .form import Document, TensorForm
 from .names import Names
+from .text import MAX_BYTES
 
 
 def as_path(path: object) -> Path:
