@@ -252,8 +252,9 @@ class Assembly:
             value = values[index] = values[index]._replace(strides=strides)
             self.values[value.id], self.sizes[value.id] = value, size
         pieces = [value.storage for value in values]
+        index = len(self.notes)
         in_place = compiled.in_place and [(pieces[target], pieces[source]) for target, source in compiled.in_place]
-        self.steps.append(LibraryStep(compiled.made, pieces, in_place, len(self.notes), pattern.bytes, is_small))
+        self.steps.append(LibraryStep(compiled.made, pieces, count, in_place, index, pattern.bytes, is_small))
         self.notes.append(Note("oneDNN", steps, (note,), values[:count], values[count:]))
 
     def _add_collapsed(self, step: Step, note: str) -> bool:
@@ -275,7 +276,8 @@ class Assembly:
         in_place = [
             (self.values[target].storage, self.values[source].storage) for source, target in compiled.inplace_pairs
         ]
-        self.steps.append(LibraryStep(compiled, pieces, in_place, note, sum(map(nbytes, values))))
+        count, size = len(compiled.inputs), sum(map(nbytes, values))
+        self.steps.append(LibraryStep(compiled, pieces, count, in_place, note, size))
 
     def _is_slow(self, step: Step) -> bool:
         """Whether the library has no fast kernel for the operand of a binary op."""

@@ -299,7 +299,8 @@ class Executable:
             return Entry(None, _decline)
         with _collector_paused():
             program = Program(graph, **options._asdict())
-        refuse_unknown_partitions(options.threads, program.reports)
+        if isinstance(options.threads, Mapping):
+            refuse_unknown_partitions(options.threads, program.reports)
         return Entry(program, quick_call(program, self._result) or _decline)
 
     def _partitions(self, entry: Entry | None, implementations: bool) -> tuple[PartitionReport, ...]:

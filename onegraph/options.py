@@ -49,9 +49,9 @@ def _checked(threads: object) -> Threads:
     return check_threads(threads)
 
 
-def refuse_unknown_partitions(threads: Threads, partitions: Sequence[PartitionReport]) -> None:
+def refuse_unknown_partitions(threads: Mapping[int, int], partitions: Sequence[PartitionReport]) -> None:
     """Raise where ``threads`` names a partition that there is not."""
-    unknown = [index for index in threads if index >= len(partitions)] if isinstance(threads, Mapping) else []
+    unknown = [index for index in threads if index >= len(partitions)]
     if unknown:
         names = [f"{report.index}: {' + '.join(report.ops)}" for report in partitions[:20]]
         names += ["..."] * (len(partitions) > 20)

@@ -24,15 +24,11 @@ class LibraryStep(NamedTuple):
 
     compiled: CompiledPartition
     pieces: Sequence[int]
+    n_inputs: int
     in_place: Sequence[tuple[int, int]]
     note: int
     bytes: int  # that it reads and writes
     is_small: bool = False  # compiled for one thread
-
-    @property
-    def written(self) -> Sequence[int]:
-        """The pieces of the outputs."""
-        return self.pieces[len(self.compiled.inputs) :]
 
 
 class PlanSource:

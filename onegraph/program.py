@@ -11,7 +11,7 @@ from .capi.settings import ThreadCount, get_num_threads
 from .errors import UnsupportedError
 from .frame import Frame, span
 from .graph import Graph
-from .lower import Value, lower
+from .lower import lower
 from .memory import Lifetime, plan_memory
 from .op import Array
 from .plan import LibraryStep, PlanSource
@@ -50,35 +50,35 @@ class Program:
         self.graph = graph
         self.values = assembly.values
         self.free_frames: list[Frame] = []  # of finished calls, for the next ones
-        self._place_outputs(assembly.steps)
         self._place_values(assembly)
         self._plan(assembly, threads)
 
     # Where everything lies -------------------------------------------------------------------------------------------
-
-    def _place_outputs(self, steps: Sequence[LibraryStep | NumpyStep]) -> None:
-        inputs = {tensor.id for tensor in self.graph.inputs.values()}
-        written = {piece for step in steps for piece in _pieces(step, self.values)[0]}
-        names = {
-            tensor.id: name
-            for name, tensor in self.graph.outputs.items()
-            if tensor.id in written - inputs and self.values[tensor.id].storage == tensor.id
-        }
-        # (name, value) of the outputs that steps write into; of two names for one value the last has it.
-        self.direct = tuple((name, number) for number, name in names.items())
-        # Those that are inputs, constants, views, or second names, and are filled at the end.
-        self.copied = tuple((name, t.id) for name, t in self.graph.outputs.items() if names.get(t.id) != name)
 
     def _place_values(self, assembly: Assembly) -> None:
         values, steps = self.values, assembly.steps
         written: dict[int, int] = {}
         last: dict[int, int] = {}
         for index, step in enumerate(steps):
-            outputs, used = _pieces(step, values)
+            if isinstance(step, LibraryStep):
+                outputs, used = step.pieces[step.n_inputs :], step.pieces
+            else:
+                outputs = [values[number].storage for number in step.outputs]
+                used = [*outputs, *[values[number].storage for number in step.inputs if number is not None]]
             for piece in outputs:
                 written.setdefault(piece, index)
             for piece in used:
                 last[piece] = index
+        inputs = {tensor.id for tensor in self.graph.inputs.values()}
+        names = {
+            tensor.id: name
+            for name, tensor in self.graph.outputs.items()
+            if tensor.id in written and tensor.id not in inputs and values[tensor.id].storage == tensor.id
+        }
+        # (name, value) of the outputs that steps write into; of two names for one value the last has it.
+        self.direct = tuple((name, number) for number, name in names.items())
+        # Those that are inputs, constants, views, or second names, and are filled at the end.
+        self.copied = tuple((name, t.id) for name, t in self.graph.outputs.items() if names.get(t.id) != name)
         last.update((values[number].storage, len(steps)) for _, number in self.copied)
         self.external = (
             *(tensor.id for tensor in self.graph.inputs.values()),
@@ -162,14 +162,6 @@ class Program:
             return self.free_frames.pop()
         except IndexError:
             return Frame(self)
-
-
-def _pieces(step: LibraryStep | NumpyStep, values: Mapping[int, Value]) -> tuple[Sequence[int], Sequence[int]]:
-    """The pieces of memory that a step writes, and all that it uses."""
-    if isinstance(step, LibraryStep):
-        return step.written, step.pieces
-    written = [values[number].storage for number in step.outputs]
-    return written, [*written, *[values[number].storage for number in step.inputs if number is not None]]
 
 
 def _refuse_fallback(reports: Sequence[PartitionReport]) -> None:

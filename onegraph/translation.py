@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from .errors import UnsupportedError
+from .errors import SpecError, UnsupportedError
 from .examine import examine
 from .graph import Graph
 from .memo import signature
@@ -61,7 +62,12 @@ class _Translating:
         return self.renewed[tensor.id]
 
     def _op(self, op: Op) -> None:
-        said = translate(op.kind, dict(op.attrs), op.inputs, source=op.edition, target=self.target.name)
+        try:
+            said = translate(op.kind, dict(op.attrs), op.inputs, source=op.edition, target=self.target.name)
+        except SpecError as error:
+            label = f"{op.kind} {op.name!r}"
+            named = [replace(one, op=label, message=f"{label}{one.message[len(one.op) :]}") for one in error.violations]
+            raise SpecError(named) from None
         if said.kind is None or said.lost:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in said.reasons.items())
             raise UnsupportedError(f"{op.kind} {op.name!r} in {self.target.name}: {reasons}")

@@ -267,3 +267,12 @@ def test_outputs_that_the_edition_lacks():
     g.output("stats", found.stats)
     with pytest.raises(og.UnsupportedError, match=r"SoftMax 'softmax_0' in onednn-3\.2: outputs: 2; expected 1"):
         translate_graph(g, "onednn-3.2")
+
+
+def test_what_breaks_its_own_edition_is_named():
+    g = og.Graph(strict=False)
+    x = g.input("x", og.f32, (1, 4, 4, 1))
+    window = {"strides": [2, 2], "kernel": [2, 2], "pads_begin": [0, 0]}
+    g.output("y", g.max_pool(x, pads_end=[-1, -1], **window, name="pool"))
+    with pytest.raises(og.SpecError, match=r"^MaxPool 'pool': pads_end: \(-1, -1\); expected"):
+        translate_graph(g, "onednn-3.2")

@@ -230,3 +230,16 @@ def test_shapes_that_hang_on_data_are_measured_too():
     g.output("y", g.reduce_sum(x, g.input("axes", og.s32, (1,))))
     (found,) = bench(g, random_inputs(g), [Variant()], seconds=0.0)
     assert len(found.samples) == 10
+
+
+@pytest.mark.parametrize("measure", [verify, lambda g, inputs: bench(g, inputs, [Variant()], seconds=0.0)])
+def test_inputs_that_there_are_not(measure):
+    g = network(depth=1)
+    with pytest.raises(og.ArgumentError, match="'w9' is no input; the inputs are x, w0"):
+        measure(g, {**random_inputs(g), "w9": np.zeros(1, np.float32)})
+
+
+def test_the_order_of_arrays_means_nothing():
+    g = network(depth=1)
+    inputs = random_inputs(g)
+    assert verify(g, dict(reversed(inputs.items()))).agrees

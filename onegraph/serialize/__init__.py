@@ -60,14 +60,19 @@ def with_constants(graph: Graph, arrays: object) -> Graph:
         raise ArgumentError(f"constants: {shown(arrays)}; expected a dictionary of arrays by names of inputs")
     raw, ids = as_form(graph), tensor_ids(graph)
     data = {ids[tensor.id]: tensor.value for tensor in graph._tensors if tensor.value is not None}
+    _refuse_unknown(graph, arrays)
     for name, values in arrays.items():
-        if name not in graph.inputs:
-            names = ", ".join([*graph.inputs][:12]) or "none"
-            raise ArgumentError(f"constants: {shown(name)} is no input; the inputs are {names}")
         data[ids[graph.inputs[name].id]] = _contents(name, graph.inputs[name], values)
     made = type(graph)(graph.edition, strict=graph.strict)
     build(made, document(raw), read_names(raw), data)
     return made
+
+
+def _refuse_unknown(graph: Graph, arrays: Mapping[str, object]) -> None:
+    unknown = [name for name in arrays if name not in graph.inputs]
+    if unknown:
+        names = ", ".join([*graph.inputs][:12]) or "none"
+        raise ArgumentError(f"{shown(unknown[0])} is no input; the inputs are {names}")
 
 
 def _contents(name: str, tensor: LogicalTensor, given: object) -> Array:
@@ -77,7 +82,7 @@ def _contents(name: str, tensor: LogicalTensor, given: object) -> Array:
         raise ArgumentError(f"constant {name!r}: {shown(given)}; expected {expected}")
     values, wanted = np.asarray(given), tensor.dtype.numpy
     if values.dtype != wanted or not compatible(values.shape, tensor.shape):
-        fix = "" if values.dtype == wanted else f"; .astype({wanted.name!r}) converts it"
+        fix = "" if values.dtype == wanted else f"; array.astype(og.{tensor.dtype}.numpy) converts it"
         raise ArgumentError(f"constant {name!r}: {values.dtype} {show(values.shape)}; expected {expected}{fix}")
     kept = aligned_empty(values.shape, wanted)
     kept[...] = values
@@ -86,7 +91,12 @@ def _contents(name: str, tensor: LogicalTensor, given: object) -> Array:
 
 
 def with_known(graph: Graph, inputs: Mapping[str, Array]) -> tuple[Graph, dict[str, Array]]:
-    """The graph with what its file calls constant as constants, from ``inputs``; and the inputs that are left."""
+    """The graph with what its file calls constant as constants, from ``inputs``; and the inputs that are left.
+
+    Raises:
+        ArgumentError: there is no such input, or an array does not fit its input.
+    """
+    _refuse_unknown(graph, inputs)
     known = {name: inputs[name] for name in graph.constant_inputs if name in inputs}
     made = with_constants(graph, known) if known else graph
     return made, {name: inputs[name] for name in made.inputs if name in inputs}

@@ -1,4 +1,4 @@
-"""JSON text read into plain values, within limits, and as strict as JSON is."""
+"""JSON text read into plain values, within limits; numbers that are not finite as C++ and Python print them."""
 
 from __future__ import annotations
 
