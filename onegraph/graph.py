@@ -438,6 +438,9 @@ class Graph(OpMethods):
             inputs = (inputs,)
         if not isinstance(inputs, (list, tuple)):
             raise ArgumentError(f"inputs: {shown(inputs)}; expected a list of tensors of this graph")
+        own, count = self._tensors, len(self._tensors)
+        if all(type(t) is LogicalTensor and t.id < count and own[t.id] is t for t in inputs):
+            return [*inputs]  # which needs no look at each for a message
         return [
             None if tensor is None else self._own(tensor, f"inputs[{index}]") for index, tensor in enumerate(inputs)
         ]

@@ -8,7 +8,6 @@ ops about which there is nothing to say are remembered; the others are examined 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -63,10 +62,12 @@ def signature(
     schema = chosen.schema(kind) if isinstance(kind, str) else None
     key = None if schema is None else _key(schema, attrs, inputs)
     if schema is not None and key is not None:
-        with suppress(SpecError):
+        try:
             found = _remembered(chosen.name, schema.kind, *key, dtype, n_outputs, dtypes)
-            if found is not None:
-                return found
+        except SpecError:  # it is raised again below, with the name of the op
+            found = None
+        if found is not None:
+            return found
     try:
         checked = examine(kind, attrs, inputs, edition=chosen, name=name, dtype=dtype, n_outputs=n_outputs)
         return _made_from(checked, chosen, dtype, n_outputs, dtypes)

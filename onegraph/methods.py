@@ -95,6 +95,8 @@ def _method(schema: Schema) -> Any:
     ports = {port.name: index for index, port in enumerate(schema.inputs) if not port.variadic}
 
     def method(self: Any, *inputs: object, **keywords: Any) -> Any:
+        if not keywords:
+            return self.op(schema.kind, inputs, edition=DEFAULT)
         options = {option: keywords.pop(option) for option in OPTIONS if option in keywords}
         tensors = list(inputs)
         attrs: dict[str, object] = {}
