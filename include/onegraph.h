@@ -44,6 +44,10 @@ void *onegraph_host_allocate(size_t size, size_t alignment);
 void onegraph_host_deallocate(void *pointer);
 size_t onegraph_host_allocations(void);
 
+// partition: how many ops, inputs and outputs a partition has, in `sizes`, and the ids of them all, one after another.
+// Answers with invalid_arguments where these are more than `capacity`.
+int onegraph_partition_ids(dnnl_graph_partition_t partition, size_t *sizes, size_t capacity, size_t *ids);
+
 // plan: compiled partitions executed one after another on tensors in slots of memory; one run at a time.
 typedef struct onegraph_plan onegraph_plan;
 

@@ -318,7 +318,15 @@ def capi_graph(
     values = lowered.values
     read = {number for step in steps for number in step.inputs}
     produced = {number for step in steps for number in step.outputs}
-    tensors = {n: capi_tensor(values[n]) for n in read | produced if _expressible(values[n].dtype)}
+    tensors: dict[int, LibraryTensor] = {}
+    alike: dict[object, LibraryTensor] = {}
+    for number in read | produced:
+        value = values[number]
+        what = value.dtype, value.shape, value.strides, value.constant is None
+        if what in alike:
+            tensors[number] = alike[what]._numbered(number)
+        elif _expressible(value.dtype):
+            tensors[number] = alike[what] = capi_tensor(value)
     forms: dict[Part, OpForm] = {}
     for step in steps:
         part = step.part

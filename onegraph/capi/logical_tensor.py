@@ -127,6 +127,15 @@ class LogicalTensor(Made):
         tensor._read()
         return tensor
 
+    def _numbered(self, id: int) -> LogicalTensor:
+        """The same with another id."""
+        tensor = type(self).__new__(type(self))
+        tensor._id, tensor._dtype, tensor._shape, tensor._strides = id, self._dtype, self._shape, self._strides
+        tensor._layout, tensor._property = self._layout, self._property
+        tensor._struct = new(_STRUCT, self._struct[0])
+        tensor._struct.id = id
+        return tensor
+
     def _as_variable(self) -> LogicalTensor:
         """The same without the promise that the data never changes."""
         if self._property != "constant":

@@ -25,31 +25,31 @@ _PARTITION = ffi.typeof("dnnl_graph_partition_t")
 class Partition(Handle):
     """``dnnl_graph_partition_t``: ops that are compiled and executed together. Graphs make them, or ``from_op``."""
 
-    __slots__ = ("_constants", "_ops")
+    __slots__ = ("_constants", "_input_ids", "_ops", "_output_ids")
 
     def __init__(self, pointer: Any, ops: Mapping[int, Op]) -> None:
         once(self)
         if not isinstance(pointer, ffi.CData) or ffi.typeof(pointer) is not _PARTITION or not pointer:
             raise ArgumentError("a partition comes from Graph.partitions() or Partition.from_op()")
-        self._take(pointer, ops, ffi.new("size_t *"), ffi.new("size_t[]", len(ops)))
+        self._take(pointer, ops, *_buffers(ops))
 
-    def _take(self, pointer: Any, ops: Mapping[int, Op], count: Any, ids: Any) -> None:
+    def _take(self, pointer: Any, ops: Mapping[int, Op], sizes: Any, ids: Any) -> None:
         super().__init__(pointer, lib.dnnl_graph_partition_destroy)
         # Of the first execution, by id and shape: newer libraries share constants among all that is compiled of it.
         self._constants: dict[tuple[int, Shape], bytes] = {}
-        call(lib.dnnl_graph_partition_get_op_num, pointer, count)
-        if count[0] > len(ids):
-            ids = ffi.new("size_t[]", count[0])
-        call(lib.dnnl_graph_partition_get_ops, pointer, count[0], ids)
-        self._ops = {number: ops[number] for number in ffi.unpack(ids, count[0])}
+        call(lib.onegraph_partition_ids, pointer, sizes, len(ids), ids)
+        n_ops, n_inputs, n_outputs = sizes
+        numbers = ffi.unpack(ids, n_ops + n_inputs + n_outputs)
+        self._ops = {number: ops[number] for number in numbers[:n_ops]}
+        self._input_ids, self._output_ids = numbers[n_ops : n_ops + n_inputs], numbers[n_ops + n_inputs :]
 
     @classmethod
     def _all(cls, pointers: Sequence[Any], ops: Mapping[int, Op]) -> Iterator[Partition]:
         """The partitions of a graph with these ops, none of which is in two of them."""
-        count, ids = ffi.new("size_t *"), ffi.new("size_t[]", len(ops))
+        sizes, ids = _buffers(ops)
         for pointer in pointers:
             partition = cls.__new__(cls)
-            partition._take(pointer, ops, count, ids)
+            partition._take(pointer, ops, sizes, ids)
             yield partition
 
     @classmethod
@@ -87,27 +87,21 @@ class Partition(Handle):
         return self._ports(lib.dnnl_graph_partition_get_output_ports_num, lib.dnnl_graph_partition_get_output_ports)
 
     def _ports(self, count_of: Any, ports_of: Any) -> list[LogicalTensor]:
-        return [LogicalTensor._of(struct) for struct in self._structs(count_of, ports_of)]
-
-    def _ids(self, count_of: Any, ports_of: Any) -> list[int]:
-        return [struct.id for struct in self._structs(count_of, ports_of)]
-
-    def _structs(self, count_of: Any, ports_of: Any) -> Any:
         count = int(read(count_of, "size_t", self._ptr))
         structs = ffi.new("dnnl_graph_logical_tensor_t[]", count)
         if count:
             call(ports_of, self._ptr, count, structs)
-        return structs
+        return [LogicalTensor._of(struct) for struct in structs]
 
     @property
     def input_ids(self) -> list[int]:
         """Ids of ``input_ports``."""
-        return self._ids(lib.dnnl_graph_partition_get_input_ports_num, lib.dnnl_graph_partition_get_input_ports)
+        return [*self._input_ids]
 
     @property
     def output_ids(self) -> list[int]:
         """Ids of ``output_ports``."""
-        return self._ids(lib.dnnl_graph_partition_get_output_ports_num, lib.dnnl_graph_partition_get_output_ports)
+        return [*self._output_ids]
 
     @property
     def engine_kind(self) -> str:
@@ -201,6 +195,12 @@ class Partition(Handle):
 
     def _kinds(self) -> str:
         return ", ".join(op.schema.kind for op in self._ops.values())
+
+
+def _buffers(ops: Mapping[int, Op]) -> tuple[Any, Any]:
+    """For the numbers of ids of any partition of these ops, and the ids."""
+    ports = sum([1 + len(op._inputs) + len(op._outputs) for op in ops.values()])
+    return ffi.new("size_t[3]"), ffi.new("size_t[]", ports)
 
 
 def _refuse_strides(tensor: LogicalTensor, uses: Sequence[Use]) -> None:
