@@ -44,6 +44,26 @@ void *onegraph_host_allocate(size_t size, size_t alignment);
 void onegraph_host_deallocate(void *pointer);
 size_t onegraph_host_allocations(void);
 
+// partition: ops of one kind with the same attributes; of a setting the type is f, i, b or s, for f32, s64, bool, str.
+typedef struct {
+    int attribute;
+    char type;
+    const void *value;
+    size_t length;
+} onegraph_setting_t;
+
+typedef struct {
+    int kind;
+    size_t n_settings;
+    const onegraph_setting_t *settings;
+} onegraph_form_t;
+
+// partition: adds ops to a graph, and tells the status of each. `names`: one after another, each with its zero.
+// `counts`: for each op the number of inputs and that of outputs. `ports`: for each of these its place in `tensors`.
+int onegraph_graph_add_ops(dnnl_graph_graph_t graph, size_t n_ops, const size_t *ids, onegraph_form_t **forms,
+        const char *names, const size_t *counts, const size_t *ports, const dnnl_graph_logical_tensor_t *tensors,
+        int *statuses);
+
 // partition: how many ops, inputs and outputs a partition has, in `sizes`, and the ids of them all, one after another.
 // Answers with invalid_arguments where these are more than `capacity`.
 int onegraph_partition_ids(dnnl_graph_partition_t partition, size_t *sizes, size_t capacity, size_t *ids);

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import capi
+from .capi.forms import Forms
 from .capi.logical_tensor import LogicalTensor as LibraryTensor
 from .capi.op import OpForm
 from .errors import ArgumentError, OneGraphError, UnsupportedError
@@ -312,52 +313,60 @@ def capi_graph(
 
     ``steps``: only these ones; all by default. ``needed``: values that are read elsewhere, too.
     """
-    graph = capi.Graph(fpmath_mode=fpmath_mode)
-    refused: dict[int, str] = {}
     steps = lowered.steps if steps is None else steps
     values = lowered.values
     read = {number for step in steps for number in step.inputs}
     produced = {number for step in steps for number in step.outputs}
-    tensors: dict[int, LibraryTensor] = {}
     alike: dict[object, LibraryTensor] = {}
+    tensors: dict[int, LibraryTensor] = {}
     for number in read | produced:
         value = values[number]
         what = value.dtype, value.shape, value.strides, value.constant is None
+        if what not in alike and _expressible(value.dtype):
+            alike[what] = capi_tensor(value)
         if what in alike:
-            tensors[number] = alike[what]._numbered(number)
-        elif _expressible(value.dtype):
-            tensors[number] = alike[what] = capi_tensor(value)
-    forms: dict[Part, OpForm] = {}
+            tensors[number] = alike[what]
+    graph, forms = capi.Graph(fpmath_mode=fpmath_mode), Forms(tensors)
+    refused: dict[int, str] = {}
+    taken: list[int] = []
+    of_part: dict[int, OpForm] = {}
     for step in steps:
         part = step.part
-        if part is not None and step.executor == "library":
+        if part is None or step.executor != "library":
+            refused[step.id] = ""
+            continue
+        form = of_part.get(id(part))
+        if form is None:
             try:
-                form = forms.get(part)
-                if form is None:
-                    form = forms[part] = OpForm(part.kind, part.attrs, part.types, part.outputs, step.op.name)
-                ins, outs = [tensors[n] for n in step.inputs], [tensors[n] for n in step.outputs]
-                graph._add_form(form, step.id, step.op.name, ins, outs)
-                continue
+                form = of_part[id(part)] = OpForm(part.kind, part.attrs, part.types, part.outputs, step.op.name)
             except OneGraphError as error:
                 refused[step.id] = str(error)
-        ins = [tensors[number] for number in step.inputs if number in tensors]
-        outs = [tensors[number] for number in step.outputs if number in tensors]
-        graph._add_form(_mark("Wildcard", ins, outs), step.id, step.op.name, ins, outs)
+                continue
+        forms.add(form, step.id, step.op.name, step.inputs, step.outputs)
+        taken.append(step.id)
+    refused.update(graph._add_forms(forms, taken))
+    marks: list[int] = []
+
+    def mark(kind: str, number: int, name: str, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """A Wildcard or an End."""
+        ins, outs = ([TensorType(tensors[n].dtype, tensors[n].shape) for n in ends] for ends in (inputs, outputs))
+        forms.add(OpForm(kind, NO_ATTRS, ins, outs), number, name, inputs, outputs)
+        marks.append(number)
+
+    for step in steps if refused else ():
+        if step.id in refused:
+            known = ([number for number in ends if number in tensors] for ends in (step.inputs, step.outputs))
+            mark("Wildcard", step.id, step.op.name, *known)
     # What is read here and elsewhere, a graph output for one, must not vanish inside a partition.
     returned = [tensor.id for tensor in lowered.graph.outputs.values()]
     first_free = len(lowered.steps)  # the first of the ids that no step has
     for offset, number in enumerate(dict.fromkeys((*returned, *needed))):
         if number in read and number in produced and number in tensors:
-            kind = "End" if values[number].dtype in FLOATS else "Wildcard"
-            graph._add_form(_mark(kind, [tensors[number]], []), first_free + offset, "output", [tensors[number]], [])
+            mark("End" if values[number].dtype in FLOATS else "Wildcard", first_free + offset, "output", [number], [])
+    for reason in graph._add_forms(forms, marks).values():
+        raise UnsupportedError(reason)
     graph.finalize()
-    return graph, refused
-
-
-def _mark(kind: str, inputs: Sequence[LibraryTensor], outputs: Sequence[LibraryTensor]) -> OpForm:
-    """A Wildcard or an End of these tensors."""
-    ins, outs = ([TensorType(tensor.dtype, tensor.shape) for tensor in tensors] for tensors in (inputs, outputs))
-    return OpForm(kind, NO_ATTRS, ins, outs)
+    return graph, {number: reason for number, reason in refused.items() if reason}
 
 
 def _expressible(dtype: DataType) -> bool:

@@ -88,13 +88,13 @@ class CompiledPartition(Handle):
         ins = ffi.new(_TENSORS, [tensor._struct for tensor in inputs])
         outs = ffi.new(_TENSORS, [tensor._struct for tensor in outputs])
         self._partition, self._engine, self._threads = partition, engine, get_num_threads() or 1
-        self._home = home() if is_bound(op.schema.kind for op in partition._ops.values()) else None
+        self._home = home() if is_bound(op.schema.kind for op in partition._ops) else None
         self._make((ins, outs, outputs))
         pointer = self._ptr
         self._outputs = tuple([LogicalTensor._filled(_query, pointer, tensor.id) for tensor in outputs])
         count, pairs = ffi.new("size_t *"), ffi.new("const dnnl_graph_inplace_pair_t **")
         call(lib.dnnl_graph_compiled_partition_get_inplace_ports, pointer, count, pairs)
-        listed = range(count[0] if all(op._in_place for op in partition._ops.values()) else 0)
+        listed = range(count[0] if all(op._in_place for op in partition._ops) else 0)
         self._in_place = {pairs[0][index].output_id: pairs[0][index].input_id for index in listed}
         structs = [tensor._struct for tensor in (*self._inputs, *self._outputs)]
         self._structs = len(self._inputs), len(self._outputs), ffi.new(_TENSORS, structs)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 from ..errors import ArgumentError, StateError
 from ..native import Handle, call, create, enum_value, ffi, lib, read
 from .engine import available_kind
+from .forms import Forms
 from .logical_tensor import LogicalTensor
-from .op import Op, OpForm
-from .partition import Partition
+from .op import Op
+from .partition import Partition, count_ids
 from .settings import FPMATH_MODES
 from .validate import choice, expect, once
 
@@ -24,7 +26,7 @@ class Graph(Handle):
         fpmath_mode: how far f32 arithmetic may be lowered: strict, bf16, f16, any, tf32.
     """
 
-    __slots__ = ("_engine_kind", "_fpmath_mode", "_in_order", "_lock", "_ops", "_producers", "_tensors")
+    __slots__ = ("_engine_kind", "_forms", "_fpmath_mode", "_in_order", "_lock", "_ops", "_producers", "_tensors")
 
     def __init__(self, engine_kind: str = "cpu", fpmath_mode: str = "strict") -> None:
         once(self)
@@ -33,6 +35,7 @@ class Graph(Handle):
         self._engine_kind, self._fpmath_mode = engine_kind, fpmath_mode
         self._lock = threading.RLock()
         self._ops: dict[int, Op] = {}
+        self._forms: Forms | None = None  # ops that are no objects yet
         self._tensors: dict[int, LogicalTensor] = {}
         self._producers: dict[int, Op] = {}
         self._in_order = True  # no op reads what is produced after it
@@ -96,17 +99,13 @@ class Graph(Handle):
                 raise ArgumentError(f"tensor {number} is produced twice, by {other!r} and {op!r}")
         self._take(op)
 
-    def _add_form(
-        self, form: OpForm, id: int, name: str, inputs: list[LogicalTensor], outputs: list[LogicalTensor]
-    ) -> Op:
-        """Add an op of a form that was checked: nothing is looked at again.
+    def _add_forms(self, forms: Forms, ids: Sequence[int]) -> dict[int, str]:
+        """Add those of ``forms`` with these ids; returns the reasons for the ones that the library refuses.
 
-        The graph is not finalized, and no other thread changes it. The types of the tensors are those that the form
-        was checked for. The id is new; a tensor id always comes with one and the same tensor, and has one producer.
+        The graph is not finalized, has no other ops, and no other thread changes it. There is no cycle.
         """
-        op = Op._of(form, id, name, inputs, outputs)
-        self._take(op)
-        return op
+        self._forms = forms
+        return forms.hand_over(self._ptr, ids)
 
     def _take(self, op: Op) -> None:
         call(lib.dnnl_graph_add_op, self._ptr, op._ptr)
@@ -177,4 +176,6 @@ class Graph(Handle):
             return []  # the library refuses to fill an array of no elements
         pointers = ffi.new("dnnl_graph_partition_t[]", count)
         call(lib.dnnl_graph_graph_get_partitions, self._ptr, count, pointers)
-        return list(Partition._all(ffi.unpack(pointers, count), self._ops))
+        if self._forms is not None:
+            return list(Partition._all(ffi.unpack(pointers, count), self._forms, self._forms.n_ids))
+        return list(Partition._all(ffi.unpack(pointers, count), self._ops, count_ids(self._ops.values())))

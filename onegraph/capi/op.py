@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import ArgumentError, OneGraphError, SpecError, StateError, UnsupportedError, shown
 from ..examine import MAX_INPUTS, examine
@@ -31,13 +31,26 @@ _CODES = {name: number for number, name in _KINDS.items()}
 _OP = ffi.typeof("dnnl_graph_op_t *")
 _create, _destroy = lib.dnnl_graph_op_create, lib.dnnl_graph_op_destroy
 _add_input, _add_output = lib.dnnl_graph_op_add_input, lib.dnnl_graph_op_add_output
-# For each kind of number its setter, and what it takes an array of.
+# For each kind of value its setter, its letter in csrc/partition.cpp, and what it is an array of.
 _SETTERS = {
-    "f32": (lib.dnnl_graph_op_set_attr_f32, "float[]"),
-    "s64": (lib.dnnl_graph_op_set_attr_s64, "int64_t[]"),
-    "bool": (lib.dnnl_graph_op_set_attr_bool, "uint8_t[]"),
+    "f32": (lib.dnnl_graph_op_set_attr_f32, b"f", "float[]"),
+    "s64": (lib.dnnl_graph_op_set_attr_s64, b"i", "int64_t[]"),
+    "bool": (lib.dnnl_graph_op_set_attr_bool, b"b", "uint8_t[]"),
+    "str": (lib.dnnl_graph_op_set_attr_str, b"s", "char[]"),
 }
-Setting = tuple[Function, int, Any, int]
+
+
+class Setting(NamedTuple):
+    """An attribute in the library's own spelling."""
+
+    kind: str
+    number: int
+    value: Any
+    length: int
+
+    def apply(self, op: Any) -> None:
+        """Set it on a C op."""
+        call(_SETTERS[self.kind][0], op, self.number, self.value, self.length)
 
 
 class Op(Handle):
@@ -118,8 +131,8 @@ class Op(Handle):
             call(_add_input, pointer, tensor._struct)
         for tensor in outputs:
             call(_add_output, pointer, tensor._struct)
-        for setter, number, value, length in form.settings:
-            call(setter, pointer, number, value, length)
+        for setting in form.settings:
+            setting.apply(pointer)
         op._frozen = True
         return op
 
@@ -193,8 +206,7 @@ class Op(Handle):
             raise self._spec_error(bad.rule, name, shown(value), bad.expected) from None
         with self._lock:
             self._changeable()
-            setter, number, elements, length = _setting(attribute, stored)
-            call(setter, self._ptr, number, elements, length)
+            _setting(attribute, stored).apply(self._ptr)
             self._attrs[name] = stored
 
     def _spec_error(self, rule: str, where: str, given: str, expected: str) -> SpecError:
@@ -296,14 +308,13 @@ def _refuse_endless(schema: Schema, name: str, tensors: Sequence[TensorType]) ->
 
 
 def _setting(attribute: Attribute, value: AttrValue) -> Setting:
-    """The call that hands one attribute to a C op, in the library's own spelling: setter, number, value, length."""
+    """One attribute as the library takes it."""
+    kind = attribute.kind.removesuffix("[]")
+    elements: Sequence[object] = value if isinstance(value, tuple) else (value,)
+    if kind == "str":
+        elements = LIBRARY_VALUES.get(attribute.name, {}).get(str(value), str(value)).encode() + b"\0"
     number = enum_value("graph_op_attr_", attribute.name)
-    if attribute.kind == "str":
-        word = LIBRARY_VALUES.get(attribute.name, {}).get(str(value), str(value)).encode()
-        return lib.dnnl_graph_op_set_attr_str, number, word, len(word) + 1
-    setter, ctype = _SETTERS[attribute.kind.removesuffix("[]")]
-    elements = value if isinstance(value, tuple) else (value,)
-    return setter, number, ffi.new(ctype, elements), len(elements)
+    return Setting(kind, number, ffi.new(_SETTERS[kind][2], elements), len(elements))
 
 
 class OpForm:
@@ -320,7 +331,7 @@ class OpForm:
         UnsupportedError: the library is too old, refuses the op, crashes on it or computes it wrong.
     """
 
-    __slots__ = ("attrs", "schema", "settings")
+    __slots__ = ("_settings_in_c", "attrs", "in_c", "schema", "settings")
 
     def __init__(
         self,
@@ -336,6 +347,9 @@ class OpForm:
             _refuse_newer(self.schema, attribute)
         _check_use(self.schema, self.attrs, name, inputs, outputs)
         self.settings = tuple(_setting(self.schema.attribute(key), value) for key, value in attrs.items())
+        in_c = [(s.number, _SETTERS[s.kind][1], s.value, s.length) for s in self.settings]
+        self._settings_in_c = ffi.new("onegraph_setting_t[]", in_c)
+        self.in_c = ffi.new("onegraph_form_t *", (_CODES[self.schema.name], len(in_c), self._settings_in_c))
 
 
 def _refuse_newer(schema: Schema, attribute: str = "") -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, UnsupportedError
@@ -25,13 +25,13 @@ _PARTITION = ffi.typeof("dnnl_graph_partition_t")
 class Partition(Handle):
     """``dnnl_graph_partition_t``: ops that are compiled and executed together. Graphs make them, or ``from_op``."""
 
-    __slots__ = ("_constants", "_input_ids", "_ops", "_output_ids")
+    __slots__ = ("_constants", "_graph_ops", "_input_ids", "_op_ids", "_output_ids")
 
     def __init__(self, pointer: Any, ops: Mapping[int, Op]) -> None:
         once(self)
         if not isinstance(pointer, ffi.CData) or ffi.typeof(pointer) is not _PARTITION or not pointer:
             raise ArgumentError("a partition comes from Graph.partitions() or Partition.from_op()")
-        self._take(pointer, ops, *_buffers(ops))
+        self._take(pointer, ops, ffi.new("size_t[3]"), ffi.new("size_t[]", count_ids(ops.values())))
 
     def _take(self, pointer: Any, ops: Mapping[int, Op], sizes: Any, ids: Any) -> None:
         super().__init__(pointer, lib.dnnl_graph_partition_destroy)
@@ -40,13 +40,18 @@ class Partition(Handle):
         call(lib.onegraph_partition_ids, pointer, sizes, len(ids), ids)
         n_ops, n_inputs, n_outputs = sizes
         numbers = ffi.unpack(ids, n_ops + n_inputs + n_outputs)
-        self._ops = {number: ops[number] for number in numbers[:n_ops]}
+        self._op_ids, self._graph_ops = tuple(numbers[:n_ops]), ops
         self._input_ids, self._output_ids = numbers[n_ops : n_ops + n_inputs], numbers[n_ops + n_inputs :]
 
+    @property
+    def _ops(self) -> list[Op]:
+        """The ops, in the library's order."""
+        return [self._graph_ops[number] for number in self._op_ids]
+
     @classmethod
-    def _all(cls, pointers: Sequence[Any], ops: Mapping[int, Op]) -> Iterator[Partition]:
-        """The partitions of a graph with these ops, none of which is in two of them."""
-        sizes, ids = _buffers(ops)
+    def _all(cls, pointers: Sequence[Any], ops: Mapping[int, Op], n_ids: int) -> Iterator[Partition]:
+        """The partitions of a graph with these ops; ``n_ids`` as ``count_ids`` has it."""
+        sizes, ids = ffi.new("size_t[3]"), ffi.new("size_t[]", n_ids)
         for pointer in pointers:
             partition = cls.__new__(cls)
             partition._take(pointer, ops, sizes, ids)
@@ -74,7 +79,7 @@ class Partition(Handle):
     @property
     def ops(self) -> tuple[int, ...]:
         """Ids of the ops, in the library's order."""
-        return tuple(self._ops)
+        return self._op_ids
 
     @property
     def input_ports(self) -> list[LogicalTensor]:
@@ -169,7 +174,7 @@ class Partition(Handle):
         """
         uses: list[Use] = []
         shapes: dict[int, Shape] = {tensor.id: tensor.shape for tensor in inputs}
-        pending = list(self._ops.values())
+        pending = self._ops
         inside = {tensor.id for op in pending for tensor in op.outputs}
         while pending:
             later: list[Op] = []
@@ -194,13 +199,12 @@ class Partition(Handle):
         return f"Partition({self.id}: {self._kinds()}{'' if self.supported else ', unsupported'})"
 
     def _kinds(self) -> str:
-        return ", ".join(op.schema.kind for op in self._ops.values())
+        return ", ".join(op.schema.kind for op in self._ops)
 
 
-def _buffers(ops: Mapping[int, Op]) -> tuple[Any, Any]:
-    """For the numbers of ids of any partition of these ops, and the ids."""
-    ports = sum([1 + len(op._inputs) + len(op._outputs) for op in ops.values()])
-    return ffi.new("size_t[3]"), ffi.new("size_t[]", ports)
+def count_ids(ops: Iterable[Op]) -> int:
+    """Number of ids of ops, their inputs and their outputs; no partition of them has more."""
+    return sum([1 + len(op._inputs) + len(op._outputs) for op in ops])
 
 
 def _refuse_strides(tensor: LogicalTensor, uses: Sequence[Use]) -> None:

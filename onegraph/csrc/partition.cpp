@@ -1,10 +1,73 @@
+// What the C API takes a call for each op, attribute and tensor for: whole graphs and partitions in one call.
+
 #include <cstddef>
+#include <cstring>
 #include <vector>
 
 #include "guard.h"
 
-extern "C" int onegraph_partition_ids(
-        dnnl_graph_partition_t partition, size_t *sizes, size_t capacity, size_t *ids) {
+namespace {
+
+dnnl_status_t set(dnnl_graph_op_t op, const onegraph_setting_t &setting) {
+    const auto attribute = static_cast<dnnl_graph_op_attr_t>(setting.attribute);
+    const void *value = setting.value;
+    switch (setting.type) {
+        case 'f':
+            return dnnl_graph_op_set_attr_f32(op, attribute, static_cast<const float *>(value), setting.length);
+        case 'i':
+            return dnnl_graph_op_set_attr_s64(op, attribute, static_cast<const int64_t *>(value), setting.length);
+        case 'b':
+            return dnnl_graph_op_set_attr_bool(op, attribute, static_cast<const uint8_t *>(value), setting.length);
+        default: return dnnl_graph_op_set_attr_str(op, attribute, static_cast<const char *>(value), setting.length);
+    }
+}
+
+class Op {
+public:
+    Op(std::size_t id, const onegraph_form_t &form, const char *name) {
+        status_ = dnnl_graph_op_create(&op_, id, static_cast<dnnl_graph_op_kind_t>(form.kind), name);
+        for (std::size_t i = 0; !status_ && i < form.n_settings; i++)
+            status_ = set(op_, form.settings[i]);
+    }
+    ~Op() { dnnl_graph_op_destroy(op_); }
+    Op(const Op &) = delete;
+    Op &operator=(const Op &) = delete;
+
+    void add_input(const dnnl_graph_logical_tensor_t &tensor) {
+        if (!status_) status_ = dnnl_graph_op_add_input(op_, &tensor);
+    }
+    void add_output(const dnnl_graph_logical_tensor_t &tensor) {
+        if (!status_) status_ = dnnl_graph_op_add_output(op_, &tensor);
+    }
+    dnnl_status_t add_to(dnnl_graph_graph_t graph) const { return status_ ? status_ : dnnl_graph_add_op(graph, op_); }
+
+private:
+    dnnl_graph_op_t op_ = nullptr;
+    dnnl_status_t status_;
+};
+
+} // namespace
+
+extern "C" {
+
+int onegraph_graph_add_ops(dnnl_graph_graph_t graph, size_t n_ops, const size_t *ids, onegraph_form_t **forms,
+        const char *names, const size_t *counts, const size_t *ports, const dnnl_graph_logical_tensor_t *tensors,
+        int *statuses) {
+    return onegraph::guarded([&] {
+        for (std::size_t i = 0; i < n_ops; i++) {
+            Op op(ids[i], *forms[i], names);
+            names += std::strlen(names) + 1;
+            for (std::size_t n = *counts++; n > 0; n--)
+                op.add_input(tensors[*ports++]);
+            for (std::size_t n = *counts++; n > 0; n--)
+                op.add_output(tensors[*ports++]);
+            statuses[i] = onegraph::guarded([&] { return op.add_to(graph); });
+        }
+        return dnnl_success;
+    });
+}
+
+int onegraph_partition_ids(dnnl_graph_partition_t partition, size_t *sizes, size_t capacity, size_t *ids) {
     return onegraph::guarded([&] {
         dnnl_status_t status = dnnl_graph_partition_get_op_num(partition, &sizes[0]);
         if (!status) status = dnnl_graph_partition_get_input_ports_num(partition, &sizes[1]);
@@ -21,4 +84,5 @@ extern "C" int onegraph_partition_ids(
             ids[sizes[0] + i] = ports[i].id;
         return status;
     });
+}
 }
