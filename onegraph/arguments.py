@@ -168,7 +168,7 @@ def value_inputs(graph: Graph) -> tuple[str, ...]:
     found = set()
     names = {tensor.id: name for name, tensor in graph.inputs.items()}
     for op in graph.ops:
-        schema = edition(op.edition).schema(op.kind)
+        schema = edition(op.edition).schema(op.kind) if op.signature is None else op.signature.schema
         assert schema is not None
         for index in base_of(schema).shape_inputs:
             tensor = op.inputs[index] if index < len(op.inputs) else None

@@ -191,10 +191,10 @@ class Assembly:
             return  # a change of axis order that costs nothing
         reason = ""
         if step.executor == "library":
-            if self._add_view(step):
+            if step.kind in VIEWS and self._add_view(step):
                 return
             try:
-                if not self._add_collapsed(step, note):
+                if step.kind not in ARITHMETIC or not self._add_collapsed(step, note):
                     pattern, numbers = self._pattern((step,), partition)
                     self._add_library(pattern, (step,), numbers, note)
                 return
@@ -259,7 +259,7 @@ class Assembly:
 
     def _add_collapsed(self, step: Step, note: str) -> bool:
         """A binary op whose operand the library broadcasts fast on fewer axes only, if it is one."""
-        if step.kind not in ARITHMETIC or not self._is_slow(step):
+        if not self._is_slow(step):
             return False
         self._threads.use(None)
         compiled = collapsed_binary(step, self.values)

@@ -347,6 +347,9 @@ def _collector_paused() -> Iterator[None]:
         yield
     finally:
         if before:
+            if gc.get_freeze_count() == 0:  # nobody else makes use of it
+                gc.freeze()  # to and fro, all objects are old, and not looked through right now
+                gc.unfreeze()
             gc.enable()
 
 

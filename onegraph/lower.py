@@ -129,7 +129,10 @@ class _Lowering:
         signature = op.signature
         schema = signature.schema if signature is not None else edition(op.edition).schema(op.kind)
         assert schema is not None
-        n_outputs = self._wanted(schema, op)
+        n_outputs = len(op.outputs)
+        if n_outputs > 1 and base_of(schema).kind in INDEPENDENT_OUTPUTS:
+            while n_outputs > 1 and op.outputs[n_outputs - 1].id not in self._read:
+                n_outputs -= 1  # changes nothing in the others
         if signature is not None:
             form, reason = signature_form(signature, n_outputs)
         else:
@@ -157,14 +160,6 @@ class _Lowering:
         """The tensors that somebody reads."""
         read = {tensor.id for op in self._graph.ops for tensor in op.inputs if tensor is not None}
         return read | {tensor.id for tensor in self._graph.outputs.values()}
-
-    def _wanted(self, schema: Schema, op: Op) -> int:
-        """Number of outputs without the last ones that nobody reads, where that changes nothing in the others."""
-        count = len(op.outputs)
-        if count > 1 and base_of(schema).kind in INDEPENDENT_OUTPUTS:
-            while count > 1 and op.outputs[count - 1].id not in self._read:
-                count -= 1
-        return count
 
     def _add_swapped(self, op: Op, schema: Schema, form: Form, n_outputs: int) -> None:
         """A form of an op some of whose tensors have their axes in another order than the library."""

@@ -10,7 +10,10 @@ ALIGNMENT = 64
 
 
 class Lifetime(NamedTuple):
-    """A piece of memory that is written by step ``start`` and used last by step ``end``; ``size`` in bytes."""
+    """A piece of memory that is written by step ``start`` and used last by step ``end``.
+
+    ``size`` in bytes, as ``rounded`` has it.
+    """
 
     number: int
     size: int
@@ -47,15 +50,15 @@ def plan_memory(lifetimes: Sequence[Lifetime], in_place: Mapping[int, int]) -> t
         while freed < len(steps) and steps[freed] < piece.start:
             for dead in ending[steps[freed]]:
                 if dead.number not in given_on:
-                    gaps.free(offsets[dead.number], rounded(dead.size))
+                    gaps.free(offsets[dead.number], dead.size)
             freed += 1
         source = found.get(in_place.get(piece.number, -1))
-        fits = source is not None and rounded(source.size) == rounded(piece.size)
+        fits = source is not None and source.size == piece.size
         if source is not None and fits and source.start < source.end == piece.start and source.number not in given_on:
             given_on.add(source.number)
             offsets[piece.number] = offsets[source.number]
         else:
-            offsets[piece.number] = gaps.take(rounded(piece.size))
+            offsets[piece.number] = gaps.take(piece.size)
     return offsets, gaps.end
 
 

@@ -104,7 +104,7 @@ class Pattern:
         if known is None:
             known = self._compiled[key] = self._compile(values, free)
         elif True in constants:
-            return known._replace(made=known.made._again())
+            return Compiled(known.made._again(), known.chosen, known.in_place)
         return known
 
     def _compile(self, values: Sequence[Value], free: tuple[bool, ...]) -> Compiled:

@@ -12,7 +12,7 @@ from .errors import UnsupportedError
 from .frame import Frame, span
 from .graph import Graph
 from .lower import lower
-from .memory import Lifetime, plan_memory
+from .memory import Lifetime, plan_memory, rounded
 from .op import Array
 from .plan import LibraryStep, PlanSource
 from .report import PartitionReport, nbytes
@@ -56,7 +56,7 @@ class Program:
     # Where everything lies -------------------------------------------------------------------------------------------
 
     def _place_values(self, assembly: Assembly) -> None:
-        values, steps = self.values, assembly.steps
+        values, steps, sizes = self.values, assembly.steps, assembly.sizes
         written: dict[int, int] = {}
         last: dict[int, int] = {}
         for index, step in enumerate(steps):
@@ -91,7 +91,7 @@ class Program:
                 self.constants[number] = constant
         self.slots = {number: slot for slot, number in enumerate((*self.external, *self.constants), ARENA + 1)}
         lifetimes = [
-            Lifetime(number, assembly.sizes.get(number) or nbytes(values[number]), start, last[number])
+            Lifetime(number, rounded(sizes.get(number) or nbytes(values[number])), start, last[number])
             for number, start in written.items()
             if number not in self.slots
         ]

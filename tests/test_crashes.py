@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 import raw
 import test_library_quirks as fusions
+from conftest import SANITIZED
 from raw import RefusedError, ThrewError, ffi, lib, lt
 from test_malformed import ACROSS, CASES, CONV, OPS, POOL, graph_of, partition_of, relu, tensors
 
@@ -361,6 +362,7 @@ def quantized_pool(g):
 
 
 FUSION_OUTCOMES = {
+    "batch norm, source read twice": "hang | throws std::bad_alloc",
     "F4 softmax, vector": "throws could not create a primitive descriptor for a binary",
     "F7 pool to another type": "refuses partition_compile: unimplemented",
     "F8 quantized reorder": "throws could not execute a primitive",
@@ -1106,8 +1108,8 @@ def alone(function, row):
     if not child:
         resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        if "asan" not in os.environ.get("LD_PRELOAD", ""):  # whose shadow of the memory is larger than any limit
-            resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))
+        if not SANITIZED:  # whose shadow of the memory is larger than any limit
+            resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32))
         signal.alarm(60)  # for one that waits instead of looping
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         os.dup2(1, 2)
@@ -1136,7 +1138,9 @@ def expected(row):
 
 def run_group(group):
     for row in GROUPS[group]:
-        found = alone(raw_side, row) if row.raw is not None else expected(row)[0]
+        # The sanitizer turns signals into exits of its own; there is nothing to learn of the library under it.
+        is_asked = row.raw is not None and not SANITIZED
+        found = alone(raw_side, row) if is_asked else expected(row)[0]
         print(json.dumps([row.name, found, alone(guarded_side, row)]), flush=True)
 
 

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from conftest import SANITIZED
 
 import onegraph as og
 from onegraph.capi import CompiledPartition
@@ -410,7 +411,7 @@ print("failed" if failed else "never failed", [p.executor for p in model.report(
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="no /proc, where Linux says how much memory is used")
-@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="the sanitizer needs more than any limit")
+@pytest.mark.skipif(SANITIZED, reason="the sanitizer needs more than any limit")
 def test_a_program_that_runs_out_of_memory():
     done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -74,7 +74,7 @@ LIFETIMES = st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 30), st.inte
 @settings(max_examples=500, deadline=None, database=None)
 @given(LIFETIMES, st.data())
 def test_pieces_that_are_alive_together_do_not_overlap(drawn, data):
-    pieces = [Lifetime(n, size, start, start + length) for n, (size, start, length) in enumerate(drawn)]
+    pieces = [Lifetime(n, rounded(size), start, start + length) for n, (size, start, length) in enumerate(drawn)]
     numbers = st.integers(0, max(len(pieces) - 1, 0))
     wishes = data.draw(st.dictionaries(numbers, numbers, max_size=10))
     offsets, end = plan_memory(pieces, wishes)
@@ -107,7 +107,7 @@ def test_pieces_that_are_alive_together_do_not_overlap(drawn, data):
 @given(st.integers(1, 4000), st.integers(1, 60))
 def test_a_chain_needs_two_places(size, length):
     """In a chain of equal pieces, each read by the next step only, two places are as few as can be."""
-    chain = [Lifetime(number, size, number, number + 1) for number in range(length)]
+    chain = [Lifetime(number, rounded(size), number, number + 1) for number in range(length)]
     assert plan_memory(chain, {})[1] == min(length, 2) * rounded(size)
     in_place = {number: number - 1 for number in range(1, length)}
     assert plan_memory(chain, in_place)[1] == rounded(size)

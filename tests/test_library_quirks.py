@@ -115,6 +115,14 @@ def bare_channels(g: og.Graph) -> og.LogicalTensor:
     return g.multiply(g.relu(total), g.input("y", "f32", (4, 1, 1)))
 
 
+def folded_and_its_source(g: og.Graph) -> og.LogicalTensor:
+    window = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+    wide = g.convolution(g.input("x", "f32", (1, 8, 8, 3)), g.input("w", "f32", (1, 1, 3, 4)), **window)
+    statistics = [g.constant(np.array(values, np.float32)) for values in ([1, 2, 3, 4], [1, 0, 1, 0], [0, 1, 0, 1])]
+    normal = g.batch_norm_inference(wide, *statistics, g.constant(np.ones(4, np.float32)), epsilon=0.001)
+    return g.maximum(normal, wide)
+
+
 WRONG = {
     "F1 pool, same shape": (avg_pool_same, "AvgPool"),
     "F1 pool, vector": (max_pool_vector, "MaxPool"),
@@ -127,6 +135,7 @@ WRONG = {
     "F7 pool to another type": (pool_to_other_type, "unimplemented"),
     "F8 quantized reorder": (quantized_reorder, "Reorder"),
     "binary, channels with nothing behind them": (bare_channels, "Add"),
+    "batch norm, source read twice": (folded_and_its_source, "BatchNormInference"),
     "interpolation, same shape": (resized_same, "Interpolate"),
     "interpolation, all but the batch": (resized_one_batch, "Interpolate"),
     "matmul, bias not along the last axis": (matmul_bias, "MatMul"),

@@ -8,6 +8,7 @@ import pytest
 import onegraph as og
 from onegraph import capi
 from onegraph.capi import CompiledPartition, LogicalTensor, default_engine
+from onegraph.capi.forms import Forms
 from onegraph.capi.op import OpForm
 from onegraph.native import VERSION, ffi
 from onegraph.rewrites import library_form, signature_form
@@ -56,8 +57,10 @@ def by_forms() -> capi.Graph:
     graph, (src, weights, middle, dst) = capi.Graph(), tensors()
     conv = OpForm("Convolution", WINDOW, types(src, weights), types(middle))
     clamp = OpForm("Clamp", {"min": -0.25, "max": 0.5}, types(middle), types(dst))
-    graph._add_form(conv, 10, "conv", [src, weights], [middle])
-    graph._add_form(clamp, 11, "clamp", [middle], [dst])
+    forms = Forms({tensor.id: tensor for tensor in (src, weights, middle, dst)})
+    forms.add(conv, 10, "conv", [src.id, weights.id], [middle.id])
+    forms.add(clamp, 11, "clamp", [middle.id], [dst.id])
+    assert graph._add_forms(forms, [10, 11]) == {}
     graph.finalize()
     return graph
 
@@ -108,16 +111,31 @@ def test_an_op_of_a_form_cannot_be_changed():
 
 def test_one_form_for_many_ops():
     graph = capi.Graph()
-    chain = [LogicalTensor._checked(number, og.f32, (4, 4)) for number in range(6)]
-    form = OpForm("LeakyReLU", {"alpha": 0.5}, types(chain[0]), types(chain[1]))
-    for number, (source, target) in enumerate(itertools.pairwise(chain)):
-        graph._add_form(form, number, f"op {number}", [source], [target])
+    alike = LogicalTensor._checked(0, og.f32, (4, 4))
+    form, forms = OpForm("LeakyReLU", {"alpha": 0.5}, types(alike), types(alike)), Forms(dict.fromkeys(range(6), alike))
+    for number in range(5):
+        forms.add(form, number, f"op {number}", [number], [number + 1])
+    assert graph._add_forms(forms, [*range(5)]) == {}
     graph.finalize()
     x = {0: np.full((4, 4), -32, np.float32)}
     for partition in sorted(graph.partitions("debug"), key=lambda partition: partition.ops):
         ins, outs = partition.input_ports, partition.output_ports
         x[outs[0].id] = run(CompiledPartition._checked(partition, ins, outs, default_engine()), x)
     assert [x[number][0, 0] for number in range(6)] == [-32, -16, -8, -4, -2, -1]
+
+
+def test_forms_that_the_library_refuses_are_told():
+    graph, alike = capi.Graph(), LogicalTensor(0, "f32", (4, 4))
+    right, wrong = (OpForm("LeakyReLU", {"alpha": 0.5}, types(alike), types(alike)) for _ in range(2))
+    wrong._settings_in_c[0].attribute = 0x7777
+    forms = Forms(dict.fromkeys(range(3), alike))
+    forms.add(wrong, 8, "wrong", [0], [1])
+    forms.add(right, 9, "right", [1], [2])
+    refused = graph._add_forms(forms, [8, 9])
+    assert refused == {8: "dnnl_graph_add_op returned invalid_graph_op"}
+    graph.finalize()
+    assert [partition.ops for partition in graph.partitions("debug")] == [(9,)]
+    assert [op.name for op in graph.ops] == ["right"]
 
 
 F32 = TensorType(og.f32, (2, 6, 4))

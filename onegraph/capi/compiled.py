@@ -102,8 +102,9 @@ class CompiledPartition(Handle):
     def _again(self) -> CompiledPartition:
         """The same, compiled once more: what the library keeps of constants is not shared."""
         compiled = type(self).__new__(type(self))
-        for name in ("_partition", "_engine", "_threads", "_home", "_inputs", "_outputs", "_in_place", "_structs"):
-            setattr(compiled, name, getattr(self, name))
+        compiled._partition, compiled._engine, compiled._home = self._partition, self._engine, self._home
+        compiled._inputs, compiled._outputs, compiled._structs = self._inputs, self._outputs, self._structs
+        compiled._in_place, compiled._threads = self._in_place, self._threads
         compiled._make(self._given)
         return compiled
 

@@ -60,7 +60,7 @@ class Graph(Handle):
     @property
     def ops(self) -> tuple[Op, ...]:
         """The ops, in the order in which they were added."""
-        return tuple(self._ops.values())
+        return tuple((self._ops if self._forms is None else self._forms).values())
 
     @property
     def finalized(self) -> bool:

@@ -64,16 +64,16 @@ class DataType(enum.Enum):
             return value
         if isinstance(value, str) and value in cls.__members__:
             return cls[value]
-        choices = f"expected one of {', '.join(cls.__members__)}"
         try:
             # numpy takes None for float64, which nobody means here.
             dtype = None if value is None else np.dtype(value)  # type: ignore[call-overload]
         except Exception:  # numpy reads attributes of the object, which may do anything
             dtype = None
-        if dtype is None:
-            raise ArgumentError(f"{shown(value)} is not a data type; {choices}")
-        found = _FROM_NUMPY.get(dtype)
+        found = None if dtype is None else _FROM_NUMPY.get(dtype)
         if found is None:
+            choices = f"expected one of {', '.join(cls.__members__)}"
+            if dtype is None:
+                raise ArgumentError(f"{shown(value)} is not a data type; {choices}")
             mend = _MEND.get(dtype.kind)
             fix = f"convert the array with .astype({mend})" if mend else choices
             raise ArgumentError(f"no logical tensor has the data type {dtype}; {fix}")
