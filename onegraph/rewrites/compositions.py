@@ -19,7 +19,7 @@ from .broadcasts import binary, divide
 from .form import Form, Parts, Source, result_types, scalar
 from .norms import group_norm, layer_norm, layer_norm_backward, rms_norm
 from .precision import is_native
-from .reductions import bias_add_backward, mean, mean_backward, reduction, total
+from .reductions import bias_add_backward, extreme, mean, mean_backward, reduction, total
 from .single import SINGLE, as_it_is
 from .softmax import softmax, softmax_backward
 
@@ -246,6 +246,7 @@ PREFERRED: dict[str, Composition] = {
     "AvgPoolBackward": mean_backward,
     "BiasAddBackward": bias_add_backward,
     "ReduceMean": mean,
+    **dict.fromkeys(("ReduceMax", "ReduceMin"), extreme),
     **dict.fromkeys(("ReduceL1", "ReduceL2", "ReduceSum"), total),
     **dict.fromkeys(("SoftMax", "LogSoftmax"), softmax),
     **dict.fromkeys(("SoftMaxBackward", "LogSoftmaxBackward"), softmax_backward),
@@ -257,7 +258,7 @@ COMPOSITIONS: dict[str, Composition] = {
     "GroupNorm": group_norm,
     "RMSNorm": rms_norm,
     **dict.fromkeys(("BatchNormInference", "BatchNormForwardTraining", "BatchNormTrainingBackward"), batch_norm),
-    **dict.fromkeys(("ReduceMax", "ReduceMin", "ReduceProd"), reduction),
+    "ReduceProd": reduction,
     "GELU": gelu_tanh,
     **dict.fromkeys(("PReLU", "PReLUBackward"), prelu),
     "Concat": concat,

@@ -84,18 +84,56 @@ def mean_backward(call: Call) -> Form | None:
     return parts.form(found, note="by other ops: the library has a reference kernel only, where there is one image")
 
 
+def extreme(call: Call) -> Form | None:
+    """ReduceMax and ReduceMin: MaxPool, of the negative for a minimum, unless the reduced axes come last."""
+    axes, parts = reduced_axes(call), Parts(call)
+    shape = parts.shape(0)
+    runs = _runs(shape, axes or ())
+    if axes is None or _come_last(runs) or math.prod(shape) >= MAX_ELEMENTS:
+        return _of_nothing(call, axes)
+    is_minimum = call.schema.kind == "ReduceMin"
+    dtype = parts.type(0).dtype
+    assert dtype is not None
+    minus = np.full((1,) * len(shape), -1, dtype.numpy)
+    source: Source = parts.add("Multiply", 0, minus) if is_minimum else 0
+    for before, count, after in _three_axes(runs):
+        if after == 1:
+            source = parts.add("ReduceMax", parts.reshape(source, (before, count)), axes=(1,), keep_dims=True)
+            continue
+        seen = parts.reshape(source, (before, count, 1, after))
+        ones, zeros = (1, 1), (0, 0)
+        source = parts.add("MaxPool", seen, kernel=(count, 1), strides=ones, pads_begin=zeros, pads_end=zeros)
+    if is_minimum:
+        source = parts.add("Multiply", source, minus.reshape((1,) * len(parts.shape(source))))
+    return parts.form(
+        parts.reshape(source, _result_shape(call)),
+        note="MaxPool: the reduction has a reference kernel only, unless the reduced axes come last",
+    )
+
+
 def add_sum(parts: Parts, source: Source, axes: Sequence[int], dtype: DataType = F32) -> Source:
     """Parts that add up a value over some axes, which the result has not; of ``dtype``, computed in f32."""
     shape = parts.shape(source)
     kept = tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
-    runs = _runs(shape, axes)
-    while any(is_reduced for is_reduced, _ in runs):
-        place = max(index for index, (is_reduced, _) in enumerate(runs) if is_reduced)
-        count = runs.pop(place)[1]
-        before, after = (math.prod([dim for _, dim in part]) for part in (runs[:place], runs[place:]))
-        is_last = not any(is_reduced for is_reduced, _ in runs)
-        source = _add_step(parts, source, (before, count, after), dtype if is_last else F32)
+    steps = _three_axes(_runs(shape, axes))
+    for index, seen in enumerate(steps, 1):
+        source = _add_step(parts, source, seen, dtype if index == len(steps) else F32)
     return parts.reshape(source, kept)
+
+
+def _three_axes(runs: Sequence[tuple[bool, int]]) -> list[Dims]:
+    """The reductions one after another, the last axes first, each over the second of three axes."""
+    left, steps = [*runs], []
+    for place in reversed([index for index, (is_reduced, _) in enumerate(runs) if is_reduced]):
+        count = left.pop(place)[1]
+        before, after = (math.prod([dim for _, dim in part]) for part in (left[:place], left[place:]))
+        steps.append((before, count, after))
+    return steps
+
+
+def _come_last(runs: Sequence[tuple[bool, int]]) -> bool:
+    """Whether nothing that is kept comes after what is reduced."""
+    return len(runs) < 2 or (len(runs) == 2 and runs[1][0])
 
 
 def _add_step(parts: Parts, source: Source, shape: Dims, dtype: DataType) -> Source:
@@ -119,8 +157,7 @@ def _sum(call: Call, axes: Dims | None) -> Form | None:
     parts, kind = Parts(call), call.schema.kind
     shape = parts.shape(0)
     runs = _runs(shape, axes or ())
-    comes_last = len(runs) < 2 or (len(runs) == 2 and runs[1][0])
-    if axes is None or comes_last or math.prod(shape) < SMALL:
+    if axes is None or _come_last(runs) or math.prod(shape) < SMALL:
         return _of_nothing(call, axes)
     source: Source = 0
     if kind == "ReduceL1":
