@@ -83,6 +83,7 @@ typedef struct {
 enum {
     onegraph_busy = -1, // the plan is in a run
     onegraph_misaligned = -2, // an address is no multiple of the size of the elements there; nothing was run
+    onegraph_moved = -4, // an array has other memory than when it was bound; nothing was run
 };
 
 // `slots`, `offsets`: where the tensors of all steps lie, in the order of the steps, and how many bytes from the start of

@@ -100,6 +100,13 @@ class Arguments:
         arrays = tuple(map(out.get, self.outputs))
         return arrays[0] if len(arrays) == 1 else arrays
 
+    def refuse_overwritten(self, out: object, arrays: Sequence[object], named: Mapping[str, object]) -> None:
+        """Raise ArgumentError where ``out`` shares memory with an input, be it one that is copied."""
+        if out is not None:
+            given = {name: as_array(name, array) for name, array in self._given(arrays, named).items()}
+            for name, array in self.chosen(out).items():
+                refuse_shared({name: array_of(f"output {name!r}", array)}, given)
+
     def results(
         self, outputs: Iterable[tuple[str, DataType, tuple[int, ...]]], out: object, given: Mapping[str, Array]
     ) -> dict[str, Array]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,11 +57,12 @@ def array_of(what: str, value: object) -> Array:
     Raises:
         ArgumentError: it is none of these, or cannot be read without a copy.
     """
-    if isinstance(value, np.ma.MaskedArray):
+    kind = type(value)  # what an object says of its class need not be so
+    if issubclass(kind, np.ma.MaskedArray):
         raise ArgumentError(f"{what}: a masked array; expected plain data: fill it with .filled(value)")
-    if isinstance(value, (np.ndarray, np.generic)):
+    if issubclass(kind, (np.ndarray, np.generic)):
         return np.asarray(value)
-    given = type(value).__name__
+    given = kind.__name__
     try:
         if hasattr(value, "__dlpack__"):
             return from_dlpack(value)
@@ -91,10 +92,11 @@ def check_output(name: str, dtype: DataType, shape: tuple[int, ...], array: obje
     Raises:
         ArgumentError: its data type or shape is another, or it cannot be written to as it lies.
     """
-    if isinstance(array, np.generic):
-        raise ArgumentError(f"output {name!r}: {type(array).__name__}; expected an array: scalars cannot be written")
-    masked = isinstance(array, np.ma.MaskedArray)
-    target = array if isinstance(array, np.ndarray) and not masked else array_of(f"output {name!r}", array)
+    kind = type(array)
+    if issubclass(kind, np.generic):
+        raise ArgumentError(f"output {name!r}: {kind.__name__}; expected an array: scalars cannot be written")
+    is_array = issubclass(kind, np.ndarray) and not issubclass(kind, np.ma.MaskedArray)
+    target: Any = array if is_array else array_of(f"output {name!r}", array)
     plain = np.asarray(target)  # without its class, which may say other things of itself than are so
     if plain.dtype != dtype.numpy:
         raise ArgumentError(f"output {name!r}: data type {plain.dtype}; expected {dtype}, numpy's {dtype.numpy}")
@@ -110,7 +112,16 @@ def check_output(name: str, dtype: DataType, shape: tuple[int, ...], array: obje
         )
     if not flags.writeable:
         raise ArgumentError(f"output {name!r}: read-only; expected an array that can be written")
-    return target
+    result: Array = target
+    return result
+
+
+def owners(array: Array) -> Iterator[Array]:
+    """The array and those whose memory it is a view of. numpy resizes none of them that has a weak reference."""
+    base: object = array
+    while isinstance(base, np.ndarray):
+        yield base
+        base = base.base
 
 
 def cast_to(dtype: DataType, value: object) -> str:
@@ -123,8 +134,15 @@ def cast_to(dtype: DataType, value: object) -> str:
 def strided_empty(shape: tuple[int, ...], strides: Sequence[int], dtype: np.dtype[Any]) -> Array:
     """An uninitialised array with these strides in elements."""
     span = 1 + sum((max(dim, 1) - 1) * step for dim, step in zip(shape, strides, strict=True))
-    memory = aligned_empty((span,), dtype)
-    return np.lib.stride_tricks.as_strided(memory, shape, [step * dtype.itemsize for step in strides])
+    return strided(aligned_empty((span,), dtype), shape, strides)
+
+
+def strided(array: Array, shape: Sequence[int], strides: Sequence[int]) -> Array:
+    """The memory of an array by other axes; strides in elements."""
+    size = array.itemsize
+    plain = array.view(f"V{size}")  # numpy cannot do it with all of the data types of ml_dtypes
+    seen: Array = np.lib.stride_tricks.as_strided(plain, shape, [step * size for step in strides])
+    return seen.view(array.dtype)
 
 
 def numpy_name(dtype: DataType) -> str:

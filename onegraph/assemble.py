@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from .capi import CompiledPartition, Partition
-from .capi.settings import ThreadCount, get_constant_tensor_cache, has_vnni
+from .capi.settings import ThreadCount, get_constant_tensor_cache, has_vnni, restore_threads
 from .errors import OneGraphError, OutOfMemoryError, UnsupportedError
 from .lower import Lowered, Step, Value, capi_graph, dense_of
 from .native import VERSION
@@ -23,7 +23,7 @@ from .plan import LibraryStep
 from .report import nbytes
 from .rewrites import is_native
 from .spec.editions import BASE
-from .spec.fusions import VIEWS, Use, slow_fusion, wrong_fusion
+from .spec.fusions import VIEWS, Use, slow_fusion, wrong_fusion, wrong_strides
 from .spec.movement import transposition
 from .spec.schema import Call, TensorType
 from .steps import (
@@ -76,12 +76,15 @@ class Assembly:
         }
         self._dense_copies: dict[int, int] = {}
         library_ops = sum(step.executor == "library" for step in lowered.steps)
-        with ThreadCount() as self._threads:
+        self._threads = ThreadCount()
+        try:
             if policy == "fusion" and library_ops > 1:  # looking for fusions takes 3 ms, whatever the graph
                 self._add_partitions(lowered.steps)
             else:
                 for step in lowered.steps:
                     self._add_one(step)
+        finally:
+            restore_threads(self._threads.before)
 
     def _place_in_outputs(self) -> None:
         """Where a graph output is a view of what the library writes, have that written into its memory."""
@@ -235,6 +238,10 @@ class Assembly:
         layout = tuple([value.strides for value in values])
         leave = pattern.layouts.get(layout)
         if leave is None:
+            strided = {value.id for value in values if not value.dense}
+            reason = wrong_strides([self._use(step) for step in steps], strided) if strided and len(steps) > 1 else ""
+            if reason:
+                raise UnsupportedError(f"{reason}, so that the ops run one by one")
             for index, value in enumerate(values):
                 if not value.dense and needs_dense(value, steps):
                     if index >= count:

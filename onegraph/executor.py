@@ -125,6 +125,7 @@ class Executable:
         given = self._arguments.arrays(arrays, named)
         entry = self._find(given)
         program = entry.program
+        self._arguments.refuse_overwritten(out, arrays, named)
         if program is None:
             return self._run_on_reference(given, out)
         # What was copied, or came from another library, is in order now.
@@ -172,7 +173,7 @@ class Executable:
         frame = program.check_out()
         external = _external(program, given, results)
         frame.bind(external)
-        return BoundRun(program, frame, external, results, self._named(results), self._recover)
+        return BoundRun._of(program, frame, external, results, self._named(results), self._recover)
 
     # What there is to know -------------------------------------------------------------------------------------------
 

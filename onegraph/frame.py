@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .arrays import aligned_empty
+from .arrays import aligned_empty, owners, strided
 from .lower import Value
-from .native import address, ffi
+from .native import address, ffi, lib
 from .op import Array
-from .plan import Plan, PlanSource
+from .plan import Plan, PlanSource, plan_error
 
 if TYPE_CHECKING:
     from .program import Program
@@ -38,16 +38,24 @@ class Frame:
             self.plan.bind(program.slots[number], address_of(constant))
         # Arrays for what numpy reads or writes; those in the caller's memory come and go with it.
         self._arrays = {number: self._inside(number) for number in program.touched if self._is_inside(number)}
-        self._watched: list[weakref.ref[Array]] = []
+        self._watched: list[tuple[weakref.ref[Array], int, int]] = []
 
     def bind(self, external: Mapping[int, Array]) -> None:
         """Let the external values live in these arrays, of the shapes and strides that they were compiled for."""
         # numpy resizes no array that has a weak reference, whatever refcheck says: its address must hold.
-        self._watched = [weakref.ref(array) for array in external.values()]
+        watched = [owner for array in external.values() for owner in owners(array)]
+        self._watched = [(weakref.ref(owner), address_of(owner), owner.nbytes) for owner in watched]
         for number, array in external.items():
             self.plan.bind(self.program.slots[number], address_of(array))
             for resident in self.program.residents.get(number, ()):
                 self._arrays[resident] = self._view(resident, array)
+
+    def refuse_moved(self) -> None:
+        """Raise StateError where an array has other memory than when it was bound."""
+        for watch, place, size in self._watched:
+            array = watch()
+            if array is not None and (address_of(array), array.nbytes) != (place, size):
+                raise plan_error(lib.onegraph_moved)
 
     def release(self) -> None:
         """Forget the caller's arrays, so that a frame that waits for its next run keeps nobody's memory."""
@@ -102,9 +110,7 @@ class Frame:
         value = self.program.values[number]
         if value.storage == number:
             return whole
-        strides = [step * whole.itemsize for step in value.strides]
-        view: Array = np.lib.stride_tricks.as_strided(whole, value.shape, strides)
-        return view
+        return strided(whole, value.shape, value.strides)
 
 
 def address_of(array: Array) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from types import MappingProxyType
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .arrays import aligned_empty
+from .arrays import aligned_empty, owners
 from .errors import ArgumentError, shown
 from .memo import signature
 from .methods import OpMethods
@@ -108,6 +109,7 @@ class Graph(OpMethods):
             array: the contents. float64 and int64 arrays are refused; convert them first.
             name: text for reports.
             copy: True copies into aligned read-only memory; False keeps the caller's array and makes it read-only.
+                Whoever makes that writable again and writes changes results, or not, as the library keeps copies.
 
         Raises:
             ArgumentError: it is no array, no logical tensor has its data type, or copy=False is asked for an array
@@ -130,7 +132,8 @@ class Graph(OpMethods):
             kept = values
         kept.flags.writeable = False
         number = len(self._tensors)
-        return self._tensor(dtype, kept.shape, name or f"constant_{number}", None, kept)
+        watches = () if copy else tuple(weakref.ref(owner) for owner in owners(kept))
+        return self._tensor(dtype, kept.shape, name or f"constant_{number}", None, kept, watches)
 
     def output(self, name: str, tensor: LogicalTensor) -> LogicalTensor:
         """Declare a graph output; returns ``tensor``.
@@ -389,8 +392,9 @@ class Graph(OpMethods):
         name: str,
         strides: tuple[int, ...] | None = None,
         value: Array | None = None,
+        watches: tuple[object, ...] = (),
     ) -> LogicalTensor:
-        tensor = LogicalTensor(len(self._tensors), dtype, shape, strides, name, value)
+        tensor = LogicalTensor(len(self._tensors), dtype, shape, strides, name, value, watches)
         self._tensors.append(tensor)
         return tensor
 

@@ -109,7 +109,7 @@ def _python_function(name: str, n_arguments: int) -> Callable[..., Any]:
 
 
 _handle, ffi, lib = _load(find_library())
-quick_call, bound_run = _python_function("onegraph_quick_call", 6), _python_function("onegraph_bound_run", 4)
+quick_call, bound_run = _python_function("onegraph_quick_call", 6), _python_function("onegraph_bound_run", 5)
 _version = lib.dnnl_version()
 VERSION: tuple[int, int, int] = (_version.major, _version.minor, _version.patch)
 HASH = "" if _version.hash == ffi.NULL else ffi.string(_version.hash).decode()

@@ -34,6 +34,7 @@ class LogicalTensor:
     strides: tuple[int, ...] | None = None
     name: str = ""
     value: Array | None = field(default=None, repr=False)
+    _watches: tuple[object, ...] = field(default=(), repr=False)  # weak references, so that ``value`` is not resized
 
     @property
     def constant(self) -> bool:

@@ -136,6 +136,8 @@ def plan_error(status: int) -> Exception:
     """The exception for what a function of the plan returned."""
     if status == lib.onegraph_busy:
         return StateError("this run is in use by another thread; bind one for each thread")
+    if status == lib.onegraph_moved:
+        return StateError("a bound array has other memory than when it was bound; bind the arrays again")
     return status_error(EXECUTE, status)
 
 

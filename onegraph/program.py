@@ -7,7 +7,7 @@ from functools import cached_property
 
 from .assemble import Assembly
 from .capi.homes import home
-from .capi.settings import ThreadCount, get_num_threads
+from .capi.settings import ThreadCount, get_num_threads, restore_threads
 from .errors import UnsupportedError
 from .frame import Frame, span
 from .graph import Graph
@@ -41,10 +41,12 @@ class Program:
     """
 
     def __init__(self, graph: Graph, *, policy: str, fallback: bool, fpmath_mode: str, threads: Threads = None) -> None:
-        with ThreadCount(threads if isinstance(threads, int) else None):
-            assembly = Assembly(
-                lower(graph), policy=policy, fpmath_mode=fpmath_mode, share=not isinstance(threads, int)
-            )
+        count, share = ThreadCount(), not isinstance(threads, int)
+        try:
+            count.use(threads if isinstance(threads, int) else None)
+            assembly = Assembly(lower(graph), policy=policy, fpmath_mode=fpmath_mode, share=share)
+        finally:
+            restore_threads(count.before)
         if not fallback:
             _refuse_fallback([note.report(0, None) for note in assembly.notes if note.executor == "reference"])
         self.graph = graph
@@ -95,7 +97,14 @@ class Program:
             for number, start in written.items()
             if number not in self.slots
         ]
-        in_place = dict(pair for step in steps if isinstance(step, LibraryStep) for pair in step.in_place)
+        # Not where the step reads the piece another time, by other axes.
+        in_place = {
+            target: source
+            for step in steps
+            if isinstance(step, LibraryStep)
+            for target, source in step.in_place
+            if step.pieces[: step.n_inputs].count(source) == 1
+        }
         self.offsets, self.arena_size = plan_memory(lifetimes, in_place)
         self._places = {number: (slot, 0) for number, slot in self.slots.items()}
         self._places.update((number, (ARENA, offset)) for number, offset in self.offsets.items())

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from threading import Lock
-from typing import Any
+from typing import Any, NoReturn
 
 from . import native
+from .arrays import owners
 from .capi.homes import home
 from .errors import StateError, StatusError
 from .forks import new_lock
@@ -44,7 +45,7 @@ def quick_call(program: Program, result: Callable[..., Any] | None) -> QuickCall
 
 
 class BoundRun:
-    """A run whose arrays are fixed. It may be called, too.
+    """A run whose arrays are fixed. ``Executable.bind`` makes it; it may be called, too.
 
     One run at a time: a second thread gets a StateError. After any other error, bind the arrays again.
 
@@ -56,22 +57,38 @@ class BoundRun:
 
     __slots__ = ("__weakref__", "_outputs", "run")
 
-    def __init__(
-        self,
+    run: Callable[[], Any]
+    _outputs: dict[str, Array]
+
+    def __init__(self) -> None:
+        raise TypeError("a BoundRun is made by Executable.bind")
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """A copy would run on the arrays of the original."""
+        raise TypeError("a BoundRun cannot be copied or pickled; bind the arrays again")
+
+    @classmethod
+    def _of(
+        cls,
         program: Program,
         frame: Frame,
         arrays: Mapping[int, Array],
         results: Mapping[str, Array],
         value: Any,
         failed: Callable[[StatusError], StatusError],
-    ) -> None:
+    ) -> BoundRun:
+        """A run of a frame to which ``arrays`` are bound."""
+        self = cls.__new__(cls)
         self._outputs = dict(results)
         # Nothing that the function holds holds it, so that everything goes with its last user.
         owner = (program, frame, dict(arrays))
         if program.in_c and program.home is None:
-            self.run: Callable[[], Any] = native.bound_run(frame.plan.number, value, partial(_failure, failed), owner)
+            watched = tuple(owner for array in arrays.values() for owner in owners(array))
+            failure = partial(_failure, failed)
+            self.run = native.bound_run(frame.plan.number, value, failure, owner, watched)
         else:
             self.run = partial(_run_parts, owner, self._outputs, value, failed, new_lock())
+        return self
 
     @property
     def outputs(self) -> Mapping[str, Array]:
@@ -105,6 +122,7 @@ def _run_parts(
     if busy.locked():
         raise plan_error(lib.onegraph_busy)
     try:
+        frame.refuse_moved()
         with busy:  # where an interrupt cannot come between taking it and the promise to give it back
             frame.run()
             frame.copy_outputs(results)

@@ -17,7 +17,7 @@ from .rewrites.broadcasts import EXCHANGED, SYMMETRIC
 from .rewrites.precision import rounded
 from .spec.dtypes import DataType
 from .spec.editions import BASE, DEFAULT
-from .spec.fusions import honours_strides
+from .spec.fusions import honours_strides, loses_zero_points
 from .spec.operands import collapsed, is_fast, varying
 
 ARITHMETIC = EXCHANGED | SYMMETRIC | {"Divide", "Subtract"}
@@ -55,8 +55,16 @@ class Note(NamedTuple):
 
 def needs_dense(value: Value, steps: Sequence[Step]) -> bool:
     """Whether one of the ops would compute wrong if a value that it reads or writes had other strides."""
+    inside = {step.kind for step in steps}
     return not all(
-        honours_strides(BASE[step.kind], _rank(step), value.shape, value.strides, is_read=value.id in step.inputs)
+        honours_strides(
+            BASE[step.kind],
+            _rank(step),
+            value.shape,
+            value.strides,
+            is_read=value.id in step.inputs,
+            zero_points=loses_zero_points(inside, step.attrs),
+        )
         for step in steps
     )
 

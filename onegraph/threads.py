@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from .capi import CompiledPartition
-from .capi.settings import ThreadCount
+from .capi.settings import ThreadCount, restore_threads
 from .errors import OneGraphError
 from .plan import LibraryStep
 
@@ -79,9 +79,12 @@ def compiled_for(
     """The step compiled for ``count`` threads, once for all in ``made``, or as it is where the library refuses."""
     old = step.compiled
     if (old, count) not in made:
+        threads = ThreadCount()
         try:
-            with ThreadCount(count):
-                made[old, count] = CompiledPartition._checked(old.partition, old.inputs, old.outputs, old.engine)
+            threads.use(count)
+            made[old, count] = CompiledPartition._checked(old.partition, old.inputs, old.outputs, old.engine)
         except OneGraphError:
             made[old, count] = old
+        finally:
+            restore_threads(threads.before)
     return step._replace(compiled=made[old, count])

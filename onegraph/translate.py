@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from .check import check_attrs, check_op
-from .errors import SpecError
+from .errors import ArgumentError, SpecError, shown
 from .op import LogicalTensor
 from .spec.dialect import base_call, channel_swap, format_of, is_swapped, swap_channels
 from .spec.dtypes import DataType
@@ -91,6 +91,10 @@ def translate(
     ours, theirs = edition(source), edition(target)
     if isinstance(inputs, LogicalTensor):
         inputs = (inputs,)
+    if not isinstance(inputs, (list, tuple)):
+        raise ArgumentError(
+            f"inputs: {shown(inputs)}; expected a list of logical tensors, (dtype, shape) pairs or arrays"
+        )
     schema = _checked(kind, attrs, inputs, ours)
     given = {name: convert(schema.attribute(name), value) for name, value in (attrs or {}).items()}
     tensors = [None if tensor is None else tensor_type(tensor) for tensor in inputs]

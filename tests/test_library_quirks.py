@@ -130,7 +130,7 @@ WRONG = {
     "F2 matmul, batch": (matmul_batch, "MatMul"),
     "F3 softmax, channels": (softmax_channels, "SoftMax"),
     "F4 softmax, vector": (softmax_vector, "SoftMax"),
-    "F5 signed residual": (signed_residual, "s8 residual"),
+    "F5 signed residual": (signed_residual, "residual for s8"),
     "F6 quantized pool": (quantized_pool, "AvgPool"),
     "F7 pool to another type": (pool_to_other_type, "unimplemented"),
     "F8 quantized reorder": (quantized_reorder, "Reorder"),
@@ -143,6 +143,24 @@ WRONG = {
     "matmul, vector by matrices": (vector_by_matrices, "MatMul"),
     "transposed convolution, bias not along the channels": (transposed_bias, "ConvTranspose"),
 }
+
+
+@pytest.mark.parametrize("kind", ["MatMul", "Convolution", "ConvTranspose"])
+def test_an_unsigned_residual_of_a_signed_result(kind: str) -> None:
+    one = {"scales": [1.0], "zps": [0]}
+    graph = og.Graph()
+    x, w, y = (
+        graph.dequantize(graph.input(name, dtype, shape), **one)
+        for name, dtype, shape in (("x", "u8", (1, 2, 4)), ("w", "s8", (4, 4)), ("y", "u8", (1, 2, 4)))
+    )
+    if kind == "MatMul":
+        product = graph.matmul(x, w, dtype="f32")
+    else:
+        window = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1], "data_format": "NXC"}
+        product = graph.op(kind, [x, graph.static_reshape(w, shape=[1, 4, 4], special_zero=False)], window)
+    graph.output("out", graph.quantize(graph.add(product, y), scales=[2.0], zps=[0], dtype="s8"))
+    zeros, residual = (np.zeros((1, 2, 4), np.uint8), np.zeros((4, 4), np.int8)), np.full((1, 2, 4), 200, np.uint8)
+    assert (graph.compile()(*zeros, residual) == 100).all()
 
 
 def compiled(build: Build, policy: str = "fusion") -> tuple[og.Graph, og.executor.Executable]:
@@ -575,3 +593,82 @@ def test_int8_is_right_with_and_without_vnni(isa: str) -> None:
     command = [sys.executable, "-c", INT8]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
+
+
+# Strides -------------------------------------------------------------------------------------------------------------
+
+
+def permuted(g: og.Graph, name: str, shape: tuple[int, ...], order: list[int], dtype: str = "f32") -> og.LogicalTensor:
+    return g.static_transpose(g.input(name, dtype, shape), order=order)
+
+
+def transposed_products(g: og.Graph) -> og.LogicalTensor:
+    product = g.multiply(permuted(g, "x", (17, 7), [1, 0]), permuted(g, "y", (17, 7), [1, 0]))
+    return g.add(product, g.input("a", "f32", (1, 17)))
+
+
+def permuted_sums(g: og.Graph) -> og.LogicalTensor:
+    total = g.add(permuted(g, "x", (6, 16, 9), [1, 2, 0]), permuted(g, "y", (6, 16, 9), [1, 2, 0]))
+    return g.maximum(g.relu(total), g.input("a", "f32", (1, 9, 1)))
+
+
+def sum_with_its_transpose(g: og.Graph) -> og.LogicalTensor:
+    x = g.exp(g.input("x", "f32", (24, 24)))
+    return g.softmax(g.add(x, g.static_transpose(x, order=[1, 0])), axis=-1, dtype="f32", outputs=["dst"])
+
+
+def permuted_zero_points(g: og.Graph) -> og.LogicalTensor:
+    return g.quantize(permuted(g, "x", (32, 32, 1), [1, 0, 2]), scales=[1.0], zps=[7], dtype="u8")
+
+
+def permuted_zero_points_back(g: og.Graph) -> og.LogicalTensor:
+    return g.dequantize(g.input("x", "u8", (1, 32, 32, 1), strides=(1024, 1, 32, 1)), scales=[1.0], zps=[7])
+
+
+def strided_variance(g: og.Graph) -> og.LogicalTensor:
+    gamma, beta, mean = (g.input(name, "f32", (64,)) for name in ("gamma", "beta", "mean"))
+    variance = g.input("var", "f32", (64,), strides=(16,))
+    return g.batch_norm_inference(g.input("x", "f32", (2, 64)), gamma, beta, mean, variance, epsilon=8.0)
+
+
+PERMUTED = [
+    transposed_products,
+    permuted_sums,
+    sum_with_its_transpose,
+    permuted_zero_points,
+    permuted_zero_points_back,
+    strided_variance,
+]
+
+
+@pytest.mark.parametrize("policy", ["fusion", "debug"])
+@pytest.mark.parametrize("build", PERMUTED, ids=lambda build: build.__name__)
+def test_other_axes_of_the_same_memory(build: Build, policy: str) -> None:
+    graph, executable = compiled(build, policy)
+    for _ in range(2):
+        assert_right(graph, executable)
+
+
+@pytest.mark.parametrize("kind", ["products", "zero points", "statistics"])
+def test_the_one_to_one_objects_refuse_strides_that_the_library_gets_wrong(kind: str) -> None:
+    tensor = og.capi.LogicalTensor
+    turned = {"strides": (1, 7)}
+    graph = og.capi.Graph()
+    if kind == "products":
+        x, y = (tensor(number, "f32", (7, 17), **turned) for number in (0, 1))
+        product, a, out = (tensor(number, "f32", shape) for number, shape in ((2, (7, 17)), (3, (1, 17)), (4, (7, 17))))
+        graph.add_op(og.capi.Op(0, "Multiply", inputs=[x, y], outputs=[product]))
+        graph.add_op(og.capi.Op(1, "Add", inputs=[product, a], outputs=[out]))
+    elif kind == "zero points":
+        attrs = {"scales": [1.0], "zps": [7]}
+        x, out = tensor(0, "f32", (7, 17), **turned), tensor(1, "u8", (7, 17))
+        graph.add_op(og.capi.Op(0, "Quantize", inputs=[x], outputs=[out], attrs=attrs))
+    else:
+        x, out = tensor(0, "f32", (2, 7)), tensor(9, "f32", (2, 7))
+        vectors = [tensor(number, "f32", (7,), strides=(16 if number == 4 else 1,)) for number in range(1, 5)]
+        attrs = {"epsilon": 0.5}
+        graph.add_op(og.capi.Op(0, "BatchNormInference", inputs=[x, *vectors], outputs=[out], attrs=attrs))
+    graph.finalize()
+    (partition,) = graph.partitions()
+    with pytest.raises(UnsupportedError, match=r"strides|out of bounds"):
+        partition.compile()

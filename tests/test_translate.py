@@ -287,3 +287,11 @@ def test_a_logical_tensor_goes_on_describing_the_same_memory():
 def test_the_name_of_another_edition_is_understood(given, name, meant):
     (found,) = og.check_op(given, edition=name)
     assert f"did you mean {meant!r}?" in found.message
+
+
+@pytest.mark.parametrize(
+    "inputs", [0, np.ones(3, np.float32), "f32", {"src": ("f32", (2,))}], ids=lambda v: type(v).__name__
+)
+def test_inputs_that_are_no_list(inputs):
+    with pytest.raises(og.ArgumentError, match=r"inputs: .*expected a list"):
+        og.translate("ReLU", {}, inputs, source="onednn-3.2", target="legacy-1")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, UnsupportedError
 from ..native import VERSION, Handle, call, create, ffi, lib, read
-from ..spec.fusions import Use, honours_strides, wrong_fusion
+from ..spec.fusions import Use, honours_strides, loses_zero_points, wrong_fusion, wrong_strides
 from ..spec.schema import Shape, TensorType
 from ..spec.shapes import compatible, dense_strides, overlaps
 from .engine import ENGINE_KIND_NAMES, Engine, available_kind
@@ -159,7 +159,8 @@ class Partition(Handle):
         uses = self._check_shapes(inputs, outputs)
         for tensor in (*inputs, *outputs):
             _refuse_strides(tensor, uses)
-        reason = wrong_fusion(uses, VERSION, has_vnni()) if len(uses) > 1 else ""
+        strided = {tensor.id for tensor in (*inputs, *outputs) if not is_dense(tensor)}
+        reason = wrong_fusion(uses, VERSION, has_vnni()) or wrong_strides(uses, strided) if len(uses) > 1 else ""
         if reason:
             raise UnsupportedError(
                 f"{self!r}: {reason}; take the partitions of the graph with policy 'debug', one for each op, "
@@ -213,6 +214,9 @@ def _refuse_strides(tensor: LogicalTensor, uses: Sequence[Use]) -> None:
     strides = tensor.strides
     if strides is None or strides == dense_strides(shape):
         return
+    inside = {use.kind for use in uses}
     for use in uses:
-        if not honours_strides(use.call.schema, len(use.result), shape, strides, is_read=tensor.id in use.inputs):
+        is_read, zero_points = tensor.id in use.inputs, loses_zero_points(inside, use.call.given)
+        schema, rank = use.call.schema, len(use.result)
+        if not honours_strides(schema, rank, shape, strides, is_read=is_read, zero_points=zero_points):
             raise UnsupportedError(f"{tensor!r}: {use.kind} does not honour strides; pass dense row-major")

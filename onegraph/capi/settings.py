@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import POINTER, byref, c_int, c_size_t
 
@@ -98,37 +98,35 @@ def num_threads(count: int) -> Iterator[None]:
     Raises:
         ArgumentError, UnsupportedError: as for ``set_num_threads``.
     """
-    before = get_num_threads()
-    set_num_threads(count)
+    before = get_num_threads() or 1
     try:
+        set_num_threads(count)
         yield
     finally:
-        set_num_threads(before or 1)
+        restore_threads(before)
+
+
+# Sets the number of threads of the calling thread. It is no Python function, so that in a ``finally`` it is done before
+# an interrupt can come.
+restore_threads: Callable[[int], object] = native.omp_function("omp_set_num_threads") or int
 
 
 class ThreadCount:
-    """A block whose number of threads may change; it changes nothing where that cannot be set.
+    """The number of threads of the calling thread, for as long as it changes; where it cannot be set, nothing does.
 
-    ``count``: the first one; None for that of the caller.
+    Whoever makes one calls ``restore_threads(count.before)`` in the end.
     """
 
-    def __init__(self, count: int | None = None) -> None:
-        self._first = count
-
-    def __enter__(self) -> ThreadCount:
-        self._before = self._now = None if is_forked() else get_num_threads()
-        self.use(self._first)
-        return self
+    def __init__(self) -> None:
+        self.before = self._now = get_num_threads() or 1
+        self._is_fixed = is_forked()
 
     def use(self, count: int | None) -> None:
-        """From now on use so many threads; None for as many as before the block."""
-        count = count or self._before
-        if self._before and count and count != self._now:
-            set_num_threads(count)
+        """From now on use so many threads; None for as many as at first."""
+        count = count or self.before
+        if count != self._now and not self._is_fixed:
+            restore_threads(count)
             self._now = count
-
-    def __exit__(self, *_: object) -> None:
-        self.use(None)
 
 
 def _after_fork() -> None:

@@ -245,16 +245,33 @@ bool read_ports(PyObject *described, std::vector<Port> &ports) {
 PyMethodDef METHOD = {"call", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)), METH_FASTCALL,
         "call(arrays, out) runs a program; None where that is not one call into C"};
 
+// An array that is to stay where it is: its owner could take other memory.
+struct Watch {
+    Owned array;
+    void *data;
+    npy_intp size;
+
+    explicit Watch(PyObject *object) : array(Owned::share(object)), data(PyArray_DATA(array.array())), size(nbytes()) {}
+    npy_intp nbytes() const { return PyArray_NBYTES(array.array()); }
+    bool has_moved() const { return PyArray_DATA(array.array()) != data || nbytes() != size; }
+};
+
 // A run whose arrays are fixed.
 struct Bound {
     std::uintptr_t plan;
     Owned value, failure, owner; // as onegraph_bound_run has them
+    std::vector<Watch> watched;
+
+    bool has_moved() const {
+        return std::any_of(watched.begin(), watched.end(), [](const Watch &watch) { return watch.has_moved(); });
+    }
 };
 
 const char *BOUND = "onegraph.run";
 
 PyObject *run_bound(PyObject *self, PyObject *) {
     const auto *bound = static_cast<const Bound *>(PyCapsule_GetPointer(self, BOUND));
+    if (bound->has_moved()) return fail(bound->failure, onegraph_moved);
     PyThreadState *state = PyEval_SaveThread();
     const int status = onegraph_plan_run(bound->plan);
     PyEval_RestoreThread(state); // see call
@@ -302,14 +319,18 @@ extern "C" __attribute__((visibility("default"))) PyObject *onegraph_quick_call(
 }
 
 // A function run() that runs a plan on the arrays that are bound to it, and returns `value`. failure(status): the exception
-// for what onegraph_plan_run returned. owner: what must live as long as the function, the plan and the arrays.
+// for what onegraph_plan_run returned. owner: what must live as long as the function, the plan and the arrays. watched: a
+// tuple of the arrays that must not move.
 extern "C" __attribute__((visibility("default"))) PyObject *onegraph_bound_run(
-        PyObject *plan, PyObject *value, PyObject *failure, PyObject *owner) noexcept {
+        PyObject *plan, PyObject *value, PyObject *failure, PyObject *owner, PyObject *watched) noexcept {
+    if (!PyArray_API && _import_array() < 0) return nullptr;
     const auto address = static_cast<std::uintptr_t>(PyLong_AsUnsignedLongLong(plan));
     if (PyErr_Occurred()) return nullptr;
     try {
         auto made = std::make_unique<Bound>(
-                Bound {address, Owned::share(value), Owned::share(failure), Owned::share(owner)});
+                Bound {address, Owned::share(value), Owned::share(failure), Owned::share(owner), {}});
+        for (Py_ssize_t i = 0; i < PyTuple_Size(watched); i++)
+            made->watched.emplace_back(PyTuple_GetItem(watched, i));
         return function_of(&RUN, BOUND, std::move(made));
     } catch (const std::exception &) {
         return PyErr_NoMemory();

@@ -123,7 +123,7 @@ def add_sum(parts: Parts, source: Source, axes: Sequence[int], dtype: DataType =
 
 def _three_axes(runs: Sequence[tuple[bool, int]]) -> list[Dims]:
     """The reductions one after another, the last axes first, each over the second of three axes."""
-    left, steps = [*runs], []
+    left, steps = [*runs], list[Dims]()
     for place in reversed([index for index, (is_reduced, _) in enumerate(runs) if is_reduced]):
         count = left.pop(place)[1]
         before, after = (math.prod([dim for _, dim in part]) for part in (left[:place], left[place:]))

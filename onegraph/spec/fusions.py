@@ -6,7 +6,7 @@ costs then is that the ops run one by one. The executor lets them do so, and the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -31,6 +31,8 @@ MAINS = POOLS | CONVOLUTIONS | BINARY | {"Interpolate", "LayerNorm", "MatMul", "
 # Ops that take the axes in any order, but not with gaps between the rows: pools and quantizations leave the end of the
 # result unwritten, and an operand behind an Interpolate is read elsewhere.
 GAPLESS = frozenset(["AvgPoolBackward", "Dequantize", "Interpolate", "MaxPoolBackward", "Quantize"])
+# Ops with vectors, along the channels, that they take for dense.
+STATISTICAL = frozenset(["BatchNormForwardTraining", "BatchNormInference", "BatchNormTrainingBackward"])
 # From here on, a vector along the last axis behind a binary op of tensors that lie channels last is read out of bounds.
 WILD_VECTORS = (3, 7)  # right in 3.6.2, a signal in 3.13.2
 # LayerNorm and what follows it are fused since 3.3 or later; an operand of the same shape is right in 3.13.
@@ -107,22 +109,38 @@ class Operand:
         return (1,) * (len(whole) - len(self.shape)) + self.shape == (1, *whole[1:])
 
 
-def honours_strides(schema: Schema, rank: int, shape: Dims, strides: Dims, *, is_read: bool) -> bool:
+def honours_strides(
+    schema: Schema, rank: int, shape: Dims, strides: Dims, *, is_read: bool, zero_points: bool = False
+) -> bool:
     """Whether an op, alone or in a fusion, takes a tensor that is not dense row-major.
 
     Args:
         schema: the op.
+        zero_points: what ``loses_zero_points`` says of it.
         rank: of its first result.
         shape, strides: of the tensor.
         is_read: whether the op itself reads it, and not another op of the fusion.
     """
     if schema.kind in DENSE_ONLY or (schema.category == "elementwise" and len(shape) >= WILD_RANK):
         return False
+    if schema.kind in STATISTICAL and len(shape) == 1:
+        return False
+    if schema.kind in ("Quantize", "Dequantize") and zero_points:
+        return False
     if schema.kind in GAPLESS and _has_gaps(shape, strides):
         return False
     # Binary ops were seen to compute wrong with gaps or permuted axes together with an axis of size 1, and behind
     # another op with those of an operand of lower rank, whose strides are lost where it is given leading axes.
     return schema.kind not in BINARY or not (1 in shape or (is_read and len(shape) < rank))
+
+
+def loses_zero_points(kinds: Container[str], attrs: Mapping[str, object]) -> bool:
+    """Whether an op with these attributes, among ops of these kinds, loses zero points where axes are permuted.
+
+    That is seen with large tensors only.
+    """
+    zero_points = attrs.get("zps")
+    return isinstance(zero_points, tuple) and any(zero_points) and not any(kind in kinds for kind in PRODUCTS)
 
 
 def _has_gaps(shape: Dims, strides: Dims) -> bool:
@@ -157,8 +175,8 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], vnni: bool 
         return "oneDNN takes the padding of an int8 AvgPool for the zero point"
     if {"Dequantize", "Reorder", "Quantize"} <= kinds and _shifted(uses):
         return "oneDNN fails to execute Dequantize + Reorder + Quantize with zero points"
-    if kinds & {"MatMul", "ConvTranspose"} and _signed_residual(uses):
-        return "oneDNN loses the sign of an s8 residual where the result is u8"
+    if kinds & PRODUCTS and _foreign_residual(uses):
+        return "oneDNN takes a residual for s8 where the result is, and for u8 where the result is u8"
     if "MatMul" in kinds and any(_normalizes_last(use) for use in uses):
         return "oneDNN takes the second axis for the channels of a BatchNormInference behind a MatMul"
     if not vnni and kinds & PRODUCTS and sum(use.kind in DEQUANTIZATIONS for use in uses) > 1:
@@ -183,6 +201,23 @@ def _shuffles(uses: Sequence[Use]) -> bool:
         and split == (*whole[:axis], split[axis], split[axis + 1], *whole[axis + 1 :])
         for axis in range(len(whole))
     )
+
+
+def wrong_strides(uses: Sequence[Use], strided: Container[int]) -> str:
+    """Why a library must not run these ops as one kernel on values that are not dense; empty where it may.
+
+    Args:
+        uses: in an order in which they can run.
+        strided: the values that are not dense.
+    """
+    main = uses[0]
+    if main.kind not in BINARY or not any(number in strided for number in main.inputs):
+        return ""
+    for operand in _operands(main, uses[1:]):
+        if not operand.single and operand.shape != operand.result:
+            where = f"behind {main.kind} of permuted axes"
+            return f"oneDNN reads an operand of shape {list(operand.shape)} out of bounds {where}"
+    return ""
 
 
 def slow_fusion(uses: Sequence[Use]) -> str:
@@ -298,13 +333,24 @@ def _zero_points(use: Use) -> tuple[int, ...]:
     return use.call.s64s("zps") if quantizes and use.call.has("zps") else ()
 
 
-def _signed_residual(uses: Sequence[Use]) -> bool:
-    """Whether a binary op adds a dequantized s8 tensor, and the result is u8."""
-    signed = {
-        number
+def _foreign_residual(uses: Sequence[Use]) -> bool:
+    """Whether a binary op adds a dequantized tensor that has a sign where the result has none, or the other way round.
+
+    Behind a Convolution an s8 residual of an u8 result is right.
+    """
+    signs = {
+        number: source.dtype is DataType.s8
         for use in uses
-        if use.kind == "Dequantize" and (source := use.call.inputs[0]) is not None and source.dtype is DataType.s8
+        if use.kind == "Dequantize" and (source := use.call.inputs[0]) is not None
         for number in use.outputs
     }
-    added = any(use.kind in BINARY and signed.intersection(use.inputs) for use in uses)
-    return added and any(use.kind == "Quantize" and use.dtype is DataType.u8 for use in uses)
+    weights = {number for use in uses if use.kind in PRODUCTS for number in use.inputs}
+    added = {
+        signs[number] for use in uses if use.kind in BINARY for number in use.inputs if number in signs.keys() - weights
+    }
+    convolved = not any(use.kind in ("MatMul", "ConvTranspose") for use in uses)
+    return any(
+        (use.dtype is DataType.u8 and True in added and not convolved) or (use.dtype is DataType.s8 and False in added)
+        for use in uses
+        if use.kind == "Quantize"
+    )
