@@ -1,9 +1,8 @@
 """From a lowered graph to steps that run: partitions compiled by the library, and what numpy does in their place.
 
 A partition that the library refuses, or would compute wrong, is tried op by op; what is still refused becomes a view
-where it only names the axes anew, and a numpy step otherwise. Of a view that is a graph output, the source is written
-into the memory of the output. The layout of a tensor between partitions is left to the library where every reader
-honours strides.
+where it only names the axes anew, and a numpy step otherwise. The layout of a tensor between partitions is left to the
+library where every reader honours strides.
 """
 
 from __future__ import annotations
@@ -13,30 +12,25 @@ from functools import cached_property
 
 import numpy as np
 
-from .capi import CompiledPartition, Partition
-from .capi.settings import ThreadCount, get_constant_tensor_cache, has_vnni, restore_threads
+from .capi import Partition
+from .capi.settings import get_constant_tensor_cache, has_vnni, restore_threads
 from .errors import OneGraphError, OutOfMemoryError, UnsupportedError
-from .lower import Lowered, Step, Value, capi_graph, dense_of
+from .layouts import Layouts
+from .lower import Lowered, Step, Value, capi_graph
 from .native import VERSION
 from .patterns import Pattern, Wiring, wiring
 from .plan import LibraryStep
 from .report import nbytes
-from .rewrites import is_native
-from .spec.editions import BASE
-from .spec.fusions import VIEWS, Use, slow_fusion, wrong_fusion, wrong_strides
-from .spec.movement import transposition
-from .spec.schema import Call, TensorType
+from .spec.fusions import VIEWS, slow_fusion, wrong_fusion, wrong_strides
 from .steps import (
     ARITHMETIC,
     Note,
     NumpyStep,
-    as_it_is,
     caster,
     collapsed_binary,
     in_order,
     needs_dense,
     numpy_step,
-    reorder,
     slow_operand,
 )
 from .threads import SMALL
@@ -46,7 +40,7 @@ OVERLAP = 50  # more than any of its patterns is long
 ENOUGH = 1 << 27  # bytes that are there where memory is not short
 
 
-class Assembly:
+class Assembly(Layouts):
     """The steps of a graph in the order in which they run, with the values that they read and write.
 
     Args:
@@ -57,26 +51,14 @@ class Assembly:
     """
 
     def __init__(self, lowered: Lowered, *, policy: str, fpmath_mode: str, share: bool = False) -> None:
-        self.lowered = lowered
+        super().__init__(lowered)
         self._share = share
-        self.values: dict[int, Value] = dict(lowered.values)
-        self.steps: list[LibraryStep | NumpyStep] = []
-        self.notes: list[Note] = []
-        self.sizes: dict[int, int] = {}  # bytes of values whose layout the library chose
         self._fpmath_mode = fpmath_mode
         self._patterns: dict[Wiring, Pattern] = {}
         self._slow: dict[int, bool] = {}  # binary ops, by their parts
         # Whether the library keeps what it makes of constants for all that is compiled of a partition.
         self._keeps = VERSION >= (3, 3) and get_constant_tensor_cache()
-        self._returned = {tensor.id for tensor in lowered.graph.outputs.values()}
-        self._placed: dict[int, Value] = {}  # as they were before they were given a place in an output
-        self._place_in_outputs()
-        self._viewed = {
-            n for value in self.values.values() if value.storage != value.id for n in (value.id, value.storage)
-        }
-        self._dense_copies: dict[int, int] = {}
         library_ops = sum(step.executor == "library" for step in lowered.steps)
-        self._threads = ThreadCount()
         try:
             if policy == "fusion" and library_ops > 1:  # looking for fusions takes 3 ms, whatever the graph
                 self._add_partitions(lowered.steps)
@@ -85,35 +67,6 @@ class Assembly:
                     self._add_one(step)
         finally:
             restore_threads(self._threads.before)
-
-    def _place_in_outputs(self) -> None:
-        """Where a graph output is a view of what the library writes, have that written into its memory."""
-        steps = [step for step in self.lowered.steps if step.executor == "library"]
-        views = [step for step in steps if step.kind in VIEWS and step.outputs[0] in self._returned]
-        producers = {n: step for step in steps for n in step.outputs} if views else {}
-        for step in views:
-            source, target = self.values[step.inputs[0]], self.values[step.outputs[0]]
-            producer = producers.get(source.id)
-            if producer is None or producer.kind in VIEWS or source.id in self._returned or 0 in source.shape:
-                continue
-            if source.storage != source.id or target.storage != target.id or not target.dense:
-                continue
-            strides = source.strides
-            if step.kind == "StaticTranspose":
-                order = transposition(self._use(step).call)
-                assert order is not None
-                strides = tuple([target.strides[order.index(axis)] for axis in range(len(order))])
-            placed = source._replace(strides=strides, storage=target.id)
-            if placed.dense or not needs_dense(placed, [producer]):
-                self._placed[source.id] = source
-                self.values[source.id] = placed
-
-    def _take_back(self, numbers: Sequence[int]) -> bool:
-        """Give values memory of their own again; returns whether any of them had a place in an output."""
-        found = [number for number in numbers if number in self._placed]
-        self._viewed -= {n for number in found for n in (number, self.values[number].storage)}
-        self.values.update((number, self._placed.pop(number)) for number in found)
-        return bool(found)
 
     # Partitions ------------------------------------------------------------------------------------------------------
 
@@ -211,11 +164,6 @@ class Assembly:
         elif not self._add_view(step):
             self._add_numpy(step, reason or step.note)
 
-    def _use(self, step: Step) -> Use:
-        types = [TensorType(self.values[number].dtype, self.values[number].shape) for number in step.inputs]
-        call = Call(BASE[step.kind], step.attrs, types, len(step.outputs))
-        return Use(call, step.inputs, step.outputs, self.values[step.outputs[0]].dtype)
-
     def _add_numpy(self, step: Step, reason: str) -> None:
         self.steps.append(numpy_step(step, self.values, self._note("reference", step, reason)))
 
@@ -276,16 +224,6 @@ class Assembly:
         self._add_compiled(compiled, self._note("oneDNN", step, note, reason))
         return True
 
-    def _add_compiled(self, compiled: CompiledPartition, note: int) -> None:
-        """A partition that was compiled of the values themselves, by their numbers."""
-        values = [self.values[tensor.id] for tensor in (*compiled.inputs, *compiled.outputs)]
-        pieces = [value.storage for value in values]
-        in_place = [
-            (self.values[target].storage, self.values[source].storage) for source, target in compiled.inplace_pairs
-        ]
-        count, size = len(compiled.inputs), sum(map(nbytes, values))
-        self.steps.append(LibraryStep(compiled, pieces, count, in_place, note, size))
-
     def _is_slow(self, step: Step) -> bool:
         """Whether the library has no fast kernel for the operand of a binary op."""
         known = self._slow.get(id(step.part))
@@ -314,84 +252,6 @@ class Assembly:
             and not (step.kind in ARITHMETIC and self._is_slow(step))
             for step in readers
         )
-
-    # Views and copies ------------------------------------------------------------------------------------------------
-
-    def _add_view(self, step: Step) -> bool:
-        """Take a reshape or a transpose as another way to look at the same memory, if it is one."""
-        if step.executor != "library" or step.kind not in VIEWS:
-            return False
-        source, target = self.values[step.inputs[0]], self.values[step.outputs[0]]
-        if source.storage == target.id:
-            self._note("view", step, "no copy: written into the memory of the output", step.note)
-            return True
-        if target.id in self._viewed or not target.dense or 0 in target.shape:
-            return False
-        if step.kind == "StaticReshape" and not source.dense:
-            if target.id in self._returned:
-                dense = source._replace(id=len(self.values), strides=dense_of(source.shape), storage=target.id)
-                self.values[dense.id] = dense
-                self._add_copy(source, dense, step, "the source of a reshape must be dense")
-                return True
-            source = self.values[self._dense_copy(source)]
-        constant = source.constant
-        if step.kind == "StaticReshape":
-            strides = dense_of(target.shape)
-            constant = None if constant is None else constant.reshape(target.shape)
-        else:
-            order = transposition(self._use(step).call)
-            assert order is not None
-            strides = tuple([source.strides[axis] for axis in order])
-            constant = None if constant is None else constant.transpose(order)
-        view = target._replace(strides=strides, storage=source.storage, constant=constant)
-        if target.id in self._returned:
-            view = view._replace(id=len(self.values), name=f"{target.name} (view)")
-            self.values[view.id] = view
-            self._add_copy(view, target, step, "the result is stored as a dense array")
-        else:
-            self.values[target.id] = view
-            self._note("view", step, "no copy: other strides on the same memory", step.note)
-        return True
-
-    def _dense_copy(self, value: Value) -> int:
-        """A dense copy of a value, made once."""
-        if value.id not in self._dense_copies:
-            number = len(self.values)
-            dense = value._replace(
-                id=number,
-                strides=dense_of(value.shape),
-                storage=number,
-                name=f"{value.name} (dense)",
-                constant=None if value.constant is None else np.ascontiguousarray(value.constant),
-            )
-            self.values[number] = dense
-            self._dense_copies[value.id] = number
-            if dense.constant is None:
-                self._add_copy(value, dense, None, "the reader does not honour strides")
-        return self._dense_copies[value.id]
-
-    def _add_copy(self, source: Value, target: Value, step: Step | None, reason: str) -> None:
-        """A step that copies between layouts: the library's Reorder where it has the data type, else numpy."""
-        note = Note("oneDNN", () if step is None else (step,), (reason,), (source,), (target,))
-        index = len(self.notes)
-        try:
-            if not is_native(source.dtype):
-                raise UnsupportedError(f"numpy copies {source.dtype} faster")
-            self._threads.use(None)
-            compiled = reorder(source, target)
-        except OneGraphError:
-            self.notes.append(note._replace(executor="copy"))
-            self.steps.append(NumpyStep(as_it_is, (source.id,), (target.id,), index))
-            return
-        self.notes.append(note)
-        self._add_compiled(compiled, index)
-
-    def _note(self, executor: str, step: Step, *reasons: str) -> int:
-        """Note who runs a step and why; returns the number of the note."""
-        inputs = [self.values[number] for number in dict.fromkeys(step.inputs)]
-        outputs = [self.values[number] for number in step.outputs]
-        self.notes.append(Note(executor, (step,), reasons, inputs, outputs))
-        return len(self.notes) - 1
 
 
 def _refusal(error: OneGraphError) -> str:

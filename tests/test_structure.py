@@ -32,6 +32,7 @@ LAYERS = [
     {"capi"},
     {"rewrites", "lower", "report", "memory", "plan"},
     {"threads", "steps", "patterns"},
+    {"layouts"},
     {"assemble", "frame"},
     {"program"},
     {"runs"},
@@ -54,7 +55,7 @@ EXCEPTIONS = {
     ("frame", "program"),  # for type checkers alone
 }
 NEEDS_LIBRARY = {
-    *("native", "capi", "rewrites", "lower", "plan", "threads", "patterns", "assemble", "frame", "program", "runs"),
+    *("native", "capi", "rewrites", "lower", "plan", "threads", "patterns", "layouts", "assemble", "frame", "program", "runs"),
     *("cache", "implementations", "options", "profile", "executor", "verify", "bench"),
     *("recorded", "conformance", "failing"),
 }

@@ -1,0 +1,168 @@
+"""How values lie in memory while steps are put together: views of the same memory, copies, and places in outputs.
+
+Of a view that is a graph output, the source is written into the memory of the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .capi import CompiledPartition
+from .capi.settings import ThreadCount
+from .errors import OneGraphError, UnsupportedError
+from .lower import Lowered, Step, Value, dense_of
+from .plan import LibraryStep
+from .report import nbytes
+from .rewrites import is_native
+from .spec.editions import BASE
+from .spec.fusions import VIEWS, Use
+from .spec.movement import transposition
+from .spec.schema import Call, TensorType
+from .steps import Note, NumpyStep, as_it_is, needs_dense, reorder
+
+
+class Layouts:
+    """The steps that there are so far, what is noted of each, and the values that they read and write.
+
+    Args:
+        lowered: the graph.
+    """
+
+    def __init__(self, lowered: Lowered) -> None:
+        self.lowered = lowered
+        self.values: dict[int, Value] = dict(lowered.values)
+        self.steps: list[LibraryStep | NumpyStep] = []
+        self.notes: list[Note] = []
+        self.sizes: dict[int, int] = {}  # bytes of values whose layout the library chose
+        self._threads = ThreadCount()
+        self._returned = {tensor.id for tensor in lowered.graph.outputs.values()}
+        self._placed: dict[int, Value] = {}  # as they were before they were given a place in an output
+        self._place_in_outputs()
+        self._viewed = {
+            n for value in self.values.values() if value.storage != value.id for n in (value.id, value.storage)
+        }
+        self._dense_copies: dict[int, int] = {}
+
+    def _use(self, step: Step) -> Use:
+        types = [TensorType(self.values[number].dtype, self.values[number].shape) for number in step.inputs]
+        call = Call(BASE[step.kind], step.attrs, types, len(step.outputs))
+        return Use(call, step.inputs, step.outputs, self.values[step.outputs[0]].dtype)
+
+    def _place_in_outputs(self) -> None:
+        """Where a graph output is a view of what the library writes, have that written into its memory."""
+        steps = [step for step in self.lowered.steps if step.executor == "library"]
+        views = [step for step in steps if step.kind in VIEWS and step.outputs[0] in self._returned]
+        producers = {n: step for step in steps for n in step.outputs} if views else {}
+        for step in views:
+            source, target = self.values[step.inputs[0]], self.values[step.outputs[0]]
+            producer = producers.get(source.id)
+            if producer is None or producer.kind in VIEWS or source.id in self._returned or 0 in source.shape:
+                continue
+            if source.storage != source.id or target.storage != target.id or not target.dense:
+                continue
+            strides = source.strides
+            if step.kind == "StaticTranspose":
+                order = transposition(self._use(step).call)
+                assert order is not None
+                strides = tuple([target.strides[order.index(axis)] for axis in range(len(order))])
+            placed = source._replace(strides=strides, storage=target.id)
+            if placed.dense or not needs_dense(placed, [producer]):
+                self._placed[source.id] = source
+                self.values[source.id] = placed
+
+    def _take_back(self, numbers: Sequence[int]) -> bool:
+        """Give values memory of their own again; returns whether any of them had a place in an output."""
+        found = [number for number in numbers if number in self._placed]
+        self._viewed -= {n for number in found for n in (number, self.values[number].storage)}
+        self.values.update((number, self._placed.pop(number)) for number in found)
+        return bool(found)
+
+    # Views and copies ------------------------------------------------------------------------------------------------
+
+    def _add_view(self, step: Step) -> bool:
+        """Take a reshape or a transpose as another way to look at the same memory, if it is one."""
+        if step.executor != "library" or step.kind not in VIEWS:
+            return False
+        source, target = self.values[step.inputs[0]], self.values[step.outputs[0]]
+        if source.storage == target.id:
+            self._note("view", step, "no copy: written into the memory of the output", step.note)
+            return True
+        if target.id in self._viewed or not target.dense or 0 in target.shape:
+            return False
+        if step.kind == "StaticReshape" and not source.dense:
+            if target.id in self._returned:
+                dense = source._replace(id=len(self.values), strides=dense_of(source.shape), storage=target.id)
+                self.values[dense.id] = dense
+                self._add_copy(source, dense, step, "the source of a reshape must be dense")
+                return True
+            source = self.values[self._dense_copy(source)]
+        constant = source.constant
+        if step.kind == "StaticReshape":
+            strides = dense_of(target.shape)
+            constant = None if constant is None else constant.reshape(target.shape)
+        else:
+            order = transposition(self._use(step).call)
+            assert order is not None
+            strides = tuple([source.strides[axis] for axis in order])
+            constant = None if constant is None else constant.transpose(order)
+        view = target._replace(strides=strides, storage=source.storage, constant=constant)
+        if target.id in self._returned:
+            view = view._replace(id=len(self.values), name=f"{target.name} (view)")
+            self.values[view.id] = view
+            self._add_copy(view, target, step, "the result is stored as a dense array")
+        else:
+            self.values[target.id] = view
+            self._note("view", step, "no copy: other strides on the same memory", step.note)
+        return True
+
+    def _dense_copy(self, value: Value) -> int:
+        """A dense copy of a value, made once."""
+        if value.id not in self._dense_copies:
+            number = len(self.values)
+            dense = value._replace(
+                id=number,
+                strides=dense_of(value.shape),
+                storage=number,
+                name=f"{value.name} (dense)",
+                constant=None if value.constant is None else np.ascontiguousarray(value.constant),
+            )
+            self.values[number] = dense
+            self._dense_copies[value.id] = number
+            if dense.constant is None:
+                self._add_copy(value, dense, None, "the reader does not honour strides")
+        return self._dense_copies[value.id]
+
+    def _add_copy(self, source: Value, target: Value, step: Step | None, reason: str) -> None:
+        """A step that copies between layouts: the library's Reorder where it has the data type, else numpy."""
+        note = Note("oneDNN", () if step is None else (step,), (reason,), (source,), (target,))
+        index = len(self.notes)
+        try:
+            if not is_native(source.dtype):
+                raise UnsupportedError(f"numpy copies {source.dtype} faster")
+            self._threads.use(None)
+            compiled = reorder(source, target)
+        except OneGraphError:
+            self.notes.append(note._replace(executor="copy"))
+            self.steps.append(NumpyStep(as_it_is, (source.id,), (target.id,), index))
+            return
+        self.notes.append(note)
+        self._add_compiled(compiled, index)
+
+    def _note(self, executor: str, step: Step, *reasons: str) -> int:
+        """Note who runs a step and why; returns the number of the note."""
+        inputs = [self.values[number] for number in dict.fromkeys(step.inputs)]
+        outputs = [self.values[number] for number in step.outputs]
+        self.notes.append(Note(executor, (step,), reasons, inputs, outputs))
+        return len(self.notes) - 1
+
+    def _add_compiled(self, compiled: CompiledPartition, note: int) -> None:
+        """A partition that was compiled of the values themselves, by their numbers."""
+        values = [self.values[tensor.id] for tensor in (*compiled.inputs, *compiled.outputs)]
+        pieces = [value.storage for value in values]
+        in_place = [
+            (self.values[target].storage, self.values[source].storage) for source, target in compiled.inplace_pairs
+        ]
+        count, size = len(compiled.inputs), sum(map(nbytes, values))
+        self.steps.append(LibraryStep(compiled, pieces, count, in_place, note, size))
