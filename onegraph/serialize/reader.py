@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 from ..errors import FormatError, SpecError, shown
 from ..examine import Checked, examine
 from ..lenient import LenientExamination
+from ..memo import signature
 from ..op import Array, LogicalTensor, Op
 from ..spec.dtypes import DataType
 from ..spec.editions import BASE, DEFAULT, Edition, base_of, edition
-from ..spec.schema import Schema, Shape, TensorType
+from ..spec.schema import AttrValue, Schema, Shape, TensorType
 from ..spec.shapes import compatible, merge
 from ..violation import NOTE, Violation
 from .form import Document, Json, OpForm, TensorForm
@@ -212,7 +213,17 @@ class _Building:
         if len(stale) < len(found):
             raise SpecError([error for error in found if error not in stale])
         self.notes += [replace(error, severity=NOTE, message=f"{error.message} and is taken") for error in stale]
-        kept, shapes = dict(checked.attrs or {}), checked.shapes
+        kept: Mapping[str, AttrValue] = dict(checked.attrs or {})
+        shapes, known = checked.shapes, None
+        if not found:  # as of ops that are built, those that come again are looked at once when they are compiled
+            dtypes = tuple([tensor.dtype for tensor in outputs if tensor.dtype is not None])
+            lenient = not self.graph.strict
+            like = signature(
+                chosen, schema.kind, attrs, inputs, name=label, n_outputs=len(outputs), dtypes=dtypes, lenient=lenient
+            )
+            known = None if like.lenient else like
+        if known is not None:
+            kept = known.attrs
         results = []
         for index, use in enumerate(form.outputs):
             shape = self._shape(shapes[index] if index < len(shapes) else None, use)
@@ -221,7 +232,7 @@ class _Building:
             assert dtype is not None
             self.tensors[use.id] = self.graph._tensor(dtype, shape, f"{label}.{port}")
             results.append(self.tensors[use.id])
-        op = Op(len(self.graph._ops), schema.kind, tuple(inputs), tuple(results), kept, label, chosen.name)
+        op = Op(len(self.graph._ops), schema.kind, tuple(inputs), tuple(results), kept, label, chosen.name, known)
         self.graph._ops.append(op)
         self.graph._names.add(label)
 
