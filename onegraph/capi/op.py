@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..errors import ArgumentError, OneGraphError, SpecError, StateError, UnsupportedError, shown
-from ..examine import MAX_INPUTS, examine
+from ..examine import MAX_INPUTS, Examination, examine
+from ..lenient import LenientExamination
 from ..memo import MAX_SIGNATURES, AttrsKey, attrs_key, read_attrs
 from ..native import VERSION, Function, Handle, call, enum_names, enum_value, ffi, lib, read
 from ..spec.dtypes import DataType
@@ -283,8 +284,9 @@ def _examined(
     name: str,
     inputs: Sequence[TensorType],
     outputs: Sequence[TensorType],
+    by: type[Examination] | None = None,
 ) -> tuple[Shape, ...]:
-    checked = examine(schema.kind, attrs, list(inputs), list(outputs), edition=EDITION, name=name)
+    checked = examine(schema.kind, attrs, list(inputs), list(outputs), edition=EDITION, name=name, by=by)
     if checked.errors:
         raise SpecError(checked.errors)
     found = quirks(Call(schema, attrs, inputs, len(outputs), [tensor.dtype for tensor in outputs]), VERSION)
@@ -345,7 +347,13 @@ class OpForm:
         _refuse_newer(self.schema)
         for attribute in attrs:
             _refuse_newer(self.schema, attribute)
-        _check_use(self.schema, self.attrs, name, inputs, outputs)
+        pads = attrs.get("pads_end")
+        if (
+            kind == "Convolution" and isinstance(pads, tuple) and any(pad < 0 for pad in pads)
+        ):  # an op of a lenient graph
+            _examined(self.schema, self.attrs, name, inputs, outputs, LenientExamination)
+        else:
+            _check_use(self.schema, self.attrs, name, inputs, outputs)
         self.settings = tuple(_setting(self.schema.attribute(key), value) for key, value in attrs.items())
         in_c = [(s.number, _SETTERS[s.kind][1], s.value, s.length) for s in self.settings]
         self._settings_in_c = ffi.new("onegraph_setting_t[]", in_c)
