@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .capi import Partition
+from .capi import CompiledPartition, Partition
 from .capi.settings import get_constant_tensor_cache, has_vnni, restore_threads
 from .errors import OneGraphError, OutOfMemoryError, UnsupportedError
 from .layouts import Layouts
@@ -56,6 +56,7 @@ class Assembly(Layouts):
         self._fpmath_mode = fpmath_mode
         self._patterns: dict[Wiring, Pattern] = {}
         self._slow: dict[int, bool] = {}  # binary ops, by their parts
+        self._collapsed: dict[int, tuple[CompiledPartition, list[int]]] = {}
         # Whether the library keeps what it makes of constants for all that is compiled of a partition.
         self._keeps = VERSION >= (3, 3) and get_constant_tensor_cache()
         library_ops = sum(step.executor == "library" for step in lowered.steps)
@@ -216,12 +217,18 @@ class Assembly(Layouts):
         """A binary op whose operand the library broadcasts fast on fewer axes only, if it is one."""
         if not self._is_slow(step):
             return False
-        self._threads.use(None)
-        compiled = collapsed_binary(step, self.values)
-        if compiled is None:
-            return False
+        ends = [*step.inputs, *step.outputs]
+        known = self._collapsed.get(id(step.part)) if all(self.values[number].dense for number in ends) else None
+        if known is None:
+            self._threads.use(None)
+            compiled = collapsed_binary(step, self.values)
+            if compiled is None:
+                return False
+            places = [ends.index(tensor.id) for tensor in (*compiled.inputs, *compiled.outputs)]
+            known = self._collapsed[id(step.part)] = compiled, places
         reason = "on fewer axes, as the library has a reference kernel only for an operand that is broadcast like this"
-        self._add_compiled(compiled, self._note("oneDNN", step, note, reason))
+        compiled, places = known
+        self._add_compiled(compiled, [ends[place] for place in places], self._note("oneDNN", step, note, reason))
         return True
 
     def _is_slow(self, step: Step) -> bool:

@@ -148,7 +148,7 @@ class Layouts:
             self.steps.append(NumpyStep(as_it_is, (source.id,), (target.id,), index))
             return
         self.notes.append(note)
-        self._add_compiled(compiled, index)
+        self._add_compiled(compiled, (source.id, target.id), index)
 
     def _note(self, executor: str, step: Step, *reasons: str) -> int:
         """Note who runs a step and why; returns the number of the note."""
@@ -157,12 +157,13 @@ class Layouts:
         self.notes.append(Note(executor, (step,), reasons, inputs, outputs))
         return len(self.notes) - 1
 
-    def _add_compiled(self, compiled: CompiledPartition, note: int) -> None:
-        """A partition that was compiled of the values themselves, by their numbers."""
-        values = [self.values[tensor.id] for tensor in (*compiled.inputs, *compiled.outputs)]
-        pieces = [value.storage for value in values]
-        in_place = [
-            (self.values[target].storage, self.values[source].storage) for source, target in compiled.inplace_pairs
-        ]
+    def _add_compiled(self, compiled: CompiledPartition, numbers: Sequence[int], note: int) -> None:
+        """A partition that is compiled, and the values at its ports, inputs first."""
+        values = [self.values[number] for number in numbers]
+        piece = {
+            tensor.id: value.storage
+            for tensor, value in zip((*compiled.inputs, *compiled.outputs), values, strict=True)
+        }
+        in_place = [(piece[target], piece[source]) for source, target in compiled.inplace_pairs]
         count, size = len(compiled.inputs), sum(map(nbytes, values))
-        self.steps.append(LibraryStep(compiled, pieces, count, in_place, note, size))
+        self.steps.append(LibraryStep(compiled, [*piece.values()], count, in_place, note, size))

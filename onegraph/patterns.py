@@ -60,12 +60,12 @@ class Pattern:
         steps: its ops.
         inputs, outputs: the values at its ports, in the order of the ports.
         values: all values of the steps, as ``wiring`` tells them.
+        bytes: of all that is read and written.
         reason: why it is not to be compiled; empty where it is.
 
     Attributes:
         places: for each port, inputs first, its place among the values.
         n_inputs: number of inputs.
-        bytes: of all that is read and written.
         layouts: strides at the ports that the ops honour; whether those of the outputs may be left open.
     """
 
