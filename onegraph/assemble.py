@@ -18,7 +18,7 @@ from .errors import OneGraphError, OutOfMemoryError, UnsupportedError
 from .layouts import Layouts
 from .lower import Lowered, Step, Value, capi_graph
 from .native import VERSION
-from .patterns import Pattern, Wiring, wiring
+from .patterns import Layout, Pattern, Wiring, wiring
 from .plan import LibraryStep
 from .report import nbytes
 from .spec.fusions import VIEWS, slow_fusion, wrong_fusion, wrong_strides
@@ -184,9 +184,9 @@ class Assembly(Layouts):
         if len(steps) > 1 and len(ends) > count + 1:
             self._take_back(ends[count:])  # a view and its source would be written into one memory
         values = [self.values[number] for number in ends]
-        layout = tuple([value.strides for value in values])
-        leave = pattern.layouts.get(layout)
-        if leave is None:
+        strides = tuple([value.strides for value in values])
+        layout = pattern.layouts.get(strides)
+        if layout is None:
             strided = {value.id for value in values if not value.dense}
             reason = wrong_strides([self._use(step) for step in steps], strided) if strided and len(steps) > 1 else ""
             if reason:
@@ -196,16 +196,17 @@ class Assembly(Layouts):
                     if index >= count:
                         raise UnsupportedError(f"{steps[-1].kind} writes dense tensors only")
                     values[index] = self.values[self._dense_copy(value)]
-            layout = tuple([value.strides for value in values])
+            strides = tuple([value.strides for value in values])
             # Channels-last strides serve convolutions of channels-first data best, and all else in their midst.
-            leave = any(step.attrs.get("data_format") == "NCX" for step in steps)
-            leave = pattern.layouts[layout] = leave or not all(value.dense for value in values[:count])
-        free = tuple([value.dense and self._is_free(value) for value in values[count:]]) if leave else ()
+            is_open = any(step.attrs.get("data_format") == "NCX" for step in steps)
+            is_open = is_open or not all(value.dense for value in values[:count])
+            layout = pattern.layouts.setdefault(strides, Layout(is_open, {}))
+        free = tuple([value.dense and self._is_free(value) for value in values[count:]]) if layout.is_open else ()
         is_small = self._share and pattern.bytes <= SMALL
         self._threads.use(1 if is_small else None)
         compiled = pattern.compile(values, layout, free)
-        for index, strides, size in compiled.chosen:
-            value = values[index] = values[index]._replace(strides=strides)
+        for index, chosen, size in compiled.chosen:
+            value = values[index] = values[index]._replace(strides=chosen)
             self.values[value.id], self.sizes[value.id] = value, size
         pieces = [value.storage for value in values]
         index = len(self.notes)

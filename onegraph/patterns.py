@@ -17,9 +17,16 @@ from .errors import OneGraphError, UnsupportedError
 from .lower import Dims, Step, Value
 from .spec.editions import BASE
 
-Wiring = tuple[int | tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+Wiring = int | tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 # The categories of ops that alone make nothing of a constant that is worth keeping.
 PLAIN = frozenset(["binary", "elementwise"])
+
+
+class Layout(NamedTuple):
+    """Strides that the ops honour: whether those of the outputs may be left open, and what was compiled for them."""
+
+    is_open: bool
+    compiled: dict[object, Compiled]
 
 
 class Compiled(NamedTuple):
@@ -41,11 +48,9 @@ def wiring(steps: Sequence[Step], results: Sequence[int]) -> tuple[Wiring, list[
         steps: library steps, alive as long as the wiring is looked at.
         results: the values that leave them.
     """
-    if len(steps) == 1:
-        (step,) = steps
-        ends = [*step.inputs, *step.outputs]
-        if len(set(ends)) == len(ends):
-            return (id(step.part), (), ()), ends
+    first = steps[0]
+    if len(steps) == 1 and len(set(first.inputs)) == len(first.inputs):
+        return id(first.part), [*first.inputs, *first.outputs]
     ends = [number for step in steps for number in chain(step.inputs, step.outputs)]
     places = {number: place for place, number in enumerate(dict.fromkeys(ends))}
     parts = tuple([id(step.part) for step in steps])
@@ -66,7 +71,7 @@ class Pattern:
     Attributes:
         places: for each port, inputs first, its place among the values.
         n_inputs: number of inputs.
-        layouts: strides at the ports that the ops honour; whether those of the outputs may be left open.
+        layouts: by the strides at the ports.
     """
 
     def __init__(
@@ -82,27 +87,25 @@ class Pattern:
         self.partition, self.reason = partition, reason
         self._ids = *inputs, *outputs
         self.places, self.n_inputs = [values.index(number) for number in self._ids], len(inputs)
-        self.layouts: dict[tuple[Dims, ...], bool] = {}
+        self.layouts: dict[tuple[Dims, ...], Layout] = {}
         self.bytes = bytes
         self._is_plain = len(steps) == 1 and BASE[steps[0].kind].category in PLAIN
-        self._compiled: dict[object, Compiled] = {}
 
-    def compile(self, values: Sequence[Value], layout: tuple[Dims, ...], free: tuple[bool, ...]) -> Compiled:
+    def compile(self, values: Sequence[Value], layout: Layout, free: tuple[bool, ...]) -> Compiled:
         """What runs the ops on such values, for the number of threads that is set.
 
         Args:
             values: those at the ports.
-            layout: their strides.
+            layout: what there is for their strides.
             free: for each output whether its layout is left to the library; of none where it is empty.
 
         Raises:
             OneGraphError: the library refuses.
         """
         constants = () if self._is_plain else tuple([value.constant is not None for value in values[: self.n_inputs]])
-        key = (layout, free, constants)
-        known = self._compiled.get(key)
+        known = layout.compiled.get((free, constants))
         if known is None:
-            known = self._compiled[key] = self._compile(values, free)
+            known = layout.compiled[free, constants] = self._compile(values, free)
         elif True in constants:
             return Compiled(known.made._again(), known.chosen, known.in_place)
         return known
