@@ -54,6 +54,11 @@ def softmax_vector(g: og.Graph) -> og.LogicalTensor:
     return g.add(shares, g.input("y", "f32", (64,)))
 
 
+def softmax_twice(g: og.Graph) -> og.LogicalTensor:
+    shares = g.softmax(g.input("x", "f32", (4, 16)), axis=-1, outputs=["dst"], dtype="f32")
+    return g.quantize(g.add(shares, shares), scales=[0.02], zps=[0], dtype="u8")
+
+
 def signed_residual(g: og.Graph) -> og.LogicalTensor:
     x = g.dequantize(g.input("x", "u8", (5, 16)), **S8)
     product = g.matmul(x, g.dequantize(g.input("w", "s8", (16, 7)), **S8))
@@ -130,6 +135,7 @@ WRONG = {
     "F2 matmul, batch": (matmul_batch, "MatMul"),
     "F3 softmax, channels": (softmax_channels, "SoftMax"),
     "F4 softmax, vector": (softmax_vector, "SoftMax"),
+    "softmax and itself": (softmax_twice, "one tensor and itself"),
     "F5 signed residual": (signed_residual, "residual for s8"),
     "F6 quantized pool": (quantized_pool, "AvgPool"),
     "F7 pool to another type": (pool_to_other_type, "unimplemented"),
@@ -631,7 +637,14 @@ def strided_variance(g: og.Graph) -> og.LogicalTensor:
     return g.batch_norm_inference(g.input("x", "f32", (2, 64)), gamma, beta, mean, variance, epsilon=8.0)
 
 
+def product_and_its_source(g: og.Graph) -> og.LogicalTensor:
+    x = g.matmul(g.input("x", "f32", (2, 17, 2)), g.input("y", "f32", (2, 33)))
+    total = g.add(g.matmul(x, g.input("w", "f32", (33, 33))), x)
+    return g.matmul(total, g.input("z", "f32", (2, 33, 1)))
+
+
 PERMUTED = [
+    product_and_its_source,
     transposed_products,
     permuted_sums,
     sum_with_its_transpose,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -94,8 +95,11 @@ class CompiledPartition(Handle):
         self._outputs = tuple([LogicalTensor._filled(_query, pointer, tensor.id) for tensor in outputs])
         count, pairs = ffi.new("size_t *"), ffi.new("const dnnl_graph_inplace_pair_t **")
         call(lib.dnnl_graph_compiled_partition_get_inplace_ports, pointer, count, pairs)
-        listed = range(count[0] if all(op._in_place for op in partition._ops) else 0)
-        self._in_place = {pairs[0][index].output_id: pairs[0][index].input_id for index in listed}
+        ops = partition._ops
+        listed = [pairs[0][index] for index in range(count[0] if all(op._in_place for op in ops) else 0)]
+        # The library forgets that an op before the one that writes may read the input, too.
+        reads = Counter(tensor._id for op in ops for tensor in op._inputs)
+        self._in_place = {pair.output_id: pair.input_id for pair in listed if reads[pair.input_id] == 1}
         structs = [tensor._struct for tensor in (*self._inputs, *self._outputs)]
         self._structs = len(self._inputs), len(self._outputs), ffi.new(_TENSORS, structs)
 

@@ -177,6 +177,8 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], vnni: bool 
         return "oneDNN fails to execute Dequantize + Reorder + Quantize with zero points"
     if kinds & PRODUCTS and _foreign_residual(uses):
         return "oneDNN takes a residual for s8 where the result is, and for u8 where the result is u8"
+    if {"SoftMax", "Quantize"} <= kinds and any(use.kind in BINARY and len({*use.inputs}) == 1 for use in uses):
+        return "oneDNN computes SoftMax + Quantize wrong with a binary op of one tensor and itself between them"
     if "MatMul" in kinds and any(_normalizes_last(use) for use in uses):
         return "oneDNN takes the second axis for the channels of a BatchNormInference behind a MatMul"
     if not vnni and kinds & PRODUCTS and sum(use.kind in DEQUANTIZATIONS for use in uses) > 1:
