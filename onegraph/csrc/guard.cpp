@@ -1,16 +1,39 @@
 #include "guard.h"
 
+#include <cxxabi.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
+#include <mutex>
+
+extern "C" void *__dso_handle __attribute__((visibility("hidden")));
 
 namespace {
 thread_local char what_text[512] = "";
 bool forked = false; // set in a child of one thread
 std::atomic<int> inside {0}, forking {0}; // threads in the library, and those that are about to fork
 constexpr useconds_t nap = 20; // microseconds
+std::mutex ending; // held by a thread that ends, or destroys a kernel
+thread_local std::uint64_t executions = 0;
+thread_local bool has_begun_to_end = false;
+
+// Called when a thread ends, before the library frees what it has for the thread.
+void ends(void *) {
+    if (has_begun_to_end) return;
+    has_begun_to_end = true;
+    onegraph::enter();
+    ending.lock();
 }
+
+// Called after that.
+void has_ended(void *) {
+    if (!has_begun_to_end) return;
+    ending.unlock();
+    onegraph::leave();
+}
+} // namespace
 
 namespace onegraph {
 void keep_what(const char *text) noexcept {
@@ -20,7 +43,7 @@ void keep_what(const char *text) noexcept {
 bool threads_are_lost() noexcept {
     return forked;
 }
-Inside::Inside() noexcept {
+void enter() noexcept {
     while (true) {
         inside.fetch_add(1);
         if (!forking.load()) return;
@@ -30,8 +53,27 @@ Inside::Inside() noexcept {
     }
 }
 
-Inside::~Inside() {
+void leave() noexcept {
     inside.fetch_sub(1);
+}
+
+Execution::Execution() noexcept {
+    if (executions == 0) abi::__cxa_thread_atexit(has_ended, nullptr, &__dso_handle);
+}
+
+Execution::~Execution() {
+    // What is registered last is called first: before all that the library had for the thread until now. It may have more
+    // after a later execution of another kind of kernel, so this is done again, ever more seldom.
+    if ((executions & (executions + 1)) == 0) abi::__cxa_thread_atexit(ends, nullptr, &__dso_handle);
+    executions++;
+}
+
+Destruction::Destruction() noexcept {
+    ending.lock();
+}
+
+Destruction::~Destruction() {
+    ending.unlock();
 }
 } // namespace onegraph
 

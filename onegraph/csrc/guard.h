@@ -54,19 +54,51 @@ constexpr auto lost = static_cast<dnnl_status_t>(-3); // onegraph_lost
 
 // The thread is in the library, which may hold locks: a fork waits until no thread is, as nobody would let go of them in
 // the child. Not to be nested.
+void enter() noexcept;
+void leave() noexcept;
 class Inside {
 public:
-    Inside() noexcept;
-    ~Inside();
+    Inside() noexcept { enter(); }
+    ~Inside() { leave(); }
     Inside(const Inside &) = delete;
     Inside &operator=(const Inside &) = delete;
 };
+
+// The thread executes a kernel, which keeps things for it that the library frees when the thread ends. A thread must not
+// be in the midst of that while a kernel is destroyed: the library would not find what the destructor has just freed, and
+// free it all the same.
+class Execution {
+public:
+    Execution() noexcept;
+    ~Execution();
+    Execution(const Execution &) = delete;
+    Execution &operator=(const Execution &) = delete;
+};
+
+// A kernel is destroyed, and no thread ends meanwhile.
+class Destruction {
+public:
+    Destruction() noexcept;
+    ~Destruction();
+    Destruction(const Destruction &) = delete;
+    Destruction &operator=(const Destruction &) = delete;
+};
+
+// What is there while a function runs.
+struct Nothing {};
+template <auto function>
+struct Meanwhile : Nothing {};
+template <>
+struct Meanwhile<&dnnl_graph_compiled_partition_execute> : Execution {};
+template <>
+struct Meanwhile<&dnnl_graph_compiled_partition_destroy> : Destruction {};
 
 template <auto function, typename... Arguments>
 dnnl_status_t guard(Arguments... arguments) noexcept {
     const Inside inside;
     if constexpr (needs_threads<function>)
         if (threads_are_lost()) return lost;
+    [[maybe_unused]] const Meanwhile<function> meanwhile {};
     return guarded([&] { return function(arguments...); });
 }
 

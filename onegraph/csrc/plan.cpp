@@ -136,6 +136,7 @@ struct onegraph_plan {
     }
 
     dnnl_status_t run_here(std::size_t first, std::size_t last, std::int64_t *nanoseconds) const {
+        const onegraph::Execution execution;
         Threads threads(limit);
         for (std::size_t i = first; i < last; i++) {
             const std::int64_t start = nanoseconds ? now() : 0;
@@ -152,6 +153,7 @@ struct onegraph_plan {
     // The least time that each step takes on at most `count` threads: of one execution where that is longer than
     // `enough` nanoseconds, of several otherwise, as a busy neighbour may hold some of them up.
     dnnl_status_t measure(int count, std::int64_t enough, std::int64_t *nanoseconds) const {
+        const onegraph::Execution execution;
         Threads threads(limit);
         for (std::size_t i = 0; i < steps.size(); i++) {
             threads.use(count > 0 ? count : steps[i].threads);
