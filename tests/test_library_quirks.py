@@ -54,6 +54,14 @@ def softmax_vector(g: og.Graph) -> og.LogicalTensor:
     return g.add(shares, g.input("y", "f32", (64,)))
 
 
+def folded_along_another_axis(g: og.Graph) -> og.LogicalTensor:
+    window = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+    wide = g.convolution(g.input("x", "f32", (1, 4, 8, 3)), g.input("w", "f32", (1, 1, 3, 4)), **window)
+    statistics = [g.constant(np.array(values, np.float32)) for values in ([1, 2, 3, 4], [1, 0, 1, 0], [0, 1, 0, 1])]
+    variance = g.constant(np.array([1, 4, 9, 16], np.float32))
+    return g.batch_norm_inference(wide, *statistics, variance, epsilon=0.5, data_format="NCX")
+
+
 def softmax_twice(g: og.Graph) -> og.LogicalTensor:
     shares = g.softmax(g.input("x", "f32", (4, 16)), axis=-1, outputs=["dst"], dtype="f32")
     return g.quantize(g.add(shares, shares), scales=[0.02], zps=[0], dtype="u8")
@@ -135,6 +143,7 @@ WRONG = {
     "F2 matmul, batch": (matmul_batch, "MatMul"),
     "F3 softmax, channels": (softmax_channels, "SoftMax"),
     "F4 softmax, vector": (softmax_vector, "SoftMax"),
+    "batch norm along another axis": (folded_along_another_axis, "the channels of a BatchNormInference"),
     "softmax and itself": (softmax_twice, "one tensor and itself"),
     "F5 signed residual": (signed_residual, "residual for s8"),
     "F6 quantized pool": (quantized_pool, "AvgPool"),

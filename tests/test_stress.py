@@ -380,6 +380,28 @@ def flat(work, warm, count):
 
 
 @story
+def programs_go_while_threads_end():
+    """The library frees what it has for a thread when that ends; once it tripped over what a destructor had just freed."""
+    x = numbers(4, 4)
+    for _ in range(times(3000, 60)):
+        graphs = [og.Graph() for _ in range(20)]
+        for graph in graphs:
+            graph.output("y", graph.relu(graph.input("x", "f32", (4, 4))))
+        models = [graph.compile(threads=1) for graph in graphs]
+
+        def work(models=models):
+            for model in models:
+                model(x)
+
+        workers = [threading.Thread(target=work) for _ in range(3)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        models.clear()  # a joined thread has not ended yet
+
+
+@story
 def executions_take_no_memory():
     graph, _ = network(64)
     model, quick, x, x8 = graph.compile(), fused(), numbers(64, 16), numbers(8, 16)

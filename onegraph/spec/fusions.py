@@ -181,6 +181,9 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], vnni: bool 
         return "oneDNN computes SoftMax + Quantize wrong with a binary op of one tensor and itself between them"
     if "MatMul" in kinds and any(_normalizes_last(use) for use in uses):
         return "oneDNN takes the second axis for the channels of a BatchNormInference behind a MatMul"
+    formats = {use.call.string("data_format") for use in uses if use.kind in CONVOLUTIONS | {"BatchNormInference"}}
+    if kinds & CONVOLUTIONS and "BatchNormInference" in kinds and len(formats) > 1:
+        return "oneDNN takes the channels of a BatchNormInference for those of the convolution before it"
     if not vnni and kinds & PRODUCTS and sum(use.kind in DEQUANTIZATIONS for use in uses) > 1:
         return "oneDNN adds products of int8 in 16 bits on a CPU without VNNI, where they overflow"
     return ""
