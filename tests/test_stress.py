@@ -381,7 +381,7 @@ def flat(work, warm, count):
 
 @story
 def programs_go_while_threads_end():
-    """The library frees what it has for a thread when that ends; once it tripped over what a destructor had just freed."""
+    """The library frees what it has for a thread when that ends, and trips over what a destructor has just freed."""
     x = numbers(4, 4)
     for _ in range(times(3000, 60)):
         graphs = [og.Graph() for _ in range(20)]
