@@ -362,6 +362,7 @@ def quantized_pool(g):
 
 
 FUSION_OUTCOMES = {
+    "matmul of one row, transposed": "throws could not execute a primitive",
     "batch norm, source read twice": "hang | throws std::bad_alloc",
     "F4 softmax, vector": "throws could not create a primitive descriptor for a binary",
     "F7 pool to another type": "refuses partition_compile: unimplemented",

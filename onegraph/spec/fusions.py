@@ -181,6 +181,8 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], vnni: bool 
         return "oneDNN computes SoftMax + Quantize wrong with a binary op of one tensor and itself between them"
     if "MatMul" in kinds and any(_normalizes_last(use) for use in uses):
         return "oneDNN takes the second axis for the channels of a BatchNormInference behind a MatMul"
+    if "StaticTranspose" in kinds and any(use.kind == "MatMul" and use.result[-2:-1] == (1,) for use in uses):
+        return "oneDNN fails to execute a MatMul of one row whose result is transposed"
     formats = {use.call.string("data_format") for use in uses if use.kind in CONVOLUTIONS | {"BatchNormInference"}}
     if kinds & CONVOLUTIONS and "BatchNormInference" in kinds and len(formats) > 1:
         return "oneDNN takes the channels of a BatchNormInference for those of the convolution before it"
