@@ -13,7 +13,12 @@ from functools import cached_property
 import numpy as np
 
 from .capi import CompiledPartition, Partition
-from .capi.settings import get_constant_tensor_cache, has_vnni, restore_threads
+from .capi.settings import (
+    get_compiled_partition_cache_capacity,
+    get_constant_tensor_cache,
+    has_vnni,
+    restore_threads,
+)
 from .errors import OneGraphError, OutOfMemoryError, UnsupportedError
 from .layouts import Layouts
 from .lower import Lowered, Step, Value, capi_graph
@@ -57,8 +62,9 @@ class Assembly(Layouts):
         self._patterns: dict[Wiring, Pattern] = {}
         self._slow: dict[int, bool] = {}  # binary ops, by their parts
         self._collapsed: dict[int, tuple[CompiledPartition, list[int]]] = {}
-        # Whether the library keeps what it makes of constants for all that is compiled of a partition.
-        self._keeps = VERSION >= (3, 3) and get_constant_tensor_cache()
+        # Whether the library keeps what it makes of constants for all that is compiled of a partition: by the number of
+        # the partition, or with the compiled one, which it then gives out again.
+        self._keeps = get_compiled_partition_cache_capacity() > 0 or (VERSION >= (3, 3) and get_constant_tensor_cache())
         library_ops = sum(step.executor == "library" for step in lowered.steps)
         try:
             if policy == "fusion" and library_ops > 1:  # looking for fusions takes 3 ms, whatever the graph

@@ -88,8 +88,8 @@ class Signature:
 class Op:
     """One op of a graph, in the words of its edition. ``attrs`` holds what was given; defaults are left out.
 
-    ``signature`` is what the builder found when it examined the op; None for a record that was made by hand or from a
-    file, and for one that breaks the specification.
+    ``signature`` is what the builder found when it examined the op; None for a record that was made by hand, and for
+    one that breaks the specification.
     """
 
     id: int

@@ -97,7 +97,7 @@ class Program:
             for number, start in written.items()
             if number not in self.slots
         ]
-        # Not where the step reads the piece another time, by other axes.
+        # Not where the step reads the piece another time, as another value.
         in_place = {
             target: source
             for step in steps

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import secrets
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -31,10 +33,12 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
             path.write_bytes(contents.getvalue())
             return
         target = Path(os.path.realpath(path))
-        draft = target.with_name(f".{target.name}.{os.getpid()}")
+        draft = target.with_name(f".{secrets.token_hex(8)}")
         try:
-            with draft.open("wb") as stream:
+            with draft.open("xb") as stream:
                 write(stream)
+            if target.exists():
+                shutil.copymode(target, draft)
             draft.replace(target)
         except BaseException:
             with suppress(OSError):

@@ -330,3 +330,23 @@ def test_a_long_graph_is_searched_in_pieces_and_fused_all_the_same(rng, monkeypa
     assert [p.ops for p in pieces.report().partitions] == [p.ops for p in whole.report().partitions]
     assert np.array_equal(pieces(data), whole(data))
     np.testing.assert_allclose(pieces(data), og.reference.run(g, {"x": data})["y"], rtol=1e-4, atol=1e-4)
+
+
+def test_layers_alike_with_the_cache_of_compiled_partitions_on(rng):
+    """With it, the library would give a layer what it compiled, and keeps, for the weights of another."""
+    before = og.capi.get_compiled_partition_cache_capacity()
+    og.capi.set_compiled_partition_cache_capacity(1024)
+    try:
+        graph = og.Graph()
+        x = tensor = graph.input("x", "f32", (8, 32))
+        weights = [rng.standard_normal((32, 32)).astype(np.float32) for _ in range(3)]
+        wanted = data = rng.standard_normal((8, 32)).astype(np.float32)
+        for weight in weights:
+            tensor = graph.relu(graph.matmul(tensor, graph.constant(weight)))
+            wanted = np.maximum(wanted @ weight, 0)
+        graph.output("y", tensor)
+        assert x is not tensor
+        for policy in ("fusion", "debug"):
+            np.testing.assert_allclose(graph.compile(policy=policy)(data), wanted, rtol=1e-4, atol=1e-3)
+    finally:
+        og.capi.set_compiled_partition_cache_capacity(before)

@@ -746,11 +746,11 @@ OPERANDS = [
 
 @pytest.mark.parametrize(("strides", "executor"), [([2, 2], "oneDNN"), ([1, 1], "reference")])
 def test_pads_that_leave_rows_out(strides: list[int], executor: str) -> None:
-    """The specification forbids negative pads, and the library takes those that are less than a stride."""
+    """The specification forbids negative pads, and oneDNN 3.2 takes those that are less than a stride."""
     graph, attrs = og.Graph(strict=False), {"pads_begin": [0, 0], "pads_end": [-1, -1], "dilations": [1, 1]}
     tensors = [graph.input("x", "f32", (2, 8, 8, 3)), graph.input("w", "f32", (2, 2, 3, 4))]
     graph.output("y", graph.op("Convolution", tensors, {**attrs, "strides": strides}))
     executable = graph.compile()
-    assert executors(executable) == [executor]
+    assert executors(executable) == ["reference" if native.VERSION >= (3, 3) else executor]
     assert executable.outputs[0].shape == ((2, 3, 3, 4) if executor == "oneDNN" else (2, 6, 6, 4))
     assert_right(graph, executable)

@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import random
+import threading
 import zipfile
 from contextlib import suppress
 
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 import onegraph as og
 from onegraph.cases import CASES
 from onegraph.harness import rewrite
+from onegraph.random_graph import random_graph
 from onegraph.serialize import text as json_text
 from onegraph.serialize import with_constants
 
@@ -1210,3 +1212,25 @@ def test_nothing_but_our_errors(text, seed):
     if g.ops:
         with suppress(og.UnsupportedError):  # words of another edition
             assert_library_reads(g, for_version="3.13")
+
+
+def test_files_keep_their_mode_and_writers_do_not_meet(tmp_path):
+    graph, path = random_graph(1, 3), tmp_path / ("g" * 240 + ".json")
+    graph.save(path)
+    path.chmod(0o600)
+    failures = []
+
+    def write():
+        try:
+            graph.save(path)
+        except og.OneGraphError as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=write) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]

@@ -104,7 +104,7 @@ class CompiledPartition(Handle):
         self._structs = len(self._inputs), len(self._outputs), ffi.new(_TENSORS, structs)
 
     def _again(self) -> CompiledPartition:
-        """The same, compiled once more: what the library keeps of constants is not shared."""
+        """The same, compiled once more: what the library keeps of constants is not shared, where its cache is off."""
         compiled = type(self).__new__(type(self))
         compiled._partition, compiled._engine, compiled._home = self._partition, self._engine, self._home
         compiled._inputs, compiled._outputs, compiled._structs = self._inputs, self._outputs, self._structs
