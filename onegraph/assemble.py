@@ -82,11 +82,16 @@ class Assembly(Layouts):
         # The library's search takes time with the square of the number of ops, so it gets a piece at a time. What would
         # reach into the last steps of a piece may be cut short there, and is searched again with what comes after.
         by_id = {step.id: step for step in steps}
-        while steps:
-            piece, rest = steps[:PIECE], steps[PIECE:]
-            needed = {number for step in rest for number in step.inputs}
+        last_read = {number: step.id for step in steps for number in step.inputs}
+        waiting: list[Step] = []
+        at = 0
+        while waiting or at < len(steps):
+            piece = [*waiting, *steps[at : at + PIECE - len(waiting)]]
+            at += len(piece) - len(waiting)
+            rest = steps[at].id if at < len(steps) else len(self.lowered.steps)
+            needed = [number for step in piece for number in step.outputs if last_read.get(number, -1) >= rest]
             graph, refused = capi_graph(self.lowered, self._fpmath_mode, piece, needed)
-            firm = {step.id for step in (piece[:-OVERLAP] if rest else piece)}
+            firm = {step.id for step in (piece[:-OVERLAP] if at < len(steps) else piece)}
             done: set[int] = set()
             for partition, numbers in in_order(graph.partitions("fusion"), piece):
                 inside = [by_id[number] for number in numbers if number in by_id]
@@ -97,7 +102,7 @@ class Assembly(Layouts):
                     self._add(partition, inside)
                 elif inside:  # or a mark in the library's graph
                     self._add_one(inside[0], "", None if inside[0].id in refused else partition)
-            steps = [*(step for step in piece if step.id not in done), *rest]
+            waiting = [step for step in piece if step.id not in done]
 
     def _add(self, partition: Partition, steps: Sequence[Step]) -> None:
         reason = ""
