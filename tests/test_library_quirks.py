@@ -184,6 +184,26 @@ def test_an_unsigned_residual_of_a_signed_result(kind: str) -> None:
     assert (graph.compile()(*zeros, residual) == 100).all()
 
 
+def test_residuals_that_are_right_stay_in_the_fusion() -> None:
+    """A branch that ends in s8 beside one that ends in u8, as in a block of a quantized ResNet."""
+    one = {"scales": [0.5], "zps": [0]}
+    window = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+    rng = np.random.default_rng(0)
+    graph = og.Graph()
+    x = graph.input("x", "u8", (1, 8, 8, 16))
+
+    def convolution() -> og.LogicalTensor:
+        weights = graph.constant(rng.integers(-9, 9, (1, 1, 16, 16)).astype(np.int8))
+        return graph.convolution(graph.dequantize(x, **one), graph.dequantize(weights, **one), **window)
+
+    branch = graph.dequantize(graph.quantize(convolution(), scales=[4.0], zps=[0], dtype="s8"), scales=[4.0], zps=[0])
+    total = graph.relu(graph.add(convolution(), branch))
+    graph.output("out", graph.quantize(total, scales=[4.0], zps=[0], dtype="u8"))
+    executable = graph.compile()
+    assert_right(graph, executable)
+    assert all(partition.fused for partition in executable.report().partitions)
+
+
 def compiled(build: Build, policy: str = "fusion") -> tuple[og.Graph, og.executor.Executable]:
     graph = og.Graph()
     graph.output("out", build(graph))

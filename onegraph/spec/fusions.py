@@ -352,12 +352,17 @@ def _foreign_residual(uses: Sequence[Use]) -> bool:
         for number in use.outputs
     }
     weights = {number for use in uses if use.kind in PRODUCTS for number in use.inputs}
-    added = {
-        signs[number] for use in uses if use.kind in BINARY for number in use.inputs if number in signs.keys() - weights
-    }
     convolved = not any(use.kind in ("MatMul", "ConvTranspose") for use in uses)
-    return any(
-        (use.dtype is DataType.u8 and True in added and not convolved) or (use.dtype is DataType.s8 and False in added)
-        for use in uses
-        if use.kind == "Quantize"
-    )
+    added: dict[int, set[bool]] = {}  # the signs of what was added, by value, up to the next Quantize
+    for use in uses:
+        found = set().union(*(added.get(number, ()) for number in use.inputs))
+        if use.kind == "Quantize":
+            if use.dtype is DataType.s8 and False in found:
+                return True
+            if use.dtype is DataType.u8 and True in found and not convolved:
+                return True
+            continue
+        if use.kind in BINARY:
+            found |= {signs[number] for number in use.inputs if number in signs and number not in weights}
+        added.update(dict.fromkeys(use.outputs, found))
+    return False
