@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -74,10 +75,12 @@ class Commands(click.Group):
             _complain("not enough memory for this graph")
         except click.Abort:
             sys.exit(130)  # as shells count an interrupt
-        except BrokenPipeError:  # the reader has seen enough; the interpreter would complain at exit
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except BrokenPipeError:  # the reader has seen enough
+            _give_up_output()
             sys.exit(0)
         except OSError as error:  # files have errors of their own, which name them
+            if error.filename is None:
+                _give_up_output()
             _complain(f"{error.filename or 'standard output'}: {error.strerror or error}")
         except Exception as error:
             if os.environ.get("ONEGRAPH_TRACEBACK"):
@@ -85,6 +88,12 @@ class Commands(click.Group):
             fix = "this is a bug of onegraph; ONEGRAPH_TRACEBACK=1 in the environment shows where"
             _complain(f"{type(error).__name__}: {error}; {fix}")
         sys.exit(2)
+
+
+def _give_up_output() -> None:
+    """What waits to be written goes nowhere; the interpreter would try once more at exit, and complain."""
+    with suppress(OSError, ValueError):  # it may be closed
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(message: str) -> None:
