@@ -21,7 +21,8 @@ from .capi.settings import (
 )
 from .errors import OneGraphError, OutOfMemoryError, UnsupportedError
 from .layouts import Layouts
-from .lower import Lowered, Step, Value, capi_graph
+from .library_graph import capi_graph
+from .lower import Lowered, Step, Value
 from .native import VERSION
 from .patterns import Layout, Pattern, Wiring, wiring
 from .plan import LibraryStep

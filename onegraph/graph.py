@@ -1,27 +1,19 @@
-"""The op-builder: a graph from Python calls, with every shape inferred and every mistake reported at once."""
+"""Graphs: what is built, and what can be done with it."""
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from os import PathLike
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from .arrays import aligned_empty, owners
+from .builder import Builder
 from .errors import ArgumentError, shown
 from .memo import signature
-from .methods import OpMethods
-from .op import Array, LogicalTensor, Op, Signature
-from .outputs import count_outputs, result_type
-from .spec.dtypes import DataType
-from .spec.editions import DEFAULT, Edition
+from .op import Array, LogicalTensor
 from .spec.editions import edition as edition_named
 from .spec.schema import Shape
-from .spec.shapes import compatible, overlaps, show
-from .tensor_types import MAX_RANK, as_shape
+from .spec.shapes import compatible, show
+from .tensor_types import as_shape
 
 if TYPE_CHECKING:
     from .capi.partition import Partition
@@ -29,7 +21,7 @@ if TYPE_CHECKING:
     from .serialize import Origin
 
 
-class Graph(OpMethods):
+class Graph(Builder):
     """A graph under construction. Nothing here needs the library; ``compile`` does.
 
     Ops are added by ``op``, in the words of any edition, or by one method for each op of the base vocabulary. Every
@@ -44,152 +36,13 @@ class Graph(OpMethods):
         ArgumentError: there is no such edition, or ``strict`` is neither True nor False.
     """
 
-    def __init__(self, edition: str = DEFAULT, *, strict: bool = True) -> None:
-        if not isinstance(strict, bool):
-            raise ArgumentError(f"strict: {shown(strict)}; expected True or False")
-        self.edition, self.strict = edition_named(edition).name, strict
-        self._ops: list[Op] = []
-        self._tensors: list[LogicalTensor] = []
-        self._inputs: dict[str, LogicalTensor] = {}
-        self._outputs: dict[str, LogicalTensor] = {}
-        self._names: set[str] = set()
-        self._file: Origin | None = None  # what the file that it was loaded from says beyond this
-
-    @property
-    def ops(self) -> tuple[Op, ...]:
-        """The ops, in the order in which they were added; every op stands after those that it reads from."""
-        return tuple(self._ops)
-
-    @property
-    def inputs(self) -> Mapping[str, LogicalTensor]:
-        """The graph inputs by name, in the order of the ``input`` calls."""
-        return MappingProxyType(self._inputs)
-
-    @property
-    def outputs(self) -> Mapping[str, LogicalTensor]:
-        """The graph outputs by name, in the order of the ``output`` calls."""
-        return MappingProxyType(self._outputs)
+    _file: Origin | None = None  # what the file that it was loaded from says beyond this
 
     @property
     def constant_inputs(self) -> tuple[str, ...]:
         """Names of the inputs that the file calls constant and has no contents of; see ``with_constants``."""
         names = () if self._file is None else self._file.constants
         return tuple(name for name in names if name in self._inputs)
-
-    def input(
-        self, name: str, dtype: object, shape: object = None, *, strides: Sequence[int] | None = None
-    ) -> LogicalTensor:
-        """Declare a graph input.
-
-        Args:
-            name: unique among inputs and outputs; calls of the compiled graph use it.
-            dtype: data type: ``og.f32``, ``"f32"``, a numpy or ml_dtypes type.
-            shape: dims; None for an unknown dim, or as a whole for an unknown rank.
-            strides: elements between neighbours along each axis, for data that is not dense row-major.
-
-        Raises:
-            ArgumentError: the name is taken, or the data type, shape or strides make no sense.
-        """
-        self._free_name(name)
-        if name == "out":
-            raise ArgumentError("name 'out' is the keyword that calls take their output arrays by; choose another")
-        try:
-            data_type, dims = DataType.of(dtype), as_shape(shape)
-            steps = _input_strides(strides, dims)
-        except ArgumentError as error:
-            raise ArgumentError(f"input {name!r}: {error}") from None
-        tensor = self._tensor(data_type, dims, name, steps)
-        self._inputs[name] = tensor
-        return tensor
-
-    def constant(self, array: object, *, name: str = "", copy: bool = True) -> LogicalTensor:
-        """Take an array as a constant, such as trained weights: the library prepares it once.
-
-        Args:
-            array: the contents. float64 and int64 arrays are refused; convert them first.
-            name: text for reports.
-            copy: True copies into aligned read-only memory; False keeps the caller's array and makes it read-only.
-                Whoever makes that writable again and writes changes results, or not, as the library keeps copies.
-
-        Raises:
-            ArgumentError: it is no array, no logical tensor has its data type, or copy=False is asked for an array
-                that cannot be kept: one that is not C-contiguous and aligned, or a view of memory that others write.
-        """
-        if not isinstance(copy, bool):
-            raise ArgumentError(f"copy: {shown(copy)}; expected True or False")
-        if not isinstance(array, (np.ndarray, np.generic)):
-            raise ArgumentError(f"constant: {type(array).__name__}; expected a numpy array")
-        values = np.asarray(array)
-        dtype = DataType.of(values.dtype)
-        if values.ndim > MAX_RANK:
-            raise ArgumentError(f"constant: rank {values.ndim}; expected at most {MAX_RANK} dimensions")
-        if not copy:
-            _refuse_unfit(values)
-        if copy:
-            kept = aligned_empty(values.shape, values.dtype)
-            kept[...] = values
-        else:
-            kept = values
-        kept.flags.writeable = False
-        number = len(self._tensors)
-        watches = () if copy else tuple(weakref.ref(owner) for owner in owners(kept))
-        return self._tensor(dtype, kept.shape, name or f"constant_{number}", None, kept, watches)
-
-    def output(self, name: str, tensor: LogicalTensor) -> LogicalTensor:
-        """Declare a graph output; returns ``tensor``.
-
-        Raises:
-            ArgumentError: the name is taken, or the tensor is of another graph.
-        """
-        self._free_name(name)
-        self._own(tensor, "output")
-        self._outputs[name] = tensor
-        return tensor
-
-    def op(
-        self,
-        kind: str,
-        inputs: Sequence[LogicalTensor | None] | LogicalTensor,
-        attrs: Mapping[str, object] | None = None,
-        *,
-        name: str | None = None,
-        dtype: object = None,
-        outputs: Sequence[str] | None = None,
-        edition: str | None = None,
-    ) -> Any:
-        """Add an op, in the words of an edition.
-
-        Args:
-            kind: the op, as the edition names it.
-            inputs: tensors of this graph in port order; None skips an optional port where no later one is given.
-            attrs: attributes; defaults may be left out.
-            name: text for reports, unique; made from the kind by default.
-            dtype: data type of the result, where the type table leaves it open.
-            outputs: names of the optional output ports that are wanted; by default what the attributes imply.
-            edition: the graph's edition by default.
-
-        Returns:
-            The tensor where the op has one output in this call, else a named tuple in port order.
-
-        Raises:
-            SpecError: the op breaks the specification; every violation is in it, and the graph is unchanged.
-            ArgumentError: an input is of another graph, or the name, dtype or edition makes no sense.
-        """
-        chosen = edition_named(self.edition if edition is None else edition)
-        tensors = self._op_inputs(inputs)
-        schema = chosen.schema(kind) if isinstance(kind, str) else None
-        label = self._op_name(str(kind) if schema is None else schema.name, name)
-        wanted = None if dtype is None else DataType.of(dtype)
-        count = None if schema is None or outputs is None else count_outputs(schema, outputs)
-        lenient = not self.strict
-        found = signature(chosen, kind, attrs, tensors, name=name or "", dtype=wanted, n_outputs=count, lenient=lenient)
-        while tensors and tensors[-1] is None:
-            tensors.pop()
-        ports = found.schema.outputs
-        results = self._add_op(found, tensors, label, chosen, [f"{label}.{port.name}" for port in ports])
-        if len(results) == 1:
-            return results[0]
-        return result_type(found.schema.kind, tuple(port.name for port in ports[: len(found.dtypes)]))._make(results)
 
     def compile(
         self,
@@ -229,7 +82,7 @@ class Graph(OpMethods):
             ArgumentError: the policy is unknown, or a graph input has unknown dims.
             LibraryError: there is no usable oneDNN library.
         """
-        from .lower import library_partitions
+        from .library_graph import library_partitions
 
         return library_partitions(self, policy)
 
@@ -383,86 +236,6 @@ class Graph(OpMethods):
         other._outputs = {name: renewed[tensor.id] for name, tensor in self._outputs.items()}
         return other
 
-    # Internals ---------------------------------------------------------------------------------------------------
-
-    def _tensor(
-        self,
-        dtype: DataType,
-        shape: Shape,
-        name: str,
-        strides: tuple[int, ...] | None = None,
-        value: Array | None = None,
-        watches: tuple[object, ...] = (),
-    ) -> LogicalTensor:
-        tensor = LogicalTensor(len(self._tensors), dtype, shape, strides, name, value, watches)
-        self._tensors.append(tensor)
-        return tensor
-
-    def _add_op(
-        self,
-        found: Signature,
-        inputs: Sequence[LogicalTensor | None],
-        name: str,
-        chosen: Edition,
-        names: Sequence[str],
-    ) -> tuple[LogicalTensor, ...]:
-        """Add an op that is in order; ``names`` are those of its outputs."""
-        results = tuple(
-            [
-                self._tensor(dtype, shape, text)
-                for text, dtype, shape in zip(names, found.dtypes, found.shapes, strict=False)
-            ]
-        )
-        kept = None if found.lenient else found
-        op = Op(len(self._ops), found.schema.kind, tuple(inputs), results, found.attrs, name, chosen.name, kept)
-        self._ops.append(op)
-        self._names.add(name)
-        return results
-
-    def _free_name(self, name: object) -> None:
-        if not isinstance(name, str) or not name:
-            raise ArgumentError(f"name: {shown(name)}; expected a string that is not empty")
-        if name in self._inputs or name in self._outputs:
-            raise ArgumentError(f"name {shown(name)} is taken; inputs and outputs share one namespace")
-
-    def _own(self, tensor: object, where: str) -> LogicalTensor:
-        if isinstance(tensor, np.ndarray):
-            raise ArgumentError(f"{where}: an array; expected a tensor of this graph: wrap it in g.constant(array)")
-        if isinstance(tensor, tuple) and hasattr(tensor, "_fields"):
-            names = ", ".join(tensor._fields)
-            raise ArgumentError(f"{where}: the outputs {names}; expected one of them, as in .{tensor._fields[0]}")
-        if not isinstance(tensor, LogicalTensor):
-            raise ArgumentError(f"{where}: {shown(tensor)}; expected a tensor of this graph")
-        if not (tensor.id < len(self._tensors) and self._tensors[tensor.id] is tensor):
-            raise ArgumentError(f"{where}: tensor {tensor.name!r} is of another graph")
-        return tensor
-
-    def _op_inputs(self, inputs: object) -> list[LogicalTensor | None]:
-        if isinstance(inputs, LogicalTensor):
-            inputs = (inputs,)
-        if not isinstance(inputs, (list, tuple)):
-            raise ArgumentError(f"inputs: {shown(inputs)}; expected a list of tensors of this graph")
-        own, count = self._tensors, len(self._tensors)
-        if all(type(t) is LogicalTensor and t.id < count and own[t.id] is t for t in inputs):
-            return [*inputs]  # which needs no look at each for a message
-        return [
-            None if tensor is None else self._own(tensor, f"inputs[{index}]") for index, tensor in enumerate(inputs)
-        ]
-
-    def _op_name(self, stem: str, name: object) -> str:
-        if name is None:
-            number = len(self._ops)
-            label = f"{stem}_{number}"
-            while label in self._names:
-                number += 1
-                label = f"{stem}_{number}"
-            return label
-        if not isinstance(name, str) or not name:
-            raise ArgumentError(f"name: {shown(name)}; expected a string that is not empty")
-        if name in self._names:
-            raise ArgumentError(f"name {name!r} is taken by another op")
-        return name
-
     def __repr__(self) -> str:
         lines = [f"Graph(edition={self.edition!r})"]
         lines += [f"  {t.name}: {t.dtype} {show(t.shape)} input" for t in self._inputs.values()]
@@ -473,26 +246,3 @@ class Graph(OpMethods):
             lines.append(f"  {outs} = {op.kind}({ins}{'; ' + attrs if attrs else ''})")
         lines += [f"  {name}: {t.name} output" for name, t in self._outputs.items()]
         return "\n".join(lines)
-
-
-def _input_strides(strides: object, dims: Shape) -> tuple[int, ...] | None:
-    if strides is None:
-        return None
-    if not isinstance(strides, (tuple, list)) or dims is None or None in dims or len(strides) != len(dims):
-        raise ArgumentError(f"strides: {shown(strides)}; expected one integer for each dim of a shape that is known")
-    for step in strides:
-        if isinstance(step, bool) or not isinstance(step, (int, np.integer)) or not 0 <= step < 2**48:
-            raise ArgumentError(f"strides: {shown(step)}; expected a non-negative number of elements")
-    steps = tuple(int(step) for step in strides)
-    if overlaps([dim or 0 for dim in dims], steps):
-        raise ArgumentError(f"strides: {steps} for shape {show(dims)}; expected memory of its own for each element")
-    return steps
-
-
-def _refuse_unfit(array: Array) -> None:
-    """Raise where an array cannot be kept as a constant without a copy."""
-    if not (array.flags.c_contiguous and array.flags.aligned):
-        raise ArgumentError("constant: an array that is not C-contiguous and aligned; expected copy=True")
-    base = array.base
-    if base is not None and (not isinstance(base, np.ndarray) or base.flags.writeable):
-        raise ArgumentError("constant: a view of memory that can still be written; expected copy=True")

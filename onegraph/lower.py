@@ -9,7 +9,7 @@ a partition that would have to wait for itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
@@ -18,14 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from . import capi
-from .capi.forms import Forms
-from .capi.logical_tensor import LogicalTensor as LibraryTensor
-from .capi.op import OpForm
-from .errors import ArgumentError, OneGraphError, UnsupportedError
+from .errors import ArgumentError, UnsupportedError
 from .graph import Graph
 from .memo import MAX_SIGNATURES
-from .native import VERSION
 from .op import Array, LogicalTensor, Op
 from .rewrites import Form, Part, is_native, library_form, signature_form
 from .rewrites.precision import rounded
@@ -288,86 +283,3 @@ def _dense_strides(shape: Shape, dtype: DataType) -> Dims | None:
     if len(dims) < len(shape) or prod([dim or 1 for dim in dims]) * dtype.numpy.itemsize >= 2**63:
         return None
     return dense_of(dims)
-
-
-# The lowered graph as an object of the C API -------------------------------------------------------------------------
-
-
-def capi_tensor(value: Value) -> LibraryTensor:
-    """A value as the library is told of it."""
-    kind = "variable" if value.constant is None else "constant"
-    if value.dense:
-        return LibraryTensor._checked(value.id, value.dtype, value.shape, None, "strided", kind)
-    return LibraryTensor(value.id, value.dtype, value.shape, strides=value.strides, property=kind)
-
-
-def capi_graph(
-    lowered: Lowered, fpmath_mode: str, steps: Sequence[Step] | None = None, needed: Iterable[int] = ()
-) -> tuple[capi.Graph, dict[int, str]]:
-    """The finalized graph, and for each step that the library refused the reason; that step is a Wildcard there.
-
-    ``steps``: only these ones; all by default. ``needed``: values that are read elsewhere, too.
-    """
-    steps = lowered.steps if steps is None else steps
-    values = lowered.values
-    read = {number for step in steps for number in step.inputs}
-    produced = {number for step in steps for number in step.outputs}
-    alike: dict[object, LibraryTensor] = {}
-    tensors: dict[int, LibraryTensor] = {}
-    for number in read | produced:
-        value = values[number]
-        what = value.dtype, value.shape, value.strides, value.constant is None
-        if what not in alike and _expressible(value.dtype):
-            alike[what] = capi_tensor(value)
-        if what in alike:
-            tensors[number] = alike[what]
-    graph, forms = capi.Graph(fpmath_mode=fpmath_mode), Forms(tensors)
-    refused: dict[int, str] = {}
-    taken: list[int] = []
-    of_part: dict[int, OpForm] = {}
-    for step in steps:
-        part = step.part
-        if part is None or step.executor != "library":
-            refused[step.id] = ""
-            continue
-        form = of_part.get(id(part))
-        if form is None:
-            try:
-                form = of_part[id(part)] = OpForm(part.kind, part.attrs, part.types, part.outputs, step.op.name)
-            except OneGraphError as error:
-                refused[step.id] = str(error)
-                continue
-        forms.add(form, step.id, step.op.name, step.inputs, step.outputs)
-        taken.append(step.id)
-    refused.update(graph._add_forms(forms, taken))
-    marks: list[int] = []
-
-    def mark(kind: str, number: int, name: str, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """A Wildcard or an End."""
-        ins, outs = ([TensorType(tensors[n].dtype, tensors[n].shape) for n in ends] for ends in (inputs, outputs))
-        forms.add(OpForm(kind, NO_ATTRS, ins, outs), number, name, inputs, outputs)
-        marks.append(number)
-
-    for step in steps if refused else ():
-        if step.id in refused:
-            known = ([number for number in ends if number in tensors] for ends in (step.inputs, step.outputs))
-            mark("Wildcard", step.id, step.op.name, *known)
-    # What is read here and elsewhere, a graph output for one, must not vanish inside a partition.
-    returned = [tensor.id for tensor in lowered.graph.outputs.values()]
-    first_free = len(lowered.steps)  # the first of the ids that no step has
-    for offset, number in enumerate(dict.fromkeys((*returned, *needed))):
-        if number in read and number in produced and number in tensors:
-            mark("End" if values[number].dtype in FLOATS else "Wildcard", first_free + offset, "output", [number], [])
-    for reason in graph._add_forms(forms, marks).values():
-        raise UnsupportedError(reason)
-    graph.finalize()
-    return graph, {number: reason for number, reason in refused.items() if reason}
-
-
-def _expressible(dtype: DataType) -> bool:
-    return dtype.since <= VERSION
-
-
-def library_partitions(graph: Graph, policy: str) -> list[capi.Partition]:
-    """The partitions that the library makes of a graph, views and reference ops among them as unsupported ones."""
-    return capi_graph(lower(graph), "strict")[0].partitions(policy)

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from . import capi
 from .capi import CompiledPartition, Partition
-from .lower import Step, Value, capi_tensor
+from .library_graph import capi_tensor
+from .lower import Step, Value
 from .op import Array, LogicalTensor, Op
 from .reference import run_op
 from .report import PartitionReport
@@ -17,8 +18,8 @@ from .rewrites.broadcasts import EXCHANGED, SYMMETRIC
 from .rewrites.precision import rounded
 from .spec.dtypes import DataType
 from .spec.editions import BASE, DEFAULT
-from .spec.fusions import honours_strides, loses_zero_points
 from .spec.operands import collapsed, is_fast, varying
+from .spec.strides import honours_strides, loses_zero_points
 
 ARITHMETIC = EXCHANGED | SYMMETRIC | {"Divide", "Subtract"}
 Run = Callable[[Sequence[Array | None]], Sequence[Array]]

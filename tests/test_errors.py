@@ -172,4 +172,4 @@ def test_memory_that_there_is_not():
     with pytest.raises(og.OneGraphError):
         big.compile()(np.ones((1, 1), np.float32), np.ones((1, 1), np.float32))
     with pytest.raises(og.OutOfMemoryError, match="bytes for shape"):
-        og.graph.aligned_empty((2**29, 2**29), np.dtype(np.float32))
+        og.arrays.aligned_empty((2**29, 2**29), np.dtype(np.float32))

@@ -8,8 +8,7 @@ import pytest
 import onegraph as og
 from onegraph import capi
 from onegraph.capi import CompiledPartition, LogicalTensor, default_engine
-from onegraph.capi.forms import Forms
-from onegraph.capi.op import OpForm
+from onegraph.capi.forms import Forms, OpForm
 from onegraph.native import VERSION, ffi
 from onegraph.rewrites import library_form, signature_form
 from onegraph.spec.dialect import base_call

@@ -22,6 +22,7 @@ LAYERS = [
     {"dlpack"},
     {"examine"},
     {"check", "methods", "arrays", "outputs", "memo", "lenient"},
+    {"builder"},
     {"graph", "cases", "reference", "translate", "stubs", "pages"},
     {"random_graph", "batch", "knobs", "sketch", "translation", "npz", "inputs", "tolerance"},
     {"view", "reduce"},
@@ -31,6 +32,7 @@ LAYERS = [
     {"native"},
     {"capi"},
     {"rewrites", "lower", "report", "memory", "plan"},
+    {"library_graph"},
     {"threads", "steps", "patterns"},
     {"layouts"},
     {"assemble", "frame"},
@@ -46,7 +48,7 @@ LAYERS = [
 ]
 EXCEPTIONS = {
     ("graph", "executor"),
-    ("graph", "lower"),
+    ("graph", "library_graph"),
     ("graph", "capi"),
     ("graph", "serialize"),
     ("graph", "view"),
@@ -60,6 +62,7 @@ NEEDS_LIBRARY = {
         "capi",
         "rewrites",
         "lower",
+        "library_graph",
         "plan",
         "threads",
         "patterns",

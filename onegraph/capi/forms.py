@@ -1,14 +1,58 @@
-"""Many ops at once: forms that were checked, as C arrays that a graph takes in one call."""
+"""Many ops at once: what ops alike share, checked once, and C arrays of them that a graph takes in one call."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ..lenient import LenientExamination
 from ..native import call, ffi, lib, status_error
+from ..spec.editions import BASE
+from ..spec.schema import AttrValue, TensorType
+from .checks import check_use, examined, refuse_newer
 from .logical_tensor import LogicalTensor
-from .op import Op, OpForm
+from .op import CODES, SETTERS, Op, setting_of
 
 _TENSORS = ffi.typeof("dnnl_graph_logical_tensor_t[]")
+
+
+class OpForm:
+    """What ops of one kind with the same attributes share: checked, and spelled for the library, once for all of them.
+
+    Args:
+        kind: as the specification names it, an op that the library has.
+        attrs: attributes in the form in which they are stored.
+        inputs, outputs: the types of the tensors.
+        name: text for messages.
+
+    Raises:
+        SpecError: the op breaks the specification.
+        UnsupportedError: the library is too old, refuses the op, crashes on it or computes it wrong.
+    """
+
+    __slots__ = ("_settings_in_c", "attrs", "in_c", "schema", "settings")
+
+    def __init__(
+        self,
+        kind: str,
+        attrs: Mapping[str, AttrValue],
+        inputs: Sequence[TensorType],
+        outputs: Sequence[TensorType],
+        name: str = "",
+    ) -> None:
+        self.schema, self.attrs = BASE[kind], dict(attrs)
+        refuse_newer(self.schema)
+        for attribute in attrs:
+            refuse_newer(self.schema, attribute)
+        pads = attrs.get("pads_end")
+        # Of a graph that is not strict.
+        if kind == "Convolution" and isinstance(pads, tuple) and any(pad < 0 for pad in pads):
+            examined(self.schema, self.attrs, name, inputs, outputs, LenientExamination)
+        else:
+            check_use(self.schema, self.attrs, name, inputs, outputs)
+        self.settings = tuple(setting_of(self.schema.attribute(key), value) for key, value in attrs.items())
+        in_c = [(s.number, SETTERS[s.kind][1], s.value, s.length) for s in self.settings]
+        self._settings_in_c = ffi.new("onegraph_setting_t[]", in_c)
+        self.in_c = ffi.new("onegraph_form_t *", (CODES[self.schema.name], len(in_c), self._settings_in_c))
 
 
 class Forms(Mapping[int, Op]):

@@ -4,36 +4,31 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import ArgumentError, OneGraphError, SpecError, StateError, UnsupportedError, shown
-from ..examine import MAX_INPUTS, Examination, examine
-from ..lenient import LenientExamination
-from ..memo import MAX_SIGNATURES, AttrsKey, attrs_key, read_attrs
-from ..native import VERSION, Function, Handle, call, enum_names, enum_value, ffi, lib, read
-from ..spec.dtypes import DataType
-from ..spec.editions import BASE, NEWEST, edition
+from ..errors import ArgumentError, SpecError, StateError, shown
+from ..native import Function, Handle, call, enum_names, enum_value, ffi, lib, read
+from ..spec.editions import BASE
 from ..spec.fusions import Use
 from ..spec.library import LIBRARY_VALUES
-from ..spec.quirks import quirks
 from ..spec.schema import Attribute, AttrValue, Call, Schema, Shape, TensorType
 from ..spec.values import BadValueError, convert
 from ..violation import Report
+from .checks import EDITION, check_use, refuse_newer
 from .logical_tensor import LogicalTensor
 from .validate import as_list, expect, identifier, once
 
-MAX_INTERPOLATED = 2**24
-EDITION = edition(f"onednn-{VERSION[0]}.{min(VERSION[1], NEWEST[1])}")
+if TYPE_CHECKING:
+    from .forms import OpForm
+
 _BY_NAME = {schema.name: schema for schema in BASE.values()}
 _KINDS = enum_names("graph_op_", tuple(_BY_NAME))
-_CODES = {name: number for number, name in _KINDS.items()}
+CODES = {name: number for number, name in _KINDS.items()}
 _OP = ffi.typeof("dnnl_graph_op_t *")
 _create, _destroy = lib.dnnl_graph_op_create, lib.dnnl_graph_op_destroy
 _add_input, _add_output = lib.dnnl_graph_op_add_input, lib.dnnl_graph_op_add_output
 # For each kind of value its setter, its letter in csrc/partition.cpp, and what it is an array of.
-_SETTERS = {
+SETTERS = {
     "f32": (lib.dnnl_graph_op_set_attr_f32, b"f", "float[]"),
     "s64": (lib.dnnl_graph_op_set_attr_s64, b"i", "int64_t[]"),
     "bool": (lib.dnnl_graph_op_set_attr_bool, b"b", "uint8_t[]"),
@@ -51,7 +46,7 @@ class Setting(NamedTuple):
 
     def apply(self, op: Any) -> None:
         """Set it on a C op."""
-        call(_SETTERS[self.kind][0], op, self.number, self.value, self.length)
+        call(SETTERS[self.kind][0], op, self.number, self.value, self.length)
 
 
 class Op(Handle):
@@ -91,7 +86,7 @@ class Op(Handle):
         schema = BASE.get(kind) or _BY_NAME.get(kind) if isinstance(kind, str) else None
         if schema is None:
             raise ArgumentError(f"kind: {shown(kind)} is not an op; onegraph ops lists them")
-        _refuse_newer(schema)
+        refuse_newer(schema)
         self._make(number, schema, name, [], [], {})
         for tensor in ins:
             self.add_input(tensor)
@@ -116,7 +111,7 @@ class Op(Handle):
         self._lock = threading.RLock()
         text = name.replace("\0", "").encode(errors="replace")
         pointer = ffi.new(_OP)
-        call(_create, pointer, number, _CODES[schema.name], text)
+        call(_create, pointer, number, CODES[schema.name], text)
         super().__init__(pointer[0], _destroy)
 
     @classmethod
@@ -199,7 +194,7 @@ class Op(Handle):
             raise self._spec_error(
                 "unknown_attribute", shown(name), "not an attribute of this op", names or "no attribute"
             )
-        _refuse_newer(self.schema, name)
+        refuse_newer(self.schema, name)
         attribute = self.schema.attribute(name)
         try:
             stored = convert(attribute, value)
@@ -207,7 +202,7 @@ class Op(Handle):
             raise self._spec_error(bad.rule, name, shown(value), bad.expected) from None
         with self._lock:
             self._changeable()
-            _setting(attribute, stored).apply(self._ptr)
+            setting_of(attribute, stored).apply(self._ptr)
             self._attrs[name] = stored
 
     def _spec_error(self, rule: str, where: str, given: str, expected: str) -> SpecError:
@@ -250,120 +245,14 @@ def _type(tensor: LogicalTensor) -> TensorType:
 
 def check_types(op: Op, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> tuple[Shape, ...]:
     """The output shapes of ``op`` for these types; raises as :meth:`Op.check` does."""
-    return _check_use(op.schema, op._attrs, op.name, inputs, outputs)
+    return check_use(op.schema, op._attrs, op.name, inputs, outputs)
 
 
-def _check_use(
-    schema: Schema,
-    attrs: dict[str, AttrValue],
-    name: str,
-    inputs: Sequence[TensorType],
-    outputs: Sequence[TensorType],
-) -> tuple[Shape, ...]:
-    key = attrs_key(attrs) if len(inputs) + len(outputs) <= MAX_INPUTS else None
-    if key is None:
-        return _examined(schema, attrs, name, inputs, outputs)
-    types = tuple([(tensor.dtype, tensor.shape) for tensor in (*inputs, *outputs)])
-    with suppress(OneGraphError):
-        return _remembered(schema.kind, key, types, len(inputs))
-    return _examined(schema, attrs, name, inputs, outputs)  # for messages that name the op
-
-
-@lru_cache(maxsize=MAX_SIGNATURES)
-def _remembered(
-    kind: str, attrs: AttrsKey, types: tuple[tuple[DataType | None, Shape], ...], n_inputs: int
-) -> tuple[Shape, ...]:
-    tensors = [TensorType(*pair) for pair in types]
-    stored: Any = read_attrs(attrs)
-    return _examined(BASE[kind], stored, "", tensors[:n_inputs], tensors[n_inputs:])
-
-
-def _examined(
-    schema: Schema,
-    attrs: dict[str, AttrValue],
-    name: str,
-    inputs: Sequence[TensorType],
-    outputs: Sequence[TensorType],
-    by: type[Examination] | None = None,
-) -> tuple[Shape, ...]:
-    checked = examine(schema.kind, attrs, list(inputs), list(outputs), edition=EDITION, name=name, by=by)
-    if checked.errors:
-        raise SpecError(checked.errors)
-    found = quirks(Call(schema, attrs, inputs, len(outputs), [tensor.dtype for tensor in outputs]), VERSION)
-    if found:
-        reasons = "; ".join(f"{quirk.reason} [{quirk.severity}: {quirk.name}]" for quirk in found)
-        raise UnsupportedError(f"{schema.kind} {name!r}: {reasons}")
-    _refuse_endless(schema, name, [*inputs, *(TensorType(None, shape) for shape in checked.shapes)])
-    return checked.shapes
-
-
-def _refuse_endless(schema: Schema, name: str, tensors: Sequence[TensorType]) -> None:
-    """The library tabulates every position of an interpolation when it compiles, which takes minutes and gigabytes."""
-    if schema.kind not in ("Interpolate", "InterpolateBackward"):
-        return
-    longest = max((dim or 0 for tensor in tensors for dim in tensor.shape or ()), default=0)
-    if longest > MAX_INTERPOLATED:
-        raise UnsupportedError(
-            f"{schema.kind} {name!r}: an axis of {longest} elements; the library would tabulate every position "
-            f"of it; expected at most {MAX_INTERPOLATED}"
-        )
-
-
-def _setting(attribute: Attribute, value: AttrValue) -> Setting:
+def setting_of(attribute: Attribute, value: AttrValue) -> Setting:
     """One attribute as the library takes it."""
     kind = attribute.kind.removesuffix("[]")
     elements: Sequence[object] = value if isinstance(value, tuple) else (value,)
     if kind == "str":
         elements = LIBRARY_VALUES.get(attribute.name, {}).get(str(value), str(value)).encode() + b"\0"
     number = enum_value("graph_op_attr_", attribute.name)
-    return Setting(kind, number, ffi.new(_SETTERS[kind][2], elements), len(elements))
-
-
-class OpForm:
-    """What ops of one kind with the same attributes share: checked, and spelled for the library, once for all of them.
-
-    Args:
-        kind: as the specification names it, an op that the library has.
-        attrs: attributes in the form in which they are stored.
-        inputs, outputs: the types of the tensors.
-        name: text for messages.
-
-    Raises:
-        SpecError: the op breaks the specification.
-        UnsupportedError: the library is too old, refuses the op, crashes on it or computes it wrong.
-    """
-
-    __slots__ = ("_settings_in_c", "attrs", "in_c", "schema", "settings")
-
-    def __init__(
-        self,
-        kind: str,
-        attrs: Mapping[str, AttrValue],
-        inputs: Sequence[TensorType],
-        outputs: Sequence[TensorType],
-        name: str = "",
-    ) -> None:
-        self.schema, self.attrs = BASE[kind], dict(attrs)
-        _refuse_newer(self.schema)
-        for attribute in attrs:
-            _refuse_newer(self.schema, attribute)
-        pads = attrs.get("pads_end")
-        if (
-            kind == "Convolution" and isinstance(pads, tuple) and any(pad < 0 for pad in pads)
-        ):  # an op of a lenient graph
-            _examined(self.schema, self.attrs, name, inputs, outputs, LenientExamination)
-        else:
-            _check_use(self.schema, self.attrs, name, inputs, outputs)
-        self.settings = tuple(_setting(self.schema.attribute(key), value) for key, value in attrs.items())
-        in_c = [(s.number, _SETTERS[s.kind][1], s.value, s.length) for s in self.settings]
-        self._settings_in_c = ffi.new("onegraph_setting_t[]", in_c)
-        self.in_c = ffi.new("onegraph_form_t *", (_CODES[self.schema.name], len(in_c), self._settings_in_c))
-
-
-def _refuse_newer(schema: Schema, attribute: str = "") -> None:
-    """Raise where the loaded library is older than an op, or than one of its attributes."""
-    what = f"{schema.kind}.{attribute}" if attribute else schema.kind
-    since = schema.attribute(attribute).since if attribute else schema.since
-    if since > VERSION:
-        loaded = "" if attribute else f"; the loaded library is {VERSION[0]}.{VERSION[1]}"
-        raise UnsupportedError(f"{what} needs oneDNN {since[0]}.{since[1]}{loaded}")
+    return Setting(kind, number, ffi.new(SETTERS[kind][2], elements), len(elements))

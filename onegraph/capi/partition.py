@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, UnsupportedError
 from ..native import VERSION, Handle, call, create, ffi, lib, read
-from ..spec.fusions import Use, honours_strides, loses_zero_points, wrong_fusion, wrong_strides
+from ..spec.fusions import Use, wrong_fusion, wrong_strides
 from ..spec.schema import Shape, TensorType
 from ..spec.shapes import compatible, dense_strides, overlaps
+from ..spec.strides import honours_strides, loses_zero_points
 from .engine import ENGINE_KIND_NAMES, Engine, available_kind
 from .logical_tensor import LogicalTensor, is_dense
 from .op import Op, check_types

@@ -6,15 +6,14 @@ costs then is that the ops run one by one. The executor lets them do so, and the
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from .dtypes import DataType
-from .library import DENSE_ONLY
 from .movement import transposition
 from .operands import is_fast, varying
-from .schema import Call, Schema
+from .schema import Call
 
 Dims = tuple[int, ...]
 
@@ -28,11 +27,6 @@ PRODUCTS = CONVOLUTIONS | {"MatMul"}
 FOLDED = frozenset(["BiasAdd", "BatchNormInference"])  # into the weights and the bias of the op before
 DEQUANTIZATIONS = frozenset(["Dequantize", "DynamicDequantize"])
 MAINS = POOLS | CONVOLUTIONS | BINARY | {"Interpolate", "LayerNorm", "MatMul", "SoftMax"}
-# Ops that take the axes in any order, but not with gaps between the rows: pools and quantizations leave the end of the
-# result unwritten, and an operand behind an Interpolate is read elsewhere.
-GAPLESS = frozenset(["AvgPoolBackward", "Dequantize", "Interpolate", "MaxPoolBackward", "Quantize"])
-# Ops with vectors, along the channels, that they take for dense.
-STATISTICAL = frozenset(["BatchNormForwardTraining", "BatchNormInference", "BatchNormTrainingBackward"])
 # From here on, a vector along the last axis behind a binary op of tensors that lie channels last is read out of bounds.
 WILD_VECTORS = (3, 7)  # right in 3.6.2, a signal in 3.13.2
 # LayerNorm and what follows it are fused since 3.3 or later; an operand of the same shape is right in 3.13.
@@ -107,50 +101,6 @@ class Operand:
         if self.binary.kind == "BiasAdd":
             return self.bias_axis == 1
         return (1,) * (len(whole) - len(self.shape)) + self.shape == (1, *whole[1:])
-
-
-def honours_strides(
-    schema: Schema, rank: int, shape: Dims, strides: Dims, *, is_read: bool, zero_points: bool = False
-) -> bool:
-    """Whether an op, alone or in a fusion, takes a tensor that is not dense row-major.
-
-    Args:
-        schema: the op.
-        zero_points: what ``loses_zero_points`` says of it.
-        rank: of its first result.
-        shape, strides: of the tensor.
-        is_read: whether the op itself reads it, and not another op of the fusion.
-    """
-    if schema.kind in DENSE_ONLY or (schema.category == "elementwise" and len(shape) >= WILD_RANK):
-        return False
-    if schema.kind in STATISTICAL and len(shape) == 1:
-        return False
-    if schema.kind in ("Quantize", "Dequantize") and zero_points:
-        return False
-    if schema.kind in GAPLESS and _has_gaps(shape, strides):
-        return False
-    # Binary ops were seen to compute wrong with gaps or permuted axes together with an axis of size 1, and behind
-    # another op with those of an operand of lower rank, whose strides are lost where it is given leading axes.
-    return schema.kind not in BINARY or not (1 in shape or (is_read and len(shape) < rank))
-
-
-def loses_zero_points(kinds: Container[str], attrs: Mapping[str, object]) -> bool:
-    """Whether an op with these attributes, among ops of these kinds, loses zero points where axes are permuted.
-
-    That is seen with large tensors only.
-    """
-    zero_points = attrs.get("zps")
-    return isinstance(zero_points, tuple) and any(zero_points) and not any(kind in kinds for kind in PRODUCTS)
-
-
-def _has_gaps(shape: Dims, strides: Dims) -> bool:
-    """Whether a tensor is not dense in any order of its axes."""
-    whole = 1
-    for step, dim in sorted((step, dim) for dim, step in zip(shape, strides, strict=True) if dim > 1):
-        if step != whole:
-            return True
-        whole *= dim
-    return False
 
 
 def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], vnni: bool = True) -> str:

@@ -1,0 +1,63 @@
+"""Which ops take tensors that are not dense row-major.
+
+All were seen in oneDNN 3.2.0. A condition may say no where the library would be right, never the other way round;
+what it costs then is a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+
+from .fusions import BINARY, PRODUCTS, WILD_RANK, Dims
+from .library import DENSE_ONLY
+from .schema import Schema
+
+# Ops that take the axes in any order, but not with gaps between the rows: pools and quantizations leave the end of the
+# result unwritten, and an operand behind an Interpolate is read elsewhere.
+GAPLESS = frozenset(["AvgPoolBackward", "Dequantize", "Interpolate", "MaxPoolBackward", "Quantize"])
+# Ops with vectors, along the channels, that they take for dense.
+STATISTICAL = frozenset(["BatchNormForwardTraining", "BatchNormInference", "BatchNormTrainingBackward"])
+
+
+def honours_strides(
+    schema: Schema, rank: int, shape: Dims, strides: Dims, *, is_read: bool, zero_points: bool = False
+) -> bool:
+    """Whether an op, alone or in a fusion, takes a tensor that is not dense row-major.
+
+    Args:
+        schema: the op.
+        rank: of its first result.
+        shape, strides: of the tensor.
+        is_read: whether the op itself reads it, and not another op of the fusion.
+        zero_points: what ``loses_zero_points`` says of it.
+    """
+    if schema.kind in DENSE_ONLY or (schema.category == "elementwise" and len(shape) >= WILD_RANK):
+        return False
+    if schema.kind in STATISTICAL and len(shape) == 1:
+        return False
+    if schema.kind in ("Quantize", "Dequantize") and zero_points:
+        return False
+    if schema.kind in GAPLESS and _has_gaps(shape, strides):
+        return False
+    # Binary ops were seen to compute wrong with gaps or permuted axes together with an axis of size 1, and behind
+    # another op with those of an operand of lower rank, whose strides are lost where it is given leading axes.
+    return schema.kind not in BINARY or not (1 in shape or (is_read and len(shape) < rank))
+
+
+def loses_zero_points(kinds: Container[str], attrs: Mapping[str, object]) -> bool:
+    """Whether an op with these attributes, among ops of these kinds, loses zero points where axes are permuted.
+
+    That is seen with large tensors only.
+    """
+    zero_points = attrs.get("zps")
+    return isinstance(zero_points, tuple) and any(zero_points) and not any(kind in kinds for kind in PRODUCTS)
+
+
+def _has_gaps(shape: Dims, strides: Dims) -> bool:
+    """Whether a tensor is not dense in any order of its axes."""
+    whole = 1
+    for step, dim in sorted((step, dim) for dim, step in zip(shape, strides, strict=True) if dim > 1):
+        if step != whole:
+            return True
+        whole *= dim
+    return False
