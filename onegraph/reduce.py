@@ -7,15 +7,16 @@ reads from the others. Then outputs, constants, dims, attributes, data types and
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 
 from .check import ERROR, check_graph
 from .errors import ArgumentError, OneGraphError, shown
 from .graph import Graph
-from .op import Op
+from .op import Array, Op
 from .sketch import Change, changed
 from .spec.dtypes import DataType
 from .spec.editions import edition
@@ -165,7 +166,7 @@ def _free(graph: Graph) -> Iterator[Change]:
 
 
 def _dims(graph: Graph) -> Iterator[Change]:
-    """Smaller dims: all of one size together, all along an axis, then one at a time."""
+    """Smaller dims: all of one size together, all along an axis, then one at a time and two that are alike."""
     made = {tensor.id for op in graph.ops for tensor in op.outputs}
     # Vectors of integers hold shapes.
     vectors = {
@@ -189,13 +190,32 @@ def _dims(graph: Graph) -> Iterator[Change]:
         for less in sorted({most - 1, most // 2, least - 1, 1}, reverse=True):
             shapes = {number: _put(sources[number], axis, max(dim - less, 1)) for number, dim in along.items()}
             yield Change(shapes=shapes)
-            attrs = {at: _with_less(op, axis, less) for at, op in enumerate(graph.ops)}
-            values = {n: np.array(_less(value.tolist(), axis, less), np.int32) for n, value in vectors.items()}
-            yield Change(shapes=shapes, attrs=attrs, values=values)
-    for number, dims in sources.items():
-        for axis, dim in enumerate(dims):
-            for new in {1, dim // 2, dim - 1} - {0, dim}:
-                yield Change(shapes={number: _put(dims, axis, new)})
+            yield _along(graph, shapes, vectors, axis, less)
+    sizes = sources | {number: tuple(value.tolist()) for number, value in vectors.items()}
+    places = [(number, axis, dim) for number, dims in sizes.items() for axis, dim in enumerate(dims) if dim > 1]
+    for number, axis, dim in places:
+        for new in {1, dim // 2, dim - 1} - {dim}:
+            one = _put(sizes[number], axis, new)
+            yield _sized({number: one}, vectors)
+            if number in sources:
+                yield _along(graph, {number: one}, vectors, axis, dim - new)
+    for (number, axis, dim), (other, beside, twin) in combinations(places, 2):
+        if number != other and dim == twin:
+            yield _sized({number: _put(sizes[number], axis, 1), other: _put(sizes[other], beside, 1)}, vectors)
+
+
+def _sized(sizes: Mapping[int, tuple[int, ...]], vectors: Collection[int]) -> Change:
+    """Those shapes of tensors, and contents of those that hold shapes."""
+    shapes = {number: dims for number, dims in sizes.items() if number not in vectors}
+    values = {number: np.array(dims, np.int32) for number, dims in sizes.items() if number in vectors}
+    return Change(shapes=shapes, values=values)
+
+
+def _along(graph: Graph, shapes: Mapping[int, Shape], vectors: Mapping[int, Array], axis: int, less: int) -> Change:
+    """Those shapes, and along the axis smaller dims in the attributes and constants that hold shapes."""
+    attrs = {at: _with_less(op, axis, less) for at, op in enumerate(graph.ops)}
+    values = {n: np.array(_less(value.tolist(), axis, less), np.int32) for n, value in vectors.items()}
+    return Change(shapes=shapes, attrs=attrs, values=values)
 
 
 def _known(shape: Shape) -> tuple[int, ...]:
