@@ -59,14 +59,21 @@ typedef struct {
 } onegraph_form_t;
 
 // partition: adds ops to a graph, and tells the status of each. `names`: one after another, each with its zero.
-// `counts`: for each op the number of inputs and that of outputs. `ports`: for each of these its place in `tensors`.
+// `counts`: for each op the number of inputs and that of outputs. For each of these its id, and its place in `tensors`,
+// which are without ids.
 int onegraph_graph_add_ops(dnnl_graph_graph_t graph, size_t n_ops, const size_t *ids, onegraph_form_t **forms,
-        const char *names, const size_t *counts, const size_t *ports, const dnnl_graph_logical_tensor_t *tensors,
-        int *statuses);
+        const char *names, const size_t *counts, const size_t *tensor_ids, const size_t *places,
+        const dnnl_graph_logical_tensor_t *tensors, int *statuses);
 
 // partition: how many ops, inputs and outputs a partition has, in `sizes`, and the ids of them all, one after another.
 // Answers with invalid_arguments where these are more than `capacity`.
 int onegraph_partition_ids(dnnl_graph_partition_t partition, size_t *sizes, size_t capacity, size_t *ids);
+
+// partition: compiles a partition `count` times for the same tensors; tells the status, and has made none where that is
+// not success.
+int onegraph_partition_compile(dnnl_graph_partition_t partition, size_t n_inputs, dnnl_graph_logical_tensor_t **inputs,
+        size_t n_outputs, dnnl_graph_logical_tensor_t **outputs, dnnl_engine_t engine, size_t count,
+        dnnl_graph_compiled_partition_t *compiled, int *status);
 
 // plan: compiled partitions executed one after another on tensors in slots of memory; one run at a time.
 typedef struct onegraph_plan onegraph_plan;

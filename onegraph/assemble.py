@@ -73,6 +73,9 @@ class Assembly(Layouts):
             else:
                 for step in lowered.steps:
                     self._add_one(step)
+            for pattern in self._patterns.values():
+                self._use_threads(pattern)
+                pattern.compile_others()
         finally:
             restore_threads(self._threads.before)
 
@@ -82,27 +85,28 @@ class Assembly(Layouts):
         """Steps that the library may join."""
         # The library's search takes time with the square of the number of ops, so it gets a piece at a time. What would
         # reach into the last steps of a piece may be cut short there, and is searched again with what comes after.
-        by_id = {step.id: step for step in steps}
+        count = len(steps)
         last_read = {number: step.id for step in steps for number in step.inputs}
         waiting: list[Step] = []
         at = 0
-        while waiting or at < len(steps):
+        while waiting or at < count:
             piece = [*waiting, *steps[at : at + PIECE - len(waiting)]]
             at += len(piece) - len(waiting)
-            rest = steps[at].id if at < len(steps) else len(self.lowered.steps)
-            needed = [number for step in piece for number in step.outputs if last_read.get(number, -1) >= rest]
+            needed = [number for step in piece for number in step.outputs if last_read.get(number, -1) >= at]
             graph, refused = capi_graph(self.lowered, self._fpmath_mode, piece, needed)
-            firm = {step.id for step in (piece[:-OVERLAP] if at < len(steps) else piece)}
+            firm = count if at == count else piece[-OVERLAP].id  # the first of those that are searched again
             done: set[int] = set()
             for partition, numbers in in_order(graph.partitions("fusion"), piece):
-                inside = [by_id[number] for number in numbers if number in by_id]
-                if any(step.id not in firm for step in inside) and done:
+                if numbers[0] >= count:
+                    continue  # a mark in the library's graph
+                if numbers[-1] >= firm and done:
                     break
-                done.update(step.id for step in inside)
-                if len(inside) > 1:
-                    self._add(partition, inside)
-                elif inside:  # or a mark in the library's graph
-                    self._add_one(inside[0], "", None if inside[0].id in refused else partition)
+                done.update(numbers)
+                if len(numbers) > 1:
+                    self._add(partition, [steps[number] for number in numbers])
+                else:
+                    (number,) = numbers
+                    self._add_one(steps[number], "", None if number in refused else partition)
             waiting = [step for step in piece if step.id not in done]
 
     def _add(self, partition: Partition, steps: Sequence[Step]) -> None:
@@ -214,8 +218,7 @@ class Assembly(Layouts):
             is_open = is_open or not all(value.dense for value in values[:count])
             layout = pattern.layouts.setdefault(strides, Layout(is_open, {}))
         free = tuple([value.dense and self._is_free(value) for value in values[count:]]) if layout.is_open else ()
-        is_small = self._share and pattern.bytes <= SMALL
-        self._threads.use(1 if is_small else None)
+        is_small = self._use_threads(pattern)
         compiled = pattern.compile(values, layout, free)
         for index, chosen, size in compiled.chosen:
             value = values[index] = values[index]._replace(strides=chosen)
@@ -225,6 +228,12 @@ class Assembly(Layouts):
         in_place = compiled.in_place and [(pieces[target], pieces[source]) for target, source in compiled.in_place]
         self.steps.append(LibraryStep(compiled.made, pieces, count, in_place, index, pattern.bytes, is_small))
         self.notes.append(Note("oneDNN", steps, (note,), values[:count], values[count:]))
+
+    def _use_threads(self, pattern: Pattern) -> bool:
+        """From now on compile for one thread if the pattern is small and others may get more; returns whether it is."""
+        is_small = self._share and pattern.bytes <= SMALL
+        self._threads.use(1 if is_small else None)
+        return is_small
 
     def _add_collapsed(self, step: Step, note: str) -> bool:
         """A binary op whose operand the library broadcasts fast on fewer axes only, if it is one."""

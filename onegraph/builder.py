@@ -13,7 +13,7 @@ from .arrays import aligned_empty, owners
 from .errors import ArgumentError, shown
 from .memo import signature
 from .methods import OpMethods
-from .op import Array, LogicalTensor, Op, Signature
+from .op import Array, LogicalTensor, Op, Signature, make_op, make_tensor
 from .outputs import count_outputs, result_type
 from .spec.dtypes import DataType
 from .spec.editions import DEFAULT, Edition
@@ -177,7 +177,7 @@ class Builder(OpMethods):
         value: Array | None = None,
         watches: tuple[object, ...] = (),
     ) -> LogicalTensor:
-        tensor = LogicalTensor(len(self._tensors), dtype, shape, strides, name, value, watches)
+        tensor = make_tensor(len(self._tensors), dtype, shape, strides, name, value, watches)
         self._tensors.append(tensor)
         return tensor
 
@@ -190,14 +190,10 @@ class Builder(OpMethods):
         names: Sequence[str],
     ) -> tuple[LogicalTensor, ...]:
         """Add an op that is in order; ``names`` are those of its outputs."""
-        results = tuple(
-            [
-                self._tensor(dtype, shape, text)
-                for text, dtype, shape in zip(names, found.dtypes, found.shapes, strict=False)
-            ]
-        )
+        ends = zip(names, found.dtypes, found.shapes, strict=False)
+        results = tuple([self._tensor(dtype, shape, text) for text, dtype, shape in ends])
         kept = None if found.lenient else found
-        op = Op(len(self._ops), found.schema.kind, tuple(inputs), results, found.attrs, name, chosen.name, kept)
+        op = make_op(len(self._ops), found.schema.kind, tuple(inputs), results, found.attrs, name, chosen.name, kept)
         self._ops.append(op)
         self._names.add(name)
         return results
@@ -226,7 +222,10 @@ class Builder(OpMethods):
         if not isinstance(inputs, (list, tuple)):
             raise ArgumentError(f"inputs: {shown(inputs)}; expected a list of tensors of this graph")
         own, count = self._tensors, len(self._tensors)
-        if all(type(t) is LogicalTensor and t.id < count and own[t.id] is t for t in inputs):
+        for tensor in inputs:
+            if type(tensor) is not LogicalTensor or tensor.id >= count or own[tensor.id] is not tensor:
+                break
+        else:
             return [*inputs]  # which needs no look at each for a message
         return [
             None if tensor is None else self._own(tensor, f"inputs[{index}]") for index, tensor in enumerate(inputs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from . import capi
 from .capi.forms import Forms, OpForm
@@ -34,18 +35,22 @@ def capi_graph(
     """
     steps = lowered.steps if steps is None else steps
     values = lowered.values
-    read = {number for step in steps for number in step.inputs}
-    produced = {number for step in steps for number in step.outputs}
-    alike: dict[object, LibraryTensor] = {}
-    tensors: dict[int, LibraryTensor] = {}
+    read = {*chain.from_iterable([step.inputs for step in steps])}
+    produced = {*chain.from_iterable([step.outputs for step in steps])}
+    place_of: dict[object, int] = {}
+    tensors: list[LibraryTensor] = []
+    places: dict[int, int] = {}  # of what the library can be told of
     for number in read | produced:
-        value = values[number]
-        what = value.dtype, value.shape, value.strides, value.constant is None
-        if what not in alike and _expressible(value.dtype):
-            alike[what] = capi_tensor(value)
-        if what in alike:
-            tensors[number] = alike[what]
-    graph, forms = capi.Graph(fpmath_mode=fpmath_mode), Forms(tensors)
+        _, dtype, shape, strides, _, _, constant = value = values[number]
+        what = dtype, shape, strides, constant is None
+        place = place_of.get(what)
+        if place is None:
+            if not _expressible(dtype):
+                continue
+            place = place_of[what] = len(tensors)
+            tensors.append(capi_tensor(value))
+        places[number] = place
+    graph, forms = capi.Graph(fpmath_mode=fpmath_mode), Forms(tensors, places)
     refused: dict[int, str] = {}
     taken: list[int] = []
     of_part: dict[int, OpForm] = {}
@@ -68,19 +73,19 @@ def capi_graph(
 
     def mark(kind: str, number: int, name: str, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """A Wildcard or an End."""
-        ins, outs = ([TensorType(tensors[n].dtype, tensors[n].shape) for n in ends] for ends in (inputs, outputs))
+        ins, outs = ([TensorType(values[n].dtype, values[n].shape) for n in ends] for ends in (inputs, outputs))
         forms.add(OpForm(kind, NO_ATTRS, ins, outs), number, name, inputs, outputs)
         marks.append(number)
 
     for step in steps if refused else ():
         if step.id in refused:
-            known = ([number for number in ends if number in tensors] for ends in (step.inputs, step.outputs))
+            known = ([number for number in ends if number in places] for ends in (step.inputs, step.outputs))
             mark("Wildcard", step.id, step.op.name, *known)
     # What is read here and elsewhere, a graph output for one, must not vanish inside a partition.
     returned = [tensor.id for tensor in lowered.graph.outputs.values()]
     first_free = len(lowered.steps)  # the first of the ids that no step has
     for offset, number in enumerate(dict.fromkeys((*returned, *needed))):
-        if number in read and number in produced and number in tensors:
+        if number in read and number in produced and number in places:
             mark("End" if values[number].dtype in FLOATS else "Wildcard", first_free + offset, "output", [number], [])
     for reason in graph._add_forms(forms, marks).values():
         raise UnsupportedError(reason)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, make_dataclass
 from types import MappingProxyType
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,24 @@ from .spec.dtypes import DataType
 from .spec.schema import AttrValue, Schema, Shape, TensorType
 
 Array = NDArray[np.generic]
+Record = TypeVar("Record")
+
+
+def _maker(frozen: type[Record]) -> Callable[..., Record]:
+    """What makes frozen records of all their fields in turn, as they are: no ``__post_init__`` is called.
+
+    ``object.__setattr__``, by which frozen dataclasses fill their fields, takes longer than all else in building a
+    graph. Here they are filled while the record is of a class that is not frozen.
+    """
+    names = [field.name for field in fields(frozen)]  # type: ignore[arg-type]
+    open_one = make_dataclass(frozen.__name__, names, eq=False, slots=True)
+
+    def made(*values: object) -> Record:
+        record: Record = open_one(*values)
+        record.__class__ = frozen
+        return record
+
+    return made
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -48,6 +67,9 @@ class LogicalTensor:
 
     def __reduce__(self) -> tuple[object, ...]:
         return _unpickled, (self.id, self.dtype, self.shape, self.strides, self.name, self.value)
+
+
+make_tensor = _maker(LogicalTensor)
 
 
 def _unpickled(
@@ -107,3 +129,6 @@ class Op:
 
     def __reduce__(self) -> tuple[type[Op], tuple[object, ...]]:
         return Op, (self.id, self.kind, self.inputs, self.outputs, dict(self.attrs), self.name, self.edition)
+
+
+make_op = _maker(Op)

@@ -51,10 +51,11 @@ def wiring(steps: Sequence[Step], results: Sequence[int]) -> tuple[Wiring, list[
     first = steps[0]
     if len(steps) == 1 and len(set(first.inputs)) == len(first.inputs):
         return id(first.part), [*first.inputs, *first.outputs]
-    ends = [number for step in steps for number in chain(step.inputs, step.outputs)]
-    places = {number: place for place, number in enumerate(dict.fromkeys(ends))}
+    ends = [*chain.from_iterable([step.inputs + step.outputs for step in steps])]
+    numbers = [*dict.fromkeys(ends)]
+    place = dict(zip(numbers, range(len(numbers)), strict=True)).__getitem__
     parts = tuple([id(step.part) for step in steps])
-    return (parts, tuple([places[end] for end in ends]), tuple([places[end] for end in results])), list(places)
+    return (parts, tuple(map(place, ends)), tuple(map(place, results))), numbers
 
 
 class Pattern:
@@ -89,10 +90,11 @@ class Pattern:
         self.places, self.n_inputs = [values.index(number) for number in self._ids], len(inputs)
         self.layouts: dict[tuple[Dims, ...], Layout] = {}
         self.bytes = bytes
+        self._others: dict[CompiledPartition, list[CompiledPartition]] = {}
         self._is_plain = len(steps) == 1 and BASE[steps[0].kind].category in PLAIN
 
     def compile(self, values: Sequence[Value], layout: Layout, free: tuple[bool, ...]) -> Compiled:
-        """What runs the ops on such values, for the number of threads that is set.
+        """What runs the ops on such values, for the number of threads that is set, after ``compile_others``.
 
         Args:
             values: those at the ports.
@@ -107,8 +109,19 @@ class Pattern:
         if known is None:
             known = layout.compiled[free, constants] = self._compile(values, free)
         elif True in constants:
-            return Compiled(known.made._again(), known.chosen, known.in_place)
+            another = known.made._another()
+            self._others.setdefault(known.made, []).append(another)
+            return Compiled(another, known.chosen, known.in_place)
         return known
+
+    def compile_others(self) -> None:
+        """Compile what ``compile`` gave beside the first one of each kind, for the number of threads that is set.
+
+        Raises:
+            OneGraphError: there is no memory.
+        """
+        for first, others in self._others.items():
+            first._compile_others(others)
 
     def _compile(self, values: Sequence[Value], free: tuple[bool, ...]) -> Compiled:
         count, ids = self.n_inputs, self._ids

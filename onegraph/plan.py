@@ -48,10 +48,9 @@ class PlanSource:
     ) -> None:
         self.compiled = tuple([step.compiled for step in steps])
         self.n_slots, self.limit, self.bound = n_slots, limit, bound
-        self.steps = ffi.new("onegraph_step_t[]", len(steps))
-        for target, compiled in zip(self.steps, self.compiled, strict=True):
-            target.partition = compiled._ptr
-            target.n_inputs, target.n_outputs, target.tensors = compiled._structs
+        self.steps = ffi.new(
+            "onegraph_step_t[]", [(compiled._ptr, *compiled._compilation.ports) for compiled in self.compiled]
+        )
         found = [places[piece] for step in steps for piece in step.pieces]
         self.slots = ffi.new("size_t[]", [slot for slot, _ in found])
         self.offsets = ffi.new("size_t[]", [offset for _, offset in found])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Protocol
 
 from .spec.dtypes import DataType
@@ -167,10 +169,12 @@ class Report:
 
 def nbytes(tensor: Tensor) -> int:
     """Bytes of the elements of a tensor."""
-    size: int = tensor.dtype.numpy.itemsize
-    for dim in tensor.shape:
-        size *= dim
-    return size
+    return _nbytes(tensor.dtype, tensor.shape)
+
+
+@lru_cache(maxsize=4096)
+def _nbytes(dtype: DataType, shape: tuple[int, ...]) -> int:
+    return dtype.numpy.itemsize * math.prod(shape)
 
 
 def _describe(tensor: Tensor) -> str:

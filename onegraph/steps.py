@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from heapq import heapify, heappop, heappush
+from itertools import pairwise
 from typing import NamedTuple
 
 from . import capi
@@ -155,8 +156,9 @@ def in_order(partitions: Sequence[Partition], steps: Sequence[Step]) -> list[tup
     id goes first.
     """
     ops = [sorted(partition.ops) for partition in partitions]
-    if all(len(numbers) == 1 for numbers in ops):
-        return sorted(zip(partitions, ops, strict=True), key=lambda pair: pair[1])
+    pairs = sorted(zip(partitions, ops, strict=True), key=lambda pair: pair[1])
+    if all(numbers[-1] < others[0] for (_, numbers), (_, others) in pairwise(pairs)):
+        return pairs
     owner = {number: index for index, numbers in enumerate(ops) for number in numbers}
     producer = {number: owner[step.id] for step in steps for number in step.outputs}
     needs: list[set[int]] = [set() for _ in ops]

@@ -56,7 +56,9 @@ def by_forms() -> capi.Graph:
     graph, (src, weights, middle, dst) = capi.Graph(), tensors()
     conv = OpForm("Convolution", WINDOW, types(src, weights), types(middle))
     clamp = OpForm("Clamp", {"min": -0.25, "max": 0.5}, types(middle), types(dst))
-    forms = Forms({tensor.id: tensor for tensor in (src, weights, middle, dst)})
+    forms = Forms(
+        [src, weights, middle, dst], {tensor.id: place for place, tensor in enumerate((src, weights, middle, dst))}
+    )
     forms.add(conv, 10, "conv", [src.id, weights.id], [middle.id])
     forms.add(clamp, 11, "clamp", [middle.id], [dst.id])
     assert graph._add_forms(forms, [10, 11]) == {}
@@ -111,7 +113,8 @@ def test_an_op_of_a_form_cannot_be_changed():
 def test_one_form_for_many_ops():
     graph = capi.Graph()
     alike = LogicalTensor._checked(0, og.f32, (4, 4))
-    form, forms = OpForm("LeakyReLU", {"alpha": 0.5}, types(alike), types(alike)), Forms(dict.fromkeys(range(6), alike))
+    form = OpForm("LeakyReLU", {"alpha": 0.5}, types(alike), types(alike))
+    forms = Forms([alike], dict.fromkeys(range(6), 0))
     for number in range(5):
         forms.add(form, number, f"op {number}", [number], [number + 1])
     assert graph._add_forms(forms, [*range(5)]) == {}
@@ -127,7 +130,7 @@ def test_forms_that_the_library_refuses_are_told():
     graph, alike = capi.Graph(), LogicalTensor(0, "f32", (4, 4))
     right, wrong = (OpForm("LeakyReLU", {"alpha": 0.5}, types(alike), types(alike)) for _ in range(2))
     wrong._settings_in_c[0].attribute = 0x7777
-    forms = Forms(dict.fromkeys(range(3), alike))
+    forms = Forms([alike], dict.fromkeys(range(3), 0))
     forms.add(wrong, 8, "wrong", [0], [1])
     forms.add(right, 9, "right", [1], [2])
     refused = graph._add_forms(forms, [8, 9])

@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from ..errors import ArgumentError, StateError, StatusError, shown
-from ..native import Handle, begin_compilation, call, ffi, has_compiled, lib
+from ..errors import ArgumentError, StateError, shown
+from ..native import Handle, call, ffi, lib
 from ..spec.shapes import compatible
+from .compilation import Compilation
 from .engine import Engine, Stream, engine_or_default
-from .homes import home, is_bound
+from .homes import home
 from .logical_tensor import LogicalTensor
 from .partition import Partition
-from .settings import (
-    get_compiled_partition_cache_capacity,
-    get_constant_tensor_cache,
-    get_num_threads,
-    get_primitive_cache_capacity,
-    is_forked,
-    set_compiled_partition_cache_capacity,
-    set_primitive_cache_capacity,
-)
+from .settings import get_constant_tensor_cache, is_forked
 from .tensor import Execution, Tensor
 from .validate import as_list, expect, identifier, once
 
-_TENSORS, _COMPILED = ffi.typeof("dnnl_graph_logical_tensor_t *[]"), ffi.typeof("dnnl_graph_compiled_partition_t *")
-_create, _compile = lib.dnnl_graph_compiled_partition_create, lib.dnnl_graph_partition_compile
-_query = lib.dnnl_graph_compiled_partition_query_logical_tensor
+_destroy = lib.dnnl_graph_compiled_partition_destroy
+AT_ONCE = 32  # compilations between which an interrupt is heard
 
 
 class CompiledPartition(Handle):
     """``dnnl_graph_compiled_partition_t``: a partition with its kernels. ``Partition.compile`` makes it."""
 
-    __slots__ = ("_engine", "_given", "_home", "_in_place", "_inputs", "_outputs", "_partition", "_structs", "_threads")
+    __slots__ = ("_compilation",)
 
     def __init__(
         self,
@@ -82,79 +73,58 @@ class CompiledPartition(Handle):
         outputs: Sequence[LogicalTensor],
         engine: Engine,
     ) -> None:
-        if len(outputs) > 1 or all(tensor.property == "constant" for tensor in inputs):
-            # What follows from constants alone is computed in the first execution and not written in the next ones.
-            inputs = [tensor._as_variable() for tensor in inputs]
-        self._inputs = tuple(inputs)
-        ins = ffi.new(_TENSORS, [tensor._struct for tensor in inputs])
-        outs = ffi.new(_TENSORS, [tensor._struct for tensor in outputs])
-        self._partition, self._engine, self._threads = partition, engine, get_num_threads() or 1
-        self._home = home() if is_bound(op.schema.kind for op in partition._ops) else None
-        self._make((ins, outs, outputs))
-        pointer = self._ptr
-        self._outputs = tuple([LogicalTensor._filled(_query, pointer, tensor.id) for tensor in outputs])
-        count, pairs = ffi.new("size_t *"), ffi.new("const dnnl_graph_inplace_pair_t **")
-        call(lib.dnnl_graph_compiled_partition_get_inplace_ports, pointer, count, pairs)
-        ops = partition._ops
-        listed = [pairs[0][index] for index in range(count[0] if all(op._in_place for op in ops) else 0)]
-        # The library forgets that an op before the one that writes may read the input, too.
-        reads = Counter(tensor._id for op in ops for tensor in op._inputs)
-        self._in_place = {pair.output_id: pair.input_id for pair in listed if reads[pair.input_id] == 1}
-        structs = [tensor._struct for tensor in (*self._inputs, *self._outputs)]
-        self._structs = len(self._inputs), len(self._outputs), ffi.new(_TENSORS, structs)
+        self._compilation = Compilation(partition, inputs, outputs, engine)
+        (pointer,) = self._compilation.make(1)
+        self._own(pointer)
+        self._compilation.query(pointer)
 
-    def _again(self) -> CompiledPartition:
-        """The same, compiled once more: what the library keeps of constants is not shared, where its cache is off."""
-        compiled = type(self).__new__(type(self))
-        compiled._partition, compiled._engine, compiled._home = self._partition, self._engine, self._home
-        compiled._inputs, compiled._outputs, compiled._structs = self._inputs, self._outputs, self._structs
-        compiled._in_place, compiled._threads = self._in_place, self._threads
-        compiled._make(self._given)
-        return compiled
+    def _own(self, pointer: Any) -> None:
+        compilation, destroy = self._compilation, _destroy
+        if compilation.home is not None:
+            destroy = partial(compilation.home.destroy, destroy)
+        super().__init__(pointer, destroy, compilation.partition, compilation.engine)
 
-    def _make(self, given: tuple[Any, Any, Sequence[LogicalTensor]]) -> None:
-        """The C object, compiled for arrays of C tensors: inputs, outputs, and what keeps these alive."""
-        if not has_compiled():
-            begin_compilation()
-        made = ffi.new(_COMPILED)
-        call(_create, made, self._partition._ptr)
-        pointer, destroy = made[0], lib.dnnl_graph_compiled_partition_destroy
-        if self._home is not None:
-            self._home.clear()
-            destroy = partial(self._home.destroy, destroy)
-        super().__init__(pointer, destroy, self._partition, self._engine)
-        self._given = ins, outs, _ = given
-        try:
-            call(_compile, self._partition._ptr, pointer, len(ins), ins, len(outs), outs, self._engine._ptr)
-        except StatusError as error:
-            if error.what:
-                _empty_caches()
-            raise
+    def _another(self) -> CompiledPartition:
+        """The same once more, to be compiled by ``_compile_others``: it shares nothing that is made of constants."""
+        other = CompiledPartition.__new__(CompiledPartition)
+        other._compilation = self._compilation
+        return other
+
+    def _compile_others(self, others: Sequence[CompiledPartition]) -> None:
+        """Compile what ``_another`` gave, for the number of threads that is set.
+
+        Raises:
+            StatusError: the library refused, for want of memory.
+        """
+        for start in range(0, len(others), AT_ONCE):
+            some = others[start : start + AT_ONCE]
+            for other, pointer in zip(some, self._compilation.make(len(some)), strict=True):
+                other._own(pointer)
 
     @property
     def is_thread_bound(self) -> bool:
         """Whether only the thread that compiled it can execute it: so it is with most of the gradient ops."""
-        return self._home is not None
+        return self._compilation.home is not None
 
     @property
     def partition(self) -> Partition:
         """What was compiled."""
-        return self._partition
+        return self._compilation.partition
 
     @property
     def engine(self) -> Engine:
         """The engine that it was compiled for."""
-        return self._engine
+        return self._compilation.engine
 
     @property
     def inputs(self) -> tuple[LogicalTensor, ...]:
         """The inputs as they were compiled, in the library's order."""
-        return self._inputs
+        return self._compilation.inputs
 
     @property
     def outputs(self) -> tuple[LogicalTensor, ...]:
         """The outputs as they were compiled: shapes inferred, layouts chosen."""
-        return self._outputs
+        return self._compilation.outputs
 
     def query_logical_tensor(self, id: int) -> LogicalTensor:
         """The input or output ``id`` as it was compiled: shape inferred, layout chosen.
@@ -171,7 +141,7 @@ class CompiledPartition(Handle):
     @property
     def inplace_pairs(self) -> list[tuple[int, int]]:
         """(input id, output id) of the tensors that may share memory."""
-        return [(source, target) for target, source in self._in_place.items()]
+        return [(source, target) for target, source in self._compilation.in_place.items()]
 
     def execute(self, stream: Stream, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
         """Execute, and wait for the end.
@@ -186,14 +156,14 @@ class CompiledPartition(Handle):
             StatusError: the library failed.
         """
         expect("stream", stream, Stream)
-        if self._home not in (None, home()):
+        if self._compilation.home not in (None, home()):
             raise StateError(
                 f"{self.partition!r} was compiled by another thread, or before a fork, and only that one can execute it"
             )
-        if self._threads > 1 and is_forked():
+        if self._compilation.threads > 1 and is_forked():
             raise StateError(
-                f"{self.partition!r} was compiled for {self._threads} threads, and this thread, which comes out of a "
-                "fork, would wait for them for ever; compile it again here, or execute it in a new thread"
+                f"{self.partition!r} was compiled for {self._compilation.threads} threads, and this thread, which "
+                "comes out of a fork, would wait for them for ever; compile it again here, or execute in a new thread"
             )
         if stream.engine is not self.engine:
             raise ArgumentError("stream: of another engine than the compiled partition")
@@ -225,11 +195,11 @@ class CompiledPartition(Handle):
 
     def _refuse_other_constants(self, inputs: Sequence[Tensor]) -> None:
         """The library keeps what it made of constants in the first execution and looks at them no more."""
-        for wanted, tensor in zip(self._inputs, inputs, strict=True):
+        for wanted, tensor in zip(self._compilation.inputs, inputs, strict=True):
             if wanted.property != "constant":
                 continue
             data = tensor._contents()
-            first = self._partition._constants.setdefault((wanted.id, wanted.shape), data)
+            first = self._compilation.partition._constants.setdefault((wanted.id, wanted.shape), data)
             if first != data and get_constant_tensor_cache():
                 raise ArgumentError(
                     f"inputs: tensor {wanted.id} is constant, and its data differs from that of the first execution, "
@@ -258,7 +228,7 @@ class CompiledPartition(Handle):
                 if out.address + out.nbytes <= other.address or other.address + other.nbytes <= out.address:
                     continue
                 exact = out.address == other.address
-                pair = self._in_place.get(out.logical_tensor.id)
+                pair = self._compilation.in_place.get(out.logical_tensor.id)
                 if not (exact and other in inputs and pair == other.logical_tensor.id):
                     raise ArgumentError(
                         f"outputs: tensor {out.logical_tensor.id} shares memory with tensor "
@@ -294,15 +264,3 @@ def _matched(name: str, ports: Sequence[LogicalTensor], given: Sequence[LogicalT
     if missing:
         raise ArgumentError(f"{name}: tensors {missing} are missing")
     return [found[number] for number in wanted]
-
-
-def _empty_caches() -> None:
-    """A compilation that throws leaves a promise in the caches that nobody keeps, and the next of its kind trips."""
-    for get, put in (
-        (get_primitive_cache_capacity, set_primitive_cache_capacity),
-        (get_compiled_partition_cache_capacity, set_compiled_partition_cache_capacity),
-    ):
-        capacity = get()
-        if capacity:
-            put(0)
-            put(capacity)

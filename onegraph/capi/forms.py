@@ -59,17 +59,13 @@ class Forms(Mapping[int, Op]):
     """Ops by their ids. They are objects from the moment on when somebody asks for them.
 
     Args:
-        tensors: for each id of a tensor one that is the same but for the id.
+        tensors: those that differ in more than the id.
+        places: for each id of a tensor the place of the one that is the same but for the id.
     """
 
-    def __init__(self, tensors: Mapping[int, LogicalTensor]) -> None:
-        self._tensors = tensors
-        self._structs = ffi.new(_TENSORS, len(tensors))
-        self._places: dict[int, int] = {}
-        for place, (number, alike) in enumerate(tensors.items()):
-            self._structs[place] = alike._struct[0]
-            self._structs[place].id = number
-            self._places[number] = place
+    def __init__(self, tensors: Sequence[LogicalTensor], places: Mapping[int, int]) -> None:
+        self._tensors, self._places = tensors, places
+        self._structs = ffi.new(_TENSORS, [tensor._struct[0] for tensor in tensors])
         self._given: dict[int, tuple[OpForm, str, Sequence[int], Sequence[int]]] = {}
         self._made: dict[int, Op] = {}
         self.n_ids = 0  # of ops, inputs and outputs
@@ -86,10 +82,11 @@ class Forms(Mapping[int, Op]):
         """Add ops that were noted to a C graph; returns the reasons for those that the library refuses."""
         given, places = [self._given[number] for number in ids], self._places
         counts: list[int] = []
-        ports: list[int] = []
+        ends: list[int] = []
         for _, _, inputs, outputs in given:
             counts += (len(inputs), len(outputs))
-            ports += [places[number] for number in (*inputs, *outputs)]
+            ends += inputs
+            ends += outputs
         names = "".join([name.replace("\0", "") + "\0" for _, name, _, _ in given]).encode(errors="replace")
         statuses = ffi.new("int[]", len(given))
         call(
@@ -100,7 +97,8 @@ class Forms(Mapping[int, Op]):
             ffi.new("onegraph_form_t *[]", [form.in_c for form, _, _, _ in given]),
             names,
             ffi.new("size_t[]", counts),
-            ffi.new("size_t[]", ports),
+            ffi.new("size_t[]", ends),
+            ffi.new("size_t[]", [places[number] for number in ends]),
             self._structs,
             statuses,
         )
@@ -114,7 +112,8 @@ class Forms(Mapping[int, Op]):
     def __getitem__(self, id: int) -> Op:
         if id not in self._made:
             form, name, *ends = self._given[id]
-            ins, outs = ([self._tensors[number]._numbered(number) for number in numbers] for numbers in ends)
+            tensors, places = self._tensors, self._places
+            ins, outs = ([tensors[places[number]]._numbered(number) for number in numbers] for numbers in ends)
             self._made[id] = Op._of(form, id, name, ins, outs)
         return self._made[id]
 

@@ -51,16 +51,21 @@ private:
 extern "C" {
 
 int onegraph_graph_add_ops(dnnl_graph_graph_t graph, size_t n_ops, const size_t *ids, onegraph_form_t **forms,
-        const char *names, const size_t *counts, const size_t *ports, const dnnl_graph_logical_tensor_t *tensors,
-        int *statuses) {
+        const char *names, const size_t *counts, const size_t *tensor_ids, const size_t *places,
+        const dnnl_graph_logical_tensor_t *tensors, int *statuses) {
+    const auto next = [&] {
+        dnnl_graph_logical_tensor_t tensor = tensors[*places++];
+        tensor.id = *tensor_ids++;
+        return tensor;
+    };
     return onegraph::guarded([&] {
         for (std::size_t i = 0; i < n_ops; i++) {
             Op op(ids[i], *forms[i], names);
             names += std::strlen(names) + 1;
             for (std::size_t n = *counts++; n > 0; n--)
-                op.add_input(tensors[*ports++]);
+                op.add_input(next());
             for (std::size_t n = *counts++; n > 0; n--)
-                op.add_output(tensors[*ports++]);
+                op.add_output(next());
             statuses[i] = onegraph::guarded([&] { return op.add_to(graph); });
         }
         return dnnl_success;
@@ -84,5 +89,23 @@ int onegraph_partition_ids(dnnl_graph_partition_t partition, size_t *sizes, size
             ids[sizes[0] + i] = ports[i].id;
         return status;
     });
+}
+
+int onegraph_partition_compile(dnnl_graph_partition_t partition, size_t n_inputs, dnnl_graph_logical_tensor_t **inputs,
+        size_t n_outputs, dnnl_graph_logical_tensor_t **outputs, dnnl_engine_t engine, size_t count,
+        dnnl_graph_compiled_partition_t *compiled, int *status) {
+    const auto ins = const_cast<const dnnl_graph_logical_tensor_t **>(inputs);
+    const auto outs = const_cast<const dnnl_graph_logical_tensor_t **>(outputs);
+    std::size_t made = 0;
+    *status = dnnl_success;
+    while (!*status && made < count) {
+        *status = onegraph::guard<&dnnl_graph_compiled_partition_create>(&compiled[made], partition);
+        if (*status) break;
+        *status = onegraph::guard<&dnnl_graph_partition_compile>(
+                partition, compiled[made++], n_inputs, ins, n_outputs, outs, engine);
+    }
+    while (*status && made > 0)
+        onegraph::guard<&dnnl_graph_compiled_partition_destroy>(compiled[--made]);
+    return dnnl_success;
 }
 }

@@ -1,0 +1,91 @@
+"""What a partition is compiled for, and the call that compiles it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import StatusError
+from ..native import begin_compilation, call, ffi, lib, status_error
+from .engine import Engine
+from .homes import home, is_bound
+from .logical_tensor import LogicalTensor
+from .partition import Partition
+from .settings import (
+    get_compiled_partition_cache_capacity,
+    get_num_threads,
+    get_primitive_cache_capacity,
+    set_compiled_partition_cache_capacity,
+    set_primitive_cache_capacity,
+)
+
+_TENSORS, _COMPILED = ffi.typeof("dnnl_graph_logical_tensor_t *[]"), ffi.typeof("dnnl_graph_compiled_partition_t[]")
+_query = lib.dnnl_graph_compiled_partition_query_logical_tensor
+
+
+class Compilation:
+    """What a partition is compiled for, and what came of it: all that are compiled for the same share it.
+
+    Attributes:
+        inputs: in the order of the ports.
+        outputs: as they were compiled; set by ``query``, like the next ones.
+        in_place: for each output that may share memory with an input, that input.
+        ports: numbers of inputs and outputs, and the C tensors of both.
+    """
+
+    def __init__(
+        self, partition: Partition, inputs: Sequence[LogicalTensor], outputs: Sequence[LogicalTensor], engine: Engine
+    ) -> None:
+        if len(outputs) > 1 or all(tensor.property == "constant" for tensor in inputs):
+            # What follows from constants alone is computed in the first execution and not written in the next ones.
+            inputs = [tensor._as_variable() for tensor in inputs]
+        self.partition, self.engine, self.threads = partition, engine, get_num_threads() or 1
+        self.home = home() if is_bound(op.schema.kind for op in partition._ops) else None
+        self.inputs, self._given = tuple(inputs), outputs
+        self._ins = ffi.new(_TENSORS, [tensor._struct for tensor in inputs])
+        self._outs = ffi.new(_TENSORS, [tensor._struct for tensor in outputs])
+
+    def make(self, count: int) -> list[Any]:
+        """So many C objects.
+
+        Raises:
+            StatusError: the library refused.
+        """
+        begin_compilation()
+        if self.home is not None:
+            self.home.clear()
+        made, status = ffi.new(_COMPILED, count), ffi.new("int *")
+        ends = len(self._ins), self._ins, len(self._outs), self._outs
+        call(lib.onegraph_partition_compile, self.partition._ptr, *ends, self.engine._ptr, count, made, status)
+        if status[0]:
+            error = status_error("dnnl_graph_partition_compile", status[0])
+            if isinstance(error, StatusError) and error.what:
+                _empty_caches()
+            raise error
+        return list(made)
+
+    def query(self, pointer: Any) -> None:
+        """Ask a C object what came of the tensors."""
+        self.outputs = tuple([LogicalTensor._filled(_query, pointer, tensor.id) for tensor in self._given])
+        count, pairs = ffi.new("size_t *"), ffi.new("const dnnl_graph_inplace_pair_t **")
+        call(lib.dnnl_graph_compiled_partition_get_inplace_ports, pointer, count, pairs)
+        ops = self.partition._ops
+        listed = [pairs[0][index] for index in range(count[0] if all(op._in_place for op in ops) else 0)]
+        # The library forgets that an op before the one that writes may read the input, too.
+        reads = Counter(tensor._id for op in ops for tensor in op._inputs)
+        self.in_place = {pair.output_id: pair.input_id for pair in listed if reads[pair.input_id] == 1}
+        structs = [tensor._struct for tensor in (*self.inputs, *self.outputs)]
+        self.ports = len(self.inputs), len(self.outputs), ffi.new(_TENSORS, structs)
+
+
+def _empty_caches() -> None:
+    """A compilation that throws leaves a promise in the caches that nobody keeps, and the next of its kind trips."""
+    for get, put in (
+        (get_primitive_cache_capacity, set_primitive_cache_capacity),
+        (get_compiled_partition_cache_capacity, set_compiled_partition_cache_capacity),
+    ):
+        capacity = get()
+        if capacity:
+            put(0)
+            put(capacity)
