@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import aligned_empty, array_of, as_array, cast_to, check_output, strided_empty
+from .arrays import array_of, as_array, cast_to, check_output, has_strides, laid_empty
 from .errors import ArgumentError, shown
 from .forks import new_lock
 from .graph import Graph
@@ -15,6 +16,21 @@ from .spec.dtypes import DataType
 from .spec.editions import base_of, edition
 from .spec.schema import Shape
 from .spec.shapes import compatible, show
+
+
+class Result(NamedTuple):
+    """What an output is, every dim known; strides in elements, None for dense row-major."""
+
+    name: str
+    dtype: DataType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None
+
+    def laid_out(self, array: Array) -> Array:
+        """The array that the output was asked for in, if it has the strides, else a new one that has them."""
+        if self.strides is None or has_strides(array, self.strides):
+            return array
+        return laid_empty(self.shape, self.strides, self.dtype.numpy)
 
 
 class Arguments:
@@ -64,10 +80,7 @@ class Arguments:
         return given
 
     def _copy(self, tensor: LogicalTensor, array: Array) -> Array:
-        if tensor.strides is None:
-            laid: Array = aligned_empty(array.shape, array.dtype)
-        else:
-            laid = strided_empty(array.shape, tensor.strides, array.dtype)
+        laid = laid_empty(array.shape, tensor.strides, array.dtype)
         laid[...] = array
         with self._counting:
             self.copies += 1
@@ -107,13 +120,11 @@ class Arguments:
             for name, array in self.chosen(out).items():
                 refuse_shared({name: array_of(f"output {name!r}", array)}, given)
 
-    def results(
-        self, outputs: Iterable[tuple[str, DataType, tuple[int, ...]]], out: object, given: Mapping[str, Array]
-    ) -> dict[str, Array]:
+    def results(self, outputs: Iterable[Result], out: object, given: Mapping[str, Array]) -> dict[str, Array]:
         """An array for every output: the one in ``out``, else a new one.
 
         Args:
-            outputs: name, data type and shape of each.
+            outputs: what they are.
             out: as a call has it.
             given: the inputs, with which none may share memory.
 
@@ -122,13 +133,11 @@ class Arguments:
             OutOfMemoryError: there is no memory for a new one.
         """
         chosen = self.chosen(out)
-        checked = {
-            name: check_output(name, dtype, shape, chosen[name]) for name, dtype, shape in outputs if name in chosen
-        }
+        checked = {one.name: check_output(*one, chosen[one.name]) for one in outputs if one.name in chosen}
         refuse_shared(checked, given)
         return {
-            name: checked[name] if name in checked else aligned_empty(shape, dtype.numpy)
-            for name, dtype, shape in outputs
+            one.name: checked[one.name] if one.name in checked else laid_empty(one.shape, one.strides, one.dtype.numpy)
+            for one in outputs
         }
 
     def promised(self, out: object, given: Mapping[str, Array]) -> dict[str, Array]:
@@ -149,10 +158,7 @@ def _laid_out(tensor: LogicalTensor, array: Array) -> bool:
         return False
     if tensor.strides is None:
         return flags.c_contiguous
-    return all(
-        dim == 1 or step == declared * array.itemsize
-        for dim, step, declared in zip(array.shape, array.strides, tensor.strides, strict=True)
-    )
+    return has_strides(array, tensor.strides)
 
 
 def refuse_shared(outputs: Mapping[str, Array], inputs: Mapping[str, Array]) -> None:

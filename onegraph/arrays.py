@@ -83,8 +83,10 @@ def _from_buffer(buffer: memoryview) -> Array:
     return np.asarray(buffer)
 
 
-def check_output(name: str, dtype: DataType, shape: tuple[int, ...], array: object) -> Array:
-    """The array that output ``name`` is to be written into.
+def check_output(
+    name: str, dtype: DataType, shape: tuple[int, ...], strides: tuple[int, ...] | None, array: object
+) -> Array:
+    """The array that output ``name`` is to be written into: C-contiguous, or with ``strides`` in elements.
 
     That is the numpy array which was given, or a view of the memory of what else :func:`array_of` takes. A DLPack
     tensor from before version 1.0 counts as writable, as it cannot say otherwise.
@@ -103,9 +105,10 @@ def check_output(name: str, dtype: DataType, shape: tuple[int, ...], array: obje
     if plain.shape != shape:
         raise ArgumentError(f"output {name!r}: shape {show(plain.shape)}; expected {show(shape)}")
     flags = plain.flags
-    if not flags.c_contiguous:
+    if not flags.c_contiguous and (strides is None or not has_strides(plain, strides)):
+        declared = "" if strides is None else f", and not of the strides {strides} in elements"
         fix = "pass a contiguous copy, np.ascontiguousarray(array) for one, and copy back"
-        raise ArgumentError(f"output {name!r}: not C-contiguous; {fix}")
+        raise ArgumentError(f"output {name!r}: not C-contiguous{declared}; {fix}")
     if not flags.aligned:
         raise ArgumentError(
             f"output {name!r}: not aligned to {plain.itemsize} bytes; pass an array that numpy allocated"
@@ -131,10 +134,23 @@ def cast_to(dtype: DataType, value: object) -> str:
     return f"convert it to {dtype} first"
 
 
+def has_strides(array: Array, strides: Sequence[int]) -> bool:
+    """Whether an array has these strides in elements; axes of size 1 do not count."""
+    return all(
+        dim == 1 or step == declared * array.itemsize
+        for dim, step, declared in zip(array.shape, array.strides, strides, strict=True)
+    )
+
+
 def strided_empty(shape: tuple[int, ...], strides: Sequence[int], dtype: np.dtype[Any]) -> Array:
     """An uninitialised array with these strides in elements."""
     span = 1 + sum((max(dim, 1) - 1) * step for dim, step in zip(shape, strides, strict=True))
     return strided(aligned_empty((span,), dtype), shape, strides)
+
+
+def laid_empty(shape: tuple[int, ...], strides: Sequence[int] | None, dtype: np.dtype[Any]) -> Array:
+    """An uninitialised array with these strides in elements; None is dense row-major."""
+    return aligned_empty(shape, dtype) if strides is None else strided_empty(shape, strides, dtype)
 
 
 def strided(array: Array, shape: Sequence[int], strides: Sequence[int]) -> Array:

@@ -202,16 +202,24 @@ class Assembly(Layouts):
         values = [self.values[number] for number in ends]
         strides = tuple([value.strides for value in values])
         layout = pattern.layouts.get(strides)
+        copies: list[tuple[Value, Value]] = []
         if layout is None:
+            returned = {value.id for value in values[count:] if value.id in self._returned and not value.dense}
             strided = {value.id for value in values if not value.dense}
-            reason = wrong_strides([self._use(step) for step in steps], strided) if strided and len(steps) > 1 else ""
-            if reason:
+            uses = [self._use(step) for step in steps] if strided and len(steps) > 1 else []
+            if not uses or not wrong_strides(uses, strided):
+                returned.clear()
+            elif reason := wrong_strides(uses, strided - returned):
                 raise UnsupportedError(f"{reason}, so that the ops run one by one")
             for index, value in enumerate(values):
-                if not value.dense and needs_dense(value, steps):
-                    if index >= count:
+                if value.id in returned or (not value.dense and needs_dense(value, steps)):
+                    if index < count:
+                        values[index] = self.values[self._dense_copy(value)]
+                        continue
+                    if value.id not in self._returned:
                         raise UnsupportedError(f"{steps[-1].kind} writes dense tensors only")
-                    values[index] = self.values[self._dense_copy(value)]
+                    values[index] = self._dense_twin(value)
+                    copies.append((values[index], value))
             strides = tuple([value.strides for value in values])
             # Channels-last strides serve convolutions of channels-first data best, and all else in their midst.
             is_open = any(step.attrs.get("data_format") == "NCX" for step in steps)
@@ -228,6 +236,8 @@ class Assembly(Layouts):
         in_place = compiled.in_place and [(pieces[target], pieces[source]) for target, source in compiled.in_place]
         self.steps.append(LibraryStep(compiled.made, pieces, count, in_place, index, pattern.bytes, is_small))
         self.notes.append(Note("oneDNN", steps, (note,), values[:count], values[count:]))
+        for source, target in copies:
+            self._add_copy(source, target, steps[-1], f"{steps[-1].kind} writes dense tensors only")
 
     def _use_threads(self, pattern: Pattern) -> bool:
         """From now on compile for one thread if the pattern is small and others may get more; returns whether it is."""

@@ -19,7 +19,7 @@ from .spec.dtypes import DataType
 from .spec.editions import DEFAULT, Edition
 from .spec.editions import edition as edition_named
 from .spec.schema import Shape
-from .spec.shapes import overlaps, show
+from .spec.shapes import is_dense, overlaps, show
 from .tensor_types import MAX_RANK, as_shape
 
 
@@ -70,7 +70,7 @@ class Builder(OpMethods):
             raise ArgumentError("name 'out' is the keyword that calls take their output arrays by; choose another")
         try:
             data_type, dims = DataType.of(dtype), as_shape(shape)
-            steps = _input_strides(strides, dims)
+            steps = _declared(strides, dims)
         except ArgumentError as error:
             raise ArgumentError(f"input {name!r}: {error}") from None
         tensor = self._tensor(data_type, dims, name, steps)
@@ -110,15 +110,27 @@ class Builder(OpMethods):
         watches = () if copy else tuple(weakref.ref(owner) for owner in owners(kept))
         return self._tensor(dtype, kept.shape, name or f"constant_{number}", None, kept, watches)
 
-    def output(self, name: str, tensor: LogicalTensor) -> LogicalTensor:
+    def output(self, name: str, tensor: LogicalTensor, *, strides: Sequence[int] | None = None) -> LogicalTensor:
         """Declare a graph output; returns ``tensor``.
 
+        Args:
+            name: unique among inputs and outputs; results are called by it.
+            tensor: of this graph.
+            strides: elements between neighbours along each axis of the array that a call returns, such as those of a
+                channels-last image; dense row-major by default.
+
         Raises:
-            ArgumentError: the name is taken, or the tensor is of another graph.
+            ArgumentError: the name is taken, the tensor is of another graph, or the strides make no sense.
         """
         self._free_name(name)
-        self._own(tensor, "output")
-        self._outputs[name] = tensor
+        tensor = self._own(tensor, "output")
+        try:
+            steps = _declared(strides, tensor.shape)
+        except ArgumentError as error:
+            raise ArgumentError(f"output {name!r}: {error}") from None
+        if steps is not None and is_dense([dim or 0 for dim in tensor.shape or ()], steps):
+            steps = None
+        self._outputs[name] = tensor._laid_out(steps)
         return tensor
 
     def op(
@@ -212,9 +224,11 @@ class Builder(OpMethods):
             raise ArgumentError(f"{where}: the outputs {names}; expected one of them, as in .{tensor._fields[0]}")
         if not isinstance(tensor, LogicalTensor):
             raise ArgumentError(f"{where}: {shown(tensor)}; expected a tensor of this graph")
-        if not (tensor.id < len(self._tensors) and self._tensors[tensor.id] is tensor):
+        known = self._tensors[tensor.id] if tensor.id < len(self._tensors) else None
+        if known is not tensor and not any(tensor is output for output in self._outputs.values()):
             raise ArgumentError(f"{where}: tensor {tensor.name!r} is of another graph")
-        return tensor
+        assert known is not None
+        return known
 
     def _op_inputs(self, inputs: object) -> list[LogicalTensor | None]:
         if isinstance(inputs, LogicalTensor):
@@ -246,7 +260,7 @@ class Builder(OpMethods):
         return name
 
 
-def _input_strides(strides: object, dims: Shape) -> tuple[int, ...] | None:
+def _declared(strides: object, dims: Shape) -> tuple[int, ...] | None:
     if strides is None:
         return None
     if not isinstance(strides, (tuple, list)) or dims is None or None in dims or len(strides) != len(dims):

@@ -40,7 +40,7 @@ def to_python(graph: Graph, data: str = "graph.py.npz") -> tuple[str, dict[str, 
     """The code that builds a graph, and the arrays that it reads.
 
     The graph that the code leaves in ``g`` has the same JSON form, but for what a file says beyond the graph: ids,
-    strides of results, and what the library noted in it.
+    strides of what is no input or output, and what the library noted in it.
 
     Args:
         graph: the graph.
@@ -135,7 +135,8 @@ class _Code:
                 yield self._op(waiting.pop(0))
         yield from map(self._op, waiting)
         for name, tensor in graph.outputs.items():
-            yield _call("g.output", [_quoted(name), self.names[tensor.id]])
+            laid = [] if tensor.strides is None else [f"strides={tensor.strides!r}"]
+            yield _call("g.output", [_quoted(name), self.names[tensor.id], *laid])
 
     def _in_order(self) -> list[LogicalTensor]:
         """The tensors by their ids in the file that onegraph wrote and the graph was loaded from, else as they are."""

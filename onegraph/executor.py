@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from . import native
-from .arguments import Arguments, known, value_inputs
-from .arrays import as_array, check_output
+from .arguments import Arguments, Result, known, value_inputs
+from .arrays import as_array
 from .cache import CAPACITY, Cache, CacheInfo, Entry, dispatch
 from .capi.homes import home
 from .capi.validate import integer
@@ -103,7 +103,8 @@ class Executable:
         Args:
             arrays, named: the inputs, by position or name. Data that is not laid out as the input declares is copied
                 once; ``copies`` counts that.
-            out: arrays to write into, C-contiguous and writable, sharing no memory with an input.
+            out: arrays to write into, C-contiguous or with the strides that the output declares, writable, sharing no
+                memory with an input.
 
         Raises:
             ArgumentError: an array is missing or unknown, or does not fit; nothing was run.
@@ -132,15 +133,20 @@ class Executable:
         result = entry.quick(tuple(given.values()), self._arguments.ordered(out))
         if result is not None:
             return result
-        results = self._arguments.results(_outputs(program), out, given)
+        outputs = _outputs(program)
+        results = self._arguments.results(outputs, out, given)
+        laid = {one.name: one.laid_out(results[one.name]) for one in outputs}
         frame = program.check_out()
         try:
-            frame.bind(_external(program, given, results))
+            frame.bind(_external(program, given, laid))
             frame.run()
-            frame.copy_outputs(results)
+            frame.copy_outputs(laid)
         finally:
             frame.release()
             program.free_frames.append(frame)
+        for name, array in results.items():
+            if laid[name] is not array:
+                array[...] = laid[name]
         return self._named(results)
 
     def bind(self, /, **arrays: object) -> BoundRun:
@@ -169,7 +175,11 @@ class Executable:
         if program is None:
             raise ArgumentError("bind: a shape in this graph depends on data; call the executable instead")
         outs = {name: array for name, array in arrays.items() if name in self._graph.outputs}
-        results = self._arguments.results(_outputs(program), outs, given)
+        outputs = _outputs(program)
+        results = self._arguments.results(outputs, outs, given)
+        for one in outputs:
+            if one.laid_out(results[one.name]) is not results[one.name]:
+                raise ArgumentError(f"output {one.name!r}: C-contiguous; expected strides of {one.strides} elements")
         frame = program.check_out()
         external = _external(program, given, results)
         frame.bind(external)
@@ -325,13 +335,15 @@ class Executable:
         """Run on numpy; what can be said of ``out`` is said before, the shapes are known only after."""
         chosen = self._arguments.promised(out, given)
         results = run_reference(self._graph, given)
-        checked = {
-            name: check_output(name, DataType.of(results[name].dtype), results[name].shape, array)
-            for name, array in chosen.items()
-        }
-        for name, array in checked.items():
+        outputs = [
+            Result(name, tensor.dtype, results[name].shape, tensor.strides)
+            for name, tensor in self._graph.outputs.items()
+            if name in chosen or tensor.strides is not None
+        ]
+        laid = self._arguments.results(outputs, chosen, given)
+        for name, array in laid.items():
             array[...] = results[name]
-        return self._named({**results, **checked})
+        return self._named({**results, **laid})
 
     def _named(self, results: Mapping[str, Array]) -> Any:
         if self._result is None:
@@ -358,9 +370,12 @@ def _decline(arrays: tuple[object, ...], out: object = None) -> None:
     """The quick call of what is not one call into C."""
 
 
-def _outputs(program: Program) -> list[tuple[str, DataType, tuple[int, ...]]]:
+def _outputs(program: Program) -> list[Result]:
     values = program.values
-    return [(name, values[tensor.id].dtype, values[tensor.id].shape) for name, tensor in program.graph.outputs.items()]
+    return [
+        Result(name, tensor.dtype, values[tensor.id].shape, tensor.strides)
+        for name, tensor in program.graph.outputs.items()
+    ]
 
 
 def _external(program: Program, given: Mapping[str, Array], results: Mapping[str, Array]) -> dict[int, Array]:

@@ -109,8 +109,8 @@ class Graph(Builder):
 
         Inputs and outputs that have no names are called ``t<id>``, in the order of the file's ports, else of first
         use. A constant without data is an input, listed by ``constant_inputs``; ``with_constants`` gives it contents.
-        Results are dense row-major, whatever strides the file declares for them. What the file says beyond that is
-        kept, and ``to_json`` gives it back as it was; with ``for_version``, only what that version reads.
+        Results have the strides that the file declares, as long as these leave no gaps. What the file says beyond that
+        is kept, and ``to_json`` gives it back as it was; with ``for_version``, only what that version reads.
 
         Args:
             text: the JSON.
@@ -233,7 +233,7 @@ class Graph(Builder):
             )
             results = other._add_op(found, sources, op.name, chosen, [tensor.name for tensor in op.outputs])
             renewed.update(zip((tensor.id for tensor in op.outputs), results, strict=True))
-        other._outputs = {name: renewed[tensor.id] for name, tensor in self._outputs.items()}
+        other._outputs = {name: renewed[t.id]._laid_out(t.strides) for name, t in self._outputs.items()}
         return other
 
     def __repr__(self) -> str:

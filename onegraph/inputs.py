@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from .arrays import aligned_empty, strided_empty
+from .arrays import laid_empty
 from .errors import ArgumentError
 from .graph import Graph
 from .op import Array, LogicalTensor, Op
@@ -259,9 +259,6 @@ def _draw(rng: np.random.Generator, tensor: LogicalTensor, domain: Domain, rows:
 
 def _laid_out(tensor: LogicalTensor, values: Array) -> Array:
     """The values in memory as the input declares it, aligned."""
-    if tensor.strides is None:
-        made = aligned_empty(values.shape, tensor.dtype.numpy)
-    else:
-        made = strided_empty(values.shape, tensor.strides, tensor.dtype.numpy)
+    made = laid_empty(values.shape, tensor.strides, tensor.dtype.numpy)
     made[...] = values
     return made

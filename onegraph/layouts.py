@@ -89,10 +89,10 @@ class Layouts:
         if source.storage == target.id:
             self._note("view", step, "no copy: written into the memory of the output", step.note)
             return True
-        if target.id in self._viewed or not target.dense or 0 in target.shape:
+        if target.id in self._viewed or 0 in target.shape or not (target.dense or target.id in self._returned):
             return False
         if step.kind == "StaticReshape" and not source.dense:
-            if target.id in self._returned:
+            if target.id in self._returned and target.dense:
                 dense = source._replace(id=len(self.values), strides=dense_of(source.shape), storage=target.id)
                 self.values[dense.id] = dense
                 self._add_copy(source, dense, step, "the source of a reshape must be dense")
@@ -111,7 +111,7 @@ class Layouts:
         if target.id in self._returned:
             view = view._replace(id=len(self.values), name=f"{target.name} (view)")
             self.values[view.id] = view
-            self._add_copy(view, target, step, "the result is stored as a dense array")
+            self._add_copy(view, target, step, "the result is stored as an array of its own")
         else:
             self.values[target.id] = view
             self._note("view", step, "no copy: other strides on the same memory", step.note)
@@ -120,19 +120,23 @@ class Layouts:
     def _dense_copy(self, value: Value) -> int:
         """A dense copy of a value, made once."""
         if value.id not in self._dense_copies:
-            number = len(self.values)
-            dense = value._replace(
-                id=number,
-                strides=dense_of(value.shape),
-                storage=number,
-                name=f"{value.name} (dense)",
-                constant=None if value.constant is None else np.ascontiguousarray(value.constant),
-            )
-            self.values[number] = dense
-            self._dense_copies[value.id] = number
+            dense = self._dense_twin(value)
+            self._dense_copies[value.id] = dense.id
             if dense.constant is None:
                 self._add_copy(value, dense, None, "the reader does not honour strides")
         return self._dense_copies[value.id]
+
+    def _dense_twin(self, value: Value) -> Value:
+        """A new value that is to hold the same, in dense memory of its own."""
+        number = len(self.values)
+        self.values[number] = value._replace(
+            id=number,
+            strides=dense_of(value.shape),
+            storage=number,
+            name=f"{value.name} (dense)",
+            constant=None if value.constant is None else np.ascontiguousarray(value.constant),
+        )
+        return self.values[number]
 
     def _add_copy(self, source: Value, target: Value, step: Step | None, reason: str) -> None:
         """A step that copies between layouts: the library's Reorder where it has the data type, else numpy."""

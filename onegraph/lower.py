@@ -114,6 +114,11 @@ INDEPENDENT_OUTPUTS = frozenset({"SoftMax", "Dropout"})
 class _Lowering:
     def __init__(self, graph: Graph) -> None:
         self.values: dict[int, Value] = {tensor.id: _value(tensor) for tensor in graph._tensors}
+        given = {tensor.id for tensor in graph.inputs.values()}
+        for tensor in graph.outputs.values():  # the last name of a value has it, as in programs
+            value = self.values[tensor.id]
+            if tensor.id not in given and value.constant is None:
+                self.values[tensor.id] = value._replace(strides=tensor.strides or dense_of(value.shape))
         self.steps: list[Step] = []
         self._graph = graph
         self._casts: dict[tuple[int, DataType | None], int] = {}

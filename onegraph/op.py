@@ -55,6 +55,12 @@ class LogicalTensor:
     value: Array | None = field(default=None, repr=False)
     _watches: tuple[object, ...] = field(default=(), repr=False)  # weak references, so that ``value`` is not resized
 
+    def _laid_out(self, strides: tuple[int, ...] | None) -> LogicalTensor:
+        """The same tensor in memory of other strides."""
+        if strides == self.strides:
+            return self
+        return make_tensor(self.id, self.dtype, self.shape, strides, self.name, self.value, self._watches)
+
     @property
     def constant(self) -> bool:
         """Whether the contents are known when the graph is built."""

@@ -146,7 +146,9 @@ class Pattern:
                 raise UnsupportedError(f"the library infers {tensor.shape} for {value.name}, not {value.shape}")
             if tensor.strides is None:
                 raise UnsupportedError(f"the library chose an opaque layout for {value.name}")
-            if value.shape and tensor.strides != value.strides:
+            if any(dim > 1 and a != b for dim, a, b in zip(value.shape, tensor.strides, value.strides, strict=False)):
+                if not (free and free[index - count]):  # the products of huge dims overflow
+                    raise UnsupportedError(f"the library infers strides {tensor.strides} for {value.name}")
                 chosen.append((index, tensor.strides, tensor.mem_size or 0))
         in_place = tuple([(ids.index(target), ids.index(source)) for source, target in compiled.inplace_pairs])
         return Compiled(compiled, tuple(chosen), in_place)

@@ -7,16 +7,20 @@ from functools import partial
 from threading import Lock
 from typing import Any, NoReturn
 
+import numpy as np
+
 from . import native
 from .arrays import owners
 from .capi.homes import home
 from .errors import StateError, StatusError
 from .forks import new_lock
 from .frame import Frame
+from .lower import Value
 from .native import lib
 from .op import Array
 from .plan import plan_error
 from .program import Program
+from .spec.shapes import is_dense
 
 QuickCall = Callable[..., Any]
 
@@ -24,7 +28,7 @@ QuickCall = Callable[..., Any]
 def quick_call(program: Program, result: Callable[..., Any] | None) -> QuickCall | None:
     """A function that runs ``program`` on a tuple of arrays (csrc/call.cpp); None where it is not one call into C.
 
-    It serves the ordinary case, C-contiguous numpy arrays of the very shapes and data types that were compiled, and
+    It serves the ordinary case, numpy arrays of the very shapes, strides and data types that were compiled, and
     answers None for everything else, with nothing done. Its second argument is None, or what to write into: the array
     of a single output, a tuple or list of those of several.
 
@@ -36,12 +40,19 @@ def quick_call(program: Program, result: Callable[..., Any] | None) -> QuickCall
     inputs = [values[tensor.id] for tensor in program.graph.inputs.values()]
     outputs = [values[number] for _, number in program.direct]
     in_order = [name for name, _ in program.direct] == list(program.graph.outputs)
-    if not (inputs and program.in_c and program.home is None and in_order and all(value.dense for value in inputs)):
+    if not (inputs and program.in_c and program.home is None and in_order):
         return None
-    ports = [tuple((value.dtype.numpy, value.shape) for value in values) for values in (inputs, outputs)]
+    ports = [tuple(map(_port, values)) for values in (inputs, outputs)]
     # Nothing of the program holds the function, so that the program goes with its last user.
     call: QuickCall = native.quick_call(*ports, program.free_frames, program.check_out, plan_error, result)
     return call
+
+
+def _port(value: Value) -> tuple[np.dtype[np.generic], tuple[int, ...], tuple[int, ...]]:
+    """Data type, shape, and strides in bytes; no strides where it is dense."""
+    dtype = value.dtype.numpy
+    dense = is_dense(value.shape, value.strides)
+    return dtype, value.shape, () if dense else tuple([step * dtype.itemsize for step in value.strides])
 
 
 class BoundRun:

@@ -123,7 +123,8 @@ class _Sketch:
         for name, tensor in self.old.outputs.items():
             made = tensor.id in produced or (self.change.ops is None and tensor.id in self.renewed)
             if made and (wanted is None or name in wanted):
-                new.output(name, self.renewed[tensor.id])
+                renewed = self.renewed[tensor.id]
+                new.output(name, renewed, strides=tensor.strides if renewed.shape == tensor.shape else None)
         if self.change.ops is None:
             return
         held = {tensor.id for tensor in new.outputs.values()}

@@ -52,7 +52,8 @@ class _Translating:
         for op in self.old.ops:
             self._op(op)
         for name, tensor in self.old.outputs.items():
-            self.new.output(name, self._renewed(tensor))
+            renewed = self._renewed(tensor)
+            self.new.output(name, renewed, strides=tensor.strides if renewed.shape == tensor.shape else None)
         return self.new
 
     def _renewed(self, tensor: LogicalTensor) -> LogicalTensor:

@@ -499,7 +499,7 @@ def test_how_to_mend_a_data_type():
 @pytest.mark.parametrize("make", [Producer, Wrapped, memoryview, lambda data: OldProducer(data, versioned=False)])
 def test_results_are_written_into_memory_that_is_given(make):
     memory = np.zeros((2, 3), np.float32)
-    target = check_output("y", og.f32, (2, 3), make(memory))
+    target = check_output("y", og.f32, (2, 3), None, make(memory))
     assert address(target) == address(memory)
     result = relu()(numbers(), out=[make(memory)])
     assert memory.tolist() == [[0, 1, 2], [3, 4, 5]]
@@ -551,8 +551,8 @@ def test_what_is_written_into_is_what_it_is_not_what_it_says():
 def test_an_array_that_is_given_is_the_one_returned(tmp_path):
     memory = np.zeros((2, 3), np.float32)
     mapped = np.memmap(tmp_path / "data", np.float32, "w+", shape=(2, 3))
-    assert check_output("y", og.f32, (2, 3), memory) is memory
-    assert check_output("y", og.f32, (2, 3), mapped) is mapped
+    assert check_output("y", og.f32, (2, 3), None, memory) is memory
+    assert check_output("y", og.f32, (2, 3), None, mapped) is mapped
 
 
 @pytest.mark.parametrize(
@@ -577,7 +577,7 @@ def test_an_array_that_is_given_is_the_one_returned(tmp_path):
 )
 def test_memory_that_cannot_be_written_to(value, message):
     with pytest.raises(og.ArgumentError, match=f"^output 'y': {message}"):
-        check_output("y", og.f32, (2, 3), value)
+        check_output("y", og.f32, (2, 3), None, value)
     if isinstance(value, Producer):
         gc.collect()
         assert value.deleted == len(value.asked)
@@ -624,7 +624,7 @@ def test_torch_tensors():
         y = torch.zeros(2, 3, dtype=given)
         model = relu(dtype=dtype)
         assert address(as_array("x", x)) == x.data_ptr()
-        assert address(check_output("y", dtype, (2, 3), y)) == y.data_ptr()
+        assert address(check_output("y", dtype, (2, 3), None, y)) == y.data_ptr()
         result = model(x, out=[y])
         assert address(result) == y.data_ptr()
         assert torch.equal(y, x.relu())

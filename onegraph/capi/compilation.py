@@ -11,6 +11,7 @@ from ..native import begin_compilation, call, ffi, lib, status_error
 from .engine import Engine
 from .homes import home, is_bound
 from .logical_tensor import LogicalTensor
+from .op import Op
 from .partition import Partition
 from .settings import (
     get_compiled_partition_cache_capacity,
@@ -21,6 +22,7 @@ from .settings import (
 )
 
 _TENSORS, _COMPILED = ffi.typeof("dnnl_graph_logical_tensor_t *[]"), ffi.typeof("dnnl_graph_compiled_partition_t[]")
+MOVES = frozenset(["Dequantize", "Quantize", "Reorder", "StaticReshape", "StaticTranspose", "TypeCast"])
 _query = lib.dnnl_graph_compiled_partition_query_logical_tensor
 
 
@@ -37,11 +39,15 @@ class Compilation:
     def __init__(
         self, partition: Partition, inputs: Sequence[LogicalTensor], outputs: Sequence[LogicalTensor], engine: Engine
     ) -> None:
+        ops = partition._ops
         if len(outputs) > 1 or all(tensor.property == "constant" for tensor in inputs):
             # What follows from constants alone is computed in the first execution and not written in the next ones.
             inputs = [tensor._as_variable() for tensor in inputs]
+        elif added := _added(ops):
+            # What it makes of a constant in the first execution, the first kernel of the next ones would add up in.
+            inputs = [tensor._as_variable() if tensor._id in added else tensor for tensor in inputs]
         self.partition, self.engine, self.threads = partition, engine, get_num_threads() or 1
-        self.home = home() if is_bound(op.schema.kind for op in partition._ops) else None
+        self.home = home() if is_bound(op.schema.kind for op in ops) else None
         self.inputs, self._given = tuple(inputs), outputs
         self._ins = ffi.new(_TENSORS, [tensor._struct for tensor in inputs])
         self._outs = ffi.new(_TENSORS, [tensor._struct for tensor in outputs])
@@ -77,6 +83,23 @@ class Compilation:
         self.in_place = {pair.output_id: pair.input_id for pair in listed if reads[pair.input_id] == 1}
         structs = [tensor._struct for tensor in (*self.inputs, *self.outputs)]
         self.ports = len(self.inputs), len(self.outputs), ffi.new(_TENSORS, structs)
+
+
+def _added(ops: Sequence[Op]) -> set[int]:
+    """The inputs of a partition that are added, as a whole, to what its other ops compute; or moves of data of them."""
+    producers = {tensor._id: op for op in ops for tensor in op._outputs}
+    found: set[int] = set()
+    for op in ops if len(ops) > 1 else ():
+        if op.schema.kind != "Add":
+            continue
+        shape = op._outputs[0].shape
+        for tensor in op._inputs:
+            if tensor.shape is None or shape is None or None in (*tensor.shape, *shape) or tensor.shape == shape:
+                source = tensor
+                while (producer := producers.get(source._id)) is not None and producer.schema.kind in MOVES:
+                    source = producer._inputs[0]
+                found.add(source._id)
+    return found
 
 
 def _empty_caches() -> None:

@@ -9,6 +9,7 @@ from ..errors import ArgumentError, shown
 from ..native import DTYPE_NAMES, DTYPES, Function, Made, call, dtype_value, enum_names, ffi, lib, read
 from ..spec.dtypes import DataType
 from ..spec.schema import Shape
+from ..spec.shapes import is_dense as is_row_major
 from ..tensor_types import as_shape
 from .validate import choice, identifier, integer, once
 
@@ -258,9 +259,4 @@ def is_dense(tensor: LogicalTensor) -> bool:
     shape, strides = tensor.shape, tensor.strides
     if shape is None or strides is None:
         return True
-    wanted = 1
-    for dim, step in zip(reversed(shape), reversed(strides), strict=True):
-        if dim != 1 and step != wanted:
-            return False
-        wanted *= dim or 1
-    return True
+    return is_row_major([dim or 0 for dim in shape], strides)

@@ -46,19 +46,28 @@ private:
     PyObject *object_;
 };
 
-// The array of a graph input or output: C-contiguous, of one shape and data type.
+// The array of a graph input or output: of one shape, layout and data type.
 struct Port {
     Owned dtype;
     std::vector<npy_intp> shape;
-    npy_intp size; // bytes
+    std::vector<npy_intp> strides; // bytes; none where it is C-contiguous
+    npy_intp size; // bytes from the first element to the end of the last
 
     bool fits(PyObject *object) const {
         // The type itself: a class derived from it, such as a masked array, may mean more than its memory says.
         if (reinterpret_cast<PyObject *>(Py_TYPE(object)) != reinterpret_cast<PyObject *>(&PyArray_Type)) return false;
         auto *array = reinterpret_cast<PyArrayObject *>(object);
         return reinterpret_cast<PyObject *>(PyArray_DESCR(array)) == dtype.get()
-                && static_cast<std::size_t>(PyArray_NDIM(array)) == shape.size() && PyArray_IS_C_CONTIGUOUS(array)
-                && std::equal(shape.begin(), shape.end(), PyArray_DIMS(array));
+                && static_cast<std::size_t>(PyArray_NDIM(array)) == shape.size()
+                && std::equal(shape.begin(), shape.end(), PyArray_DIMS(array)) && is_laid_out(array);
+    }
+
+    // Axes of size 1 do not count.
+    bool is_laid_out(PyArrayObject *array) const {
+        if (strides.empty()) return PyArray_IS_C_CONTIGUOUS(array);
+        for (std::size_t i = 0; i < shape.size(); i++)
+            if (shape[i] != 1 && PyArray_STRIDE(array, static_cast<int>(i)) != strides[i]) return false;
+        return true;
     }
 
     // A new array whose data starts at a multiple of 64 bytes; none, and the exception of numpy, where there is no memory.
@@ -69,8 +78,9 @@ struct Port {
         const auto start = reinterpret_cast<std::uintptr_t>(PyArray_DATA(memory.array()));
         auto *data = reinterpret_cast<void *>((start + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
         auto *descr = reinterpret_cast<PyArray_Descr *>(Owned::share(dtype.get()).release());
-        Owned made(PyArray_NewFromDescr(&PyArray_Type, descr, static_cast<int>(shape.size()), shape.data(), nullptr,
-                data, NPY_ARRAY_CARRAY, nullptr));
+        auto *steps = strides.empty() ? nullptr : const_cast<npy_intp *>(strides.data());
+        Owned made(PyArray_NewFromDescr(&PyArray_Type, descr, static_cast<int>(shape.size()), shape.data(), steps, data,
+                steps ? NPY_ARRAY_BEHAVED : NPY_ARRAY_CARRAY, nullptr));
         if (made && PyArray_SetBaseObject(made.array(), memory.release()) < 0) return Owned();
         return made;
     }
@@ -224,20 +234,28 @@ PyObject *call(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
     return answer;
 }
 
-// From ((dtype, shape), ...).
+bool read_integers(PyObject *tuple, std::vector<npy_intp> &integers) {
+    for (Py_ssize_t i = 0; i < PyTuple_Size(tuple); i++)
+        integers.push_back(PyLong_AsSsize_t(PyTuple_GetItem(tuple, i)));
+    return !PyErr_Occurred();
+}
+
+// From ((dtype, shape, strides), ...).
 bool read_ports(PyObject *described, std::vector<Port> &ports) {
     for (Py_ssize_t i = 0; i < PyTuple_Size(described); i++) {
-        PyObject *dtype, *shape;
-        if (!PyArg_ParseTuple(PyTuple_GetItem(described, i), "O!O!", &PyArrayDescr_Type, &dtype, &PyTuple_Type, &shape))
+        PyObject *dtype, *shape, *strides;
+        if (!PyArg_ParseTuple(PyTuple_GetItem(described, i), "O!O!O!", &PyArrayDescr_Type, &dtype, &PyTuple_Type, &shape,
+                    &PyTuple_Type, &strides))
             return false;
-        std::vector<npy_intp> dims;
-        npy_intp size = PyDataType_ELSIZE(reinterpret_cast<PyArray_Descr *>(dtype));
-        for (Py_ssize_t k = 0; k < PyTuple_Size(shape); k++) {
-            dims.push_back(PyLong_AsSsize_t(PyTuple_GetItem(shape, k)));
-            size *= dims.back();
-        }
-        if (PyErr_Occurred()) return false;
-        ports.push_back({Owned::share(dtype), std::move(dims), size});
+        Port port {Owned::share(dtype), {}, {}, PyDataType_ELSIZE(reinterpret_cast<PyArray_Descr *>(dtype))};
+        if (!read_integers(shape, port.shape) || !read_integers(strides, port.strides)) return false;
+        const bool is_empty = std::find(port.shape.begin(), port.shape.end(), 0) != port.shape.end();
+        for (std::size_t k = 0; k < port.shape.size(); k++)
+            if (port.strides.empty() || is_empty)
+                port.size *= port.shape[k];
+            else
+                port.size += (port.shape[k] - 1) * port.strides[k];
+        ports.push_back(std::move(port));
     }
     return true;
 }
@@ -294,10 +312,10 @@ PyObject *function_of(PyMethodDef *method, const char *name, std::unique_ptr<Mad
 
 } // namespace
 
-// A function call(arrays, out) that runs a program on a tuple of arrays. It serves the ordinary case, C-contiguous numpy
-// arrays of the very shapes and data types that were compiled, and answers None for everything else, with nothing done.
+// A function call(arrays, out) that runs a program on a tuple of arrays. It serves the ordinary case, numpy arrays of the
+// very shapes, strides and data types that were compiled, and answers None for everything else, with nothing done.
 //
-// inputs, outputs: tuples of (dtype, shape). frames: the list of frames that no run uses; new_frame() makes one, and its
+// inputs, outputs: tuples of (dtype, shape, strides), no strides for C-contiguous arrays. frames: the list of frames that no run uses; new_frame() makes one, and its
 // `number` is the address of the plan. failure(status): the exception for what onegraph_plan_call returned.
 // result(*outputs): makes one value of several outputs; None where there is one.
 extern "C" __attribute__((visibility("default"))) PyObject *onegraph_quick_call(PyObject *inputs, PyObject *outputs,

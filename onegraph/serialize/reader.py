@@ -18,7 +18,7 @@ from ..op import Array, LogicalTensor, Op
 from ..spec.dtypes import DataType
 from ..spec.editions import BASE, DEFAULT, Edition, base_of, edition
 from ..spec.schema import AttrValue, Schema, Shape, TensorType
-from ..spec.shapes import compatible, merge
+from ..spec.shapes import compatible, has_gaps, merge
 from ..violation import NOTE, Violation
 from .form import Document, Json, OpForm, TensorForm
 from .names import Names
@@ -117,7 +117,7 @@ class _Building:
         for name, number, where in self._outputs():
             if number not in self.tensors:
                 raise FormatError(where, f"tensor {number}", "a tensor of an op")
-            self.graph._outputs[name] = self.tensors[number]
+            self.graph._outputs[name] = self._output(number)
         places = {index: place for place, index in enumerate(order)}
         self.graph._file = Origin(
             self.found.raw,
@@ -163,6 +163,15 @@ class _Building:
             if any(use.property == "constant" for use in uses):
                 self.empty.add(tensor.id)
         self.tensors[number] = tensor
+
+    def _output(self, number: int) -> LogicalTensor:
+        """A graph output, laid out as the file declares; not with gaps, for which a file could want any memory."""
+        tensor = self.tensors[number]
+        if number not in self.producers:
+            return tensor
+        found = steps(self.uses[number], tensor.shape)
+        gaps = found is not None and has_gaps([dim or 0 for dim in tensor.shape or ()], found)
+        return tensor._laid_out(None if gaps else found)
 
     def _unnamed(self, number: int) -> str:
         """The name of an input to which the file gives none; constants without data are such inputs."""

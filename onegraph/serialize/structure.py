@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ..errors import FormatError
 from ..spec.schema import Shape
-from ..spec.shapes import compatible, dense_strides, merge, overlaps, show
+from ..spec.shapes import compatible, is_dense, merge, overlaps, show
 from .form import OpForm, TensorForm
 
 MAX_STRIDE = 2**48  # as for the inputs of the builder
@@ -76,4 +76,4 @@ def steps(uses: Sequence[TensorForm], shape: Shape) -> tuple[int, ...] | None:
     if found is None or shape is None or None in shape or any(step >= MAX_STRIDE for step in found):
         return None
     dims = [dim or 0 for dim in shape]
-    return None if found == dense_strides(dims) or overlaps(dims, found) else found
+    return None if is_dense(dims, found) or overlaps(dims, found) else found

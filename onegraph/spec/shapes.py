@@ -58,6 +58,16 @@ def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether strides are row-major without gaps; axes of size 1 do not count."""
+    wanted = 1
+    for dim, step in zip(reversed(shape), reversed(strides), strict=True):
+        if dim != 1 and step != wanted:
+            return False
+        wanted *= dim or 1
+    return True
+
+
 def overlaps(shape: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether two elements of a tensor with these strides share memory."""
     if 0 in shape:
@@ -67,6 +77,16 @@ def overlaps(shape: Sequence[int], strides: Sequence[int]) -> bool:
         if step <= reach:
             return True
         reach += (dim - 1) * step
+    return False
+
+
+def has_gaps(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether a tensor is not dense in any order of its axes."""
+    whole = 1
+    for step, dim in sorted((step, dim) for dim, step in zip(shape, strides, strict=True) if dim > 1):
+        if step != whole:
+            return True
+        whole *= dim
     return False
 
 

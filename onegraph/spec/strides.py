@@ -11,6 +11,7 @@ from collections.abc import Container, Mapping
 from .fusions import BINARY, PRODUCTS, WILD_RANK, Dims
 from .library import DENSE_ONLY
 from .schema import Schema
+from .shapes import has_gaps
 
 # Ops that take the axes in any order, but not with gaps between the rows: pools and quantizations leave the end of the
 # result unwritten, and an operand behind an Interpolate is read elsewhere.
@@ -37,7 +38,7 @@ def honours_strides(
         return False
     if schema.kind in ("Quantize", "Dequantize") and zero_points:
         return False
-    if schema.kind in GAPLESS and _has_gaps(shape, strides):
+    if schema.kind in GAPLESS and has_gaps(shape, strides):
         return False
     # Binary ops were seen to compute wrong with gaps or permuted axes together with an axis of size 1, and behind
     # another op with those of an operand of lower rank, whose strides are lost where it is given leading axes.
@@ -51,13 +52,3 @@ def loses_zero_points(kinds: Container[str], attrs: Mapping[str, object]) -> boo
     """
     zero_points = attrs.get("zps")
     return isinstance(zero_points, tuple) and any(zero_points) and not any(kind in kinds for kind in PRODUCTS)
-
-
-def _has_gaps(shape: Dims, strides: Dims) -> bool:
-    """Whether a tensor is not dense in any order of its axes."""
-    whole = 1
-    for step, dim in sorted((step, dim) for dim, step in zip(shape, strides, strict=True) if dim > 1):
-        if step != whole:
-            return True
-        whole *= dim
-    return False

@@ -1,0 +1,230 @@
+"""Graph outputs with strides of their own: results lie as they are declared, whatever the op that writes them takes."""
+
+import json
+import pickle
+from random import Random
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph import native
+from onegraph.codegen import load_python, save_python
+from onegraph.inputs import random_inputs
+from onegraph.random_graph import random_graph
+from onegraph.sketch import Change, changed
+from onegraph.spec.editions import BASE
+from onegraph.translation import translate_graph
+from onegraph.verify import verify
+
+DIMS, LAST = (2, 8, 5, 6), (240, 1, 48, 8)  # an image with its channels last
+KINDS = [kind for kind in BASE if kind not in ("End", "Wildcard")]
+
+
+def elements(array):
+    return tuple(step // array.itemsize for step in array.strides)
+
+
+def image():
+    """A convolution whose result is to have its channels last, and its inputs."""
+    g = og.Graph()
+    x, w = g.input("x", og.f32, (2, 3, 5, 6)), g.input("w", og.f32, (8, 3, 3, 3))
+    window = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+    conv = g.convolution(x, w, data_format="NCX", weights_format="OIX", **window)
+    g.output("y", g.relu(conv), strides=LAST)
+    return g, random_inputs(g)
+
+
+def test_a_result_lies_as_declared():
+    g, given = image()
+    model, expected = g.compile(), og.reference.run(g, given)["y"]
+    (partition,) = model.report().partitions
+    assert partition.fused
+    result = model(**given)
+    assert elements(result) == LAST
+    assert result.ctypes.data % 64 == 0
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+    run = model.bind(**given)
+    assert np.array_equal(run(), result)
+    assert elements(run.outputs["y"]) == LAST
+    assert elements(pickle.loads(pickle.dumps(model))(**given)) == LAST
+
+
+def test_arrays_to_write_into():
+    g, given = image()
+    model = g.compile()
+    expected = model(**given)
+    plain = np.empty(DIMS, np.float32)
+    laid = np.empty((2, 5, 6, 8), np.float32).transpose(0, 3, 1, 2)
+    for out in (plain, laid):
+        out.fill(np.nan)
+        assert model(**given, out=out) is out
+        assert np.array_equal(out, expected)
+    assert model.bind(**given, y=laid)() is laid
+    with pytest.raises(og.ArgumentError, match=r"output 'y': C-contiguous; expected strides of \(240, 1, 48, 8\)"):
+        model.bind(**given, y=plain)
+    wide = np.full((2, 8, 5, 12), 7, np.float32)
+    with pytest.raises(
+        og.ArgumentError, match=r"output 'y': not C-contiguous, and not of the strides \(240, 1, 48, 8\)"
+    ):
+        model(**given, out=wide[..., ::2])
+    assert (wide == 7).all()
+
+
+def test_calls_do_not_take_the_long_way(monkeypatch):
+    g, given = image()
+    h = og.Graph()
+    x = h.input("x", og.f32, DIMS, strides=LAST)
+    h.output("y", h.relu(x), strides=LAST)
+    array = np.ones((2, 5, 6, 8), np.float32).transpose(0, 3, 1, 2)
+    for graph, arrays in ((g, tuple(given.values())), (h, (array,))):
+        model = graph.compile()
+        monkeypatch.setattr(type(model), "_call", None)
+        assert elements(model(*arrays)) == LAST
+        out = np.empty((2, 5, 6, 8), np.float32).transpose(0, 3, 1, 2)
+        assert model(*arrays, out=out) is out
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("policy", ["fusion", "debug"])
+def test_every_op_into_any_strides(kind, policy):
+    for seed in range(3):
+        rng, plain = Random(seed), random_graph(seed, 1, kinds=[kind])
+        graph = plain.copy()
+        graph._outputs = {}
+        for name, tensor in plain.outputs.items():
+            assert tensor.shape is not None
+            axes, step, strides = [*range(len(tensor.shape))], 1, {}
+            rng.shuffle(axes)
+            for axis in axes:
+                strides[axis] = step
+                step = step * (tensor.shape[axis] or 1) + rng.choice([0, 0, 3])
+            graph.output(name, plain._tensors[tensor.id], strides=[strides[axis] for axis in sorted(axes)])
+        found = verify(graph, random_inputs(graph, seed), policy=policy)
+        assert found.agrees, (seed, graph, found.report)
+        for name, tensor in graph.outputs.items():
+            if tensor.strides is not None and found.results[name].size > 1:
+                pairs = zip(tensor.shape, elements(found.results[name]), tensor.strides, strict=True)
+                assert all(dim == 1 or ours == theirs for dim, ours, theirs in pairs)
+
+
+def test_what_no_step_writes():
+    """An input, a constant, a view, two names of one result, and a result that is read again."""
+    g = og.Graph()
+    x = g.input("x", og.f32, (3, 4))
+    c = g.constant(np.arange(12, dtype=np.float32).reshape(3, 4))
+    g.output("same", x, strides=(1, 3))
+    g.output("constant", c, strides=(1, 5))
+    view = g.static_transpose(x, order=[1, 0])
+    g.output("view", view, strides=(1, 4))
+    total = g.add(x, c)
+    g.output("one", total, strides=(1, 3))
+    g.output("two", total)
+    g.output("again", g.static_reshape(g.exp(g.multiply(total, x)), shape=[2, 6], special_zero=False), strides=(1, 2))
+    given = {"x": np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)}
+    expected = og.reference.run(g, given)
+    for policy in ("fusion", "debug"):
+        model = g.compile(policy=policy)
+        for results in (model(**given)._asdict(), model.bind(**given)()._asdict()):
+            for name, array in results.items():
+                np.testing.assert_allclose(array, expected[name], rtol=1e-6, err_msg=name)
+                declared = g.outputs[name].strides
+                assert elements(array) == declared if declared else array.flags.c_contiguous
+
+
+def test_an_op_that_writes_dense_tensors_only_is_followed_by_a_copy():
+    g = og.Graph()
+    x = g.input("x", og.f32, (4, 8))
+    g.output("y", g.layer_norm(x, use_affine=False, keep_stats=False), strides=(1, 4))
+    norm, copy = g.compile().report().partitions
+    assert (norm.executor, copy.executor) == ("oneDNN", "oneDNN")
+    assert "LayerNorm writes dense tensors only" in copy.reason
+
+
+def test_a_graph_that_numpy_runs_as_a_whole():
+    """A shape is computed in it."""
+    g = og.Graph()
+    shape = g.add(g.input("counts", og.s32, (3,)), g.constant(np.array([0, 1, 0], np.int32)))
+    dy, w = g.input("dy", og.f32, (1, 3, 2)), g.constant(np.ones((2, 2, 2), np.float32))
+    window = {"strides": [2], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
+    g.output("dx", g.convolution_backward_data(dy, w, shape, **window))
+    g.output("y", g.square(dy), strides=(6, 1, 3))
+    model = g.compile()
+    counts, gradient = np.array([1, 5, 2], np.int32), np.arange(6, dtype=np.float32).reshape(1, 3, 2)
+    results = model(counts, gradient)
+    assert model.report().partitions[0].executor == "reference"
+    assert elements(results.y) == (6, 1, 3)
+    assert np.array_equal(results.y, gradient**2)
+    laid, plain = np.empty((1, 2, 3), np.float32).transpose(0, 2, 1), np.empty((1, 3, 2), np.float32)
+    for out in (laid, plain):
+        assert model(counts, gradient, out={"y": out}).y is out
+        assert np.array_equal(out, gradient**2)
+
+
+def test_strides_that_make_no_sense():
+    g = og.Graph()
+    x, n = g.input("x", og.f32, (2, 3)), g.input("n", og.f32, (None, 3))
+    for strides, text in (
+        ((1,), "one integer for each dim"),
+        ("21", "one integer for each dim"),
+        ((1, 1), "memory of its own"),
+        ((3, -1), "non-negative"),
+        ((3.0, 1.0), "non-negative"),
+        ((2**50, 1), "non-negative number of elements"),
+    ):
+        with pytest.raises(og.ArgumentError, match=f"output 'y': strides: .*{text}"):
+            g.output("y", x, strides=strides)
+    with pytest.raises(og.ArgumentError, match="of a shape that is known"):
+        g.output("y", n, strides=(3, 1))
+    assert not g.outputs
+    assert g.output("y", x, strides=(3, 1)) is x
+    assert g.outputs["y"].strides is None  # which is dense
+
+
+def test_the_output_may_be_read_on():
+    g = og.Graph()
+    x = g.input("x", og.f32, (2, 3))
+    g.output("y", g.exp(x), strides=(1, 2))
+    g.output("z", g.relu(g.outputs["y"]))
+    with pytest.raises(og.ArgumentError, match="another graph"):
+        og.Graph().relu(g.outputs["y"])
+    results = g.compile()(np.zeros((2, 3), np.float32))
+    assert (results.z == 1).all()
+
+
+def test_strides_go_along(tmp_path):
+    g, given = image()
+    source = tmp_path / "graph.py"
+    save_python(g, source)
+    for other in (
+        g.copy(),
+        pickle.loads(pickle.dumps(g)),
+        og.Graph.from_json(g.to_json()),
+        load_python(source),
+        g.specialise({}),
+        translate_graph(g, "oneapi-1.2"),
+        changed(g, Change()),
+        g.with_constants({"w": given["w"]}),
+    ):
+        assert other.outputs["y"].strides == LAST
+
+
+def test_files_whose_results_would_take_any_memory():
+    g = og.Graph()
+    g.output("y", g.exp(g.input("x", og.f32, (2, 3))))
+    for stride, found in (([1, 2], (1, 2)), ([1, 2**40], None), ([4, 1], None), ([3, 1], None), ([0, 0], None)):
+        form = json.loads(g.to_json())
+        form["graph"][0]["outputs"][0]["stride"] = stride
+        assert og.Graph.from_json(json.dumps(form)).outputs["y"].strides == found
+
+
+@pytest.mark.skipif(native.VERSION[:2] != (3, 2), reason="what this version infers")
+def test_strides_that_the_library_gets_wrong_are_no_layout():
+    """The products of these dims overflow there; the result would be written over itself."""
+    g = og.Graph()
+    a, b = g.input("a", og.f32, (2**16, 1, 1)), g.input("b", og.f32, (1, 2**16, 1))
+    c = g.input("c", og.f32, (1, 1, 2**16))
+    g.output("y", g.add(g.add(a, b), c))
+    with pytest.raises(og.OutOfMemoryError):
+        g.compile()(*(np.ones(side, np.float32) for side in ((2**16, 1, 1), (1, 2**16, 1), (1, 1, 2**16))))
