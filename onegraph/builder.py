@@ -35,6 +35,7 @@ class Builder(OpMethods):
         self._inputs: dict[str, LogicalTensor] = {}
         self._outputs: dict[str, LogicalTensor] = {}
         self._names: set[str] = set()
+        self._constant_inputs: set[str] = set()
 
     @property
     def ops(self) -> tuple[Op, ...]:
@@ -47,12 +48,23 @@ class Builder(OpMethods):
         return MappingProxyType(self._inputs)
 
     @property
+    def constant_inputs(self) -> tuple[str, ...]:
+        """Names of the inputs that are constant, with contents that come later; see ``with_constants``."""
+        return tuple(name for name in self._inputs if name in self._constant_inputs)
+
+    @property
     def outputs(self) -> Mapping[str, LogicalTensor]:
         """The graph outputs by name, in the order of the ``output`` calls."""
         return MappingProxyType(self._outputs)
 
     def input(
-        self, name: str, dtype: object, shape: object = None, *, strides: Sequence[int] | None = None
+        self,
+        name: str,
+        dtype: object,
+        shape: object = None,
+        *,
+        strides: Sequence[int] | None = None,
+        constant: bool = False,
     ) -> LogicalTensor:
         """Declare a graph input.
 
@@ -61,10 +73,14 @@ class Builder(OpMethods):
             dtype: data type: ``og.f32``, ``"f32"``, a numpy or ml_dtypes type.
             shape: dims; None for an unknown dim, or as a whole for an unknown rank.
             strides: elements between neighbours along each axis, for data that is not dense row-major.
+            constant: True says that the contents, such as weights, are the same in every call. Files keep that;
+                ``with_constants`` makes use of it.
 
         Raises:
             ArgumentError: the name is taken, or the data type, shape or strides make no sense.
         """
+        if not isinstance(constant, bool):
+            raise ArgumentError(f"constant: {shown(constant)}; expected True or False")
         self._free_name(name)
         if name == "out":
             raise ArgumentError("name 'out' is the keyword that calls take their output arrays by; choose another")
@@ -75,6 +91,8 @@ class Builder(OpMethods):
             raise ArgumentError(f"input {name!r}: {error}") from None
         tensor = self._tensor(data_type, dims, name, steps)
         self._inputs[name] = tensor
+        if constant:
+            self._constant_inputs.add(name)
         return tensor
 
     def constant(self, array: object, *, name: str = "", copy: bool = True) -> LogicalTensor:

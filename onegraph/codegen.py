@@ -165,6 +165,7 @@ class _Code:
         arguments = [_quoted(name), f"og.{tensor.dtype}", repr(tensor.shape)]
         if tensor.strides is not None:
             arguments.append(f"strides={tensor.strides!r}")
+        arguments += ["constant=True"] * (name in self.graph.constant_inputs)
         self.names[tensor.id] = self._name(name)
         self.count += 1
         return _call(f"{self.names[tensor.id]} = g.input", arguments)

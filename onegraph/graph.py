@@ -38,12 +38,6 @@ class Graph(Builder):
 
     _file: Origin | None = None  # what the file that it was loaded from says beyond this
 
-    @property
-    def constant_inputs(self) -> tuple[str, ...]:
-        """Names of the inputs that the file calls constant and has no contents of; see ``with_constants``."""
-        names = () if self._file is None else self._file.constants
-        return tuple(name for name in names if name in self._inputs)
-
     def compile(
         self,
         *,
@@ -173,6 +167,7 @@ class Graph(Builder):
         other._ops, other._tensors = list(self._ops), list(self._tensors)
         other._inputs, other._outputs = dict(self._inputs), dict(self._outputs)
         other._names, other._file = set(self._names), self._file
+        other._constant_inputs = set(self._constant_inputs)
         return other
 
     def with_constants(self, arrays: Mapping[str, Array]) -> Graph:
@@ -218,6 +213,7 @@ class Graph(Builder):
             renewed[tensor.id] = other._inputs[name] = other._tensor(
                 tensor.dtype, shape, name, tensor.strides, values.get(name)
             )
+        other._constant_inputs = self._constant_inputs - values.keys()
         for op in self._ops:
             sources = [None if tensor is None else renewed[tensor.id] for tensor in op.inputs]
             chosen, types = edition_named(op.edition), tuple(tensor.dtype for tensor in op.outputs)

@@ -91,7 +91,8 @@ class _Sketch:
         wish = f"in_{len(new.inputs)}" if change.plain else name or tensor.name
         while wish in new.inputs or wish in self.old.outputs or wish == "out":
             wish += "_"
-        return new.input(wish, dtype, shape, strides=tensor.strides if shape == tensor.shape else None)
+        strides = tensor.strides if shape == tensor.shape else None
+        return new.input(wish, dtype, shape, strides=strides, constant=name in self.old.constant_inputs)
 
     def _op(self, op: Op, attrs: dict[str, AttrValue]) -> None:
         inputs = [None if tensor is None else self.renewed[tensor.id] for tensor in op.inputs]

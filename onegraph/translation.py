@@ -46,8 +46,10 @@ class _Translating:
         names = {tensor.id: name for name, tensor in self.old.inputs.items()}
         for tensor in self.old._tensors:
             if tensor.id in names:
+                name = names[tensor.id]
+                constant = name in self.old.constant_inputs
                 self.renewed[tensor.id] = self.new.input(
-                    names[tensor.id], tensor.dtype, tensor.shape, strides=tensor.strides
+                    name, tensor.dtype, tensor.shape, strides=tensor.strides, constant=constant
                 )
         for op in self.old.ops:
             self._op(op)

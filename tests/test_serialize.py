@@ -17,10 +17,13 @@ from hypothesis import strategies as st
 
 import onegraph as og
 from onegraph.cases import CASES
+from onegraph.codegen import load_python, save_python
 from onegraph.harness import rewrite
 from onegraph.random_graph import random_graph
 from onegraph.serialize import text as json_text
 from onegraph.serialize import with_constants
+from onegraph.sketch import Change, changed
+from onegraph.translation import translate_graph
 
 UNKNOWN = -(2**63)
 CORPUS = SHARED / "data" / "benchdnn-3.2"
@@ -754,11 +757,36 @@ def test_for_version_lacks_forms_of_ops():
         g.to_json(for_version="3.2")
 
 
+def test_constant_inputs_go_along(tmp_path):
+    g = og.Graph()
+    x, w = g.input("x", og.f32, (2, 3)), g.input("w", og.f32, (3, 4), constant=True)
+    g.output("y", g.matmul(x, w))
+    source = tmp_path / "graph.py"
+    save_python(g, source)
+    loaded = og.Graph.from_json(g.to_json())
+    for other in (
+        g,
+        g.copy(),
+        pickle.loads(pickle.dumps(g)),
+        loaded,
+        og.Graph.from_json(loaded.to_json()),
+        load_python(source),
+        g.specialise({}),
+        translate_graph(g, "oneapi-1.2"),
+        changed(g, Change()),
+    ):
+        assert other.constant_inputs == ("w",)
+    assert g.with_constants({"w": np.ones((3, 4), np.float32)}).constant_inputs == ()
+    with pytest.raises(og.ArgumentError, match="constant: 1; expected True or False"):
+        g.input("z", og.f32, (1,), constant=1)
+    assert "z" not in g.inputs
+
+
 def test_constants_of_which_a_file_has_no_contents():
     matmul = op(0, "MatMul", [tensor(0, "f32", [2, 3]), tensor(1, "f32", [3, 4])], [tensor(2, "f32", [2, 4])])
     matmul["inputs"][1]["property_type"] = "constant"
     g = load(file(matmul))
-    assert (list(g.inputs), g._file.constants) == (["t0", "t1"], ("t1",))
+    assert (list(g.inputs), g.constant_inputs) == (["t0", "t1"], ("t1",))
     weights = np.arange(12, dtype=np.float32).reshape(3, 4)
     fixed = with_constants(g, {"t1": weights})
     assert (list(fixed.inputs), list(fixed.outputs), list(g.inputs)) == (["t0"], ["t2"], ["t0", "t1"])

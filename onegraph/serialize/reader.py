@@ -41,7 +41,6 @@ class Origin:
         op_order: for each op of the file its place in ``Graph.ops``.
         tensor_ids: ids in the file of the first tensors of the graph, by the ids that they have there.
         n_ops, inputs, outputs: the graph as it was when it was loaded.
-        constants: names of the inputs that the file calls constant and has no contents of.
         notes: shapes that the file has and that are not those that follow, which the graph has.
     """
 
@@ -51,7 +50,6 @@ class Origin:
     n_ops: int
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    constants: tuple[str, ...]
     notes: tuple[Violation, ...]
 
     @property
@@ -101,7 +99,6 @@ class _Building:
                 self.uses.setdefault(use.id, []).append(use)
         self.input_names = dict(names.inputs)
         self.tensors: dict[int, LogicalTensor] = {}
-        self.empty: set[int] = set()  # constants without contents
         self.notes: list[Violation] = []
         self.repeated: dict[str, int] = {}  # how often a name of an op had to be numbered
 
@@ -126,7 +123,6 @@ class _Building:
             len(self.graph._ops),
             tuple(self.graph._inputs),
             tuple(self.graph._outputs),
-            tuple(name for name, tensor in self.graph._inputs.items() if tensor.id in self.empty),
             tuple(self.notes),
         )
 
@@ -161,7 +157,7 @@ class _Building:
                 raise FormatError("onegraph.inputs", f"the name {shown(name)} twice", "each name once")
             tensor = self.graph._inputs[name] = self.graph._tensor(dtype, shape, name, steps(uses, shape))
             if any(use.property == "constant" for use in uses):
-                self.empty.add(tensor.id)
+                self.graph._constant_inputs.add(name)
         self.tensors[number] = tensor
 
     def _output(self, number: int) -> LogicalTensor:

@@ -104,6 +104,7 @@ class _Writing:
         read = (tensor.id for op in graph.ops for tensor in op.inputs if tensor is not None)
         self.wanted = {*read, *(tensor.id for tensor in graph.outputs.values())}
         given = {tensor.id for tensor in graph.inputs.values()}
+        self.constant = {graph.inputs[name].id for name in graph.constant_inputs}
         self.returned = {t.id: t for t in graph.outputs.values() if t.id not in given and not t.constant}
         self.is_lost = False  # something that the file said, and that only stands under onegraph now
 
@@ -275,7 +276,9 @@ class _Writing:
     def _tensor(self, tensor: LogicalTensor) -> Json:
         number = self.ids[tensor.id]
         if number not in self.written:
-            self.written[number] = tensor_form(self.returned.get(tensor.id, tensor), number)
+            form = self.written[number] = tensor_form(self.returned.get(tensor.id, tensor), number)
+            if tensor.id in self.constant:
+                form["property_type"] = "constant"
         return self.written[number]
 
     def _names_constants(self) -> bool:
