@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onegraph as og
+from onegraph import sketch
 from onegraph.cases import CASES
 from onegraph.codegen import load_python, save_python
 from onegraph.harness import rewrite
 from onegraph.random_graph import random_graph
 from onegraph.serialize import text as json_text
 from onegraph.serialize import with_constants
-from onegraph.sketch import Change, changed
 from onegraph.translation import translate_graph
 
 UNKNOWN = -(2**63)
@@ -773,7 +773,7 @@ def test_constant_inputs_go_along(tmp_path):
         load_python(source),
         g.specialise({}),
         translate_graph(g, "oneapi-1.2"),
-        changed(g, Change()),
+        sketch.changed(g, sketch.Change()),
     ):
         assert other.constant_inputs == ("w",)
     assert g.with_constants({"w": np.ones((3, 4), np.float32)}).constant_inputs == ()
