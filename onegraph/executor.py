@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import namedtuple
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from .capi.validate import integer
 from .errors import ArgumentError, StatusError, UnsupportedError, shown
 from .graph import Graph
 from .implementations import implementation_names
+from .native import resume_collector
 from .op import Array
 from .options import compile_options, refuse_unknown_partitions
 from .plan import EXECUTE
@@ -308,8 +308,12 @@ class Executable:
             if not options.fallback:
                 raise UnsupportedError("the library does not run all of the graph: " + COMPUTED_SHAPE)
             return Entry(None, _decline)
-        with _collector_paused():
+        collects = gc.isenabled()
+        try:
+            gc.disable()  # many objects are made that stay, which it would look through again and again for nothing
             program = Program(graph, **options._asdict())
+        finally:
+            resume_collector(collects)
         if isinstance(options.threads, Mapping):
             refuse_unknown_partitions(options.threads, program.reports)
         return Entry(program, quick_call(program, self._result) or _decline)
@@ -349,21 +353,6 @@ class Executable:
         if self._result is None:
             return next(iter(results.values()))
         return self._result(*results.values())
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """A block that makes many objects that stay, which the collector would look through again and again for nothing."""
-    before = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if before:
-            if gc.get_freeze_count() == 0:  # nobody else makes use of it
-                gc.freeze()  # to and fro, all objects are old, and not looked through right now
-                gc.unfreeze()
-            gc.enable()
 
 
 def _decline(arrays: tuple[object, ...], out: object = None) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import metadata
@@ -109,7 +108,8 @@ def _python_function(name: str, n_arguments: int) -> Callable[..., Any]:
 
 
 _handle, ffi, lib = _load(find_library())
-quick_call, bound_run = _python_function("onegraph_quick_call", 6), _python_function("onegraph_bound_run", 5)
+quick_call, bound_run = _python_function("onegraph_quick_call", 5), _python_function("onegraph_bound_run", 5)
+resume_collector = _python_function("onegraph_resume_collector", 1)
 _version = lib.dnnl_version()
 VERSION: tuple[int, int, int] = (_version.major, _version.minor, _version.patch)
 HASH = "" if _version.hash == ffi.NULL else ffi.string(_version.hash).decode()
@@ -263,14 +263,14 @@ os.register_at_fork(
     after_in_child=partial(lib.onegraph_after_fork, 1),
 )
 
-_compiled = threading.Event()
+_compiled = [False]  # and no Event, whose lock a fork or an interrupt might leave taken
 
 
 def begin_compilation() -> None:
     """Note that something is compiled: from now on the constant tensor cache must stay as it is."""
-    _compiled.set()
+    _compiled[0] = True
 
 
 def has_compiled() -> bool:
     """Whether anything was compiled in this process."""
-    return _compiled.is_set()
+    return _compiled[0]

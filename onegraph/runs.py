@@ -44,7 +44,7 @@ def quick_call(program: Program, result: Callable[..., Any] | None) -> QuickCall
         return None
     ports = [tuple(map(_port, values)) for values in (inputs, outputs)]
     # Nothing of the program holds the function, so that the program goes with its last user.
-    call: QuickCall = native.quick_call(*ports, program.free_frames, program.check_out, plan_error, result)
+    call: QuickCall = native.quick_call(*ports, program.free_frames, plan_error, result)
     return call
 
 

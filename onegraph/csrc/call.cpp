@@ -93,12 +93,12 @@ bool share_memory(PyArrayObject *one, npy_intp one_size, PyArrayObject *other, n
 }
 
 // Raises failure(status).
-PyObject *fail(const Owned &failure, int status) {
+PyObject *fail(PyObject *failure, int status) {
     Owned code(PyLong_FromLong(status));
     Owned arguments(code ? PyTuple_New(1) : nullptr);
     if (!arguments) return nullptr;
     PyTuple_SetItem(arguments.get(), 0, code.release());
-    Owned error(PyObject_CallObject(failure.get(), arguments.get()));
+    Owned error(PyObject_CallObject(failure, arguments.get()));
     if (error) PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.get())), error.get());
     return nullptr;
 }
@@ -116,7 +116,8 @@ enum class Outcome { ready, declined, raised };
 
 struct Call {
     std::vector<Port> inputs, outputs;
-    Owned frames, new_frame, failure, result, number; // as onegraph_quick_call has them, and "number"
+    PyObject *frames, *failure, *result; // as onegraph_quick_call has them; its function holds them
+    Owned number; // "number"
 
     Outcome prepare(PyObject *given, PyObject *out, Run &run) const {
         const std::size_t n = inputs.size(), m = outputs.size();
@@ -142,8 +143,11 @@ struct Call {
         }
         for (const Owned &array : run.arrays)
             run.addresses.push_back(PyArray_DATA(array.array()));
-        run.frame = take_frame();
-        Owned address(run.frame ? PyObject_GetAttr(run.frame.get(), number.get()) : nullptr);
+        const Py_ssize_t last = PyList_Size(frames) - 1;
+        if (last < 0) return Outcome::declined; // the long way makes a frame
+        run.frame = Owned::share(PyList_GetItem(frames, last));
+        if (PyList_SetSlice(frames, last, last + 1, nullptr) < 0) return Outcome::raised;
+        Owned address(PyObject_GetAttr(run.frame.get(), number.get()));
         if (!address) return Outcome::raised;
         run.plan = static_cast<std::uintptr_t>(PyLong_AsUnsignedLongLong(address.get()));
         return Outcome::ready;
@@ -152,15 +156,15 @@ struct Call {
     // The result; None, with nothing done, where the addresses do not suit.
     PyObject *finish(Run &run, int status) const {
         const std::size_t n = inputs.size(), m = outputs.size();
-        if (PyList_Append(frames.get(), run.frame.get()) < 0) return nullptr;
+        if (PyList_Append(frames, run.frame.get()) < 0) return nullptr;
         if (status == onegraph_misaligned) return Owned::share(Py_None).release();
         if (status) return fail(failure, status);
-        if (result.get() == Py_None) return run.arrays[n].release();
+        if (result == Py_None) return run.arrays[n].release();
         Owned values(PyTuple_New(static_cast<Py_ssize_t>(m)));
         if (!values) return nullptr;
         for (std::size_t i = 0; i < m; i++)
             PyTuple_SetItem(values.get(), static_cast<Py_ssize_t>(i), run.arrays[n + i].release());
-        return PyObject_CallObject(result.get(), values.get());
+        return PyObject_CallObject(result, values.get());
     }
 
 private:
@@ -187,17 +191,15 @@ private:
         return true;
     }
 
-    Owned take_frame() const {
-        const Py_ssize_t last = PyList_Size(frames.get()) - 1;
-        if (last < 0) return Owned(PyObject_CallObject(new_frame.get(), nullptr));
-        Owned frame = Owned::share(PyList_GetItem(frames.get(), last));
-        if (PyList_SetSlice(frames.get(), last, last + 1, nullptr) < 0) return Owned();
-        return frame;
-    }
-
 };
 
 const char *NAME = "onegraph.call";
+
+// What function_of made this function of.
+template <typename Made>
+const Made *made_in(PyObject *self, const char *name) {
+    return static_cast<const Made *>(PyCapsule_GetPointer(PyTuple_GetItem(self, 0), name));
+}
 
 // Whatever `body` throws is a bad_alloc of a vector.
 template <typename Body>
@@ -215,7 +217,7 @@ PyObject *call(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
         PyErr_SetString(PyExc_TypeError, "call takes the arrays of the inputs and out");
         return nullptr;
     }
-    const auto *call = static_cast<const Call *>(PyCapsule_GetPointer(self, NAME));
+    const auto *call = made_in<Call>(self, NAME);
     auto *run = new (std::nothrow) Run;
     if (!run) return PyErr_NoMemory();
     const Outcome outcome = or_no_memory([&] { return call->prepare(arguments[0], arguments[1], *run); }, Outcome::raised);
@@ -277,7 +279,7 @@ struct Watch {
 // A run whose arrays are fixed.
 struct Bound {
     std::uintptr_t plan;
-    Owned value, failure, owner; // as onegraph_bound_run has them
+    PyObject *value, *failure; // as onegraph_bound_run has them; its function holds them
     std::vector<Watch> watched;
 
     bool has_moved() const {
@@ -288,26 +290,39 @@ struct Bound {
 const char *BOUND = "onegraph.run";
 
 PyObject *run_bound(PyObject *self, PyObject *) {
-    const auto *bound = static_cast<const Bound *>(PyCapsule_GetPointer(self, BOUND));
+    const auto *bound = made_in<Bound>(self, BOUND);
     if (bound->has_moved()) return fail(bound->failure, onegraph_moved);
     PyThreadState *state = PyEval_SaveThread();
     const int status = onegraph_plan_run(bound->plan);
     PyEval_RestoreThread(state); // see call
-    return status ? fail(bound->failure, status) : Owned::share(bound->value.get()).release();
+    return status ? fail(bound->failure, status) : Owned::share(bound->value).release();
 }
 
 PyMethodDef RUN = {"run", run_bound, METH_NOARGS, "run() runs on the bound arrays; returns what a call returns"};
 
-// A Python function with `made` behind it, which it owns.
+// A Python function with `made` behind it, which it owns, and objects that it holds. It is not `made` that holds them:
+// where they go, Python code runs, and a daemon thread may end in it, by unwinding the stack. No destructor of C++ is to
+// be on that.
 template <typename Made>
-PyObject *function_of(PyMethodDef *method, const char *name, std::unique_ptr<Made> made) {
+PyObject *function_of(
+        PyMethodDef *method, const char *name, std::unique_ptr<Made> made, std::initializer_list<PyObject *> held) {
     const auto destroy = [](PyObject *capsule) {
         delete static_cast<Made *>(PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule)));
     };
-    Owned self(PyCapsule_New(made.get(), name, destroy));
-    if (!self) return nullptr;
-    made.release();
-    return PyCFunction_NewEx(method, self.get(), nullptr);
+    const int collects = PyGC_Disable(); // in the allocations below it would run Python code, too
+    Owned self(PyTuple_New(1 + static_cast<Py_ssize_t>(held.size())));
+    PyObject *capsule = self ? PyCapsule_New(made.get(), name, destroy) : nullptr;
+    PyObject *function = nullptr;
+    if (capsule) {
+        made.release();
+        PyTuple_SetItem(self.get(), 0, capsule);
+        Py_ssize_t place = 1;
+        for (PyObject *object : held)
+            PyTuple_SetItem(self.get(), place++, Owned::share(object).release());
+        function = PyCFunction_NewEx(method, self.get(), nullptr);
+    }
+    if (collects) PyGC_Enable();
+    return function;
 }
 
 } // namespace
@@ -315,22 +330,19 @@ PyObject *function_of(PyMethodDef *method, const char *name, std::unique_ptr<Mad
 // A function call(arrays, out) that runs a program on a tuple of arrays. It serves the ordinary case, numpy arrays of the
 // very shapes, strides and data types that were compiled, and answers None for everything else, with nothing done.
 //
-// inputs, outputs: tuples of (dtype, shape, strides), no strides for C-contiguous arrays. frames: the list of frames that no run uses; new_frame() makes one, and its
-// `number` is the address of the plan. failure(status): the exception for what onegraph_plan_call returned.
-// result(*outputs): makes one value of several outputs; None where there is one.
+// inputs, outputs: tuples of (dtype, shape, strides), no strides for C-contiguous arrays. frames: the list of frames that no
+// run uses, for each of which `number` is the address of the plan. failure(status): the exception for what
+// onegraph_plan_call returned. result(*outputs): makes one value of several outputs; None where there is one.
 extern "C" __attribute__((visibility("default"))) PyObject *onegraph_quick_call(PyObject *inputs, PyObject *outputs,
-        PyObject *frames, PyObject *new_frame, PyObject *failure, PyObject *result) noexcept {
+        PyObject *frames, PyObject *failure, PyObject *result) noexcept {
     if (!PyArray_API && _import_array() < 0) return nullptr;
     try {
         auto made = std::make_unique<Call>();
         if (!read_ports(inputs, made->inputs) || !read_ports(outputs, made->outputs)) return nullptr;
-        made->frames = Owned::share(frames);
-        made->new_frame = Owned::share(new_frame);
-        made->failure = Owned::share(failure);
-        made->result = Owned::share(result);
+        made->frames = frames, made->failure = failure, made->result = result;
         made->number = Owned(PyUnicode_InternFromString("number"));
         if (!made->number) return nullptr;
-        return function_of(&METHOD, NAME, std::move(made));
+        return function_of(&METHOD, NAME, std::move(made), {frames, failure, result});
     } catch (const std::exception &) {
         return PyErr_NoMemory();
     }
@@ -345,12 +357,27 @@ extern "C" __attribute__((visibility("default"))) PyObject *onegraph_bound_run(
     const auto address = static_cast<std::uintptr_t>(PyLong_AsUnsignedLongLong(plan));
     if (PyErr_Occurred()) return nullptr;
     try {
-        auto made = std::make_unique<Bound>(
-                Bound {address, Owned::share(value), Owned::share(failure), Owned::share(owner), {}});
+        auto made = std::make_unique<Bound>(Bound {address, value, failure, {}});
         for (Py_ssize_t i = 0; i < PyTuple_Size(watched); i++)
             made->watched.emplace_back(PyTuple_GetItem(watched, i));
-        return function_of(&RUN, BOUND, std::move(made));
+        return function_of(&RUN, BOUND, std::move(made), {value, failure, owner});
     } catch (const std::exception &) {
         return PyErr_NoMemory();
     }
+}
+
+// Lets the garbage collector run again, and has it take all objects that there are for old, unless somebody has frozen
+// some. It is one call of C, so that no interrupt comes in between.
+extern "C" __attribute__((visibility("default"))) PyObject *onegraph_resume_collector(PyObject *was_enabled) noexcept {
+    if (was_enabled != Py_True) Py_RETURN_NONE;
+    Owned name(PyUnicode_FromString("gc"));
+    Owned gc(name ? PyImport_GetModule(name.get()) : nullptr);
+    Owned count(gc ? PyObject_CallMethod(gc.get(), "get_freeze_count", nullptr) : nullptr);
+    if (count && PyLong_AsLong(count.get()) == 0) {
+        Owned frozen(PyObject_CallMethod(gc.get(), "freeze", nullptr));
+        Owned thawed(PyObject_CallMethod(gc.get(), "unfreeze", nullptr));
+    }
+    PyErr_Clear();
+    PyGC_Enable();
+    Py_RETURN_NONE;
 }
