@@ -1,7 +1,7 @@
 """What building and compiling a graph costs in Python beside the library, and its memory, from 1 op to 10,000.
 
-Every size is measured in processes of its own: one that times as it is, one that times the calls of the C API and
-takes the memory. Python's share is the time of the first less the C time of the second.
+Every size is measured in processes of its own: one that times as it is, one that times the calls of the C API too and
+takes the memory. Python's share is the time of a run less that of its calls; timing them counts as Python.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import tracemalloc
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from statistics import median
 from typing import TypeVar
@@ -52,16 +53,19 @@ def graph(count: int) -> og.Graph:
 
 
 class LibraryTime:
-    """Counts the seconds inside the C API, by function: ``native.call`` makes its calls, the destructors apart."""
+    """Counts the seconds inside the C API, by function: ``native.call`` makes the calls, handles have destructors."""
 
     def __init__(self) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
-        for name in ("call", "_destroy"):
-            own = getattr(native, name)
-            timed = self._timed(own)
-            for module in list(sys.modules.values()):
-                if module.__name__.split(".")[0] == "onegraph" and vars(module).get(name) is own:
-                    setattr(module, name, timed)
+        call, make = native.call, native.Handle.__init__
+        for module in list(sys.modules.values()):
+            if module.__name__.split(".")[0] == "onegraph" and vars(module).get("call") is call:
+                setattr(module, "call", self._timed(call))  # noqa: B010
+
+        def made(handle: native.Handle, pointer: object, destroy: Callable[[object], int], *parents: object) -> None:
+            make(handle, pointer, partial(self._timed(_called), destroy), *parents)
+
+        native.Handle.__init__ = made  # type: ignore[method-assign]
 
     def _timed(self, own: Callable[..., None]) -> Callable[..., None]:
         def timed(function: Callable[..., int], *arguments: object) -> None:
@@ -69,9 +73,14 @@ class LibraryTime:
             try:
                 own(function, *arguments)
             finally:
-                self.seconds[function.__name__.removeprefix("dnnl_graph_")] += time.perf_counter() - begin
+                name = getattr(function, "__name__", "destroy").removeprefix("dnnl_graph_")
+                self.seconds[name] += time.perf_counter() - begin
 
         return timed
+
+
+def _called(function: Callable[..., int], *arguments: object) -> None:
+    function(*arguments)
 
 
 def phases(count: int, policy: str) -> tuple[dict[str, float], object]:
@@ -93,23 +102,24 @@ def timed(count: int, policy: str, repeats: int) -> dict[str, float]:
     return {name: median(run[name] for run in runs) for name in runs[0]}
 
 
-def counted(count: int, policy: str, repeats: int) -> tuple[dict[str, float], float, float]:
-    """Seconds of a run inside the functions of the library; bytes at the peak, of the process and of Python."""
+def counted(count: int, policy: str, repeats: int) -> tuple[float, dict[str, float], float, float]:
+    """Seconds of a run in Python, and in the library by function; bytes at the peak, of the process and of Python."""
     phases(1, policy)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     library = LibraryTime()
-    runs = []
+    runs, own = [], []
     for _ in range(repeats):
         library.seconds.clear()
-        kept = phases(count, policy)
+        whole, kept = phases(count, policy)
         runs.append(dict(library.seconds))  # before anything is freed
+        own.append(sum(whole.values()) - sum(library.seconds.values()))
         del kept
     mean = {name: sum(run.get(name, 0.0) for run in runs) / repeats for name in runs[-1]}
     seconds = dict(sorted(mean.items(), key=lambda item: -item[1]))
     peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
     tracemalloc.start()
     phases(count, policy)
-    return seconds, float(peak), float(tracemalloc.get_traced_memory()[1])
+    return median(own), seconds, float(peak), float(tracemalloc.get_traced_memory()[1])
 
 
 def rows(quick: bool = False) -> Iterator[Row]:
@@ -117,10 +127,10 @@ def rows(quick: bool = False) -> Iterator[Row]:
         for count in QUICK_SIZES if quick else SIZES:
             repeats = 1 if quick or count >= 10_000 else max(3, min(100, 1000 // count))
             total = in_process(timed, count, policy, repeats)
-            functions, peak, peak_of_python = in_process(counted, count, policy, repeats)
+            own, functions, peak, peak_of_python = in_process(counted, count, policy, repeats)
             library = sum(functions.values())
             numbers = {
-                "in Python, us an op": (sum(total.values()) - library) / count * 1e6,
+                "in Python, us an op": own / count * 1e6,
                 "in the library, us an op": library / count * 1e6,
                 "peak of Python, KB an op": peak_of_python / count / 1024,
                 "peak beyond that of 1 op, MB": peak / 2**20,

@@ -14,6 +14,7 @@ import numpy as np
 
 from .capi import CompiledPartition, Partition
 from .capi.settings import (
+    compiled_partition_cache_changes,
     get_compiled_partition_cache_capacity,
     get_constant_tensor_cache,
     has_vnni,
@@ -54,18 +55,18 @@ class Assembly(Layouts):
         policy: ``fusion`` or ``debug``.
         fpmath_mode: as the library takes it.
         share: whether small partitions are compiled for one thread.
+        keeps: whether the library keeps what it makes of constants for all that is compiled of a partition, by the
+            number of the partition, or with the compiled one, which it then gives out again.
     """
 
-    def __init__(self, lowered: Lowered, *, policy: str, fpmath_mode: str, share: bool = False) -> None:
+    def __init__(self, lowered: Lowered, *, policy: str, fpmath_mode: str, share: bool, keeps: bool) -> None:
         super().__init__(lowered)
         self._share = share
         self._fpmath_mode = fpmath_mode
         self._patterns: dict[Wiring, Pattern] = {}
         self._slow: dict[int, bool] = {}  # binary ops, by their parts
         self._collapsed: dict[int, tuple[CompiledPartition, list[int]]] = {}
-        # Whether the library keeps what it makes of constants for all that is compiled of a partition: by the number of
-        # the partition, or with the compiled one, which it then gives out again.
-        self._keeps = get_compiled_partition_cache_capacity() > 0 or (VERSION >= (3, 3) and get_constant_tensor_cache())
+        self._keeps = keeps
         library_ops = sum(step.executor == "library" for step in lowered.steps)
         try:
             if policy == "fusion" and library_ops > 1:  # looking for fusions takes 3 ms, whatever the graph
@@ -78,6 +79,17 @@ class Assembly(Layouts):
                 pattern.compile_others()
         finally:
             restore_threads(self._threads.before)
+
+    @classmethod
+    def of(cls, lowered: Lowered, *, policy: str, fpmath_mode: str, share: bool) -> Assembly:
+        """The steps, for the caches as they are."""
+        changes = compiled_partition_cache_changes()
+        keeps = get_compiled_partition_cache_capacity() > 0 or (VERSION >= (3, 3) and get_constant_tensor_cache())
+        made = cls(lowered, policy=policy, fpmath_mode=fpmath_mode, share=share, keeps=keeps)
+        if changes == compiled_partition_cache_changes() and keeps >= (get_compiled_partition_cache_capacity() > 0):
+            return made
+        # Another thread switched the cache meanwhile.
+        return cls(lowered, policy=policy, fpmath_mode=fpmath_mode, share=share, keeps=True)
 
     # Partitions ------------------------------------------------------------------------------------------------------
 

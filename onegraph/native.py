@@ -222,15 +222,19 @@ class Handle(Made):
     __slots__ = ("__weakref__", "_ptr")
 
     def __init__(self, pointer: Any, destroy: Callable[[Any], int], *parents: object) -> None:
-        self._ptr = ffi.gc(pointer, partial(_destroy, destroy, parents))
+        release = _Release(destroy)
+        release.parents = parents
+        self._ptr = ffi.gc(pointer, release)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         """A copy would be a second owner of one C object."""
         raise TypeError(f"a {type(self).__name__} of onegraph.capi cannot be copied or pickled")
 
 
-def _destroy(destroy: Callable[[Any], int], parents: tuple[object, ...], pointer: Any) -> None:
-    destroy(pointer)
+class _Release(partial[int]):
+    """A destructor, and what it needs until it is called: no function of Python, so that no interrupt comes in it."""
+
+    parents: tuple[object, ...]
 
 
 # The library's global caches, once and before anything is compiled. The compiled-partition cache never hits across

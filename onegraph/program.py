@@ -44,7 +44,7 @@ class Program:
         count, share = ThreadCount(), not isinstance(threads, int)
         try:
             count.use(threads if isinstance(threads, int) else None)
-            assembly = Assembly(lower(graph), policy=policy, fpmath_mode=fpmath_mode, share=share)
+            assembly = Assembly.of(lower(graph), policy=policy, fpmath_mode=fpmath_mode, share=share)
         finally:
             restore_threads(count.before)
         if not fallback:

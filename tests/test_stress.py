@@ -223,6 +223,64 @@ def the_interpreter_ends_while_daemons_compile():
     network(7)[0].compile()(numbers(7, 16))
 
 
+ENDING = """
+import sys, threading, time
+sys.path.insert(0, sys.argv[1])
+import numpy as np, onegraph as og
+g = og.Graph()
+y = g.input("x", "f32", (4, 4))
+for _ in range(6):
+    y = g.relu(g.matmul(y, g.constant(np.eye(4, dtype=np.float32))))
+g.output("y", y)
+g.compile(threads=1)
+def work():
+    while True:
+        g.compile(threads=1, policy=sys.argv[2])
+sys.setswitchinterval(1e-6)
+for _ in range(2):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(float(sys.argv[3]))
+"""
+
+
+@story
+def the_interpreter_ends_at_any_moment():
+    """A daemon thread ends where it next wants the interpreter, by unwinding its stack."""
+    rng = random.Random(0)
+    for number in range(times(200, 10)):
+        arguments = [
+            os.path.dirname(os.path.dirname(og.__file__)),
+            ("fusion", "debug")[number % 2],
+            str(rng.random() / 4),
+        ]
+        done = subprocess.run([sys.executable, "-c", ENDING, *arguments], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+@story
+def the_cache_is_switched_while_a_thread_compiles():
+    """Layers with constants of their own never share what the library makes of the constants."""
+    weights = [numbers(16, 16 + n)[:, :16] for n in range(24)]
+    g, x = og.Graph(), numbers(8, 16)
+    rows = g.input("x", "f32", x.shape)
+    for number, w in enumerate(weights):
+        g.output(f"y{number}", g.relu(g.matmul(rows, g.constant(w))))
+    done = threading.Event()
+
+    def switch():
+        while not done.is_set():
+            for capacity in (64, 0):
+                capi.set_compiled_partition_cache_capacity(capacity)
+
+    sys.setswitchinterval(1e-5)
+    threading.Thread(target=switch, daemon=True).start()
+    for _ in range(times(1000, 60)):
+        found = g.compile(threads=1)(x)
+        for result, w in zip(found, weights, strict=True):
+            np.testing.assert_allclose(result, np.maximum(x @ w, 0), atol=1e-4)
+    done.set()
+
+
 # Forks ---------------------------------------------------------------------------------------------------------------
 
 
@@ -340,6 +398,43 @@ def interrupts_lose_nothing():
     assert np.array_equal(quick(x8), wanted)
     assert np.array_equal(run(), wanted)
     works[-1]()
+
+
+@story
+def an_interrupt_at_every_step_of_a_compilation():
+    """Where a function of Python or C returns; a compilation must not leave anything that is not as it was."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    graph, w = network(5)
+    x = numbers(5, 16)
+
+    def interrupted(step):
+        """Compile, with an interrupt at a step; returns how many there are."""
+        seen = 0
+
+        def watch(frame, event, argument):
+            nonlocal seen
+            if event in ("return", "c_return"):
+                seen += 1
+                if seen == step:
+                    signal.raise_signal(signal.SIGINT)
+
+        sys.setprofile(watch)
+        try:
+            graph.compile()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.setprofile(None)
+        return seen
+
+    count, threads = interrupted(0), og.get_num_threads()
+    rng = random.Random(0)
+    for step in range(1, count) if WHOLE else [rng.randrange(1, count) for _ in range(100)]:
+        interrupted(step)
+        assert (gc.isenabled(), gc.get_freeze_count(), og.get_num_threads()) == (True, 0, threads), step
+        if step % 10 == 0:
+            assert right(graph.compile()(x), x, w)
+    assert right(graph.compile()(x), x, w)
 
 
 def in_one_to_one():

@@ -171,7 +171,18 @@ def set_compiled_partition_cache_capacity(capacity: int) -> None:
     Raises:
         ArgumentError: the capacity is not an integer of 0 or more.
     """
-    call(lib.dnnl_graph_set_compiled_partition_cache_capacity, integer("capacity", capacity, 0, 2**31 - 1))
+    number = integer("capacity", capacity, 0, 2**31 - 1)
+    _capacity_changes[0] += 1
+    call(lib.dnnl_graph_set_compiled_partition_cache_capacity, number)
+    _capacity_changes[0] += 1
+
+
+def compiled_partition_cache_changes() -> int:
+    """A number that differs from an earlier one where the capacity was set in between."""
+    return _capacity_changes[0]
+
+
+_capacity_changes = [0]
 
 
 def get_constant_tensor_cache() -> bool:
