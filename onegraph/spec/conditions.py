@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from .binary import slope_target
 from .convolution_geometry import geometry as convolution_geometry
 from .dtypes import DataType
@@ -126,3 +128,19 @@ def per_channel(call: Call) -> bool:
 def per_group(call: Call) -> bool:
     """Whether a quantization has a scale for each group."""
     return call.string("qtype") == "per_group"
+
+
+def has_long_side(call: Call) -> bool:
+    """Whether there are 2**31 - 1 or more rows, columns or places of an image, in whatever order the axes are."""
+    for tensor in call.inputs:
+        dims = [dim or 0 for dim in (tensor.shape if tensor is not None else None) or ()]
+        sides = (dims[:-1], dims[-1:], dims[1:-1], dims[2:])
+        if any(prod(side) >= (1 << 31) - 1 for side in sides):
+            return True
+    return False
+
+
+def has_long_rows(call: Call) -> bool:
+    """Whether the last axis of the source is longer than 2**24."""
+    shape = call.shape("src")
+    return shape is not None and len(shape) > 0 and (shape[-1] or 0) > 1 << 24

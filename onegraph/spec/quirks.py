@@ -16,6 +16,8 @@ from .conditions import (
     axis_below_last,
     empty,
     few_windows,
+    has_long_rows,
+    has_long_side,
     in_padding_alone,
     known_reduction,
     one_channel_strided,
@@ -170,6 +172,23 @@ QUIRKS = (
         _kinds("AvgPool AvgPoolBackward MaxPool MaxPoolBackward"),
         lambda call: any(t is not None and prod(dim or 0 for dim in t.shape or ()) > 1 << 29 for t in call.inputs),
         "more than 2**29 elements are refused, or divide by zero at compile",
+    ),
+    Quirk(
+        "huge_product",
+        "shape",
+        UNSAFE,
+        _kinds("MatMul Convolution ConvTranspose ConvolutionBackwardData ConvTransposeBackwardData")
+        | _kinds("ConvolutionBackwardWeights ConvTransposeBackwardWeights"),
+        has_long_side,
+        "2**31 - 1 or more rows, columns or places of an image divide by zero at compile",
+    ),
+    Quirk(
+        "long_rows",
+        "shape",
+        UNSAFE,
+        _kinds("LayerNorm"),
+        has_long_rows,
+        "code is made for each element of the last axis: more than 2**24 take minutes and gigabytes to compile",
     ),
     Quirk(
         "default_dilations",
