@@ -86,9 +86,10 @@ class Assembly(Layouts):
         changes = compiled_partition_cache_changes()
         keeps = get_compiled_partition_cache_capacity() > 0 or (VERSION >= (3, 3) and get_constant_tensor_cache())
         made = cls(lowered, policy=policy, fpmath_mode=fpmath_mode, share=share, keeps=keeps)
-        if changes == compiled_partition_cache_changes() and keeps >= (get_compiled_partition_cache_capacity() > 0):
+        switched = changes != compiled_partition_cache_changes() or get_compiled_partition_cache_capacity() > 0
+        if keeps or not switched:
             return made
-        # Another thread switched the cache meanwhile.
+        # Another thread switched the cache on meanwhile.
         return cls(lowered, policy=policy, fpmath_mode=fpmath_mode, share=share, keeps=True)
 
     # Partitions ------------------------------------------------------------------------------------------------------
