@@ -12,7 +12,7 @@ ALIGNMENT = 64
 class Lifetime(NamedTuple):
     """A piece of memory that is written by step ``start`` and used last by step ``end``.
 
-    ``size`` in bytes, as ``rounded`` has it.
+    ``size`` in bytes, as ``aligned`` has it.
     """
 
     number: int
@@ -21,7 +21,7 @@ class Lifetime(NamedTuple):
     end: int
 
 
-def rounded(size: int) -> int:
+def aligned(size: int) -> int:
     """``size`` as a multiple of the alignment, and not 0: every piece has an address of its own."""
     return max(-(-size // ALIGNMENT), 1) * ALIGNMENT
 

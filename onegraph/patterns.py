@@ -66,7 +66,7 @@ class Pattern:
         steps: its ops.
         inputs, outputs: the values at its ports, in the order of the ports.
         values: all values of the steps, as ``wiring`` tells them.
-        bytes: of all that is read and written.
+        nbytes: of all that is read and written.
         reason: why it is not to be compiled; empty where it is.
 
     Attributes:
@@ -82,14 +82,14 @@ class Pattern:
         inputs: Sequence[int],
         outputs: Sequence[int],
         values: Sequence[int],
-        bytes: int,
+        nbytes: int,
         reason: str = "",
     ) -> None:
         self.partition, self.reason = partition, reason
         self._ids = *inputs, *outputs
         self.places, self.n_inputs = [values.index(number) for number in self._ids], len(inputs)
         self.layouts: dict[tuple[Dims, ...], Layout] = {}
-        self.bytes = bytes
+        self.nbytes = nbytes
         self._others: dict[CompiledPartition, list[CompiledPartition]] = {}
         self._is_plain = len(steps) == 1 and BASE[steps[0].kind].category in PLAIN
 

@@ -27,7 +27,7 @@ class LibraryStep(NamedTuple):
     n_inputs: int
     in_place: Sequence[tuple[int, int]]
     note: int
-    bytes: int  # that it reads and writes
+    nbytes: int  # that it reads and writes
     is_small: bool = False  # compiled for one thread
 
 

@@ -12,7 +12,7 @@ from .errors import UnsupportedError
 from .frame import Frame, span
 from .graph import Graph
 from .lower import lower
-from .memory import Lifetime, plan_memory, rounded
+from .memory import Lifetime, aligned, plan_memory
 from .op import Array
 from .plan import LibraryStep, PlanSource
 from .report import PartitionReport, nbytes
@@ -93,7 +93,7 @@ class Program:
                 self.constants[number] = constant
         self.slots = {number: slot for slot, number in enumerate((*self.external, *self.constants), ARENA + 1)}
         lifetimes = [
-            Lifetime(number, rounded(sizes.get(number) or nbytes(values[number])), start, last[number])
+            Lifetime(number, aligned(sizes.get(number) or nbytes(values[number])), start, last[number])
             for number, start in written.items()
             if number not in self.slots
         ]

@@ -49,7 +49,7 @@ def share_threads(
             counts[index] = 1
     if measure is None:
         return chosen, counts
-    open_ones = [index for index, count in enumerate(counts) if not count and steps[index].bytes <= LARGE]
+    open_ones = [index for index, count in enumerate(counts) if not count and steps[index].nbytes <= LARGE]
     alone = measure([steps[index] for index in open_ones], 1)
     tried = [
         (index, count, compiled_for(steps[index], count, made) if count < limit else steps[index])
