@@ -16,8 +16,8 @@ from .shapes import has_gaps
 # Ops that take the axes in any order, but not with gaps between the rows: pools and quantizations leave the end of the
 # result unwritten, and an operand behind an Interpolate is read elsewhere.
 GAPLESS = frozenset(["AvgPoolBackward", "Dequantize", "Interpolate", "MaxPoolBackward", "Quantize"])
-# Ops with vectors, along the channels, that they take for dense.
-STATISTICAL = frozenset(["BatchNormForwardTraining", "BatchNormInference", "BatchNormTrainingBackward"])
+# Ops with vectors along the channels, or statistics, that they take for dense.
+STATISTICAL = frozenset(["BatchNormForwardTraining", "BatchNormInference", "BatchNormTrainingBackward", "GroupNorm"])
 
 
 def honours_strides(
@@ -34,7 +34,7 @@ def honours_strides(
     """
     if schema.kind in DENSE_ONLY or (schema.category == "elementwise" and len(shape) >= WILD_RANK):
         return False
-    if schema.kind in STATISTICAL and len(shape) == 1:
+    if schema.kind in STATISTICAL and len(shape) < rank:
         return False
     if schema.kind in ("Quantize", "Dequantize") and zero_points:
         return False
