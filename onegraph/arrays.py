@@ -29,9 +29,9 @@ def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
     dims = tuple(map(int, shape))
     size = math.prod(dims) * dtype.itemsize
     try:
-        memory = np.empty(size + ALIGNMENT - 1, BYTE)
+        memory: Any = np.empty(size + ALIGNMENT - 1, BYTE)  # no buffer in the eyes of type checkers, until Python 3.12
         # The quickest way to the address of an array without C of one's own.
-        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))  # type: ignore[arg-type]
+        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         return np.ndarray(dims, dtype, memory, -address % ALIGNMENT)
     except (MemoryError, OverflowError, ValueError):
         raise OutOfMemoryError("numpy.empty", "out_of_memory", f"{size} bytes for shape {dims}") from None
