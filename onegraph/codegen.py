@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from itertools import product
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from .check import check_graph
 from .errors import FormatError, SpecError, UnsupportedError, shown
 from .graph import Graph
 from .memo import signature
+from .npz import write_arrays
 from .op import Array, LogicalTensor, Op
 from .serialize.files import write_files
 from .serialize.names import KEY
@@ -63,7 +65,7 @@ def save_python(graph: Graph, path: str | PathLike[str]) -> None:
     data = target.with_name(f"{target.name}.npz")
     text, arrays = to_python(graph, data.name)
     if arrays:
-        write_files(target.with_name(f"{target.name}.py"), "", arrays)
+        write_arrays(data, arrays)
     write_files(target, text.rstrip("\n"), {})
 
 
@@ -89,6 +91,21 @@ def load_python(path: str | PathLike[str]) -> Graph:
         given = f"the graphs {', '.join(graphs)}" if graphs else "no graph"
         raise FormatError(str(path), given, "a variable g that is a Graph")
     return next(iter(graphs.values()))
+
+
+def unsaid(graph: Graph) -> str:
+    """What the file of a graph says of it and the code of :func:`to_python` cannot, in words; empty where nothing."""
+    raw: Any = {} if graph._file is None else graph._file.raw
+    found = [
+        f"{key} {raw[key]}"
+        for key, usual in (("fpmath_mode", "strict"), ("engine_kind", "cpu"))
+        if raw.get(key, usual) != usual
+    ]
+    found += ["fpmath_mode_apply_to_int"] * (raw.get("fpmath_mode_apply_to_int") in ("true", 1))
+    uses = [use for op in raw.get("graph", ()) for use in (*op.get("inputs", ()), *op.get("outputs", ()))]
+    numbers = sorted({use["id"] for use in uses if use.get("property_type") == "host_scalar"})
+    found += [f"host_scalar of tensors {', '.join(map(str, numbers))}"] * bool(numbers)
+    return ", ".join(found)
 
 
 class _Code:
@@ -180,6 +197,7 @@ class _Code:
             plain = value.dtype.isbuiltin == 1
             text = f"constants[{_quoted(name)}]" + ("" if plain else f".view(og.{tensor.dtype}.numpy)")
         named = [] if tensor.name == f"constant_{self.count}" else [f"name={_quoted(tensor.name)}"]
+        named += ["dtype=og.s64"] * (tensor.dtype is DataType.s64)
         self.count += 1
         return _call(f"{name} = g.constant", [text, *named])
 

@@ -54,7 +54,7 @@ class Prober:
         time_limit: seconds for one graph; one that takes longer hangs.
 
     Raises:
-        ArgumentError: the command cannot be read.
+        ArgumentError: the command cannot be read, or has no ``{}``.
     """
 
     def __init__(
@@ -81,7 +81,11 @@ class Prober:
         self._folder.cleanup()
 
     def failure(self, graph: Graph) -> Failure | None:
-        """How a graph fails; None where it does not."""
+        """How a graph fails; None where it does not.
+
+        Raises:
+            ArgumentError: there are no random inputs for it; or the command is no program.
+        """
         path = Path(self._folder.name) / "graph.json"
         graph.save(path)
         if self.command is not None:
@@ -89,6 +93,8 @@ class Prober:
         outcome = self._worker.run({**self.task, "path": str(path)}, self.time_limit)
         if outcome.outcome == "right":
             return None
+        if outcome.outcome == "no inputs":
+            raise ArgumentError(outcome.detail)
         key = "" if outcome.outcome == "wrong" else _PARTICULARS.sub("_", outcome.detail)
         return Failure(outcome.outcome, outcome.detail, key)
 
@@ -119,7 +125,9 @@ def _words(command: str) -> list[str]:
         raise ArgumentError(f"command: {command!r}: {error}") from None
     if not words:
         raise ArgumentError("command: empty; expected a program, with {} for the path of the graph")
-    return words if any("{}" in word for word in words) else [*words, "{}"]
+    if not any("{}" in word for word in words):
+        raise ArgumentError(f"command: {command!r} has no {{}}; expected it where the path of the graph is to stand")
+    return words
 
 
 class _Worker(Worker):
@@ -155,7 +163,11 @@ def _answer(task: Mapping[str, object]) -> tuple[str, str]:
     seed = int(str(task["seed"]))
     try:
         graph = Graph.load(str(task["path"]))
-        found = verify(graph, random_inputs(graph, seed), seed=seed, **options)  # type: ignore[arg-type]
+        try:
+            inputs = random_inputs(graph, seed)
+        except ArgumentError as error:  # which says nothing of the graph
+            return "no inputs", str(error)
+        found = verify(graph, inputs, seed=seed, **options)  # type: ignore[arg-type]
     except Exception as error:  # the graph is one that fails in some way
         lines = str(error).splitlines()
         return "exception", f"{type(error).__name__}: {lines[0] if lines else ''}"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from .errors import ArgumentError, FormatError, shown
 from .graph import Graph
@@ -42,7 +43,8 @@ def rewrite(
     Args:
         graph: the graph; it is not changed.
         in_shapes: shapes, strides or orders of axes of graph inputs: ``"0:2x64x56x56+1:64"``, ``"0:2x3*3x1"``,
-            ``"0:*ba"``, ``"0:-"`` for rank 0; or ``{"src": (2, 64, 56, 56)}``. A shape without strides is dense.
+            ``"0:*ba"``, ``"0:-"`` for rank 0, ``"0:default"`` for those it has; or ``{"src": (2, 64, 56, 56)}``. A
+            shape without strides is dense, and an empty text changes nothing.
         op_attrs: attributes: ``"0:strides:2x2*auto_pad:VALID+1:axis:2"``; or ``{"conv": {"strides": [2, 2]}}``. Those
             that the op does not have yet are added.
         mb: batch size of every input whose first dim is the batch alone; 0 leaves it.
@@ -59,6 +61,16 @@ def rewrite(
     return _rewritten(Rewriting(graph), in_shapes, op_attrs, mb, dt, op_kind)
 
 
+def rewrite_like_benchdnn(graph: Graph, **options: Any) -> tuple[Graph, list[int]]:
+    """``rewrite``, and the ids in ``in_shapes`` that were passed over because no op reads such a tensor.
+
+    Raises:
+        ArgumentError, SpecError: as :func:`rewrite` does.
+    """
+    work = Rewriting(graph, passes_over=True)
+    return _rewritten(work, **options), work.passed_over
+
+
 def _rewritten(
     work: Rewriting,
     in_shapes: Values | None = None,
@@ -69,13 +81,13 @@ def _rewritten(
 ) -> Graph:
     if op_kind is not None:
         work.set_kinds(keyed("op_kind", op_kind))
-    if op_attrs is not None:
+    if op_attrs not in (None, ""):
         work.set_attrs(keyed("op_attrs", op_attrs))
-    if in_shapes is not None:
+    if in_shapes not in (None, ""):
         work.set_shapes(keyed("in_shapes", in_shapes))
     if mb is not None:
         if isinstance(mb, bool) or not isinstance(mb, int) or not 0 <= mb < 2**31:
-            raise ArgumentError(f"mb: {shown(mb)}; expected a batch size, or 0 for that of the graph")
+            raise ArgumentError(f"mb: {shown(mb)}; expected a batch size below 2**31, or 0 for that of the graph")
         work.set_batch(mb)
     if isinstance(dt, str) and ":" not in dt:
         work.set_dtype(dt)
@@ -150,7 +162,7 @@ def _cases(path: Path, depth: int) -> Iterator[HarnessCase]:
                 yield from _combinations(_beside(path, value), options, where, knobs)
             elif name in OPTIONS:
                 options[name] = value.split(",")
-                if name == "mb" and not all(number.isdigit() for number in options[name]):
+                if name == "mb" and not all(number.isascii() and number.isdigit() for number in options[name]):
                     raise FormatError(where, shown(value), "--mb=N, a batch size")
             else:
                 knobs[name] = value

@@ -13,7 +13,9 @@ from .spec.schema import Attribute
 
 Values = str | Mapping[Any, Any]
 LETTERS = "abcdefghijkl"
-_NUMBER = re.compile(r"-?\d{1,18}(\.\d{0,40})?(e[+-]?\d{1,2})?")
+_REAL = re.compile(r"-?[0-9]{1,18}(\.[0-9]{0,40})?(e[+-]?[0-9]{1,2})?")
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
+_CUT = re.compile(r"-?[0-9]{1,18}(\.[0-9]{0,40})?")
 _BOOLS = {"1": 1, "true": 1, "0": 0, "false": 0}
 
 
@@ -34,7 +36,7 @@ def keyed(option: str, values: Values) -> dict[str | int, Any]:
             value = value[len(key) + 1 :]
         if not key or not value:
             raise ArgumentError(f"{option}: {shown(part)}; expected ID:VALUE")
-        number = int(key) if key.isdigit() and len(key) < 21 else key
+        number = int(key) if key.isascii() and key.isdigit() and len(key) < 21 else key
         if number in found:
             raise ArgumentError(f"{option}: {shown(part)}; expected each id once")
         found[number] = value
@@ -43,7 +45,7 @@ def keyed(option: str, values: Values) -> dict[str | int, Any]:
 
 def dims_of(option: str, text: str) -> list[int]:
     """Dims, or strides, with an ``x`` between them."""
-    if not re.fullmatch(r"\d{1,18}(x\d{1,18})*", text):
+    if not re.fullmatch(r"[0-9]{1,18}(x[0-9]{1,18})*", text):
         raise ArgumentError(f"{option}: {shown(text)}; expected dims such as 2x64x56x56, or - for rank 0")
     return [int(dim) for dim in text.split("x")]
 
@@ -78,10 +80,14 @@ def read_value(attribute: Attribute, text: str) -> object:
     parts = text.split("x") if attribute.kind.endswith("[]") else [text]
     if scalar == "bool" and text.lower() in _BOOLS:
         return _BOOLS[text.lower()]
-    if scalar == "bool" or not all(_NUMBER.fullmatch(part) for part in parts):
-        what = "numbers such as 1x2" if attribute.kind.endswith("[]") else "0 or 1" if scalar == "bool" else "a number"
+    if scalar == "bool":
+        raise ArgumentError(f"op_attrs: {attribute.name}: {shown(text)}; expected 0 or 1")
+    # benchdnn cuts fractions off, and its own files have sizes of 1.666667x1; anywhere else they are a mistake.
+    form = _REAL if scalar == "f32" else _CUT if attribute.name == "sizes" else _INTEGER
+    if not all(form.fullmatch(part) for part in parts):
+        one, several = ("a number", "numbers") if scalar == "f32" else ("an integer", "integers")
+        what = f"{several} such as 1x2" if attribute.kind.endswith("[]") else one
         raise ArgumentError(f"op_attrs: {attribute.name}: {shown(text)}; expected {what}")
-    # Integers of a list may have a fraction, which benchdnn cuts off: its own files have sizes of 1.666667x1.
     values = [float(part) if scalar == "f32" else int(part.partition(".")[0]) for part in parts]
     return values if attribute.kind.endswith("[]") else values[0]
 

@@ -62,7 +62,7 @@ def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, place: Path, name: 
     if member.compress_type not in METHODS:
         raise FormatError(where, "compressed in another way", ARCHIVE)
     with archive.open(member) as stream:
-        shape, fortran, stored = _header(stream, where)
+        shape, fortran, stored = read_header(stream, where)
         size = wanted.itemsize
         # numpy writes what it does not know as bytes without a type
         plain = wanted.isbuiltin != 1 and stored in (np.dtype(f"V{size}"), np.dtype(f"u{size}"))
@@ -80,7 +80,12 @@ def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, place: Path, name: 
     return made
 
 
-def _header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
+def read_header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
+    """Shape, whether the order is that of Fortran, and the data type of an array in numpy's form.
+
+    Raises:
+        FormatError: there is no such array, or it is not one of numbers.
+    """
     try:
         version = np.lib.format.read_magic(stream)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0

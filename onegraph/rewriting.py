@@ -34,11 +34,13 @@ class Rewriting:
     """A graph while it is changed.
 
     ``lenient`` passes over shapes of what is no graph input, and takes what the specification forbids and the library
-    takes; so is a graph taken that came with such.
+    takes; so is a graph taken that came with such. ``passes_over`` does the first only where no op reads the tensor, as
+    benchdnn does, and notes its id in ``passed_over``.
     """
 
-    def __init__(self, graph: Graph, *, lenient: bool = False) -> None:
-        self.before, self.lenient = graph, lenient
+    def __init__(self, graph: Graph, *, lenient: bool = False, passes_over: bool = False) -> None:
+        self.before, self.lenient, self.passes_over = graph, lenient, passes_over
+        self.passed_over: list[int] = []
         violations = check_graph(graph)  # among them shapes that loading put right
         self.strict = not lenient and not any(one.severity == ERROR or one.rule == "output_shape" for one in violations)
         self.form: Form = dict(parse(graph.to_json()))
@@ -142,10 +144,16 @@ class Rewriting:
         for key, given in shapes.items():
             if self.lenient and key not in self.inputs:
                 continue
+            read = (use["id"] for op in self.ops for use in op["inputs"])
+            if self.passes_over and isinstance(key, int) and key not in {*self.inputs, *read}:
+                self.passed_over.append(key)
+                continue
             number = self._tensor("in_shapes", key)
             if number not in self.inputs:
                 what = "a constant whose contents are known" if number in self.constants else "no graph input"
                 raise ArgumentError(f"in_shapes: tensor {shown(key)} is {what}; expected a graph input")
+            if isinstance(given, str) and given == "default":  # benchdnn's word for what the file has
+                continue
             dims = self.uses[number][0]["shape"]
             strides = None
             if isinstance(given, str):

@@ -116,7 +116,8 @@ def _flipped(values: Array, rng: np.random.Generator) -> Array:
     moved = rng.random(wide.shape) < FLIPS
     moved.flat[rng.integers(wide.size)] = True
     low, high = int(wide.min()), int(wide.max())  # so that no number leaves its type
-    return np.clip(wide + np.where(moved, rng.choice([-1, 1], wide.shape), 0), low, high).astype(values.dtype)
+    flipped: Array = np.clip(wide + np.where(moved, rng.choice([-1, 1], wide.shape), 0), low, high).astype(values.dtype)
+    return flipped
 
 
 def compare(name: str, got: Array, expected: Array, near: Array, dtype: DataType, *, rounded: bool) -> Comparison:

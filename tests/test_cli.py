@@ -167,6 +167,7 @@ def test_ops_shows_one_op_in_three_forms():
         (("ops", "Convolutoin"), "onegraph: edition onednn-3.13 has no op 'Convolutoin'; did you mean 'Convolution'?"),
         (("ops", "--edition", "onednn-3.14"), "onegraph: unknown edition 'onednn-3.14'"),
         (("check", "/nowhere.json"), "onegraph: /nowhere.json: No such file or directory; expected a file"),
+        (("random", "--ops", "99999999"), "onegraph: Invalid value for '--ops': 99999999 is not in the range 1<=x<=1"),
         (("check", "/"), "onegraph: /: not a regular file; expected a file"),
     ],
 )

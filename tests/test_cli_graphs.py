@@ -329,11 +329,15 @@ def test_pickles_are_not_read(graph):
     [
         (("run", "--outputs", "none/y.npz"), "none/y.npz: No such file or directory; expected a path that can"),
         (("run", "--outputs", "graph.json/y.npz"), "graph.json/y.npz: Not a directory; expected a path that can"),
-        (("run", "--outputs", "n" * 300), f"{'n' * 300}: File name too long; expected a path that can"),
+        (("run", "--outputs", "n" * 300 + ".npz"), f"{'n' * 300}.npz: File name too long; expected a path that can"),
+        (("run", "--outputs", "y.json"), "Invalid value for '--outputs': 'y.json'; expected a name that ends in .npz"),
+        (("reduce", "-o", "y.py"), "Invalid value for '-o' / '--output': 'y.py'; expected a name that ends in .json"),
+        (("reduce", "--command", "true"), "command: 'true' has no {}; expected it where the path"),
         (("run", "--outputs", ""), "Invalid value for '--outputs': '' is not the name of a file"),
         (("run", "--inputs", ""), "Invalid value for '--inputs': '' is not the name of a file"),
         (("run", "--inputs", "graph.json"), "graph.json: 'File is not a zip file'; expected an archive as numpy"),
         (("run", "--mb", "two"), "Invalid value for '--mb': 'two' is not a valid integer"),
+        (("bench", "--seconds", "\u0663"), "Invalid value for '--seconds': '\u0663' is not a valid number"),
         (("bench", "--seconds", "nan"), "Invalid value for '--seconds': 'nan' is not a valid number"),
         (("bench", "--seconds", "0", "--fill", str(2**64)), f"Invalid value for '--fill': {2**64} is not in the range"),
         (("reduce", "--threads", "999999"), "threads: 999999; expected an integer"),
@@ -389,8 +393,8 @@ def test_files_of_these_names(graph, name, text, message):
         ("x.json", '{"op": "ReLU", "attr": {}}', "x.json: unknown key 'attr'; expected the keys op, attrs, inputs, "),
         ("x.json", '[{"op": "ReLU"}, {}]', 'x.json: record 1: no op; expected the key "op" with the name of one'),
         ("x.json", '{"op": "ReLU", "edition": 5}', "x.json: edition: 5; expected one of legacy-1, "),
-        ("x.json", '{"op": "ReLU", "attrs": {"a": 1, "a": 2}}', "x.json: text: an object with the key 'a' twice"),
-        ("x.json", f'{{"op": {"9" * 5000}}}', "x.json: text: a number of 5000 digits; expected at most 256"),
+        ("x.json", '{"op": "ReLU", "attrs": {"a": 1, "a": 2}}', "x.json: attrs: an object with the key 'a' twice"),
+        ("x.json", f'{{"op": {"9" * 5000}}}', "x.json: line 1 column 8: a number of 5000 digits; expected"),
         ("x.toml", "op = [", "x.toml: Invalid value (at end of document); expected JSON or TOML"),
         ("x.toml", "é", "x.toml: "),
     ],
@@ -445,6 +449,248 @@ def test_what_is_no_regular_file_is_written_into(graph):
     assert onegraph("convert", graph, "--mb", "3", "-o", "link.json").exit_code == 0
     assert os.path.islink("link.json")
     assert og.Graph.load("target.json").inputs["x"].shape == (3, 6, 6, 3)
+
+
+# Files that are read are kept -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("view", "graph.json", "-o", "graph.json"),
+        ("view", "graph.json", "-o", "./graph.json"),
+        ("view", "graph.json", "-o", "soft.html"),
+        ("view", "graph.json", "-o", "hard.html"),
+        ("view", "hard.html"),  # which would go to hard.html
+        ("reduce", "graph.json", "-o", "graph.json"),
+        ("reduce", "constants", "-o", "constants.json"),  # and constants.npz
+        ("convert", "graph.json", "-o", "soft.html"),
+        ("verify", "graph.json", "--outputs", "hard.npz"),
+        ("bench", "graph.json", "--seconds", "0", "--inputs", "in.npz", "--outputs", "in.npz"),
+        ("run", "graph.json", "--inputs", "in.npz", "--outputs", "same.npz"),
+        ("run", "constants.json", "--outputs", "constants.npz"),
+        ("run", "constants.json", "--mb", "4", "--outputs", "constants.npz"),
+        ("convert", "constants.json", "--dt", "bf16", "-o", "constants.bin"),
+    ],
+)
+def test_no_command_writes_over_what_it_reads(graph, arguments):
+    g = og.Graph()
+    g.output("y", g.matmul(g.input("x", og.f32, (2, 3)), g.constant(np.ones((3, 3), np.float32))))
+    g.save("constants.json")
+    os.rename("constants.json", "constants")
+    g.save("constants.json")
+    np.savez("in.npz", x=np.ones((2, 6, 6, 3), np.float32), w=np.ones((3, 3, 3, 4), np.float32))
+    os.symlink("graph.json", "soft.html")
+    os.symlink("in.npz", "same.npz")
+    for other in ("hard.html", "hard.npz"):
+        os.link("graph.json", other)
+    before = {path: path.read_bytes() for path in Path().iterdir()}
+    done = onegraph(*arguments)
+    assert done.stderr.endswith("is the input; expected another file\n")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert {path: path.read_bytes() for path in Path().iterdir()} == before
+
+
+def test_standard_input_is_kept_too(graph):
+    with open(graph) as stream:
+        done = process("convert", "-", "--mb", "3", "-o", graph, stdin=stream)
+    assert (done.returncode, done.stderr) == (2, "onegraph: -o: 'graph.json' is the input; expected another file\n")
+
+
+def test_results_and_code_may_be_written_again(graph):
+    g = og.Graph()
+    g.output("y", g.matmul(g.input("x", og.f32, (2, 8)), g.constant(np.ones((8, 8), np.float32))))
+    g.save("constants.json")
+    for _ in range(2):
+        for arguments in (
+            ("run", graph, "--outputs", "graph.npz"),
+            ("convert", "constants.json", "-o", "code.py"),
+            ("convert", "code.py", "-o", "code.json"),
+        ):
+            assert onegraph(*arguments).exit_code == 0
+
+
+@pytest.mark.parametrize("arguments", [("run", "--outputs"), ("view", "-o"), ("convert", "-o"), ("random", "-o")])
+def test_a_named_pipe_is_no_output(graph, arguments):
+    os.mkfifo("pipe.npz")
+    command, option = arguments
+    done = process(command, *([] if command == "random" else [graph]), option, "pipe.npz")
+    assert done.returncode == 2
+    assert "'pipe.npz' is a named pipe; expected a file" in done.stderr
+
+
+def test_the_pipe_of_a_shell_is_an_output(graph):
+    done = process("view", graph, "-o", "/dev/stdout", stdout=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("<!")
+
+
+# Names and terminals --------------------------------------------------------------------------------------------------
+
+
+def named(*names):
+    g = og.Graph()
+    y = g.input("x", og.f32, (2, 3))
+    for name in names:
+        y = g.relu(y, name=name)
+    g.output("y", y)
+    g.save("named.json")
+    return "named.json"
+
+
+def test_names_cannot_move_what_stands_beside_them(graph):
+    shown = onegraph("show", named("a\nb", "c\u202ed", "\x1b[2J", "\ud800")).stdout
+    for text in (r"a\nb", r"c\u202ed", r"\x1b[2J", r"\ud800"):
+        assert re.search(rf"ReLU +{re.escape(text)} ", shown)
+    assert not re.search("[\u202e\x1b\ud800]", shown)
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-8"])
+def test_what_the_terminal_cannot_show_is_replaced(graph, encoding):
+    path = named("\u540d", "\ud800", "\U0001f600")
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    for arguments in (("show", path), ("bench", path, "--seconds", "0"), ("verify", path), ("convert", path)):
+        command = [sys.executable, "-m", "onegraph", *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, timeout=120, check=False)
+        assert (done.returncode, done.stderr) == (0, b""), done.stderr
+        text = done.stdout.decode("utf-8" if arguments[0] == "convert" else encoding)
+        if arguments[0] in ("show", "bench"):
+            assert ("\u540d" if encoding == "utf-8" else r"\u540d") in text
+        if arguments[0] == "bench":
+            assert ("\u2588" if encoding == "utf-8" else "###") in text
+
+
+def test_pages_take_every_name(graph):
+    path = named("\ud800")
+    assert onegraph("view", path, "-o", "page.html").exit_code == 0
+    assert r"\ud800" in Path("page.html").read_text(encoding="utf-8")
+    assert onegraph("view", path, "-o", "-").exit_code == 0
+
+
+def test_inputs_that_ops_are_called_like_are_told_from_them(graph):
+    g = og.Graph()
+    x = g.input("x", og.f32, (2, 2))
+    y = g.relu(g.add(x, g.input("z", og.f32, (2, 2)), name="a"), name="x")
+    g.output("y", g.matmul(y, g.constant(np.ones((2, 2), np.float32), name="a"), name="m"))
+    g.save("alike.json")
+    shown = onegraph("show", "alike.json", "--no-compile").stdout
+    assert re.search(r"Add +a +input x, z +f32", shown)
+    assert re.search(r"ReLU +x +a +f32", shown)
+    assert re.search(r"MatMul +m +x, constant a +f32", shown)
+
+
+def test_show_has_the_ids_of_the_file(graph):
+    data = json.loads(network().to_json())
+    del data["onegraph"]
+    for number, op in zip((70, 60), data["graph"], strict=True):
+        op["id"] = number
+        for use in (*op["inputs"], *op["outputs"]):
+            use["id"] += 100
+    data.update(input_ports=[100, 101], output_ports=[103])
+    Path("ids.json").write_text(json.dumps({**data, "graph": data["graph"][::-1]}))
+    shown = onegraph("show", "ids.json").stdout
+    assert re.search(r"70 +0 +Convolution ", shown)
+    assert re.search(r"60 +0 +ReLU ", shown)
+    found = as_json("show", "ids.json")
+    assert [(op["id"], op["kind"]) for op in found["ops"]] == [(70, "Convolution"), (60, "ReLU")]
+    assert [tensor["id"] for tensor in found["inputs"].values()] == [100, 101]
+    assert [tensor["id"] for op in found["ops"] for tensor in op["outputs"]] == [102, 103]
+    # they are what the options take
+    first = found["ops"][0]["inputs"][0]["id"]
+    again = as_json("show", "ids.json", "--in-shapes", f"{first}:1x6x6x3", "--op-attrs", "70:strides:2x2")
+    assert again["outputs"]["t103"]["shape"] == [1, 2, 2, 4]
+
+
+# Wildcards ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def wild(graph):
+    """A graph with an op of which nothing is known, as PyTorch dumps them."""
+    data = json.loads(network().to_json())
+    data["graph"][1]["kind"] = "Wildcard"
+    Path("wild.json").write_text(json.dumps(data))
+    return "wild.json"
+
+
+def test_wildcards_are_shown(wild):
+    reason = "onegraph: without partitions: 'relu' is a Wildcard, which has no meaning of its own and cannot be run\n"
+    done = onegraph("show", wild)
+    assert (done.exit_code, done.stderr) == (0, reason)
+    assert re.search(r"1 +Wildcard +relu +conv +f32 2x4x4x4", done.stdout)
+    done = onegraph("view", wild, "-o", "page.html")
+    assert (done.exit_code, done.stderr, done.stdout) == (0, reason, "page.html\n")
+    assert "Wildcard" in Path("page.html").read_text()
+    for command in ("show", "view"):
+        assert onegraph(command, wild, "--no-compile").stderr == ""
+
+
+@pytest.mark.parametrize("command", ["run", "verify", "bench"])
+def test_wildcards_are_not_run(wild, command):
+    done = onegraph(command, wild, *QUICK.get(command, ()))
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert re.match(r"onegraph: wild.json: .*Wildcard.* has no meaning of its own", done.stderr)
+
+
+def test_view_has_one_word_on_what_runs(graph):
+    done = onegraph("view", graph, "--no-compile", "--profile")
+    assert done.exit_code == 2
+    assert done.stderr == "onegraph: --profile or --no-compile, not both; see onegraph view --help\n"
+
+
+# Options that rewrite -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--op-attrs", "conv:groups:1e3"), "op_attrs: groups: '1e3'; expected an integer"),
+        (("--op-attrs", "conv:strides:1.7x1"), "op_attrs: strides: '1.7x1'; expected integers such as 1x2"),
+        (("--in-shapes", "0:2x6x6x3", "--in-shapes", "0:3x6x6x3"), "Invalid value for '--in-shapes': given twice"),
+        (("--mb", "99999999999"), "Invalid value for '--mb': 99999999999 is not in the range 0<=x<=2147483647"),
+        (("--mb", "\u0663"), "Invalid value for '--mb': '\u0663' is not a valid integer"),
+    ],
+)
+def test_rewrites_that_make_no_sense(graph, arguments, message):
+    done = onegraph("show", graph, *arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"onegraph: {message}")
+
+
+def test_shapes_of_what_no_op_reads_are_passed_over_and_told(graph):
+    done = onegraph("run", graph, "--in-shapes", "0:5x6x6x3+3:1x2+77:2", "--json")
+    assert json.loads(done.stdout)["outputs"][0]["shape"] == [5, 4, 4, 4]
+    assert done.stderr == "onegraph: in_shapes: passed over, as no op reads them: tensors 3, 77\n"
+    assert onegraph("run", graph, "--in-shapes", "").exit_code == 0
+
+
+# Conversions ----------------------------------------------------------------------------------------------------------
+
+
+def test_json_for_a_version_is_printed(graph):
+    expected = {**json.loads(network().to_json()), "version": "3.2.0"}
+    for more in ((), ("-o", "-")):
+        assert json.loads(onegraph("convert", graph, "--for-version", "3.2", *more).stdout) == expected
+    done = onegraph("convert", graph, "--for-version", "3.99")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == "onegraph: for_version: '3.99'; expected a version of oneDNN from '3.0' to '3.13'\n"
+
+
+def test_what_code_cannot_say_is_told(graph):
+    data = {**json.loads(network().to_json()), "fpmath_mode": "bf16"}
+    Path("fast.json").write_text(json.dumps(data))
+    for more in ((), ("-o", "fast.py")):
+        done = onegraph("convert", "fast.json", *more)
+        assert done.exit_code == 0
+        assert done.stderr == "onegraph: Python code has no word for fpmath_mode bf16; left out\n"
+    assert onegraph("convert", graph).stderr == ""
+
+
+def test_files_of_another_encoding_are_named(graph):
+    Path("wide.json").write_text(Path(graph).read_text(), encoding="utf-16")
+    for command in COMMANDS:
+        done = onegraph(command, "wide.json", *QUICK.get(command, ()))
+        assert (done.exit_code, "text in UTF-16; expected JSON" in done.stderr) == (2, True)
 
 
 # Constants without contents -------------------------------------------------------------------------------------------

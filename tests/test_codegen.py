@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import onegraph as og
 from onegraph.cases import CASES
-from onegraph.codegen import load_python, save_python, to_python
+from onegraph.codegen import load_python, save_python, to_python, unsaid
 from onegraph.inputs import random_inputs
 from onegraph.random_graph import random_graph
 from onegraph.spec.editions import EDITIONS, base_of, edition
@@ -190,6 +190,24 @@ def test_code_without_a_graph(code, message, tmp_path):
         load_python(tmp_path / "x.py")
     with pytest.raises(og.FormatError, match="absent"):
         load_python(tmp_path / "absent.py")
+
+
+def test_the_code_and_its_arrays_are_all_that_is_written(tmp_path):
+    g = og.Graph()
+    g.output("y", g.matmul(g.input("x", og.f32, (2, 8)), g.constant(np.ones((8, 8), np.float32))))
+    save_python(g, tmp_path / "g.py")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["g.py", "g.py.npz"]
+
+
+def test_what_code_cannot_say():
+    g = og.Graph()
+    g.output("y", g.divide(g.input("x", og.f32, (2,)), g.input("z", og.f32, ())))
+    form = json.loads(g.to_json())
+    assert unsaid(g) == unsaid(og.Graph.from_json(json.dumps(form))) == ""
+    form.update(fpmath_mode="bf16", engine_kind="gpu", fpmath_mode_apply_to_int="true")
+    form["graph"][0]["inputs"][1]["property_type"] = "host_scalar"
+    expected = "fpmath_mode bf16, engine_kind gpu, fpmath_mode_apply_to_int, host_scalar of tensors 1"
+    assert unsaid(og.Graph.from_json(json.dumps(form))) == expected
 
 
 def test_the_only_graph_is_found(tmp_path):

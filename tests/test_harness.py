@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onegraph as og
-from onegraph.harness import read_harness, rewrite
+from onegraph.harness import read_harness, rewrite, rewrite_like_benchdnn
 from onegraph.inputs import random_inputs
 from onegraph.random_graph import random_graph
 
@@ -123,6 +123,21 @@ def test_what_nothing_changes_in_stays_as_the_file_has_it():
     found = rewrite(loaded, in_shapes={"x2": (5,)})
     assert found.outputs["y"].shape == (1, 4, 4, 1)
     assert rewrite(loaded, in_shapes={"x": (2, 2, 2, 1)}).outputs["y"].shape == (2, None, None, 1)
+
+
+def test_an_empty_text_and_the_word_default_change_nothing():
+    same = json.loads(rewrite(chain(), in_shapes="0:2x8x8x3").to_json())
+    assert json.loads(rewrite(chain(), in_shapes="").to_json()) == same
+    assert json.loads(rewrite(chain(), op_attrs="").to_json()) == same
+    assert json.loads(rewrite(chain(), in_shapes="0:default+5:2x8x8x4").to_json()) == same
+
+
+def test_shapes_of_tensors_that_no_op_reads_are_passed_over_as_by_benchdnn():
+    found, passed_over = rewrite_like_benchdnn(chain(), in_shapes="0:5x8x8x3+9:7+5:5x8x8x4+6:1x2")
+    assert (found.outputs["dst"].shape, passed_over) == ((5, 8, 8, 4), [9, 6])
+    for known in ("3:2x3", "2:4", "nobody:2"):  # which an op reads, or which is no id
+        with pytest.raises(og.ArgumentError, match="in_shapes: tensor"):
+            rewrite_like_benchdnn(chain(), in_shapes=known)
 
 
 # Attributes -----------------------------------------------------------------------------------------------------------
@@ -274,8 +289,15 @@ def test_a_batch_that_an_attribute_holds_too():
         ({"in_shapes": "0:2x8x8x5"}, og.SpecError, "Convolution"),
         ({"op_attrs": "7:strides:1x1"}, og.ArgumentError, r"op 7; the ops are 0 \(Convolution\)"),
         ({"op_attrs": "0:stride:1x1"}, og.ArgumentError, "has no attribute 'stride'; it has strides"),
-        ({"op_attrs": "0:strides:axb"}, og.ArgumentError, "strides: 'axb'; expected numbers such as 1x2"),
-        ({"op_attrs": "0:groups:x"}, og.ArgumentError, "expected a number"),
+        ({"op_attrs": "0:strides:axb"}, og.ArgumentError, "strides: 'axb'; expected integers such as 1x2"),
+        ({"op_attrs": "0:groups:x"}, og.ArgumentError, "expected an integer"),
+        ({"op_attrs": "0:groups:1e3"}, og.ArgumentError, "groups: '1e3'; expected an integer"),
+        ({"op_attrs": "0:groups:1.9"}, og.ArgumentError, "groups: '1.9'; expected an integer"),
+        ({"op_attrs": "0:groups:\u0661"}, og.ArgumentError, "expected an integer"),
+        ({"op_attrs": "0:strides:1.7x1"}, og.ArgumentError, "strides: '1.7x1'; expected integers such as 1x2"),
+        ({"op_attrs": "\u0660:groups:1"}, og.ArgumentError, "op '\u0660'"),
+        ({"in_shapes": "0:\u0662x3"}, og.ArgumentError, "expected dims such as"),
+        ({"mb": 2**31}, og.ArgumentError, "below 2[*][*]31"),
         ({"op_attrs": "0:strides:0x0"}, og.SpecError, "strides"),
         ({"op_attrs": {0: [1]}}, og.ArgumentError, "expected NAME:VALUE"),
         ({"op_attrs": {0: {"strides": object()}}}, og.OneGraphError, "strides"),

@@ -230,20 +230,38 @@ def test_a_command_decides(tmp_path):
 def test_crashes_and_hangs(tmp_path):
     graph = random_graph(2, 2, kinds=["ReLU"])
     crash = program(tmp_path, "os.kill(os.getpid(), signal.SIGABRT)")
-    with Prober(command=crash) as prober:
+    with Prober(command=f"{crash} {{}}") as prober:
         assert prober.failure(graph) == Failure("crash", "SIGABRT", "SIGABRT")
         assert str(prober.failure(graph)) == "crash: SIGABRT"
     hang = program(tmp_path, "time.sleep(600)")
-    with Prober(command=hang, time_limit=0.5) as prober:
+    with Prober(command=f"{hang} {{}}", time_limit=0.5) as prober:
         assert prober.failure(graph).kind == "hang"
 
 
 @pytest.mark.parametrize(
-    ("command", "message"), [("", "empty"), ("'a", "quotation"), ("/does/not/exist", "expected a program")]
+    ("command", "message"),
+    [
+        ("", "empty"),
+        ("'a", "quotation"),
+        ("/does/not/exist {}", "expected a program"),
+        ("true", "'true' has no {}; expected it where the path of the graph is to stand"),
+    ],
 )
 def test_commands_that_cannot_be_run(command, message):
     with pytest.raises(og.ArgumentError, match=message), Prober(command=command) as prober:
         prober.failure(random_graph(1, 1))
+
+
+def test_a_graph_without_random_inputs_is_a_wrong_call_and_no_failure(tmp_path):
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (None, 3))))
+    with Prober() as prober, pytest.raises(og.ArgumentError, match="expected known dims for random data"):
+        prober.failure(g)
+    g.save(tmp_path / "g.json")
+    done = onegraph("reduce", "g.json", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "input 'x': shape [?, 3]; expected known dims for random data" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["g.json"]
 
 
 def test_the_worker_survives_a_crash_of_its_process():

@@ -1,6 +1,7 @@
 """The JSON form: what is written, that nothing is lost, and what files may not do."""
 
 import copy
+import gzip
 import json
 import os
 import pickle
@@ -405,7 +406,14 @@ def test_every_graph_of_the_library_comes_back():
             assert whole["graph"][1]["outputs"] != whole["graph"][4]["inputs"][:1]
             whole["graph"][1]["outputs"] = whole["graph"][4]["inputs"][:1]
         for_version = json.loads(og.Graph.from_json(g.to_json()).to_json(for_version="3.2"))
-        assert for_version == {**whole, "version": "3.2.0"}, path
+        made = {one["id"] for op in whole["graph"] for one in op["outputs"]}
+        read = {one["id"] for op in whole["graph"] for one in op["inputs"]}
+        ended = {one["id"] for op in whole["graph"] for one in op["inputs"] if not op["outputs"]}
+        ports = [for_version.pop(key) for key in ("input_ports", "output_ports")]
+        assert {*ports[0]} == read - made, path
+        assert made - (read - ended) <= {*ports[1]} <= made, path
+        plain = {key: value for key, value in whole.items() if key not in ("input_ports", "output_ports")}
+        assert for_version == {**plain, "version": "3.2.0"}, path
         assert_library_reads(g, for_version="3.2")
 
 
@@ -525,7 +533,8 @@ def test_unknown_keys():
     with pytest.raises(AssertionError):
         assert_library_reads(g)
     assert_library_reads(g, for_version="3.2")
-    assert json.loads(g.to_json(for_version="3.2")) == {**whole, "version": "3.2.0", "graph": [relu()]}
+    ports = {"input_ports": [0], "output_ports": [1]}
+    assert json.loads(g.to_json(for_version="3.2")) == {**whole, **ports, "version": "3.2.0", "graph": [relu()]}
 
 
 def test_values_as_programs_write_them():
@@ -562,7 +571,8 @@ def test_what_is_left_out():
     assert (g.inputs["t0"].shape, g.outputs["t1"].shape) == (None, (2,))
     assert json.loads(g.to_json())["graph"] == whole["graph"]
     whole = file(op(0, "ReLU", [tensor(0, "f32", [UNKNOWN])], [tensor(1, "f32", [2])]))
-    assert json.loads(g.to_json(for_version="3.2")) == {**whole, "version": "3.2.0"}
+    ports = {"input_ports": [0], "output_ports": [1]}
+    assert json.loads(g.to_json(for_version="3.2")) == {**whole, **ports, "version": "3.2.0"}
     assert_library_reads(g, for_version="3.2")
 
 
@@ -581,7 +591,8 @@ def test_a_dump_of_pytorch():
     agreed = copy.deepcopy(ops)
     for one in (agreed[1]["outputs"], agreed[2]["inputs"]):  # where the uses of a tensor differ, what is known of it
         one[0] = tensor(6, "f32", [2, 3])
-    assert json.loads(g.to_json(for_version="3.13")) == {**file(*agreed), "version": "3.13.0"}
+    ports = {"input_ports": [0, 8], "output_ports": [5, 6, 7]}
+    assert json.loads(g.to_json(for_version="3.13")) == {**file(*agreed), **ports, "version": "3.13.0"}
     assert_library_reads(g, for_version="3.13")
     assert (list(g.inputs), list(g.outputs)) == (["t0", "t8"], ["t5", "t6", "t7"])
     assert (g.outputs["t6"].shape, g.outputs["t7"].shape, g.inputs["t8"].shape) == ((2, 3), (2, 3), ())
@@ -690,7 +701,8 @@ def test_a_stale_shape_is_put_right():
     assert rewrite(load(whole), op_kind="1:Abs").ops[1].kind == "Abs"
     assert json.loads(load(whole).to_json()) == whole
     put_right = file(relu(0, 1, 0, (8,)), relu(1, 2, 1, (8,)))
-    assert json.loads(load(whole).to_json(for_version="3.2")) == {**put_right, "version": "3.2.0"}
+    ports = {"input_ports": [0], "output_ports": [2]}
+    assert json.loads(load(whole).to_json(for_version="3.2")) == {**put_right, **ports, "version": "3.2.0"}
     with pytest.raises(og.SpecError, match=r"^graph\[0\]: .*\[16, 4\]"):
         load(whole, strict=True)
 
@@ -744,17 +756,41 @@ def test_for_version_lacks_forms_of_ops():
     g = og.Graph()
     g.output("y", g.softmax(g.input("x", og.f32, (2, 3)), axis=1, dtype=og.bf16, outputs=["dst"]))
     assert "SoftMax" in g.to_json(for_version="3.13")
-    with pytest.raises(og.UnsupportedError, match="data types: src=f32, dst=bf16"):
-        g.to_json(for_version="3.2")
-    g = og.Graph()
-    g.output("y", g.quantize(g.input("x", og.f32, (2, 3)), scales=[0.5], dtype=og.u8))
-    with pytest.raises(og.UnsupportedError, match="zps: missing"):
+    with pytest.raises(og.UnsupportedError, match=r"^for_version 3\.2: .*data types: src=f32, dst=bf16"):
         g.to_json(for_version="3.2")
     g = og.Graph(edition="legacy-1")
     g.output("y", g.op("BiasAddBackprop", [g.input("x", og.f32, (2, 3))]))
     assert "BiasAddBackprop" in g.to_json()
     with pytest.raises(og.UnsupportedError, match=r"onegraph convert --edition onednn-3\.2"):
         g.to_json(for_version="3.2")
+
+
+@pytest.mark.parametrize("reload", [False, True])
+def test_zero_points_that_a_version_requires_are_written(reload):
+    g = og.Graph()
+    x = g.quantize(g.input("x", og.f32, (2, 3)), qtype="per_channel", axis=1, scales=[0.5, 1, 2], dtype=og.u8)
+    g.output("y", g.dequantize(x, scales=[0.5]))
+    g = og.Graph.from_json(g.to_json()) if reload else g
+    for version, expected in (("3.3", [[0, 0, 0], [0]]), ("3.4", [None, None])):
+        ops = json.loads(g.to_json(for_version=version))["graph"]
+        assert [op["attrs"].get("zps", {}).get("value") for op in ops] == expected
+    assert all("zps" not in op["attrs"] for op in json.loads(g.to_json())["graph"])
+    read = og.Graph.from_json(g.to_json(for_version="3.2"))
+    assert [op.attrs["zps"] for op in read.ops] == [(0, 0, 0), (0,)]
+    inputs = {"x": np.float32([[1, -2, 3], [4, 5, 6]])}
+    (got,) = og.reference.run(read, dict.fromkeys(read.inputs, inputs["x"])).values()
+    np.testing.assert_array_equal(got, og.reference.run(g, inputs)["y"])
+
+
+def test_for_version_puts_kinds_and_ports_right():
+    whole = file(op(0, "relu", [tensor(0, "f32", [2])], [tensor(1, "f32", [2])]))
+    for ports in ({}, {"input_ports": [1], "output_ports": [7]}, {"input_ports": [], "output_ports": [1, 7]}):
+        g = load({**whole, **ports})
+        assert json.loads(g.to_json()) == {**whole, **ports}
+        found = json.loads(g.to_json(for_version="3.2"))
+        assert (found["graph"][0]["kind"], found["input_ports"], found["output_ports"]) == ("ReLU", [0], [1])
+    twice = {"input_ports": [0, 0], "output_ports": [1]}  # as the library itself writes it
+    assert json.loads(load({**whole, **twice}).to_json(for_version="3.2"))["input_ports"] == [0, 0]
 
 
 def test_constant_inputs_go_along(tmp_path):
@@ -862,7 +898,7 @@ def test_constants_that_nothing_reads(tmp_path):
     assert bare.to_json() == g.to_json()
 
 
-@pytest.mark.parametrize("version", ["", "2.7", "3", "3.x", 3.2, None.__class__, "3.2; rm"])
+@pytest.mark.parametrize("version", ["", "2.7", "3", "3.x", 3.2, None.__class__, "3.2; rm", "3.14", "3.99", "\u0663.2"])
 def test_no_such_version(version):
     with pytest.raises(og.ArgumentError, match="for_version"):
         og.Graph().to_json(for_version=version)
@@ -987,12 +1023,12 @@ def test_ops_that_the_library_refuses_too(whole, expected):
         ("", "line 1 column 1"),
         ('{"graph": [\n  {"id": 0,}]}', "line 2 column 12"),
         ('{"graph": [], "graph": []}', "text"),
-        ('{"graph": [{"id": 0, "id": 1}]}', "text"),
+        ('{"graph": [{"id": 0, "id": 1}]}', "graph[0]"),
         ('{"graph": []} x', "line 1 column 15"),
-        ("[" * 100_000, "text"),
-        ('{"graph":' * 100 + "[]" + "}" * 100, "text"),
-        ('{"graph": ' + "9" * 5000 + "}", "text"),
-        ('{"graph": 1e999}', "text"),
+        ("[" * 100_000, "line 1 column 65"),
+        ('{"graph":\n' * 100 + "[]" + "}" * 100, "line 65 column 1"),
+        ('{"graph": ' + "9" * 5000 + "}", "line 1 column 11"),
+        ('{"1e999": "1e999",\n"graph": 1e999}', "line 2 column 10"),
         (b"\xff\xfe{}", "text"),
         (b"\0" * 100, "line 1 column 1"),
         (None, "text"),
@@ -1004,6 +1040,30 @@ def test_what_is_no_json(text, where):
         og.Graph.from_json(text)
     assert caught.value.where == where
     assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (gzip.compress(b'{"graph": []}'), "packed by gzip"),
+        ('{"graph": []}'.encode("utf-16"), "text in UTF-16"),
+        ('{"graph": []}'.encode("utf-16-le"), "text in UTF-16"),
+        ('{"graph": []}'.encode("utf-16-be"), "text in UTF-16"),
+    ],
+)
+def test_text_that_is_packed_or_in_another_encoding(text, what):
+    with pytest.raises(og.FormatError, match=f"^text: {what}; expected JSON in UTF-8$"):
+        og.Graph.from_json(text)
+
+
+def test_messages_speak_of_json_and_of_what_may_be_chosen():
+    with pytest.raises(og.FormatError, match=r"shape: null; expected an array"):
+        load(changed("graph", 1, "inputs", 0, "shape", None))
+    with pytest.raises(og.FormatError, match=r"id: true; expected an id"):
+        load(changed("graph", 1, "id", True))
+    with pytest.raises(og.FormatError, match=r"dtype: 'f64'; expected one of f32, ") as caught:
+        load(changed("graph", 1, "inputs", 0, "dtype", "f64"))
+    assert "undef" not in str(caught.value)
 
 
 def test_too_large(monkeypatch, tmp_path):

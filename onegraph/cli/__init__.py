@@ -6,6 +6,7 @@ no. An :class:`onegraph.OneGraphError` that leaves it becomes one line on standa
 
 from __future__ import annotations
 
+import codecs
 import os
 import sys
 from collections.abc import Sequence
@@ -35,6 +36,8 @@ COMMANDS = {
     "completion": "Print the script that completes commands in a shell.",
 }
 
+BLOCKS = range(0x2580, 0x25A0)  # of which bars are made
+
 
 class Commands(click.Group):
     """The commands of ``COMMANDS``."""
@@ -58,6 +61,7 @@ class Commands(click.Group):
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]
         """Run one command and exit; whatever was wrong with the input is one line."""
         extra["standalone_mode"] = False
+        _write_anything()
         try:
             sys.exit(super().main(args, prog_name or "onegraph", **extra) or 0)
         except click.exceptions.NoArgsIsHelpError as error:
@@ -88,6 +92,25 @@ class Commands(click.Group):
             fix = "this is a bug of onegraph; ONEGRAPH_TRACEBACK=1 in the environment shows where"
             _complain(f"{type(error).__name__}: {error}; {fix}")
         sys.exit(2)
+
+
+def _write_anything() -> None:
+    """Let standard output take every character: what its encoding lacks is escaped, and bars are made of ``#``."""
+    codecs.register_error("onegraph", _replaced)
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="onegraph")
+
+
+def _replaced(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    missing = error.object[error.start : error.end]
+    return "".join("#" if ord(one) in BLOCKS else escaped(one) for one in missing), error.end
+
+
+def escaped(character: str) -> str:
+    """A character that cannot be shown, as in Python code."""
+    return character.encode("unicode_escape").decode()
 
 
 def _give_up_output() -> None:

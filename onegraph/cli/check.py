@@ -88,8 +88,8 @@ def _parse(name: str, content: bytes) -> object:
     except FormatError as as_json:
         try:
             return tomllib.loads(content.decode("utf-8-sig"))
-        except UnicodeDecodeError as error:
-            raise FormatError(name, f"byte {error.start} is not UTF-8", "JSON or TOML") from None
+        except UnicodeDecodeError:  # which the other error says too
+            raise FormatError(name, as_json.given, "JSON or TOML in UTF-8") from None
         except (ValueError, RecursionError) as as_toml:
             if isinstance(as_toml, RecursionError) or (
                 content.lstrip()[:1] in (b"{", b"[", b"") and not name.endswith(".toml")

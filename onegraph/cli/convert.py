@@ -9,12 +9,18 @@ import click
 
 from ..errors import ArgumentError
 from ..spec.editions import EDITIONS
-from .options import FilePath, Source, graph_file, json_option, written
+from .options import OutputPath, Source, graph_file, json_option, written
 
 
 @click.command()
 @graph_file
-@click.option("-o", "--output", type=FilePath(), metavar="OUT", help="Where it goes: .json or .py; stdout by default.")
+@click.option(
+    "-o",
+    "--output",
+    type=OutputPath(allow_dash=True),
+    metavar="OUT",
+    help="Where it goes: .json or .py; stdout by default.",
+)
 @click.option(
     "--edition", type=click.Choice(EDITIONS), metavar="NAME", help="Say the graph in the words of another edition."
 )
@@ -24,26 +30,26 @@ def command(source: Source, output: str | None, edition: str | None, for_version
     """Convert the graph in FILE: JSON to the Python code that builds it, and back; another edition, version or shape.
 
     A FILE that ends in .py is RUN, as python FILE runs it, and the graph is its variable g. JSON is read and never run.
-    Constants go to an .npz file beside the output. Without -o the other form is printed.
+    Constants go to an .npz file beside the output. Without -o the other form is printed, with --for-version JSON.
     """
-    from ..codegen import load_python, save_python, to_python
-    from ..harness import rewrite
+    from ..codegen import load_python, save_python, to_python, unsaid
     from ..translation import translate_graph
 
     is_python = source.path.endswith(".py")
-    if is_python:
-        graph = load_python(source.path)
-        graph = rewrite(graph, **source.rewrites) if source.rewrites else graph
-    else:
-        graph = source.load()
+    graph = source.rewritten(load_python(source.path)) if is_python else source.load()
     if edition is not None:
         graph = translate_graph(graph, edition)
-    to_code = not is_python if output is None or output == "-" else output.endswith(".py")
+    printed = output is None or output == "-"
+    to_code = not is_python and for_version is None if printed else str(output).endswith(".py")
     if to_code and for_version is not None:
         raise ArgumentError("--for-version: it is JSON that versions differ in; expected an output that ends in .json")
-    if output is not None and output != "-":
-        if Path(output).resolve() == Path(source.path).resolve():
-            raise ArgumentError(f"-o: {output!r} is the input; expected another file")
+    lost = unsaid(graph) if to_code else ""
+    if lost:
+        click.echo(f"onegraph: Python code has no word for {lost}; left out", err=True)
+    if output is not None and not printed:
+        source.keep("-o", output)
+        if any(tensor.constant for tensor in graph._tensors):
+            source.keep("-o", Path(f"{output}.npz") if to_code else Path(output).with_suffix(".npz"), graph)
         if to_code:
             save_python(graph, output)
         else:
@@ -56,4 +62,5 @@ def command(source: Source, output: str | None, edition: str | None, for_version
     text = to_python(graph)[0] if to_code else graph.to_json(for_version=for_version)
     if as_json and to_code:
         text = json.dumps({"code": text}) + "\n"
-    click.echo(text, nl=not to_code)
+    # The encoding of files, whatever that of the terminal is.
+    click.echo(text.encode(errors="backslashreplace"), nl=not to_code)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -12,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ..errors import FormatError, SpecError
+from ..errors import ArgumentError, FormatError, SpecError, UnsupportedError
 from ..serialize.text import MAX_BYTES
 
 if TYPE_CHECKING:
@@ -33,10 +36,42 @@ class FilePath(click.Path):
         return super().convert(value, param, ctx)
 
 
+class OutputPath(FilePath):
+    """The name of a file to write, with this suffix where there is one.
+
+    What is no regular file, such as ``/dev/null``, may be called anything; a named pipe would wait for a reader.
+    """
+
+    def __init__(self, suffix: str = "", **options: Any) -> None:
+        super().__init__(**options)
+        self.suffix = suffix
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The name, where such a file can be written."""
+        found = super().convert(value, param, ctx)
+        if found == "-" and self.allow_dash:
+            return found
+        mode = 0
+        with suppress(OSError):
+            mode = os.stat(found).st_mode
+        # The pipes of a shell, /dev/fd/63 or /dev/stdout, have a reader, and no name of their own.
+        if stat.S_ISFIFO(mode) and os.path.lexists(os.path.realpath(found)):
+            self.fail(f"{found!r} is a named pipe; expected a file", param, ctx)
+        if Path(found).suffix != self.suffix and self.suffix and (mode == 0 or stat.S_ISREG(mode)):
+            self.fail(f"{found!r}; expected a name that ends in {self.suffix}", param, ctx)
+        return found
+
+
 class Integer(click.IntRange):
     """An integer in a range, which messages call so."""
 
     name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The integer, where it is one."""
+        if isinstance(value, str) and not value.isascii():  # int() reads the digits of every script
+            self.fail(f"{value!r} is not a valid integer", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 class Number(click.FloatRange):
@@ -47,7 +82,7 @@ class Number(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number, where it is one."""
         number = super().convert(value, param, ctx)
-        if number != number:
+        if number != number or (isinstance(value, str) and not value.isascii()):
             self.fail(f"{value!r} is not a valid number", param, ctx)
         return number
 
@@ -91,6 +126,21 @@ class Source:
             raise FormatError(self.name, "the graph has no output", "ops whose results nothing else reads")
         return graph
 
+    def keep(self, option: str, output: str | Path, graph: Graph | None = None, *others: str) -> None:
+        """Raise where an output is a file that is read: FILE, the constants of ``graph`` beside it, or one of others.
+
+        Raises:
+            ArgumentError: it is, perhaps by another name.
+        """
+        inputs = ["/dev/stdin" if self.path == "-" else self.path, *others]
+        if graph is not None and any(tensor.constant for tensor in graph._tensors):
+            file = Path(self.path)
+            inputs.append(str(file.with_name(f"{file.name}.npz") if file.suffix == ".py" else file.with_suffix(".npz")))
+        for path in inputs:
+            with suppress(OSError):  # one of them is not there
+                if os.path.isfile(output) and os.path.samefile(path, output):
+                    raise ArgumentError(f"{option}: {str(output)!r} is the input; expected another file")
+
     def parse(self, content: bytes | None) -> Graph:
         """The graph of the file, or of what was read from standard input; errors of ops do not name the file."""
         from ..graph import Graph
@@ -103,11 +153,19 @@ class Source:
             # an error of a file names it already
             where = error.where if error.where == str(Path(self.path)) else f"{self.name}: {error.where}"
             raise FormatError(where, error.given, error.expected) from None
-        if self.rewrites:
-            from ..harness import rewrite
+        return self.rewritten(graph)
 
-            graph = rewrite(graph, **self.rewrites)
-        return graph
+    def rewritten(self, graph: Graph) -> Graph:
+        """The graph as the options rewrite it; like benchdnn, they may name shapes of tensors that no op reads."""
+        if not self.rewrites:
+            return graph
+        from ..harness import rewrite_like_benchdnn
+
+        found, passed_over = rewrite_like_benchdnn(graph, **self.rewrites)
+        if passed_over:
+            listed = ", ".join(map(str, passed_over))
+            click.echo(f"onegraph: in_shapes: passed over, as no op reads them: tensors {listed}", err=True)
+        return found
 
 
 def standard_input() -> bytes:
@@ -120,12 +178,23 @@ def standard_input() -> bytes:
     return content
 
 
+def _once(context: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> Any:
+    """The value of an option that is given once at most; of others click takes the last."""
+    if len(values) > 1:
+        raise click.BadParameter("given twice; expected all of it at once", context, param)
+    return values[0] if values else None
+
+
+def _rewriting(name: str, text: str, **more: Any) -> Callable[[Any], Command]:
+    return click.option(name, **{"metavar": "TEXT", **more}, multiple=True, callback=_once, help=text)
+
+
 REWRITES = (
-    click.option("--in-shapes", metavar="TEXT", help="Other shapes of inputs, by id or name: 0:2x64+src:64x10."),
-    click.option("--op-attrs", metavar="TEXT", help="Other attributes of ops: 4:strides:2x2*groups:1+relu:alpha:0.1."),
-    click.option("--mb", type=Integer(min=0), metavar="N", help="Another batch size."),
-    click.option("--dt", metavar="TEXT", help="Another data type of floats: bf16; or of some tensors: 0:bf16+3:f32."),
-    click.option("--op-kind", metavar="TEXT", help="Other kinds of ops: 1:Multiply."),
+    _rewriting("--in-shapes", "Other shapes of inputs, by id or name: 0:2x64+src:64x10."),
+    _rewriting("--op-attrs", "Other attributes of ops: 4:strides:2x2*groups:1+relu:alpha:0.1."),
+    _rewriting("--mb", "Another batch size.", metavar="N", type=Integer(min=0, max=2**31 - 1)),
+    _rewriting("--dt", "Another data type of floats: bf16; or of some tensors: 0:bf16+3:f32."),
+    _rewriting("--op-kind", "Other kinds of ops: 1:Multiply."),
 )
 
 
@@ -137,7 +206,11 @@ def graph_file(command: Command) -> Command:
         names = ("in_shapes", "op_attrs", "mb", "dt", "op_kind")
         given = {name: options.pop(name) for name in names}
         rewrites = {name: value for name, value in given.items() if value is not None}
-        return command(source=Source(file, rewrites), **options)
+        source = Source(file, rewrites)
+        try:
+            return command(source=source, **options)
+        except UnsupportedError as error:
+            raise UnsupportedError(f"{source.name}: {error}") from None
 
     return _with(with_source, (click.argument("file", type=FilePath(allow_dash=True)), *REWRITES))
 
@@ -182,6 +255,7 @@ def compiling(command: Command) -> Command:
 class Data:
     """Where inputs come from and results go."""
 
+    source: Source
     inputs: str | None
     outputs: str | None
     seed: int
@@ -191,11 +265,14 @@ class Data:
 
         Raises:
             FormatError: the file does not hold them.
-            ArgumentError: a shape is unknown, so that no random data can be made.
+            ArgumentError: a shape is unknown, so that no random data can be made; or the results would go to a file
+                that is read.
         """
         from ..inputs import random_inputs
         from ..npz import read_inputs
 
+        if self.outputs is not None:
+            self.source.keep("--outputs", self.outputs, graph, *([] if self.inputs is None else [self.inputs]))
         if self.inputs is not None:
             return read_inputs(self.inputs, graph)
         return random_inputs(graph, self.seed, progress)
@@ -210,7 +287,7 @@ class Data:
 
 DATA = (
     click.option("--inputs", type=FilePath(), metavar="X.npz", help="The inputs by name; random data by default."),
-    click.option("--outputs", type=FilePath(), metavar="Y.npz", help="Where the results go, by name."),
+    click.option("--outputs", type=OutputPath(".npz"), metavar="Y.npz", help="Where the results go, by name."),
     click.option("--seed", type=Integer(min=0), default=0, metavar="N", show_default=True, help="Of random data."),
 )
 
@@ -219,8 +296,8 @@ def data(command: Command) -> Command:
     """Options for inputs and outputs; the function gets them as ``data: Data``."""
 
     @wraps(command)
-    def with_data(inputs: str | None, outputs: str | None, seed: int, **options: Any) -> Any:
-        return command(data=Data(inputs, outputs, seed), **options)
+    def with_data(source: Source, inputs: str | None, outputs: str | None, seed: int, **options: Any) -> Any:
+        return command(source=source, data=Data(source, inputs, outputs, seed), **options)
 
     return _with(with_data, DATA)
 

@@ -6,12 +6,14 @@ import click
 
 from ..errors import ArgumentError
 from ..spec.editions import DEFAULT, EDITIONS
-from .options import FilePath, Integer, json_option, written
+from .options import Integer, OutputPath, json_option, written
 
 
 @click.command()
-@click.option("--seed", type=int, default=0, show_default=True, help="What decides everything.")
-@click.option("--ops", type=Integer(min=1), default=10, show_default=True, metavar="N", help="Number of ops.")
+@click.option("--seed", type=Integer(), default=0, show_default=True, help="What decides everything.")
+@click.option(
+    "--ops", type=Integer(min=1, max=10_000), default=10, show_default=True, metavar="N", help="Number of ops."
+)
 @click.option("--dtypes", metavar="f32,bf16,…", help="Data types of activations and weights.  [f32,bf16,s8,u8]")
 @click.option("--kinds", metavar="MatMul,ReLU,…", help="Ops to choose from; all that can be run by default.")
 @click.option(
@@ -22,7 +24,13 @@ from .options import FilePath, Integer, json_option, written
     show_default=True,
     help="Whose ops and words.",
 )
-@click.option("-o", "--output", type=FilePath(), metavar="OUT", help="Where it goes: .json or .py; stdout by default.")
+@click.option(
+    "-o",
+    "--output",
+    type=OutputPath(allow_dash=True),
+    metavar="OUT",
+    help="Where it goes: .json or .py; stdout by default.",
+)
 @json_option
 def command(
     seed: int, ops: int, dtypes: str | None, kinds: str | None, edition: str, output: str | None, as_json: bool

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import OneGraphError
-from .options import Compiling, FilePath, Integer, Number, Source, compiling, graph_file, json_option
+from ..errors import ArgumentError, OneGraphError
+from .options import Compiling, Integer, Number, OutputPath, Source, compiling, graph_file, json_option
 from .terminal import emit, progress
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.option(
     "--max-tests", type=Integer(min=1), default=2000, show_default=True, metavar="N", help="Runs, all together."
 )
-@click.option("-o", "--output", type=FilePath(), metavar="OUT.json", help="FILE.reduced.json by default.")
+@click.option("-o", "--output", type=OutputPath(".json"), metavar="OUT.json", help="FILE.reduced.json by default.")
 @json_option
 def command(
     source: Source,
@@ -60,15 +60,24 @@ def command(
     compile_options(graph, **compiling._asdict())  # else every graph would fail for a wrong option
     stem = "graph.json" if source.path == "-" else source.path
     path = Path(output) if output is not None else Path(stem).with_suffix(".reduced.json")
+    for written in (path, path.with_suffix(".npz")):
+        source.keep("-o", written, graph)
     with Prober(command=command, seed=seed, options=compiling._asdict(), time_limit=time_limit) as prober:
         failure = prober.failure(graph)
         if failure is None:
             emit({"fails": False}) if as_json else click.echo("the graph does not fail")
             return 1
+
+        def fails(candidate: Graph) -> bool:
+            try:
+                return prober.failure(candidate) == failure
+            except ArgumentError:  # it has no random inputs
+                return False
+
         with progress("reduce") as tell:
             smallest = reduce(
                 graph,
-                lambda candidate: prober.failure(candidate) == failure,
+                fails,
                 progress=lambda tests, best: tell(tests, 0, f"{failure.kind}, {len(best.ops)} ops left"),
                 max_tests=max_tests,
             )
@@ -92,7 +101,7 @@ def _reproducer(graph: Graph, path: Path, seed: int, compiling: Compiling, progr
 
     try:
         save_python(graph, path)
-        code = path.read_text()
+        code = path.read_text(encoding="utf-8")
     except OneGraphError as error:  # a file that the library takes and the builder refuses
         path.unlink(missing_ok=True)
         return f"# no Python code: {' '.join(str(error).split())}\n"
@@ -107,5 +116,5 @@ if __name__ == "__main__":
     print(g.compile({options})(**inputs))
     print(og.reference.run(g, inputs))
 """
-    path.write_text(code)
+    path.write_text(code, encoding="utf-8")
     return code

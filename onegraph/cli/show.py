@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import LibraryError
+from ..errors import LibraryError, UnsupportedError
+from ..serialize.writer import op_ids, tensor_ids
 from ..spec.editions import edition
 from ..spec.schema import Fill
 from .options import Compiling, Source, compiling, graph_file, json_option
@@ -43,8 +44,8 @@ COLOURS = (
 def command(source: Source, compiling: Compiling, no_compile: bool, as_json: bool) -> None:
     """Show the graph in FILE: inputs, ops with shapes and attributes, outputs, and the partitions that it runs in.
 
-    - is standard input. ? stands for a dim that is not known. Attributes that are as by default are left out, but not
-    in --json.
+    - is standard input. # is the id of an op in FILE, which --op-attrs and --op-kind take. ? stands for a dim that is
+    not known. Attributes that are as by default are left out, but not in --json.
     """
     graph = source.load()
     partitions: tuple[PartitionReport, ...] = ()
@@ -53,7 +54,7 @@ def command(source: Source, compiling: Compiling, no_compile: bool, as_json: boo
         try:
             report = graph.compile(**compiling._asdict()).report()
             partitions = report.partitions
-        except LibraryError as error:
+        except (LibraryError, UnsupportedError) as error:
             click.echo(f"onegraph: without partitions: {error}", err=True)
     owners = {name: partition for partition in reversed(partitions) for name in partition.names}
     if as_json:
@@ -82,16 +83,19 @@ def _constants(graph: Graph) -> list[LogicalTensor]:
 def _rows(graph: Graph, owners: Mapping[str, PartitionReport], partitioned: bool) -> Iterable[list[Text | str]]:
     from rich.text import Text
 
-    names = {tensor.id: name for name, tensor in graph.inputs.items()}
-    names |= {t.id: t.name for t in _constants(graph)}
-    names |= {t.id: op.name if len(op.outputs) == 1 else t.name for op in graph.ops for t in op.outputs}
-    for number, op in enumerate(graph.ops):
+    names = {t.id: op.name if len(op.outputs) == 1 else t.name for op in graph.ops for t in op.outputs}
+    made = {*names.values()}
+    for what, tensors in (("input", graph.inputs.items()), ("constant", ((t.name, t) for t in _constants(graph)))):
+        names |= {t.id: f"{what} {name}" if name in made else name for name, t in tensors}
+    numbers = op_ids(graph)
+    for op in graph.ops:
         owner = owners.get(op.name)
         style = "" if owner is None else COLOURS[owner.index % len(COLOURS)]
         place: list[Text | str] = [Text("" if owner is None else str(owner.index), style)] if partitioned else []
         inputs = ", ".join("none" if t is None else names[t.id] for t in op.inputs)
         results = ", ".join(f"{t.dtype} {dims(t)}" for t in op.outputs)
-        yield [str(number), *place, Text(op.kind, style), op.name, inputs, results, Text(_attributes(op), "dim")]
+        attributes = Text(_attributes(op), "dim")
+        yield [str(numbers[op.name]), *place, Text(op.kind, style), op.name, inputs, results, attributes]
 
 
 def _attributes(op: Op) -> str:
@@ -121,11 +125,13 @@ def dims(tensor: LogicalTensor) -> str:
 
 
 def _facts(graph: Graph, owners: Mapping[str, PartitionReport]) -> dict[str, object]:
+    ids, numbers = tensor_ids(graph), op_ids(graph)
+
     def tensor(one: LogicalTensor | None) -> object:
         if one is None:
             return None
-        facts = {"id": one.id, "name": one.name, "dtype": str(one.dtype), "shape": one.shape, "strides": one.strides}
-        return {**facts, "constant": one.constant}
+        facts = {"id": ids[one.id], "name": one.name, "dtype": str(one.dtype), "shape": one.shape}
+        return {**facts, "strides": one.strides, "constant": one.constant}
 
     return {
         "edition": graph.edition,
@@ -133,6 +139,7 @@ def _facts(graph: Graph, owners: Mapping[str, PartitionReport]) -> dict[str, obj
         "constant_inputs": list(graph.constant_inputs),
         "ops": [
             {
+                "id": numbers[op.name],
                 "kind": op.kind,
                 "name": op.name,
                 "edition": op.edition,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import click
+
+from . import escaped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,6 +23,15 @@ class Progress(Protocol):
 
     def __call__(self, done: int, total: int, what: str | None = None, /) -> None:
         """So much is done of so much, 0 where nobody knows; ``what`` is being done, where that changes."""
+
+
+# What would move or hide the text around it: control characters, and those that turn the direction of writing.
+_CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
+_IN_TEXT, _IN_CELL = re.compile(f"[{_CONTROLS}]"), re.compile(f"[\t\n{_CONTROLS}]")
+
+
+def _visible(text: str, controls: re.Pattern[str]) -> str:
+    return controls.sub(lambda match: escaped(match[0]), text)
 
 
 def emit(value: object) -> None:
@@ -41,7 +53,7 @@ def show(*parts: Table | str) -> None:
     for number, part in enumerate(parts):
         lead = "\n" if number else ""
         if isinstance(part, str):
-            click.echo(lead + part)
+            click.echo(lead + _visible(part, _IN_TEXT))
         elif screen.is_terminal:
             screen.print(*([""] * bool(number)), part, sep="\n")
         else:
@@ -69,7 +81,8 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
         justify: Literal["left", "right"] = "right" if title.endswith(">") else "left"
         made.add_column(title.rstrip(">="), justify=justify, no_wrap=title.endswith((">", "=")), overflow="fold")
     for row in rows:
-        made.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+        plain = (cell if isinstance(cell, Text) else Text(str(cell)) for cell in row)
+        made.add_row(*(Text(_visible(cell.plain, _IN_CELL), cell.style) for cell in plain))
     return made
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from ..errors import LibraryError
+from ..errors import LibraryError, UnsupportedError
 from ..whole import write_whole
-from .options import Compiling, FilePath, Integer, Source, compiling, graph_file, json_option
+from .options import Compiling, Integer, OutputPath, Source, compiling, graph_file, json_option
 from .terminal import emit, progress
 
 
@@ -17,7 +17,7 @@ from .terminal import emit, progress
 @click.option(
     "-o",
     "--output",
-    type=FilePath(allow_dash=True),
+    type=OutputPath(allow_dash=True),
     metavar="PAGE.html",
     help="FILE with .html, in the working directory, by default; - for standard output.",
 )
@@ -26,8 +26,17 @@ from .terminal import emit, progress
 )
 @click.option("--seed", type=Integer(min=0), default=0, metavar="N", show_default=True, help="Of random data.")
 @compiling
+@click.option("--no-compile", is_flag=True, help="Only what the file says: no partitions, and no library needed.")
 @json_option
-def command(source: Source, output: str | None, profiled: bool, seed: int, compiling: Compiling, as_json: bool) -> None:
+def command(
+    source: Source,
+    output: str | None,
+    profiled: bool,
+    seed: int,
+    compiling: Compiling,
+    no_compile: bool,
+    as_json: bool,
+) -> None:
     """Write a page that shows the graph in FILE: to zoom, search and click through in a browser, without a network.
 
     It has the ops with their attributes and shapes, what is fused and what runs on numpy, and what check finds.
@@ -35,14 +44,22 @@ def command(source: Source, output: str | None, profiled: bool, seed: int, compi
     from ..check import check_graph
     from ..view import page
 
+    if profiled and no_compile:
+        raise click.UsageError("--profile or --no-compile, not both")
+    if output == "-" and as_json:
+        raise click.UsageError("--json and a page on standard output exclude each other")
     graph = source.load()
+    target = Path(output or f"{Path(source.path).stem if source.path != '-' else 'graph'}.html")
+    if output != "-":
+        source.keep("-o", target, graph)
     violations = check_graph(graph)
     report, times = None, None
     with progress("view") as tell:
         try:
-            model = graph.compile(**compiling._asdict()) if graph.outputs or profiled else None
+            wanted = (graph.outputs or profiled) and not no_compile
+            model = graph.compile(**compiling._asdict()) if wanted else None
             report = None if model is None else model.report()
-        except LibraryError as error:
+        except (LibraryError, UnsupportedError) as error:
             if profiled:
                 raise
             click.echo(f"onegraph: without partitions: {error}", err=True)
@@ -52,14 +69,13 @@ def command(source: Source, output: str | None, profiled: bool, seed: int, compi
             times = model.profile(*random_inputs(graph, seed, tell).values())
             report = model.report()
         text = page(graph, report=report, violations=violations, times=times, title=Path(source.path).stem or "graph")
+    # Names may have halves of characters, which have no UTF-8.
+    content = text.encode(errors="backslashreplace")
     if output == "-":
-        if as_json:
-            raise click.UsageError("--json and a page on standard output exclude each other")
-        click.echo(text)
+        click.echo(content)
         return
-    target = Path(output or f"{Path(source.path).stem if source.path != '-' else 'graph'}.html")
-    write_whole(target, lambda stream: stream.write(text.encode()))
+    write_whole(target, lambda stream: stream.write(content))
     if as_json:
-        emit({"page": str(target), "bytes": len(text.encode()), "ops": len(graph.ops), "violations": len(violations)})
+        emit({"page": str(target), "bytes": len(content), "ops": len(graph.ops), "violations": len(violations)})
     else:
         click.echo(str(target))

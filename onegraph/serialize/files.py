@@ -13,7 +13,7 @@ import numpy as np
 
 from ..arrays import aligned_empty
 from ..errors import ArgumentError, FormatError, shown
-from ..npz import write_arrays
+from ..npz import read_header, write_arrays
 from ..op import Array
 from ..spec.dtypes import DataType
 from ..whole import write_whole
@@ -106,12 +106,7 @@ def _read_constant(archive: zipfile.ZipFile, place: Path, use: TensorForm) -> Ar
     dtype = use.dtype or DataType.f32
     plain = dtype.numpy if dtype.numpy.isbuiltin == 1 else np.dtype(f"u{dtype.numpy.itemsize}")
     with archive.open(member) as stream:
-        try:
-            version = np.lib.format.read_magic(stream)
-            header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, fortran, stored = header(stream)
-        except Exception as error:  # the header is read by eval of literals, which may raise anything
-            raise FormatError(where, shown(str(error)), "an array as numpy.save writes it") from None
+        shape, fortran, stored = read_header(stream, where)
         if use.shape is None or shape != use.shape or stored != plain or fortran:
             expected = f"{plain} of shape {use.shape} in C order, as {use.where} has it"
             raise FormatError(where, f"{stored} of shape {shape}", expected)

@@ -16,7 +16,7 @@ from ..spec.dtypes import DataType
 from ..spec.schema import Shape
 from ..spec.values import S64_MAX, S64_MIN
 from ..tensor_types import MAX_RANK, MAX_SIZE
-from .text import Twice, decode
+from .text import Twice, decode, said
 
 UNKNOWN = S64_MIN  # stands for a dim that is not known, and as the only one for a rank that is not known
 MAX_ID = 2**64 - 1
@@ -89,7 +89,7 @@ def parse(text: str | bytes) -> Json:
 def obj(value: object, where: str) -> Json:
     """``value`` where it is an object whose keys are all different."""
     if not isinstance(value, dict):
-        raise FormatError(where, shown(value), "an object")
+        raise FormatError(where, said(value), "an object")
     if isinstance(value, Twice):
         raise FormatError(where, f"the key {shown(value.key)} twice", "each key once")
     for key in value:
@@ -101,21 +101,21 @@ def obj(value: object, where: str) -> Json:
 def array(value: object, where: str) -> Sequence[object]:
     """``value`` where it is an array."""
     if not isinstance(value, list):
-        raise FormatError(where, shown(value), "an array")
+        raise FormatError(where, said(value), "an array")
     return value
 
 
 def string(value: object, where: str, choices: Sequence[str] = ()) -> str:
     """``value`` where it is a string, one of ``choices`` where there are any."""
     if not isinstance(value, str) or len(value) > MAX_NAME or (choices and value not in choices):
-        raise FormatError(where, shown(value), f"one of {', '.join(choices)}" if choices else "a string")
+        raise FormatError(where, said(value), f"one of {', '.join(choices)}" if choices else "a string")
     return value
 
 
 def integer(value: object, where: str, least: int, most: int, what: str) -> int:
     """``value`` where it is an integer in a range."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise FormatError(where, shown(value), what)
+        raise FormatError(where, said(value), what)
     return value
 
 
@@ -134,7 +134,7 @@ def document(raw: Json) -> Document:
         if key in raw:
             string(raw[key], key, choices)
     if "fpmath_mode_apply_to_int" in raw and raw["fpmath_mode_apply_to_int"] not in ("true", "false", 0, 1):
-        raise FormatError("fpmath_mode_apply_to_int", shown(raw["fpmath_mode_apply_to_int"]), "'true' or 'false'")
+        raise FormatError("fpmath_mode_apply_to_int", said(raw["fpmath_mode_apply_to_int"]), "'true' or 'false'")
     if "graph" not in raw:
         raise FormatError("graph", "missing", "the array of ops")
     ops = tuple(_op(value, f"graph[{index}]") for index, value in enumerate(array(raw["graph"], "graph")))
@@ -185,7 +185,7 @@ def _scalar(kind: str, value: object, where: str) -> object:
         return integer(value, where, S64_MIN, S64_MAX, "an integer of 64 bits")
     if kind == "bool":
         if value not in (0, 1) or isinstance(value, float):
-            raise FormatError(where, shown(value), "0 or 1")
+            raise FormatError(where, said(value), "0 or 1")
         return bool(value)
     return real(value, where)
 
@@ -193,9 +193,9 @@ def _scalar(kind: str, value: object, where: str) -> object:
 def real(value: object, where: str) -> float:
     """``value`` where it is a number that a 32-bit float holds, or not finite."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise FormatError(where, shown(value), "a number")
+        raise FormatError(where, said(value), "a number")
     if math.isfinite(value) and not -F32_LIMIT < value < F32_LIMIT:
-        raise FormatError(where, shown(value), "a number that a 32-bit float holds")
+        raise FormatError(where, said(value), "a number that a 32-bit float holds")
     return float(value)
 
 
@@ -211,12 +211,14 @@ def tensor_form(value: object, where: str) -> TensorForm:
         FormatError: a value is missing or of a wrong type.
     """
     raw = obj(value, where)
-    dtype = string(_required(raw, "dtype", where), f"{where}.dtype", ("undef", *DataType.__members__))
+    dtype = _required(raw, "dtype", where)
+    if dtype != "undef":  # which is no type to choose
+        dtype = string(dtype, f"{where}.dtype", tuple(DataType.__members__))
     shape = _shape(raw.get("shape", [UNKNOWN]), f"{where}.shape")
     return TensorForm(
         where,
         identifier(_required(raw, "id", where), f"{where}.id"),
-        None if dtype == "undef" else DataType[dtype],
+        None if dtype == "undef" else DataType[str(dtype)],
         shape,
         _strides(raw.get("stride", [UNKNOWN]), f"{where}.stride", shape),
         string(raw.get("layout_type", "undef"), f"{where}.layout_type", LAYOUTS),

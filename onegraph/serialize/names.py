@@ -9,6 +9,7 @@ from ..errors import FormatError, shown
 from ..spec.editions import DEFAULT, EDITIONS
 from ..spec.schema import Shape
 from .form import Json, TensorForm, array, identifier, integer, obj, real, string, tensor_form
+from .text import said
 
 KEY = "onegraph"
 VERSION = 1
@@ -71,7 +72,7 @@ def read_names(whole: Json) -> Names:
     if data is not None:
         string(data, f"{KEY}.data")
         if "/" in str(data) or "\\" in str(data) or str(data) in ("", ".", ".."):
-            raise FormatError(f"{KEY}.data", shown(data), "the name of a file beside this one")
+            raise FormatError(f"{KEY}.data", said(data), "the name of a file beside this one")
     return Names(
         string(raw.get("edition", DEFAULT), f"{KEY}.edition", EDITIONS),
         _pairs(raw, "inputs"),

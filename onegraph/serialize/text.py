@@ -5,12 +5,21 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterable
 
 from ..errors import FormatError, shown
 
 MAX_BYTES = 2**26
 MAX_DEPTH = 64
 MAX_DIGITS = 256
+# What files that are no text in UTF-8 begin with.
+OTHERS = {
+    b"\x1f\x8b": "packed by gzip",
+    b"\xff\xfe": "text in UTF-16",
+    b"\xfe\xff": "text in UTF-16",
+    b"{\0": "text in UTF-16",
+    b"\0{": "text in UTF-16",
+}
 
 
 class Twice(dict[str, object]):
@@ -28,6 +37,9 @@ def decode(text: str | bytes) -> object:
     if isinstance(text, (bytes, bytearray, memoryview)):
         if len(text) > MAX_BYTES:
             raise FormatError("text", f"{len(text)} bytes", f"at most {MAX_BYTES}")
+        for start, what in OTHERS.items():
+            if bytes(text[: len(start)]) == start:
+                raise FormatError("text", what, "JSON in UTF-8")
         try:
             text = bytes(text).decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -47,23 +59,55 @@ def decode(text: str | bytes) -> object:
     except json.JSONDecodeError as error:
         given = "the end of the text" if error.pos >= len(text.rstrip()) else shown(text[error.pos : error.pos + 20])
         raise FormatError(f"line {error.lineno} column {error.colno}", given, f"JSON: {error.msg}") from None
+    except _NumberError as error:
+        where = _place(text, next((one.start() for one in _TOKENS.finditer(text) if one[0] == error.digits), 0))
+        raise FormatError(where, error.given, error.expected) from None
     except RecursionError:
-        raise FormatError("text", "nested too deep", f"at most {MAX_DEPTH} levels") from None
-    _check_depth(value)
+        raise _too_deep(text) from None
+    if not _is_shallow(value):
+        raise _too_deep(text)
     return value
+
+
+def said(value: object) -> str:
+    """Text for messages of a value that a file has, in the words of JSON."""
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else shown(value)
+
+
+def _place(text: str, position: int) -> str:
+    """Line and column, as the decoder counts them."""
+    return f"line {text.count(chr(10), 0, position) + 1} column {position - text.rfind(chr(10), 0, position)}"
+
+
+def _too_deep(text: str) -> FormatError:
+    depth, place = 0, "text"
+    for match in _TOKENS.finditer(text):
+        depth += (match[0] in "[{") - (match[0] in "]}")
+        if depth > MAX_DEPTH:
+            place = _place(text, match.start())
+            break
+    return FormatError(place, "nested too deep", f"at most {MAX_DEPTH} levels")
+
+
+class _NumberError(Exception):
+    """A number that is not read: its digits, and what is said of it."""
+
+    def __init__(self, digits: str, given: str, expected: str) -> None:
+        self.digits, self.given, self.expected = digits, given, expected
+        super().__init__(given)
 
 
 def _integer(digits: str) -> int:
     # Python itself refuses to read far longer ones, and is slow at them.
     if len(digits) > MAX_DIGITS:
-        raise FormatError("text", f"a number of {len(digits)} digits", f"at most {MAX_DIGITS}")
+        raise _NumberError(digits, f"a number of {len(digits)} digits", f"at most {MAX_DIGITS}")
     return int(digits)
 
 
 def _real(digits: str) -> float:
     value = float(digits)
     if math.isinf(value):
-        raise FormatError("text", digits[:MAX_DIGITS], "a number that a float holds")
+        raise _NumberError(digits, digits[:MAX_DIGITS], "a number that a float holds")
     return value
 
 
@@ -80,6 +124,7 @@ def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 _DECODER = json.JSONDecoder(strict=False, parse_int=_integer, parse_float=_real, object_pairs_hook=_pairs)
+_TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]|-?[0-9][0-9.eE+-]*', re.DOTALL)
 _NUMBERS = re.compile(r"\b(?:inf|nan)\b")
 _NOT_FINITE = re.compile(r'"(?:[^"\\]|\\.)*"|-?\b(?:inf|nan)\b', re.DOTALL)
 _WORDS = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN", "-nan": "NaN"}
@@ -89,7 +134,8 @@ def _as_python(match: re.Match[str]) -> str:
     return _WORDS.get(match[0], match[0])
 
 
-def _check_depth(whole: object) -> None:
+def _is_shallow(whole: object) -> bool:
+    """Whether it is nested no deeper than allowed; raises where an object within it has a key twice."""
     level: list[object] = [whole]
     for _ in range(MAX_DEPTH):
         level = [
@@ -99,8 +145,28 @@ def _check_depth(whole: object) -> None:
             for child in (value.values() if isinstance(value, dict) else value)
         ]
         if not level:
-            return
+            return True
         for value in level:
             if isinstance(value, Twice):
-                raise FormatError("text", f"an object with the key {shown(value.key)} twice", "each key once")
-    raise FormatError("text", "nested too deep", f"at most {MAX_DEPTH} levels")
+                given = f"an object with the key {shown(value.key)} twice"
+                raise FormatError(_path(whole, value), given, "each key once")
+    return False
+
+
+def _children(value: object) -> Iterable[tuple[str | int, object]]:
+    return value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+
+
+def _path(whole: object, wanted: object) -> str:
+    """The JSON path of an object within another."""
+    level = [("", whole)]
+    while level:
+        level = [
+            (f"{path}.{key}" if isinstance(key, str) else f"{path}[{key}]", child)
+            for path, value in level
+            for key, child in _children(value)
+        ]
+        for path, value in level:
+            if value is wanted:
+                return shown(path.lstrip("."))[1:-1]
+    return "text"

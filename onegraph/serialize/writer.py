@@ -14,16 +14,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ArgumentError, UnsupportedError, shown
-from ..examine import examine
 from ..op import LogicalTensor, Op
-from ..spec.editions import EDITIONS, NEWEST, base_of, edition
+from ..spec.editions import NEWEST
 from ..spec.library import LIBRARY_VALUES
-from ..spec.schema import Attribute, AttrValue, Schema, Version
+from ..spec.schema import Attribute, AttrValue, Version
 from .form import ATTR_TYPES, MAX_ID, Json
 from .names import KEY, VERSION
 from .reader import LIBRARY_ATTRIBUTES
 from .uses import Uses, tensor_form
+from .version import ForVersion, as_version, schema_of
 
 if TYPE_CHECKING:
     from ..graph import Graph
@@ -41,14 +40,6 @@ def as_text(form: Json) -> str:
     text = json.dumps(form, indent=2, ensure_ascii=False)
     # Halves of characters have no UTF-8; no name that the library reads has one.
     return _SURROGATES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-
-
-def as_version(text: object) -> Version:
-    """``"3.2"`` or ``"3.2.1"`` as a pair of numbers."""
-    match = re.fullmatch(r"(\d{1,3})\.(\d{1,3})(\.\d{1,9})?", text) if isinstance(text, str) else None
-    if match is None or int(match[1]) != NEWEST[0]:
-        raise ArgumentError(f"for_version: {shown(text)}; expected a version of oneDNN such as '3.2'")
-    return int(match[1]), int(match[2])
 
 
 def as_form(graph: Graph, for_version: str | None = None, data: str | None = None) -> Json:
@@ -78,6 +69,15 @@ def tensor_ids(graph: Graph) -> dict[int, int]:
     }
 
 
+def op_ids(graph: Graph) -> dict[str, int]:
+    """For each op of the graph, by its name, its id in the file."""
+    order: tuple[int, ...] = () if graph._file is None else graph._file.op_order
+    given: Any = () if graph._file is None else graph._file.raw["graph"]
+    found = {graph.ops[place].name: raw["id"] for raw, place in zip(given, order, strict=True)}
+    numbers = _free({*found.values()})
+    return found | {op.name: next(numbers) for op in graph.ops[len(order) :]}
+
+
 def _free(taken: set[int]) -> Iterator[int]:
     """Ids that are not taken: those above all others, as far as there are any."""
     number = max(taken, default=-1) + 1
@@ -102,7 +102,7 @@ class _Writing:
         self.written: dict[int, Json] = {}  # by id in the file, the first use of each tensor
         self.said: dict[str, Json] = {}  # under onegraph, of ops
         read = (tensor.id for op in graph.ops for tensor in op.inputs if tensor is not None)
-        self.wanted = {*read, *(tensor.id for tensor in graph.outputs.values())}
+        self.known = ForVersion(version, {*read, *(tensor.id for tensor in graph.outputs.values())})
         given = {tensor.id for tensor in graph.inputs.values()}
         self.constant = {graph.inputs[name].id for name in graph.constant_inputs}
         self.returned = {t.id: t for t in graph.outputs.values() if t.id not in given and not t.constant}
@@ -118,11 +118,13 @@ class _Writing:
             "engine_kind": raw.get("engine_kind", "cpu"),
             "fpmath_mode": raw.get("fpmath_mode", "strict"),
         }
-        if unchanged:
-            form.update((key, raw[key]) for key in ("input_ports", "output_ports") if key in raw)
-        else:
-            form["input_ports"] = self._ports(graph.inputs.values())
-            form["output_ports"] = self._ports(graph.outputs.values())
+        ports = {"input_ports": self._ports(graph.inputs.values()), "output_ports": self._ports(graph.outputs.values())}
+        for key, right in ports.items():
+            given: Any = raw.get(key)
+            if unchanged and (self.version is None or (given is not None and self._are_right(given, right))):
+                form.update({key: given} if key in raw else {})
+            else:
+                form[key] = right
         if self.version is not None:
             form["version"] = f"{self.version[0]}.{self.version[1]}.0"
         form["graph"] = ops
@@ -139,6 +141,11 @@ class _Writing:
         ids = dict.fromkeys(self.ids[tensor.id] for tensor in tensors)
         return [number for number in ids if number in self.written]
 
+    def _are_right(self, given: list[int], right: list[int]) -> bool:
+        """Whether ports of a file are those of the graph; it may say one twice, and constants too."""
+        constants = {self.ids[tensor.id] for tensor in self.graph._tensors if tensor.constant}
+        return {*given} - constants == {*right} - constants
+
     # Ops --------------------------------------------------------------------------------------------------------------
 
     def _ops(self) -> list[Json]:
@@ -150,7 +157,7 @@ class _Writing:
         uses = Uses(graph, self.origin)
         for raw, place in zip(given if isinstance(given, list) else (), order, strict=True):
             op = graph.ops[place]
-            self._hold(op)
+            self.known.hold(op)
             found.append(self._given_op(op, raw, uses))
             taken.add(raw["id"])
         numbers = _free(taken)
@@ -163,39 +170,42 @@ class _Writing:
         self.is_lost |= name != raw.get("name", "")
         attrs: dict[str, object] = {}
         for key, attr in raw.get("attrs", {}).items():
-            if self.version is not None and (key in LIBRARY_ATTRIBUTES or self._says_nothing(op, key)):
+            if self.version is not None and (key in LIBRARY_ATTRIBUTES or self.known.says_nothing(op, key)):
                 continue
             kind, value = attr["type"], attr["value"]
             if kind != "string":
                 value = [_number(kind, one) for one in value] if kind.endswith("[]") else _number(kind, value)
             self.is_lost |= value != attr["value"]
             attrs[key] = {"type": kind, "value": value}
+        attrs |= self.known.completing(op)
         ends = {key: list(raw.get(key, ())) for key in ("inputs", "outputs")}
         if self.version is None:
             ends = {key: [_known_first(use, TENSOR_KEYS) for use in found] for key, found in ends.items()}
         else:
-            ends["outputs"] = ends["outputs"][: len(self._outputs(op))]
+            ends["outputs"] = ends["outputs"][: len(self.known.outputs(op))]
             ends = {key: [uses.form(use) for use in found] for key, found in ends.items()}
         for use in (*ends["inputs"], *ends["outputs"]):
             self.written.setdefault(use["id"], use)
         self._say(op, raw["id"], name)
-        form = {"id": raw["id"], "name": name, "kind": raw["kind"], "attrs": attrs, **ends}
+        kind = raw["kind"] if self.version is None else op.kind
+        form = {"id": raw["id"], "name": name, "kind": kind, "attrs": attrs, **ends}
         if self.version is not None:
             return form
         return _known_first({key: form.get(key, value) for key, value in raw.items()}, OP_KEYS)
 
     def _new_op(self, op: Op, number: int) -> Json:
-        self._hold(op)
+        self.known.hold(op)
         name = _UNREADABLE.sub(" ", op.name)
         self._say(op, number, name)
-        schema = _schema(op)
+        schema = schema_of(op)
         attrs = {
             key: self._attr(schema.attribute(key), value)
             for key, value in op.attrs.items()
-            if not self._left_out(schema.attribute(key), value)
+            if not self.known.left_out(schema.attribute(key), value)
         }
+        attrs |= self.known.completing(op)
         inputs = [self._tensor(tensor) for tensor in op.inputs if tensor is not None]
-        outputs = [self._tensor(tensor) for tensor in self._outputs(op)]
+        outputs = [self._tensor(tensor) for tensor in self.known.outputs(op)]
         return dict(zip(OP_KEYS, (number, name, op.kind, attrs, inputs, outputs), strict=True))
 
     def _attr(self, attribute: Attribute, value: AttrValue) -> Json:
@@ -218,58 +228,6 @@ class _Writing:
             said["attrs"] = endless
         if said:
             self.said[str(number)] = said
-
-    # What a version knows ---------------------------------------------------------------------------------------------
-
-    def _hold(self, op: Op) -> None:
-        """Raise where the version that is to read the file lacks something of the op."""
-        if self.version is None:
-            return
-        schema = _schema(op)
-        needs = [("kind", base_of(schema).since)]
-        attrs = {name: value for name, value in op.attrs.items() if not self._says_nothing(op, name)}
-        needs += [(name, schema.attribute(name).since) for name in attrs if schema.has_attribute(name)]
-        for index, tensor in enumerate(op.inputs):
-            if tensor is not None:
-                needs += [(schema.input_port(index).name, max(schema.input_port(index).since, tensor.dtype.since))]
-        outputs = self._outputs(op)
-        for port, tensor in zip(schema.outputs, outputs, strict=False):
-            needs.append((port.name, max(port.since, tensor.dtype.since)))
-        for where, since in needs:
-            if since > self.version:
-                raise UnsupportedError(f"{op.kind} {op.name!r}: {where} needs oneDNN {since[0]}.{since[1]}")
-        words = f"onednn-{self.version[0]}.{self.version[1]}"
-        if words in EDITIONS and words != op.edition:
-            types = [tensor.type for tensor in outputs]
-            own, there = (
-                examine(op.kind, attrs, op.inputs, types, edition=edition(name), name=op.name).errors
-                for name in (op.edition, words)
-            )
-            # What breaks its own edition too was in a file, and stays as it was there.
-            known = {(error.rule, error.where) for error in own}
-            added = [error.message for error in there if (error.rule, error.where) not in known]
-            if added:
-                fix = f"; onegraph convert --edition {words} says a graph of another edition in its words"
-                raise UnsupportedError("; ".join(added) + fix * (op.edition == "legacy-1"))
-
-    def _outputs(self, op: Op) -> tuple[LogicalTensor, ...]:
-        """Without those at the end that the version does not know and nobody wants."""
-        ports, count = _schema(op).outputs, len(op.outputs)
-        while self.version is not None and 0 < count <= len(ports) and ports[count - 1].since > self.version:
-            if op.outputs[count - 1].id in self.wanted:
-                break
-            count -= 1
-        return op.outputs[:count]
-
-    def _says_nothing(self, op: Op, name: str) -> bool:
-        schema = _schema(op)
-        return (
-            name in op.attrs and schema.has_attribute(name) and self._left_out(schema.attribute(name), op.attrs[name])
-        )
-
-    def _left_out(self, attribute: Attribute, value: AttrValue) -> bool:
-        """Whether an attribute is newer than the version, and says no more than leaving it out does."""
-        return self.version is not None and attribute.since > self.version and value == attribute.default
 
     # Tensors ----------------------------------------------------------------------------------------------------------
 
@@ -300,12 +258,6 @@ class _Writing:
         about["tensors"] = [tensor_form(t, ids[t.id]) for t in used.values() if ids[t.id] not in self.written]
         about["ops"] = self.said
         return {key: value for key, value in about.items() if value or key in ("inputs", "outputs")}
-
-
-def _schema(op: Op) -> Schema:
-    schema = edition(op.edition).schema(op.kind)
-    assert schema is not None
-    return schema
 
 
 def _version_of(graph: Graph) -> str:
