@@ -2,6 +2,7 @@
 
 import re
 
+import click
 from pygments.lexers import BashSessionLexer
 from sphinx.application import Sphinx
 
@@ -12,12 +13,13 @@ author = "the onegraph developers"
 project_copyright = author
 version = release = onegraph.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "sphinx_click"]
 exclude_patterns = ["benchmarks.md"]  # a part of performance.md
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
 # Graph is the builder and, in capi, the library's; an annotation that names one of them cannot say which.
 suppress_warnings = ["ref.python"]
+smartquotes_action = "qe"  # two dashes begin an option
 
 add_module_names = False
 autodoc_member_order = "bysource"
@@ -58,7 +60,13 @@ def _plain(_app: object, what: str, _name: str, _obj: object, _options: object, 
         )
 
 
+def _plain_help(_app: object, _context: click.Context, lines: list[str]) -> None:
+    """The texts of commands are plain too, and a line that starts with a dash is no list."""
+    lines[:] = [re.sub(r"^-(?= )|[*`]", r"\\\g<0>", line) for line in lines]
+
+
 def setup(app: Sphinx) -> None:
-    """Connect the handler of docstrings and the colours of sessions."""
+    """Connect the handlers of docstrings and of commands, and the colours of sessions."""
     app.add_lexer("console", Console)
     app.connect("autodoc-process-docstring", _plain, priority=400)  # before napoleon writes markup
+    app.connect("sphinx-click-process-description", _plain_help)

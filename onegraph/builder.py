@@ -12,13 +12,14 @@ import numpy as np
 from .arrays import aligned_empty, owners
 from .errors import ArgumentError, shown
 from .memo import signature
+from .mends import no_tensor
 from .methods import OpMethods
 from .op import Array, LogicalTensor, Op, Signature, make_op, make_tensor
 from .outputs import count_outputs, result_type
 from .spec.dtypes import DataType
 from .spec.editions import DEFAULT, Edition
 from .spec.editions import edition as edition_named
-from .spec.schema import Shape
+from .spec.schema import Schema, Shape
 from .spec.shapes import is_dense, overlaps, show
 from .tensor_types import MAX_RANK, as_shape
 
@@ -95,25 +96,28 @@ class Builder(OpMethods):
             self._constant_inputs.add(name)
         return tensor
 
-    def constant(self, array: object, *, name: str = "", copy: bool = True) -> LogicalTensor:
+    def constant(self, array: object, *, name: str = "", copy: bool = True, dtype: object = None) -> LogicalTensor:
         """Take an array as a constant, such as trained weights: the library prepares it once.
 
         Args:
-            array: the contents. float64 and int64 arrays are refused; convert them first.
+            array: the contents. float64 and int64 arrays are refused; convert them first, or say ``dtype``.
             name: text for reports.
             copy: True copies into aligned read-only memory; False keeps the caller's array and makes it read-only.
                 Whoever makes that writable again and writes changes results, or not, as the library keeps copies.
+            dtype: data type of the contents. It has to be said for s64 alone, which an int64 array seldom is meant to
+                be: few ops take it, such as Dropout for its seed.
 
         Raises:
-            ArgumentError: it is no array, no logical tensor has its data type, or copy=False is asked for an array
-                that cannot be kept: one that is not C-contiguous and aligned, or a view of memory that others write.
+            ArgumentError: it is no array, no logical tensor has its data type or it is not ``dtype``, or copy=False is
+                asked for an array that cannot be kept: one that is not C-contiguous and aligned, or a view of memory
+                that others write.
         """
         if not isinstance(copy, bool):
             raise ArgumentError(f"copy: {shown(copy)}; expected True or False")
         if not isinstance(array, (np.ndarray, np.generic)):
             raise ArgumentError(f"constant: {type(array).__name__}; expected a numpy array")
         values = np.asarray(array)
-        dtype = DataType.of(values.dtype)
+        data_type = _contents_type(values, dtype)
         if values.ndim > MAX_RANK:
             raise ArgumentError(f"constant: rank {values.ndim}; expected at most {MAX_RANK} dimensions")
         if not copy:
@@ -126,7 +130,7 @@ class Builder(OpMethods):
         kept.flags.writeable = False
         number = len(self._tensors)
         watches = () if copy else tuple(weakref.ref(owner) for owner in owners(kept))
-        return self._tensor(dtype, kept.shape, name or f"constant_{number}", None, kept, watches)
+        return self._tensor(data_type, kept.shape, name or f"constant_{number}", None, kept, watches)
 
     def output(self, name: str, tensor: LogicalTensor, *, strides: Sequence[int] | None = None) -> LogicalTensor:
         """Declare a graph output; returns ``tensor``.
@@ -181,8 +185,8 @@ class Builder(OpMethods):
             ArgumentError: an input is of another graph, or the name, dtype or edition makes no sense.
         """
         chosen = edition_named(self.edition if edition is None else edition)
-        tensors = self._op_inputs(inputs)
         schema = chosen.schema(kind) if isinstance(kind, str) else None
+        tensors = self._op_inputs(inputs, schema)
         label = self._op_name(str(kind) if schema is None else schema.name, name)
         wanted = None if dtype is None else DataType.of(dtype)
         count = None if schema is None or outputs is None else count_outputs(schema, outputs)
@@ -234,34 +238,41 @@ class Builder(OpMethods):
         if name in self._inputs or name in self._outputs:
             raise ArgumentError(f"name {shown(name)} is taken; inputs and outputs share one namespace")
 
+    def _known(self, tensor: object) -> LogicalTensor | None:
+        """The tensor of this graph that is meant, also by what ``output`` returned; None where there is none."""
+        if not isinstance(tensor, LogicalTensor) or tensor.id >= len(self._tensors):
+            return None
+        known = self._tensors[tensor.id]
+        return known if known is tensor or any(tensor is output for output in self._outputs.values()) else None
+
     def _own(self, tensor: object, where: str) -> LogicalTensor:
-        if isinstance(tensor, np.ndarray):
-            raise ArgumentError(f"{where}: an array; expected a tensor of this graph: wrap it in g.constant(array)")
-        if isinstance(tensor, tuple) and hasattr(tensor, "_fields"):
-            names = ", ".join(tensor._fields)
-            raise ArgumentError(f"{where}: the outputs {names}; expected one of them, as in .{tensor._fields[0]}")
-        if not isinstance(tensor, LogicalTensor):
-            raise ArgumentError(f"{where}: {shown(tensor)}; expected a tensor of this graph")
-        known = self._tensors[tensor.id] if tensor.id < len(self._tensors) else None
-        if known is not tensor and not any(tensor is output for output in self._outputs.values()):
-            raise ArgumentError(f"{where}: tensor {tensor.name!r} is of another graph")
-        assert known is not None
+        known = self._known(tensor)
+        if known is None:
+            raise ArgumentError(no_tensor(tensor, where))
         return known
 
-    def _op_inputs(self, inputs: object) -> list[LogicalTensor | None]:
+    def _op_inputs(self, inputs: object, schema: Schema | None) -> list[LogicalTensor | None]:
         if isinstance(inputs, LogicalTensor):
             inputs = (inputs,)
         if not isinstance(inputs, (list, tuple)):
-            raise ArgumentError(f"inputs: {shown(inputs)}; expected a list of tensors of this graph")
+            op = "" if schema is None else f"{schema.kind}: "
+            raise ArgumentError(f"{op}inputs: {shown(inputs)}; expected a list of tensors of this graph")
         own, count = self._tensors, len(self._tensors)
         for tensor in inputs:
             if type(tensor) is not LogicalTensor or tensor.id >= count or own[tensor.id] is not tensor:
                 break
         else:
             return [*inputs]  # which needs no look at each for a message
-        return [
-            None if tensor is None else self._own(tensor, f"inputs[{index}]") for index, tensor in enumerate(inputs)
-        ]
+        known = [None if tensor is None else self._known(tensor) for tensor in inputs]
+        for index, (tensor, found) in enumerate(zip(inputs, known, strict=True)):
+            if tensor is not None and found is None:
+                where, method = f"inputs[{index}]", ""
+                if schema is not None:
+                    named = index < len(schema.inputs) and not schema.variadic
+                    where = f"{schema.kind}: {schema.inputs[index].name if named else where}"
+                    method = schema.name if schema.variadic else ""
+                raise ArgumentError(no_tensor(tensor, where, inputs, method))
+        return known
 
     def _op_name(self, stem: str, name: object) -> str:
         if name is None:
@@ -290,6 +301,22 @@ def _declared(strides: object, dims: Shape) -> tuple[int, ...] | None:
     if overlaps([dim or 0 for dim in dims], steps):
         raise ArgumentError(f"strides: {steps} for shape {show(dims)}; expected memory of its own for each element")
     return steps
+
+
+def _contents_type(values: Array, dtype: object) -> DataType:
+    """The data type of a constant of these contents."""
+    if dtype is not None:
+        wanted = DataType.of(dtype)
+        if values.dtype != wanted.numpy:
+            text = f"constant: an array of {values.dtype}; expected {wanted.numpy}, as dtype is {wanted}"
+            raise ArgumentError(f"{text}; convert it with .astype(og.{wanted}.numpy)")
+        return wanted
+    try:
+        return DataType.of(values.dtype)
+    except ArgumentError as error:
+        if values.dtype != np.int64:
+            raise
+        raise ArgumentError(f"{error}, or pass dtype=og.s64 where the specification wants s64") from None
 
 
 def _refuse_unfit(array: Array) -> None:

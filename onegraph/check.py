@@ -154,19 +154,25 @@ def _structure(ops: Sequence[Op]) -> Iterator[Violation]:
 
 def _cycles(ops: Sequence[Op], producers: dict[int, Op]) -> Iterator[Violation]:
     """One violation that names the ops that wait for each other; ops behind a cycle wait too."""
-    done: set[int] = set()
-    waiting = list(ops)
-    while waiting:
-        ready = [op for op in waiting if all(t is None or t.id not in producers or t.id in done for t in op.inputs)]
-        if not ready:
-            report = Report(edition_named(waiting[0].edition), f"{waiting[0].kind} {waiting[0].name!r}")
-            names = ", ".join(op.name for op in waiting)
-            report.add("cycle", "inputs", f"a cycle among {names}", "ops that do not wait for their own results")
-            yield from report.violations
-            return
-        done.update(tensor.id for op in ready for tensor in op.outputs)
-        ready_ids = {id(op) for op in ready}
-        waiting = [op for op in waiting if id(op) not in ready_ids]
+    needs = [{t.id for t in op.inputs if t is not None and t.id in producers} for op in ops]
+    readers: dict[int, list[int]] = {}
+    for index, tensors in enumerate(needs):
+        for number in tensors:
+            readers.setdefault(number, []).append(index)
+    missing = [len(tensors) for tensors in needs]
+    ready = [index for index, count in enumerate(missing) if not count]
+    for index in ready:  # which grows
+        for tensor in ops[index].outputs:
+            for reader in readers.pop(tensor.id, ()):
+                missing[reader] -= 1
+                if not missing[reader]:
+                    ready.append(reader)
+    waiting = [op for op, count in zip(ops, missing, strict=True) if count]
+    if waiting:
+        report = Report(edition_named(waiting[0].edition), f"{waiting[0].kind} {waiting[0].name!r}")
+        names = ", ".join(op.name for op in waiting)
+        report.add("cycle", "inputs", f"a cycle among {names}", "ops that do not wait for their own results")
+        yield from report.violations
 
 
 # What the loaded library makes of it ----------------------------------------------------------------------------------
@@ -220,10 +226,10 @@ def _newer(checked: Checked, schema: Schema, version: tuple[int, int, int]) -> I
     base = base_of(schema)
     if base.since > version:
         yield "kind", base.since
-    for name in checked.attrs or ():
-        since = schema.attribute(name).since
-        if since > version:
-            yield name, since
+    for name, value in (checked.attrs or {}).items():
+        attribute = schema.attribute(name)
+        if attribute.since > version and value != attribute.default:  # the default says no more than its absence
+            yield name, attribute.since
     for index, tensor in enumerate(checked.inputs):
         if tensor is not None:
             port = schema.input_port(index)

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from itertools import zip_longest
 from typing import NamedTuple
 
 from .errors import ArgumentError, shown
+from .mends import nearest_of, one_for_each, other_attribute, other_value, port_names, unknown_op
 from .op import LogicalTensor
 from .spec.dialect import base_call, edition_words, output_shapes
 from .spec.dtypes import DataType
 from .spec.editions import Edition, base_of
-from .spec.editions import edition as edition_named
 from .spec.schema import Attribute, AttrValue, Call, Port, Row, Rule, Schema, Shape, TensorType
 from .spec.shapes import compatible, show
-from .spec.values import BadValueError, convert, describe, nearest
+from .spec.values import BadValueError, convert, describe
 from .tensor_types import MAX_RANK, MAX_SIZE, tensor_type
+from .type_table import DTYPES, table_text, typed_ports, typing_of, unequal
 from .violation import ERROR, NOTE, Report, Violation, shortened
 
-DTYPES = DataType.__members__
 MAX_INPUTS = 64  # of an op about which anything is remembered
 
 
@@ -64,7 +63,7 @@ def examine(
     schema = report.find_schema(kind)
     if schema is None:
         return Checked(tuple(report.violations))
-    stored = report.check_attributes(schema, attrs)
+    stored = report.check_attributes(schema, attrs, inputs)
     in_types = report.tensor_types(inputs, "inputs")
     out_types = None if outputs is None else report.tensor_types(outputs, "outputs")
     if out_types is not None:
@@ -107,17 +106,17 @@ class Examination(Report):
         """The op of this name; a violation where the edition has none."""
         schema = self.edition.schema(kind) if isinstance(kind, str) else None
         if schema is None:
-            close = self.edition.nearest(shortened(kind))
-            fix = f"did you mean {close!r}?" if close else ""
-            self.add("unknown_op", "kind", kind, f"an op of edition {self.edition.name}", fix)
+            self.add(
+                "unknown_op", "kind", kind, f"an op of edition {self.edition.name}", unknown_op(self.edition, kind)
+            )
         else:
             self.page = self.edition.page(schema)
         return schema
 
     # Attributes --------------------------------------------------------------------------------------------------
 
-    def check_attributes(self, schema: Schema, attrs: object) -> dict[str, AttrValue]:
-        """The attributes in the form in which they are stored, as far as they are right."""
+    def check_attributes(self, schema: Schema, attrs: object, inputs: object = ()) -> dict[str, AttrValue]:
+        """The attributes in the form in which they are stored, as far as they are right; messages read ``inputs``."""
         if attrs is None:
             attrs = {}
         if not isinstance(attrs, Mapping):
@@ -131,13 +130,14 @@ class Examination(Report):
             return {}
         for name, value in attrs.items():
             if not isinstance(name, str) or not schema.has_attribute(name):
-                self._unknown_attribute(schema, name)
+                self._unknown_attribute(schema, name, value)
                 continue
             attribute = schema.attribute(name)
             try:
                 stored[name] = self.converted(attribute, value)
             except BadValueError as bad:
-                self.add(bad.rule, name, shown(value), bad.expected, bad.fix)
+                fix = other_value(schema, name, value) or one_for_each(schema, attribute, value, inputs)
+                self.add(bad.rule, name, shown(value), bad.expected, fix or bad.fix)
             else:
                 if isinstance(value, str) and value in attribute.disputed:
                     taken = attribute.aliases[value]
@@ -152,13 +152,19 @@ class Examination(Report):
         """The stored form of a value; BadValueError where there is none."""
         return convert(attribute, value)
 
-    def _unknown_attribute(self, schema: Schema, name: object) -> None:
-        names = [attribute.name for attribute in schema.attributes]
-        close = nearest(shortened(name), names)
-        fix = f"did you mean {close!r}?" if close else ""
-        self.add(
-            "unknown_attribute", shortened(name), "not an attribute of this op", ", ".join(names) or "no attribute", fix
-        )
+    def _unknown_attribute(self, schema: Schema, name: object, value: object) -> None:
+        where, is_tensor = shortened(name), isinstance(value, LogicalTensor)
+        records: Sequence[Attribute | Port] = schema.inputs if is_tensor else schema.attributes
+        names = [record.name for record in records]
+        if is_tensor:
+            given, fix = "neither an input nor an attribute of this op", nearest_of(where, names)
+            if where in names:
+                given, fix = "a tensor among the attributes", "pass it as an input"
+            self.add("unknown_attribute", where, given, f"the inputs {', '.join(names)}", fix)
+        else:
+            fix = other_attribute(schema, where) or nearest_of(where, names)
+            expected = ", ".join(names) or "no attribute"
+            self.add("unknown_attribute", where, "not an attribute of this op", expected, fix)
 
     # Ports and data types ----------------------------------------------------------------------------------------
 
@@ -187,7 +193,7 @@ class Examination(Report):
     def check_inputs(self, schema: Schema, inputs: Sequence[TensorType | None]) -> bool:
         """Port counts; whether they are in order. Trailing Nones are the same as leaving them out."""
         if len(inputs) < schema.required_inputs or (len(inputs) > len(schema.inputs) and not schema.variadic):
-            self.add("input_count", "inputs", len(inputs), _port_names(schema.inputs))
+            self.add("input_count", "inputs", len(inputs), port_names(schema.inputs))
             return False
         sound = True
         for index, tensor in enumerate(inputs):
@@ -210,7 +216,7 @@ class Examination(Report):
         required = sum(not port.optional for port in schema.outputs)
         any_number = any(port.variadic for port in schema.outputs)
         if count < required or (count > len(schema.outputs) and not any_number):
-            self.add("output_count", "outputs", count, _port_names(schema.outputs))
+            self.add("output_count", "outputs", count, port_names(schema.outputs))
 
     def matching_rows(
         self,
@@ -224,10 +230,10 @@ class Examination(Report):
         """
         in_types = tuple([None if tensor is None else tensor.dtype for tensor in inputs])
         out_types = tuple([None if tensor is None else tensor.dtype for tensor in outputs or ()])
-        typing = _typing if len(in_types) <= MAX_INPUTS else _typing.__wrapped__
+        typing = typing_of if len(in_types) <= MAX_INPUTS else typing_of.__wrapped__
         rows, choices = typing(self.edition.name, schema.kind, in_types, out_types)
         if not rows or schema.has_fixed_types:
-            self.check_types(schema, rows, _typed(schema, in_types, out_types))
+            self.check_types(schema, rows, typed_ports(schema, in_types, out_types))
         return rows, choices
 
     def check_types(self, schema: Schema, rows: Sequence[Row], typed: Sequence[tuple[Port, DataType]]) -> None:
@@ -237,7 +243,7 @@ class Examination(Report):
             self.add("data_type", port.name, dtype, port.type)
         if not rows and schema.types and not fixed:
             given = ", ".join(f"{port.name}={dtype}" for port, dtype in typed)
-            self.add("data_type", "data types", given, _table_text(schema))
+            self.add("data_type", "data types", given, table_text(schema), unequal(typed))
 
     # Shapes ------------------------------------------------------------------------------------------------------
 
@@ -278,73 +284,3 @@ class Examination(Report):
         for rule in rules:
             for finding in rule(call):
                 self.add_finding(rule.__name__, edition_words(schema, base, finding, attrs))
-
-
-def _port_names(ports: Sequence[Port]) -> str:
-    """The ports by name, with a legend where one of them is optional."""
-    names = ", ".join(port.name + ("?" if port.optional else "") for port in ports)
-    return f"{len(ports)}: {names}" + (" (? is optional)" if "?" in names else "") if ports else "none"
-
-
-DTypes = tuple[DataType | None, ...]
-
-
-@lru_cache(maxsize=4096)
-def _typing(
-    edition: str, kind: str, inputs: DTypes, outputs: DTypes
-) -> tuple[tuple[Row, ...], tuple[tuple[DataType, ...], ...]]:
-    """The rows of the type table that hold for data types, and those that each output may then have."""
-    schema = edition_named(edition).schemas[kind]
-    typed = _typed(schema, inputs, outputs)
-    rows = tuple(row for row in schema.types if _row_holds(row, typed))
-    return rows, tuple(_output_choices(schema, rows, inputs, index) for index in range(len(schema.outputs)))
-
-
-def _typed(schema: Schema, inputs: DTypes, outputs: DTypes) -> list[tuple[Port, DataType]]:
-    """The data type at each port where one is known."""
-    ports = schema.inputs
-    if len(inputs) > len(ports):
-        ports = (*ports, *[ports[-1]] * (len(inputs) - len(ports)))
-    pairs = [*zip(ports, inputs, strict=False), *zip(schema.outputs, outputs, strict=False)]
-    return [(port, dtype) for port, dtype in pairs if dtype is not None]
-
-
-def _row_holds(row: Row, typed: Sequence[tuple[Port, DataType]]) -> bool:
-    bound: dict[str, DataType] = {}
-    for port, dtype in typed:
-        allowed = row.types.get(port.type)
-        if allowed is not None and (dtype not in allowed or bound.setdefault(port.type, dtype) is not dtype):
-            return False
-    return True
-
-
-def _table_text(schema: Schema) -> str:
-    """The type table in words; short where there is one type for all ports."""
-    variables = {name for row in schema.types for name in row.types}
-    if len(variables) == 1:
-        ports = [port.name for port in (*schema.inputs, *schema.outputs) if port.type in variables]
-        types = dict.fromkeys(
-            dtype for row in schema.types for dtype in DataType if dtype in set().union(*row.types.values())
-        )
-        return f"one of {', '.join(map(str, types))} for all of {', '.join(ports)}"
-    return "one of: " + "; ".join(dict.fromkeys(_row_text(schema, row) for row in schema.types))
-
-
-def _row_text(schema: Schema, row: Row) -> str:
-    cells = []
-    for port in (*schema.inputs, *schema.outputs):
-        types = row.types.get(port.type)
-        cells.append(f"{port.name}={'|'.join(sorted(map(str, types))) if types else port.type}")
-    return ", ".join(cells)
-
-
-def _output_choices(schema: Schema, rows: Sequence[Row], inputs: DTypes, index: int) -> tuple[DataType, ...]:
-    """The data types that output ``index`` may have, given the inputs."""
-    variable = schema.outputs[index].type
-    if variable in DTYPES:
-        return (DTYPES[variable],)
-    for position, dtype in enumerate(inputs):
-        if dtype is not None and schema.input_port(position).type == variable:
-            return (dtype,)
-    found = {dtype for row in rows for dtype in row.types[variable]}
-    return tuple(dtype for dtype in DataType if dtype in found)

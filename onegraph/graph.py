@@ -199,7 +199,8 @@ class Graph(Builder):
         """
         for what, given in (("shapes", shapes), ("values", {} if values is None else values)):
             if not isinstance(given, Mapping) or not all(name in self._inputs for name in given):
-                raise ArgumentError(f"{what}: {shown(given)}; expected a dictionary by names of inputs")
+                names = ", ".join(self._inputs) or "none"
+                raise ArgumentError(f"{what}: {shown(given)}; expected a dictionary by names of inputs: {names}")
         other = Graph(self.edition, strict=self.strict)
         renewed: dict[int, LogicalTensor] = {}
         values = {} if values is None else values

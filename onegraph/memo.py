@@ -2,7 +2,7 @@
 
 A :class:`onegraph.op.Signature` is made from a key of plain, immutable values and from nothing else: what the key
 leaves out, such as the contents of weights, is not there when the op is examined, and so cannot decide anything. Only
-ops about which there is nothing to say are remembered; the others are examined again, for messages that name them.
+ops that are in order are remembered; the others are examined again, for messages that name them.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _remembered(
     chosen = edition(edition_name)
     inputs = [None if tensor is None else _tensor_type(*tensor) for tensor in tensors]
     checked = examine(kind, read_attrs(attributes), inputs, edition=chosen, dtype=dtype, n_outputs=n_outputs)
-    return None if checked.violations else _made_from(checked, chosen, dtype, n_outputs, dtypes)
+    return None if checked.errors else _made_from(checked, chosen, dtype, n_outputs, dtypes)
 
 
 def _made_from(

@@ -7,12 +7,14 @@ Inputs are positional or by port name, attributes by name. Signature and docstri
 from __future__ import annotations
 
 import inspect
+import re
 import textwrap
 from typing import Any
 
 from .op import LogicalTensor
 from .spec.editions import BASE, DEFAULT, edition
 from .spec.schema import Attribute, Fill, Port, Schema
+from .spec.values import nearest
 
 WIDTH = 108
 OPTIONS = ("name", "dtype", "outputs")
@@ -20,6 +22,23 @@ OPTIONS = ("name", "dtype", "outputs")
 
 class OpMethods:
     """The op methods of :class:`onegraph.Graph`."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Called for what does not exist alone: the error names what was probably meant."""
+        close = None if name.startswith("_") else _meant(name, [one for one in dir(type(self)) if one[0] != "_"])
+        fix = f"; did you mean {close!r}?" if close else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{fix}")
+
+
+def _meant(name: str, names: list[str]) -> str | None:
+    """The method that was probably meant: ``MatMul``, ``relue``, and ``conv2d``, ``reshape``, ``sum`` by a part."""
+    schema = edition(DEFAULT).schema(name)
+    if schema is not None:
+        return schema.name
+    stem = re.sub(r"_?[123]d$", "", name.lower())
+    starts = [one for one in names if one.startswith(stem)] if len(stem) > 2 else []
+    ends = [one for one in names if one.endswith(f"_{stem}")]
+    return min(starts, key=len, default=None) or nearest(name, names) or (ends[-1] if ends else None)
 
 
 def attribute_default(attribute: Attribute) -> str:

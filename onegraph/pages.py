@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from .methods import attribute_default
+from .methods import OPTIONS, attribute_default, signature
 from .spec.dtypes import DataType
-from .spec.editions import EDITIONS, Edition, base_of, edition
+from .spec.editions import DEFAULT, EDITIONS, Edition, base_of, edition
 from .spec.schema import Attribute, Port, Rule, Schema, Version
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "ops"
@@ -106,7 +106,7 @@ def markdown(chosen: Edition, schema: Schema) -> str:
     """The page of one op."""
     since = f" Since oneDNN {_version(schema.since)}." if schema.since > (3, 0) else ""
     lines = [f"## {schema.kind}", "", _escaped(f"{_sentence(schema.doc)}{since}"), ""]
-    lines += [f"Method `{schema.name}`. {chosen.page(schema)}.", ""]
+    lines += [f"Method `{_method(chosen, schema)}`. {chosen.page(schema)}.", ""]
     lines += [f"- Inputs: {_escaped(_ports(schema.inputs))}", f"- Outputs: {_escaped(_ports(schema.outputs))}"]
     lines += [f"- Types: {'; '.join(_type_rows(schema)) or 'any'}", ""]
     if schema.attributes:
@@ -118,6 +118,15 @@ def markdown(chosen: Edition, schema: Schema) -> str:
     lines += [f"- `{rule.__name__}`: {_escaped(_first_line(rule))}" for rule in _rules(schema)]
     lines += [f"\n{_escaped(note)}" for note in schema.notes]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _method(chosen: Edition, schema: Schema) -> str:
+    """How the op is called: by its method with all that this takes, or the name of that where the words differ."""
+    if chosen.name != DEFAULT:
+        return schema.name
+    found = signature(schema)
+    shown = [one for name, one in found.parameters.items() if name not in ("self", *OPTIONS)]
+    return f"g.{schema.name}{found.replace(parameters=shown)}"
 
 
 def _sentence(text: str) -> str:

@@ -65,7 +65,8 @@ class Report:
 
     def add_finding(self, rule: str, finding: Finding) -> None:
         """Note what a rule found."""
-        self.add(rule, finding.where, finding.given, finding.expected, finding.fix)
+        severity = NOTE if finding.note else ERROR
+        self.add(rule, finding.where, finding.given, finding.expected, finding.fix, severity)
 
 
 def shortened(value: object, limit: int = 120) -> str:

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onegraph as og
+from onegraph.check import _cycles
 from onegraph.spec.editions import BASE, edition
-from onegraph.violation import ERROR, LIBRARY, UNSAFE
+from onegraph.violation import ERROR, LIBRARY, NOTE, UNSAFE
 
 WINDOW = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
 
@@ -145,6 +146,43 @@ def test_what_the_library_is_too_old_for():
         assert "oneDNN 3.6 or later" in violation.message
 
 
+def test_a_newer_attribute_at_its_default_asks_for_nothing():
+    inputs = [("f32", (2, 3)), ("f32", (3, 4))]
+    assert og.check_op("MatMul", {"accumulation_mode": "strict"}, inputs) == []
+    found = og.check_op("MatMul", {"accumulation_mode": "f32"}, inputs)
+    is_new = tuple(map(int, og.version_info()["version"].split("."))) < (3, 10)
+    assert [violation.rule for violation in found] == ["newer_than_library"] * is_new
+
+
+@pytest.mark.parametrize(
+    ("kind", "attrs", "types", "where"),
+    [
+        ("Quantize", {"scales": [0.0]}, ("f32", "u8"), "scales"),
+        ("Quantize", {"scales": [-1.0]}, ("f32", "s8"), "scales"),
+        ("Dequantize", {"scales": [float("inf")]}, ("u8", "f32"), "scales"),
+        ("Quantize", {"scales": [0.1], "zps": [1000]}, ("f32", "u8"), "zps"),
+        ("Quantize", {"scales": [0.1], "zps": [128]}, ("f32", "s8"), "zps"),
+        ("Dequantize", {"scales": [0.1], "zps": [-1]}, ("u8", "f32"), "zps"),
+        ("Quantize", {"scales": [0.1], "zps": [255]}, ("f32", "u8"), None),
+        ("Dequantize", {"scales": [0.1], "zps": [-128]}, ("s8", "f32"), None),
+    ],
+)
+def test_a_note_on_parameters_that_are_hardly_meant(kind, attrs, types, where):
+    found = og.check_op(kind, attrs, [(types[0], (4,))], [(types[1], (4,))])
+    assert [(one.rule, one.where) for one in found] == ([("sensible_parameters", where)] if where else [])
+    assert rules(found, NOTE) == rules(found, NOTE)[:1] == [one.rule for one in found]
+
+
+def test_types_that_must_be_the_same():
+    inputs = [("s8", (4, 8)), ("bf16", (1,))]
+    (found,) = og.check_op("DynamicDequantize", {}, inputs, [("f16", (4, 8))])
+    assert found.message.endswith("; scales and dst must have the same data type")
+    (found,) = og.check_op("MatMul", {}, [("f32", (2, 2)), ("bf16", (2, 2))])
+    assert found.message.endswith("; src and weights must have the same data type")
+    (found,) = og.check_op("ReLU", {}, [("s32", (2, 2))])
+    assert "same" not in found.message
+
+
 @pytest.mark.parametrize(
     ("kind", "attrs", "inputs", "rule", "severity"),
     [
@@ -206,6 +244,29 @@ def test_how_ops_hang_together(change, rule, text):
     found = [violation for violation in og.check_graph(change(*graph().ops)) if violation.rule == rule]
     assert found
     assert text in found[0].message
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_long_chain_is_gone_over_once(order, monkeypatch):
+    chain = og.Graph()
+    tensor = chain.input("x", og.f32, (2,))
+    for _ in range(40):
+        tensor = chain.relu(tensor)
+    looked = []
+    monkeypatch.setattr(og.Op, "inputs", Counted(og.Op.inputs, looked))
+    assert list(_cycles(chain.ops[::order], {op.outputs[0].id: op for op in chain.ops})) == []
+    assert len(looked) <= 3 * 40
+
+
+class Counted:
+    """A slot that notes how often it is read."""
+
+    def __init__(self, slot, looked):
+        self.slot, self.looked = slot, looked
+
+    def __get__(self, op, owner=None):
+        self.looked.append(op)
+        return self.slot.__get__(op, owner)
 
 
 @pytest.mark.parametrize("wrong", [None, 3, "graph", [1], {}, [og.Op(0, "ReLU", 5, 5, {}, "x", "onednn-3.13")]])

@@ -26,8 +26,10 @@ from benchmarks.page import markdown
 from benchmarks.timing import Row
 from onegraph.capi import get_num_threads
 from onegraph.capi.settings import has_vnni
+from onegraph.cli import COMMANDS
+from onegraph.harness import OPTIONS as REWRITES
 from onegraph.native import RUNTIME, VERSION
-from onegraph.spec.editions import EDITIONS
+from onegraph.spec.editions import DEFAULT, EDITIONS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -105,6 +107,26 @@ def run_page(page: Path) -> int:
 def test_page(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run_page(page)
+
+
+def test_the_reference_of_the_commands_has_all_of_them():
+    page = (DOCS / "commands.md").read_text()
+    named = re.findall(
+        r"^\.\. click:: onegraph\.cli\.(\w+):command\n   :prog: onegraph (\w+)$", page, flags=re.MULTILINE
+    )
+    assert named == [(name, name) for name in COMMANDS]
+
+
+def test_the_page_of_an_op_shows_how_it_is_called():
+    page = (DOCS / "ops" / f"{DEFAULT}.md").read_text()
+    assert "Method `g.softmax(src, *, axis=1, mode='none')`." in page
+    assert "Method `g.concat(*src_i, axis)`." in page
+    assert "Method `softmax`." in (DOCS / "ops" / "onednn-3.2.md").read_text()
+
+
+def test_the_grammar_of_the_options_names_all_of_them():
+    page = (DOCS / "commands.md").read_text()
+    assert set(re.findall(r"^### --([a-z-]+)$", page, flags=re.MULTILINE)) == set(REWRITES)
 
 
 @pytest.mark.parametrize(

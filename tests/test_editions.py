@@ -333,6 +333,26 @@ def test_titles_of_other_editions_are_not_taken():
 def test_unknown_edition_names_the_nearest():
     with pytest.raises(ArgumentError, match=r"did you mean 'oneapi-1\.4'"):
         edition("oneAPI-1.4")
+    with pytest.raises(ArgumentError, match=r"did you mean 'onednn-3\.13'\?"):
+        edition("3.13")
+    with pytest.raises(ArgumentError, match=r"did you mean 'onednn-3\.2'\?"):
+        edition("v3.2.0")
+
+
+@pytest.mark.parametrize(
+    ("kind", "attrs", "name", "fix"),
+    [
+        ("RMSNorm", {}, "onednn-3.2", "onednn-3.11 and later have it"),
+        ("SoftMax", {"mode": "none"}, "onednn-3.2", "onednn-3.8 and later have it"),
+        ("DynamicDequantize", {"qtype": "per_group"}, "onednn-3.2", "onednn-3.7 and later have it"),
+        ("Sign", {}, "onednn-3.13", "legacy-1 has it"),
+        ("ConvTransposeBackpropFilters", {}, "onednn-3.13", "did you mean 'ConvTransposeBackwardWeights'?"),
+        ("SoftMax", {"axes": 1}, "onednn-3.2", "did you mean 'axis'?"),
+    ],
+)
+def test_which_editions_have_what_this_one_lacks(kind, attrs, name, fix):
+    (found, *_) = check_op(kind, attrs, [("f32", (2, 4))], edition=name)
+    assert found.message.endswith(f"; {fix}")
 
 
 def test_finding_is_in_the_words_of_the_edition():
@@ -358,6 +378,7 @@ def test_finding_shows_a_shape_as_it_was_given():
         list(given),
         "filter_format XIO as output_delta has",
         "mend filter_shape, input_forward",
+        False,
     )
 
 

@@ -147,10 +147,37 @@ def in_numpy():
     assert og.capi.Allocator.live() >= 0
 
 
+# What Python 3.13.0 itself trips over: a generator that reads a variable of its function.
+PLAIN = """
+import _testcapi
+
+def total():
+    dims = [4, 4]
+    return sum(dim for dim in dims)
+
+def number():
+    return [total() for _ in range(3)], {}, [], set()
+
+for start in range(1, 60):
+    for _ in range(3):
+        try:
+            _testcapi.set_nomemory(start, start + 3)
+            try:
+                total()
+            finally:
+                _testcapi.remove_mem_hooks()
+        except (MemoryError, SystemError):
+            pass
+        number()
+"""
+
+
 @pytest.mark.parametrize("part", ["in_python", "in_numpy"])
 def test_memory_runs_out(part):
     if part == "in_python":
         pytest.importorskip("_testcapi", reason="this Python was built without its test modules")
+        if subprocess.run([sys.executable, "-c", PLAIN], capture_output=True, check=False).returncode < 0:
+            pytest.skip("this Python crashes by itself where it has no memory")
     done = child(__file__, part)
     assert done.returncode == 0, done.stderr[-3000:]
 

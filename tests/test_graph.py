@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
+from onegraph.codegen import to_python
 from onegraph.spec.editions import BASE
 
 WINDOW = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
@@ -153,10 +154,125 @@ def test_names_are_one_namespace(g):
 
 
 def test_a_tensor_of_another_graph(g):
-    with pytest.raises(og.ArgumentError, match=r"inputs\[0\]: tensor 'x' is of another graph"):
+    with pytest.raises(og.ArgumentError, match=r"ReLU: src: tensor 'x' is of another graph"):
         og.Graph().relu(g.input("x", og.f32, (1,)))
-    with pytest.raises(og.ArgumentError, match=r"wrap it in g\.constant\(array\)"):
-        g.op("ReLU", [np.zeros(3, np.float32)])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda g, a: g.op("ReLU", [np.zeros(3, np.float32)]),
+            "ReLU: src: an array; expected a tensor of this graph: wrap it in g.constant(array)",
+        ),
+        (lambda g, a: g.add(a, 1.0), "Add: src_1: 1.0; expected a tensor of this graph: g.constant(np.float32(1.0))"),
+        (
+            lambda g, a: g.add(g.input("b", og.bf16, (1,)), 2),
+            "Add: src_1: 2; expected a tensor of this graph: g.constant(np.array(2, og.bf16.numpy))",
+        ),
+        (lambda g, a: g.matmul(a, 1), "MatMul: weights: 1; expected a tensor of this graph: g.constant(np.float32(1))"),
+        (
+            lambda g, a: g.concat([a, a], axis=0),
+            "Concat: inputs[0]: a list; expected its tensors one by one: g.concat(a, a)",
+        ),
+        (
+            lambda g, a: g.relu([a]),
+            "ReLU: src: a list of tensors; expected a tensor of this graph: one of them, without brackets",
+        ),
+        (lambda g, a: g.op("ReLU", 3), "ReLU: inputs: 3; expected a list of tensors of this graph"),
+        (lambda g, a: g.matmul(a), "MatMul: inputs: 1; expected 2 or 3: src, weights, bias? (? is optional)"),
+        (lambda g, a: g.concat(axis=0), "Concat: inputs: 0; expected at least 1: src_i"),
+        (
+            lambda g, a: g.matmul(a, a, wei=a),
+            "MatMul: wei: neither an input nor an attribute of this op; expected the inputs src, weights, bias; "
+            "did you mean 'weights'?",
+        ),
+        (
+            lambda g, a: g.op("MatMul", [a, a], {"bias": a}),
+            "MatMul: bias: a tensor among the attributes; expected the inputs src, weights, bias; pass it as an input",
+        ),
+        (
+            lambda g, a: g.input("y", "float", ()),
+            "input 'y': no logical tensor has the data type float64; "
+            "expected f32, which arrays become with .astype(np.float32)",
+        ),
+        (
+            lambda g, a: g.dynamic_dequantize(g.input("s", "s8", (4,)), g.input("c", "bf16", (1,)), dtype="f16"),
+            "DynamicDequantize: dtype: f16; expected one of bf16 for dst, the data type of scales",
+        ),
+        (
+            lambda g, a: g.specialise({"q": (1,)}),
+            "shapes: {'q': (1,)}; expected a dictionary by names of inputs: a",
+        ),
+    ],
+)
+def test_a_message_names_the_op_the_port_and_the_mend(g, call, message):
+    a = g.input("a", og.f32, (4, 4))
+    with pytest.raises(og.OneGraphError) as caught:
+        call(g, a)
+    assert str(caught.value) == message
+    assert not g.ops
+
+
+def test_the_mends_of_messages_are_right(g):
+    a = g.input("a", og.f32, (4,))
+    assert g.add(a, g.constant(np.float32(1.0))).shape == (4,)
+    assert g.add(g.input("b", og.bf16, (1,)), g.constant(np.array(2, og.bf16.numpy))).dtype is og.bf16
+    assert g.concat(a, a, axis=0).shape == (8,)
+
+
+@pytest.mark.parametrize(("rank", "fix"), [(3, "[2]"), (4, "[2, 2]"), (5, "[2, 2, 2]")])
+def test_one_number_for_all_axes(g, rank, fix):
+    window = {"kernel": [1] * (rank - 2), "pads_begin": [0] * (rank - 2), "pads_end": [0] * (rank - 2)}
+    with pytest.raises(og.SpecError) as caught:
+        g.max_pool(g.input("x", og.f32, (4,) * rank), strides=2, **window)
+    assert str(caught.value).endswith(f"; write {fix}, one for each spatial axis")
+    with pytest.raises(og.SpecError, match=r"write one for each spatial axis: \[2, 2\] for two"):
+        g.max_pool(g.input("any", og.f32), strides=2, **window)
+    with pytest.raises(og.SpecError, match=r"write \[0\.1\]$"):
+        g.quantize(g.input("q", og.f32, (4,) * rank), scales=0.1, dtype="u8")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("relue", "relu"),
+        ("MatMul", "matmul"),
+        ("BatchNormInference", "batch_norm_inference"),
+        ("conv2d", "convolution"),
+        ("reshape", "static_reshape"),
+        ("sum", "reduce_sum"),
+        ("compil", "compile"),
+    ],
+)
+def test_a_method_that_is_not_there_names_the_nearest(g, name, meant):
+    with pytest.raises(AttributeError, match=rf"^'Graph' object has no attribute '{name}'; did you mean '{meant}'\?$"):
+        getattr(g, name)
+
+
+@pytest.mark.parametrize("name", ["xyzzy", "_repr_latex_", "__array__", "_relu"])
+def test_names_that_are_like_no_method(g, name):
+    assert not hasattr(g, name)
+    with pytest.raises(AttributeError, match=rf"^'Graph' object has no attribute '{name}'$"):
+        getattr(g, name)
+
+
+def test_constants_of_s64(g):
+    src, half = g.input("src", og.f32, (4,)), g.constant(np.float32(0.5))
+    with pytest.raises(og.ArgumentError) as caught:
+        g.constant(np.int64(7))
+    assert "convert the array with .astype(np.int32), or pass dtype=og.s64 where" in str(caught.value)
+    seed = g.constant(np.int64(7), dtype=og.s64)
+    assert (seed.dtype, seed.shape, int(seed.value)) == (og.s64, (), 7)
+    assert g.dropout(src, seed, g.constant(np.array(0), dtype="s64"), half).dst.shape == (4,)
+    assert g.constant(np.zeros(3, np.int8), dtype=og.s8).dtype is og.s8
+    for wrong, dtype in ((np.zeros(3), og.s64), (np.zeros(3, np.int64), og.s32), (np.zeros(3, np.int8), og.u8)):
+        with pytest.raises(og.ArgumentError, match=f"an array of {wrong.dtype}; expected .*, as dtype is {dtype}"):
+            g.constant(wrong, dtype=dtype)
+    with pytest.raises(og.ArgumentError, match=r"or og\.s64, where the specification wants that"):
+        g.input("seed", np.int64, ())
+    assert g.input("seed", og.s64, ()).dtype is og.s64
+    assert to_python(g)[0].count("dtype=og.s64") == 2
 
 
 def test_every_mistake_at_once_and_nothing_changed(g):

@@ -19,7 +19,7 @@ LAYERS = [
     {"spec"},
     {"op"},
     {"tensor_types", "violation", "recipes"},
-    {"dlpack"},
+    {"dlpack", "mends", "type_table"},
     {"examine"},
     {"check", "methods", "arrays", "outputs", "memo", "lenient"},
     {"builder"},

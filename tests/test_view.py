@@ -598,6 +598,16 @@ def opened(browser, tmp_path):
         assert asked == []
 
 
+# Texts that reach out of their box, or into the round ends of a pill.
+OUTSIDE = """return [...document.querySelectorAll('.node > text')].filter(text => {
+    const body = text.parentNode.querySelector('.body').getBoundingClientRect();
+    const words = text.getBoundingClientRect();
+    const end = text.parentNode.matches('.input, .output') && text.matches('.name') ? body.height / 5 : 0;
+    return words.left < body.left + end || words.right > body.right - end
+        || words.top < body.top || words.bottom > body.bottom;
+}).map(text => text.textContent)"""
+
+
 def test_everything_is_drawn(opened):
     page = opened(view.page(block(), REPORT, [violation("MatMul 'last'")], title="my graph"))
     assert set(page.ids(".node")) == {"o0", "o1", "o2", "i0", "c1_0", "c4_2", "x0", "x1"}
@@ -607,12 +617,98 @@ def test_everything_is_drawn(opened):
     assert page.ids(".node.fallback") == ["o2"]
     assert page.find("#o2 .badge text").text == "1"
     assert "fallback: runs on numpy" in page.find("#legend").text
-    outside = """return [...document.querySelectorAll('.node > text')].filter(text => {
-        const body = text.parentNode.querySelector('.body').getBoundingClientRect();
-        const words = text.getBoundingClientRect();
-        return words.left < body.left || words.right > body.right || words.top < body.top || words.bottom > body.bottom;
-    }).map(text => text.textContent)"""
-    assert page.run(outside) == []
+    assert page.run(OUTSIDE) == []
+
+
+def held_and_laid_out():
+    """An image in memory of other strides and a weight that is constant, both of long shapes."""
+    g = og.Graph()
+    x = g.input("x", og.bf16, (128, 16, 1024, 1024, 2), strides=(2**25, 1, 2**15, 32, 16))
+    w = g.input("w", og.bf16, (1, 1, 1, 1, 2), constant=True)
+    g.output("y", g.multiply(x, w), strides=(2**25, 1, 2**15, 32, 16))
+    return g
+
+
+def test_constant_inputs_are_marked_and_strides_are_said(opened):
+    page = opened(view.page(held_and_laid_out()))
+    assert [chip.text for chip in page.all(".input text.chip")] == ["constant"]
+    assert page.find("#i1").get_attribute("aria-label") == "input w, bf16 1\u00d71\u00d71\u00d71\u00d72, constant"
+    assert page.run(OUTSIDE) == []
+    strides = "strides [33554432, 1, 32768, 32, 16]"
+    assert page.rows()["x"][1] == page.rows()["y"][1] == f"bf16 128\u00d716\u00d71024\u00d71024\u00d72\n{strides}"
+    assert page.rows()["w"][1] == "bf16 1\u00d71\u00d71\u00d71\u00d72\nconstant"
+    page.find("#i1").click()
+    assert page.rows()["graph input"][1] == "w, constant"
+
+
+def test_an_op_in_several_partitions_shows_all_of_them(opened):
+    parts = [
+        {"executor": "oneDNN", "ops": ("Convolution 'conv'", "ReLU 'relu_out'")},
+        {"executor": "oneDNN", "ops": ("ReLU 'relu_out'", "MatMul 'last'")},
+        *({"executor": "oneDNN", "ops": ("MatMul 'last'",)} for _ in range(3)),
+    ]
+    page = opened(view.page(block(), {"partitions": parts}))
+    assert [page.find(f"#o{number} text.chip").text for number in range(3)] == ["P0", "P0 P1", "P1 +3"]
+    page.find("#o1").click()
+    assert page.find("#panel .chips").text.split("\n")[0] == "partition 0"
+    assert "also partition 1" in page.find("#panel .chips").text
+    page.find("#search").send_keys("p3")
+    assert page.find("#hits").text == "1 found"
+
+
+def fan(count, length):
+    """A chain that ends in many outputs side by side."""
+    g = og.Graph()
+    y = g.input("x", og.f32, (4,))
+    for _ in range(length):
+        y = g.relu(y)
+    for number in range(count):
+        g.output(f"y{number}", g.tanh(y))
+    return g
+
+
+def one_of_many(count, length):
+    """One input at the edge of a wide drawing of chains that start with constants."""
+    g = og.Graph()
+    ends = [g.relu(g.input("x", og.f32, (4,)))]
+    for _ in range(count):
+        y = g.constant(np.ones(4, np.float32))
+        for _ in range(length):
+            y = g.relu(y)
+        ends.append(y)
+    g.output("y", g.concat(*ends, axis=0))
+    return g
+
+
+def test_the_bar_is_one_line(opened):
+    long = "a title that is much longer than the place that a title has, " * 3
+    page = opened(view.page(block(), REPORT, [violation("MatMul 'last'")], {0: 1e-5, 1: 1e-6}, title=long))
+    assert len(page.all("#filters button")) == len(page.all("#modes button")) == 3
+    tops = page.run(
+        "return [...document.querySelectorAll('header > *')].map(one => one.getBoundingClientRect()).map("
+        "box => (box.top + box.bottom) / 2)"
+    )
+    assert max(tops) - min(tops) < 6
+    assert page.run("const bar = document.querySelector('header'); return bar.scrollWidth <= bar.clientWidth")
+
+
+@pytest.mark.parametrize("graph", [fan(5, 6), fan(8, 8), fan(30, 10), one_of_many(8, 4), chain(5)])
+def test_the_legend_covers_nothing_and_the_inputs_are_in_sight(opened, graph):
+    page = opened(view.page(graph))
+    covered = """const legend = document.getElementById('legend').getBoundingClientRect();
+        return [...document.querySelectorAll('.node')].filter(node => {
+            const box = node.getBoundingClientRect();
+            return box.left < legend.right && box.right > legend.left
+                && box.top < legend.bottom && box.bottom > legend.top;
+        }).length"""
+    assert page.run(covered) == 0
+    seen = """const canvas = document.getElementById('canvas').getBoundingClientRect();
+        return [...document.querySelectorAll('.node.input')].filter(node => {
+            const box = node.getBoundingClientRect();
+            return box.left > canvas.left && box.right < canvas.right
+                && box.top > canvas.top && box.bottom < canvas.bottom;
+        }).length"""
+    assert page.run(seen) > 0
 
 
 def test_a_click_opens_attributes_types_and_the_specification(opened):

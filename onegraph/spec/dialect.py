@@ -132,7 +132,7 @@ def edition_words(
         given = list(given or ()) if isinstance(finding.given, list) else given
     elif isinstance(given, str):
         given = in_words(given, words)
-    return Finding(where, given, in_words(finding.expected, words), in_words(finding.fix, words))
+    return Finding(where, given, in_words(finding.expected, words), in_words(finding.fix, words), finding.note)
 
 
 def vocabulary(schema: Schema, base: Schema) -> dict[str, str]:

@@ -75,7 +75,13 @@ class DataType(enum.Enum):
             if dtype is None:
                 raise ArgumentError(f"{shown(value)} is not a data type; {choices}")
             mend = _MEND.get(dtype.kind)
-            fix = f"convert the array with .astype({mend})" if mend else choices
+            if mend is None:
+                fix = choices
+            elif isinstance(value, np.dtype):
+                fix = f"convert the array with .astype({mend})"
+            else:
+                fix = f"expected {_FROM_NUMPY[np.dtype(mend[3:])]}, which arrays become with .astype({mend})"
+                fix += "; or og.s64, where the specification wants that" if dtype == np.int64 else ""
             raise ArgumentError(f"no logical tensor has the data type {dtype}; {fix}")
         return found
 

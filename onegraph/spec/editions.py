@@ -66,12 +66,16 @@ class Edition:
 
     def nearest(self, kind: str) -> str | None:
         """The op of this edition that ``kind`` was probably meant to be: its name in another edition, or a slip."""
+        return self.renamed(kind) or nearest(kind, self.schemas)
+
+    def renamed(self, kind: str) -> str | None:
+        """The op of this edition that another edition calls ``kind``; None where there is none."""
         for name in EDITIONS:
             other = edition(name).schemas.get(kind)
             found = None if other is None else self.meaning(base_of(other))
             if found is not None:
                 return found.kind
-        return nearest(kind, self.schemas)
+        return None
 
     def page(self, schema: Schema) -> str:
         """Where the specification describes the op."""
@@ -141,7 +145,11 @@ def edition(name: str) -> Edition:
         ArgumentError: there is none; the message names the nearest.
     """
     if not isinstance(name, str) or name not in _BUILDERS:
-        close = nearest(name, EDITIONS) if isinstance(name, str) else None
+        close = None
+        if isinstance(name, str):
+            version = ".".join(name.removeprefix("v").split(".")[:2])
+            ends = (full for full in EDITIONS if full.endswith(f"-{version}"))
+            close = next(ends, None) or nearest(name, EDITIONS)
         raise ArgumentError(
             f"unknown edition {shown(name)}; "
             + (f"did you mean {close!r}? " if close else "")

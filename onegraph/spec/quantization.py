@@ -6,6 +6,7 @@ package, multiply and do not round.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from .dtypes import DataType
@@ -104,6 +105,20 @@ def no_zero_points(call: Call) -> Iterable[Finding]:
             yield Finding("zps", list(call.s64s("zps")), f"no zps, as {port} is {dtype}", "leave zps out")
 
 
+def sensible_parameters(call: Call) -> Iterable[Finding]:
+    """A note where a scale is not positive and finite, or a zero point not of the quantized type."""
+    scales = call.f32s("scales")
+    if not all(0 < scale < math.inf for scale in scales):
+        yield Finding("scales", list(scales), "positive and finite scales, though the texts ask for none", note=True)
+    src = call.input("src")
+    dtype = call.output_type(0) if call.schema.kind == "Quantize" else None if src is None else src.dtype
+    if dtype in (DataType.s8, DataType.u8) and call.has("zps"):
+        low, zps = -128 if dtype is DataType.s8 else 0, call.s64s("zps")
+        if not all(low <= zero <= low + 255 for zero in zps):
+            expected = f"zero points that {dtype} holds, {low} to {low + 255}, though the texts ask for none"
+            yield Finding("zps", list(zps), expected, note=True)
+
+
 def group_shape_fits(call: Call) -> Iterable[Finding]:
     """With per_group, group_shape divides src and there is one scale and zero point for each block."""
     if call.string("qtype") != "per_group":
@@ -126,7 +141,7 @@ def group_shape_fits(call: Call) -> Iterable[Finding]:
 
 
 STATIC = (QTYPE, AXIS, SCALES, ZPS)
-STATIC_RULES = (channel_axis, scale_count, zero_point_count, no_zero_points)
+STATIC_RULES = (channel_axis, scale_count, zero_point_count, no_zero_points, sensible_parameters)
 
 OPS = (
     # That an f8 dst takes no zps is no rule here: a Call does not know the data types of the outputs.

@@ -140,12 +140,16 @@ class TensorType:
 
 
 class Finding(NamedTuple):
-    """What a rule found: the attribute or port, what was given, what is allowed, and the mend where there is one."""
+    """What a rule found: the attribute or port, what was given, what is allowed, and the mend where there is one.
+
+    ``note`` says that the specification allows it, and that it is hardly meant.
+    """
 
     where: str
     given: object
     expected: str
     fix: str = ""
+    note: bool = False
 
 
 class Call:

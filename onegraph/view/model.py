@@ -66,7 +66,10 @@ def model(
         (loose if number is None else found[number]).append(record)
     seen = dict.fromkeys((op.kind, op.edition) for op in graph.ops)
     place = {key: index for index, key in enumerate(seen)}
-    owner = {number: index for index, ops in reversed(list(enumerate(_members(partitions)))) for number in ops}
+    owners: list[list[int]] = [[] for _ in graph.ops]
+    for index, members in enumerate(_members(partitions)):
+        for number in members:
+            owners[number].append(index)
     tensors: dict[int, LogicalTensor] = {tensor.id: tensor for tensor in _tensors(graph)}
     return {
         "title": title,
@@ -74,11 +77,12 @@ def model(
         "library": facts.get("library", ""),
         "note": facts.get("note", ""),
         "ops": [
-            _op(op, place[op.kind, op.edition], owner.get(number), found[number]) for number, op in enumerate(graph.ops)
+            _op(op, place[op.kind, op.edition], owners[number], found[number]) for number, op in enumerate(graph.ops)
         ],
         "tensors": {str(number): _tensor(tensor) for number, tensor in tensors.items()},
         "inputs": [[name, str(tensor.id)] for name, tensor in graph.inputs.items()],
         "outputs": [[name, str(tensor.id)] for name, tensor in graph.outputs.items()],
+        "constants": [str(graph.inputs[name].id) for name in graph.constant_inputs],
         "partitions": partitions,
         "violations": loose,
         "specs": [_specification(*key, full=specification) for key in seen],
@@ -92,7 +96,7 @@ def _tensors(graph: Graph) -> Iterator[LogicalTensor]:
     yield from graph.outputs.values()
 
 
-def _op(op: Op, spec: int, partition: int | None, violations: list[Record]) -> Record:
+def _op(op: Op, spec: int, partitions: list[int], violations: list[Record]) -> Record:
     return {
         "kind": op.kind,
         "name": op.name,
@@ -100,7 +104,8 @@ def _op(op: Op, spec: int, partition: int | None, violations: list[Record]) -> R
         "attrs": {name: _value(value) for name, value in op.attrs.items()},
         "inputs": [None if tensor is None else str(tensor.id) for tensor in op.inputs],
         "outputs": [str(tensor.id) for tensor in op.outputs],
-        "partition": partition,
+        "partition": partitions[0] if partitions else None,
+        "partitions": partitions,  # what is computed again where it is read is in several
         "violations": violations,
     }
 

@@ -1,6 +1,6 @@
 "use strict";
 /* What part of the drawing is seen: zoom, drag, pinch, wheel. */
-const camera = (canvas, view, scene, embedded) => {
+const camera = (canvas, view, scene, embedded, legend) => {
   const LEAST = 0.03, READABLE = 0.62, NAMED = 0.4, SHAPES = 0.16; // scales at which texts, the types of lines, and shapes are seen
   const state = {x: 0, y: 0, k: 1}, pointers = new Map();
   let travelled = 0;
@@ -19,16 +19,33 @@ const camera = (canvas, view, scene, embedded) => {
     move();
   }
 
-  /* The whole drawing, or at first as much of it as can be read, from the top. */
+  /* The whole drawing, or at first as much of it as can be read, from its inputs on. The legend covers none of it: the
+     drawing stands beside it, and where that takes more room than there is, the legend is closed. */
   function fit(whole = true) {
+    place(whole, 0);
+    const least = Math.min(state.k, READABLE);
+    if (!legend.open || !covered()) return;
+    place(whole, legend.offsetLeft + legend.offsetWidth);
+    if (!covered() && state.k >= least) return;
+    legend.open = false;
+    place(whole, 0);
+  }
+  function covered() {
+    const right = legend.offsetLeft + legend.offsetWidth, top = legend.offsetTop, {x, y, k} = state;
+    return [...scene().nodes.values()].some(node => (node.x - node.width / 2) * k + x < right && (node.x + node.width / 2) * k + x > 0
+      && (node.y + node.height / 2) * k + y > top && (node.y - node.height / 2) * k + y < canvas.clientHeight);
+  }
+  function place(whole, inset) {
     const {box: {left, right, top, bottom}, nodes} = scene();
-    const width = canvas.clientWidth || 1, height = canvas.clientHeight || 1;
+    const width = Math.max(1, canvas.clientWidth - inset), height = canvas.clientHeight || 1;
     const across = Math.min(1.15, width / (right - left)), all = Math.min(across, height / (bottom - top));
-    state.k = whole || all >= READABLE ? Math.max(all, LEAST) : Math.max(READABLE, Math.min(across, 0.85));
-    const high = [...nodes.values()].filter(node => (node.y - top) * state.k < height).map(node => node.x);
-    const middle = across < state.k ? (Math.min(...high) + Math.max(...high)) / 2 : (left + right) / 2;
-    state.x = width / 2 - middle * state.k;
-    state.y = all < state.k ? 8 - top * state.k : height / 2 - (top + bottom) / 2 * state.k;
+    state.k = whole || all >= READABLE ? Math.max(all, LEAST) : across >= READABLE * 0.8 ? Math.min(across, 0.85) : READABLE;
+    const first = [...nodes.values()].filter(({type}) => type === "input").sort((a, b) => a.y - b.y || a.x - b.x)[0]
+      ?? [...nodes.values()].sort((a, b) => a.y - b.y || a.x - b.x)[0];
+    const start = width / 2 - (first?.x ?? 0) * state.k; // where the first input is in the middle
+    state.x = inset + (across < state.k ? Math.min(-left * state.k, Math.max(width - right * state.k, start)) : (width - (left + right) * state.k) / 2);
+    const up = first && (first.y - top) * state.k > height / 2 ? first.y - height / 4 / state.k : top;
+    state.y = all < state.k ? 8 - up * state.k : height / 2 - (top + bottom) / 2 * state.k;
     move();
   }
 

@@ -56,7 +56,8 @@ const draw = (() => {
     const parts = [node.type === "op" ? `${model.ops[node.number].kind} ${model.ops[node.number].name}`
       : node.type === "partition" ? `partition ${partition.index}: ${partition.ops.map(n => model.ops[n].kind).join(", ")}`
       : `${node.type} ${node.type === "output" ? node.title : model.tensors[node.tensor].name}, ${node.text}`];
-    if (partition && node.type === "op") parts.push(`partition ${partition.index}`);
+    if (node.type === "input" && node.chip) parts.push(node.chip);
+    if (node.type === "op") parts.push(...model.ops[node.number].partitions.map(place => `partition ${model.partitions[place].index}`));
     if (fused) parts.push("fused");
     if (fallback) parts.push("runs on numpy");
     if (partition?.seconds != null) parts.push(layout.duration(partition.seconds));

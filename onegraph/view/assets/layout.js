@@ -11,7 +11,7 @@ const layout = (() => {
     let em = 0;
     for (const char of text) {
       if ("iljtfrI.,:;'|![]() ".includes(char)) em += 0.38;
-      else if ("mwMW@%".includes(char)) em += 0.98;
+      else if ("mwMW@%×".includes(char)) em += char === "×" ? 0.84 : 0.98;
       else if (char > "\u2e80") em += 1.05;
       else em += char >= "A" && char <= "Z" ? 0.74 : 0.635;
     }
@@ -35,12 +35,15 @@ const layout = (() => {
 
   const timeText = partition => (partition.seconds === null ? "" : duration(partition.seconds));
 
+  /* Most ops are in one partition; what is cheap, and read by several, may be computed in each of them. */
+  const partitionNames = (model, op) => op.partitions.map(place => `P${model.partitions[place].index}`);
+  const fewNames = names => (names.length > 3 ? `${names[0]} +${names.length - 1}` : names.join(" "));
   function opNode(model, number) {
     const op = model.ops[number], partition = op.partition === null ? null : model.partitions[op.partition];
     // the time of a partition stands in its first op
     const time = partition && partition.ops[0] === number ? timeText(partition) : "";
     return {id: `o${number}`, type: "op", number, partition: op.partition, title: shortened(op.kind, 30),
-            text: shortened(op.name, 28), time, chip: partition ? `P${partition.index}` : "", key: number};
+            text: shortened(op.name, 28), time, chip: fewNames(partitionNames(model, op)), key: number};
   }
 
   function partitionNode(model, place) {
@@ -126,7 +129,8 @@ const layout = (() => {
       if (from !== to && !seen.has(id)) edges.push({id, from, to, tensor, plain});
       seen.add(id);
     };
-    for (const [name, tensor] of model.inputs) add({...pill(model, `i${tensor}`, "input", tensor, name), key: -1});
+    const mark = tensor => (model.constants.includes(tensor) ? "constant" : "");
+    for (const [name, tensor] of model.inputs) add({...pill(model, `i${tensor}`, "input", tensor, name), chip: mark(tensor), key: -1});
     model.ops.forEach((op, number) => op.inputs.forEach(tensor => {
       if (tensor === null) return;
       if (producer.has(tensor)) join(producer.get(tensor), held[number], tensor, false);
@@ -260,7 +264,7 @@ const layout = (() => {
       edge.points = placed.points;
       if (edge.label) edge.at = {x: placed.x, y: placed.y};
     }
-    const xs = band.nodes.flatMap(node => [node.x - node.width / 2, node.x + node.width / 2]);
+    const xs = band.nodes.flatMap(({x, width}) => [x - width / 2, x + width / 2]);
     return {left: Math.min(...xs), right: Math.max(...xs), height: graph.graph().height};
   }
 
@@ -304,9 +308,7 @@ const layout = (() => {
       spread(before, node, edge => (edge.points[edge.points.length - 1] ?? edge.start).x, "end");
       // one tensor leaves by one point, however many read it
       const tensors = [...new Set(after.map(edge => edge.tensor))];
-      for (const edge of after) {
-        if (edge.rootLabel) edge.at = {x: node.x, y: node.y + node.height / 2 + 13};
-      }
+      for (const edge of after) if (edge.rootLabel) edge.at = {x: node.x, y: node.y + node.height / 2 + 13};
       if (tensors.length > 1) spread(after, node, edge => (edge.points[0] ?? edge.end).x, "start");
     }
   }
@@ -340,11 +342,9 @@ const layout = (() => {
       top: all.reduce((low, node) => Math.min(low, node.y - node.height / 2), 0) - margin,
       bottom: all.reduce((high, node) => Math.max(high, node.y + node.height / 2), 0) + margin,
     };
-    for (const {x} of edges.flatMap(edge => edge.points)) {
-      [box.left, box.right] = [Math.min(box.left, x - margin), Math.max(box.right, x + margin)];
-    }
+    for (const {x} of edges.flatMap(edge => edge.points)) [box.left, box.right] = [Math.min(box.left, x - margin), Math.max(box.right, x + margin)];
     return {nodes, edges, links, box};
   }
 
-  return {scene, shapeText, typeText, duration, textWidth, shortened};
+  return {scene, shapeText, typeText, duration, textWidth, shortened, partitionNames};
 })();

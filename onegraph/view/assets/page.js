@@ -8,7 +8,7 @@
   const state = {mode: draw.usual(model), filter: "", chosen: null, hits: [], hit: -1, collapsed: new Set()};
   if (model.ops.length > COLLAPSE_FROM) several.forEach(place => state.collapsed.add(place));
   let scene = null, shapes = new Map(), lines = [];
-  const eye = camera(canvas, view, () => scene, model.embedded);
+  const eye = camera(canvas, view, () => scene, model.embedded, $("legend"));
 
   /* Drawing ----------------------------------------------------------------------------------------------------- */
 
@@ -115,8 +115,7 @@
 
   const words = model.ops.map(op => {
     const tensors = [...op.inputs.filter(id => id !== null), ...op.outputs].map(id => model.tensors[id]);
-    const partition = op.partition === null ? "" : `p${model.partitions[op.partition].index}`;
-    return [op.kind, op.name, partition, ...tensors.map(one => `${one.name} ${one.dtype} ${layout.shapeText(one.shape)}`),
+    return [op.kind, op.name, ...layout.partitionNames(model, op), ...tensors.map(one => `${one.name} ${one.dtype} ${layout.shapeText(one.shape)}`),
             ...Object.entries(op.attrs).flat(), ...op.violations.map(found => `${found.rule} ${found.severity}`)].join(" ").toLowerCase();
   });
   function find() {

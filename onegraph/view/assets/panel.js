@@ -40,6 +40,9 @@ const panel = model => {
     element("p", {}, value(found.given)), element("p", {textContent: `expected ${found.expected}`}),
     element("p", {className: "mark", textContent: `rule ${found.rule}`}));
 
+  const stridesText = tensor => `strides [${tensor.strides.join(", ")}]`;
+  const said = (...texts) => texts.filter(Boolean).map(text => element("span", {className: "mark", textContent: text}));
+
   function portName(ports, place) {
     const port = ports?.[Math.min(place, ports.length - 1)];
     return port === undefined ? String(place) : port.variadic && place >= ports.length - 1
@@ -50,7 +53,7 @@ const panel = model => {
     if (tensor === null) return row([portName(ports, place), element("span", {className: "mark", textContent: "left out"}), ""]);
     const known = model.tensors[tensor];
     const notes = [value(`${known.dtype} ${shape(known)}`)];
-    if (known.strides) notes.push(value(`strides [${known.strides.join(", ")}]`));
+    if (known.strides) notes.push(value(stridesText(known)));
     return row([portName(ports, place), element("td", {}, ...lined(...notes)),
                 element("td", {}, ...lined(tensorLink(tensor), ...others))], wrong ? "wrong" : "");
   }
@@ -109,6 +112,7 @@ const panel = model => {
     const place = (ports, at) => wrong.has(portName(ports, at));
     return [element("h2", {textContent: one.kind}), muted(one.name),
       element("div", {className: "chips"}, ...(partition ? partitionChips(partition) : []),
+        ...one.partitions.filter(place => place !== one.partition).map(place => to(`also partition ${model.partitions[place].index}`, `p${place}`)),
         element("span", {textContent: spec.edition}), element("span", {textContent: spec.category})),
       ...one.violations.map(found => violationCard(found)),
       partition?.reason ? element("p", {className: "reason", textContent: partition.reason}) : null,
@@ -137,7 +141,7 @@ const panel = model => {
     const one = model.tensors[id], producer = producers.get(id), read = readers.get(id) ?? [];
     const names = list => list.filter(([, other]) => other === id).map(([name]) => name).join(", ");
     const facts = [["data type", one.dtype], ["shape", shape(one)], ["strides", one.strides ? `[${one.strides.join(", ")}]` : "dense, row-major"],
-      ["size", bytes(one.bytes)], ["constant", one.value], ["graph input", names(model.inputs)], ["graph output", names(model.outputs)]];
+      ["size", bytes(one.bytes)], ["constant", one.value], ["graph input", names(model.inputs) + (model.constants.includes(id) ? ", constant" : "")], ["graph output", names(model.outputs)]];
     return [element("h2", {textContent: one.name || `tensor ${id}`}), muted(`logical tensor ${id}`),
       table(null, facts.filter(([, text]) => text).map(([name, text]) => row([name, value(text)]))),
       ...(producer ? [h3("Written by"), element("p", {}, opLink(producer[0]))] : []),
@@ -167,7 +171,9 @@ const panel = model => {
       })));
     }
     const list = ports => (ports.length ? table(["name", "type"],
-      ports.map(([name, id]) => row([to(name, `t${id}`), value(layout.typeText(model.tensors[id]))]))) : muted("none"));
+      ports.map(([name, id]) => row([to(name, `t${id}`), element("td", {}, ...lined(value(layout.typeText(model.tensors[id])),
+        ...(model.tensors[id].strides ? [value(stridesText(model.tensors[id]))] : []),
+        ...said(ports === model.inputs && model.constants.includes(id) ? "constant" : "")))]))) : muted("none"));
     made.push(h3("Graph inputs"), list(model.inputs), h3("Graph outputs"), list(model.outputs));
     if (!model.partitions.length) {
       const kinds = new Map();
