@@ -62,8 +62,10 @@ class LibraryTime:
             if module.__name__.split(".")[0] == "onegraph" and vars(module).get("call") is call:
                 setattr(module, "call", self._timed(call))  # noqa: B010
 
+        release = self._timed(_called)
+
         def made(handle: native.Handle, pointer: object, destroy: Callable[[object], int], *parents: object) -> None:
-            make(handle, pointer, partial(self._timed(_called), destroy), *parents)
+            make(handle, pointer, partial(release, destroy), *parents)
 
         native.Handle.__init__ = made  # type: ignore[method-assign]
 
@@ -125,7 +127,7 @@ def counted(count: int, policy: str, repeats: int) -> tuple[float, dict[str, flo
 def rows(quick: bool = False) -> Iterator[Row]:
     for policy in ("fusion",) if quick else ("fusion", "debug"):
         for count in QUICK_SIZES if quick else SIZES:
-            repeats = 1 if quick or count >= 10_000 else max(3, min(100, 1000 // count))
+            repeats = 1 if quick else max(3, min(100, 10_000 // count))
             total = in_process(timed, count, policy, repeats)
             own, functions, peak, peak_of_python = in_process(counted, count, policy, repeats)
             library = sum(functions.values())
