@@ -254,7 +254,7 @@ class Assembly(Layouts):
 
     def _use_threads(self, pattern: Pattern) -> bool:
         """From now on compile for one thread if the pattern is small and others may get more; returns whether it is."""
-        is_small = self._share and pattern.nbytes <= SMALL
+        is_small = self._share and pattern.nbytes <= SMALL and not pattern.is_slow
         self._threads.use(1 if is_small else None)
         return is_small
 

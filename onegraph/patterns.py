@@ -20,6 +20,7 @@ from .spec.editions import BASE
 Wiring = int | tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 # The categories of ops that alone make nothing of a constant that is worth keeping.
 PLAIN = frozenset(["binary", "elementwise"])
+SLOW = frozenset(["Interpolate", "InterpolateBackward"])  # 100 ns for each element
 
 
 class Layout(NamedTuple):
@@ -70,6 +71,7 @@ class Pattern:
         reason: why it is not to be compiled; empty where it is.
 
     Attributes:
+        is_slow: whether few bytes do not mean little time.
         places: for each port, inputs first, its place among the values.
         n_inputs: number of inputs.
         layouts: by the strides at the ports.
@@ -89,7 +91,7 @@ class Pattern:
         self._ids = *inputs, *outputs
         self.places, self.n_inputs = [values.index(number) for number in self._ids], len(inputs)
         self.layouts: dict[tuple[Dims, ...], Layout] = {}
-        self.nbytes = nbytes
+        self.nbytes, self.is_slow = nbytes, any(step.kind in SLOW for step in steps)
         self._others: dict[CompiledPartition, list[CompiledPartition]] = {}
         self._is_plain = len(steps) == 1 and BASE[steps[0].kind].category in PLAIN
 

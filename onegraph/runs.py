@@ -11,7 +11,7 @@ import numpy as np
 
 from . import native
 from .arrays import owners
-from .capi.homes import home
+from .capi.homes import Home, home
 from .errors import StateError, StatusError
 from .forks import new_lock
 from .frame import Frame
@@ -93,10 +93,10 @@ class BoundRun:
         self._outputs = dict(results)
         # Nothing that the function holds holds it, so that everything goes with its last user.
         owner = (program, frame, dict(arrays))
-        if program.in_c and program.home is None:
+        if program.in_c:
             watched = tuple(owner for array in arrays.values() for owner in owners(array))
-            failure = partial(_failure, failed)
-            self.run = native.bound_run(frame.plan.number, value, failure, owner, watched)
+            run = native.bound_run(frame.plan.number, value, partial(_failure, failed), owner, watched)
+            self.run = run if program.home is None else partial(_run_at_home, program.home, run)
         else:
             self.run = partial(_run_parts, owner, self._outputs, value, failed, new_lock())
         return self
@@ -116,6 +116,20 @@ def _failure(failed: Callable[[StatusError], StatusError], status: int) -> Excep
     return failed(error) if isinstance(error, StatusError) else error
 
 
+def _refuse_elsewhere(own: Home | None) -> None:
+    if own not in (None, home()):
+        raise StateError(
+            "this run was bound by another thread; oneDNN keeps the scratch memory of gradient ops per thread: "
+            "bind one for each thread"
+        )
+
+
+def _run_at_home(own: Home, run: Callable[[], Any]) -> Any:
+    """A run that is one call into C, in the one thread that can do it."""
+    _refuse_elsewhere(own)
+    return run()
+
+
 def _run_parts(
     owner: tuple[Program, Frame, Mapping[int, Array]],
     results: Mapping[str, Array],
@@ -125,11 +139,7 @@ def _run_parts(
 ) -> Any:
     """A run that is not one call into C."""
     program, frame, _ = owner
-    if program.home not in (None, home()):
-        raise StateError(
-            "this run was bound by another thread; oneDNN keeps the scratch memory of gradient ops per thread: "
-            "bind one for each thread"
-        )
+    _refuse_elsewhere(program.home)
     if busy.locked():
         raise plan_error(lib.onegraph_busy)
     try:
