@@ -56,7 +56,7 @@ class LibraryTime:
     """Counts the seconds inside the C API, by function: ``native.call`` makes the calls, handles have destructors."""
 
     def __init__(self) -> None:
-        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.seconds: defaultdict[object, float] = defaultdict(float)
         call, make = native.call, native.Handle.__init__
         for module in list(sys.modules.values()):
             if module.__name__.split(".")[0] == "onegraph" and vars(module).get("call") is call:
@@ -75,10 +75,13 @@ class LibraryTime:
             try:
                 own(function, *arguments)
             finally:
-                name = getattr(function, "__name__", "destroy").removeprefix("dnnl_graph_")
-                self.seconds[name] += time.perf_counter() - begin
+                self.seconds[function] += time.perf_counter() - begin
 
         return timed
+
+
+def _name(function: object) -> str:
+    return getattr(function, "__name__", "destroy").removeprefix("dnnl_graph_")
 
 
 def _called(function: Callable[..., int], *arguments: object) -> None:
@@ -113,7 +116,7 @@ def counted(count: int, policy: str, repeats: int) -> tuple[float, dict[str, flo
     for _ in range(repeats):
         library.seconds.clear()
         whole, kept = phases(count, policy)
-        runs.append(dict(library.seconds))  # before anything is freed
+        runs.append({_name(function): taken for function, taken in library.seconds.items()})  # before anything is freed
         own.append(sum(whole.values()) - sum(library.seconds.values()))
         del kept
     mean = {name: sum(run.get(name, 0.0) for run in runs) / repeats for name in runs[-1]}

@@ -9,18 +9,12 @@ import click
 
 from ..errors import ArgumentError
 from ..spec.editions import EDITIONS
-from .options import OutputPath, Source, graph_file, json_option, written
+from .options import Source, graph_file, graph_output, json_option, written
 
 
 @click.command()
 @graph_file
-@click.option(
-    "-o",
-    "--output",
-    type=OutputPath(allow_dash=True),
-    metavar="OUT",
-    help="Where it goes: .json or .py; stdout by default.",
-)
+@graph_output
 @click.option(
     "--edition", type=click.Choice(EDITIONS), metavar="NAME", help="Say the graph in the words of another edition."
 )

@@ -90,6 +90,13 @@ class Number(click.FloatRange):
 FPMATH_MODES = ("strict", "bf16", "f16", "tf32", "any")
 POLICIES = ("fusion", "debug")
 
+graph_output = click.option(
+    "-o",
+    "--output",
+    type=OutputPath(allow_dash=True),
+    metavar="OUT",
+    help="Where it goes: .json or .py; stdout by default.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="JSON on standard output, and nothing else there.")
 
 

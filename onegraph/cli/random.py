@@ -6,7 +6,7 @@ import click
 
 from ..errors import ArgumentError
 from ..spec.editions import DEFAULT, EDITIONS
-from .options import Integer, OutputPath, json_option, written
+from .options import Integer, graph_output, json_option, written
 
 
 @click.command()
@@ -24,13 +24,7 @@ from .options import Integer, OutputPath, json_option, written
     show_default=True,
     help="Whose ops and words.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=OutputPath(allow_dash=True),
-    metavar="OUT",
-    help="Where it goes: .json or .py; stdout by default.",
-)
+@graph_output
 @json_option
 def command(
     seed: int, ops: int, dtypes: str | None, kinds: str | None, edition: str, output: str | None, as_json: bool
