@@ -669,8 +669,8 @@ def test_shapes_of_what_no_op_reads_are_passed_over_and_told(graph):
 
 def test_json_for_a_version_is_printed(graph):
     expected = {**json.loads(network().to_json()), "version": "3.2.0"}
-    for more in ((), ("-o", "-")):
-        assert json.loads(onegraph("convert", graph, "--for-version", "3.2", *more).stdout) == expected
+    for more in (("--for-version", "3.2"), ("--for", "3.2"), ("--for", "3.2", "-o", "-")):
+        assert json.loads(onegraph("convert", graph, *more).stdout) == expected
     done = onegraph("convert", graph, "--for-version", "3.99")
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == "onegraph: for_version: '3.99'; expected a version of oneDNN from '3.0' to '3.13'\n"

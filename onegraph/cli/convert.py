@@ -18,7 +18,7 @@ from .options import Source, graph_file, graph_output, json_option, written
 @click.option(
     "--edition", type=click.Choice(EDITIONS), metavar="NAME", help="Say the graph in the words of another edition."
 )
-@click.option("--for-version", metavar="3.2", help="JSON that this version of oneDNN reads.")
+@click.option("--for", "--for-version", "for_version", metavar="3.2", help="JSON that this version of oneDNN reads.")
 @json_option
 def command(source: Source, output: str | None, edition: str | None, for_version: str | None, as_json: bool) -> None:
     """Convert the graph in FILE: JSON to the Python code that builds it, and back; another edition, version or shape.
