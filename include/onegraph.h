@@ -105,9 +105,9 @@ int onegraph_plan_run(uintptr_t plan);
 // Binds the slots from 1 on, then runs.
 int onegraph_plan_call(uintptr_t plan, size_t n_slots, void *const *addresses);
 int onegraph_plan_run_steps(onegraph_plan *plan, size_t first, size_t last, int64_t *nanoseconds);
-// The least time of each step, on at most `count` threads, 0 for those of the step. Steps that take less than `enough`
-// nanoseconds are run several times.
-int onegraph_plan_measure(onegraph_plan *plan, int count, int64_t enough, int64_t *nanoseconds);
+// The least time of each step, -1 where a busy neighbour keeps its threads from running side by side. Steps that take
+// less than `enough` nanoseconds are run several times.
+int onegraph_plan_measure(onegraph_plan *plan, int64_t enough, int64_t *nanoseconds);
 // To be called in the child of a fork: from now on runs of this thread use one thread.
 void onegraph_forked(void);
 

@@ -83,14 +83,14 @@ class Frame:
         for name, number in self.program.copied:
             results[name][...] = self._arrays[number]
 
-    def measure(self, count: int, enough: float) -> list[float]:
+    def measure(self, enough: float) -> list[float | None]:
         """The seconds that every step takes on blank memory; see :meth:`onegraph.plan.Plan.measure`."""
         self._arena.fill(0)
         program = self.program
         blank = {number: np.zeros(span(program.values[number]), np.uint8) for number in program.external}
         for number, memory in blank.items():
             self.plan.bind(program.slots[number], address_of(memory))
-        return self.plan.measure(count, enough)
+        return self.plan.measure(enough)
 
     def _is_inside(self, number: int) -> bool:
         return self.program.values[number].storage not in self.program.external

@@ -27,7 +27,8 @@ class OpMethods:
         """Called for what does not exist alone: the error names what was probably meant."""
         close = None if name.startswith("_") else _meant(name, [one for one in dir(type(self)) if one[0] != "_"])
         fix = f"; did you mean {close!r}?" if close else ""
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{fix}")
+        # Python would add a guess of its own, among the names of the object.
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{fix}", name=name, obj=None)
 
 
 def _meant(name: str, names: list[str]) -> str | None:

@@ -115,14 +115,15 @@ class Plan(Handle):
         _check(lib.onegraph_plan_run_steps(self._ptr, first, last, nanoseconds))
         return [nanoseconds[index] * 1e-9 for index in range(first, last)]
 
-    def measure(self, count: int, enough: float) -> list[float]:
-        """The least seconds of each step on at most ``count`` threads, 0 for those of the step.
+    def measure(self, enough: float) -> list[float | None]:
+        """The least seconds of each step, on the number of threads that it has.
 
-        Steps that take less than ``enough`` seconds are run several times.
+        Steps that take less than ``enough`` seconds are run several times. None stands where a busy neighbour keeps
+        the threads from running side by side.
         """
         nanoseconds = ffi.new("int64_t[]", self.n_steps)
-        _check(lib.onegraph_plan_measure(self._ptr, count, int(enough * 1e9), nanoseconds))
-        return [taken * 1e-9 for taken in nanoseconds]
+        _check(lib.onegraph_plan_measure(self._ptr, int(enough * 1e9), nanoseconds))
+        return [taken * 1e-9 if taken >= 0 else None for taken in nanoseconds]
 
 
 def _destroy(idle: list[Any], stream: Any, pointer: Any) -> int:

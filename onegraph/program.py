@@ -156,9 +156,11 @@ class Program:
     def _is_measurable(self) -> bool:
         return self.arena_size + sum(span(self.values[number]) for number in self.external) < HUGE
 
-    def _measure(self, steps: Sequence[LibraryStep], count: int) -> list[float]:
-        """The seconds that each of some steps takes on blank memory."""
-        return Frame(self, self._source(steps, 0)).measure(count, LONG) if steps else []
+    def _measure(self, steps: Sequence[LibraryStep], counts: Sequence[int]) -> list[float | None]:
+        """The seconds that each of some steps takes on so many threads, on blank memory."""
+        source = self._source(steps, 0)
+        source.threads = list(counts)
+        return Frame(self, source).measure(LONG) if steps else []
 
     @cached_property
     def reports(self) -> tuple[PartitionReport, ...]:

@@ -19,10 +19,12 @@ SMALL = 1 << 15
 LARGE = 1 << 20
 # One that takes longer on one thread, in seconds, gets every thread: a busy neighbour could only mislead measuring.
 LONG = 1e-4
+# One that takes longer on one thread gets every thread where a busy neighbour keeps measuring from telling.
+WORTHWHILE = 1e-5
 # More threads must gain more than this, in seconds: beside other work they join later than in a loop of one step alone.
 WORTH = 1e-6
 
-Measure = Callable[[Sequence[LibraryStep], int], list[float]]
+Measure = Callable[[Sequence[LibraryStep], Sequence[int]], list[float | None]]
 
 
 def share_threads(
@@ -37,8 +39,7 @@ def share_threads(
         steps: compiled for ``limit`` threads, but small ones for one.
         fixed: numbers that are given, by the note of the step.
         limit: number of threads of the caller.
-        measure: returns the seconds of each of some steps on at most so many threads, 0 for those they are compiled
-            for; None where there is no memory for that.
+        measure: returns the seconds of each of some steps on so many threads; None where there is no memory for that.
     """
     chosen, counts = list(steps), [fixed.get(step.note, 0) for step in steps]
     made: dict[tuple[CompiledPartition, int], CompiledPartition] = {}  # steps may share what was compiled
@@ -50,22 +51,31 @@ def share_threads(
     if measure is None:
         return chosen, counts
     open_ones = [index for index, count in enumerate(counts) if not count and steps[index].nbytes <= LARGE]
-    alone = measure([steps[index] for index in open_ones], 1)
-    tried = [
-        (index, count, compiled_for(steps[index], count, made) if count < limit else steps[index])
-        for index, seconds in zip(open_ones, alone, strict=True)
-        if seconds < LONG
-        for count in (*powers_of_two(limit), limit)
-    ]
-    best: dict[int, float] = {}
-    taken = measure([step for _, _, step in tried], 0)
-    for (index, _, _), seconds in zip(tried, taken, strict=True):
-        best[index] = min(seconds, best.get(index, seconds))
-    for (index, count, step), seconds in zip(tried, taken, strict=True):
-        if index in best and seconds <= best[index] + WORTH:
-            del best[index]  # the first, with the fewest threads
-            chosen[index], counts[index] = step, count if count < limit else 0
+    alone = measure([steps[index] for index in open_ones], [1] * len(open_ones))
+    short = {index: seconds for index, seconds in zip(open_ones, alone, strict=True) if seconds and seconds < LONG}
+    numbers = (*powers_of_two(limit), limit)
+    tried = {
+        index: [compiled_for(steps[index], count, made) if count < limit else steps[index] for count in numbers]
+        for index in short
+    }
+    taken = iter(measure([step for ones in tried.values() for step in ones], [*numbers] * len(tried)))
+    for index, ones in tried.items():
+        best = fastest([next(taken) for _ in ones], short[index])
+        chosen[index], counts[index] = ones[best], numbers[best] if numbers[best] < limit else 0
     return chosen, counts
+
+
+def fastest(seconds: Sequence[float | None], alone: float) -> int:
+    """The index of the fewest threads that are about as fast as any.
+
+    Args:
+        seconds: what a step takes by number of threads, in rising order; None where a neighbour hid it.
+        alone: what it takes on one thread when it is compiled for all.
+    """
+    known = [taken for taken in seconds if taken is not None]
+    if len(known) < len(seconds):
+        return 0 if alone < WORTHWHILE else len(seconds) - 1
+    return next(index for index, taken in enumerate(known) if taken <= min(known) + WORTH)
 
 
 def powers_of_two(limit: int) -> list[int]:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph import executor, native
+from onegraph import executor, native, program
 
 F32 = np.float32
 openmp = pytest.mark.skipif(native.RUNTIME != "OpenMP", reason="only the threads of OpenMP can be set")
@@ -294,6 +294,36 @@ def test_threads_by_partition_of_a_program_to_come():
         with pytest.raises(og.ArgumentError, match="threads: no partition 5; the partitions are 0: "):
             model(filled(2))
     assert model.cache_info().size == 0
+
+
+US = 1e-6
+
+
+@openmp
+@pytest.mark.parametrize(
+    ("alone", "by_number", "expected"),
+    [
+        (30 * US, {1: 30 * US, 2: 16 * US, 4: 9 * US}, 0),
+        (30 * US, {1: 30 * US, 2: 16 * US, 4: 20 * US}, 2),
+        (30 * US, {1: 12 * US, 2: 16 * US, 4: 20 * US}, 1),
+        (30 * US, {1: 12.5 * US, 2: 11.8 * US, 4: 12 * US}, 1),  # what two would gain is not worth it
+        (30 * US, {1: 30 * US, 2: 16 * US, 4: None}, 0),  # a neighbour keeps four from being measured: long enough
+        (8 * US, {1: 8 * US, 2: None, 4: None}, 1),
+        (150 * US, None, 0),  # long enough for every thread, and not measured again
+    ],
+)
+def test_a_step_gets_the_threads_that_it_gains_by(monkeypatch, alone, by_number, expected):
+    answers = iter([{1: alone}, by_number])
+
+    def measure(_, steps, counts):
+        return [answer[count] for answer in [next(answers)] for count in counts] if steps else []
+
+    monkeypatch.setattr(program.Program, "_measure", measure)
+    with og.num_threads(4):
+        model = products(policy="debug", threads={1: 3})  # the second partition has its number
+        x = np.random.default_rng(0).standard_normal((64, 64)).astype(F32)
+        assert np.allclose(model(x).sum(1), 1, atol=1e-5)
+    assert [partition.threads for partition in model.report().partitions] == [expected, 3]
 
 
 # Processes ------------------------------------------------------------------------------------------------------------

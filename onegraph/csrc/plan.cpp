@@ -4,6 +4,7 @@
 // which is memory of the caller, at an offset; binding a slot moves all of its tensors at once.
 
 #include <dlfcn.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -19,6 +20,8 @@ namespace {
 struct OpenMP {
     int (*get)() = nullptr;
     void (*set)(int) = nullptr;
+    // Runs a function on a number of threads; not every OpenMP has it.
+    void (*parallel)(void (*body)(void *), void *argument, unsigned threads, unsigned flags) = nullptr;
 
     OpenMP() {
         // The functions that the library itself calls: a second libgomp in the process would count other threads.
@@ -30,6 +33,7 @@ struct OpenMP {
         get = reinterpret_cast<int (*)()>(dlsym(library, "omp_get_max_threads"));
         set = reinterpret_cast<void (*)(int)>(dlsym(library, "omp_set_num_threads"));
         if (!get || !set) get = nullptr, set = nullptr;
+        parallel = reinterpret_cast<decltype(parallel)>(dlsym(library, "GOMP_parallel"));
     }
 };
 
@@ -55,7 +59,7 @@ public:
     Threads(const Threads &) = delete;
     Threads &operator=(const Threads &) = delete;
 
-    int limit() const { return limit_; }
+    int current() const { return current_; }
     void use(int count) {
         count = count > 0 ? std::min(count, limit_) : limit_;
         if (count == current_) return;
@@ -70,6 +74,36 @@ private:
 std::int64_t now() {
     using namespace std::chrono;
     return duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
+}
+
+// About ten microseconds of work that needs no memory.
+void work(void *) {
+    volatile std::uint64_t sink;
+    std::uint64_t value = 1;
+    for (int i = 0; i < 8000; i++)
+        value = value * 6364136223846793005u + 1442695040888963407u;
+    sink = value;
+    (void)sink;
+}
+
+int processors() {
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof(set), &set) ? 0 : CPU_COUNT(&set);
+}
+
+// Whether `count` threads get a processor each at this moment, and no neighbour holds one of them.
+bool side_by_side(int count) {
+    if (!openmp().parallel || count < 2 || count > processors()) return true; // nothing to tell
+    for (int i = 0; i < 3; i++) {
+        const std::int64_t start = now();
+        work(nullptr);
+        const std::int64_t between = now();
+        openmp().parallel(work, nullptr, static_cast<unsigned>(count), 0);
+        const std::int64_t alone = between - start, together = now() - between;
+        if (together < 3 * alone / 2 + 200 * count + 2000) return true; // a little to start and to join them
+        if (together > 50 * alone) break; // somebody else's slice of time
+    }
+    return false;
 }
 
 std::size_t size_of(dnnl_data_type_t type) {
@@ -150,28 +184,43 @@ struct onegraph_plan {
         return dnnl_stream_wait(stream);
     }
 
-    // The least time that each step takes on at most `count` threads: of one execution where that is longer than
-    // `enough` nanoseconds, of several otherwise, as a busy neighbour may hold some of them up.
-    dnnl_status_t measure(int count, std::int64_t enough, std::int64_t *nanoseconds) const {
+    // The least time that each step takes, or -1 where its threads never ran side by side.
+    dnnl_status_t measure(std::int64_t enough, std::int64_t *nanoseconds) const {
         const onegraph::Execution execution;
         Threads threads(limit);
+        int patience = 2; // with a neighbour: one that stays makes every step take long
         for (std::size_t i = 0; i < steps.size(); i++) {
-            threads.use(count > 0 ? count : steps[i].threads);
-            // The first execution prepares constants; it is the only one of a step that takes very long.
-            const std::int64_t begin = now();
-            if (dnnl_status_t status = execute(steps[i])) return status;
-            if (dnnl_status_t status = dnnl_stream_wait(stream)) return status;
-            const std::int64_t first = now() - begin;
-            nanoseconds[i] = first;
-            if (first > 100 * enough) continue;
-            for (std::int64_t spent = 0, runs = 0; runs == 0 || (spent < 5 * enough && runs < 10); runs++) {
-                const std::int64_t start = now();
-                if (dnnl_status_t status = execute(steps[i])) return status;
-                if (dnnl_status_t status = dnnl_stream_wait(stream)) return status;
-                const std::int64_t taken = now() - start;
-                nanoseconds[i] = std::min(nanoseconds[i], taken);
-                spent += taken;
+            threads.use(steps[i].threads);
+            nanoseconds[i] = -1;
+            while (patience > 0 || threads.current() == 1) {
+                std::int64_t least;
+                if (dnnl_status_t status = measure(steps[i], enough, least)) return status;
+                if (side_by_side(threads.current())) {
+                    nanoseconds[i] = least;
+                    break;
+                }
+                patience--;
             }
+        }
+        return dnnl_success;
+    }
+
+    // Of one execution where that is longer than `enough` nanoseconds, of several otherwise, as a busy neighbour may
+    // hold some of them up.
+    dnnl_status_t measure(const Step &step, std::int64_t enough, std::int64_t &least) const {
+        // The first execution prepares constants; it is the only one of a step that takes very long.
+        const std::int64_t begin = now();
+        if (dnnl_status_t status = execute(step)) return status;
+        if (dnnl_status_t status = dnnl_stream_wait(stream)) return status;
+        least = now() - begin;
+        if (least > 100 * enough) return dnnl_success;
+        for (std::int64_t spent = 0, runs = 0; runs == 0 || (spent < 5 * enough && runs < 10); runs++) {
+            const std::int64_t start = now();
+            if (dnnl_status_t status = execute(step)) return status;
+            if (dnnl_status_t status = dnnl_stream_wait(stream)) return status;
+            const std::int64_t taken = now() - start;
+            least = std::min(least, taken);
+            spent += taken;
         }
         return dnnl_success;
     }
@@ -265,8 +314,8 @@ int onegraph_plan_run_steps(onegraph_plan *plan, size_t first, size_t last, int6
     return alone(plan, [&] { return plan->run(first, last, nanoseconds); });
 }
 
-int onegraph_plan_measure(onegraph_plan *plan, int count, int64_t enough, int64_t *nanoseconds) {
-    return alone(plan, [&] { return plan->measure(count, enough, nanoseconds); });
+int onegraph_plan_measure(onegraph_plan *plan, int64_t enough, int64_t *nanoseconds) {
+    return alone(plan, [&] { return plan->measure(enough, nanoseconds); });
 }
 
 void onegraph_forked(void) {
