@@ -17,6 +17,7 @@ from .capi.validate import integer
 from .errors import ArgumentError, StatusError, UnsupportedError, shown
 from .graph import Graph
 from .implementations import implementation_names
+from .lower import refuse_wildcards
 from .native import resume_collector
 from .op import Array
 from .options import compile_options, refuse_unknown_partitions
@@ -71,6 +72,7 @@ class Executable:
     ) -> None:
         if not graph.outputs:
             raise ArgumentError("the graph has no output; declare one with g.output(name, tensor)")
+        refuse_wildcards(graph)
         self._graph = graph
         self._options = compile_options(graph, policy, fallback, fpmath_mode, threads)
         self._arguments = Arguments(graph)

@@ -186,6 +186,19 @@ class Graph(Builder):
 
         return with_constants(self, arrays)
 
+    def without_wildcards(self) -> Graph:
+        """The same graph cut at its Wildcards, so that the rest can be run.
+
+        Frameworks write what oneDNN does not compute as Wildcards, and PyTorch its weights too. What they write is an
+        input here, called ``t<id>`` as in a file, and constant where the file says so; what they read is an output.
+
+        Raises:
+            SpecError: an op breaks the specification.
+        """
+        from .rewriting import without_wildcards
+
+        return without_wildcards(self)
+
     def specialise(self, shapes: Mapping[str, Shape], values: Mapping[str, Array] | None = None) -> Graph:
         """The same graph for inputs of known shapes.
 

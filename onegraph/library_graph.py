@@ -10,7 +10,7 @@ from .capi.forms import Forms, OpForm
 from .capi.logical_tensor import LogicalTensor as LibraryTensor
 from .errors import OneGraphError, UnsupportedError
 from .graph import Graph
-from .lower import NO_ATTRS, Lowered, Step, Value, lower
+from .lower import NO_ATTRS, Lowered, Step, Value, lower, refuse_wildcards
 from .native import VERSION
 from .spec.dtypes import DataType
 from .spec.schema import TensorType
@@ -99,4 +99,5 @@ def _expressible(dtype: DataType) -> bool:
 
 def library_partitions(graph: Graph, policy: str) -> list[capi.Partition]:
     """The partitions that the library makes of a graph, views and reference ops among them as unsupported ones."""
+    refuse_wildcards(graph)
     return capi_graph(lower(graph), "strict")[0].partitions(policy)

@@ -92,19 +92,29 @@ class Lowered:
 
 
 def lower(graph: Graph) -> Lowered:
-    """Lower a graph whose inputs have known shapes.
+    """Lower a graph without Wildcards whose inputs have known shapes.
 
     Raises:
         ArgumentError: a shape depends on data, so that it is not known before the graph runs; or a tensor is too large.
-        UnsupportedError: there is a Wildcard: nothing says what it computes.
     """
-    for op in graph.ops:
-        if op.kind == "Wildcard" and op.outputs:
-            raise UnsupportedError(f"{op.name!r} is a Wildcard, which has no meaning of its own and cannot be run")
     lowering = _Lowering(graph)
     for op in graph.ops:
         lowering.add(op)
     return Lowered(graph, lowering.values, tuple(lowering.steps))
+
+
+def refuse_wildcards(graph: Graph) -> None:
+    """Raise where a graph cannot be run at all.
+
+    Raises:
+        UnsupportedError: there is a Wildcard that has a result: nothing says what it computes.
+    """
+    for op in graph.ops:
+        if op.kind == "Wildcard" and op.outputs:
+            mend = "Graph.without_wildcards() makes what it writes an input"
+            raise UnsupportedError(
+                f"{op.name!r} is a Wildcard, which has no meaning of its own and cannot be run; {mend}"
+            )
 
 
 # Ops whose optional outputs are by the way: an older library can run the op without them.

@@ -18,7 +18,7 @@ from .op import Array
 from .serialize.form import ATTR_TYPES, UNKNOWN, document, parse
 from .serialize.names import KEY, read_names
 from .serialize.reader import build
-from .serialize.writer import tensor_ids
+from .serialize.writer import op_ids, tensor_ids
 from .spec.dtypes import DataType
 from .spec.editions import base_of, edition
 from .spec.schema import Schema, Shape
@@ -211,6 +211,36 @@ class Rewriting:
                 raise ArgumentError(f"dt: {error}") from None
             self._set_dtype(self._tensor("dt", key), name)
 
+    def drop_wildcards(self) -> None:
+        """Leave out all Wildcards: what they write is input from now on, and what they read is output."""
+        wild = [op for op in self.ops if op["kind"] == "Wildcard"]
+        written = {use["id"] for op in wild for use in op["outputs"]}
+        ended = [op for op in self.ops if not op["outputs"] and all(use["id"] in written for use in op["inputs"])]
+        dropped = {op["id"] for op in (*wild, *ended)}
+        self.ops = self.form["graph"] = [op for op in self.ops if op["id"] not in dropped]
+        produced = {use["id"] for op in self.ops for use in op["outputs"]}
+        freed = list(dict.fromkeys(use["id"] for op in wild for use in op["inputs"] if use["id"] in produced))
+        about = self.form.get(KEY) or {}
+        ends = (use for op in self.ops for use in op["inputs"])
+        kept = produced.union(use["id"] for use in (*ends, *about.get("tensors", ()))) - written
+        for key in ("input_ports", "output_ports"):
+            self.form[key] = [number for number in self.form.get(key) or () if number in kept]
+        self.form["output_ports"] = list(dict.fromkeys([*self.form["output_ports"], *freed]))
+        for key in {"inputs", "outputs"} & about.keys():
+            about[key] = [one for one in about[key] if one["id"] in kept]
+        if "outputs" in about:
+            named = {one["id"]: one["name"] for key in ("inputs", "outputs") for one in about[key]}
+            for number in freed:
+                if number not in named:
+                    names = (f"t{number}{'_' * n}" for n in range(len(named) + 1))
+                    named[number] = next(name for name in names if name not in named.values())
+                    about["outputs"].append({"id": number, "name": named[number]})
+        numbered = {number: name for name, number in op_ids(self.before).items()}
+        for op in self.ops:  # which were perhaps numbered, as Wildcards had their names before
+            if op["name"] != numbered[op["id"]]:
+                said = self.form.setdefault(KEY, {}).setdefault("ops", {})
+                said.setdefault(str(op["id"]), {})["name"] = numbered[op["id"]]
+
     # Changes ----------------------------------------------------------------------------------------------------------
 
     def _set_shape(self, number: int, dims: Sequence[int], strides: Sequence[int] | None) -> None:
@@ -262,6 +292,15 @@ class Rewriting:
         graph = Graph(names.edition, strict=self.strict)
         build(graph, found, names, self.constants)
         return graph
+
+
+def without_wildcards(graph: Graph) -> Graph:
+    """See :meth:`onegraph.Graph.without_wildcards`."""
+    if not any(op.kind == "Wildcard" for op in graph.ops):
+        return graph.copy()
+    work = Rewriting(graph)
+    work.drop_wildcards()
+    return work.graph()
 
 
 # Scales and zero points -----------------------------------------------------------------------------------------------

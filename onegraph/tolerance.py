@@ -50,6 +50,8 @@ FPMATH = MappingProxyType(
     }
 )
 MARGIN = 4.0
+# Processors may take what is smaller for nothing.
+TINY = float(np.finfo(np.float32).tiny)
 Floats = NDArray[np.floating]
 FLIPS = 1 / 32  # part of the integers that a rounding moves to the next one
 
@@ -105,10 +107,11 @@ def disturbed(values: Array, dtype: DataType, rng: np.random.Generator, *, round
     finite = wide[np.isfinite(wide)]
     spread = float(np.sqrt(np.mean(np.square(finite), dtype=np.float64))) if finite.size else 0.0
     with np.errstate(all="ignore"):
-        error = rng.random(wide.shape, np.float32)
-        error -= np.float32(0.5)
-        error *= 2 * epsilon * (np.abs(wide) + np.float32(spread))
-        return (wide + error).astype(values.dtype)
+        error = 2 * rng.random(wide.shape, np.float32) - 1
+        # None is next to nothing: a tensor of few elements would say that rounding does nothing to it.
+        error = np.copysign((1 + 2 * np.abs(error)) / 3, error) * (epsilon * (np.abs(wide) + np.float32(spread)))
+        moved: Array = (wide + error).astype(values.dtype)
+        return moved
 
 
 def _flipped(values: Array, rng: np.random.Generator) -> Array:
@@ -140,7 +143,7 @@ def compare(name: str, got: Array, expected: Array, near: Array, dtype: DataType
         error, noise = _told_apart(ours, theirs, moved, error, noise)
     finite = theirs if np.isfinite(theirs).all() else theirs[np.isfinite(theirs)]
     scale = float(np.abs(finite).max(initial=0))
-    floor = FLOORS[dtype] * scale if floats else float(rounded and dtype is not DataType.boolean)
+    floor = FLOORS[dtype] * scale + TINY if floats else float(rounded and dtype is not DataType.boolean)
     margin = MARGIN if floats else 1.0
     limit = floor + margin * float(noise.max(initial=0))
     worst = int(error.argmax()) if error.size else 0

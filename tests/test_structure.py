@@ -51,6 +51,7 @@ EXCEPTIONS = {
     ("graph", "library_graph"),
     ("graph", "capi"),
     ("graph", "serialize"),
+    ("graph", "rewriting"),
     ("graph", "view"),
     ("errors", "violation"),
     ("check", "native"),

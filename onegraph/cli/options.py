@@ -112,8 +112,8 @@ class Source:
         """The file, for messages."""
         return "standard input" if self.path == "-" else self.path
 
-    def load(self) -> Graph:
-        """The graph.
+    def load(self, *, cut: bool = False) -> Graph:
+        """The graph; with ``cut``, without its Wildcards, and standard error says so.
 
         Raises:
             FormatError: the file cannot be read or holds no graph.
@@ -121,16 +121,16 @@ class Source:
             ArgumentError: the graph cannot be rewritten like that.
         """
         try:
-            return self.parse(standard_input() if self.path == "-" else None)
+            return self.parse(standard_input() if self.path == "-" else None, cut)
         except SpecError as error:
             named = [replace(one, message=f"{self.name}: {one.message}") for one in error.violations]
             raise SpecError(named) from None
 
-    def load_to_run(self) -> Graph:
+    def load_to_run(self, *, cut: bool = True) -> Graph:
         """The graph, which has something to compute; raises as ``load`` does."""
-        graph = self.load()
+        graph = self.load(cut=cut)
         if not graph.outputs:
-            raise FormatError(self.name, "the graph has no output", "ops whose results nothing else reads")
+            raise FormatError(self.name, "the graph has no output", "ops other than Wildcards, and ends")
         return graph
 
     def keep(self, option: str, output: str | Path, graph: Graph | None = None, *others: str) -> None:
@@ -148,7 +148,7 @@ class Source:
                 if os.path.isfile(output) and os.path.samefile(path, output):
                     raise ArgumentError(f"{option}: {str(output)!r} is the input; expected another file")
 
-    def parse(self, content: bytes | None) -> Graph:
+    def parse(self, content: bytes | None, cut: bool = False) -> Graph:
         """The graph of the file, or of what was read from standard input; errors of ops do not name the file."""
         from ..graph import Graph
 
@@ -160,6 +160,11 @@ class Source:
             # an error of a file names it already
             where = error.where if error.where == str(Path(self.path)) else f"{self.name}: {error.where}"
             raise FormatError(where, error.given, error.expected) from None
+        wild = sum(op.kind == "Wildcard" for op in graph.ops) if cut else 0
+        if wild:
+            what = "1 Wildcard is" if wild == 1 else f"{wild} Wildcards are"
+            click.echo(f"onegraph: {what} left out: what they write is input, what they read is output", err=True)
+            graph = graph.without_wildcards()
         return self.rewritten(graph)
 
     def rewritten(self, graph: Graph) -> Graph:

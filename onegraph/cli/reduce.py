@@ -56,7 +56,7 @@ def command(
     from ..options import compile_options
     from ..reduce import reduce
 
-    graph = source.load_to_run()
+    graph = source.load_to_run(cut=command is None)  # a program of the user's may want the Wildcards
     compile_options(graph, **compiling._asdict())  # else every graph would fail for a wrong option
     stem = "graph.json" if source.path == "-" else source.path
     path = Path(output) if output is not None else Path(stem).with_suffix(".reduced.json")

@@ -50,9 +50,10 @@ def command(source: Source, compiling: Compiling, no_compile: bool, as_json: boo
     graph = source.load()
     partitions: tuple[PartitionReport, ...] = ()
     report = None
-    if not no_compile and graph.outputs:
+    runs = graph.without_wildcards()
+    if not no_compile and runs.outputs:
         try:
-            report = graph.compile(**compiling._asdict()).report()
+            report = runs.compile(**compiling._asdict()).report()
             partitions = report.partitions
         except (LibraryError, UnsupportedError) as error:
             click.echo(f"onegraph: without partitions: {error}", err=True)

@@ -56,8 +56,9 @@ def command(
     report, times = None, None
     with progress("view") as tell:
         try:
-            wanted = (graph.outputs or profiled) and not no_compile
-            model = graph.compile(**compiling._asdict()) if wanted else None
+            runs = graph.without_wildcards()
+            wanted = (runs.outputs or profiled) and not no_compile
+            model = runs.compile(**compiling._asdict()) if wanted else None
             report = None if model is None else model.report()
         except (LibraryError, UnsupportedError) as error:
             if profiled:
@@ -66,7 +67,7 @@ def command(
         if profiled and model is not None:
             from ..inputs import random_inputs
 
-            times = model.profile(*random_inputs(graph, seed, tell).values())
+            times = model.profile(*random_inputs(runs, seed, tell).values())
             report = model.report()
         text = page(graph, report=report, violations=violations, times=times, title=Path(source.path).stem or "graph")
     # Names may have halves of characters, which have no UTF-8.
