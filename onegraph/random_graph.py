@@ -18,6 +18,7 @@ import numpy as np
 from .errors import ArgumentError, SpecError, shown
 from .graph import Graph
 from .memo import signature
+from .mends import unknown_op
 from .op import Array, LogicalTensor
 from .recipes import Draw, recipe
 from .recipes.draw import Dims
@@ -212,8 +213,8 @@ def _categories(chosen: Edition, kinds: Sequence[str] | None) -> list[list[Schem
     for kind in kinds:
         schema = chosen.schema(kind) if isinstance(kind, str) else None
         if schema is None:
-            close = chosen.nearest(shown(kind).strip("'"))
-            mend = f"; did you mean {close!r}?" if close else ""
-            raise ArgumentError(f"kinds: {shown(kind)}; expected ops of edition {chosen.name}{mend}")
+            mend = unknown_op(chosen, kind)
+            expected = f"ops of edition {chosen.name}{'; ' if mend else ''}{mend}"
+            raise ArgumentError(f"kinds: {shown(kind)}; expected {expected}")
         found.setdefault(schema.category, []).append(schema)
     return list(found.values())

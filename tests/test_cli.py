@@ -165,6 +165,14 @@ def test_ops_shows_one_op_in_three_forms():
     ("arguments", "message"),
     [
         (("ops", "Convolutoin"), "onegraph: edition onednn-3.13 has no op 'Convolutoin'; did you mean 'Convolution'?"),
+        (
+            ("ops", "RMSNorm", "--edition", "onednn-3.2"),
+            "onegraph: edition onednn-3.2 has no op 'RMSNorm'; onednn-3.11 and later have it",
+        ),
+        (
+            ("random", "--kinds", "RMSNorm", "--edition", "onednn-3.2"),
+            "onegraph: kinds: 'RMSNorm'; expected ops of edition onednn-3.2; onednn-3.11 and later have it",
+        ),
         (("ops", "--edition", "onednn-3.14"), "onegraph: unknown edition 'onednn-3.14'"),
         (("check", "/nowhere.json"), "onegraph: /nowhere.json: No such file or directory; expected a file"),
         (("random", "--ops", "99999999"), "onegraph: Invalid value for '--ops': 99999999 is not in the range 1<=x<=1"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ..errors import ArgumentError
+from ..mends import unknown_op
 from ..pages import by_category, markdown, markdown_edition, text, to_dict
 from ..spec.editions import DEFAULT, edition
 from .options import json_option
@@ -28,9 +29,8 @@ def command(op: str | None, name: str, as_json: bool, as_markdown: bool) -> None
     if op is not None:
         schema = chosen.schema(op)
         if schema is None:
-            close = chosen.nearest(op)
-            mend = f"; did you mean {close!r}?" if close else ""
-            raise ArgumentError(f"edition {chosen.name} has no op {op!r}{mend}")
+            mend = unknown_op(chosen, op)
+            raise ArgumentError(f"edition {chosen.name} has no op {op!r}{'; ' if mend else ''}{mend}")
     if as_json:
         emit(to_dict(chosen, schema) if schema else [to_dict(chosen, record) for record in chosen.schemas.values()])
     elif as_markdown:

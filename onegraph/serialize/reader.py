@@ -14,6 +14,7 @@ from ..errors import FormatError, SpecError, shown
 from ..examine import Checked, examine
 from ..lenient import LenientExamination
 from ..memo import signature
+from ..mends import unknown_op
 from ..op import Array, LogicalTensor, Op
 from ..spec.dtypes import DataType
 from ..spec.editions import BASE, DEFAULT, Edition, base_of, edition
@@ -263,10 +264,8 @@ class _Building:
                 (edition(DEFAULT), BASE[base_of(schema).kind]) for _, schema in found if schema.dialect is not None
             ]
         if not found:
-            close = editions[0].nearest(form.kind)
-            raise FormatError(
-                f"{form.where}.kind", shown(form.kind), "an op" + (f"; did you mean {close!r}?" if close else "")
-            )
+            mend = unknown_op(editions[0], form.kind)
+            raise FormatError(f"{form.where}.kind", shown(form.kind), f"an op{'; ' if mend else ''}{mend}")
         names = [name for name in form.attrs if name not in LIBRARY_ATTRIBUTES]
         chosen, schema = next(
             ((one, schema) for one, schema in found if all(map(schema.has_attribute, names))), found[0]

@@ -25,6 +25,8 @@ def dot(
 ) -> str:
     """A graph in the dot language: partitions of several ops are clusters, what runs on numpy is dashed.
 
+    Constants are gray, and so are inputs that are said to be constant.
+
     Args:
         graph: the graph.
         report: ``Executable.report()``, for partitions.
@@ -70,7 +72,8 @@ def _ends(graph: Graph) -> Iterator[str]:
     sources = {tensor.id: f"op_{number}" for number, op in enumerate(graph.ops) for tensor in op.outputs}
     for name, tensor in graph.inputs.items():
         sources[tensor.id] = f"input_{tensor.id}"
-        yield f"  input_{tensor.id} [label={quoted(name, _type(tensor))}, shape=oval];"
+        constant = ', fillcolor="gray95"' if name in graph.constant_inputs else ""
+        yield f"  input_{tensor.id} [label={quoted(name, _type(tensor))}, shape=oval{constant}];"
     for number, op in enumerate(graph.ops):
         for tensor in filter(None, op.inputs):
             if tensor.id not in sources:
