@@ -355,6 +355,34 @@ def forks_while_threads_run():
     together(fork, *[lambda seed=seed: work(seed) for seed in range(3)])
 
 
+@story
+def forks_while_threads_compile():
+    """What a compilation holds at the moment of the fork, here and in the library, does not keep the child waiting."""
+    done = threading.Event()
+
+    def work(seed):
+        rng = random.Random(seed)
+        while not done.is_set():
+            rows = rng.randrange(1, 1000)
+            graph, w = network(rows)
+            x = numbers(rows, 16)
+            assert right(graph.compile(policy=rng.choice(("fusion", "debug")))(x), x, w)
+
+    def child():
+        for rows in (7, 8):
+            graph, w = network(rows)
+            assert right(graph.compile()(numbers(rows, 16)), numbers(rows, 16), w)
+
+    def fork():
+        try:
+            for _ in range(times(500, 25)):
+                forked(child)
+        finally:
+            done.set()
+
+    together(fork, *[lambda seed=seed: work(seed) for seed in range(3)])
+
+
 def in_a_pool(rows):
     x = numbers(rows, 16)
     graph, w = network(rows)
