@@ -102,7 +102,9 @@ class _Writing:
         self.written: dict[int, Json] = {}  # by id in the file, the first use of each tensor
         self.said: dict[str, Json] = {}  # under onegraph, of ops
         read = (tensor.id for op in graph.ops for tensor in op.inputs if tensor is not None)
-        self.known = ForVersion(version, {*read, *(tensor.id for tensor in graph.outputs.values())})
+        written = {tensor.id for op in graph.ops for tensor in op.outputs}
+        wanted = {*read, *(tensor.id for tensor in graph.outputs.values())}
+        self.known = ForVersion(version, wanted, {tensor.id for tensor in graph._tensors} - written)
         given = {tensor.id for tensor in graph.inputs.values()}
         self.constant = {graph.inputs[name].id for name in graph.constant_inputs}
         self.returned = {t.id: t for t in graph.outputs.values() if t.id not in given and not t.constant}
@@ -158,10 +160,11 @@ class _Writing:
         for raw, place in zip(given if isinstance(given, list) else (), order, strict=True):
             op = graph.ops[place]
             self.known.hold(op)
-            found.append(self._given_op(op, raw, uses))
             taken.add(raw["id"])
+            if self.known.writes(op):
+                found.append(self._given_op(op, raw, uses))
         numbers = _free(taken)
-        found += [self._new_op(op, next(numbers)) for op in graph.ops[len(order) :]]
+        found += [self._new_op(op, next(numbers)) for op in graph.ops[len(order) :] if self.known.writes(op)]
         return found
 
     def _given_op(self, op: Op, raw: Any, uses: Uses) -> Json:
