@@ -7,7 +7,7 @@ inferred again through the graph. Source: oneDNN 3.13, tests/benchdnn/doc/driver
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from os import PathLike
@@ -145,7 +145,7 @@ def _cases(path: Path, depth: int) -> Iterator[HarnessCase]:
         raise FormatError(str(path), str(error), "a harness file") from None
     options: dict[str, list[str]] = {}
     knobs: dict[str, str] = {}
-    for number, line in enumerate(lines, 1):
+    for number, line in _whole_lines(lines):
         where = f"{path}:{number}"
         text = line.partition("#")[0]
         if _OPTION.sub("", text).strip():
@@ -166,6 +166,17 @@ def _cases(path: Path, depth: int) -> Iterator[HarnessCase]:
                     raise FormatError(where, shown(value), "--mb=N, a batch size")
             else:
                 knobs[name] = value
+
+
+def _whole_lines(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Lines by number; a backslash at the end of one joins the next to it."""
+    joined = ""
+    for number, line in enumerate(lines, 1):
+        if line.endswith("\\") and number < len(lines):
+            joined += line[:-1] + " "
+        else:
+            yield number, joined + line
+            joined = ""
 
 
 def _combinations(

@@ -27,7 +27,7 @@ from .rewrites.precision import rounded
 from .spec.dialect import base_call, channel_swap, format_of, is_swapped
 from .spec.dtypes import DataType
 from .spec.editions import base_of, edition
-from .spec.quantization import scale_count
+from .spec.quantization import scale_axis, scale_count
 from .spec.schema import AttrValue, Call, Schema, Shape, TensorType
 from .spec.shapes import dense_strides
 
@@ -149,7 +149,7 @@ class _Lowering:
             types = [None if tensor is None else tensor.type for tensor in op.inputs]
             dtypes = [tensor.dtype for tensor in op.outputs[:n_outputs]]
             call = base_call(schema, base_of(schema), op.attrs, types, n_outputs, dtypes)
-            _refuse_miscounted(op, call)
+            call = base_call(schema, base_of(schema), _counted(op, call), types, n_outputs, dtypes)
             form, reason = library_form(schema, call)
         if form is None:
             inputs = tuple([tensor.id for tensor in op.inputs if tensor is not None])
@@ -264,11 +264,16 @@ class _Lowering:
         return number
 
 
-def _refuse_miscounted(op: Op, call: Call) -> None:
+def _counted(op: Op, call: Call) -> Mapping[str, AttrValue]:
     """Files may hold ops that break the specification; of scales that belong to no channel nothing says the meaning."""
-    if call.schema.kind in ("Quantize", "Dequantize"):
-        for found in scale_count(call):
+    if call.schema.kind not in ("Quantize", "Dequantize"):
+        return op.attrs
+    for found in scale_count(call):
+        axis = scale_axis(call, call.shape("src"), len(call.f32s("scales")))
+        if axis == call.s64("axis"):
             raise UnsupportedError(f"{op.kind} {op.name!r}: {found.where}: {found.given}; expected {found.expected}")
+        return {**op.attrs, "axis": axis}
+    return op.attrs
 
 
 def _executor(part: Part) -> str:

@@ -52,9 +52,11 @@ class Rewriting:
         self.uses: dict[int, list[Form]] = {}
         about = self.form.get(KEY) or {}
         names = read_names(self.form)
-        for op in self.ops:  # numbers that are not finite stand where others do, and change as they do
+        for op in self.ops:
+            op.setdefault("attrs", {})
+            # numbers that are not finite stand where others do, and change as they do
             for name, value in names.op(op["id"]).attrs.items():
-                op.get("attrs", {}).get(name, {})["value"] = value
+                op["attrs"].get(name, {})["value"] = value
         for said in about.get("ops", {}).values():
             said.pop("attrs", None)
         for use in (*(use for op in self.ops for use in (*op["inputs"], *op["outputs"])), *about.get("tensors", ())):
@@ -136,7 +138,7 @@ class Rewriting:
                     )
                 attribute = schema.attribute(name)
                 read = read_value(attribute, value) if isinstance(value, str) else plain_value(value)
-                op.setdefault("attrs", {})[name] = {"type": ATTR_TYPES[attribute.kind], "value": read}
+                op["attrs"][name] = {"type": ATTR_TYPES[attribute.kind], "value": read}
             self.changed.update(use["id"] for use in op["outputs"])
 
     def set_shapes(self, shapes: Mapping[str | int, Any]) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import sqrt
 from types import MappingProxyType
 
 import numpy as np
@@ -50,6 +51,8 @@ FPMATH = MappingProxyType(
     }
 )
 MARGIN = 4.0
+# Sums in f32 of so many numbers are within EPSILONS.
+SUMMED = 256
 # Processors may take what is smaller for nothing.
 TINY = float(np.finfo(np.float32).tiny)
 Floats = NDArray[np.floating]
@@ -89,7 +92,7 @@ def lowered(dtype: DataType, fpmath_mode: str) -> DataType:
     return FPMATH.get(fpmath_mode, dtype) if dtype is DataType.f32 else dtype
 
 
-def disturbed(values: Array, dtype: DataType, rng: np.random.Generator, *, rounded: bool) -> Array:
+def disturbed(values: Array, dtype: DataType, rng: np.random.Generator, *, rounded: bool, terms: float = 1) -> Array:
     """The values, off by about one rounding each.
 
     Args:
@@ -97,12 +100,15 @@ def disturbed(values: Array, dtype: DataType, rng: np.random.Generator, *, round
         dtype: that whose precision they have.
         rng: where the errors come from.
         rounded: whether integers came of rounding, so that some of them may be the next one.
+        terms: how many numbers each of them is the sum of; the errors of long sums in f32 grow with the root of that.
     """
     if values.dtype.kind == "b" or not values.size:
         return values
     epsilon = EPSILONS.get(dtype)
     if epsilon is None:
         return _flipped(values, rng) if rounded else values
+    if dtype is DataType.f32:
+        epsilon *= max(1.0, sqrt(terms / SUMMED))
     wide = values.astype(np.float32)
     finite = wide[np.isfinite(wide)]
     spread = float(np.sqrt(np.mean(np.square(finite), dtype=np.float64))) if finite.size else 0.0

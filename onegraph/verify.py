@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from .op import Array, LogicalTensor, Op
 from .reference.run import run_op
 from .report import Report
 from .serialize import with_known
+from .spec.editions import edition
 from .tolerance import Comparison, compare, disturbed, lowered
 
 Progress = Callable[[str, int, int], None]
@@ -156,11 +158,14 @@ class _Judge:
         exact = run_op(op, [None if value is None else value.exact for value in found])
         same = all(value is None or value.noisy is value.exact for value in found)
         disturbed_run = exact if same else run_op(op, [None if value is None else value.noisy for value in found])
+        terms = _terms(op, [value.exact for value in found if value is not None], exact[0]) if exact else 1
         inherited = any(value is not None and value.rounded for value in found)
         for tensor, right, near in zip(op.outputs, exact, disturbed_run, strict=True):
             rounded = op.kind in ROUNDING or inherited
             precision = lowered(tensor.dtype, self.fpmath_mode)
-            noisy = disturbed(near, precision, rng, rounded=rounded) if tensor.id in last else near
+            noisy = near
+            if tensor.id in last:
+                noisy = disturbed(near, precision, rng, rounded=rounded, terms=terms)
             values[tensor.id] = _Expected(right, near, noisy, rounded)
 
     def compare(
@@ -173,6 +178,15 @@ class _Judge:
             precision = lowered(tensor.dtype, self.fpmath_mode)
             found.append(compare(name, results[name], wanted.exact, wanted.near, precision, rounded=wanted.rounded))
         return tuple(found)
+
+
+def _terms(op: Op, inputs: Sequence[Array], result: Array) -> float:
+    """About how many numbers an op adds up for each number of its result."""
+    schema = edition(op.edition).schema(op.kind)
+    category = "" if schema is None else schema.category
+    if category in ("matmul", "convolution") and result.size:
+        return sqrt(inputs[0].size * inputs[1].size / result.size)
+    return inputs[0].size / result.size if category == "reduction" and result.size else 1
 
 
 def _first(

@@ -633,6 +633,27 @@ def test_commands_run_what_lies_around_wildcards(wild, command):
     assert re.search(r"t2 +f32 +2x4x4x4" if command != "bench" else r"Convolution 'conv'", done.stdout)
 
 
+CODE_WITH_WILDCARD = """
+import onegraph as og
+g = og.Graph()
+g.output("y", g.op("Wildcard", [g.relu(g.input("x", og.f32, (2,)))], dtype=og.f32))
+"""
+
+
+def test_convert_leaves_wildcards_out_where_that_is_wanted(wild):
+    assert onegraph("convert", wild, "-o", "whole.json").stderr == ""
+    assert "Wildcard" in Path("whole.json").read_text()
+    done = onegraph("convert", wild, "--without-wildcards", "-o", "cut.json")
+    assert (done.exit_code, done.stderr) == (0, CUT)
+    graph = og.Graph.load("cut.json")
+    assert "Wildcard" not in {op.kind for op in graph.ops}
+    assert graph.to_json() == og.Graph.load(wild).without_wildcards().to_json()
+    Path("built.py").write_text(CODE_WITH_WILDCARD)
+    done = onegraph("convert", "built.py", "--without-wildcards", "-o", "again.json")
+    assert (done.exit_code, done.stderr) == (0, CUT)
+    assert [op.kind for op in og.Graph.load("again.json").ops] == ["ReLU"]
+
+
 @pytest.mark.parametrize("command", ["run", "verify", "bench", "reduce"])
 def test_nothing_but_wildcards_is_nothing_to_run(command):
     g = og.Graph()

@@ -215,6 +215,27 @@ def test_data_types_for_some():
         rewrite(g, dt="1:s8")
 
 
+@pytest.mark.parametrize("options", [{"mb": 2}, {"dt": "bf16"}, {"in_shapes": "0:3x4"}, {"op_attrs": "0:beta:1"}])
+def test_an_op_without_attrs_is_rewritten_too(options):
+    g = og.Graph()
+    g.output(
+        "y",
+        g.softplus(g.input("x", og.f32, (5, 4)), beta=2.0)
+        if "op_attrs" in options
+        else g.relu(g.input("x", og.f32, (5, 4))),
+    )
+    form = json.loads(g.to_json())
+    del form["graph"][0]["attrs"]
+    found = rewrite(og.Graph.from_json(json.dumps(form)), **options)
+    assert (found.inputs["x"].shape, str(found.inputs["x"].dtype)) == {
+        "mb": ((2, 4), "f32"),
+        "dt": ((5, 4), "bf16"),
+        "in_shapes": ((3, 4), "f32"),
+        "op_attrs": ((5, 4), "f32"),
+    }[next(iter(options))]
+    assert found.outputs["y"].shape == found.inputs["x"].shape
+
+
 def test_kinds():
     found = rewrite(chain(), op_kind="2:Multiply+act:Tanh")
     assert [op.kind for op in found.ops] == ["Convolution", "Tanh", "Multiply"]
@@ -397,6 +418,17 @@ def test_lines_of_a_harness(tmp_path):
     batches = [case.load().outputs["dst"].shape[0] for case in cases]
     assert batches == [2, 4, 4, 2, 2, 2, 2, 2, 1]
     assert str(cases[6].load().outputs["dst"].dtype) == "bf16"
+
+
+def test_a_backslash_joins_lines(tmp_path):
+    path = harness(
+        tmp_path, "--reset --mb=2 \\\n --op-kind=1:Tanh \\\n\n--case=chain.json\n--mb=4 \\\n--case=chain.json\n"
+    )
+    found = [(dict(case.options), case.line) for case in read_harness(path)]
+    assert found == [
+        ({"mb": "2", "op_kind": "1:Tanh"}, f"{path}:4"),
+        ({"mb": "4", "op_kind": "1:Tanh"}, f"{path}:6"),
+    ]
 
 
 def test_a_harness_of_harnesses(tmp_path):

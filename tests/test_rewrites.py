@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -354,6 +355,29 @@ def test_scales_that_belong_to_no_channel_are_one_clear_error() -> None:
         og.UnsupportedError, match=r"'dequantize_0': scales: 4 scales; expected 1 scales.* along axis 1"
     ):
         g.compile()
+
+
+@pytest.mark.parametrize("policy", ["fusion", "debug"])
+def test_scales_of_depthwise_weights_that_a_file_puts_on_the_other_axis(policy: str) -> None:
+    """As a file of oneDNN has them: (channels, 1, 1, 1) weights of ConvTranspose, a scale for each channel, axis 1."""
+    g = og.Graph()
+    scales = [0.5, 2.0, 4.0, 0.25]
+    ends = {"qtype": "per_tensor", "scales": [1.0], "zps": [0]}
+    x = g.dequantize(g.input("x", "u8", (2, 4, 3, 3)), **ends)
+    w = g.dequantize(g.input("w", "s8", (4, 1, 1, 1)), qtype="per_channel", axis=0, scales=scales, zps=[0] * 4)
+    window = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+    formats = {"data_format": "NCX", "weights_format": "IOX", "groups": 4}
+    g.output("y", g.quantize(g.conv_transpose(x, w, **window, **formats), **ends, dtype="s8"))
+    form = json.loads(g.to_json())
+    form["graph"][1]["attrs"]["axis"]["value"] = 1
+    loaded = og.Graph.from_json(json.dumps(form))
+    assert [one.rule for one in og.check_graph(loaded) if one.severity == "error"] == ["scale_count"]
+    given = {"x": np.arange(72, dtype=np.uint8).reshape(2, 4, 3, 3), "w": np.array([1, -1, 2, 3], np.int8)}
+    given["w"] = given["w"].reshape(4, 1, 1, 1)
+    wanted = given["x"] * (given["w"].ravel() * scales).reshape(1, 4, 1, 1)
+    wanted = np.clip(np.rint(wanted), -128, 127)
+    assert (loaded.compile(policy=policy)(**given) == wanted).all()
+    assert (run(loaded, given)["y"] == wanted).all()
 
 
 def test_dynamic_zero_points_for_each_channel_are_right() -> None:

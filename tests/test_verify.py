@@ -191,6 +191,28 @@ def test_disturbance_is_about_one_rounding(dtype):
     assert abs(error.mean()) < 0.1 * np.abs(error).mean()
 
 
+def test_no_disturbance_is_next_to_nothing_and_those_of_long_sums_are_larger():
+    rng, values = np.random.default_rng(0), np.full(10_000, 2, np.float32)
+    errors = {n: np.abs(disturbed(values, og.f32, rng, rounded=False, terms=n) - values) for n in (1, 256, 4096)}
+    assert errors[1].min() > 0.3 * errors[1].max()
+    assert 0.9 < errors[256].mean() / errors[1].mean() < 1.1
+    assert 3.6 < errors[4096].mean() / errors[1].mean() < 4.4
+    assert disturbed(values[:1], og.f32, rng, rounded=False) != 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_errors_of_long_sums_are_allowed_behind_a_clamp(seed):
+    g = og.Graph()
+    product = g.matmul(g.input("a", og.f32, (96, 4096)), g.input("b", og.f32, (4096, 256)))
+    g.output("y", g.clamp(product, min=-1, max=1))
+    assert verify(g, random_inputs(g, seed)).agrees
+
+
+def test_a_number_too_small_for_its_type_may_be_nothing():
+    assert compared(np.float32([0, 1e-39]), np.float32([1e-39, 0])).agrees
+    assert not compared(np.float32([0, 1e-36]), np.float32([1e-36, 0])).agrees
+
+
 def test_disturbance_of_integers_stays_within_the_type():
     rng = np.random.default_rng(0)
     values = rng.integers(0, 256, 10_000).astype(np.uint8)

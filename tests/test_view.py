@@ -325,6 +325,25 @@ def test_dot():
     )
 
 
+def test_an_op_that_runs_in_parts_has_the_time_of_all_of_them():
+    g = og.Graph()
+    x = g.input("x", og.f32, (4,))
+    y = g.exp(g.relu(x, name="a"), name="b")
+    g.output("z", g.tanh(y, name="c"))
+    parts = [("oneDNN", "a"), ("reference", "a"), ("oneDNN", "a b"), ("oneDNN", "c"), ("view", "c"), ("oneDNN", "b")]
+    report = {"partitions": [{"executor": runs, "names": names.split()} for runs, names in parts]}
+    found = {op["name"]: op for op in model(g, report=report, times=[1.0, 2.0, 4.0, 8.0, 16.0, 32.0])["ops"]}
+    assert {name: (op["partition"], op["seconds"], op["numpy"]) for name, op in found.items()} == {
+        "a": (2, 7.0, True),  # alone in the first two
+        "b": (2, 36.0, False),
+        "c": (4, 24.0, False),  # by far the longest part
+    }
+    page = view.page(g, report=report, times=[1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
+    assert page.count("</html>") == 1
+    plain = {op["name"]: op for op in model(g)["ops"]}
+    assert [(op["partition"], op["seconds"], op["numpy"]) for op in plain.values()] == [(None, None, False)] * 3
+
+
 def test_inputs_that_are_constant_look_so_in_dot():
     g = og.Graph()
     x, w = g.input("x", og.f32, (2, 2)), g.input("w", og.f32, (2, 2), constant=True)

@@ -9,7 +9,7 @@ import click
 
 from ..errors import ArgumentError
 from ..spec.editions import EDITIONS
-from .options import Source, graph_file, graph_output, json_option, written
+from .options import Source, cut_at_wildcards, graph_file, graph_output, json_option, written
 
 
 @click.command()
@@ -19,8 +19,13 @@ from .options import Source, graph_file, graph_output, json_option, written
     "--edition", type=click.Choice(EDITIONS), metavar="NAME", help="Say the graph in the words of another edition."
 )
 @click.option("--for", "--for-version", "for_version", metavar="3.2", help="JSON that this version of oneDNN reads.")
+@click.option(
+    "--without-wildcards", "cut", is_flag=True, help="Leave them out: what they write is input, what they read output."
+)
 @json_option
-def command(source: Source, output: str | None, edition: str | None, for_version: str | None, as_json: bool) -> None:
+def command(
+    source: Source, output: str | None, edition: str | None, for_version: str | None, cut: bool, as_json: bool
+) -> None:
     """Convert the graph in FILE: JSON to the Python code that builds it, and back; another edition, version or shape.
 
     A FILE that ends in .py is RUN, as python FILE runs it, and the graph is its variable g. JSON is read and never run.
@@ -30,7 +35,11 @@ def command(source: Source, output: str | None, edition: str | None, for_version
     from ..translation import translate_graph
 
     is_python = source.path.endswith(".py")
-    graph = source.rewritten(load_python(source.path)) if is_python else source.load()
+    if is_python:
+        graph = load_python(source.path)
+        graph = source.rewritten(cut_at_wildcards(graph) if cut else graph)
+    else:
+        graph = source.load(cut=cut)
     if edition is not None:
         graph = translate_graph(graph, edition)
     printed = output is None or output == "-"

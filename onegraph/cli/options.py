@@ -160,12 +160,7 @@ class Source:
             # an error of a file names it already
             where = error.where if error.where == str(Path(self.path)) else f"{self.name}: {error.where}"
             raise FormatError(where, error.given, error.expected) from None
-        wild = sum(op.kind == "Wildcard" for op in graph.ops) if cut else 0
-        if wild:
-            what = "1 Wildcard is" if wild == 1 else f"{wild} Wildcards are"
-            click.echo(f"onegraph: {what} left out: what they write is input, what they read is output", err=True)
-            graph = graph.without_wildcards()
-        return self.rewritten(graph)
+        return self.rewritten(cut_at_wildcards(graph) if cut else graph)
 
     def rewritten(self, graph: Graph) -> Graph:
         """The graph as the options rewrite it; like benchdnn, they may name shapes of tensors that no op reads."""
@@ -178,6 +173,16 @@ class Source:
             listed = ", ".join(map(str, passed_over))
             click.echo(f"onegraph: in_shapes: passed over, as no op reads them: tensors {listed}", err=True)
         return found
+
+
+def cut_at_wildcards(graph: Graph) -> Graph:
+    """The graph without its Wildcards; standard error says so where there were any."""
+    count = sum(op.kind == "Wildcard" for op in graph.ops)
+    if not count:
+        return graph
+    what = "1 Wildcard is" if count == 1 else f"{count} Wildcards are"
+    click.echo(f"onegraph: {what} left out: what they write is input, what they read is output", err=True)
+    return graph.without_wildcards()
 
 
 def standard_input() -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..spec.quantization import scale_axis
 from ..spec.schema import Call
 
 Floats = NDArray[np.float64]
@@ -18,7 +19,7 @@ def _spread(call: Call, values: Numbers, src: Numbers) -> Numbers:
         return values.reshape(())
     if qtype == "per_channel":
         shape = [1] * src.ndim
-        shape[call.s64("axis")] = -1
+        shape[scale_axis(call, src.shape, values.size)] = -1
         return values.reshape(shape)
     for axis, size in enumerate(call.s64s("group_shape")):
         values = values.repeat(size, axis=axis)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from .dtypes import DataType
 from .movement import elements
-from .schema import POSITIVE, Attribute, Call, Finding, Schema, ports, rows, same_shape
+from .schema import POSITIVE, Attribute, Call, Finding, Schema, Shape, ports, rows, same_shape
 from .shapes import Dim, compatible, normalize_axis, show
 
 QTYPE = Attribute(
@@ -67,6 +67,18 @@ def scale_count(call: Call) -> Iterable[Finding]:
         yield Finding("scales", f"{count} scales", "1 scale, as qtype is per_tensor", "set qtype to per_channel")
     else:
         yield Finding("scales", f"{count} scales", f"{wanted} scales, one for each index along axis {call.s64('axis')}")
+
+
+def scale_axis(call: Call, shape: Shape, count: int) -> int:
+    """The axis of src that so many scales go along with per_channel.
+
+    Files of oneDNN have Dequantize ops whose src, (channels, 1, ...), are the weights of a depthwise ConvTranspose, and
+    say axis 1 for what goes along axis 0. Source: oneDNN 3.2, tests/benchdnn/inputs/graph/pattern/int8,
+    int8_convtranspose_post_ops_add_fusion.json.
+    """
+    axis = call.s64("axis")
+    is_depthwise = shape is not None and len(shape) > 2 and axis == 1 != count and shape[:2] == (count, 1)
+    return 0 if is_depthwise else axis
 
 
 def _channels(call: Call) -> Dim:

@@ -59,9 +59,7 @@ def _lines(graph: Graph, data: Record, title: str) -> Iterator[str]:
             yield "  }"
     for number, op in enumerate(graph.ops):
         record = ops[number]
-        place = record["partition"]
-        dashed = place is not None and partitions[place]["executor"] == "reference"
-        marks = ', style="rounded,filled,dashed"' if dashed else ""
+        marks = ', style="rounded,filled,dashed"' if record["numpy"] else ""
         marks += ', color="red", penwidth=2' if record["violations"] else ""
         yield f"  op_{number} [label={quoted(op.kind, op.name)}, tooltip={quoted(*_tooltip(op))}{marks}];"
     yield from _ends(graph)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Protocol
 
@@ -70,6 +70,7 @@ def model(
     for index, members in enumerate(_members(partitions)):
         for number in members:
             owners[number].append(index)
+    shared = {index for index, members in enumerate(_members(partitions)) if len(members) > 1}
     tensors: dict[int, LogicalTensor] = {tensor.id: tensor for tensor in _tensors(graph)}
     return {
         "title": title,
@@ -77,7 +78,8 @@ def model(
         "library": facts.get("library", ""),
         "note": facts.get("note", ""),
         "ops": [
-            _op(op, place[op.kind, op.edition], owners[number], found[number]) for number, op in enumerate(graph.ops)
+            _op(op, place[op.kind, op.edition], owners[number], partitions, shared, found[number])
+            for number, op in enumerate(graph.ops)
         ],
         "tensors": {str(number): _tensor(tensor) for number, tensor in tensors.items()},
         "inputs": [[name, str(tensor.id)] for name, tensor in graph.inputs.items()],
@@ -96,7 +98,21 @@ def _tensors(graph: Graph) -> Iterator[LogicalTensor]:
     yield from graph.outputs.values()
 
 
-def _op(op: Op, spec: int, partitions: list[int], violations: list[Record]) -> Record:
+def _op(
+    op: Op,
+    spec: int,
+    owners: list[int],
+    partitions: Sequence[Record],
+    shared: Collection[int],
+    violations: list[Record],
+) -> Record:
+    """An op; it is in several partitions where it runs in parts, or is computed again where it is read.
+
+    ``shared``: the partitions that hold other ops too.
+    """
+    times = {place: seconds for place in owners if isinstance(seconds := partitions[place]["seconds"], float)}
+    main = max(owners, key=lambda place: (place in shared, times.get(place, 0.0)), default=None)
+    own = [seconds for place, seconds in times.items() if place == main or place not in shared]
     return {
         "kind": op.kind,
         "name": op.name,
@@ -104,8 +120,10 @@ def _op(op: Op, spec: int, partitions: list[int], violations: list[Record]) -> R
         "attrs": {name: _value(value) for name, value in op.attrs.items()},
         "inputs": [None if tensor is None else str(tensor.id) for tensor in op.inputs],
         "outputs": [str(tensor.id) for tensor in op.outputs],
-        "partition": partitions[0] if partitions else None,
-        "partitions": partitions,  # what is computed again where it is read is in several
+        "partition": main,
+        "partitions": owners,
+        "seconds": sum(own) if own else None,  # of all its parts, or of what it is fused in
+        "numpy": any(partitions[place]["executor"] == "reference" for place in owners),
         "violations": violations,
     }
 

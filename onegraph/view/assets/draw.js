@@ -34,9 +34,8 @@ const draw = (() => {
       return `c${(place < 0 ? CATEGORIES.length - 1 : place) % 12}`;
     }
     if (mode === "heat") {
-      const most = Math.max(...model.partitions.map(one => one.seconds ?? 0));
-      return partition === null || partition.seconds === null || !most ? "plain"
-        : `q${Math.round(partition.seconds / most * 8)}`;
+      const most = layout.longest(model), seconds = layout.seconds(model, node);
+      return seconds === null || !most ? "plain" : `q${Math.round(seconds / most * 8)}`;
     }
     return partition?.executor !== "oneDNN" ? "plain" : `c${(node.partition * 5) % 12}`;
   }
@@ -48,11 +47,12 @@ const draw = (() => {
   function facts(model, node) {
     const partition = node.partition === null ? null : model.partitions[node.partition];
     const violations = opsOf(model, node).flatMap(number => model.ops[number].violations);
-    return {partition, violations, fallback: partition?.executor === "reference", fused: Boolean(partition?.fused)};
+    const fallback = node.type === "op" ? model.ops[node.number].numpy : partition?.executor === "reference";
+    return {partition, violations, fallback, seconds: layout.seconds(model, node), fused: Boolean(partition?.fused)};
   }
 
   function spoken(model, node) {
-    const {partition, violations, fallback, fused} = facts(model, node);
+    const {partition, violations, fallback, seconds, fused} = facts(model, node);
     const parts = [node.type === "op" ? `${model.ops[node.number].kind} ${model.ops[node.number].name}`
       : node.type === "partition" ? `partition ${partition.index}: ${partition.ops.map(n => model.ops[n].kind).join(", ")}`
       : `${node.type} ${node.type === "output" ? node.title : model.tensors[node.tensor].name}, ${node.text}`];
@@ -60,7 +60,7 @@ const draw = (() => {
     if (node.type === "op") parts.push(...model.ops[node.number].partitions.map(place => `partition ${model.partitions[place].index}`));
     if (fused) parts.push("fused");
     if (fallback) parts.push("runs on numpy");
-    if (partition?.seconds != null) parts.push(layout.duration(partition.seconds));
+    if (seconds !== null) parts.push(layout.duration(seconds));
     if (violations.length) parts.push(`${violations.length} violation${violations.length > 1 ? "s" : ""}`);
     return parts.join(", ");
   }

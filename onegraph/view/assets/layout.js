@@ -33,7 +33,12 @@ const layout = (() => {
 
   /* Nodes and edges ------------------------------------------------------------------------------------------- */
 
-  const timeText = partition => (partition.seconds === null ? "" : duration(partition.seconds));
+  const timeText = timed => (timed.seconds === null ? "" : duration(timed.seconds));
+
+  /* The time of what a node stands for: an op in all its parts, or the partition that it is fused in. */
+  const seconds = (model, node) => (node.type === "op" ? model.ops[node.number].seconds
+    : node.partition === null ? null : model.partitions[node.partition].seconds);
+  const longest = model => [...model.ops, ...model.partitions].reduce((most, one) => Math.max(most, one.seconds ?? 0), 0);
 
   /* Most ops are in one partition; what is cheap, and read by several, may be computed in each of them. */
   const partitionNames = (model, op) => op.partitions.map(place => `P${model.partitions[place].index}`);
@@ -41,7 +46,7 @@ const layout = (() => {
   function opNode(model, number) {
     const op = model.ops[number], partition = op.partition === null ? null : model.partitions[op.partition];
     // the time of a partition stands in its first op
-    const time = partition && partition.ops[0] === number ? timeText(partition) : "";
+    const time = partition && partition.ops[0] === number ? timeText(op) : "";
     return {id: `o${number}`, type: "op", number, partition: op.partition, title: shortened(op.kind, 30),
             text: shortened(op.name, 28), time, chip: fewNames(partitionNames(model, op)), key: number};
   }
@@ -346,5 +351,5 @@ const layout = (() => {
     return {nodes, edges, links, box};
   }
 
-  return {scene, shapeText, typeText, duration, textWidth, shortened, partitionNames};
+  return {scene, shapeText, typeText, duration, seconds, longest, textWidth, shortened, partitionNames};
 })();

@@ -186,7 +186,7 @@
       const present = new Set(model.specs.map(spec => spec.category));
       draw.CATEGORIES.forEach((name, place) => present.has(name) && items.push(line(box(`c${place % 12}`), name)));
     } else if (state.mode === "heat") {
-      const scale = element("li", {className: "scale"}), most = Math.max(...model.partitions.map(one => one.seconds ?? 0));
+      const scale = element("li", {className: "scale"}), most = layout.longest(model);
       scale.innerHTML = `<svg class="onegraph" viewBox="0 0 90 10" height="12" preserveAspectRatio="none" aria-hidden="true">${
         [...Array(9).keys()].map(step => `<rect class="q${step}" x="${step * 10}" width="10" height="10" style="stroke:none"/>`).join("")}</svg>`;
       items.push(element("li", {textContent: "time of a partition"}), scale, element("li", {className: "ends"},
