@@ -160,6 +160,7 @@ class Report:
             if partition.threads is not None:
                 size += f", {partition.threads or 'all'} thread{'s' * (partition.threads != 1)}"
             lines.append(f"{partition.index:3}  {how:16} {' + '.join(partition.ops)}  ({size})")
+            lines.append(f"     {', '.join(partition.inputs)} -> {', '.join(partition.outputs)}")
             if partition.reason:
                 lines.append(f"     {partition.reason.splitlines()[0]}")
             if partition.implementation:

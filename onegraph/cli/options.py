@@ -254,7 +254,7 @@ COMPILING = (
         metavar="N",
         help="Threads; by default what measures best, up to OpenMP's setting.",
     ),
-    click.option("--no-fallback", "fallback", is_flag=True, default=True, flag_value=False, help="Never run on numpy."),
+    click.option("--no-fallback", "fallback", is_flag=True, default=True, flag_value=False, help="Refuse what oneDNN does not compute, rather than run it on numpy."),
 )
 
 

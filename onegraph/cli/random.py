@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from ..errors import ArgumentError
 from ..spec.editions import DEFAULT, EDITIONS
 from .options import Integer, graph_output, json_option, written
 
@@ -31,20 +30,15 @@ def command(
 ) -> None:
     """Make a random valid graph: branches, several outputs, small shapes. The same seed gives the same graph.
 
-    Constants go to an .npz file beside the output; without -o they are inputs.
+    Constants go to an .npz file beside the output; without -o they are inputs that are called constant.
     """
     from ..codegen import save_python
     from ..random_graph import DTYPES, random_graph
-    from ..sketch import Change, changed
 
     chosen = DTYPES if dtypes is None else dtypes.split(",")
     graph = random_graph(seed, ops, dtypes=chosen, kinds=None if kinds is None else kinds.split(","), edition=edition)
     if output is None or output == "-":  # which is JSON as it is
-        constants = [tensor.id for tensor in graph._tensors if tensor.constant]
-        try:
-            click.echo((changed(graph, Change(freed=constants)) if constants else graph).to_json())
-        except ArgumentError as error:
-            raise ArgumentError(f"{error}; give -o OUT") from None
+        click.echo(graph.to_json())
         return
     if output.endswith(".py"):
         save_python(graph, output)

@@ -163,7 +163,7 @@ def _sum(call: Call, axes: Dims | None) -> Form | None:
     if kind == "ReduceL1":
         source = parts.add("Abs", source)
     elif kind == "ReduceL2":
-        source = parts.add("Square", *parts.wide())
+        source = parts.add("Square", parts.cast(0, F32))
     dtype = call.output_type(0) if kind in ("ReduceSum", "ReduceL1", "BiasAddBackward") else F32
     assert dtype is not None
     found = add_sum(parts, source, axes, dtype)
