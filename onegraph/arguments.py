@@ -66,6 +66,8 @@ class Arguments:
 
     def _given(self, arrays: Sequence[object], named: Mapping[str, object]) -> dict[str, object]:
         names = self.inputs
+        if any(isinstance(array, Mapping) for array in arrays):
+            raise ArgumentError("a dictionary is given as an input; inputs by name are given as model(**inputs)")
         if len(arrays) > len(names):
             raise ArgumentError(f"{len(arrays)} inputs given; expected {len(names)}: {', '.join(names)}")
         given = dict(zip(names, arrays, strict=False))
@@ -76,7 +78,9 @@ class Arguments:
                 raise ArgumentError(f"input {name!r} is given twice")
             given[name] = array
         if len(given) != len(names):
-            raise ArgumentError(f"missing inputs: {', '.join(name for name in names if name not in given)}")
+            missing = ", ".join(name for name in names if name not in given)
+            are_one = len(arrays) == 1 and isinstance(arrays[0], (list, tuple)) and len(arrays[0]) == len(names)
+            raise ArgumentError(f"missing inputs: {missing}" + "; a list of them is given as model(*inputs)" * are_one)
         return given
 
     def _copy(self, tensor: LogicalTensor, array: Array) -> Array:
@@ -103,7 +107,8 @@ class Arguments:
         out = [*out] if isinstance(out, (list, tuple)) else [out]
         if len(out) != len(names):
             arrays = f"{len(names)} arrays in the order" if len(names) > 1 else "one array,"
-            raise ArgumentError(f"out: {shown(out)}; expected {arrays} {', '.join(names)}")
+            count = f"{len(out)} array{'s' * (len(out) != 1)}"
+            raise ArgumentError(f"out: {count}; expected {arrays} {', '.join(names)}")
         return {name: array for name, array in zip(names, out, strict=True) if array is not None}
 
     def ordered(self, out: object) -> object:

@@ -89,7 +89,9 @@ class Builder(OpMethods):
             data_type, dims = DataType.of(dtype), as_shape(shape)
             steps = _declared(strides, dims)
         except ArgumentError as error:
-            raise ArgumentError(f"input {name!r}: {error}") from None
+            swapped = isinstance(dtype, (tuple, list)) and isinstance(shape, (str, DataType))
+            mend = "; the data type comes before the shape" * swapped
+            raise ArgumentError(f"input {name!r}: {error}{mend}") from None
         tensor = self._tensor(data_type, dims, name, steps)
         self._inputs[name] = tensor
         if constant:
@@ -234,7 +236,8 @@ class Builder(OpMethods):
 
     def _free_name(self, name: object) -> None:
         if not isinstance(name, str) or not name:
-            raise ArgumentError(f"name: {shown(name)}; expected a string that is not empty")
+            mend = "; it comes before the tensor" * isinstance(name, LogicalTensor)
+            raise ArgumentError(f"name: {shown(name)}; expected a string that is not empty{mend}")
         if name in self._inputs or name in self._outputs:
             raise ArgumentError(f"name {shown(name)} is taken; inputs and outputs share one namespace")
 

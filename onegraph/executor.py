@@ -29,7 +29,7 @@ from .report import PartitionReport, Report
 from .runs import BoundRun, QuickCall, quick_call
 from .spec.dtypes import DataType
 from .spec.schema import Shape
-from .spec.shapes import show
+from .spec.shapes import dense_strides, show
 
 COMPUTED_SHAPE = "a shape depends on what the graph computes, so nothing can be compiled before it runs"
 RECORDED: list[type[Executable]] = []  # the class of what capture() records, while it does
@@ -172,7 +172,11 @@ class Executable:
         given = self._arguments.arrays((), bound)
         for name, array in bound.items():
             if array is not given[name]:
-                raise ArgumentError(f"input {name!r}: strides {array.strides} bytes; expected the declared layout")
+                tensor = self._graph.inputs[name]
+                dense = [step * array.itemsize for step in tensor.strides or dense_strides(array.shape)]
+                what = f"strides {array.strides}" if array.flags.aligned else "an address that is not aligned"
+                mend = "; numpy.ascontiguousarray(array) has them" * (tensor.strides is None and array.flags.aligned)
+                raise ArgumentError(f"input {name!r}: {what}; expected strides {tuple(dense)}, in bytes{mend}")
         program = self._find(given).program
         if program is None:
             raise ArgumentError("bind: a shape in this graph depends on data; call the executable instead")

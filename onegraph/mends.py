@@ -43,7 +43,7 @@ def unknown_op(chosen: Edition, kind: object) -> str:
     text = shortened(kind)
     others = editions_with(lambda edition: isinstance(kind, str) and edition.schema(kind) is not None)
     close = chosen.renamed(text) if others else chosen.nearest(text)
-    return f"did you mean {close!r}?" if close else others
+    return "; ".join(filter(None, (others, f"did you mean {close!r}?" if close else "")))
 
 
 def other_attribute(schema: Schema, name: str) -> str:

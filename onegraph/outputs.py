@@ -19,15 +19,16 @@ def count_outputs(schema: Schema, wanted: object) -> int:
     """How many outputs the op has in this call; ``wanted`` names optional ports, and no gap is possible."""
     names = [port.name for port in schema.outputs]
     if isinstance(wanted, str) or not isinstance(wanted, (list, tuple, set, frozenset)):
-        raise ArgumentError(f"outputs: {shown(wanted)}; expected a list of the names {names}")
+        raise ArgumentError(f"{schema.kind}: outputs: {shown(wanted)}; expected a list of the names {names}")
     for name in wanted:
         if name not in names:
-            raise ArgumentError(f"outputs: {shown(name)}; expected names of {names}")
+            raise ArgumentError(f"{schema.kind}: outputs: {shown(name)}; expected names of {names}")
     count = sum(not port.optional for port in schema.outputs)
     count = max([count, *(names.index(name) + 1 for name in wanted)])
     skipped = [p.name for p in schema.outputs[:count] if p.optional and p.name not in wanted]
     if skipped:
-        raise ArgumentError(f"outputs: {sorted(wanted)}; expected {skipped} too, which stand before the last of them")
+        expected = f"{skipped} too, which stand before the last of them"
+        raise ArgumentError(f"{schema.kind}: outputs: {sorted(wanted)}; expected {expected}")
     return count
 
 

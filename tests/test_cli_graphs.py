@@ -342,7 +342,7 @@ def test_pickles_are_not_read(graph):
         (("bench", "--seconds", "0", "--fill", str(2**64)), f"Invalid value for '--fill': {2**64} is not in the range"),
         (("reduce", "--threads", "999999"), "threads: 999999; expected an integer"),
         (("reduce", "--time-limit", "inf"), "Invalid value for '--time-limit': inf is not in the range"),
-        (("check", "--edition", "none"), "Invalid value for '--edition': 'none' is not one of 'legacy-1'"),
+        (("check", "--edition", "none"), "Invalid value for '--edition': unknown edition 'none'; "),
         (("view", "-o", ""), "Invalid value for '-o' / '--output': '' is not the name of a file"),
         (("view", "-o", "."), ".: Is a directory; expected a path that can be written"),
         (("convert", "-o", "none/graph.py"), "none/graph.py: No such file or directory; expected a path that can"),

@@ -107,7 +107,7 @@ BAD_CALLS = {
     ),
     "bind another layout": (
         lambda m, a, b: m.bind(a=np.asfortranarray(a), b=b),
-        r"input 'a': strides \(4, 12\) bytes; expected the declared layout",
+        r"input 'a': strides \(4, 12\); expected strides \(16, 4\), in bytes; numpy.ascontiguousarray",
     ),
     "different rows": (lambda m, a, b: m(a, b[:2].copy()), "input 'b': shape|[Ss]hape|dim|broadcast"),
 }

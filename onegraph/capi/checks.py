@@ -17,6 +17,7 @@ from ..spec.quirks import quirks
 from ..spec.schema import AttrValue, Call, Schema, Shape, TensorType
 
 MAX_INTERPOLATED = 2**24
+_LOADED = f"the loaded library is {VERSION[0]}.{VERSION[1]}"
 EDITION = edition(f"onednn-{VERSION[0]}.{min(VERSION[1], NEWEST[1])}")
 
 
@@ -62,6 +63,12 @@ def examined(
     """
     checked = examine(schema.kind, attrs, list(inputs), list(outputs), edition=EDITION, name=name, by=by)
     if checked.errors:
+        for minor in range(VERSION[1] + 1, NEWEST[1] + 1):
+            later = edition(f"onednn-3.{minor}")
+            newer = examine(schema.kind, attrs, list(inputs), list(outputs), edition=later, by=by)
+            if not newer.errors:
+                what = ", ".join(dict.fromkeys(error.where for error in checked.errors))
+                raise UnsupportedError(f"{schema.kind} {name!r}: {what}: needs oneDNN 3.{minor}; {_LOADED}")
         raise SpecError(checked.errors)
     found = quirks(Call(schema, attrs, inputs, len(outputs), [tensor.dtype for tensor in outputs]), VERSION)
     if found:
@@ -88,5 +95,5 @@ def refuse_newer(schema: Schema, attribute: str = "") -> None:
     what = f"{schema.kind}.{attribute}" if attribute else schema.kind
     since = schema.attribute(attribute).since if attribute else schema.since
     if since > VERSION:
-        loaded = "" if attribute else f"; the loaded library is {VERSION[0]}.{VERSION[1]}"
+        loaded = "" if attribute else f"; {_LOADED}"
         raise UnsupportedError(f"{what} needs oneDNN {since[0]}.{since[1]}{loaded}")

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ArgumentError, SpecError, StateError, shown
+from ..mends import unknown_op
 from ..native import Function, Handle, call, enum_names, enum_value, ffi, lib, read
-from ..spec.editions import BASE
+from ..spec.editions import BASE, DEFAULT, edition
 from ..spec.fusions import Use
 from ..spec.library import LIBRARY_VALUES
 from ..spec.schema import Attribute, AttrValue, Call, Schema, Shape, TensorType
@@ -85,7 +86,8 @@ class Op(Handle):
             raise ArgumentError(f"attrs: {shown(attrs)}; expected a dictionary of attribute names and values")
         schema = BASE.get(kind) or _BY_NAME.get(kind) if isinstance(kind, str) else None
         if schema is None:
-            raise ArgumentError(f"kind: {shown(kind)} is not an op; onegraph ops lists them")
+            mend = unknown_op(edition(DEFAULT), kind)
+            raise ArgumentError(f"kind: {shown(kind)} is not an op; {mend or 'onegraph ops lists them'}")
         refuse_newer(schema)
         self._make(number, schema, name, [], [], {})
         for tensor in ins:

@@ -144,7 +144,7 @@ class Partition(Handle):
 
     def _refuse_unsupported(self) -> None:
         if not self.supported:
-            raise UnsupportedError(f"the library does not support the partition of {self._kinds()} (id {self.id})")
+            raise UnsupportedError(f"the library does not support the partition of {self._kinds()}")
 
     def _check_tensors(self, inputs: Sequence[LogicalTensor], outputs: Sequence[LogicalTensor]) -> None:
         self._refuse_unsupported()

@@ -18,6 +18,7 @@ import click
 
 from .. import __version__
 from ..errors import OneGraphError, SpecError
+from ..spec.values import nearest
 
 # Command and what the list of commands says of it, so that the list is printed without loading any.
 COMMANDS = {
@@ -52,6 +53,15 @@ class Commands(click.Group):
             return None
         command: click.Command = import_module(f".{cmd_name}", __name__).command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As ever; an error names the command that was probably meant."""
+        close = nearest(args[0], COMMANDS)
+        if args[0] not in COMMANDS and close and not args[0].startswith("-"):
+            ctx.fail(f"no command {args[0]!r}; did you mean {close!r}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table, without loading a command."""

@@ -15,7 +15,7 @@ from ..serialize.files import read_file
 from ..serialize.text import decode
 from ..spec.editions import DEFAULT, EDITIONS
 from ..violation import ERROR, LIBRARY, UNSAFE, Violation
-from .options import Source, graph_file, json_option, standard_input
+from .options import EditionName, Source, graph_file, json_option, standard_input
 from .terminal import emit
 
 if sys.version_info >= (3, 11):
@@ -31,7 +31,7 @@ KEYS = ("op", "attrs", "inputs", "outputs", "edition")
 @graph_file
 @click.option(
     "--edition",
-    type=click.Choice(EDITIONS),
+    type=EditionName(),
     default=DEFAULT,
     show_default=True,
     metavar="NAME",

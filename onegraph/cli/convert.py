@@ -8,16 +8,13 @@ from pathlib import Path
 import click
 
 from ..errors import ArgumentError
-from ..spec.editions import EDITIONS
-from .options import Source, cut_at_wildcards, graph_file, graph_output, json_option, written
+from .options import EditionName, Source, cut_at_wildcards, graph_file, graph_output, json_option, written
 
 
 @click.command()
 @graph_file
 @graph_output
-@click.option(
-    "--edition", type=click.Choice(EDITIONS), metavar="NAME", help="Say the graph in the words of another edition."
-)
+@click.option("--edition", type=EditionName(), metavar="NAME", help="Say the graph in the words of another edition.")
 @click.option("--for", "--for-version", "for_version", metavar="3.2", help="JSON that this version of oneDNN reads.")
 @click.option(
     "--without-wildcards", "cut", is_flag=True, help="Leave them out: what they write is input, what they read output."

@@ -8,13 +8,15 @@ from ..errors import ArgumentError
 from ..mends import unknown_op
 from ..pages import by_category, markdown, markdown_edition, text, to_dict
 from ..spec.editions import DEFAULT, edition
-from .options import json_option
+from .options import EditionName, json_option
 from .terminal import emit
 
 
 @click.command()
 @click.argument("op", required=False)
-@click.option("--edition", "name", default=DEFAULT, metavar="NAME", show_default=True, help="Edition.")
+@click.option(
+    "--edition", "name", type=EditionName(), default=DEFAULT, metavar="NAME", show_default=True, help="Edition."
+)
 @json_option
 @click.option("--markdown", "as_markdown", is_flag=True, help="As Markdown.")
 def command(op: str | None, name: str, as_json: bool, as_markdown: bool) -> None:

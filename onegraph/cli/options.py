@@ -17,6 +17,7 @@ import click
 
 from ..errors import ArgumentError, FormatError, SpecError, UnsupportedError
 from ..serialize.text import MAX_BYTES
+from ..spec.editions import EDITIONS, edition
 
 if TYPE_CHECKING:
     from ..graph import Graph
@@ -60,6 +61,20 @@ class OutputPath(FilePath):
         if Path(found).suffix != self.suffix and self.suffix and (mode == 0 or stat.S_ISREG(mode)):
             self.fail(f"{found!r}; expected a name that ends in {self.suffix}", param, ctx)
         return found
+
+
+class EditionName(click.Choice[str]):
+    """The name of an edition; an error says what was probably meant."""
+
+    def __init__(self) -> None:
+        super().__init__(EDITIONS)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The name, where there is such an edition."""
+        try:
+            return edition(value).name
+        except ArgumentError as error:
+            self.fail(str(error), param, ctx)
 
 
 class Integer(click.IntRange):
@@ -154,12 +169,13 @@ class Source:
 
         if self.path.endswith(".py"):
             raise FormatError(self.name, "Python code", "JSON, which onegraph convert FILE.py -o FILE.json makes of it")
-        try:
-            graph = Graph.load(self.path) if content is None else Graph.from_json(content)
-        except FormatError as error:
-            # an error of a file names it already
-            where = error.where if error.where == str(Path(self.path)) else f"{self.name}: {error.where}"
-            raise FormatError(where, error.given, error.expected) from None
+        if content is None:
+            graph = Graph.load(self.path)
+        else:
+            try:
+                graph = Graph.from_json(content)
+            except FormatError as error:
+                raise FormatError(f"{self.name}: {error.where}", error.given, error.expected) from None
         return self.rewritten(cut_at_wildcards(graph) if cut else graph)
 
     def rewritten(self, graph: Graph) -> Graph:
@@ -254,7 +270,14 @@ COMPILING = (
         metavar="N",
         help="Threads; by default what measures best, up to OpenMP's setting.",
     ),
-    click.option("--no-fallback", "fallback", is_flag=True, default=True, flag_value=False, help="Refuse what oneDNN does not compute, rather than run it on numpy."),
+    click.option(
+        "--no-fallback",
+        "fallback",
+        is_flag=True,
+        default=True,
+        flag_value=False,
+        help="Refuse what numpy would compute.",
+    ),
 )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ..spec.editions import DEFAULT, EDITIONS
-from .options import Integer, graph_output, json_option, written
+from ..spec.editions import DEFAULT
+from .options import EditionName, Integer, graph_output, json_option, written
 
 
 @click.command()
@@ -17,7 +17,7 @@ from .options import Integer, graph_output, json_option, written
 @click.option("--kinds", metavar="MatMul,ReLU,…", help="Ops to choose from; all that can be run by default.")
 @click.option(
     "--edition",
-    type=click.Choice(EDITIONS),
+    type=EditionName(),
     default=DEFAULT,
     metavar="NAME",
     show_default=True,

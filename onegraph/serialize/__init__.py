@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..arrays import aligned_empty
-from ..errors import ArgumentError, shown
+from ..errors import ArgumentError, FormatError, shown
 from ..op import Array, LogicalTensor
 from ..spec.shapes import compatible, show
 from .files import as_path, read_constants, read_file, write_files
@@ -51,7 +51,12 @@ def save(graph: Graph, path: object, for_version: str | None = None) -> None:
 def load(make: type[Graph], path: object, *, strict: bool = False) -> Graph:
     """The graph of a file; see :meth:`onegraph.Graph.load`."""
     source = as_path(path)
-    return _graph(make, read_file(source), source, strict)
+    try:
+        return _graph(make, read_file(source), source, strict)
+    except FormatError as error:
+        if any(f"{error.where}:".startswith(f"{path}:") for path in (source, source.with_suffix(".npz"))):
+            raise  # it says the file
+        raise FormatError(f"{source}: {error.where}", error.given, error.expected) from None
 
 
 def with_constants(graph: Graph, arrays: object) -> Graph:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import enum
 
 import ml_dtypes
@@ -73,7 +74,9 @@ class DataType(enum.Enum):
         if found is None:
             choices = f"expected one of {', '.join(cls.__members__)}"
             if dtype is None:
-                raise ArgumentError(f"{shown(value)} is not a data type; {choices}")
+                close = difflib.get_close_matches(value, cls.__members__, n=1) if isinstance(value, str) else []
+                meant = f"did you mean {close[0]!r}? " if close else ""
+                raise ArgumentError(f"{shown(value)} is not a data type; {meant}{choices}")
             mend = _MEND.get(dtype.kind)
             if mend is None:
                 fix = choices

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import operator
+import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -117,7 +118,8 @@ def _check_range(attribute: Attribute, numbers: Iterable[float]) -> None:
 def _choice(attribute: Attribute, value: str) -> str:
     value = attribute.aliases.get(value, value)
     if attribute.values and value not in attribute.values:
-        close = nearest(value, attribute.values)
+        letters = re.sub("[DHW]+", "X", value.upper())  # NHWC and OIHW are NXC and OIX
+        close = letters if letters in attribute.values else nearest(value, attribute.values)
         raise BadValueError("attribute_value", describe(attribute), f"did you mean {close!r}?" if close else "")
     return value
 
