@@ -14,16 +14,21 @@ from .lower import NO_ATTRS, Lowered, Step, Value, lower, refuse_wildcards
 from .native import VERSION
 from .spec.dtypes import DataType
 from .spec.schema import TensorType
+from .spec.shapes import beyond_single_axes
 
 FLOATS = (DataType.f32, DataType.bf16, DataType.f16)  # what an End takes
 
 
-def capi_tensor(value: Value) -> LibraryTensor:
-    """A value as the library is told of it."""
-    kind = "variable" if value.constant is None else "constant"
+# From here on kernels step along axes of size 1, whose strides the library's own cache of kernels does not look at.
+STEPPING = (3, 3)
+
+
+def capi_tensor(number: int, value: Value, kind: str) -> LibraryTensor:
+    """A value as the library is told of it: by its number, as ``variable`` or ``constant``."""
     if value.dense:
-        return LibraryTensor._checked(value.id, value.dtype, value.shape, None, "strided", kind)
-    return LibraryTensor(value.id, value.dtype, value.shape, strides=value.strides, property=kind)
+        return LibraryTensor._checked(number, value.dtype, value.shape, None, "strided", kind)
+    strides = value.strides if VERSION < STEPPING else beyond_single_axes(value.shape, value.strides)
+    return LibraryTensor(number, value.dtype, value.shape, strides=strides, property=kind)
 
 
 def capi_graph(
@@ -48,7 +53,7 @@ def capi_graph(
             if not _expressible(dtype):
                 continue
             place = place_of[what] = len(tensors)
-            tensors.append(capi_tensor(value))
+            tensors.append(capi_tensor(value.id, value, "variable" if constant is None else "constant"))
         places[number] = place
     graph, forms = capi.Graph(fpmath_mode=fpmath_mode), Forms(tensors, places)
     refused: dict[int, str] = {}

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from .capi import CompiledPartition, LogicalTensor, Partition
 from .capi.engine import default_engine
 from .errors import OneGraphError, UnsupportedError
+from .library_graph import capi_tensor
 from .lower import Dims, Step, Value
 from .spec.editions import BASE
 
@@ -129,7 +130,7 @@ class Pattern:
         count, ids = self.n_inputs, self._ids
         inputs, outputs = values[:count], values[count:]
         kinds = ["variable" if self._is_plain or value.constant is None else "constant" for value in inputs]
-        tensors = [_tensor(*given) for given in zip(ids[:count], inputs, kinds, strict=True)]
+        tensors = [capi_tensor(*given) for given in zip(ids[:count], inputs, kinds, strict=True)]
         # The library is not told the shape of a dense output: it would take a wrong one for right.
         results = [_result(*given) for given in zip(ids[count:], outputs, strict=True)]
         compiled = None
@@ -156,13 +157,7 @@ class Pattern:
         return Compiled(compiled, tuple(chosen), in_place)
 
 
-def _tensor(number: int, value: Value, kind: str) -> LogicalTensor:
-    if value.dense:
-        return LogicalTensor._checked(number, value.dtype, value.shape, None, "strided", kind)
-    return LogicalTensor(number, value.dtype, value.shape, strides=value.strides, property=kind)
-
-
 def _result(number: int, value: Value) -> LogicalTensor:
     if value.dense:
         return LogicalTensor._checked(number, value.dtype, None)
-    return _tensor(number, value, "variable")
+    return capi_tensor(number, value, "variable")

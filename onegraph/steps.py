@@ -110,7 +110,7 @@ def reorder(source: Value, target: Value) -> CompiledPartition:
         OneGraphError: it has none for the data type or the layouts.
     """
     graph = capi.Graph()
-    ends = capi_tensor(source._replace(constant=None)), capi_tensor(target)
+    ends = capi_tensor(source.id, source, "variable"), capi_tensor(target.id, target, "variable")
     graph.add_op(capi.Op(0, "Reorder", inputs=[ends[0]], outputs=[ends[1]]))
     graph.finalize()
     (partition,) = graph.partitions("debug")

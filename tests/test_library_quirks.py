@@ -142,6 +142,64 @@ def folded_and_its_source(g: og.Graph) -> og.LogicalTensor:
     return g.maximum(normal, wide)
 
 
+ONE = {"scales": [1.0], "zps": [0]}
+
+
+def across(n: int, axis: int) -> dict[str, object]:
+    """Scales along an axis, the last of them much larger."""
+    return {"qtype": "per_channel", "axis": axis, "scales": [1.0] * (n - 1) + [10.0], "zps": [0] * n}
+
+
+def weights_by_row(g: og.Graph) -> og.LogicalTensor:
+    w = g.dequantize(g.input("w", "s8", (8, 32)), **across(8, 0))
+    return g.matmul(g.dequantize(g.input("x", "u8", (4, 8)), **ONE), w)
+
+
+def weights_by_element(g: og.Graph) -> og.LogicalTensor:
+    w = g.dequantize(g.input("w", "s8", (4,)), **across(4, 0))
+    return g.matmul(g.dequantize(g.input("x", "u8", (2, 4)), **ONE), w)
+
+
+def weights_by_input_channel(g: og.Graph) -> og.LogicalTensor:
+    window = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+    w = g.dequantize(g.input("w", "s8", (8, 4, 1, 1)), **across(4, 1))
+    x = g.dequantize(g.input("x", "u8", (1, 4, 3, 3)), **ONE)
+    return g.convolution(x, w, **window, data_format="NCX", weights_format="OIX")
+
+
+def residual_by_channel(g: og.Graph) -> og.LogicalTensor:
+    x, w = g.dequantize(g.input("x", "u8", (4, 8)), **ONE), g.dequantize(g.input("w", "s8", (8, 2)), **ONE)
+    total = g.add(g.matmul(x, w), g.dequantize(g.input("y", "s8", (4, 2)), **across(2, 1)))
+    return g.quantize(total, scales=[16.0], zps=[0], dtype="s8")
+
+
+def cast_residual(g: og.Graph) -> og.LogicalTensor:
+    weights = g.constant(np.ones((8, 3), np.int8))
+    x, w, y = (
+        g.type_cast(g.dequantize(tensor, **ONE), dtype="bf16")
+        for tensor in (g.input("x", "u8", (4, 8)), weights, g.input("y", "s8", (4, 3)))
+    )
+    total = g.type_cast(g.add(g.matmul(x, w, dtype="bf16"), y), dtype="f32")
+    return g.quantize(total, scales=[2.0], zps=[0], dtype="u8")
+
+
+def spread(strides: list[int]) -> dict[str, object]:
+    return {"strides": strides, "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+
+
+def signed_with_gaps(g: og.Graph) -> og.LogicalTensor:
+    x, w = g.dequantize(g.input("x", "s8", (1, 4, 3, 2)), **ONE), g.dequantize(g.input("w", "s8", (1, 1, 1, 2)), **ONE)
+    return g.conv_transpose(x, w, **spread([3, 1]))
+
+
+def signed_with_gaps_and_residual(g: og.Graph) -> og.LogicalTensor:
+    x = g.dequantize(g.input("x", "s8", (1, 3, 1, 2)), **ONE)
+    w = g.dequantize(g.constant(np.ones((1, 1, 1, 2), np.int8)), **ONE)
+    residual = g.dequantize(g.input("y", "s8", (1, 5, 1, 1)), scales=[1.0], zps=[10])
+    return g.quantize(g.add(g.conv_transpose(x, w, **spread([2, 1])), residual), scales=[1.0], zps=[0], dtype="s8")
+
+
+SCALES, GAPS = "scales along another axis", "ConvTranspose of s8 wrong where its strides leave gaps"
 WRONG = {
     "F1 pool, same shape": (avg_pool_same, "AvgPool"),
     "F1 pool, vector": (max_pool_vector, "MaxPool"),
@@ -164,6 +222,13 @@ WRONG = {
     "matmul, matrix by vector": (matrix_by_vector, "MatMul"),
     "matmul, vector by matrices": (vector_by_matrices, "MatMul"),
     "transposed convolution, bias not along the channels": (transposed_bias, "ConvTranspose"),
+    "weights with a scale for each row": (weights_by_row, SCALES),
+    "a vector of weights with a scale for each": (weights_by_element, SCALES),
+    "weights with a scale for each input channel": (weights_by_input_channel, SCALES),
+    "residual with a scale for each channel": (residual_by_channel, SCALES),
+    "residual of the other sign behind a cast": (cast_residual, "residual for s8"),
+    "transposed convolution of s8 with gaps": (signed_with_gaps, GAPS),
+    "transposed convolution of s8 with gaps and a residual": (signed_with_gaps_and_residual, GAPS),
 }
 
 
@@ -567,6 +632,10 @@ QUIRKY: dict[str, Call] = {
     "frozen_statistics": use("BatchNormTrainingBackward", {"epsilon": 1.0}, *STATS, (3,)),
     "gradient_without_gamma": use("BatchNormTrainingBackward", {"epsilon": 1.0}, *STATS, n_outputs=3),
     "batch_norm_rank": use("BatchNormForwardTraining", {"epsilon": 1.0}, (4, 3), (3,), (3,), n_outputs=5),
+    "batch_norm_many_axes": use("BatchNormInference", {"epsilon": 1.0}, (1,) * 6, *[(1,)] * 4),
+    "batch_norm_many_axes, in training": use(
+        "BatchNormForwardTraining", {"epsilon": 1.0}, (1,) * 6, (1,), (1,), n_outputs=5
+    ),
     "norm_axis": use("LayerNorm", {"begin_norm_axis": 1}, (2, 3, 4), (4,), (4,), n_outputs=3),
     "layer_norm_rank": use("LayerNorm", {}, (4,), (4,), (4,), n_outputs=3),
     "bf16_statistics": use("LayerNorm", {"use_affine": False}, (3, 4), dtype="bf16", n_outputs=3),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -64,7 +65,7 @@ def mixed_types(g: og.Graph) -> og.LogicalTensor:
 # What is one op of the library's since a version; before, other ops or numpy do it, and the report says so.
 GATED: dict[str, tuple[Build, Version]] = {
     "GroupNorm": (group_norm, (3, 6)),
-    "Select": (select, (3, 6)),
+    "Select": (select, (3, 13)),
     "GenIndex": (gen_index, (3, 7)),
     "GreaterEqual": (greater_equal, (3, 7)),
     "RMSNorm": (rms_norm, (3, 11)),
@@ -301,3 +302,110 @@ def test_one_channel_and_strides(
 
 def test_the_constant_cache_is_used_where_its_keys_differ() -> None:
     assert capi.get_constant_tensor_cache() == (native.VERSION < (3, 3))
+
+
+# What some versions get wrong ----------------------------------------------------------------------------------------
+
+HEADS = (2, 2, 4, 8)
+
+
+def attention(g: og.Graph, masked: Callable[[og.LogicalTensor], og.LogicalTensor], axis: int = -1) -> og.LogicalTensor:
+    q, k, v = (g.input(name, "f32", HEADS) for name in "qkv")
+    scores = masked(g.matmul(q, k, transpose_b=True))
+    return g.matmul(g.softmax(scores, axis=axis, outputs=["dst"], dtype="f32"), v)
+
+
+def masked_attention(g: og.Graph) -> og.LogicalTensor:
+    mask, other = g.input("mask", "boolean", (2, 2, 4, 4)), g.input("other", "f32", (1,))
+    return attention(g, lambda scores: g.select(mask, other, scores))
+
+
+def attention_masked_by_one(g: og.Graph) -> og.LogicalTensor:
+    mask, other = g.input("mask", "boolean", (1, 1, 1, 1)), g.input("other", "f32", ())
+    return attention(g, lambda scores: g.select(mask, other, scores))
+
+
+def attention_along_another_axis(g: og.Graph) -> og.LogicalTensor:
+    return attention(g, lambda scores: scores, axis=2)
+
+
+def select_of_many_axes(g: og.Graph) -> og.LogicalTensor:
+    shape = (2, 9, 4, 1, 9, 3)
+    return g.select(g.input("c", "boolean", shape), g.input("x", "f32", shape), g.input("y", "f32", shape))
+
+
+def select_infinity(g: og.Graph) -> og.LogicalTensor:
+    return g.select(g.input("c", "boolean", (8,)), g.input("x", "f32", (8,)), g.constant(np.float32([-np.inf])))
+
+
+def inf_as_zero_along_columns(g: og.Graph) -> og.LogicalTensor:
+    x = g.select(g.constant(np.eye(3, dtype=bool)), g.constant(np.float32([-np.inf])), g.input("x", "f32", (3, 3)))
+    return g.softmax(x, axis=0, mode="inf_as_zero", outputs=["dst"], dtype="f32")
+
+
+def norm_with_scales(g: og.Graph) -> og.LogicalTensor:
+    norm = g.layer_norm(g.input("x", "f32", (3, 4)), use_affine=False, keep_stats=False)
+    return g.quantize(norm, qtype="per_channel", axis=0, scales=[1.0, 0.1, 0.01], zps=[0] * 3, dtype="s8")
+
+
+def product_with_scales(g: og.Graph) -> og.LogicalTensor:
+    x = g.dequantize(g.input("x", "u8", (2, 8)), scales=[1.0], zps=[0])
+    w = g.dequantize(g.constant(np.ones((8, 2), np.int8)), scales=[1.0], zps=[0])
+    return g.quantize(g.matmul(x, w), qtype="per_channel", axis=1, scales=[1.0, 4.0], zps=[0, 0], dtype="s8")
+
+
+def source_with_scales(g: og.Graph) -> og.LogicalTensor:
+    scales = {"qtype": "per_channel", "axis": 0, "scales": [1.0, 3.0], "zps": [0, 0]}
+    w = g.dequantize(g.constant(np.ones((8, 2), np.int8)), scales=[1.0], zps=[0])
+    return g.matmul(g.dequantize(g.input("x", "u8", (2, 2, 8)), **scales), w)
+
+
+def quantized_attention(g: og.Graph, zero_point: int, dtype: str) -> og.LogicalTensor:
+    q, k, v = (g.dequantize(g.input(name, "s8", HEADS), scales=[0.02], zps=[0]) for name in "qkv")
+    shares = g.softmax(g.matmul(q, k, transpose_b=True), axis=-1, outputs=["dst"], dtype="f32")
+    shares = g.quantize(shares, scales=[0.01], zps=[zero_point], dtype="u8")
+    mixed = g.matmul(g.dequantize(shares, scales=[0.01], zps=[zero_point]), v)
+    joined = g.static_reshape(g.static_transpose(mixed, order=[0, 2, 1, 3]), shape=[2, 4, 16], special_zero=False)
+    return g.quantize(joined, scales=[0.01], zps=[0], dtype=dtype)
+
+
+def sequence_first(g: og.Graph) -> og.LogicalTensor:
+    v = g.input("v", "f32", (33, 1, 2, 16))
+    return g.matmul(g.input("p", "f32", (1, 2, 5, 33)), g.static_transpose(v, order=[1, 2, 0, 3]))
+
+
+TROUBLE: dict[str, Build] = {
+    function.__name__: function
+    for function in (
+        *(masked_attention, attention_masked_by_one, attention_along_another_axis, select_of_many_axes),
+        *(select_infinity, inf_as_zero_along_columns, norm_with_scales, product_with_scales, source_with_scales),
+        sequence_first,
+    )
+}
+TROUBLE |= {
+    f"quantized_attention, {dtype}, {zero_point}": partial(quantized_attention, zero_point=zero_point, dtype=dtype)
+    for dtype in ("u8", "s8")
+    for zero_point in (0, 1)
+}
+
+
+@pytest.mark.parametrize("policy", ["fusion", "debug"])
+@pytest.mark.parametrize("name", TROUBLE)
+def test_what_some_versions_get_wrong(name: str, policy: str) -> None:
+    graph = og.Graph()
+    graph.output("out", TROUBLE[name](graph))
+    executable, inputs = graph.compile(policy=policy), arrays(graph)
+    wanted = run(graph, inputs)["out"].astype(float)
+    slack = 1 if str(graph.outputs["out"].dtype) in ("u8", "s8") else 1e-4
+    for _ in range(3):
+        np.testing.assert_allclose(executable(**inputs).astype(float), wanted, rtol=1e-4, atol=slack)
+
+
+def test_the_stride_of_an_axis_of_size_one_in_another_graph() -> None:
+    a, b = np.ones((1, 2, 5, 33), np.float32), np.arange(33 * 32, dtype=np.float32).reshape(1, 33, 2, 16)
+    for batch in (1, 33 * 32):
+        g = og.Graph()
+        right = g.input("b", "f32", (1, 2, 33, 16), strides=(batch, 16, 32, 1))
+        g.output("c", g.matmul(g.input("a", "f32", (1, 2, 5, 33)), right))
+        turned = np.moveaxis(b, 2, 1)
+        assert (g.compile()(a=a, b=turned) == np.matmul(a, turned)).all()

@@ -26,11 +26,16 @@ CONVOLUTIONS = frozenset(["Convolution", "ConvTranspose"])
 PRODUCTS = CONVOLUTIONS | {"MatMul"}
 FOLDED = frozenset(["BiasAdd", "BatchNormInference"])  # into the weights and the bias of the op before
 DEQUANTIZATIONS = frozenset(["Dequantize", "DynamicDequantize"])
+MOVES = VIEWS | {"Reorder", "TypeCast"}
 MAINS = POOLS | CONVOLUTIONS | BINARY | {"Interpolate", "LayerNorm", "MatMul", "SoftMax"}
 # From here on, a vector along the last axis behind a binary op of tensors that lie channels last is read out of bounds.
 WILD_VECTORS = (3, 7)  # right in 3.6.2, a signal in 3.13.2
 # LayerNorm and what follows it are fused since 3.3 or later; an operand of the same shape is right in 3.13.
 LAYER_NORM_MENDED = (3, 13)
+# From here on, a Quantize of several scales behind a MatMul takes the first for all: right in 3.6.2, wrong in 3.13.2.
+WRONG_SCALES = (3, 7)
+# Attention is fused since 3.3 or later; what follows it is right in 3.13.
+ATTENTION_MENDED = (3, 13)
 # From this rank on, the kernel of an elementwise op counts on dense tensors, and with a binary op behind it writes past
 # its memory.
 WILD_RANK = 6
@@ -125,6 +130,19 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], vnni: bool 
         return "oneDNN takes the padding of an int8 AvgPool for the zero point"
     if {"Dequantize", "Reorder", "Quantize"} <= kinds and _shifted(uses):
         return "oneDNN fails to execute Dequantize + Reorder + Quantize with zero points"
+    if kinds & PRODUCTS and _foreign_scales(uses):
+        return "oneDNN takes scales along another axis than that of the output channels for theirs"
+    if any(use.kind == "Quantize" and _n_scales(use) > 1 for use in uses) and (
+        kinds & {"SoftMax", "LayerNorm"} or (version >= WRONG_SCALES and "MatMul" in kinds)
+    ):
+        return "oneDNN quantizes all with the first of several scales"
+    if any(use.kind == "ConvTranspose" and _spreads_signed(use, uses) for use in uses):
+        return "oneDNN computes a ConvTranspose of s8 wrong where its strides leave gaps"
+    if {"SoftMax", "MatMul"} <= kinds:
+        if any(use.kind == "SoftMax" and use.call.s64("axis") not in (-1, len(use.result) - 1) for use in uses):
+            return "oneDNN computes attention wrong with a SoftMax along another axis than the last"
+        if version < ATTENTION_MENDED and "Quantize" in kinds and (kinds & VIEWS or _shifted(uses)):
+            return "oneDNN computes or executes int8 attention wrong with zero points, or with a transpose behind it"
     if kinds & PRODUCTS and _foreign_residual(uses):
         return "oneDNN takes a residual for s8 where the result is, and for u8 where the result is u8"
     if {"SoftMax", "Quantize"} <= kinds and any(use.kind in BINARY and len({*use.inputs}) == 1 for use in uses):
@@ -290,17 +308,71 @@ def _zero_points(use: Use) -> tuple[int, ...]:
     return use.call.s64s("zps") if quantizes and use.call.has("zps") else ()
 
 
+def _n_scales(use: Use) -> int:
+    """How many scales an op has that goes along one axis with them; 1 of every other op."""
+    if (
+        use.call.schema.category != "quantization"
+        or use.kind == "TypeCast"
+        or use.call.string("qtype") != "per_channel"
+    ):
+        return 1
+    return len(use.call.f32s("scales")) if use.call.has("scales") else prod(use.shape(1))
+
+
+def _foreign_scales(uses: Sequence[Use]) -> bool:
+    """Whether a tensor has several scales, but for weights that have one for each output channel."""
+    producers = {number: use for use in uses for number in use.outputs}
+    right: set[int] = set()
+    for use in uses:
+        if use.kind in PRODUCTS:
+            number = use.inputs[1]
+            while (producer := producers.get(number)) is not None and producer.kind == "TypeCast":
+                number = producer.inputs[0]
+            if producer is not None and producer.kind in DEQUANTIZATIONS:
+                axis, rank = producer.call.s64("axis"), len(producer.result)
+                if (axis + rank if axis < 0 else axis) in _channel_axes(use):
+                    right.add(number)
+    return any(use.kind in DEQUANTIZATIONS and _n_scales(use) > 1 and use.outputs[0] not in right for use in uses)
+
+
+def _channel_axes(use: Use) -> tuple[int, ...]:
+    """The axes of the weights that go over all output channels of a product, and over nothing else."""
+    weights = use.shape(1)
+    rank = len(weights)
+    if use.kind == "MatMul":
+        return () if rank < 2 else (rank - 2,) if use.call.flag("transpose_b") else (rank - 1,)
+    fmt = use.call.string("weights_format")
+    if use.kind == "Convolution":
+        return (0,) if fmt == "OIX" else (rank - 1,)
+    outer, inner = (1, 0) if fmt == "IOX" else (rank - 2, rank - 1)
+    groups = use.call.s64("groups")
+    if groups == 1:
+        return (outer,)
+    return (inner,) if weights[inner] == groups and weights[outer] == 1 else ()
+
+
+def _spreads_signed(use: Use, uses: Sequence[Use]) -> bool:
+    """Whether a ConvTranspose of dequantized s8 moves its window further than it is wide, or by more than two."""
+    source = next((other.call.inputs[0] for other in uses if use.inputs[0] in other.outputs), None)
+    if source is None or source.dtype is not DataType.s8:
+        return False
+    weights, strides = use.shape(1), use.call.s64s("strides")
+    sizes = weights[2:] if use.call.string("weights_format") == "IOX" else weights[:-2]
+    extents = [1 + (size - 1) * step for size, step in zip(sizes, use.call.s64s("dilations"), strict=True)]
+    return any(step > min(2, extent) for step, extent in zip(strides, extents, strict=True))
+
+
 def _foreign_residual(uses: Sequence[Use]) -> bool:
     """Whether a binary op adds a dequantized tensor that has a sign where the result has none, or the other way round.
 
     Behind a Convolution an s8 residual of an u8 result is right.
     """
-    signs = {
-        number: source.dtype is DataType.s8
-        for use in uses
-        if use.kind == "Dequantize" and (source := use.call.inputs[0]) is not None
-        for number in use.outputs
-    }
+    signs: dict[int, bool] = {}
+    for use in uses:
+        if use.kind == "Dequantize" and (source := use.call.inputs[0]) is not None:
+            signs[use.outputs[0]] = source.dtype is DataType.s8
+        elif use.kind in MOVES and use.inputs[0] in signs:
+            signs[use.outputs[0]] = signs[use.inputs[0]]
     weights = {number for use in uses if use.kind in PRODUCTS for number in use.inputs}
     convolved = not any(use.kind in ("MatMul", "ConvTranspose") for use in uses)
     added: dict[int, set[bool]] = {}  # the signs of what was added, by value, up to the next Quantize

@@ -80,6 +80,12 @@ def overlaps(shape: Sequence[int], strides: Sequence[int]) -> bool:
     return False
 
 
+def beyond_single_axes(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """The same strides but for axes of size 1, which get the size of the whole tensor, gaps included."""
+    whole = max((dim * step for dim, step in zip(shape, strides, strict=True) if dim > 1), default=1)
+    return tuple(step if dim > 1 else whole for dim, step in zip(shape, strides, strict=True))
+
+
 def has_gaps(shape: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether a tensor is not dense in any order of its axes."""
     whole = 1
