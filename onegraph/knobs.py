@@ -10,6 +10,7 @@ import numpy as np
 
 from .errors import ArgumentError, shown
 from .spec.schema import Attribute
+from .spec.shapes import overlaps, show
 
 Values = str | Mapping[Any, Any]
 LETTERS = "abcdefghijkl"
@@ -60,6 +61,10 @@ def strides_of(dims: Sequence[int], text: str) -> list[int]:
     steps = dims_of("in_shapes", text)
     if len(steps) != len(dims):
         raise ArgumentError(f"in_shapes: {shown('*' + text)}; expected {len(dims)} strides, one for each dim")
+    if min(dims, default=0) >= 0 and overlaps(dims, steps):
+        raise ArgumentError(
+            f"in_shapes: {shown('*' + text)} for {show(tuple(dims))}; expected memory of its own for each element"
+        )
     return steps
 
 

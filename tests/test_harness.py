@@ -165,6 +165,15 @@ def test_attributes_of_every_kind():
     assert found.outputs["b"].shape == (1, 1)
 
 
+def test_strides_that_overlap_are_refused():
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (4, 8))))
+    message = r"in_shapes: '\*1x2' for \[4, 8\]; expected memory of its own for each element"
+    with pytest.raises(og.ArgumentError, match=message):
+        rewrite(g, in_shapes="x:4x8*1x2")
+    assert rewrite(g, in_shapes="x:4x8*1x4").inputs["x"].strides == (1, 4)
+
+
 def test_scales_follow_the_channels():
     g = og.Graph()
     x = g.input("x", og.f32, (2, 3))

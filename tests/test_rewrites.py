@@ -352,7 +352,7 @@ def test_scales_that_belong_to_no_channel_are_one_clear_error() -> None:
         op.id, op.kind, op.inputs, op.outputs, {**op.attrs, "axis": 1}, op.name, op.edition
     )  # as from a file
     with pytest.raises(
-        og.UnsupportedError, match=r"'dequantize_0': scales: 4 scales; expected 1 scales.* along axis 1"
+        og.UnsupportedError, match=r"'dequantize_0': scales: 4 scales; expected 1 scale,.* along axis 1"
     ):
         g.compile()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
@@ -75,7 +75,7 @@ def _check(source: Source, edition: str) -> list[Violation]:
     if not isinstance(found, list) or not all(isinstance(record, dict) for record in found):
         raise FormatError(source.name, "no op", 'a graph, an op as a dictionary with the key "op", or a list of them')
     return [
-        violation
+        replace(violation, message=f"record {number}: {violation.message}")
         for number, record in enumerate(found)
         for violation in _check_record(record, f"{source.name}: record {number}", edition)
     ]

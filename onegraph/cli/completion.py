@@ -9,11 +9,6 @@ from .options import json_option
 from .terminal import emit
 
 SHELLS = ("bash", "zsh", "fish")
-WHERE = {
-    "bash": 'eval "$(onegraph completion bash)" in ~/.bashrc',
-    "zsh": 'eval "$(onegraph completion zsh)" in ~/.zshrc',
-    "fish": "onegraph completion fish > ~/.config/fish/completions/onegraph.fish",
-}
 
 
 @click.command()

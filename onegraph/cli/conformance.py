@@ -10,6 +10,8 @@ from ..whole import write_whole
 from .options import FilePath, Integer, json_option
 from .terminal import emit, progress
 
+LISTED = 12  # probes that the terminal shows
+
 
 @click.command()
 @click.argument("ops", nargs=-1)
@@ -42,6 +44,15 @@ def command(ops: tuple[str, ...], name: str | None, workers: int | None, as_json
         return status
     click.echo(f"oneDNN {facts['version']} on {facts['cpu_isa']} against {name}: {len(results)} probes\n")
     click.echo(tool.table(results))
+    others = [result for result in results if result.verdict != "agrees"]
+    if others:
+        click.echo("")
+    for result in others[:LISTED]:
+        probe = result.probe
+        what = f"{probe['op']}, {probe['subject']} {probe['value']} ({probe['case']})"
+        click.echo(f"{result.verdict}: {what}: {result.happened.splitlines()[0]}")
+    if len(others) > LISTED:
+        click.echo(f"and {len(others) - LISTED} more, which --json and --html have")
     click.echo("\n" + "\n".join(f"{verdict:11}  {meaning}" for verdict, meaning in tool.VERDICTS.items()))
     newer = tool.too_new(edition(name), native.VERSION)
     if newer:

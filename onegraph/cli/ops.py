@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import click
 
 from ..errors import ArgumentError
@@ -42,4 +44,6 @@ def command(op: str | None, name: str, as_json: bool, as_markdown: bool) -> None
     else:
         click.echo(f"{chosen.name}: {chosen.title}, {len(chosen.schemas)} ops")
         for category, schemas in by_category(chosen):
-            click.echo(f"\n{category}\n  " + "\n  ".join(f"{one.kind:30} {one.doc}"[:118] for one in schemas))
+            lines = (textwrap.shorten(one.doc, 118 - 31, placeholder=" ...") for one in schemas)
+            pairs = zip(schemas, lines, strict=True)
+            click.echo(f"\n{category}\n  " + "\n  ".join(f"{one.kind:30} {line}" for one, line in pairs))

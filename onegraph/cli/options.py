@@ -38,14 +38,14 @@ class FilePath(click.Path):
 
 
 class OutputPath(FilePath):
-    """The name of a file to write, with this suffix where there is one.
+    """The name of a file to write, with one of these suffixes where there are any.
 
     What is no regular file, such as ``/dev/null``, may be called anything; a named pipe would wait for a reader.
     """
 
-    def __init__(self, suffix: str = "", **options: Any) -> None:
+    def __init__(self, *suffixes: str, **options: Any) -> None:
         super().__init__(**options)
-        self.suffix = suffix
+        self.suffixes = suffixes
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The name, where such a file can be written."""
@@ -58,8 +58,8 @@ class OutputPath(FilePath):
         # The pipes of a shell, /dev/fd/63 or /dev/stdout, have a reader, and no name of their own.
         if stat.S_ISFIFO(mode) and os.path.lexists(os.path.realpath(found)):
             self.fail(f"{found!r} is a named pipe; expected a file", param, ctx)
-        if Path(found).suffix != self.suffix and self.suffix and (mode == 0 or stat.S_ISREG(mode)):
-            self.fail(f"{found!r}; expected a name that ends in {self.suffix}", param, ctx)
+        if self.suffixes and Path(found).suffix not in self.suffixes and (mode == 0 or stat.S_ISREG(mode)):
+            self.fail(f"{found!r}; expected a name that ends in {' or '.join(self.suffixes)}", param, ctx)
         return found
 
 
@@ -81,6 +81,9 @@ class Integer(click.IntRange):
     """An integer in a range, which messages call so."""
 
     name = "integer"
+
+    def _describe_range(self) -> str:
+        return "" if self.min is None and self.max is None else super()._describe_range()
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The integer, where it is one."""
@@ -108,7 +111,7 @@ POLICIES = ("fusion", "debug")
 graph_output = click.option(
     "-o",
     "--output",
-    type=OutputPath(allow_dash=True),
+    type=OutputPath(".json", ".py", allow_dash=True),
     metavar="OUT",
     help="Where it goes: .json or .py; stdout by default.",
 )

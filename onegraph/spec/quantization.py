@@ -66,7 +66,11 @@ def scale_count(call: Call) -> Iterable[Finding]:
     if call.string("qtype") == "per_tensor":
         yield Finding("scales", f"{count} scales", "1 scale, as qtype is per_tensor", "set qtype to per_channel")
     else:
-        yield Finding("scales", f"{count} scales", f"{wanted} scales, one for each index along axis {call.s64('axis')}")
+        yield Finding("scales", f"{count} scales", _scales(wanted, call.s64("axis")))
+
+
+def _scales(count: int, axis: int) -> str:
+    return f"{count} scale{'s' * (count != 1)}, one for each index along axis {axis}"
 
 
 def scale_axis(call: Call, shape: Shape, count: int) -> int:
