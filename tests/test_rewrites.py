@@ -112,6 +112,15 @@ def batch_norm(fmt: str, *spatial: int) -> Build:
     return build
 
 
+def batch_norm_inference(*shape: int) -> Build:
+    def build(g: og.Graph, dtype: str) -> tuple[og.LogicalTensor, ...]:
+        ins = [g.input("x", dtype, shape), *(g.input(name, "f32", shape[-1:]) for name in ("gamma", "beta", "mean"))]
+        variance = g.square(g.input("v", "f32", shape[-1:]))
+        return (g.op("BatchNormInference", [*ins, variance], {"epsilon": 0.25}),)  # type: ignore[return-value]
+
+    return build
+
+
 def batch_norm_backward(fmt: str, outputs: list[str], *spatial: int) -> Build:
     def build(g: og.Graph, dtype: str) -> tuple[og.LogicalTensor, ...]:
         shape = (6, *spatial, 5) if fmt == "NXC" else (6, 5, *spatial)
@@ -231,6 +240,10 @@ REWRITTEN: dict[str, Build] = {
     "batch norm NCX": batch_norm("NCX"),
     "batch norm NXC of one axis": batch_norm("NXC", 3),
     "batch norm NCX of one axis": batch_norm("NCX", 3),
+    "batch norm NXC of four axes": batch_norm("NXC", 3, 2, 1, 4),
+    "batch norm NCX of five axes": batch_norm("NCX", 3, 2, 1, 4, 2),
+    "batch norm backward NCX of four axes": batch_norm_backward("NCX", ["diff_gamma", "diff_beta"], 3, 2, 1, 4),
+    "batch norm inference of four axes": batch_norm_inference(2, 3, 2, 1, 4, 5),
     "batch norm backward NXC of one axis": batch_norm_backward("NXC", ["diff_gamma", "diff_beta"], 3),
     "batch norm backward NCX of one axis": batch_norm_backward("NCX", [], 3),
     "batch norm backward": batch_norm_backward("NXC", ["diff_gamma", "diff_beta"]),

@@ -139,13 +139,14 @@ def _seen_with(call: Call, inputs: dict[int, Sequence[int]], first: Sequence[int
 
 
 def batch_norm(call: Call) -> Form | None:
-    """With fewer than two spatial axes: with two of them, of size 1."""
+    """With fewer than two spatial axes, or more than three: with two of them, the second of size 1."""
     shape = call.shape("src")
-    if shape is None or len(shape) > 3:
+    if shape is None or len(shape) in (4, 5):
         return None
     dims = tuple(dim or 0 for dim in shape)
-    missing = (1,) * (4 - len(dims))
-    seen = (dims[0], *missing, *dims[1:]) if call.string("data_format") == "NXC" else (*dims, *missing)
+    last = call.string("data_format") == "NXC"
+    axes = (math.prod(dims[1:-1] if last else dims[2:]), 1)
+    seen = (dims[0], *axes, dims[-1]) if last else (*dims[:2], *axes)
     gradient = call.schema.kind == "BatchNormTrainingBackward"
     return _seen_with(call, {0: seen, 1: seen} if gradient else {0: seen}, seen)
 
