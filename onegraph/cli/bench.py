@@ -92,7 +92,8 @@ def command(
     with progress("bench") as tell:
         inputs = data.read(graph, tell)
         if fill is not None:
-            inputs = {name: _filled(values, fill) for name, values in inputs.items()}
+            for values in inputs.values():
+                _fill(values, fill)
         found = bench(
             graph, inputs, variants, seconds=seconds, runs=runs, progress=lambda done, total: tell(done, total, "bench")
         )
@@ -109,15 +110,12 @@ def command(
         _show(found, profiles)
 
 
-def _filled(values: Array, number: int) -> Array:
-    """An array of one number, laid out alike, which wraps around as in C++; s32 and s64 may be shapes, and stay."""
+def _fill(values: Array, number: int) -> None:
+    """Make all numbers one, which wraps around as in C++, where they lie; s32 and s64 may be shapes, and stay."""
     import numpy as np
 
-    if values.dtype.kind in "ib" and values.dtype.itemsize != 1:
-        return values
-    filled = np.empty_like(values)
-    filled[...] = np.asarray(number).astype(values.dtype)
-    return filled
+    if values.dtype.kind not in "ib" or values.dtype.itemsize == 1:
+        values[...] = np.asarray(number).astype(values.dtype)
 
 
 def _facts(one: Measurement, profile: Profile) -> dict[str, object]:
