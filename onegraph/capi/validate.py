@@ -23,8 +23,8 @@ def choice(name: str, value: object, allowed: Sequence[str]) -> str:
 
 
 def expect(name: str, value: object, kind: type) -> None:
-    """Raise ArgumentError unless ``value`` is a ``kind``."""
-    if not isinstance(value, kind):
+    """Raise ArgumentError unless ``value`` is a ``kind``; a ``weakref.proxy``, which keeps nothing, only says so."""
+    if not issubclass(type(value), kind):
         article = "an" if kind.__name__[0] in "AEIO" else "a"
         raise ArgumentError(f"{name}: {shown(value)}; expected {article} {kind.__name__}")
 
