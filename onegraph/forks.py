@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from typing import Any
 
-_locks: weakref.WeakSet[threading.Lock] = weakref.WeakSet()
+from .errors import StateError
+
+_locks: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def new_lock() -> threading.Lock:
@@ -16,9 +19,22 @@ def new_lock() -> threading.Lock:
     return made
 
 
+def new_rlock() -> threading.RLock:
+    """One that the thread which holds it can take once more, as a signal handler or a destructor does."""
+    made = threading.RLock()
+    _locks.add(made)
+    return made
+
+
+def refuse_inner(lock: threading.RLock, what: str) -> None:
+    """Raise StateError where the calling thread holds the lock: it is in a signal handler, in the midst of a change."""
+    if lock._is_owned():  # type: ignore[attr-defined]
+        raise StateError(f"{what}: this thread is in the midst of changing it; call this when that is done")
+
+
 def _free_locks() -> None:
     for lock in list(_locks):
-        lock._at_fork_reinit()  # type: ignore[attr-defined]
+        lock._at_fork_reinit()
 
 
 os.register_at_fork(after_in_child=_free_locks)

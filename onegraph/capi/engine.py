@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import UnsupportedError
-from ..forks import new_lock
+from ..forks import new_rlock
 from ..native import RUNTIME, Handle, Made, address, call, create, enum_names, enum_value, ffi, lib, read
 from .validate import choice, expect, identifier, once
 
@@ -135,7 +135,7 @@ def engines_exist() -> bool:
 
 
 _default: list[Engine] = []
-_default_lock = new_lock()
+_default_lock = new_rlock()
 
 
 def default_engine() -> Engine:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
+from ..arrays import owners
 from ..errors import ArgumentError, StateError, shown
-from ..forks import new_lock
+from ..forks import new_rlock, refuse_inner
 from ..native import Handle, address, call, create, ffi, lib, read
 from ..op import Array
 from .engine import Engine, engine_at, engine_or_default
 from .logical_tensor import LogicalTensor
 from .validate import expect, once
 
-_lock = new_lock()  # of what every tensor is used for
+_lock = new_rlock()  # of what every tensor is used for
 
 
 class Execution:
@@ -33,8 +35,9 @@ class Execution:
         """Check the tensors and keep their arrays."""
         with _lock:
             for tensor in tensors:
+                tensor._used_by(self)
                 tensor.check()
-                tensor._executions.add(self)
+                tensor._tell()
 
 
 class Tensor(Handle):
@@ -49,7 +52,7 @@ class Tensor(Handle):
         ArgumentError: the array is too small, of another data type, or laid out in another way.
     """
 
-    __slots__ = ("_array", "_data", "_executions", "_logical_tensor", "_nbytes", "_place", "_watch")
+    __slots__ = ("_executions", "_held", "_logical_tensor", "_nbytes", "_told")
 
     def __init__(self, logical_tensor: LogicalTensor, data: Array, engine: Engine | None = None) -> None:
         once(self)
@@ -59,20 +62,31 @@ class Tensor(Handle):
         if size is None:
             raise ArgumentError(f"{logical_tensor} has no size yet; query it from the compiled partition")
         self._logical_tensor, self._nbytes = logical_tensor, size
-        self._executions: weakref.WeakSet[Execution] = weakref.WeakSet()
-        self._hold(data)
-        place = ffi.cast("void *", self._place)
+        self._executions: tuple[weakref.ref[Execution], ...] = ()
+        self._held = self._checked(data)
+        self._told: int | None = self._held.place  # the address that the library has; None while that changes
+        place = ffi.cast("void *", self._told)
         make = lib.dnnl_graph_tensor_create
         pointer = create(make, "dnnl_graph_tensor_t", logical_tensor._struct, owner._ptr, place)
         super().__init__(pointer, lib.dnnl_graph_tensor_destroy, owner)
 
-    def _hold(self, data: Array) -> None:
+    def _checked(self, data: Array) -> _Held:
         array = _plain(data)
         _check_data(self._logical_tensor, self._nbytes, array)
-        self._data, self._array = data, array
         # numpy resizes no array that has a weak reference, not even with refcheck=False.
-        self._watch = weakref.ref(data)
-        self._place = _place(array)
+        return _Held(data, array, _place(array), tuple([weakref.ref(owner) for owner in owners(array)]))
+
+    def _used_by(self, execution: Execution) -> None:
+        going_on = [ref for ref in self._executions if (other := ref()) is not None and not other.done]
+        self._executions = (*going_on, weakref.ref(execution))
+
+    def _tell(self) -> None:
+        """Let the library have the address of the array that is held, also where an interrupt came before that."""
+        place = self._held.place
+        if self._told != place:
+            self._told = None
+            call(lib.dnnl_graph_tensor_set_data_handle, self._ptr, ffi.cast("void *", place))
+            self._told = place
 
     @property
     def logical_tensor(self) -> LogicalTensor:
@@ -82,7 +96,7 @@ class Tensor(Handle):
     @property
     def data(self) -> Array:
         """The array that holds it."""
-        return self._data
+        return self._held.data
 
     @property
     def nbytes(self) -> int:
@@ -92,12 +106,12 @@ class Tensor(Handle):
     @property
     def address(self) -> int:
         """Address of the first element."""
-        return self._place
+        return self._held.place
 
     @property
     def writable(self) -> bool:
         """Whether the array may be written."""
-        return bool(self._array.flags.writeable)
+        return bool(self._held.array.flags.writeable)
 
     @property
     def engine(self) -> Engine:
@@ -107,36 +121,53 @@ class Tensor(Handle):
     @property
     def data_handle(self) -> int:
         """Address of the data, as the library has it."""
-        return address(read(lib.dnnl_graph_tensor_get_data_handle, "void *", self._ptr))
+        with _lock:
+            self._tell()
+            return address(read(lib.dnnl_graph_tensor_get_data_handle, "void *", self._ptr))
 
     def set_data_handle(self, data: Array) -> None:
         """Put another array in the place of the data.
 
         Raises:
             ArgumentError: the array does not hold the logical tensor; the tensor is unchanged.
-            StateError: another thread is in an execution with this tensor, which may still use the old array.
+            StateError: an execution uses this tensor, and so the old array; or a signal handler, or a destructor, calls
+                this in the midst of such a change.
         """
+        held = self._checked(data)
+        refuse_inner(_lock, f"tensor {self._logical_tensor.id}")
         with _lock:
-            if not all(execution.done for execution in self._executions):
-                raise StateError(f"tensor {self._logical_tensor.id}: in use by an execution in another thread")
-            self._hold(data)
-            call(lib.dnnl_graph_tensor_set_data_handle, self._ptr, ffi.cast("void *", self._place))
+            if any((execution := ref()) is not None and not execution.done for ref in self._executions):
+                raise StateError(f"tensor {self._logical_tensor.id}: in use by an execution")
+            # In one step: an interrupt leaves one array or the other, and ``_tell`` is repeated before it is used.
+            self._held = held
+            self._tell()
 
     def _contents(self) -> bytes:
         """A copy of the elements, row-major."""
-        count = self._nbytes // self._array.itemsize
-        array = self._array if self._array.shape == self._logical_tensor.shape else self._array.reshape(-1)[:count]
+        array = self._held.array
+        if array.shape != self._logical_tensor.shape:
+            array = array.reshape(-1)[: self._nbytes // array.itemsize]
         return array.tobytes()
 
     def check(self) -> None:
         """Raise ArgumentError where the array no longer holds what the tensor was made for."""
-        array = _plain(self._data)
-        if _place(array) != self._place:
+        held = self._held
+        array = _plain(held.data)
+        if _place(array) != held.place:
             raise ArgumentError(f"tensor {self._logical_tensor.id}: its array has moved; use set_data_handle")
         _check_data(self._logical_tensor, self._nbytes, array)
 
     def __repr__(self) -> str:
         return f"Tensor({self._logical_tensor!r})"
+
+
+class _Held(NamedTuple):
+    """The array that holds the data, as it was given and without its class, where it lies, and what keeps it there."""
+
+    data: Array
+    array: Array
+    place: int
+    watch: tuple[weakref.ref[Array], ...]
 
 
 def _place(data: Array) -> int:
