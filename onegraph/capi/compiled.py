@@ -40,7 +40,8 @@ class CompiledPartition(Handle):
         ins = _matched("inputs", partition.input_ports, inputs)
         outs = _matched("outputs", partition.output_ports, outputs)
         partition._check_tensors(ins, outs)
-        self._compile(partition, ins, outs, engine)
+        with partition._graph_lock:
+            self._compile(partition, ins, outs, engine)
 
     @classmethod
     def _checked(
@@ -55,7 +56,7 @@ class CompiledPartition(Handle):
         There is one tensor for each port, in the order of the ports, with the data type that the graph has; inputs are
         strided with every dim known, of shapes for which the ops were checked; outputs have the shapes that follow or
         unknown ones, layout strided or any, and memory of its own for each element. ``wrong_fusion`` knows nothing of
-        the ops, and ``honours_strides`` holds of all tensors that are not dense.
+        the ops, and ``honours_strides`` holds of all tensors that are not dense. No other thread partitions the graph.
 
         Raises:
             UnsupportedError: the library does not support the partition.

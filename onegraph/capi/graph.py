@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 from ..errors import ArgumentError, StateError
+from ..forks import new_rlock, refuse_inner
 from ..native import Handle, call, create, enum_value, ffi, lib, read
 from .engine import available_kind
 from .forms import Forms
@@ -33,7 +33,7 @@ class Graph(Handle):
         choice("fpmath_mode", fpmath_mode, FPMATH_MODES)
         kind = available_kind(engine_kind)
         self._engine_kind, self._fpmath_mode = engine_kind, fpmath_mode
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
         self._ops: dict[int, Op] = {}
         self._forms: Forms | None = None  # ops that are no objects yet
         self._tensors: dict[int, LogicalTensor] = {}
@@ -77,6 +77,8 @@ class Graph(Handle):
             UnsupportedError: the library refuses the op, crashes on it or computes it wrong.
         """
         expect("op", op, Op)
+        self._refuse_inner()
+        refuse_inner(op._lock, f"op {op._id}")
         with self._lock, op._lock:
             self._add_op(op)
 
@@ -97,6 +99,12 @@ class Graph(Handle):
             if number in self._producers or outputs.count(number) > 1:
                 other = self._producers.get(number, op)
                 raise ArgumentError(f"tensor {number} is produced twice, by {other!r} and {op!r}")
+        for number in outputs:
+            if number in self._tensors and self._tensors[number].property == "constant":
+                raise ArgumentError(
+                    f"tensor {number}: an op before {op!r}, which produces it, reads it as a constant; expected the op "
+                    "that produces a tensor before those that read it, or property='variable'"
+                )
         self._take(op)
 
     def _add_forms(self, forms: Forms, ids: Sequence[int]) -> dict[int, str]:
@@ -108,7 +116,12 @@ class Graph(Handle):
         return forms.hand_over(self._ptr, ids)
 
     def _take(self, op: Op) -> None:
-        call(lib.dnnl_graph_add_op, self._ptr, op._ptr)
+        told = op
+        if any(tensor._property == "constant" and tensor._id in self._producers for tensor in op._inputs):
+            # As for outputs: what is computed is no constant.
+            inputs = [tensor._as_variable() if tensor._id in self._producers else tensor for tensor in op._inputs]
+            told = Op(op._id, op.kind, op._name, inputs=inputs, outputs=op._outputs, attrs=op._attrs)
+        call(lib.dnnl_graph_add_op, self._ptr, told._ptr)
         op._frozen = True
         self._ops[op._id] = op
         for tensor in op._inputs:
@@ -126,6 +139,7 @@ class Graph(Handle):
         Raises:
             ArgumentError: there is a cycle; the library would look for partitions in it forever.
         """
+        self._refuse_inner()
         with self._lock:
             self._refuse_cycles()
             call(lib.dnnl_graph_graph_finalize, self._ptr)
@@ -164,8 +178,12 @@ class Graph(Handle):
             StateError: the graph is not finalized.
         """
         choice("policy", policy, POLICIES)
+        self._refuse_inner()
         with self._lock:
             return self._partitions(policy)
+
+    def _refuse_inner(self) -> None:
+        refuse_inner(self._lock, "graph")
 
     def _partitions(self, policy: str) -> list[Partition]:
         if not self.finalized:
@@ -176,6 +194,6 @@ class Graph(Handle):
             return []  # the library refuses to fill an array of no elements
         pointers = ffi.new("dnnl_graph_partition_t[]", count)
         call(lib.dnnl_graph_graph_get_partitions, self._ptr, count, pointers)
-        if self._forms is not None:
-            return list(Partition._all(ffi.unpack(pointers, count), self._forms, self._forms.n_ids))
-        return list(Partition._all(ffi.unpack(pointers, count), self._ops, count_ids(self._ops.values())))
+        ops = self._ops if self._forms is None else self._forms
+        n_ids = count_ids(self._ops.values()) if self._forms is None else self._forms.n_ids
+        return list(Partition._all(ffi.unpack(pointers, count), ops, n_ids, self._lock))

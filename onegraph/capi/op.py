@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ArgumentError, SpecError, StateError, shown
+from ..forks import new_rlock, refuse_inner
 from ..mends import unknown_op
 from ..native import Function, Handle, call, enum_names, enum_value, ffi, lib, read
 from ..spec.editions import BASE, DEFAULT, edition
@@ -110,7 +110,7 @@ class Op(Handle):
         self._id, self._schema, self._name = number, schema, name
         self._inputs, self._outputs, self._attrs = inputs, outputs, attrs
         self._frozen = False
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
         text = name.replace("\0", "").encode(errors="replace")
         pointer = ffi.new(_OP)
         call(_create, pointer, number, CODES[schema.name], text)
@@ -179,9 +179,12 @@ class Op(Handle):
 
     def _add(self, name: str, function: Function, tensors: list[LogicalTensor], tensor: LogicalTensor) -> None:
         expect(name, tensor, LogicalTensor)
+        # What is computed is no constant, whatever is said of it: the library would compute it once, or crash.
+        told = tensor if name == "input" else tensor._as_variable()
+        refuse_inner(self._lock, f"op {self._id}")
         with self._lock:
             self._changeable()
-            call(function, self._ptr, tensor._struct)
+            call(function, self._ptr, told._struct)
             tensors.append(tensor)
 
     def set_attr(self, name: str, value: object) -> None:
@@ -202,6 +205,7 @@ class Op(Handle):
             stored = convert(attribute, value)
         except BadValueError as bad:
             raise self._spec_error(bad.rule, name, shown(value), bad.expected) from None
+        refuse_inner(self._lock, f"op {self._id}")
         with self._lock:
             self._changeable()
             setting_of(attribute, stored).apply(self._ptr)
@@ -215,7 +219,10 @@ class Op(Handle):
 
     def _changeable(self) -> None:
         if self._frozen:
-            raise StateError(f"op {self.id} ({self.schema.kind}) is part of a graph and cannot be changed")
+            raise StateError(
+                f"op {self.id} ({self.schema.kind}) is part of a graph or partition; it cannot be changed, or be part "
+                "of another"
+            )
 
     def check(self) -> None:
         """Raise what keeps this op from being added to a graph.

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, UnsupportedError
+from ..forks import new_rlock, refuse_inner
 from ..native import VERSION, Handle, call, create, ffi, lib, read
 from ..spec.fusions import Use, wrong_fusion, wrong_strides
 from ..spec.schema import Shape, TensorType
@@ -18,6 +19,8 @@ from .settings import has_vnni
 from .validate import expect, once
 
 if TYPE_CHECKING:
+    import threading
+
     from .compiled import CompiledPartition
 
 _PARTITION = ffi.typeof("dnnl_graph_partition_t")
@@ -26,16 +29,18 @@ _PARTITION = ffi.typeof("dnnl_graph_partition_t")
 class Partition(Handle):
     """``dnnl_graph_partition_t``: ops that are compiled and executed together. Graphs make them, or ``from_op``."""
 
-    __slots__ = ("_constants", "_graph_ops", "_input_ids", "_op_ids", "_output_ids")
+    __slots__ = ("_constants", "_graph_lock", "_graph_ops", "_input_ids", "_op_ids", "_output_ids")
 
     def __init__(self, pointer: Any, ops: Mapping[int, Op]) -> None:
         once(self)
         if not isinstance(pointer, ffi.CData) or ffi.typeof(pointer) is not _PARTITION or not pointer:
             raise ArgumentError("a partition comes from Graph.partitions() or Partition.from_op()")
-        self._take(pointer, ops, ffi.new("size_t[3]"), ffi.new("size_t[]", count_ids(ops.values())))
+        self._take(pointer, ops, ffi.new("size_t[3]"), ffi.new("size_t[]", count_ids(ops.values())), new_rlock())
 
-    def _take(self, pointer: Any, ops: Mapping[int, Op], sizes: Any, ids: Any) -> None:
+    def _take(self, pointer: Any, ops: Mapping[int, Op], sizes: Any, ids: Any, lock: threading.RLock) -> None:
         super().__init__(pointer, lib.dnnl_graph_partition_destroy)
+        # The ops are the graph's own, to which it writes when it is partitioned once more.
+        self._graph_lock = lock
         # Of the first execution, by id and shape: newer libraries share constants among all that is compiled of it.
         self._constants: dict[tuple[int, Shape], bytes] = {}
         call(lib.onegraph_partition_ids, pointer, sizes, len(ids), ids)
@@ -50,20 +55,30 @@ class Partition(Handle):
         return [self._graph_ops[number] for number in self._op_ids]
 
     @classmethod
-    def _all(cls, pointers: Sequence[Any], ops: Mapping[int, Op], n_ids: int) -> Iterator[Partition]:
-        """The partitions of a graph with these ops; ``n_ids`` as ``count_ids`` has it."""
+    def _all(
+        cls, pointers: Sequence[Any], ops: Mapping[int, Op], n_ids: int, lock: threading.RLock
+    ) -> Iterator[Partition]:
+        """The partitions of a graph with these ops and lock; ``n_ids`` as ``count_ids`` has it."""
         sizes, ids = ffi.new("size_t[3]"), ffi.new("size_t[]", n_ids)
         for pointer in pointers:
             partition = cls.__new__(cls)
-            partition._take(pointer, ops, sizes, ids)
+            partition._take(pointer, ops, sizes, ids, lock)
             yield partition
 
     @classmethod
     def from_op(cls, op: Op, engine_kind: str = "cpu") -> Partition:
-        """A partition of one op that is in no graph."""
+        """A partition of one op that is in no graph.
+
+        Raises:
+            StateError: the op is in a graph, or in another partition.
+            SpecError: the op breaks the specification.
+            UnsupportedError: the library refuses the op, crashes on it or computes it wrong.
+        """
         expect("op", op, Op)
         kind = available_kind(engine_kind)
+        refuse_inner(op._lock, f"op {op._id}")
         with op._lock:
+            op._changeable()  # the library would follow the tensors of the op to the other ops of its graph
             op.check()
             ins, outs = [tensor.id for tensor in op.inputs], [tensor.id for tensor in op.outputs]
             if len(set(outs)) < len(outs) or set(outs) & set(ins):
