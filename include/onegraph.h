@@ -69,10 +69,10 @@ int onegraph_graph_add_ops(dnnl_graph_graph_t graph, size_t n_ops, const size_t 
 // Answers with invalid_arguments where these are more than `capacity`.
 int onegraph_partition_ids(dnnl_graph_partition_t partition, size_t *sizes, size_t capacity, size_t *ids);
 
-// partition: compiles a partition `count` times for the same tensors; tells the status, and has made none where that is
-// not success.
+// partition: compiles a partition `count` times for the same tensors, past the cache of the library where it `is_bound`
+// to the thread; tells the status, and has made none where that is not success.
 int onegraph_partition_compile(dnnl_graph_partition_t partition, size_t n_inputs, dnnl_graph_logical_tensor_t **inputs,
-        size_t n_outputs, dnnl_graph_logical_tensor_t **outputs, dnnl_engine_t engine, size_t count,
+        size_t n_outputs, dnnl_graph_logical_tensor_t **outputs, dnnl_engine_t engine, int is_bound, size_t count,
         dnnl_graph_compiled_partition_t *compiled, int *status);
 
 // plan: compiled partitions executed one after another on tensors in slots of memory; one run at a time.

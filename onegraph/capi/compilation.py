@@ -48,9 +48,9 @@ class Compilation:
             inputs = [tensor._as_variable() if tensor._id in added else tensor for tensor in inputs]
         self.partition, self.engine, self.threads = partition, engine, get_num_threads() or 1
         self.home = home() if is_bound(op.schema.kind for op in ops) else None
-        self.inputs, self._given = tuple(inputs), outputs
+        self.inputs, self._given = tuple(inputs), [tensor._as_variable() for tensor in outputs]
         self._ins = ffi.new(_TENSORS, [tensor._struct for tensor in inputs])
-        self._outs = ffi.new(_TENSORS, [tensor._struct for tensor in outputs])
+        self._outs = ffi.new(_TENSORS, [tensor._struct for tensor in self._given])
 
     def make(self, count: int) -> list[Any]:
         """So many C objects.
@@ -62,8 +62,8 @@ class Compilation:
         if self.home is not None:
             self.home.clear()
         made, status = ffi.new(_COMPILED, count), ffi.new("int *")
-        ends = len(self._ins), self._ins, len(self._outs), self._outs
-        call(lib.onegraph_partition_compile, self.partition._ptr, *ends, self.engine._ptr, count, made, status)
+        arguments = len(self._ins), self._ins, len(self._outs), self._outs, self.engine._ptr, self.home is not None
+        call(lib.onegraph_partition_compile, self.partition._ptr, *arguments, count, made, status)
         if status[0]:
             error = status_error("dnnl_graph_partition_compile", status[0])
             if isinstance(error, StatusError) and error.what:

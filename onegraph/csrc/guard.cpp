@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <mutex>
+#include <shared_mutex>
 
 extern "C" void *__dso_handle __attribute__((visibility("hidden")));
 
@@ -16,6 +17,7 @@ bool forked = false; // set in a child of one thread
 std::atomic<int> inside {0}, forking {0}; // threads in the library, and those that are about to fork
 constexpr useconds_t nap = 20; // microseconds
 std::mutex ending; // held by a thread that ends, or destroys a kernel
+std::shared_mutex cache; // held alone by who changes the capacity of the cache of compiled partitions
 thread_local std::uint64_t executions = 0;
 thread_local bool has_begun_to_end = false;
 
@@ -74,6 +76,45 @@ Destruction::Destruction() noexcept {
 
 Destruction::~Destruction() {
     ending.unlock();
+}
+
+Uncached::Uncached() {
+    cache.lock_shared();
+    dnnl_graph_get_compiled_partition_cache_capacity(&capacity_);
+    if (capacity_ == 0) return;
+    cache.unlock_shared();
+    cache.lock();
+    alone_ = true;
+    dnnl_graph_get_compiled_partition_cache_capacity(&capacity_);
+    const Destruction destruction;
+    dnnl_graph_set_compiled_partition_cache_capacity(0);
+}
+
+Uncached::~Uncached() {
+    if (alone_) {
+        dnnl_graph_set_compiled_partition_cache_capacity(capacity_);
+        cache.unlock();
+    } else {
+        cache.unlock_shared();
+    }
+}
+
+CacheRead::CacheRead() noexcept {
+    cache.lock_shared();
+}
+
+CacheRead::~CacheRead() {
+    cache.unlock_shared();
+}
+
+CacheChange::CacheChange() noexcept {
+    cache.lock();
+    ending.lock();
+}
+
+CacheChange::~CacheChange() {
+    ending.unlock();
+    cache.unlock();
 }
 } // namespace onegraph
 

@@ -84,6 +84,38 @@ public:
     Destruction &operator=(const Destruction &) = delete;
 };
 
+// The library's cache of compiled partitions gives them to any thread, and destroys them in any. What belongs to the
+// thread that compiles it is compiled while the cache keeps nothing; the others that ask or set how much wait meanwhile.
+class Uncached {
+public:
+    Uncached();
+    ~Uncached();
+    Uncached(const Uncached &) = delete;
+    Uncached &operator=(const Uncached &) = delete;
+
+private:
+    int capacity_ = 0;
+    bool alone_ = false;
+};
+
+// The capacity of that cache is read.
+class CacheRead {
+public:
+    CacheRead() noexcept;
+    ~CacheRead();
+    CacheRead(const CacheRead &) = delete;
+    CacheRead &operator=(const CacheRead &) = delete;
+};
+
+// It is set, which may destroy kernels.
+class CacheChange {
+public:
+    CacheChange() noexcept;
+    ~CacheChange();
+    CacheChange(const CacheChange &) = delete;
+    CacheChange &operator=(const CacheChange &) = delete;
+};
+
 // What is there while a function runs.
 struct Nothing {};
 template <auto function>
@@ -92,6 +124,10 @@ template <>
 struct Meanwhile<&dnnl_graph_compiled_partition_execute> : Execution {};
 template <>
 struct Meanwhile<&dnnl_graph_compiled_partition_destroy> : Destruction {};
+template <>
+struct Meanwhile<&dnnl_graph_get_compiled_partition_cache_capacity> : CacheRead {};
+template <>
+struct Meanwhile<&dnnl_graph_set_compiled_partition_cache_capacity> : CacheChange {};
 
 template <auto function, typename... Arguments>
 dnnl_status_t guard(Arguments... arguments) noexcept {

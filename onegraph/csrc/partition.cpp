@@ -46,7 +46,17 @@ private:
     dnnl_status_t status_;
 };
 
+dnnl_status_t compile_uncached(dnnl_graph_partition_t partition, dnnl_graph_compiled_partition_t compiled,
+        size_t n_inputs, const dnnl_graph_logical_tensor_t **inputs, size_t n_outputs,
+        const dnnl_graph_logical_tensor_t **outputs, dnnl_engine_t engine) {
+    const onegraph::Uncached uncached;
+    return dnnl_graph_partition_compile(partition, compiled, n_inputs, inputs, n_outputs, outputs, engine);
+}
+
 } // namespace
+
+template <>
+inline constexpr bool onegraph::needs_threads<&compile_uncached> = true;
 
 extern "C" {
 
@@ -92,7 +102,7 @@ int onegraph_partition_ids(dnnl_graph_partition_t partition, size_t *sizes, size
 }
 
 int onegraph_partition_compile(dnnl_graph_partition_t partition, size_t n_inputs, dnnl_graph_logical_tensor_t **inputs,
-        size_t n_outputs, dnnl_graph_logical_tensor_t **outputs, dnnl_engine_t engine, size_t count,
+        size_t n_outputs, dnnl_graph_logical_tensor_t **outputs, dnnl_engine_t engine, int is_bound, size_t count,
         dnnl_graph_compiled_partition_t *compiled, int *status) {
     const auto ins = const_cast<const dnnl_graph_logical_tensor_t **>(inputs);
     const auto outs = const_cast<const dnnl_graph_logical_tensor_t **>(outputs);
@@ -101,8 +111,11 @@ int onegraph_partition_compile(dnnl_graph_partition_t partition, size_t n_inputs
     while (!*status && made < count) {
         *status = onegraph::guard<&dnnl_graph_compiled_partition_create>(&compiled[made], partition);
         if (*status) break;
-        *status = onegraph::guard<&dnnl_graph_partition_compile>(
-                partition, compiled[made++], n_inputs, ins, n_outputs, outs, engine);
+        const auto target = compiled[made++];
+        *status = is_bound
+                ? onegraph::guard<&compile_uncached>(partition, target, n_inputs, ins, n_outputs, outs, engine)
+                : onegraph::guard<&dnnl_graph_partition_compile>(
+                          partition, target, n_inputs, ins, n_outputs, outs, engine);
     }
     while (*status && made > 0)
         onegraph::guard<&dnnl_graph_compiled_partition_destroy>(compiled[--made]);
