@@ -1,7 +1,9 @@
 """The one-to-one objects as they are meant to be used; what must not be done with them is in test_malformed."""
 
+import os
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -473,3 +475,244 @@ def test_what_was_compiled_for_threads_that_a_fork_took_away_does_not_wait_for_t
     refusal, *right = done.stdout.splitlines()
     assert "before a fork" in refusal if what == "gradient" else "compile it again here" in refusal
     assert right == ["True"] * (1 if what == "gradient" else 2)
+
+
+# What would crash or hang without a check, each in a process of its own -----------------------------------------------
+
+PRELUDE = """
+import faulthandler, itertools, random, signal, sys, threading, time, weakref
+import numpy as np
+import onegraph as og
+from onegraph import capi
+
+faulthandler.dump_traceback_later(60, exit=True)
+
+
+def lt(number, shape=(4, 4), **options):
+    return capi.LogicalTensor(number, "f32", shape, **options)
+
+
+def graph_of(*ops):
+    graph = capi.Graph()
+    for op in ops:
+        graph.add_op(op)
+    graph.finalize()
+    return graph
+
+
+def relu(number, source, target):
+    return capi.Op(number, "ReLU", inputs=[source], outputs=[target])
+
+
+def refused(error, text, function, *arguments):
+    try:
+        function(*arguments)
+    except error as raised:
+        assert text in str(raised), raised
+    else:
+        raise AssertionError("nothing was raised")
+"""
+
+
+def in_a_process(script):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", PRELUDE + script],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=environment,
+    )
+    assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr[-3000:]}"
+
+
+def test_an_op_is_of_one_graph_or_partition():
+    in_a_process("""
+first, second = relu(0, lt(0), lt(1)), relu(1, lt(1), lt(2))
+graph = capi.Graph()
+graph.add_op(first)
+refused(og.StateError, "part of a graph or partition", capi.Partition.from_op, first)
+graph.add_op(second)
+graph.finalize()
+for op in graph.ops:
+    refused(og.StateError, "part of a graph or partition", capi.Partition.from_op, op)
+del graph
+refused(og.StateError, "part of a graph or partition", capi.Partition.from_op, first)
+third = relu(2, lt(0), lt(1))
+partition = capi.Partition.from_op(third)
+refused(og.StateError, "part of a graph or partition", capi.Partition.from_op, third)
+refused(og.StateError, "part of a graph or partition", capi.Graph().add_op, third)
+partition.compile()
+""")
+
+
+@pytest.mark.parametrize("policy", ["fusion", "debug"])
+@pytest.mark.parametrize("inputs", ["undef", "constant"])
+def test_what_is_computed_is_no_constant_whatever_is_said_of_it(policy, inputs):
+    in_a_process(f"""
+ends = [lt(0), lt(1, property={inputs!r}), lt(2, property="constant"), lt(3, property="constant")]
+graph = graph_of(
+    capi.Op(0, "MatMul", inputs=ends[:2], outputs=ends[2:3]),
+    capi.Op(1, "Multiply", inputs=[ends[2], ends[2]], outputs=ends[3:]),
+)
+compiled = [partition.compile() for partition in graph.partitions({policy!r})]
+assert all(tensor.property != "constant" for one in compiled for tensor in one.outputs)
+(last,) = [p for p in graph.partitions({policy!r}) if 3 in p.output_ids]
+last.compile(None, ends[3:])
+stream, w = capi.Stream(), np.eye(4, dtype=np.float32)
+for factor in (1, 2, 3):
+    arrays = [np.full((4, 4), factor, np.float32), w, *(np.zeros((4, 4), np.float32) for _ in range(2))]
+    for one in compiled:
+        ins, outs = ([capi.Tensor(t, arrays[t.id]) for t in tensors] for tensors in (one.inputs, one.outputs))
+        one.execute(stream, ins, outs)
+    assert (arrays[3] == factor**2).all(), arrays[3]
+""")
+
+
+def test_ops_of_computed_constants_are_computed_from_inputs_alone():
+    in_a_process("""
+(partition,) = graph_of(
+    capi.Op(0, "Add", inputs=[lt(0), lt(0)], outputs=[lt(1, property="constant")]),
+    capi.Op(1, "Multiply", inputs=[lt(1, property="constant")] * 2, outputs=[lt(2)]),
+).partitions()
+partition.compile()
+""")
+    graph, middle = capi.Graph(), lt(1, "f32", (4,), property="constant")
+    graph.add_op(capi.Op(1, "ReLU", inputs=[middle], outputs=[lt(2, "f32", (4,))]))
+    with pytest.raises(og.ArgumentError, match="the op that produces a tensor before those that read it"):
+        graph.add_op(capi.Op(0, "Exp", inputs=[lt(0, "f32", (4,))], outputs=[middle]))
+    assert len(graph.ops) == 1
+
+
+@pytest.mark.skipif(native.RUNTIME == "SYCL", reason="no kernel of it belongs to a thread")
+def test_kernels_of_a_thread_are_not_cached():
+    in_a_process("""
+capi.set_compiled_partition_cache_capacity(16)
+x, w = lt(0, (2, 16, 14, 14)), lt(2, (16, 16, 3, 3))
+window = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1], "weights_shape": w.shape}
+window.update(data_format="NCX", weights_format="OIX")
+ends = [x, lt(1, x.shape)]
+(partition,) = graph_of(capi.Op(0, "ConvolutionBackwardWeights", inputs=ends, outputs=[w], attrs=window)).partitions()
+arrays = [np.random.default_rng(n).random(x.shape, np.float32) for n in range(2)]
+found = []
+
+
+def work():
+    compiled, out = partition.compile(), capi.Tensor(w, np.zeros(w.shape, np.float32))
+    assert compiled.is_thread_bound
+    for _ in range(50):
+        ins = [capi.Tensor(t, array) for t, array in zip(ends, arrays, strict=True)]
+        compiled.execute(capi.Stream(), ins, [out])
+        found.append(out.data.copy())
+
+
+work()
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert len(found) == 250
+assert all(np.allclose(one, found[0], rtol=1e-3, atol=1e-3) for one in found)
+assert capi.get_compiled_partition_cache_capacity() == 16
+""")
+
+
+def test_an_interrupt_leaves_a_tensor_with_one_array_or_the_other():
+    in_a_process("""
+ends = [lt(0, (64, 64)), lt(1, (64, 64))]
+compiled, stream = graph_of(relu(0, *ends)).partitions()[0].compile(), capi.Stream()
+source, target = (capi.Tensor(tensor, np.ones(tensor.shape, np.float32)) for tensor in ends)
+armed = False
+
+
+def interrupt(*_):
+    if armed:
+        raise KeyboardInterrupt
+
+
+signal.signal(signal.SIGALRM, interrupt)
+deadline = time.monotonic() + 1
+while time.monotonic() < deadline:
+    try:
+        armed = True
+        signal.setitimer(signal.ITIMER_REAL, random.random() * 4e-5 + 1e-6)
+        target.set_data_handle(np.empty((64, 64), np.float32))
+        armed = False
+    except KeyboardInterrupt:
+        armed = False
+    compiled.execute(stream, [source], [target])
+    assert (target.data == 1).all()
+    assert target.data_handle == target.address == target.data.ctypes.data
+""")
+
+
+def test_memory_behind_the_view_of_a_tensor_stays():
+    base = np.ones(64, np.float32)
+    tensor = capi.Tensor(lt(0, "f32", (8, 8)), base.reshape(8, 8))
+    with pytest.raises(ValueError, match="cannot resize"):
+        base.resize(1, refcheck=False)
+    tensor.set_data_handle(values(8, 8))
+    base.resize(1, refcheck=False)
+
+
+def test_weak_proxies_are_not_what_they_stand_for():
+    tensor = lt(0, "f32", (4,))
+    op, data = capi.Op(1, "Exp", inputs=[tensor], outputs=[lt(1, "f32", (4,))]), capi.Tensor(tensor, values(4))
+    compiled = capi.Partition.from_op(op).compile()
+    for call in (
+        lambda: capi.Graph().add_op(weakref.proxy(op)),
+        lambda: capi.Partition.from_op(weakref.proxy(op)),
+        lambda: compiled.execute(capi.Stream(), [weakref.proxy(data)], []),
+        lambda: compiled.execute(weakref.proxy(capi.Stream()), [data], []),
+    ):
+        with pytest.raises(og.ArgumentError, match="weakproxy"):
+            call()
+
+
+def test_handlers_and_reprs_do_not_wait_for_their_own_thread():
+    in_a_process("""
+class Loud:
+    def __repr__(self):
+        data.set_data_handle(np.zeros(4, np.float32))
+        return "loud"
+
+
+ends = [lt(0, (4,)), lt(1, (4,))]
+data = capi.Tensor(ends[0], np.ones(4, np.float32))
+refused(og.ArgumentError, "loud", data.set_data_handle, Loud())
+assert (data.data == 0).all()
+
+graph = capi.Graph()
+compiled, stream = graph_of(relu(0, *ends)).partitions()[0].compile(), capi.Stream()
+tensors, others = ([capi.Tensor(tensor, np.ones(4, np.float32)) for tensor in ends] for _ in range(2))
+count, ids = 0, itertools.count(1)
+
+
+def add():
+    number = next(ids)
+    graph.add_op(relu(number, lt(2 * number), lt(2 * number + 1)))
+
+
+def handler(*_):
+    global count
+    count += 1
+    compiled.execute(stream, others[:1], others[1:])
+    try:
+        add()
+        others[0].set_data_handle(np.ones(4, np.float32))
+        tensors[0].set_data_handle(np.ones(4, np.float32))
+    except og.StateError as error:
+        assert "in the midst" in str(error) or "in use by an execution" in str(error)
+
+
+signal.signal(signal.SIGALRM, handler)
+deadline = time.monotonic() + 1
+while time.monotonic() < deadline:
+    signal.setitimer(signal.ITIMER_REAL, random.random() * 1e-4 + 1e-6)
+    compiled.execute(stream, tensors[:1], tensors[1:])
+    add()
+signal.setitimer(signal.ITIMER_REAL, 0)
+assert count > 10
+""")

@@ -383,6 +383,59 @@ def forks_while_threads_compile():
     together(fork, *[lambda seed=seed: work(seed) for seed in range(3)])
 
 
+@story
+def forks_while_threads_build_one_to_one_objects():
+    """The child finds the locks of a graph, of its ops and of tensors free."""
+    lt, done, numbers_of = capi.LogicalTensor, threading.Event(), iter(range(1, 10**9))
+    graph, data = capi.Graph(), capi.Tensor(capi.LogicalTensor(0, "f32", (4,)), np.zeros(4, np.float32))
+
+    def add():
+        number = next(numbers_of)
+        ends = [lt(2 * number, "f32", (4, 4)), lt(2 * number + 1, "f32", (4, 4))]
+        graph.add_op(capi.Op(number, "ReLU", inputs=ends[:1], outputs=ends[1:]))
+        data.set_data_handle(np.zeros(4, np.float32))
+
+    def work():
+        while not done.is_set():
+            add()
+
+    def fork():
+        try:
+            for _ in range(times(500, 40)):
+                forked(add, 20)
+        finally:
+            done.set()
+
+    together(fork, work)
+
+
+@story
+def a_graph_is_partitioned_while_threads_compile():
+    """The library writes to the ops of a graph when it looks for partitions in it."""
+    tensors = [capi.LogicalTensor(number, "f32", (16, 16)) for number in range(8)]
+    graph, done = capi.Graph(), threading.Event()
+    for number, kind in enumerate(["MatMul", "Add", "ReLU", "Exp", "MatMul", "Multiply", "Sigmoid"]):
+        sources = [tensors[number]] + [tensors[0]] * (kind in ("MatMul", "Add", "Multiply"))
+        graph.add_op(capi.Op(number, kind, inputs=sources, outputs=[tensors[number + 1]]))
+    graph.finalize()
+    partitions = graph.partitions()
+
+    def take():
+        while not done.is_set():
+            graph.partitions("fusion")
+            graph.partitions("debug")
+
+    def make():
+        try:
+            for _ in range(times(5000, 300)):
+                for partition in partitions:
+                    partition.compile()
+        finally:
+            done.set()
+
+    together(take, make, make)
+
+
 def in_a_pool(rows):
     x = numbers(rows, 16)
     graph, w = network(rows)
