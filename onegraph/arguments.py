@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
-from .arrays import array_of, as_array, cast_to, check_output, has_strides, laid_empty
+from .arrays import Held, as_array, cast_to, check_output, has_strides, laid_empty, output_array
 from .errors import ArgumentError, shown
 from .forks import new_lock
 from .graph import Graph
@@ -15,7 +15,7 @@ from .op import Array, LogicalTensor
 from .spec.dtypes import DataType
 from .spec.editions import base_of, edition
 from .spec.schema import Shape
-from .spec.shapes import compatible, show
+from .spec.shapes import compatible, dense_strides, show
 
 
 class Result(NamedTuple):
@@ -46,23 +46,31 @@ class Arguments:
         self._counting = new_lock()
         self._expected = tuple((name, tensor, tensor.dtype.numpy) for name, tensor in graph.inputs.items())
 
-    def arrays(self, arrays: Sequence[object], named: Mapping[str, object]) -> dict[str, Array]:
+    def arrays(self, arrays: Sequence[object], named: Mapping[str, object], *, copy: bool = True) -> Held:
         """An array for every input, laid out as the graph declares it, in the graph's order.
+
+        Args:
+            arrays, named: as a call has them.
+            copy: copy those that are laid out in another way; False refuses them.
 
         Raises:
             ArgumentError: one is missing, unknown or given twice, or does not fit.
         """
         given = self._given(arrays, named)
-        fitting: dict[str, Array] = {}
+        # All are converted, then held, before one is looked at: conversion may run code of the caller's.
+        held = Held({name: as_array(name, given[name]) for name in self.inputs})
         for name, tensor, dtype in self._expected:
-            array = as_array(name, given[name])
+            array = held[name]
             if array.dtype != dtype:
                 fix = cast_to(tensor.dtype, given[name])
                 raise ArgumentError(f"input {name!r}: data type {array.dtype}; expected {tensor.dtype}; {fix}")
             if array.shape != tensor.shape and not compatible(array.shape, tensor.shape):
                 raise ArgumentError(f"input {name!r}: shape {show(array.shape)}; expected {show(tensor.shape)}")
-            fitting[name] = array if _laid_out(tensor, array) else self._copy(tensor, array)
-        return fitting
+            if not _laid_out(tensor, array):
+                if not copy:
+                    raise _layout_error(name, tensor, array)
+                held[name] = self._copy(tensor, array)
+        return held
 
     def _given(self, arrays: Sequence[object], named: Mapping[str, object]) -> dict[str, object]:
         names = self.inputs
@@ -118,42 +126,41 @@ class Arguments:
         arrays = tuple(map(out.get, self.outputs))
         return arrays[0] if len(arrays) == 1 else arrays
 
-    def refuse_overwritten(self, out: object, arrays: Sequence[object], named: Mapping[str, object]) -> None:
-        """Raise ArgumentError where ``out`` shares memory with an input, be it one that is copied."""
-        if out is not None:
-            given = {name: as_array(name, array) for name, array in self._given(arrays, named).items()}
-            for name, array in self.chosen(out).items():
-                refuse_shared({name: array_of(f"output {name!r}", array)}, given)
-
-    def results(self, outputs: Iterable[Result], out: object, given: Mapping[str, Array]) -> dict[str, Array]:
-        """An array for every output: the one in ``out``, else a new one.
-
-        Args:
-            outputs: what they are.
-            out: as a call has it.
-            given: the inputs, with which none may share memory.
+    def written(self, out: object, given: Held) -> Held:
+        """The arrays in ``out``, by name of output; whether they fit is not looked at yet.
 
         Raises:
-            ArgumentError: an array in ``out`` does not fit, or shares memory with another.
+            ArgumentError: as for ``chosen``; or one is no array, or shares memory with an input, be it one that is
+                copied.
+        """
+        arrays: dict[str, Array] = {}
+        for name, value in self.chosen(out).items():
+            plain = output_array(name, value)
+            arrays[name] = cast("Array", value) if issubclass(type(value), np.ndarray) else plain
+        held = Held(arrays)
+        for name, array in held.items():
+            refuse_shared({name: array}, {name: np.asarray(lent) for name, lent in given.given.items()})
+        return held
+
+    def results(self, outputs: Iterable[Result], written: Held) -> Held:
+        """An array for every output: the one in ``written``, else a new one.
+
+        Raises:
+            ArgumentError: an array in ``written`` does not fit, or shares memory with another.
             OutOfMemoryError: there is no memory for a new one.
         """
-        chosen = self.chosen(out)
-        checked = {one.name: check_output(*one, chosen[one.name]) for one in outputs if one.name in chosen}
-        refuse_shared(checked, given)
-        return {
-            one.name: checked[one.name] if one.name in checked else laid_empty(one.shape, one.strides, one.dtype.numpy)
-            for one in outputs
+        wanted = tuple(outputs)
+        for one in wanted:
+            if one.name in written:
+                check_output(*one, written[one.name])
+        refuse_shared(written, {})
+        arrays = {
+            name: written.given[name] if name in written else laid_empty(shape, strides, dtype.numpy)
+            for name, dtype, shape, strides in wanted
         }
-
-    def promised(self, out: object, given: Mapping[str, Array]) -> dict[str, Array]:
-        """The arrays in ``out`` where the shapes of the outputs are not known yet, checked for all but those.
-
-        Raises:
-            ArgumentError: as for ``results``.
-        """
-        chosen = {name: array_of(f"output {name!r}", array) for name, array in self.chosen(out).items()}
-        refuse_shared(chosen, given)
-        return chosen
+        held = Held(arrays)
+        held.update(written)  # as they were checked
+        return held
 
 
 def _laid_out(tensor: LogicalTensor, array: Array) -> bool:
@@ -164,6 +171,13 @@ def _laid_out(tensor: LogicalTensor, array: Array) -> bool:
     if tensor.strides is None:
         return flags.c_contiguous
     return has_strides(array, tensor.strides)
+
+
+def _layout_error(name: str, tensor: LogicalTensor, array: Array) -> ArgumentError:
+    dense = [step * array.itemsize for step in tensor.strides or dense_strides(array.shape)]
+    what = f"strides {array.strides}" if array.flags.aligned else "an address that is not aligned"
+    mend = "; numpy.ascontiguousarray(array) has them" * (tensor.strides is None and array.flags.aligned)
+    return ArgumentError(f"input {name!r}: {what}; expected strides {tuple(dense)}, in bytes{mend}")
 
 
 def refuse_shared(outputs: Mapping[str, Array], inputs: Mapping[str, Array]) -> None:

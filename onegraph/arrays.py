@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -88,18 +89,13 @@ def check_output(
 ) -> Array:
     """The array that output ``name`` is to be written into: C-contiguous, or with ``strides`` in elements.
 
-    That is the numpy array which was given, or a view of the memory of what else :func:`array_of` takes. A DLPack
+    That is the array of :func:`array_of`, without a class that may say other things of itself than are so. A DLPack
     tensor from before version 1.0 counts as writable, as it cannot say otherwise.
 
     Raises:
         ArgumentError: its data type or shape is another, or it cannot be written to as it lies.
     """
-    kind = type(array)
-    if issubclass(kind, np.generic):
-        raise ArgumentError(f"output {name!r}: {kind.__name__}; expected an array: scalars cannot be written")
-    is_array = issubclass(kind, np.ndarray) and not issubclass(kind, np.ma.MaskedArray)
-    target: Any = array if is_array else array_of(f"output {name!r}", array)
-    plain = np.asarray(target)  # without its class, which may say other things of itself than are so
+    plain = output_array(name, array)
     if plain.dtype != dtype.numpy:
         raise ArgumentError(f"output {name!r}: data type {plain.dtype}; expected {dtype}, numpy's {dtype.numpy}")
     if plain.shape != shape:
@@ -115,16 +111,44 @@ def check_output(
         )
     if not flags.writeable:
         raise ArgumentError(f"output {name!r}: read-only; expected an array that can be written")
-    result: Array = target
-    return result
+    return plain
+
+
+def output_array(name: str, value: object) -> Array:
+    """The array of output ``name``, over the memory of ``value``; see :func:`array_of`."""
+    kind = type(value)
+    if issubclass(kind, np.generic):
+        raise ArgumentError(f"output {name!r}: {kind.__name__}; expected an array: scalars cannot be written")
+    return array_of(f"output {name!r}", value)
 
 
 def owners(array: Array) -> Iterator[Array]:
-    """The array and those whose memory it is a view of. numpy resizes none of them that has a weak reference."""
+    """The array and those whose memory it is a view of, by way of memoryviews too.
+
+    numpy resizes none of them that has a weak reference.
+    """
     base: object = array
-    while isinstance(base, np.ndarray):
-        yield base
-        base = base.base
+    while issubclass(type(base), np.ndarray):
+        yield base  # type: ignore[misc]
+        base = np.ndarray.base.__get__(base)
+        if isinstance(base, memoryview):
+            base = base.obj
+
+
+class Held(dict[str, Array]):
+    """Plain views of arrays by name. As long as they live, numpy resizes none of the arrays.
+
+    A view stays as it is where ``dtype`` or ``shape`` of its array is set.
+
+    Attributes:
+        given: the arrays, by name.
+    """
+
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
+        self.given = arrays
+        self._watches = [weakref.ref(owner) for array in arrays.values() for owner in owners(array)]
+        # Not before: making an object may run the garbage collector, and with it Python code.
+        super().__init__({name: np.asarray(array).view() for name, array in arrays.items()})
 
 
 def cast_to(dtype: DataType, value: object) -> str:

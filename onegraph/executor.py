@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from . import native
-from .arguments import Arguments, Result, known, value_inputs
-from .arrays import as_array
+from .arguments import Arguments, Result, known, refuse_shared, value_inputs
+from .arrays import Held
 from .cache import CAPACITY, Cache, CacheInfo, Entry, dispatch
 from .capi.homes import home
 from .capi.validate import integer
@@ -29,7 +29,7 @@ from .report import PartitionReport, Report
 from .runs import BoundRun, QuickCall, quick_call
 from .spec.dtypes import DataType
 from .spec.schema import Shape
-from .spec.shapes import dense_strides, show
+from .spec.shapes import show
 
 COMPUTED_SHAPE = "a shape depends on what the graph computes, so nothing can be compiled before it runs"
 RECORDED: list[type[Executable]] = []  # the class of what capture() records, while it does
@@ -128,15 +128,15 @@ class Executable:
         given = self._arguments.arrays(arrays, named)
         entry = self._find(given)
         program = entry.program
-        self._arguments.refuse_overwritten(out, arrays, named)
+        written = self._arguments.written(out, given)
         if program is None:
-            return self._run_on_reference(given, out)
+            return self._run_on_reference(given, written)
         # What was copied, or came from another library, is in order now.
         result = entry.quick(tuple(given.values()), self._arguments.ordered(out))
         if result is not None:
             return result
         outputs = _outputs(program)
-        results = self._arguments.results(outputs, out, given)
+        results = self._arguments.results(outputs, written)
         laid = {one.name: one.laid_out(results[one.name]) for one in outputs}
         frame = program.check_out()
         try:
@@ -149,7 +149,7 @@ class Executable:
         for name, array in results.items():
             if laid[name] is not array:
                 array[...] = laid[name]
-        return self._named(results)
+        return self._named(results.given)
 
     def bind(self, /, **arrays: object) -> BoundRun:
         """Fix the arrays of inputs and outputs, by name, for runs that do no work per tensor.
@@ -168,28 +168,21 @@ class Executable:
         for name in arrays:
             if name not in names:
                 raise ArgumentError(f"bind: unknown name {name!r}; the names are {', '.join(names)}")
-        bound = {name: as_array(name, array) for name, array in arrays.items() if name in self._graph.inputs}
-        given = self._arguments.arrays((), bound)
-        for name, array in bound.items():
-            if array is not given[name]:
-                tensor = self._graph.inputs[name]
-                dense = [step * array.itemsize for step in tensor.strides or dense_strides(array.shape)]
-                what = f"strides {array.strides}" if array.flags.aligned else "an address that is not aligned"
-                mend = "; numpy.ascontiguousarray(array) has them" * (tensor.strides is None and array.flags.aligned)
-                raise ArgumentError(f"input {name!r}: {what}; expected strides {tuple(dense)}, in bytes{mend}")
+        ins = {name: array for name, array in arrays.items() if name in self._graph.inputs}
+        given = self._arguments.arrays((), ins, copy=False)
         program = self._find(given).program
         if program is None:
             raise ArgumentError("bind: a shape in this graph depends on data; call the executable instead")
         outs = {name: array for name, array in arrays.items() if name in self._graph.outputs}
         outputs = _outputs(program)
-        results = self._arguments.results(outputs, outs, given)
+        results = self._arguments.results(outputs, self._arguments.written(outs, given))
         for one in outputs:
             if one.laid_out(results[one.name]) is not results[one.name]:
                 raise ArgumentError(f"output {one.name!r}: C-contiguous; expected strides of {one.strides} elements")
         frame = program.check_out()
         external = _external(program, given, results)
         frame.bind(external)
-        return BoundRun._of(program, frame, external, results, self._named(results), self._recover)
+        return BoundRun._of(program, frame, external, results, self._named(results.given), self._recover)
 
     # What there is to know -------------------------------------------------------------------------------------------
 
@@ -253,7 +246,7 @@ class Executable:
         partitions = self._partitions(entry, implementations)
         if entry.program is None:
             return measure_reference(self._graph, partitions, given, count)
-        results = self._arguments.results(_outputs(entry.program), None, given)
+        results = self._arguments.results(_outputs(entry.program), Held({}))
         try:
             return measure(entry.program, partitions, _external(entry.program, given, results), results, count)
         except StatusError as error:
@@ -341,19 +334,19 @@ class Executable:
         found = entry.implementations
         return tuple(replace(report, implementation=found.get(report.index, "")) for report in program.reports)
 
-    def _run_on_reference(self, given: Mapping[str, Array], out: object) -> Any:
+    def _run_on_reference(self, given: Mapping[str, Array], written: Held) -> Any:
         """Run on numpy; what can be said of ``out`` is said before, the shapes are known only after."""
-        chosen = self._arguments.promised(out, given)
+        refuse_shared(written, {})
         results = run_reference(self._graph, given)
         outputs = [
             Result(name, tensor.dtype, results[name].shape, tensor.strides)
             for name, tensor in self._graph.outputs.items()
-            if name in chosen or tensor.strides is not None
+            if name in written or tensor.strides is not None
         ]
-        laid = self._arguments.results(outputs, chosen, given)
+        laid = self._arguments.results(outputs, written)
         for name, array in laid.items():
             array[...] = results[name]
-        return self._named({**results, **laid})
+        return self._named({**results, **laid.given})
 
     def _named(self, results: Mapping[str, Array]) -> Any:
         if self._result is None:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from . import native
-from .arrays import owners
+from .arrays import Held, owners
 from .capi.homes import Home, home
 from .errors import StateError, StatusError
 from .forks import new_lock
@@ -84,13 +84,13 @@ class BoundRun:
         program: Program,
         frame: Frame,
         arrays: Mapping[int, Array],
-        results: Mapping[str, Array],
+        results: Held,
         value: Any,
         failed: Callable[[StatusError], StatusError],
     ) -> BoundRun:
         """A run of a frame to which ``arrays`` are bound."""
         self = cls.__new__(cls)
-        self._outputs = dict(results)
+        self._outputs = dict(results.given)
         # Nothing that the function holds holds it, so that everything goes with its last user.
         owner = (program, frame, dict(arrays))
         if program.in_c:
@@ -98,7 +98,7 @@ class BoundRun:
             run = native.bound_run(frame.plan.number, value, partial(_failure, failed), owner, watched)
             self.run = run if program.home is None else partial(_run_at_home, program.home, run)
         else:
-            self.run = partial(_run_parts, owner, self._outputs, value, failed, new_lock())
+            self.run = partial(_run_parts, owner, dict(results), value, failed, new_lock())
         return self
 
     @property

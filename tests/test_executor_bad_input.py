@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -418,3 +419,162 @@ def test_a_program_that_runs_out_of_memory():
     # Without AVX-512 kernels may multiply by the constant where it lies, which needs no memory; nor does one not kept.
     hungry = og.capi.get_cpu_isa().startswith("avx512") and og.capi.get_constant_tensor_cache()
     assert done.stdout in (["failed ['oneDNN']\n"] if hungry else ["failed ['oneDNN']\n", "never failed ['oneDNN']\n"])
+
+
+# Arrays that change while they are passed -----------------------------------------------------------------------------
+
+COMMON = """
+import gc, sys, threading
+import numpy as np
+import onegraph as og
+
+def compiled(in_c=True):
+    g = og.Graph()
+    x, z = g.input("x", og.f32, (1 << 22,)), g.input("z", og.f32, (4,))
+    g.output("y", g.relu(x))
+    g.output("w", g.relu(z) if in_c else z)
+    return g.compile(threads=1)
+
+def refused(work):
+    try:
+        work()
+    except (ValueError, og.ArgumentError):
+        return True
+
+big, small = np.ones(1 << 22, "f4"), np.ones(4, "f4")
+"""
+
+CHANGES = {
+    "the base of a view, during a call": """
+n = 2048
+g = og.Graph()
+x = g.input("x", og.f32, (n, n))
+g.output("y", g.matmul(x, g.matmul(x, x)))
+model = g.compile(threads=1)
+for lend in (np.asarray, memoryview, memoryview):
+    base = np.ones(n * n, "f4")
+    view = lend(base.reshape(n, n))
+    thread = threading.Timer(0.02, lambda: refused(lambda: base.resize(1, refcheck=False)))
+    thread.start()
+    assert model(view)[-1, -1] == n * n
+    thread.join()
+""",
+    "the base of what is bound": """
+for lend in (np.asarray, lambda array: array[:], memoryview, lambda array: memoryview(array[:]), np.frombuffer):
+    big = np.ones(1 << 22, "f4")
+    lent = lend(big) if lend is not np.frombuffer else np.frombuffer(big, "f4")
+    run = compiled().bind(x=lent, z=small)
+    assert refused(lambda: big.resize(1, refcheck=False))
+    assert run().y.sum() == 1 << 22
+    del run, lent
+""",
+    "an input, while another is converted": """
+class Lazy:
+    def __dlpack_device__(self):
+        return (1, 0)
+    def __dlpack__(self, **_):
+        big.resize(1, refcheck=False)
+        return np.ones(4, "f4").__dlpack__()
+
+for in_c in (True, False):
+    model = compiled(in_c)
+    for call in (lambda: model(big, Lazy()), lambda: model.bind(x=big, z=Lazy()), lambda: model.profile(big, Lazy())):
+        big = np.ones(1 << 22, "f4")
+        assert refused(call)
+""",
+    "an output, while another is converted": """
+class Lazy:
+    def __dlpack_device__(self):
+        return (1, 0)
+    def __dlpack__(self, **_):
+        out.resize(1, refcheck=False)
+        return np.ones(4, "f4").__dlpack__()
+
+for in_c in (True, False):
+    model = compiled(in_c)
+    for call in (lambda: model(big, small, out=[out, Lazy()]), lambda: model.bind(x=big, z=small, y=out, w=Lazy())):
+        out = np.ones(1 << 22, "f4")
+        assert refused(call)
+""",
+    "an input, by the garbage collector": """
+g = og.Graph()
+z, x = g.input("z", og.f32, (4,)), g.input("x", og.f32, (1 << 24,))
+g.output("y", g.relu(x))
+g.output("w", g.relu(z))
+model = g.compile(threads=1)
+big = np.ones(1 << 24, "f4")
+model(small, big)
+armed = False
+
+def collected(phase, _):
+    if armed and phase == "start":
+        big.resize(1, refcheck=False)
+
+gc.callbacks.append(collected)
+sys.unraisablehook = lambda _: None  # numpy refuses to resize where the array is held
+for count in range(1, 40):
+    armed = False
+    gc.collect()
+    gc.disable()
+    big = np.ones(1 << 24, "f4")
+    armed = True
+    gc.set_threshold(count)
+    gc.enable()
+    try:
+        model(small, big)
+    except og.ArgumentError:
+        pass
+""",
+    "what a class says of an output": """
+class Liar(np.ndarray):
+    @property
+    def strides(self):
+        return (4 << 20, 4)
+
+g = og.Graph()
+g.output("y", g.relu(g.input("x", og.f32, (64, 64))), strides=(1 << 20, 1))
+target = np.zeros((64, 64), "f4").view(Liar)
+assert g.compile()(np.ones((64, 64), "f4"), out=target) is target
+assert np.asarray(target).all()
+""",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_arrays_that_change_while_they_are_passed(change):
+    done = subprocess.run([sys.executable, "-c", COMMON + CHANGES[change]], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
+class Apart(np.ndarray):
+    """Arrays that say they share no memory with others."""
+
+    def __array_function__(self, function, types, arguments, keywords):
+        return False
+
+
+def test_shared_memory_is_found_whatever_a_class_says(model):
+    given = arrays()
+    target = given["a"].view(Apart)
+    for call in (lambda: model.bind(**given, total=target), lambda: model(**given, out={"total": target})):
+        with pytest.raises(og.ArgumentError, match="output 'total' shares memory with 'a'"):
+            call()
+
+
+@pytest.mark.parametrize("inputs", [(), ("b",)], ids=["in C", "copied outside"])
+def test_a_bound_array_may_be_given_another_type_and_shape(inputs):
+    g = og.Graph()
+    a, b = g.input("a", og.f32, SHAPE), g.input("b", og.f32, SHAPE)
+    g.output("total", g.add(a, b))
+    for name in inputs:
+        g.output("copy", {"a": a, "b": b}[name])
+    given, target = arrays(), np.zeros(SHAPE, F32)
+    run = g.compile().bind(**given, total=target)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # numpy advises against it
+        given["b"].dtype = np.int32
+        target.shape = (2, 6)
+    run()
+    assert (target == 8).all()
+    if inputs:
+        assert (run.outputs["copy"] == 2).all()

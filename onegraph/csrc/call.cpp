@@ -47,6 +47,28 @@ private:
     PyObject *object_;
 };
 
+// Whether it is a numpy array, of the type itself: a class derived from it, such as a masked array, may mean more than its
+// memory says.
+bool is_plain(PyObject *object) {
+    return reinterpret_cast<PyObject *>(Py_TYPE(object)) == reinterpret_cast<PyObject *>(&PyArray_Type);
+}
+
+// The object, borrowed, that is to have a weak reference while an array is used, as numpy resizes none that has one: the
+// array that has the memory, which the array itself is a view of, by way of memoryviews too.
+PyObject *owner_of(PyObject *array) {
+    while (PyObject *base = PyArray_BASE(reinterpret_cast<PyArrayObject *>(array))) {
+        Owned exporter; // which the memoryview holds as well
+        if (PyMemoryView_Check(base)) {
+            exporter = Owned(PyObject_GetAttrString(base, "obj"));
+            if (!exporter) PyErr_Clear();
+            base = exporter.get();
+        }
+        if (!base || !PyArray_Check(base)) return array;
+        array = base;
+    }
+    return array;
+}
+
 // The array of a graph input or output: of one shape, layout and data type.
 struct Port {
     Owned dtype;
@@ -54,10 +76,7 @@ struct Port {
     std::vector<npy_intp> strides; // bytes; none where it is C-contiguous
     npy_intp size; // bytes from the first element to the end of the last
 
-    bool fits(PyObject *object) const {
-        // The type itself: a class derived from it, such as a masked array, may mean more than its memory says.
-        if (reinterpret_cast<PyObject *>(Py_TYPE(object)) != reinterpret_cast<PyObject *>(&PyArray_Type)) return false;
-        auto *array = reinterpret_cast<PyArrayObject *>(object);
+    bool fits(PyArrayObject *array) const {
         return reinterpret_cast<PyObject *>(PyArray_DESCR(array)) == dtype.get()
                 && static_cast<std::size_t>(PyArray_NDIM(array)) == shape.size()
                 && std::equal(shape.begin(), shape.end(), PyArray_DIMS(array)) && is_laid_out(array);
@@ -107,7 +126,7 @@ PyObject *fail(PyObject *failure, int status) {
 // What one call holds on to while its plan runs.
 struct Run {
     std::vector<Owned> arrays; // inputs, then outputs
-    std::vector<Owned> watches; // numpy resizes no array that has a weak reference: its address holds
+    std::vector<Owned> watches; // weak references to the owners of the memory, so that the addresses hold
     std::vector<void *> addresses;
     Owned frame;
     std::uintptr_t plan = 0;
@@ -128,14 +147,16 @@ struct Call {
         run.addresses.reserve(n + m);
         for (std::size_t i = 0; i < n; i++) {
             PyObject *array = PyTuple_GetItem(given, static_cast<Py_ssize_t>(i));
-            if (!inputs[i].fits(array)) return Outcome::declined;
+            if (!is_plain(array)) return Outcome::declined;
             run.arrays.push_back(Owned::share(array));
         }
         if (out != Py_None && !take(out, run.arrays)) return Outcome::declined;
         for (const Owned &array : run.arrays) {
-            run.watches.emplace_back(PyWeakref_NewRef(array.get(), nullptr));
+            run.watches.emplace_back(PyWeakref_NewRef(owner_of(array.get()), nullptr));
             if (!run.watches.back()) return Outcome::raised;
         }
+        // Not before: where objects are made, the garbage collector may run, and with it Python code.
+        if (!fit(run.arrays)) return Outcome::declined;
         for (std::size_t i = run.arrays.size() - n; i < m; i++) {
             run.arrays.push_back(outputs[i].empty());
             if (run.arrays.back()) continue;
@@ -169,9 +190,9 @@ struct Call {
     }
 
 private:
-    // Whether `out` holds arrays to write into, which share memory with no other; adds them to `arrays`.
+    // Whether `out` holds an array for each output; adds them to `arrays`.
     bool take(PyObject *out, std::vector<Owned> &arrays) const {
-        const std::size_t n = inputs.size(), m = outputs.size();
+        const std::size_t m = outputs.size();
         if (m > 1) {
             // Not what __len__ of a class derived from them may say.
             const Py_ssize_t size = PyTuple_Check(out) ? PyTuple_Size(out) : PyList_Check(out) ? PyList_Size(out) : -1;
@@ -180,18 +201,28 @@ private:
         for (std::size_t i = 0; i < m; i++) {
             const auto place = static_cast<Py_ssize_t>(i);
             PyObject *object = m == 1 ? out : PyTuple_Check(out) ? PyTuple_GetItem(out, place) : PyList_GetItem(out, place);
-            if (!outputs[i].fits(object)) return false;
-            auto *array = reinterpret_cast<PyArrayObject *>(object);
-            if (!PyArray_ISWRITEABLE(array)) return false;
-            for (std::size_t k = 0; k < arrays.size(); k++) {
-                const Port &other = k < n ? inputs[k] : outputs[k - n];
-                if (share_memory(array, outputs[i].size, arrays[k].array(), other.size)) return false;
-            }
+            if (!is_plain(object)) return false;
             arrays.push_back(Owned::share(object));
         }
         return true;
     }
 
+    // Whether arrays of the inputs, and of the outputs if there are any, are as they were compiled for, and those of the
+    // outputs can be written and share memory with no other.
+    bool fit(const std::vector<Owned> &arrays) const {
+        const std::size_t n = inputs.size();
+        for (std::size_t i = 0; i < arrays.size(); i++) {
+            PyArrayObject *array = arrays[i].array();
+            if (!port(i).fits(array)) return false;
+            if (i < n) continue;
+            if (!PyArray_ISWRITEABLE(array)) return false;
+            for (std::size_t k = 0; k < i; k++)
+                if (share_memory(array, port(i).size, arrays[k].array(), port(k).size)) return false;
+        }
+        return true;
+    }
+
+    const Port &port(std::size_t i) const { return i < inputs.size() ? inputs[i] : outputs[i - inputs.size()]; }
 };
 
 const char *NAME = "onegraph.call";
