@@ -22,7 +22,6 @@ from .check import check_graph
 from .errors import FormatError, SpecError, UnsupportedError, shown
 from .graph import Graph
 from .memo import signature
-from .npz import write_arrays
 from .op import Array, LogicalTensor, Op
 from .serialize.files import write_files
 from .serialize.names import KEY
@@ -64,9 +63,7 @@ def save_python(graph: Graph, path: str | PathLike[str]) -> None:
     target = Path(path)
     data = target.with_name(f"{target.name}.npz")
     text, arrays = to_python(graph, data.name)
-    if arrays:
-        write_arrays(data, arrays)
-    write_files(target, text.rstrip("\n"), {})
+    write_files(target, text.rstrip("\n"), data, arrays)
 
 
 def load_python(path: str | PathLike[str]) -> Graph:

@@ -21,6 +21,7 @@ from .spec.shapes import compatible, show
 from .whole import write_whole
 
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+MAX_NAME = 2**16 - 1 - len(".npy")  # bytes; archives count them in 16 bits
 ARCHIVE = "an archive as numpy.savez writes it"
 
 
@@ -90,8 +91,10 @@ def read_header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, n
         version = np.lib.format.read_magic(stream)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, stored = read(stream)
-        if stored.hasobject or stored.names is not None or any(dim < 0 for dim in shape):
+        if stored.hasobject or stored.names is not None:
             raise ValueError(f"data type {stored}")
+        if not all(type(dim) is int and dim >= 0 for dim in shape):  # a bool is an int to numpy
+            raise ValueError(f"shape {shape}")
     except Exception as error:  # the header is read by eval of literals, which may raise anything
         raise FormatError(where, shown(str(error)), "an array of numbers as numpy.save writes it") from None
     return shape, fortran, stored
@@ -103,18 +106,30 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> N
     What numpy has no type for, such as bf16, is written as unsigned integers of the same bytes.
 
     Raises:
-        ArgumentError: the path names no file.
+        ArgumentError: the path names no file; or a name is none that an archive can hold.
         FormatError: the file cannot be written.
     """
     place = Path(path)
     if not place.name:
         raise ArgumentError(f"{shown(str(path))} is not the name of a file")
-    write_whole(place, lambda stream: _write(stream, arrays))
+    write_whole(place, lambda stream: write_archive(stream, arrays))
 
 
-def _write(stream: IO[bytes], arrays: Mapping[str, Array]) -> None:
+def write_archive(stream: IO[bytes], arrays: Mapping[str, Array]) -> None:
+    """Write what ``write_arrays`` writes."""
     with zipfile.ZipFile(stream, "w", allowZip64=True) as archive:
         for name, values in arrays.items():
             plain = values if values.dtype.isbuiltin == 1 else values.view(f"u{values.dtype.itemsize}")
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+            with archive.open(_member(name), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, plain, allow_pickle=False)
+
+
+def _member(name: str) -> str:
+    """What the array of a name is called in an archive."""
+    try:
+        fits = "\0" not in name and len(name.encode()) <= MAX_NAME
+    except UnicodeEncodeError:  # half of a pair of surrogates
+        fits = False
+    if not fits:
+        raise ArgumentError(f"array {shown(name)}: expected a name of at most {MAX_NAME} bytes of UTF-8 without NUL")
+    return f"{name}.npy"

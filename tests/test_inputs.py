@@ -209,13 +209,24 @@ def test_a_damaged_archive_is_refused_wherever_it_is_damaged(tmp_path):
         assert found.shape == (4, 8)  # in parts that do not matter, such as dates
 
 
-def test_an_array_that_claims_to_be_huge_takes_no_memory(tmp_path):
-    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1152921504606846975,), }"
+@pytest.mark.parametrize("shape", ["(1152921504606846975,)", "(True, 4)", "(-1, 4)"])
+def test_an_array_that_claims_to_be_of_another_shape(shape, tmp_path):
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".encode()
     header += b" " * (63 - (10 + len(header)) % 64) + b"\n"
     with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
-        archive.writestr("x.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header)
+        archive.writestr("x.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + b"\0" * 16)
     with pytest.raises(og.FormatError, match="x: "):
-        read_inputs(tmp_path / "x.npz", graph((None,)))
+        read_inputs(tmp_path / "x.npz", graph((None,) * (shape.count(",") + (shape[-2] != ","))))
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800", "n" * 65532], ids=["NUL", "surrogate", "long"])
+def test_names_that_no_archive_holds_are_refused(name, tmp_path):
+    with pytest.raises(og.ArgumentError, match=r"array '.*: expected a name of at most 65531 bytes of UTF-8"):
+        write_arrays(tmp_path / "y.npz", {"x": np.zeros(3), name: np.zeros(3)})
+    assert list(tmp_path.iterdir()) == []
+    write_arrays(tmp_path / "y.npz", {"n" * 65531: np.zeros(3)})
+    with np.load(tmp_path / "y.npz") as found:
+        assert found["n" * 65531].shape == (3,)
 
 
 def test_files_that_cannot_be_read_or_written_are_refused(tmp_path):

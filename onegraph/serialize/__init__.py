@@ -44,8 +44,8 @@ def save(graph: Graph, path: object, for_version: str | None = None) -> None:
     target = as_path(path)
     ids = tensor_ids(graph)
     arrays: Mapping[str, Array] = {f"t{ids[t.id]}": t.value for t in graph._tensors if t.value is not None}
-    data = target.with_suffix(".npz").name if arrays else None
-    write_files(target, as_text(as_form(graph, for_version, data)), arrays)
+    data = target.with_suffix(".npz")
+    write_files(target, as_text(as_form(graph, for_version, data.name if arrays else None)), data, arrays)
 
 
 def load(make: type[Graph], path: object, *, strict: bool = False) -> Graph:

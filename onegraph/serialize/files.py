@@ -13,10 +13,10 @@ import numpy as np
 
 from ..arrays import aligned_empty
 from ..errors import ArgumentError, FormatError, shown
-from ..npz import read_header, write_arrays
+from ..npz import read_header, write_archive
 from ..op import Array
 from ..spec.dtypes import DataType
-from ..whole import write_whole
+from ..whole import Write, write_together
 from .form import Document, TensorForm
 from .names import Names
 from .text import MAX_BYTES
@@ -53,15 +53,16 @@ def read_file(path: Path) -> bytes:
         raise FormatError(str(path), error.strerror or str(error), "a file that can be read") from None
 
 
-def write_files(path: Path, text: str, arrays: Mapping[str, Array]) -> None:
-    """Write both files, the JSON last and each of them whole or not at all.
+def write_files(path: Path, text: str, data: Path, arrays: Mapping[str, Array]) -> None:
+    """Write a text, and the arrays that belong to it to ``data``: both whole, or neither.
 
     Raises:
         FormatError: a file cannot be written.
     """
+    files: list[tuple[Path, Write]] = [(path, lambda stream: stream.write(text.encode() + b"\n"))]
     if arrays:
-        write_arrays(path.with_suffix(".npz"), arrays)
-    write_whole(path, lambda stream: stream.write(text.encode() + b"\n"))
+        files.insert(0, (data, lambda stream: write_archive(stream, arrays)))
+    write_together(files)
 
 
 def read_constants(path: Path, found: Document, names: Names) -> dict[int, Array]:
