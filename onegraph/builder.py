@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import aligned_empty, owners
+from .arrays import aligned_empty, array_of, owners
 from .errors import ArgumentError, shown
 from .memo import signature
 from .mends import no_tensor
@@ -31,11 +31,14 @@ class Builder(OpMethods):
         if not isinstance(strict, bool):
             raise ArgumentError(f"strict: {shown(strict)}; expected True or False")
         self.edition, self.strict = edition_named(edition).name, strict
+        # Numbers and names are taken in one step of the interpreter each, so that no two threads take the same. What
+        # makes an op, input or output one of the graph comes last, so that an interrupt leaves none that nobody has.
         self._ops: list[Op] = []
-        self._tensors: list[LogicalTensor] = []
+        self._op_ids = iter(range(2**62))
+        self._by_id: dict[int, LogicalTensor] = {}
         self._inputs: dict[str, LogicalTensor] = {}
         self._outputs: dict[str, LogicalTensor] = {}
-        self._names: set[str] = set()
+        self._names: dict[str, int] = {}  # of ops, by which they are taken
         self._constant_inputs: set[str] = set()
 
     @property
@@ -93,9 +96,8 @@ class Builder(OpMethods):
             mend = "; the data type comes before the shape" * swapped
             raise ArgumentError(f"input {name!r}: {error}{mend}") from None
         tensor = self._tensor(data_type, dims, name, steps)
+        (self._constant_inputs.add if constant else self._constant_inputs.discard)(name)
         self._inputs[name] = tensor
-        if constant:
-            self._constant_inputs.add(name)
         return tensor
 
     def constant(self, array: object, *, name: str = "", copy: bool = True, dtype: object = None) -> LogicalTensor:
@@ -116,23 +118,25 @@ class Builder(OpMethods):
         """
         if not isinstance(copy, bool):
             raise ArgumentError(f"copy: {shown(copy)}; expected True or False")
+        if not isinstance(name, str):
+            raise ArgumentError(f"name: {shown(name)}; expected a string")
         if not isinstance(array, (np.ndarray, np.generic)):
             raise ArgumentError(f"constant: {type(array).__name__}; expected a numpy array")
-        values = np.asarray(array)
+        values = array_of("constant", array)
         data_type = _contents_type(values, dtype)
         if values.ndim > MAX_RANK:
             raise ArgumentError(f"constant: rank {values.ndim}; expected at most {MAX_RANK} dimensions")
-        if not copy:
-            _refuse_unfit(values)
         if copy:
             kept = aligned_empty(values.shape, values.dtype)
             kept[...] = values
         else:
+            _refuse_unfit(values)
             kept = values
-        kept.flags.writeable = False
-        number = len(self._tensors)
+        flags = kept.flags
         watches = () if copy else tuple(weakref.ref(owner) for owner in owners(kept))
-        return self._tensor(data_type, kept.shape, name or f"constant_{number}", None, kept, watches)
+        tensor = self._tensor(data_type, kept.shape, name or f"constant_{len(self._by_id)}", None, kept, watches)
+        flags.writeable = False
+        return tensor
 
     def output(self, name: str, tensor: LogicalTensor, *, strides: Sequence[int] | None = None) -> LogicalTensor:
         """Declare a graph output; returns ``tensor``.
@@ -189,20 +193,31 @@ class Builder(OpMethods):
         chosen = edition_named(self.edition if edition is None else edition)
         schema = chosen.schema(kind) if isinstance(kind, str) else None
         tensors = self._op_inputs(inputs, schema)
-        label = self._op_name(str(kind) if schema is None else schema.name, name)
+        if name is not None:
+            self._refuse_op_name(name)
         wanted = None if dtype is None else DataType.of(dtype)
         count = None if schema is None or outputs is None else count_outputs(schema, outputs)
         lenient = not self.strict
         found = signature(chosen, kind, attrs, tensors, name=name or "", dtype=wanted, n_outputs=count, lenient=lenient)
         while tensors and tensors[-1] is None:
             tensors.pop()
-        ports = found.schema.outputs
-        results = self._add_op(found, tensors, label, chosen, [f"{label}.{port.name}" for port in ports])
-        if len(results) == 1:
-            return results[0]
-        return result_type(found.schema.kind, tuple(port.name for port in ports[: len(found.dtypes)]))._make(results)
+        ports, number = found.schema.outputs, next(self._op_ids)
+        label = self._op_name(found.schema.name, name, number)
+        op = self._new_op(number, found, tensors, label, chosen, [f"{label}.{port.name}" for port in ports])
+        result: Any = op.outputs
+        if len(result) == 1:
+            (result,) = result
+        else:
+            result = result_type(found.schema.kind, tuple(port.name for port in ports[: len(result)]))._make(result)
+        self._ops += (op,)
+        return result
 
     # Internals ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _tensors(self) -> tuple[LogicalTensor, ...]:
+        """Every tensor, in the order in which they were made."""
+        return tuple(self._by_id.values())
 
     def _tensor(
         self,
@@ -213,9 +228,27 @@ class Builder(OpMethods):
         value: Array | None = None,
         watches: tuple[object, ...] = (),
     ) -> LogicalTensor:
-        tensor = make_tensor(len(self._tensors), dtype, shape, strides, name, value, watches)
-        self._tensors.append(tensor)
-        return tensor
+        number = len(self._by_id)
+        while True:
+            tensor = make_tensor(number, dtype, shape, strides, name, value, watches)
+            if self._by_id.setdefault(number, tensor) is tensor:
+                return tensor
+            number += 1
+
+    def _new_op(
+        self,
+        number: int,
+        found: Signature,
+        inputs: Sequence[LogicalTensor | None],
+        name: str,
+        chosen: Edition,
+        names: Sequence[str],
+    ) -> Op:
+        """An op that is in order, and no op of the graph yet; ``names`` are those of its outputs."""
+        ends = zip(names, found.dtypes, found.shapes, strict=False)
+        results = tuple([self._tensor(dtype, shape, text) for text, dtype, shape in ends])
+        kept = None if found.lenient else found
+        return make_op(number, found.schema.kind, tuple(inputs), results, found.attrs, name, chosen.name, kept)
 
     def _add_op(
         self,
@@ -225,14 +258,15 @@ class Builder(OpMethods):
         chosen: Edition,
         names: Sequence[str],
     ) -> tuple[LogicalTensor, ...]:
-        """Add an op that is in order; ``names`` are those of its outputs."""
-        ends = zip(names, found.dtypes, found.shapes, strict=False)
-        results = tuple([self._tensor(dtype, shape, text) for text, dtype, shape in ends])
-        kept = None if found.lenient else found
-        op = make_op(len(self._ops), found.schema.kind, tuple(inputs), results, found.attrs, name, chosen.name, kept)
-        self._ops.append(op)
-        self._names.add(name)
-        return results
+        """Add an op that is in order, of a name that nobody has; its outputs."""
+        op = self._new_op(next(self._op_ids), found, inputs, name, chosen, names)
+        self._append(op)
+        return op.outputs
+
+    def _append(self, op: Op) -> None:
+        """Add an op whose name nobody has."""
+        self._names[op.name] = op.id
+        self._ops += (op,)
 
     def _free_name(self, name: object) -> None:
         if not isinstance(name, str) or not name:
@@ -243,9 +277,9 @@ class Builder(OpMethods):
 
     def _known(self, tensor: object) -> LogicalTensor | None:
         """The tensor of this graph that is meant, also by what ``output`` returned; None where there is none."""
-        if not isinstance(tensor, LogicalTensor) or tensor.id >= len(self._tensors):
+        if not isinstance(tensor, LogicalTensor) or type(tensor.id) is not int:
             return None
-        known = self._tensors[tensor.id]
+        known = self._by_id.get(tensor.id)
         return known if known is tensor or any(tensor is output for output in self._outputs.values()) else None
 
     def _own(self, tensor: object, where: str) -> LogicalTensor:
@@ -260,12 +294,15 @@ class Builder(OpMethods):
         if not isinstance(inputs, (list, tuple)):
             op = "" if schema is None else f"{schema.kind}: "
             raise ArgumentError(f"{op}inputs: {shown(inputs)}; expected a list of tensors of this graph")
-        own, count = self._tensors, len(self._tensors)
-        for tensor in inputs:
-            if type(tensor) is not LogicalTensor or tensor.id >= count or own[tensor.id] is not tensor:
-                break
-        else:
-            return [*inputs]  # which needs no look at each for a message
+        own = self._by_id
+        try:
+            for tensor in inputs:
+                if type(tensor) is not LogicalTensor or own.get(tensor.id) is not tensor:
+                    break
+            else:
+                return [*inputs]  # which needs no look at each for a message
+        except TypeError:  # a record that was made by hand may have anything for its id
+            pass
         known = [None if tensor is None else self._known(tensor) for tensor in inputs]
         for index, (tensor, found) in enumerate(zip(inputs, known, strict=True)):
             if tensor is not None and found is None:
@@ -277,19 +314,25 @@ class Builder(OpMethods):
                 raise ArgumentError(no_tensor(tensor, where, inputs, method))
         return known
 
-    def _op_name(self, stem: str, name: object) -> str:
-        if name is None:
-            number = len(self._ops)
-            label = f"{stem}_{number}"
-            while label in self._names:
-                number += 1
-                label = f"{stem}_{number}"
-            return label
+    def _refuse_op_name(self, name: object) -> None:
         if not isinstance(name, str) or not name:
             raise ArgumentError(f"name: {shown(name)}; expected a string that is not empty")
-        if name in self._names:
+        if name in self._names and self._is_taken(name):
             raise ArgumentError(f"name {name!r} is taken by another op")
-        return name
+
+    def _op_name(self, stem: str, name: str | None, number: int) -> str:
+        """Take ``name`` for an op, else one that is made of its number."""
+        label, suffix = name or f"{stem}_{number}", number
+        while self._names.setdefault(label, number) != number and self._is_taken(label):
+            if name is not None:  # another thread was quicker
+                raise ArgumentError(f"name {name!r} is taken by another op")
+            suffix += 1
+            label = f"{stem}_{suffix}"
+        return label
+
+    def _is_taken(self, name: str) -> bool:
+        """Whether an op has the name; that of one that was not added, for an interrupt, is free."""
+        return any(op.name == name for op in self._ops)
 
 
 def _declared(strides: object, dims: Shape) -> tuple[int, ...] | None:

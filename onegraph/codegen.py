@@ -10,7 +10,7 @@ from __future__ import annotations
 import keyword
 import re
 import runpy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from os import PathLike
 from pathlib import Path
@@ -152,7 +152,7 @@ class _Code:
             laid = [] if tensor.strides is None else [f"strides={tensor.strides!r}"]
             yield _call("g.output", [_quoted(name), self.names[tensor.id], *laid])
 
-    def _in_order(self) -> list[LogicalTensor]:
+    def _in_order(self) -> Sequence[LogicalTensor]:
         """The tensors by their ids in the file that onegraph wrote and the graph was loaded from, else as they are."""
         graph, ids = self.graph, tensor_ids(self.graph)
         ours = graph._file is not None and KEY in graph._file.raw and sorted(ids.values()) == [*range(len(ids))]

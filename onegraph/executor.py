@@ -21,6 +21,7 @@ from .lower import refuse_wildcards
 from .native import resume_collector
 from .op import Array
 from .options import compile_options, refuse_unknown_partitions
+from .outputs import picklable
 from .plan import EXECUTE
 from .profile import Profile, measure, measure_reference
 from .program import Program, Threads
@@ -80,7 +81,7 @@ class Executable:
         self._names = tuple(graph.inputs)
         self._value_inputs = value_inputs(graph)
         names = tuple(graph.outputs)
-        self._result: Any = None if len(names) == 1 else namedtuple("Outputs", names, rename=True)
+        self._result: Any = None if len(names) == 1 else picklable(namedtuple("Outputs", names, rename=True))
         self._static: Entry | None = None
         self._is_static = not self._value_inputs and all(known(tensor.shape) for tensor in graph.inputs.values())
         self._quick: QuickCall = _decline

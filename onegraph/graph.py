@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from os import PathLike
 from typing import TYPE_CHECKING
 
+from .arrays import array_of
 from .builder import Builder
 from .errors import ArgumentError, shown
 from .memo import signature
@@ -26,6 +28,9 @@ class Graph(Builder):
 
     Ops are added by ``op``, in the words of any edition, or by one method for each op of the base vocabulary. Every
     call infers the shapes of its outputs, and checks the op against the specification before anything is changed.
+
+    A graph is built by one thread at a time, as the order of ops and the names that they get depend on it. Threads that
+    add to one all the same get tensors and ops of their own.
 
     Args:
         edition: edition of the specification whose words ``op`` takes by default.
@@ -164,11 +169,13 @@ class Graph(Builder):
     def copy(self) -> Graph:
         """A graph of the same records; adding to either does not change the other."""
         other = Graph(self.edition, strict=self.strict)
-        other._ops, other._tensors = list(self._ops), list(self._tensors)
+        other._ops, other._op_ids, other._by_id = list(self._ops), copy.copy(self._op_ids), dict(self._by_id)
         other._inputs, other._outputs = dict(self._inputs), dict(self._outputs)
-        other._names, other._file = set(self._names), self._file
+        other._names, other._file = dict(self._names), self._file
         other._constant_inputs = set(self._constant_inputs)
         return other
+
+    __copy__ = copy
 
     def with_constants(self, arrays: Mapping[str, Array]) -> Graph:
         """The same graph with contents of inputs as constants, which the library prepares once.
@@ -216,7 +223,7 @@ class Graph(Builder):
                 raise ArgumentError(f"{what}: {shown(given)}; expected a dictionary by names of inputs: {names}")
         other = Graph(self.edition, strict=self.strict)
         renewed: dict[int, LogicalTensor] = {}
-        values = {} if values is None else values
+        values = {name: array_of(f"values: {name!r}", value) for name, value in (values or {}).items()}
         for tensor in self._tensors:
             if tensor.constant:
                 renewed[tensor.id] = other._tensor(tensor.dtype, tensor.shape, tensor.name, None, tensor.value)

@@ -109,9 +109,11 @@ def no_tensor(value: object, where: str, inputs: Sequence[object] = (), method: 
     """
     expected = "a tensor of this graph"
     if isinstance(value, LogicalTensor):
-        return f"{where}: tensor {value.name!r} is of another graph; expected {expected}"
+        return f"{where}: tensor {shown(value.name)} is of another graph; expected {expected}"
     if isinstance(value, np.ndarray):
         return f"{where}: an array; expected {expected}: wrap it in g.constant(array)"
+    if value == () and isinstance(value, tuple):
+        return f"{where}: what an op without outputs returns; expected {expected}"
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return f"{where}: the outputs {', '.join(value._fields)}; expected one of them, as in .{value._fields[0]}"
     if isinstance(value, (int, float, np.generic)) and not isinstance(value, bool):

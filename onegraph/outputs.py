@@ -75,4 +75,24 @@ def _dtype_error(
 @cache
 def result_type(kind: str, names: tuple[str, ...]) -> Any:
     """The named tuple that a call with several outputs returns."""
-    return namedtuple(f"{kind}Outputs", names)
+    return picklable(namedtuple(f"{kind}Outputs", names))
+
+
+def picklable(made: Any) -> Any:
+    """A named tuple that no module has, made so that its values can be pickled."""
+    made.__reduce__ = _reduced
+    return made
+
+
+def _reduced(values: Any) -> tuple[object, ...]:
+    return _unpickled, (type(values).__name__, values._fields, tuple(values))
+
+
+def _unpickled(name: str, fields: tuple[str, ...], values: tuple[object, ...]) -> Any:
+    """Values in a named tuple like the one that was pickled."""
+    return _like(name, fields)._make(values)
+
+
+@cache
+def _like(name: str, fields: tuple[str, ...]) -> Any:
+    return picklable(namedtuple(name, fields, rename=True))

@@ -109,8 +109,8 @@ class _Sketch:
                 self.new._tensor(tensor.dtype, tensor.shape, f"{name}.{tensor.name.rpartition('.')[2]}")
                 for tensor in op.outputs
             )
-            self.new._ops.append(Op(len(self.new._ops), op.kind, tuple(inputs), results, op.attrs, name, op.edition))
-            self.new._names.add(name)
+            made = Op(next(self.new._op_ids), op.kind, tuple(inputs), results, op.attrs, name, op.edition)
+            self.new._append(made)
         else:
             lenient = not self.new.strict
             found = signature(

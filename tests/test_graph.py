@@ -1,7 +1,10 @@
 """The builder: what a call returns, what is inferred, what is kept."""
 
+import copy
 import inspect
 import pickle
+import sys
+import threading
 
 import ml_dtypes
 import numpy as np
@@ -179,6 +182,18 @@ def test_a_tensor_of_another_graph(g):
             lambda g, a: g.relu([a]),
             "ReLU: src: a list of tensors; expected a tensor of this graph: one of them, without brackets",
         ),
+        (
+            lambda g, a: g.relu(og.LogicalTensor("a", og.f32, (4,), None, "a")),
+            "ReLU: src: tensor 'a' is of another graph; expected a tensor of this graph",
+        ),
+        (
+            lambda g, a: g.relu(og.LogicalTensor([], og.f32, (4,), None, "a")),
+            "ReLU: src: tensor 'a' is of another graph; expected a tensor of this graph",
+        ),
+        (
+            lambda g, a: g.relu(()),
+            "ReLU: src: what an op without outputs returns; expected a tensor of this graph",
+        ),
         (lambda g, a: g.op("ReLU", 3), "ReLU: inputs: 3; expected a list of tensors of this graph"),
         (lambda g, a: g.matmul(a), "MatMul: inputs: 1; expected 2 or 3: src, weights, bias? (? is optional)"),
         (lambda g, a: g.concat(axis=0), "Concat: inputs: 0; expected at least 1: src_i"),
@@ -316,10 +331,113 @@ def test_a_graph_can_be_extended_and_compiled_again(g):
 def test_copy_and_pickle_keep_the_graph(g):
     x = g.input("x", og.f32, (2, 5, 2), strides=(20, 4, 2))
     g.output("y", g.add(g.relu(x), g.constant(np.ones(2, np.float32))))
-    for other in (g.copy(), pickle.loads(pickle.dumps(g))):
+    for other in (g.copy(), copy.copy(g), copy.deepcopy(g), pickle.loads(pickle.dumps(g))):
         assert repr(other) == repr(g)
-        other.output("z", other.outputs["y"])
+        other.output("z", other.relu(other.outputs["y"]))
         assert "z" not in g.outputs
+        assert [op.id for op in other.ops] == [0, 1, 2]
+        assert len(g.ops) == 2
+
+
+def test_results_of_several_outputs_can_be_pickled(g):
+    x = g.input("x", og.f32, (4,))
+    both = g.softmax(g.input("s", og.f32, (2, 4)), axis=1, outputs=["stats"], dtype="f32")
+    g.output("y", g.relu(x))
+    g.output("2nd", x)
+    result = g.compile()(np.ones(4, np.float32), np.ones((2, 4), np.float32))
+    for value in (both, result):
+        for other in (copy.copy(value), copy.deepcopy(value), pickle.loads(pickle.dumps(value))):
+            assert other._fields == value._fields
+            assert type(other).__name__ == type(value).__name__
+            assert repr(other) == repr(value)
+
+
+def interrupted(work, step):
+    """Whether ``work`` was interrupted, at that call or return of a function of C within the package."""
+    left = step
+
+    def trace(frame, event, _):
+        nonlocal left
+        if event in ("call", "c_return") and "onegraph" in frame.f_code.co_filename:
+            left -= 1
+            if left == 0:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+    sys.setprofile(trace)
+    try:
+        work()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.setprofile(None)
+    return False
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda g, x, array: g.relu(x, name="r"),
+        lambda g, x, array: g.op("SoftMax", [x], {"axis": 0}, name="r", dtype="f32", outputs=["stats"]),
+        lambda g, x, array: g.input("z", og.f32, (4,), constant=True),
+        lambda g, x, array: g.output("y", x, strides=[2]),
+        lambda g, x, array: g.constant(array, copy=False),
+    ],
+    ids=["op", "outputs", "input", "output", "constant"],
+)
+def test_an_interrupt_leaves_nothing_behind(work):
+    for step in range(1, 1000):
+        g, array = og.Graph(), np.ones(4, np.float32)
+        x = g.input("x", og.f32, (4,))
+        before = repr(g)
+        if not interrupted(lambda g=g, x=x, array=array: work(g, x, array), step):
+            break
+        assert repr(g) == before
+        assert array.flags.writeable
+        work(g, x, array)
+    assert step > 3
+
+
+def test_threads_that_build_one_graph(g):
+    x, interval = g.input("x", og.f32, (1,)), sys.getswitchinterval()
+
+    def work(first):
+        for number in range(first, first + 200):
+            g.output(f"y{number}", g.add(x, g.constant(np.full(1, number, np.float32))))
+
+    threads = [threading.Thread(target=work, args=(1000 * number,)) for number in range(4)]
+    try:
+        sys.setswitchinterval(1e-6)
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(g.outputs) == len(g.ops) == 800
+    assert og.check_graph(g) == []
+    results = og.reference.run(g, {"x": np.zeros(1, np.float32)})
+    assert all(value == int(name[1:]) for name, value in results.items())
+    assert og.Graph.from_json(g.to_json()).outputs.keys() == g.outputs.keys()
+
+
+@pytest.mark.parametrize("name", [object(), 3, None, b"text"], ids=["object", "3", "None", "bytes"])
+def test_the_name_of_a_constant_is_text(g, name):
+    with pytest.raises(og.ArgumentError, match=r"name: .*; expected a string"):
+        g.constant(np.ones(4, np.float32), name=name)
+
+
+def test_masked_arrays_are_no_contents(g):
+    g.output("y", g.relu(g.input("x", og.f32, (4,))))
+    masked = np.ma.MaskedArray(np.ones(4, np.float32), [1, 0, 1, 0])
+    for call in (
+        lambda: g.constant(masked),
+        lambda: g.with_constants({"x": masked}),
+        lambda: g.specialise({}, {"x": masked}),
+        lambda: og.reference.run(g, {"x": masked}),
+    ):
+        with pytest.raises(og.ArgumentError, match="a masked array; expected plain data"):
+            call()
 
 
 @pytest.mark.parametrize("schema", BASE.values(), ids=lambda schema: schema.kind)

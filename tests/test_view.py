@@ -487,6 +487,16 @@ def test_the_svg_is_the_same_each_time(svg):
     assert block()._repr_svg_() == svg(block())
 
 
+@pytest.mark.parametrize("draw", [view.page, view.dot, view.svg])
+def test_what_is_no_graph_and_no_violation(draw):
+    for graph in (None, 3, "graph"):
+        with pytest.raises(og.ArgumentError, match=r"graph: .*; expected a Graph"):
+            draw(graph)
+    for violations in (1, [1], [None]):
+        with pytest.raises(og.ArgumentError, match=r"violations: .*; expected what check_graph returns"):
+            draw(og.Graph(), violations=violations)
+
+
 def test_an_empty_graph(svg):
     assert drawn(svg(og.Graph()))[1:] == ({}, [])
     assert Tags(view.page(og.Graph())).tags

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import array_of
 from ..errors import ArgumentError, shown
 from ..spec.dialect import base_call, channel_swap, format_of, is_swapped
 from ..spec.dtypes import DataType
@@ -107,7 +108,7 @@ def run(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
             raise ArgumentError(f"input {name!r} is missing; the inputs are {', '.join(graph.inputs)}")
         if not isinstance(inputs[name], (np.ndarray, np.generic)):
             raise ArgumentError(f"input {name!r}: {shown(inputs[name])}; expected a numpy array")
-        array = np.asarray(inputs[name])
+        array = array_of(f"input {name!r}", inputs[name])
         if not compatible(array.shape, tensor.shape):
             raise ArgumentError(f"input {name!r}: shape {array.shape}; expected {show(tensor.shape)}")
         if array.dtype != tensor.dtype.numpy:

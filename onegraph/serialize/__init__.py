@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arrays import aligned_empty
+from ..arrays import aligned_empty, array_of
 from ..errors import ArgumentError, FormatError, shown
 from ..op import Array, LogicalTensor
 from ..spec.shapes import compatible, show
@@ -85,7 +85,7 @@ def _contents(name: str, tensor: LogicalTensor, given: object) -> Array:
     expected = f"a numpy array, {tensor.dtype} {show(tensor.shape)}"
     if not isinstance(given, (np.ndarray, np.generic)):
         raise ArgumentError(f"constant {name!r}: {shown(given)}; expected {expected}")
-    values, wanted = np.asarray(given), tensor.dtype.numpy
+    values, wanted = array_of(f"constant {name!r}", given), tensor.dtype.numpy
     if values.dtype != wanted or not compatible(values.shape, tensor.shape):
         fix = "" if values.dtype == wanted else f"; array.astype(og.{tensor.dtype}.numpy) converts it"
         raise ArgumentError(f"constant {name!r}: {values.dtype} {show(values.shape)}; expected {expected}{fix}")

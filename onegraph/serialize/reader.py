@@ -238,9 +238,8 @@ class _Building:
             assert dtype is not None
             self.tensors[use.id] = self.graph._tensor(dtype, shape, f"{label}.{port}")
             results.append(self.tensors[use.id])
-        op = Op(len(self.graph._ops), schema.kind, tuple(inputs), tuple(results), kept, label, chosen.name, known)
-        self.graph._ops.append(op)
-        self.graph._names.add(label)
+        number = next(self.graph._op_ids)
+        self.graph._append(Op(number, schema.kind, tuple(inputs), tuple(results), kept, label, chosen.name, known))
 
     def _label(self, name: str) -> str:
         """``name`` where no other op has it, else with a number."""

@@ -39,7 +39,7 @@ def page(
         title: heading of the page.
 
     Raises:
-        ArgumentError: the report or the times are not of these kinds.
+        ArgumentError: an argument is not of these kinds.
     """
     data = model(graph, report, violations, times, title=title, specification=True)
     return _document({**data, "embedded": False}, title)

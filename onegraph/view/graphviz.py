@@ -35,7 +35,7 @@ def dot(
         title: name of the graph.
 
     Raises:
-        ArgumentError: the report or the times are not of the kinds that :func:`page` takes.
+        ArgumentError: an argument is not of the kinds that :func:`page` takes.
     """
     data = model(graph, report, violations, times, title=title)
     return "\n".join(_lines(graph, data, title)) + "\n"

@@ -52,14 +52,16 @@ def model(
         specification: True puts in the tables of the specification, one for each kind of op and edition.
 
     Raises:
-        ArgumentError: the report or the times are not of the kinds above.
+        ArgumentError: an argument is not of these kinds.
     """
+    if not hasattr(graph, "ops") or not hasattr(graph, "inputs"):
+        raise ArgumentError(f"graph: {shown(graph)}; expected a Graph")
     numbers = {op.name: number for number, op in enumerate(graph.ops)}
     facts = _facts(report)
     partitions = _partitions(facts, numbers, _seconds(times))
     found: list[list[Record]] = [[] for _ in graph.ops]
     loose: list[Record] = []
-    for violation in violations or ():
+    for violation in _violations(violations):
         record: Record = {key: getattr(violation, key) for key in ("rule", "severity", "op", "where", "given")}
         record["expected"] = violation.message.rpartition("; expected ")[2] or violation.expected
         number = numbers.get(_name(violation.op))
@@ -169,6 +171,15 @@ def _specification(kind: str, name: str, full: bool) -> Record:
 
 
 # What was compiled ----------------------------------------------------------------------------------------------------
+
+
+def _violations(violations: Iterable[Violation] | None) -> list[Violation]:
+    found: object = [] if violations is None else violations
+    if isinstance(found, Iterable):
+        found = [*found]
+        if all(isinstance(violation, Violation) for violation in found):
+            return found
+    raise ArgumentError(f"violations: {shown(violations)}; expected what check_graph returns")
 
 
 def _facts(report: object) -> Mapping[str, object]:

@@ -42,7 +42,7 @@ def svg(
 
     Raises:
         UnsupportedError: the interpreter of the extra ``view`` is not installed.
-        ArgumentError: the report or the times are not of the kinds that :func:`page` takes.
+        ArgumentError: an argument is not of the kinds that :func:`page` takes.
     """
     try:
         import quickjs
