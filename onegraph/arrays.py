@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import sys
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -59,7 +60,9 @@ def array_of(what: str, value: object) -> Array:
         ArgumentError: it is none of these, or cannot be read without a copy.
     """
     kind = type(value)  # what an object says of its class need not be so
-    if issubclass(kind, np.ma.MaskedArray):
+    # Without an import at this moment, whose lock a fork may find taken; before that there are no masked arrays.
+    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())
+    if issubclass(kind, masked):
         raise ArgumentError(f"{what}: a masked array; expected plain data: fill it with .filled(value)")
     if issubclass(kind, (np.ndarray, np.generic)):
         return np.asarray(value)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from .errors import StateError
 from .forks import new_lock
 from .program import Program
 from .runs import QuickCall
@@ -49,6 +50,15 @@ class Entry:
     implementations: dict[int, str] | None = None
 
 
+class Turn:
+    """Which thread makes an entry."""
+
+    __slots__ = ("lock", "owner")
+
+    def __init__(self) -> None:
+        self.lock, self.owner = new_lock(), 0
+
+
 class Cache:
     """Entries by key; threads may share it. What is evicted lives on for as long as a call or a bound run uses it."""
 
@@ -56,25 +66,33 @@ class Cache:
         self.capacity = capacity
         self.entries: dict[Hashable, Entry] = {}
         self._lock = new_lock()
-        self._turns: dict[Hashable, threading.Lock] = {}
+        self._turns: dict[Hashable, Turn] = {}
         self._ticks = itertools.count()  # of lookups; reading them counts as one
         self._reads = self._misses = self._evictions = 0
         self.tick = self._ticks.__next__  # one step of the interpreter, so that no thread needs a lock
 
     def find(self, key: Hashable, make: Callable[[], Entry]) -> Entry:
-        """The entry of a key. The first thread that asks makes it, others wait; where it fails, the next one tries."""
+        """The entry of a key. The first thread that asks makes it, others wait; where it fails, the next one tries.
+
+        Raises:
+            StateError: the thread is making it already, and was interrupted by what asks.
+        """
         entry = self.entries.get(key)
         if entry is None:
-            with self._lock:
-                turn = self._turns.setdefault(key, new_lock())
-            with turn:
+            turn, own = self._turns.setdefault(key, Turn()), threading.get_ident()
+            if turn.lock.locked() and turn.owner == own:
+                raise StateError(
+                    "the executable is compiling for these shapes in this very thread; a signal handler that calls it "
+                    "then has to leave that to another thread, or until later"
+                )
+            with turn.lock:
+                turn.owner = own
                 entry = self.entries.get(key)
                 if entry is None:
                     try:
                         return self._add(key, make())
                     finally:
-                        with self._lock:
-                            self._turns.pop(key, None)
+                        self._turns.pop(key, None)
         entry.used = self.tick()
         return entry
 

@@ -16,20 +16,24 @@
 from __future__ import annotations
 
 import json
-import threading
 import traceback
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from .errors import ArgumentError, FormatError, OneGraphError, shown
+from .forks import new_lock
 from .graph import Graph
 from .npz import write_arrays
 from .op import Array
 
+if TYPE_CHECKING:
+    from .executor import Executable
+
 MAX_BYTES = 2**28
-_lock = threading.Lock()
+_lock = new_lock()
 
 
 class capture:  # noqa: N801 - it is called like a function, as contextlib's own are
@@ -56,6 +60,7 @@ class capture:  # noqa: N801 - it is called like a function, as contextlib's own
         if isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes < 0:
             raise ArgumentError(f"max_bytes: {shown(max_bytes)}; expected a number of bytes")
         self.folder, self.inputs = Path(folder), inputs
+        self.executable: type[Executable]
         self._left = max_bytes
         self._graphs = 0
         self._open = False
@@ -71,20 +76,22 @@ class capture:  # noqa: N801 - it is called like a function, as contextlib's own
         except OSError as error:
             raise FormatError(str(self.folder), error.strerror or str(error), "a folder to write to") from None
         _write(self.folder / "info.json", json.dumps(_facts(), indent=2))
-        from .recorded import start
+        from . import executor
+        from .recorded import Recorded
 
+        self.executable = Recorded
         self._open = True
-        start(self)
+        executor.RECORDERS += (self,)  # the last of all: where an interrupt comes before, nobody will stop to record
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop to record."""
-        from .recorded import stop
+        from .executor import RECORDERS
 
         self._open = False
-        stop(self)
+        RECORDERS.remove(self)
 
     def graph(self, graph: Graph, options: Mapping[str, object]) -> Record:
         """A record of a graph that is about to be compiled."""

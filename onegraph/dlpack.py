@@ -9,11 +9,11 @@ from __future__ import annotations
 import ctypes
 import math
 import operator
-import threading
 from typing import Any
 
 import numpy as np
 
+from .forks import new_lock
 from .op import Array
 from .spec.dtypes import DataType
 from .tensor_types import MAX_SIZE
@@ -94,7 +94,7 @@ _KINDS: tuple[tuple[bytes, bytes, type[_Managed | _ManagedVersioned]], ...] = (
 )
 for _names in _KINDS:
     _keep(_names[1])  # a capsule points to its name, and may outlive this module
-_taking = threading.Lock()
+_taking = new_lock()
 
 
 class _Owner:

@@ -6,7 +6,7 @@ import gc
 from collections import namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import native
 from .arguments import Arguments, Result, known, refuse_shared, value_inputs
@@ -32,8 +32,11 @@ from .spec.dtypes import DataType
 from .spec.schema import Shape
 from .spec.shapes import show
 
+if TYPE_CHECKING:
+    from .capture import capture
+
 COMPUTED_SHAPE = "a shape depends on what the graph computes, so nothing can be compiled before it runs"
-RECORDED: list[type[Executable]] = []  # the class of what capture() records, while it does
+RECORDERS: list[capture] = []  # each while it records
 
 
 class Port(NamedTuple):
@@ -60,7 +63,7 @@ class Executable:
 
     def __new__(cls, *_: object, **__: object) -> Executable:
         """An executable, of the class that records where ``capture`` does."""
-        return super().__new__(RECORDED[-1] if RECORDED and cls is Executable else cls)
+        return super().__new__(RECORDERS[-1].executable if RECORDERS and cls is Executable else cls)
 
     def __init__(
         self,

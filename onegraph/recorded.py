@@ -2,47 +2,25 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from .arrays import as_array
-from .capture import Record, capture
+from .capture import Record
 from .errors import OneGraphError
-from .executor import RECORDED, Executable
+from .executor import RECORDERS, Executable
 from .graph import Graph
 from .op import Array
 from .runs import BoundRun
-
-_active: list[capture] = []
-_lock = threading.Lock()
-
-
-def start(recorder: capture) -> None:
-    """Record what is compiled from now on."""
-    with _lock:
-        _active.append(recorder)
-        if Recorded not in RECORDED:
-            RECORDED.append(Recorded)
-
-
-def stop(recorder: capture) -> None:
-    """Record no more."""
-    with _lock:
-        _active.remove(recorder)
-        if not _active:
-            RECORDED.remove(Recorded)
 
 
 class Recorded(Executable):
     """An executable whose compilation and calls are recorded."""
 
     def __init__(self, graph: Graph, **options: Any) -> None:
-        with _lock:
-            recorders = list(_active)
-        self._records: list[Record] = [recorder.graph(graph, options) for recorder in recorders]
+        self._records: list[Record] = [recorder.graph(graph, options) for recorder in tuple(RECORDERS)]
         self._reported = ""
         try:
             super().__init__(graph, **options)

@@ -8,6 +8,7 @@ import threading
 
 import numpy as np
 import pytest
+from conftest import interrupted
 
 import onegraph as og
 from onegraph.npz import read_inputs
@@ -64,13 +65,27 @@ def test_without_inputs_there_are_none(tmp_path):
 
 
 def test_afterwards_nothing_is_different(tmp_path):
-    from onegraph.executor import RECORDED, Executable
+    from onegraph.executor import RECORDERS, Executable
 
     with og.capture(tmp_path):
         inside = doubling().compile()
-    assert RECORDED == []
+    assert RECORDERS == []
     assert type(doubling().compile()) is Executable
     assert isinstance(inside, Executable)
+
+
+def test_an_interrupt_at_the_start_leaves_nothing_that_records(tmp_path):
+    from onegraph.executor import RECORDERS, Executable
+
+    for step in range(1, 1000):
+        recorder = og.capture(tmp_path / str(step))
+        if not interrupted(recorder.__enter__, step):
+            break
+        assert RECORDERS == []
+    assert step > 3
+    assert [recorder] == RECORDERS
+    recorder.__exit__(None, None, None)
+    assert type(doubling().compile()) is Executable
 
 
 def test_exceptions_are_on_disk_when_they_leave(tmp_path):

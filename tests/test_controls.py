@@ -108,6 +108,36 @@ def test_the_least_recently_used_program_goes_first(compilations):
     assert model.cache_capacity == 1
 
 
+def test_a_call_from_within_the_compilation_for_its_shapes(monkeypatch):
+    """As a signal handler makes it; it would wait for itself."""
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (None, 4))))
+    model, raised = g.compile(), []
+    compile_one = model._compile
+
+    def interrupted(graph):
+        for rows in (3, 2):  # other shapes are no matter
+            try:
+                model(filled(rows))
+            except og.StateError as error:
+                raised.append((rows, str(error)))
+        monkeypatch.undo()
+        return compile_one(graph)
+
+    def compiling(graph):
+        return (interrupted if graph.inputs["x"].shape == (3, 4) else compile_one)(graph)
+
+    monkeypatch.setattr(model, "_compile", compiling)
+    thread = threading.Thread(target=lambda: model(filled(3)), daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive()
+    ((rows, message),) = raised
+    assert rows == 3
+    assert "is compiling for these shapes in this very thread" in message
+    assert model(filled(3)).shape == (3, 4)
+
+
 def test_a_bound_run_outlives_its_program_in_the_cache():
     model = rows_summed()
     model.cache_capacity = 1

@@ -9,6 +9,7 @@ import threading
 import ml_dtypes
 import numpy as np
 import pytest
+from conftest import interrupted
 
 import onegraph as og
 from onegraph.codegen import to_python
@@ -350,28 +351,6 @@ def test_results_of_several_outputs_can_be_pickled(g):
             assert other._fields == value._fields
             assert type(other).__name__ == type(value).__name__
             assert repr(other) == repr(value)
-
-
-def interrupted(work, step):
-    """Whether ``work`` was interrupted, at that call or return of a function of C within the package."""
-    left = step
-
-    def trace(frame, event, _):
-        nonlocal left
-        if event in ("call", "c_return") and "onegraph" in frame.f_code.co_filename:
-            left -= 1
-            if left == 0:
-                sys.setprofile(None)
-                raise KeyboardInterrupt
-
-    sys.setprofile(trace)
-    try:
-        work()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.setprofile(None)
-    return False
 
 
 @pytest.mark.parametrize(

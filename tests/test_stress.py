@@ -274,7 +274,7 @@ def the_cache_is_switched_while_a_thread_compiles():
 
     sys.setswitchinterval(1e-5)
     threading.Thread(target=switch, daemon=True).start()
-    for _ in range(times(1000, 60)):
+    for _ in range(times(1000, 40)):
         found = g.compile(threads=1)(x)
         for result, w in zip(found, weights, strict=True):
             np.testing.assert_allclose(result, np.maximum(x @ w, 0), atol=1e-4)
@@ -448,6 +448,43 @@ def process_pools():
     for method in ("fork", "spawn", "forkserver"):
         with multiprocessing.get_context(method).Pool(2) as pool:
             assert pool.map_async(in_a_pool, range(1, 6)).get(timeout=120) == [True] * 5, method
+
+
+class Lent:
+    """A tensor of another library."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, **_):
+        return self.array.__dlpack__()
+
+
+@story
+def forks_while_tensors_are_taken():
+    """The child can take tensors of other libraries, whatever the threads held that did it."""
+    model, done = fused(), threading.Event()
+    x = Lent(numbers(8, 16))
+    wanted = model(x.array).copy()
+
+    def work():
+        while not done.is_set():
+            model(x)
+
+    def child():
+        assert np.array_equal(model(x), wanted)
+
+    def fork():
+        try:
+            for _ in range(times(1000, 40)):
+                forked(child, seconds=20)
+        finally:
+            done.set()
+
+    together(fork, work, work)
 
 
 # Signals -------------------------------------------------------------------------------------------------------------
