@@ -14,7 +14,6 @@ from .graph import Graph
 from .op import Array, LogicalTensor
 from .spec.dtypes import DataType
 from .spec.editions import base_of, edition
-from .spec.schema import Shape
 from .spec.shapes import compatible, dense_strides, show
 
 
@@ -188,11 +187,6 @@ def refuse_shared(outputs: Mapping[str, Array], inputs: Mapping[str, Array]) -> 
             if np.may_share_memory(array, memory):
                 raise ArgumentError(f"output {name!r} shares memory with {other!r}")
         seen[name] = array
-
-
-def known(shape: Shape) -> bool:
-    """Whether every dim is known."""
-    return shape is not None and None not in shape
 
 
 def value_inputs(graph: Graph) -> tuple[str, ...]:

@@ -6,10 +6,10 @@ import gc
 from collections import namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from . import native
-from .arguments import Arguments, Result, known, refuse_shared, value_inputs
+from .arguments import Arguments, Result, refuse_shared, value_inputs
 from .arrays import Held
 from .cache import CAPACITY, Cache, CacheInfo, Entry, dispatch
 from .capi.homes import home
@@ -30,13 +30,10 @@ from .report import PartitionReport, Report
 from .runs import BoundRun, QuickCall, quick_call
 from .spec.dtypes import DataType
 from .spec.schema import Shape
-from .spec.shapes import show
-
-if TYPE_CHECKING:
-    from .capture import capture
+from .spec.shapes import known, show
 
 COMPUTED_SHAPE = "a shape depends on what the graph computes, so nothing can be compiled before it runs"
-RECORDERS: list[capture] = []  # each while it records
+RECORDERS: list[Any] = []  # each capture while it records
 
 
 class Port(NamedTuple):
@@ -63,7 +60,8 @@ class Executable:
 
     def __new__(cls, *_: object, **__: object) -> Executable:
         """An executable, of the class that records where ``capture`` does."""
-        return super().__new__(RECORDERS[-1].executable if RECORDERS and cls is Executable else cls)
+        kind: type[Executable] = RECORDERS[-1].executable if RECORDERS and cls is Executable else cls
+        return super().__new__(kind)
 
     def __init__(
         self,

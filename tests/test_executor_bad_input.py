@@ -546,6 +546,21 @@ def test_arrays_that_change_while_they_are_passed(change):
     assert done.returncode == 0, done.stderr
 
 
+def test_shapes_that_are_known_only_while_it_runs():
+    g = og.Graph()
+    x, u, q = g.input("x", og.f32, (4,)), g.input("u", og.f32, (None, None)), g.input("q", og.f32, (2,))
+    at = g.gen_index(q, axis=0)
+    y = g.op("DynamicReshape", [x, at], {"special_zero": True}, edition="legacy-1")
+    g.output("z", g.add(y, u, auto_broadcast="none", name="sum"))
+    model = g.compile()
+    given = {"x": np.ones(4, F32), "q": np.zeros(2, F32)}
+    for work in (model, lambda **arrays: og.reference.run(g, arrays)["z"]):
+        assert work(**given, u=np.ones((4, 1), F32)).shape == (4, 1)
+        for shape in ((4, 4), (3, 3), (4, 0)):
+            with pytest.raises(og.SpecError, match=r"Add 'sum': src_1: shape .*as auto_broadcast is none"):
+                work(**given, u=np.ones(shape, F32))
+
+
 class Apart(np.ndarray):
     """Arrays that say they share no memory with others."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import ml_dtypes
@@ -11,11 +12,12 @@ from numpy.typing import NDArray
 
 from ..arrays import array_of
 from ..errors import ArgumentError, shown
+from ..memo import signature
 from ..spec.dialect import base_call, channel_swap, format_of, is_swapped
 from ..spec.dtypes import DataType
 from ..spec.editions import base_of, edition
 from ..spec.schema import Schema, TensorType
-from ..spec.shapes import compatible, show
+from ..spec.shapes import compatible, known, show
 from . import (
     binary,
     convolution,
@@ -99,6 +101,7 @@ def run(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
     Raises:
         ArgumentError: an input is missing, unknown, or of another data type.
+        SpecError: an op cannot have inputs of the shapes that are known only now.
     """
     if not hasattr(graph, "ops") or not hasattr(graph, "inputs") or not isinstance(inputs, Mapping):
         raise ArgumentError("run: expected a graph, and a dictionary with an array for each input")
@@ -122,11 +125,26 @@ def run(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
             None if source is None else values[source.id] if source.value is None else source.value
             for source in op.inputs
         ]
+        if not all(tensor is None or known(tensor.shape) for tensor in (*op.inputs, *op.outputs)):
+            _refuse_shapes(op, arrays, lenient=not graph.strict)
         for tensor, array in zip(op.outputs, run_op(op, arrays), strict=True):
             values[tensor.id] = array
     return {
         name: tensor.value if tensor.value is not None else values[tensor.id] for name, tensor in graph.outputs.items()
     }
+
+
+def _refuse_shapes(op: Op, arrays: Sequence[Array | None], *, lenient: bool) -> None:
+    """Raise SpecError where the op cannot have inputs of these shapes and contents, which the builder did not know."""
+    inputs = [
+        None if tensor is None or array is None else replace(tensor, shape=array.shape, value=array)
+        for tensor, array in zip(op.inputs, arrays, strict=True)
+    ]
+    dtypes = tuple(tensor.dtype for tensor in op.outputs)
+    attrs, count = dict(op.attrs), len(dtypes)
+    signature(
+        edition(op.edition), op.kind, attrs, inputs, name=op.name, n_outputs=count, dtypes=dtypes, lenient=lenient
+    )
 
 
 def _widen(array: Array) -> Array:

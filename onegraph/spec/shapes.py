@@ -16,6 +16,11 @@ def merge(first: Shape, second: Shape) -> Shape:
     return tuple(a if a is not None else b for a, b in zip(first, second, strict=True))
 
 
+def known(shape: Shape) -> bool:
+    """Whether every dim is known."""
+    return shape is not None and None not in shape
+
+
 def compatible(first: Shape, second: Shape) -> bool:
     """Whether two statements can be of one shape."""
     if first is None or second is None:
