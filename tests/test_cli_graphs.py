@@ -316,6 +316,16 @@ def test_a_file_without_permission_is_one_line(graph):
     )
 
 
+@pytest.mark.parametrize("command", ["run", "verify"])
+def test_a_graph_that_is_too_large_is_named(command, graph):
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (1 << 40,))))
+    g.save("huge.json")
+    done = onegraph(command, "huge.json")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("onegraph: huge.json: the tensors of the graph take")
+
+
 def test_pickles_are_not_read(graph):
     np.savez("in.npz", x=np.array([object()]), w=np.zeros((3, 3, 3, 4), np.float32))
     done = onegraph("run", graph, "--inputs", "in.npz")

@@ -318,7 +318,10 @@ class Data:
             self.source.keep("--outputs", self.outputs, graph, *([] if self.inputs is None else [self.inputs]))
         if self.inputs is not None:
             return read_inputs(self.inputs, graph)
-        return random_inputs(graph, self.seed, progress)
+        try:
+            return random_inputs(graph, self.seed, progress)
+        except ArgumentError as error:
+            raise ArgumentError(f"{self.source.name}: {error}") from None
 
     def write(self, results: Mapping[str, Array]) -> None:
         """Write the results where they are wanted."""
