@@ -112,7 +112,7 @@ def no_tensor(value: object, where: str, inputs: Sequence[object] = (), method: 
         return f"{where}: tensor {shown(value.name)} is of another graph; expected {expected}"
     if isinstance(value, np.ndarray):
         return f"{where}: an array; expected {expected}: wrap it in g.constant(array)"
-    if value == () and isinstance(value, tuple):
+    if isinstance(value, tuple) and not value:
         return f"{where}: what an op without outputs returns; expected {expected}"
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return f"{where}: the outputs {', '.join(value._fields)}; expected one of them, as in .{value._fields[0]}"
