@@ -300,6 +300,19 @@ def forked(work, seconds=30):
     assert status == 0, f"child ended with {status}"
 
 
+def fork_beside(often, child, done, *works):
+    """Fork so often, one child after the other, beside threads that work until ``done`` is set."""
+
+    def fork():
+        try:
+            for _ in range(often):
+                forked(child)
+        finally:
+            done.set()
+
+    together(fork, *works)
+
+
 @story
 def forks_after_use():
     graph, w = network()
@@ -345,20 +358,14 @@ def forks_while_threads_run():
         assert right(model(np.asfortranarray(x)), x, w)
         assert right(network(9)[0].compile()(numbers(9, 16)), numbers(9, 16), w)
 
-    def fork():
-        try:
-            for _ in range(times(500, 25)):
-                forked(child)
-        finally:
-            done.set()
-
-    together(fork, *[lambda seed=seed: work(seed) for seed in range(3)])
+    fork_beside(times(500, 25), child, done, *[lambda seed=seed: work(seed) for seed in range(3)])
 
 
 @story
 def forks_while_threads_compile():
     """What a compilation holds at the moment of the fork, here and in the library, does not keep the child waiting."""
     done = threading.Event()
+    network()[0].compile()  # from here on nobody imports a module, whose lock would be Python's own
 
     def work(seed):
         rng = random.Random(seed)
@@ -373,14 +380,7 @@ def forks_while_threads_compile():
             graph, w = network(rows)
             assert right(graph.compile()(numbers(rows, 16)), numbers(rows, 16), w)
 
-    def fork():
-        try:
-            for _ in range(times(500, 25)):
-                forked(child)
-        finally:
-            done.set()
-
-    together(fork, *[lambda seed=seed: work(seed) for seed in range(3)])
+    fork_beside(times(500, 25), child, done, *[lambda seed=seed: work(seed) for seed in range(3)])
 
 
 @story
@@ -399,14 +399,7 @@ def forks_while_threads_build_one_to_one_objects():
         while not done.is_set():
             add()
 
-    def fork():
-        try:
-            for _ in range(times(500, 40)):
-                forked(add, 20)
-        finally:
-            done.set()
-
-    together(fork, work)
+    fork_beside(times(500, 40), add, done, work)
 
 
 @story
@@ -477,14 +470,7 @@ def forks_while_tensors_are_taken():
     def child():
         assert np.array_equal(model(x), wanted)
 
-    def fork():
-        try:
-            for _ in range(times(1000, 40)):
-                forked(child, seconds=20)
-        finally:
-            done.set()
-
-    together(fork, work, work)
+    fork_beside(times(1000, 40), child, done, work, work)
 
 
 # Signals -------------------------------------------------------------------------------------------------------------
@@ -640,7 +626,8 @@ def shapes_take_no_memory():
     flat(lambda: model(numbers(rng.randrange(1, 60), 16)), 300, times(10_000, 150))
 
 
-FORKS = ("forks_after_use", "forks_while_threads_run", "process_pools")
+FORKS = {"forks_after_use", "forks_while_threads_run", "forks_while_threads_compile", "process_pools"}
+FORKS |= {"forks_while_tensors_are_taken"}
 
 
 @pytest.mark.parametrize("name", STORIES)
