@@ -247,14 +247,16 @@ class Assembly(Layouts):
         pieces = [value.storage for value in values]
         index = len(self.notes)
         in_place = compiled.in_place and [(pieces[target], pieces[source]) for target, source in compiled.in_place]
-        self.steps.append(LibraryStep(compiled.made, pieces, count, in_place, index, pattern.nbytes, is_small))
+        made, like = compiled.made, compiled.like
+        is_quick = is_small and pattern.is_plain
+        self.steps.append(LibraryStep(made, like, pieces, count, in_place, index, pattern.nbytes, is_small, is_quick))
         self.notes.append(Note("oneDNN", steps, (note,), values[:count], values[count:]))
         for source, target in copies:
             self._add_copy(source, target, steps[-1], f"{steps[-1].kind} writes dense tensors only")
 
     def _use_threads(self, pattern: Pattern) -> bool:
         """From now on compile for one thread if the pattern is small and others may get more; returns whether it is."""
-        is_small = self._share and pattern.nbytes <= SMALL and not pattern.is_slow
+        is_small = self._share and pattern.nbytes <= SMALL
         self._threads.use(1 if is_small else None)
         return is_small
 

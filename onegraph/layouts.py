@@ -170,4 +170,4 @@ class Layouts:
         }
         in_place = [(piece[target], piece[source]) for source, target in compiled.inplace_pairs]
         count, size = len(compiled.inputs), sum(map(nbytes, values))
-        self.steps.append(LibraryStep(compiled, [*piece.values()], count, in_place, note, size))
+        self.steps.append(LibraryStep(compiled, compiled, [*piece.values()], count, in_place, note, size))

@@ -21,7 +21,6 @@ from .spec.editions import BASE
 Wiring = int | tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 # The categories of ops that alone make nothing of a constant that is worth keeping.
 PLAIN = frozenset(["binary", "elementwise"])
-SLOW = frozenset(["Interpolate", "InterpolateBackward"])  # 100 ns for each element
 
 
 class Layout(NamedTuple):
@@ -34,11 +33,13 @@ class Layout(NamedTuple):
 class Compiled(NamedTuple):
     """What the library made.
 
+    ``like``: the same where it is the first of its kind, else that.
     ``chosen``: the ports of outputs for which it chose other strides, with these and the size in bytes.
     ``in_place``: ports of outputs and of the inputs whose memory they may take.
     """
 
     made: CompiledPartition
+    like: CompiledPartition
     chosen: tuple[tuple[int, Dims, int], ...]
     in_place: tuple[tuple[int, int], ...]
 
@@ -72,7 +73,7 @@ class Pattern:
         reason: why it is not to be compiled; empty where it is.
 
     Attributes:
-        is_slow: whether few bytes do not mean little time.
+        is_plain: whether it is one op that does little with each number.
         places: for each port, inputs first, its place among the values.
         n_inputs: number of inputs.
         layouts: by the strides at the ports.
@@ -92,9 +93,9 @@ class Pattern:
         self._ids = *inputs, *outputs
         self.places, self.n_inputs = [values.index(number) for number in self._ids], len(inputs)
         self.layouts: dict[tuple[Dims, ...], Layout] = {}
-        self.nbytes, self.is_slow = nbytes, any(step.kind in SLOW for step in steps)
+        self.nbytes = nbytes
         self._others: dict[CompiledPartition, list[CompiledPartition]] = {}
-        self._is_plain = len(steps) == 1 and BASE[steps[0].kind].category in PLAIN
+        self.is_plain = len(steps) == 1 and BASE[steps[0].kind].category in PLAIN
 
     def compile(self, values: Sequence[Value], layout: Layout, free: tuple[bool, ...]) -> Compiled:
         """What runs the ops on such values, for the number of threads that is set, after ``compile_others``.
@@ -107,14 +108,14 @@ class Pattern:
         Raises:
             OneGraphError: the library refuses.
         """
-        constants = () if self._is_plain else tuple([value.constant is not None for value in values[: self.n_inputs]])
+        constants = () if self.is_plain else tuple([value.constant is not None for value in values[: self.n_inputs]])
         known = layout.compiled.get((free, constants))
         if known is None:
             known = layout.compiled[free, constants] = self._compile(values, free)
         elif True in constants:
             another = known.made._another()
             self._others.setdefault(known.made, []).append(another)
-            return Compiled(another, known.chosen, known.in_place)
+            return Compiled(another, known.made, known.chosen, known.in_place)
         return known
 
     def compile_others(self) -> None:
@@ -129,7 +130,7 @@ class Pattern:
     def _compile(self, values: Sequence[Value], free: tuple[bool, ...]) -> Compiled:
         count, ids = self.n_inputs, self._ids
         inputs, outputs = values[:count], values[count:]
-        kinds = ["variable" if self._is_plain or value.constant is None else "constant" for value in inputs]
+        kinds = ["variable" if self.is_plain or value.constant is None else "constant" for value in inputs]
         tensors = [capi_tensor(*given) for given in zip(ids[:count], inputs, kinds, strict=True)]
         # The library is not told the shape of a dense output: it would take a wrong one for right.
         results = [_result(*given) for given in zip(ids[count:], outputs, strict=True)]
@@ -154,7 +155,7 @@ class Pattern:
                     raise UnsupportedError(f"the library infers strides {tensor.strides} for {value.name}")
                 chosen.append((index, tensor.strides, tensor.mem_size or 0))
         in_place = tuple([(ids.index(target), ids.index(source)) for source, target in compiled.inplace_pairs])
-        return Compiled(compiled, tuple(chosen), in_place)
+        return Compiled(compiled, compiled, tuple(chosen), in_place)
 
 
 def _result(number: int, value: Value) -> LogicalTensor:

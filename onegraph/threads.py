@@ -13,13 +13,13 @@ from .capi.settings import ThreadCount, restore_threads
 from .errors import OneGraphError
 from .plan import LibraryStep
 
-# A step that moves no more bytes than this is compiled for one thread from the start and not measured.
+# A step that moves no more bytes than this is compiled for one thread from the start, and stays so where it is quick.
 SMALL = 1 << 15
 # One that moves more gets every thread: that it takes longer than LONG needs no measuring.
 LARGE = 1 << 20
 # One that takes longer on one thread, in seconds, gets every thread: a busy neighbour could only mislead measuring.
 LONG = 1e-4
-# One that takes longer on one thread gets every thread where a busy neighbour keeps measuring from telling.
+# One that takes longer on one thread is worth several: it gets every one where a neighbour keeps others from measuring.
 WORTHWHILE = 1e-5
 # More threads must gain more than this, in seconds: beside other work they join later than in a loop of one step alone.
 WORTH = 1e-6
@@ -43,25 +43,38 @@ def share_threads(
     """
     chosen, counts = list(steps), [fixed.get(step.note, 0) for step in steps]
     made: dict[tuple[CompiledPartition, int], CompiledPartition] = {}  # steps may share what was compiled
+    alike: dict[CompiledPartition, list[int]] = {}  # of the steps to measure
     for index, step in enumerate(steps):
         if counts[index]:
             chosen[index] = compiled_for(step, counts[index], made)
-        elif step.is_small:
-            counts[index] = 1
+            continue
+        counts[index] = int(step.is_small)
+        if not step.is_quick and step.nbytes <= LARGE:
+            alike.setdefault(step.like, []).append(index)
     if measure is None:
         return chosen, counts
-    open_ones = [index for index, count in enumerate(counts) if not count and steps[index].nbytes <= LARGE]
-    alone = measure([steps[index] for index in open_ones], [1] * len(open_ones))
-    short = {index: seconds for index, seconds in zip(open_ones, alone, strict=True) if seconds and seconds < LONG}
+
+    def on(count: int, step: LibraryStep) -> LibraryStep:
+        return step if count == (1 if step.is_small else limit) else compiled_for(step, count, made)
+
+    def give(count: int, indices: Sequence[int]) -> None:
+        for index in indices:
+            chosen[index], counts[index] = on(count, steps[index]), count if count < limit else 0
+
     numbers = (*powers_of_two(limit), limit)
-    tried = {
-        index: [compiled_for(steps[index], count, made) if count < limit else steps[index] for count in numbers]
-        for index in short
-    }
-    taken = iter(measure([step for ones in tried.values() for step in ones], [*numbers] * len(tried)))
-    for index, ones in tried.items():
-        best = fastest([next(taken) for _ in ones], short[index])
-        chosen[index], counts[index] = ones[best], numbers[best] if numbers[best] < limit else 0
+    firsts = [steps[indices[0]] for indices in alike.values()]
+    short: list[tuple[list[int], float]] = []
+    for indices, alone in zip(alike.values(), measure(firsts, [1] * len(firsts)), strict=True):
+        if not alone or (steps[indices[0]].is_small and alone < WORTHWHILE):
+            continue
+        if alone < LONG:
+            short.append((indices, alone))
+        else:
+            give(limit, indices)
+    tried = [on(count, steps[indices[0]]) for indices, _ in short for count in numbers]
+    taken = iter(measure(tried, [*numbers] * len(short)))
+    for indices, alone in short:
+        give(numbers[fastest([next(taken) for _ in numbers], alone)], indices)
     return chosen, counts
 
 
@@ -70,7 +83,7 @@ def fastest(seconds: Sequence[float | None], alone: float) -> int:
 
     Args:
         seconds: what a step takes by number of threads, in rising order; None where a neighbour hid it.
-        alone: what it takes on one thread when it is compiled for all.
+        alone: what it takes on one thread as it was compiled first.
     """
     known = [taken for taken in seconds if taken is not None]
     if len(known) < len(seconds):

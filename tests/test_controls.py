@@ -356,6 +356,41 @@ def test_a_step_gets_the_threads_that_it_gains_by(monkeypatch, alone, by_number,
     assert [partition.threads for partition in model.report().partitions] == [expected, 3]
 
 
+@openmp
+@pytest.mark.parametrize(
+    ("alone", "by_number", "expected"),
+    [
+        (9 * US, None, 1),
+        (30 * US, {1: 30 * US, 2: 20 * US, 4: 14 * US}, 0),
+        (30 * US, {1: 30 * US, 2: 20 * US, 4: 25 * US}, 2),
+        (30 * US, {1: 14 * US, 2: 20 * US, 4: 25 * US}, 1),
+        (150 * US, None, 0),
+    ],
+)
+def test_small_steps_that_are_slow_get_more_threads_and_each_kind_is_measured_once(
+    monkeypatch, alone, by_number, expected
+):
+    answers, measured = iter([{1: alone}, by_number]), []
+
+    def measure(_, steps, counts):
+        measured.append(len(steps))
+        return [answer[count] for answer in [next(answers)] for count in counts] if steps else []
+
+    monkeypatch.setattr(program.Program, "_measure", measure)
+    weights = np.arange(16, dtype=F32).reshape(4, 4) / 16
+    g = og.Graph()
+    x = y = g.input("x", og.f32, (8, 4))
+    for number in range(3):
+        y = g.relu(g.matmul(y, g.constant(weights + number)))
+    g.output("y", y)
+    with og.num_threads(4):
+        model = g.compile(policy="debug")
+        ones = np.ones(x.shape, F32)
+        assert np.allclose(model(ones), ones @ weights @ (weights + 1) @ (weights + 2), rtol=1e-5)
+    assert [partition.threads for partition in model.report().partitions] == [expected, 1] * 3
+    assert measured == [1, 3 if by_number else 0]
+
+
 # Processes ------------------------------------------------------------------------------------------------------------
 
 
