@@ -72,6 +72,7 @@ def bench(
     *,
     seconds: float = 3.0,
     runs: int = 10_000,
+    in_place: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Measurement]:
     """Time a graph: every variant in turn, round by round, so that a busy machine is unfair to none.
@@ -88,6 +89,8 @@ def bench(
         variants: how to compile it; the first is what others are compared with.
         seconds: how long to measure, all variants together.
         runs: number of runs of a variant at most.
+        in_place: let results lie upon inputs where the library offers that, as benchdnn does: it spares memory, and
+            changes the numbers from run to run.
         progress: told how many rounds are done, and how many there are.
 
     Raises:
@@ -105,7 +108,7 @@ def bench(
             fallback=variant.fallback,
         )
         took = (perf_counter_ns() - start) * 1e-9
-        run = _bound(model, inputs)
+        run = _bound(model, inputs, in_place)
         run()
         compiled.append((model, run, took))
     samples = [array("q") for _ in variants]
@@ -121,9 +124,9 @@ def bench(
     ]
 
 
-def _bound(model: Executable, inputs: Mapping[str, Array]) -> Callable[[], object]:
+def _bound(model: Executable, inputs: Mapping[str, Array], in_place: bool) -> Callable[[], object]:
     try:
-        return model.bind(**inputs).run
+        return model._bind(inputs, in_place=in_place).run
     except ArgumentError:
         arrays = tuple(inputs.values())
         return lambda: model(*arrays)

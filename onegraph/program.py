@@ -106,6 +106,12 @@ class Program:
             if step.pieces[: step.n_inputs].count(source) == 1
         }
         self.offsets, self.arena_size = plan_memory(lifetimes, in_place)
+        # Outputs, each with the input upon which it may lie where the caller gives that up.
+        self.in_place = {
+            target: source
+            for target, source in in_place.items()
+            if target in names and source in inputs and last[source] == written[target]
+        }
         self._places = {number: (slot, 0) for number, slot in self.slots.items()}
         self._places.update((number, (ARENA, offset)) for number, offset in self.offsets.items())
 

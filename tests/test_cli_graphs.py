@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from conftest import SHARED
 
 import onegraph as og
+from onegraph import bench
 from onegraph import verify as verify_module
 from onegraph.cli import cli
 
@@ -165,6 +166,30 @@ def test_bench_measures_side_by_side(graph):
     assert re.search(r"variant +min +median +avg +runs +compile +min ratio +median ratio", shown)
     assert re.search(r"fusion, fpmath strict .* 10 .* 1\.00 +1\.00", shown)
     assert "fusion, fpmath bf16: 1 partitions" in shown
+
+
+def test_bench_in_place_lays_results_upon_inputs_that_nobody_reads_again():
+    g = og.Graph()
+    x, y, z = [g.input(name, og.f32, (4, 4)) for name in "xyz"]
+    g.output("sum", g.add(x, y))
+    g.output("product", g.multiply(z, y))
+    g.output("difference", g.subtract(y, z))
+    g.save("three.json")
+
+    def ones():
+        return {name: np.ones((4, 4), np.float32) for name in "xyz"}
+
+    variants = [bench.Variant(policy) for policy in ("debug", "fusion")]
+    for in_place in (False, True):  # x and y where they are read the last time, but z is not the first operand then
+        given = ones()
+        bench.bench(g, given, variants, runs=10, in_place=in_place)
+        changed = "".join(name for name, array in given.items() if (array != 1).any())
+        assert changed == ("xy" if in_place else "")
+    np.savez("three.npz", **ones())
+    options = ("--inputs", "three.npz", "--outputs", "results.npz", "--in-place", *QUICK["bench"])
+    assert onegraph("bench", "three.json", *options).exit_code == 0
+    results = np.load("results.npz")
+    assert [results[name][0, 0] for name in ("sum", "product", "difference")] == [2, 1, 0]
 
 
 def test_show_has_ops_shapes_and_partitions(graph):

@@ -54,6 +54,7 @@ class Several(click.ParamType[Any]):
     metavar="N",
     help="Every number of the inputs but of shapes and the like; benchdnn's 128.",
 )
+@click.option("--in-place", is_flag=True, help="Results lie upon inputs where oneDNN offers that; benchdnn's way.")
 @click.option("--no-fallback", "fallback", is_flag=True, default=True, flag_value=False, help="Never run on numpy.")
 @click.option("--seconds", type=Number(min=0, max=3600), default=3.0, show_default=True, help="How long to measure.")
 @click.option(
@@ -67,6 +68,7 @@ def command(
     fpmath_mode: tuple[str, ...] | None,
     threads: tuple[int, ...] | None,
     fill: int | None,
+    in_place: bool,
     fallback: bool,
     seconds: float,
     runs: int,
@@ -81,8 +83,8 @@ def command(
     onegraph bench graph.json --policy fusion,debug --threads 1,2
 
     A run is a call with bound arrays, as in benchdnn, whose min and avg times are the first and the third here; what
-    FILE calls constant is constant here too. Numbers matter to ops that branch on them: --fill 128 takes benchdnn's.
-    With --json every sample is there, in seconds.
+    FILE calls constant is constant here too. --fill 128 --in-place is benchdnn's way: numbers matter to ops that branch
+    on them, and results that lie upon inputs are in the cache already. With --json every sample is there, in seconds.
     """
     from ..bench import PROFILED, Variant, bench
 
@@ -94,11 +96,18 @@ def command(
         if fill is not None:
             for values in inputs.values():
                 _fill(values, fill)
+        untouched = {name: array.copy() for name, array in inputs.items()} if in_place else inputs
         found = bench(
-            graph, inputs, variants, seconds=seconds, runs=runs, progress=lambda done, total: tell(done, total, "bench")
+            graph,
+            inputs,
+            variants,
+            seconds=seconds,
+            runs=runs,
+            in_place=in_place,
+            progress=lambda done, total: tell(done, total, "bench"),
         )
         tell(0, 0, "profile")
-        inputs = {port.name: inputs[port.name] for port in found[0].model.inputs}
+        inputs = {port.name: untouched[port.name] for port in found[0].model.inputs}
         profiles = [one.model.profile(*inputs.values(), runs=min(PROFILED, runs)) for one in found]
     if data.outputs is not None:
         results = found[0].model(*inputs.values())
