@@ -188,8 +188,8 @@ def test_bench_in_place_lays_results_upon_inputs_that_nobody_reads_again():
     np.savez("three.npz", **ones())
     options = ("--inputs", "three.npz", "--outputs", "results.npz", "--in-place", *QUICK["bench"])
     assert onegraph("bench", "three.json", *options).exit_code == 0
-    results = np.load("results.npz")
-    assert [results[name][0, 0] for name in ("sum", "product", "difference")] == [2, 1, 0]
+    with np.load("results.npz") as results:
+        assert [results[name][0, 0] for name in ("sum", "product", "difference")] == [2, 1, 0]
 
 
 def test_show_has_ops_shapes_and_partitions(graph):
