@@ -13,8 +13,10 @@ from .capi.settings import ThreadCount, restore_threads
 from .errors import OneGraphError
 from .plan import LibraryStep
 
-# A step that moves no more bytes than this is compiled for one thread from the start, and stays so where it is quick.
+# A step that moves no more bytes than this is compiled for one thread from the start, and stays so where it is QUICK.
 SMALL = 1 << 15
+# One that takes no longer than this on one thread, in seconds, has nothing to gain.
+QUICK = 4e-6
 # One that moves more gets every thread: that it takes longer than LONG needs no measuring.
 LARGE = 1 << 20
 # One that takes longer on one thread, in seconds, gets every thread: a busy neighbour could only mislead measuring.
@@ -65,7 +67,7 @@ def share_threads(
     firsts = [steps[indices[0]] for indices in alike.values()]
     short: list[tuple[list[int], float]] = []
     for indices, alone in zip(alike.values(), measure(firsts, [1] * len(firsts)), strict=True):
-        if not alone or (steps[indices[0]].is_small and alone < WORTHWHILE):
+        if not alone or (steps[indices[0]].is_small and alone < QUICK):
             continue
         if alone < LONG:
             short.append((indices, alone))

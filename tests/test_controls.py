@@ -360,7 +360,8 @@ def test_a_step_gets_the_threads_that_it_gains_by(monkeypatch, alone, by_number,
 @pytest.mark.parametrize(
     ("alone", "by_number", "expected"),
     [
-        (9 * US, None, 1),
+        (3.9 * US, None, 1),
+        (6 * US, {1: 6 * US, 2: 4 * US, 4: 5 * US}, 2),
         (30 * US, {1: 30 * US, 2: 20 * US, 4: 14 * US}, 0),
         (30 * US, {1: 30 * US, 2: 20 * US, 4: 25 * US}, 2),
         (30 * US, {1: 14 * US, 2: 20 * US, 4: 25 * US}, 1),
