@@ -248,7 +248,7 @@ class Assembly(Layouts):
         index = len(self.notes)
         in_place = compiled.in_place and [(pieces[target], pieces[source]) for target, source in compiled.in_place]
         made, like = compiled.made, compiled.like
-        is_quick = is_small and pattern.is_plain
+        is_quick = is_small and pattern.is_quick
         self.steps.append(LibraryStep(made, like, pieces, count, in_place, index, pattern.nbytes, is_small, is_quick))
         self.notes.append(Note("oneDNN", steps, (note,), values[:count], values[count:]))
         for source, target in copies:

@@ -21,6 +21,8 @@ from .spec.editions import BASE
 Wiring = int | tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 # The categories of ops that alone make nothing of a constant that is worth keeping.
 PLAIN = frozenset(["binary", "elementwise"])
+# The categories of ops that the library has fast kernels for, on every machine, so that few bytes mean little time.
+QUICK = PLAIN | {"matmul"}
 
 
 class Layout(NamedTuple):
@@ -73,7 +75,7 @@ class Pattern:
         reason: why it is not to be compiled; empty where it is.
 
     Attributes:
-        is_plain: whether it is one op that does little with each number.
+        is_quick: whether few bytes mean little time.
         places: for each port, inputs first, its place among the values.
         n_inputs: number of inputs.
         layouts: by the strides at the ports.
@@ -95,7 +97,8 @@ class Pattern:
         self.layouts: dict[tuple[Dims, ...], Layout] = {}
         self.nbytes = nbytes
         self._others: dict[CompiledPartition, list[CompiledPartition]] = {}
-        self.is_plain = len(steps) == 1 and BASE[steps[0].kind].category in PLAIN
+        categories = {BASE[step.kind].category for step in steps}
+        self.is_quick, self._is_plain = categories <= QUICK, len(steps) == 1 and categories <= PLAIN
 
     def compile(self, values: Sequence[Value], layout: Layout, free: tuple[bool, ...]) -> Compiled:
         """What runs the ops on such values, for the number of threads that is set, after ``compile_others``.
@@ -108,7 +111,7 @@ class Pattern:
         Raises:
             OneGraphError: the library refuses.
         """
-        constants = () if self.is_plain else tuple([value.constant is not None for value in values[: self.n_inputs]])
+        constants = () if self._is_plain else tuple([value.constant is not None for value in values[: self.n_inputs]])
         known = layout.compiled.get((free, constants))
         if known is None:
             known = layout.compiled[free, constants] = self._compile(values, free)
@@ -130,7 +133,7 @@ class Pattern:
     def _compile(self, values: Sequence[Value], free: tuple[bool, ...]) -> Compiled:
         count, ids = self.n_inputs, self._ids
         inputs, outputs = values[:count], values[count:]
-        kinds = ["variable" if self.is_plain or value.constant is None else "constant" for value in inputs]
+        kinds = ["variable" if self._is_plain or value.constant is None else "constant" for value in inputs]
         tensors = [capi_tensor(*given) for given in zip(ids[:count], inputs, kinds, strict=True)]
         # The library is not told the shape of a dense output: it would take a wrong one for right.
         results = [_result(*given) for given in zip(ids[count:], outputs, strict=True)]
