@@ -105,6 +105,8 @@ int onegraph_plan_run(uintptr_t plan);
 // Binds the slots from 1 on, then runs.
 int onegraph_plan_call(uintptr_t plan, size_t n_slots, void *const *addresses);
 int onegraph_plan_run_steps(onegraph_plan *plan, size_t first, size_t last, int64_t *nanoseconds);
+// Runs until `enough` nanoseconds have gone, `most` times at most; each run takes so many nanoseconds, and there are `count`.
+int onegraph_plan_sample(onegraph_plan *plan, int64_t enough, size_t most, int64_t *nanoseconds, size_t *count);
 // The least time of each step, -1 where a busy neighbour keeps its threads from running side by side. Steps that take
 // less than `enough` nanoseconds are run several times.
 int onegraph_plan_measure(onegraph_plan *plan, int64_t enough, int64_t *nanoseconds);

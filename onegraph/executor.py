@@ -166,10 +166,6 @@ class Executable:
             SpecError: an op cannot have inputs of these shapes.
             OutOfMemoryError: there is no memory for intermediates or outputs.
         """
-        return self._bind(arrays)
-
-    def _bind(self, arrays: Mapping[str, object], *, in_place: bool = False) -> BoundRun:
-        """As ``bind``; with ``in_place``, results lie upon inputs where the library offers that, for once."""
         names = [*self._graph.inputs, *self._graph.outputs]
         for name in arrays:
             if name not in names:
@@ -187,8 +183,6 @@ class Executable:
                 raise ArgumentError(f"output {one.name!r}: C-contiguous; expected strides of {one.strides} elements")
         frame = program.check_out()
         external = _external(program, given, results)
-        if in_place:
-            external.update((target, external[source]) for target, source in program.in_place.items())
         frame.bind(external)
         return BoundRun._of(program, frame, external, results, self._named(results.given), self._recover)
 

@@ -118,6 +118,12 @@ class Plan(Handle):
         _check(lib.onegraph_plan_run_steps(self._ptr, first, last, nanoseconds))
         return [nanoseconds[index] * 1e-9 for index in range(first, last)]
 
+    def sample(self, enough: int, most: int) -> list[int]:
+        """Run for about ``enough`` nanoseconds, ``most`` times at most; returns the nanoseconds of each run."""
+        nanoseconds, count = ffi.new("int64_t[]", most), ffi.new("size_t *")
+        _check(lib.onegraph_plan_sample(self._ptr, enough, most, nanoseconds, count))
+        return [*nanoseconds[0 : count[0]]]
+
     def measure(self, enough: float) -> list[float | None]:
         """The least seconds of each step, on the number of threads that it has.
 

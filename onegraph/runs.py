@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from threading import Lock
+from time import perf_counter_ns
 from typing import Any, NoReturn
 
 import numpy as np
@@ -66,10 +67,11 @@ class BoundRun:
             where the library could not run it, such as for want of memory.
     """
 
-    __slots__ = ("__weakref__", "_outputs", "run")
+    __slots__ = ("__weakref__", "_outputs", "_owner", "run")
 
     run: Callable[[], Any]
     _outputs: dict[str, Array]
+    _owner: tuple[Program, Frame, dict[int, Array]]
 
     def __init__(self) -> None:
         raise TypeError("a BoundRun is made by Executable.bind")
@@ -92,7 +94,7 @@ class BoundRun:
         self = cls.__new__(cls)
         self._outputs = dict(results.given)
         # Nothing that the function holds holds it, so that everything goes with its last user.
-        owner = (program, frame, dict(arrays))
+        self._owner = owner = (program, frame, dict(arrays))
         if program.in_c:
             watched = tuple(owner for array in arrays.values() for owner in owners(array))
             run = native.bound_run(frame.plan.number, value, partial(_failure, failed), owner, watched)
@@ -109,6 +111,31 @@ class BoundRun:
     def __call__(self) -> Any:
         """``run``."""
         return self.run()
+
+    def _sample(self, enough: int, most: int) -> list[int]:
+        """Run for about ``enough`` nanoseconds, ``most`` times at most; returns the nanoseconds of each run.
+
+        They are taken in C where a run is one call into C.
+        """
+        program, frame, _ = self._owner
+        return frame.plan.sample(enough, most) if program.in_c else sample(self.run, enough, most)
+
+    def _lay_upon_inputs(self) -> None:
+        """From now on write results over the inputs where the library offers that; the next run alone is right."""
+        program, frame, arrays = self._owner
+        frame.bind({**arrays, **{target: arrays[source] for target, source in program.in_place.items()}})
+
+
+def sample(run: Callable[[], object], enough: int, most: int) -> list[int]:
+    """Run for about ``enough`` nanoseconds, ``most`` times at most; returns the nanoseconds of each run."""
+    begin = end = perf_counter_ns()
+    samples: list[int] = []
+    while len(samples) < most and end - begin <= enough:
+        start = perf_counter_ns()
+        run()
+        end = perf_counter_ns()
+        samples.append(end - start)
+    return samples
 
 
 def _failure(failed: Callable[[StatusError], StatusError], status: int) -> Exception:

@@ -82,9 +82,10 @@ def command(
     \b
     onegraph bench graph.json --policy fusion,debug --threads 1,2
 
-    A run is a call with bound arrays, as in benchdnn, whose min and avg times are the first and the third here; what
-    FILE calls constant is constant here too. --fill 128 --in-place is benchdnn's way: numbers matter to ops that branch
-    on them, and results that lie upon inputs are in the cache already. With --json every sample is there, in seconds.
+    A run has its arrays bound before and is timed in C, as in benchdnn, whose min and avg times are the first and the
+    third here; a call from Python takes 0.1 us more. What FILE calls constant is constant here too. --fill 128
+    --in-place is benchdnn's way: numbers matter to ops that branch on them, and results that lie upon inputs are in
+    the cache already. With --json every sample is there, in seconds.
     """
     from ..bench import PROFILED, Variant, bench
 

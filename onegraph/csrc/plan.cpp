@@ -314,6 +314,19 @@ int onegraph_plan_run_steps(onegraph_plan *plan, size_t first, size_t last, int6
     return alone(plan, [&] { return plan->run(first, last, nanoseconds); });
 }
 
+int onegraph_plan_sample(onegraph_plan *plan, int64_t enough, size_t most, int64_t *nanoseconds, size_t *count) {
+    return alone(plan, [&] {
+        const std::int64_t begin = now();
+        for (std::int64_t end = begin; *count < most && end - begin <= enough; ++*count) {
+            const std::int64_t start = now();
+            if (dnnl_status_t status = plan->run(0, plan->steps.size(), nullptr)) return status;
+            end = now();
+            nanoseconds[*count] = end - start;
+        }
+        return dnnl_success;
+    });
+}
+
 int onegraph_plan_measure(onegraph_plan *plan, int64_t enough, int64_t *nanoseconds) {
     return alone(plan, [&] { return plan->measure(enough, nanoseconds); });
 }
