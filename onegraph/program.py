@@ -164,9 +164,11 @@ class Program:
 
     def _measure(self, steps: Sequence[LibraryStep], counts: Sequence[int]) -> list[float | None]:
         """The seconds that each of some steps takes on so many threads, on blank memory."""
+        if not steps:
+            return []
         source = self._source(steps, 0)
         source.threads = list(counts)
-        return Frame(self, source).measure(LONG) if steps else []
+        return Frame(self, source).measure(LONG)
 
     @cached_property
     def reports(self) -> tuple[PartitionReport, ...]:
