@@ -14,6 +14,7 @@ from .errors import ArgumentError, shown
 from .memo import signature
 from .mends import no_tensor
 from .methods import OpMethods
+from .once import once
 from .op import Array, LogicalTensor, Op, Signature, make_op, make_tensor
 from .outputs import count_outputs, result_type
 from .spec.dtypes import DataType
@@ -28,6 +29,7 @@ class Builder(OpMethods):
     """What ops, tensors, inputs and outputs are added to: :class:`onegraph.Graph` without what is done with it."""
 
     def __init__(self, edition: str = DEFAULT, *, strict: bool = True) -> None:
+        once(self, "_ops")
         if not isinstance(strict, bool):
             raise ArgumentError(f"strict: {shown(strict)}; expected True or False")
         self.edition, self.strict = edition_named(edition).name, strict

@@ -19,6 +19,7 @@ from .graph import Graph
 from .implementations import implementation_names
 from .lower import refuse_wildcards
 from .native import resume_collector
+from .once import once
 from .op import Array
 from .options import compile_options, refuse_unknown_partitions
 from .outputs import picklable
@@ -72,6 +73,7 @@ class Executable:
         fpmath_mode: str | None = "strict",
         threads: Threads = None,
     ) -> None:
+        once(self, "_graph")
         if not graph.outputs:
             raise ArgumentError("the graph has no output; declare one with g.output(name, tensor)")
         refuse_wildcards(graph)

@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .once import made_once
 from .spec.dtypes import DataType
 from .spec.schema import AttrValue, Schema, Shape, TensorType
 
@@ -34,6 +35,7 @@ def _maker(frozen: type[Record]) -> Callable[..., Record]:
     return made
 
 
+@made_once
 @dataclass(frozen=True, eq=False, slots=True)
 class LogicalTensor:
     """A value of a graph: what is known of a tensor before there is data.
@@ -92,6 +94,7 @@ def _unpickled(
     return LogicalTensor(number, dtype, shape, strides, name, value)
 
 
+@made_once
 @dataclass(frozen=True, eq=False)
 class Signature:
     """One use of an op that is in order, without ids and names: ops with the same attributes and types share it.
@@ -112,6 +115,7 @@ class Signature:
     lenient: bool = False
 
 
+@made_once
 @dataclass(frozen=True, eq=False, slots=True)
 class Op:
     """One op of a graph, in the words of its edition. ``attrs`` holds what was given; defaults are left out.

@@ -491,3 +491,30 @@ def test_strict_is_true_or_false():
 def test_a_file_decides_how_strict_its_graph_is():
     text = og.Graph().to_json()
     assert (og.Graph.from_json(text).strict, og.Graph.from_json(text, strict=True).strict) == (False, True)
+
+
+def test_what_is_made_is_not_made_again():
+    g = og.Graph()
+    x = g.input("x", og.f32, (1 << 16,))
+    g.output("y", g.relu(x))
+    model, other = g.compile(), og.Graph()
+    other.output("y", other.square(other.input("x", og.f32, (4,))))
+    (op,) = g.ops
+    schema = op.signature.schema
+    for made, arguments in (
+        (g, ("legacy-1",)),
+        (model, (other,)),
+        (x, (x.id, x.dtype, (4,))),
+        (op, (op.id, "Square", op.inputs, op.outputs, {}, op.name, op.edition)),
+        (op.signature, (schema, {}, op.signature.inputs, (og.s8,), ((4,),))),
+        (schema, ("Square",)),
+        (schema.inputs[0], ("src", "f32")),
+        (x.type, (og.s8, (4,))),
+    ):
+        with pytest.raises(og.StateError, match="is made; make another one instead of calling __init__ again"):
+            made.__init__(*arguments)
+        if hasattr(made, "__setstate__"):
+            with pytest.raises(og.StateError, match="is made"):
+                made.__setstate__(made.__getstate__())
+    assert (g.ops, x.shape, op.kind) == ((op,), (1 << 16,), "ReLU")
+    assert model(np.full(1 << 16, 2, np.float32))[-1] == 2

@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[1] / "onegraph"
 # Who may import whom inside the package; lower layers first. An import inside a function is listed as an exception.
 LAYERS = [
     {"errors", "forks"},
-    {"whole"},
+    {"once", "whole"},
     {"spec"},
     {"op"},
     {"tensor_types", "violation", "recipes"},

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors import ArgumentError, StateError, shown
 from ..native import Handle, call, ffi, lib
+from ..once import once
 from ..spec.shapes import compatible
 from .compilation import Compilation
 from .engine import Engine, Stream, engine_or_default
@@ -16,7 +17,7 @@ from .logical_tensor import LogicalTensor
 from .partition import Partition
 from .settings import get_constant_tensor_cache, is_forked
 from .tensor import Execution, Tensor
-from .validate import as_list, expect, identifier, once
+from .validate import as_list, expect, identifier
 
 _destroy = lib.dnnl_graph_compiled_partition_destroy
 AT_ONCE = 32  # compilations between which an interrupt is heard
@@ -34,7 +35,7 @@ class CompiledPartition(Handle):
         outputs: Sequence[LogicalTensor] | None = None,
         engine: Engine | None = None,
     ) -> None:
-        once(self)
+        once(self, "_ptr")
         expect("partition", partition, Partition)
         engine = engine_or_default(engine)
         ins = _matched("inputs", partition.input_ports, inputs)

@@ -7,7 +7,8 @@ from typing import Any
 from ..errors import UnsupportedError
 from ..forks import new_rlock
 from ..native import RUNTIME, Handle, Made, address, call, create, enum_names, enum_value, ffi, lib, read
-from .validate import choice, expect, identifier, once
+from ..once import once
+from .validate import choice, expect, identifier
 
 ENGINE_KINDS = ("cpu", "gpu")
 ENGINE_KIND_NAMES = enum_names("", ENGINE_KINDS)
@@ -25,7 +26,7 @@ class Allocator(Handle):
     __slots__ = ()
 
     def __init__(self) -> None:
-        once(self)
+        once(self, "_ptr")
         if RUNTIME == "SYCL":
             raise UnsupportedError(
                 "the library is built for SYCL and takes no allocator of host memory; make the engine without one"
@@ -62,7 +63,7 @@ class Engine(Made):
     __slots__ = ("_allocator", "_index", "_ptr")
 
     def __init__(self, kind: str = "cpu", index: int = 0, allocator: Allocator | None = None) -> None:
-        once(self)
+        once(self, "_ptr")
         number, code, count = identifier("index", index), engine_kind_value(kind), engine_count(kind)
         if number >= count:
             raise UnsupportedError(f"engine {kind}:{number}: the library has {count} {kind} engines")
@@ -164,7 +165,7 @@ class Stream(Handle):
     __slots__ = ()
 
     def __init__(self, engine: Engine | None = None) -> None:
-        once(self)
+        once(self, "_ptr")
         owner = engine_or_default(engine)
         pointer = create(lib.dnnl_stream_create, "dnnl_stream_t", owner._ptr, lib.dnnl_stream_default_flags)
         super().__init__(pointer, lib.dnnl_stream_destroy, owner)

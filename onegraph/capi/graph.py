@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from ..errors import ArgumentError, StateError
 from ..forks import new_rlock, refuse_inner
 from ..native import Handle, call, create, enum_value, ffi, lib, read
+from ..once import once
 from .engine import available_kind
 from .forms import Forms
 from .logical_tensor import LogicalTensor
 from .op import Op
 from .partition import Partition, count_ids
 from .settings import FPMATH_MODES
-from .validate import choice, expect, once
+from .validate import choice, expect
 
 POLICIES = ("fusion", "debug")
 
@@ -29,7 +30,7 @@ class Graph(Handle):
     __slots__ = ("_engine_kind", "_forms", "_fpmath_mode", "_in_order", "_lock", "_ops", "_producers", "_tensors")
 
     def __init__(self, engine_kind: str = "cpu", fpmath_mode: str = "strict") -> None:
-        once(self)
+        once(self, "_ptr")
         choice("fpmath_mode", fpmath_mode, FPMATH_MODES)
         kind = available_kind(engine_kind)
         self._engine_kind, self._fpmath_mode = engine_kind, fpmath_mode

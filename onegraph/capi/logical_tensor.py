@@ -7,11 +7,12 @@ from typing import Any
 
 from ..errors import ArgumentError, shown
 from ..native import DTYPE_NAMES, DTYPES, Function, Made, call, dtype_value, enum_names, ffi, lib, read
+from ..once import once
 from ..spec.dtypes import DataType
 from ..spec.schema import Shape
 from ..spec.shapes import is_dense as is_row_major
 from ..tensor_types import as_shape
-from .validate import choice, identifier, integer, once
+from .validate import choice, identifier, integer
 
 LAYOUTS = ("undef", "any", "strided", "opaque")
 PROPERTIES = ("undef", "variable", "constant")

@@ -9,6 +9,7 @@ from ..errors import ArgumentError, SpecError, StateError, shown
 from ..forks import new_rlock, refuse_inner
 from ..mends import unknown_op
 from ..native import Function, Handle, call, enum_names, enum_value, ffi, lib, read
+from ..once import once
 from ..spec.editions import BASE, DEFAULT, edition
 from ..spec.fusions import Use
 from ..spec.library import LIBRARY_VALUES
@@ -17,7 +18,7 @@ from ..spec.values import BadValueError, convert
 from ..violation import Report
 from .checks import EDITION, check_use, refuse_newer
 from .logical_tensor import LogicalTensor
-from .validate import as_list, expect, identifier, once
+from .validate import as_list, expect, identifier
 
 if TYPE_CHECKING:
     from .forms import OpForm
@@ -78,7 +79,7 @@ class Op(Handle):
         outputs: Sequence[LogicalTensor] = (),
         attrs: Mapping[str, object] | None = None,
     ) -> None:
-        once(self)
+        once(self, "_ptr")
         number = identifier("id", id)
         expect("name", name, str)
         ins, outs = as_list("inputs", inputs, LogicalTensor), as_list("outputs", outputs, LogicalTensor)

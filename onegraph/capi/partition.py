@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ArgumentError, UnsupportedError
 from ..forks import new_rlock, refuse_inner
 from ..native import VERSION, Handle, call, create, ffi, lib, read
+from ..once import once
 from ..spec.fusions import Use, wrong_fusion, wrong_strides
 from ..spec.schema import Shape, TensorType
 from ..spec.shapes import compatible, dense_strides, overlaps
@@ -16,7 +17,7 @@ from .engine import ENGINE_KIND_NAMES, Engine, available_kind
 from .logical_tensor import LogicalTensor, is_dense
 from .op import Op, check_types
 from .settings import has_vnni
-from .validate import expect, once
+from .validate import expect
 
 if TYPE_CHECKING:
     import threading
@@ -32,7 +33,7 @@ class Partition(Handle):
     __slots__ = ("_constants", "_graph_lock", "_graph_ops", "_input_ids", "_op_ids", "_output_ids")
 
     def __init__(self, pointer: Any, ops: Mapping[int, Op]) -> None:
-        once(self)
+        once(self, "_ptr")
         if not isinstance(pointer, ffi.CData) or ffi.typeof(pointer) is not _PARTITION or not pointer:
             raise ArgumentError("a partition comes from Graph.partitions() or Partition.from_op()")
         self._take(pointer, ops, ffi.new("size_t[3]"), ffi.new("size_t[]", count_ids(ops.values())), new_rlock())

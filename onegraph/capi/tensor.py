@@ -12,10 +12,11 @@ from ..arrays import owners
 from ..errors import ArgumentError, StateError, shown
 from ..forks import new_rlock, refuse_inner
 from ..native import Handle, address, call, create, ffi, lib, read
+from ..once import once
 from ..op import Array
 from .engine import Engine, engine_at, engine_or_default
 from .logical_tensor import LogicalTensor
-from .validate import expect, once
+from .validate import expect
 
 _lock = new_rlock()  # of what every tensor is used for
 
@@ -55,7 +56,7 @@ class Tensor(Handle):
     __slots__ = ("_executions", "_held", "_logical_tensor", "_nbytes", "_told")
 
     def __init__(self, logical_tensor: LogicalTensor, data: Array, engine: Engine | None = None) -> None:
-        once(self)
+        once(self, "_ptr")
         expect("logical_tensor", logical_tensor, LogicalTensor)
         owner = engine_or_default(engine)
         size = logical_tensor.mem_size

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ArgumentError, StateError, shown
+from ..errors import ArgumentError, shown
 
 
 def choice(name: str, value: object, allowed: Sequence[str]) -> str:
@@ -63,12 +63,3 @@ def identifier(name: str, value: object) -> int:
         ArgumentError: it is none.
     """
     return integer(name, value, 0, 2**64 - 2, "an integer, 0 to 2**64 - 2")
-
-
-def once(made: object, slot: str = "_ptr") -> None:
-    """Raise StateError where ``__init__`` is called on an object that is made: what it holds may be in use."""
-    try:
-        getattr(made, slot)
-    except StateError:
-        return  # as it should be: the slot is empty
-    raise StateError(f"this {type(made).__name__} is made; make another one instead of calling __init__ again")

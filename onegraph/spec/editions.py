@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from types import MappingProxyType
 
 from ..errors import ArgumentError, shown
+from ..once import made_once
 from . import CATEGORIES
 from .legacy import legacy
 from .legacy_ops import OPS as LEGACY_OPS
@@ -30,6 +31,7 @@ FORMER: Mapping[tuple[str, str], tuple[Version, Attribute]] = MappingProxyType(
 )
 
 
+@made_once
 @dataclass(frozen=True)
 class Edition:
     """One edition: its name, the document it stands for, and its ops by kind.

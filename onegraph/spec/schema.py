@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..once import made_once
 from .dtypes import DataType
 
 Shape = tuple[int | None, ...] | None
@@ -34,6 +35,7 @@ NON_NEGATIVE = Range("non-negative", lambda number: number >= 0)
 UNIT = Range("between 0 and 1", lambda number: 0 <= number <= 1)
 
 
+@made_once
 @dataclass(frozen=True)
 class Fill:
     """The default of a list that is as long as the op has spatial axes: ``value`` in every place."""
@@ -41,6 +43,7 @@ class Fill:
     value: int
 
 
+@made_once
 @dataclass(frozen=True)
 class Attribute:
     """One attribute of an op: required, or optional with a default, or optional without one.
@@ -62,6 +65,7 @@ class Attribute:
     since: Version = OLDEST
 
 
+@made_once
 @dataclass(frozen=True)
 class Port:
     """One input or output. ``type`` is a type variable of the op's rows or the name of a data type."""
@@ -101,6 +105,7 @@ def _since(word: str) -> tuple[str, Version]:
     return text, (int(major), int(minor))
 
 
+@made_once
 @dataclass(frozen=True)
 class Row:
     """One line of a type table: for each type variable the data types that it may be, together with the others."""
@@ -125,6 +130,7 @@ def rows(variables: str, *lines: str) -> tuple[Row, ...]:
 FLOATS = rows("T", "f32", "bf16", "f16")
 
 
+@made_once
 @dataclass(frozen=True)
 class TensorType:
     """Data type and shape of a tensor; ``value`` where its contents are known when the graph is built."""
@@ -250,6 +256,7 @@ Rule = Callable[[Call], Iterable[Finding]]
 ShapeFunction = Callable[[Call], tuple[Shape, ...]]
 
 
+@made_once
 @dataclass(frozen=True)
 class Dialect:
     """How an op of another edition reads in the base vocabulary.
@@ -268,6 +275,7 @@ class Dialect:
     swapped: frozenset[str] = frozenset()
 
 
+@made_once
 @dataclass(frozen=True)
 class Schema:
     """Everything that is known of one op in one edition.
