@@ -112,6 +112,12 @@ def over_one(call: Call) -> bool:
     return src[-2 if call.flag("transpose_a") else -1] == 1
 
 
+def of_integers(call: Call) -> bool:
+    """Whether the first input is of s32."""
+    first = call.inputs[0]
+    return first is not None and first.dtype is DataType.s32
+
+
 def untyped_stats(call: Call) -> bool:
     """Statistics of a bf16 source that are not f32, with no gamma to say their type."""
     src = call.input("src")

@@ -20,6 +20,7 @@ from .conditions import (
     has_long_side,
     in_padding_alone,
     known_reduction,
+    of_integers,
     one_channel_strided,
     one_pixel,
     over_one,
@@ -239,6 +240,15 @@ QUIRKS = (
         "what is not selected is multiplied by 0, which infinities survive; from rank 6 on it is a signal",
         mended=(3, 13),
         since=(3, 3),
+    ),
+    Quirk(
+        "wide_integers",
+        "src_0",
+        UNSAFE,
+        _kinds("Add GreaterEqual Subtract"),
+        of_integers,
+        "s32 is computed in f32, which does not hold every integer above 2**24, and one of them is taken for another",
+        since=(3, 7),  # seen in 3.13.2
     ),
     Quirk(
         "softmax_of_nothing",
