@@ -634,6 +634,17 @@ def test_f16_overflows_without_a_word() -> None:
     assert np.isposinf(graph.compile()(x=x)).all()
 
 
+@pytest.mark.parametrize(("dtype", "size", "share"), [("f16", 300, 1000 / 300**2), ("bf16", 17, 3.453125)])
+def test_the_gradient_of_a_mean_over_more_than_a_narrow_type_counts(dtype: str, size: int, share: float) -> None:
+    g = og.Graph()
+    attrs = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "kernel": [size, size], "exclude_pad": True}
+    x = g.input("x", dtype, (1, 1, 1, 1))
+    g.output("y", g.op("AvgPoolBackward", [x], {**attrs, "src_shape": [1, size, size, 1]}))
+    executable, kind = g.compile(), og.DataType.of(dtype).numpy
+    assert "reference" not in executors(executable)
+    assert np.unique(executable(np.full((1, 1, 1, 1), 1000, kind))).tolist() == [np.asarray(share, kind)]
+
+
 @pytest.mark.skipif("f16" in og.capi.version_info()["cpu_dtypes"], reason="this CPU computes in f16 natively")
 def test_casts_are_shared_and_those_of_constants_are_made_once() -> None:
     g = og.Graph()

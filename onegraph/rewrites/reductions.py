@@ -68,7 +68,7 @@ def mean(call: Call) -> Form | None:
 
 
 def mean_backward(call: Call) -> Form | None:
-    """AvgPoolBackward of a pool over everything, of one image, channels last: a broadcast and a division."""
+    """AvgPoolBackward of a pool over everything, of one image, channels last: a division and a broadcast."""
     parts = Parts(call)
     given, shape = parts.shape(0), _result_shape(call)
     kernel, count = call.s64s("kernel", len(shape) - 2), math.prod(shape[1:-1])
@@ -79,8 +79,9 @@ def mean_backward(call: Call) -> Form | None:
         return None
     dtype = parts.type(0).dtype
     assert dtype is not None
-    spread = parts.add("Multiply", np.ones(shape, dtype.numpy), 0)
-    found = parts.add("Divide", spread, np.full((1,) * len(shape), count, dtype.numpy))
+    # In f32, as few of the narrow types hold the count.
+    share = parts.cast(parts.add("Divide", parts.cast(0, F32), scalar(count, len(shape))), dtype)
+    found = parts.add("Multiply", np.ones(shape, dtype.numpy), share)
     return parts.form(found, note="by other ops: the library has a reference kernel only, where there is one image")
 
 
