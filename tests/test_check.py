@@ -54,6 +54,10 @@ def test_lists_of_integers(value, expected):
         ("Elu", "alpha", 1e300, ["attribute_range"]),
         ("Elu", "alpha", 10**400, ["attribute_range"]),
         ("Elu", "alpha", -0.5, ["attribute_range"]),
+        ("Elu", "alpha", 1e-50, []),  # which is 0, and may be
+        ("RMSNorm", "epsilon", 1e-50, ["attribute_range"]),
+        ("RMSNorm", "epsilon", 2.0**-150, ["attribute_range"]),  # a tie, which goes to 0
+        ("RMSNorm", "epsilon", 2.0**-149, []),
         ("Elu", "alpha", True, ["attribute_kind"]),
         ("Elu", "alpha", "1", ["attribute_kind"]),
         ("MatMul", "transpose_a", 1, []),

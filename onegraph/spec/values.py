@@ -16,6 +16,7 @@ from .schema import Attribute, AttrValue
 S64_MIN, S64_MAX = -(2**63), 2**63 - 1
 MAX_RANGE = 2**20  # a range costs nothing to write down, whatever it holds
 F32_MAX = float(np.finfo(np.float32).max)
+F32_TINY = float(np.finfo(np.float32).smallest_subnormal)
 SCALARS = {"bool": "True or False", "str": "a string"}
 
 
@@ -103,9 +104,11 @@ def _f32(value: int | float | np.integer | np.floating, attribute: Attribute) ->
         number = float(value)
     except OverflowError:
         number = math.inf
-    if math.isnan(number) or (
-        abs(number) > F32_MAX and not (isinstance(value, (float, np.floating)) and math.isinf(value))
-    ):
+    is_endless = isinstance(value, (float, np.floating)) and math.isinf(value)
+    too_large = abs(number) > F32_MAX and not is_endless
+    # What is 0 in 32 bits is right only where 0 is.
+    too_small = abs(number) <= F32_TINY / 2 and attribute.range is not None and not attribute.range.holds(0)
+    if math.isnan(number) or too_large or (too_small and number):
         raise BadValueError("attribute_range", f"{describe(attribute)}, that a 32-bit float holds")
     return number
 
