@@ -634,6 +634,18 @@ def test_f16_overflows_without_a_word() -> None:
     assert np.isposinf(graph.compile()(x=x)).all()
 
 
+ZEROS = {-0.5: [np.inf, np.inf, 0.5], -1.0: [np.inf, -np.inf, 0.25], -2.0: [np.inf, np.inf, 0.0625]}
+
+
+@pytest.mark.parametrize("beta", ZEROS)
+def test_powers_of_zeros_are_those_of_c(beta: float) -> None:
+    g = og.Graph()
+    g.output("y", g.pow(g.input("x", "f32", (3,)), beta=beta))
+    executable = g.compile()
+    assert "reference" not in executors(executable)
+    assert executable(np.array([0.0, -0.0, 4.0], np.float32)).tolist() == ZEROS[beta]
+
+
 @pytest.mark.parametrize(("dtype", "size", "share"), [("f16", 300, 1000 / 300**2), ("bf16", 17, 3.453125)])
 def test_the_gradient_of_a_mean_over_more_than_a_narrow_type_counts(dtype: str, size: int, share: float) -> None:
     g = og.Graph()

@@ -45,7 +45,7 @@ def gelu_tanh(call: Call) -> Form | None:
 
 _POWERS: dict[float, tuple[str, ...]] = {
     0.5: ("Sqrt",),
-    -0.5: ("Sqrt", "inverse"),
+    -0.5: ("Sqrt", "inverse", "Abs"),  # of -0, whose root is -0
     2.0: ("Square",),
     -1.0: ("inverse",),
     -2.0: ("Square", "inverse"),
