@@ -6,7 +6,7 @@ specification allows it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from .errors import ArgumentError
@@ -69,7 +69,8 @@ def check_op(
     """
     chosen = edition_named(DEFAULT if edition is None else edition)
     checked = examine(kind, attrs, inputs, outputs, edition=chosen)
-    return [*checked.violations, *_library_violations(checked, chosen.name, shortened(kind))]
+    wanted = checked.n_outputs or 0
+    return [*checked.violations, *_library_violations(checked, chosen.name, shortened(kind), wanted)]
 
 
 class Ops(Protocol):
@@ -103,13 +104,17 @@ def check_graph(graph: Ops | Iterable[Op]) -> list[Violation]:
             report.add("op_kind", f"ops[{index}]", op, "an Op whose inputs and outputs are logical tensors")
     if report.violations:
         return report.violations
+    read = {tensor.id for op in ops for tensor in op.inputs if tensor is not None}
+    returned = getattr(graph, "outputs", None)
+    read |= {getattr(tensor, "id", None) for tensor in (returned.values() if isinstance(returned, Mapping) else ())}
     found: list[Violation] = []
     for op in ops:
         chosen = edition_named(op.edition)
         outputs = list(op.outputs)
         checked = examine(op.kind, op.attrs, list(op.inputs), outputs, edition=chosen, name=op.name)
         found += checked.violations
-        found += _library_violations(checked, chosen.name, f"{op.kind} {op.name!r}")
+        wanted = max((count for count, tensor in enumerate(outputs, 1) if tensor.id in read), default=0)
+        found += _library_violations(checked, chosen.name, f"{op.kind} {op.name!r}", wanted)
     notes = getattr(getattr(graph, "_file", None), "notes", ())
     return [*notes, *found, *_structure(ops)]
 
@@ -187,8 +192,11 @@ def _library_version() -> tuple[int, int, int] | None:
     return VERSION
 
 
-def _library_violations(checked: Checked, edition: str, op: str) -> list[Violation]:
-    """What is documented, but too new for the loaded library, refused by it, or computed wrong."""
+def _library_violations(checked: Checked, edition: str, op: str, wanted: int) -> list[Violation]:
+    """What is documented, but too new for the loaded library, refused by it, or computed wrong.
+
+    ``wanted``: how many of the outputs are; of a graph, those up to the last that something reads.
+    """
     version = _library_version()
     schema, attrs = checked.schema, checked.attrs
     if version is None or schema is None or attrs is None or checked.errors:
@@ -196,7 +204,7 @@ def _library_violations(checked: Checked, edition: str, op: str) -> list[Violati
     report = Report(edition_named(edition), op)
     report.page = report.edition.page(schema)
     loaded = f"oneDNN {'.'.join(map(str, version))}"
-    for where, since in _newer(checked, schema, version):
+    for where, since in _newer(checked, schema, version, wanted):
         needed = f"oneDNN {since[0]}.{since[1]} or later; the loaded library is {loaded}"
         report.add("newer_than_library", where, f"since {since[0]}.{since[1]}", needed, severity=LIBRARY)
     base = base_of(schema)
@@ -221,7 +229,9 @@ def _tensors(checked: Checked) -> str:
     return f"{len(inputs)} inputs: {shown}" + (", ..." if len(inputs) > 4 else "")
 
 
-def _newer(checked: Checked, schema: Schema, version: tuple[int, int, int]) -> Iterator[tuple[str, Version]]:
+def _newer(
+    checked: Checked, schema: Schema, version: tuple[int, int, int], wanted: int
+) -> Iterator[tuple[str, Version]]:
     """What of the op is newer than the library, and the version that has it."""
     base = base_of(schema)
     if base.since > version:
@@ -236,6 +246,9 @@ def _newer(checked: Checked, schema: Schema, version: tuple[int, int, int]) -> I
             since = max(port.since, tensor.dtype.since if tensor.dtype else port.since)
             if since > version:
                 yield port.name, since
+    for port in schema.outputs[:wanted]:
+        if port.since > version:
+            yield port.name, port.since
     if checked.rows and all(row.since > version for row in checked.rows):
         yield "data types", min(row.since for row in checked.rows)
 

@@ -158,6 +158,22 @@ def test_a_newer_attribute_at_its_default_asks_for_nothing():
     assert [violation.rule for violation in found] == ["newer_than_library"] * is_new
 
 
+def test_a_newer_output_that_is_wanted_asks_for_its_version():
+    is_new = tuple(map(int, og.version_info()["version"].split("."))) < (3, 9)
+    one, two = [("f32", (2, 3))], [("f32", (2, 3)), ("f32", (2, 1))]
+    assert og.check_op("SoftMax", {}, one, one) == []
+    assert [(found.rule, found.where) for found in og.check_op("SoftMax", {}, one, two)] == [
+        ("newer_than_library", "stats")
+    ] * is_new
+    g = og.Graph()
+    found = g.softmax(g.input("x", "f32", (2, 3)), dtype="f32")
+    g.output("y", found.dst)
+    assert og.check_graph(g) == []
+    g.output("z", found.stats)
+    assert rules(og.check_graph(g)) == []
+    assert [violation.where for violation in og.check_graph(g)] == ["stats"] * is_new
+
+
 @pytest.mark.parametrize(
     ("kind", "attrs", "types", "where"),
     [

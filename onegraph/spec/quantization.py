@@ -160,7 +160,6 @@ STATIC = (QTYPE, AXIS, SCALES, ZPS)
 STATIC_RULES = (channel_axis, scale_count, zero_point_count, no_zero_points, sensible_parameters)
 
 OPS = (
-    # That an f8 dst takes no zps is no rule here: a Call does not know the data types of the outputs.
     Schema(
         "Quantize",
         "quantize",
