@@ -101,7 +101,8 @@ def check_graph(graph: Ops | Iterable[Op]) -> list[Violation]:
         return report.violations
     for index, op in enumerate(ops):
         if not _is_record(op):
-            report.add("op_kind", f"ops[{index}]", op, "an Op whose inputs and outputs are logical tensors")
+            expected = "an Op with a name, of logical tensors, and with integers for ids"
+            report.add("op_kind", f"ops[{index}]", op, expected)
     if report.violations:
         return report.violations
     read = {tensor.id for op in ops for tensor in op.inputs if tensor is not None}
@@ -124,8 +125,11 @@ def _is_record(op: object) -> bool:
     if not isinstance(op, Op) or not isinstance(op.inputs, tuple) or not isinstance(op.outputs, tuple):
         return False
     tensors = [*op.outputs, *(tensor for tensor in op.inputs if tensor is not None)]
+    if not isinstance(op.name, str) or not all(isinstance(tensor, LogicalTensor) for tensor in tensors):
+        return False
     try:
-        return all(isinstance(tensor, LogicalTensor) and tensor_type(tensor) for tensor in tensors)
+        ids = (op.id, *(tensor.id for tensor in tensors))
+        return all(isinstance(number, int) for number in ids) and all(map(tensor_type, tensors))
     except ArgumentError:
         return False
 

@@ -302,6 +302,25 @@ def test_records_that_hold_nonsense(tensor):
     assert rules(og.check_op("ReLU", {}, [tensor])) == ["tensor_kind"]
 
 
+def record(number=0, name="x", source=1, result=2):
+    ends = [(og.LogicalTensor(one, og.f32, (2,)),) for one in (source, result)]
+    return og.Op(number, "ReLU", *ends, {}, name, "onednn-3.13")
+
+
+@pytest.mark.parametrize(
+    "ops",
+    [
+        [record([])],
+        [record(source=np.zeros(2))],
+        [record(result=[])],
+        [record(name=None, source=1, result=2), record(1, None, 2, 1)],  # a cycle of what has no name
+    ],
+)
+def test_ops_whose_ids_or_names_are_nonsense(ops):
+    assert og.check_graph([record()]) == []
+    assert set(rules(og.check_graph(ops))) == {"op_kind"}
+
+
 def test_records_that_were_made_by_hand():
     assert og.check_op("ReLU", {}, [og.LogicalTensor(0, "f32", [2, 3])]) == []
 
