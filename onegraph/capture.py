@@ -99,9 +99,12 @@ class capture:  # noqa: N801 - it is called like a function, as contextlib's own
             self._graphs += 1
             number = self._graphs
         place = self.folder / f"{number:04}"
-        place.mkdir()
+        try:
+            place.mkdir()
+        except OSError as error:
+            raise FormatError(str(place), error.strerror or str(error), "a folder that is not there yet") from None
         graph.save(place / "graph.json")
-        _write(place / "options.json", json.dumps(dict(options), indent=2, default=str))
+        _write(place / "options.json", json.dumps(dict(options), indent=2, default=str, skipkeys=True))
         return Record(self, place)
 
     def take(self, size: int) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import shutil
 import subprocess
 import sys
 import threading
@@ -263,3 +264,17 @@ def test_the_folder_is_new_or_empty(tmp_path):
         doubling().compile()
     with pytest.raises(og.ArgumentError, match="used before"), recording:
         pass
+
+
+def test_a_folder_that_somebody_else_made_or_took_away(tmp_path):
+    for number, change in enumerate((lambda place: (place / "0001").mkdir(), shutil.rmtree)):
+        with og.capture(tmp_path / f"{number}"):
+            change(tmp_path / f"{number}")
+            with pytest.raises(og.FormatError, match="0001"):
+                doubling().compile()
+    assert doubling().compile()(np.ones((2, 3), np.float32)).tolist() == [[2] * 3] * 2
+
+
+def test_options_that_make_no_sense_are_refused_as_ever(tmp_path):
+    with og.capture(tmp_path), pytest.raises(og.ArgumentError, match="threads"):
+        doubling().compile(threads={(1, 2): 1})
