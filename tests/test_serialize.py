@@ -1245,7 +1245,11 @@ def test_constants_that_are_others(saved, arrays, expected):
 def test_archives_that_are_broken(saved):
     archive = saved.with_suffix(".npz")
     whole = archive.read_bytes()
-    for broken in (b"", b"PK", whole[:-30], whole[:40], b"\x80\x04." * 50):
+    directory = whole.index(b"PK\x01\x02")
+    misnamed = bytearray(whole)  # by a name that says to be UTF-8, and is none
+    misnamed[directory + 9] |= 8
+    misnamed[directory + 46] = 0xFF
+    for broken in (b"", b"PK", whole[:-30], whole[:40], b"\x80\x04." * 50, misnamed):
         archive.write_bytes(broken)
         with pytest.raises(og.FormatError, match=r"archive|array"):
             og.Graph.load(saved)

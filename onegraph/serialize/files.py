@@ -89,7 +89,9 @@ def read_constants(path: Path, found: Document, names: Names) -> dict[int, Array
     except OSError as error:
         given = error.strerror or str(error)
         raise FormatError(str(place), given, "the file with the constants, beside the JSON file") from None
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+        if isinstance(error, FormatError):
+            raise
         raise FormatError(str(place), shown(str(error)), "an archive as numpy.savez writes it") from None
     return arrays
 
