@@ -1058,6 +1058,11 @@ def test_text_that_is_packed_or_in_another_encoding(text, what):
         og.Graph.from_json(text)
 
 
+def test_messages_show_the_place_behind_numbers_that_are_not_finite():
+    with pytest.raises(og.FormatError, match=r"'oops\]'; expected JSON"):
+        og.Graph.from_json('{"graph": [inf, -inf, inf, oops]')
+
+
 def test_messages_speak_of_json_and_of_what_may_be_chosen():
     with pytest.raises(og.FormatError, match=r"shape: null; expected an array"):
         load(changed("graph", 1, "inputs", 0, "shape", None))

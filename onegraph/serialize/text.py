@@ -55,7 +55,8 @@ def decode(text: str | bytes) -> object:
             if _NUMBERS.search(text) is None:
                 raise
             # C++ prints numbers that are not finite as JSON has no word for.
-            value = _DECODER.decode(_NOT_FINITE.sub(_as_python, text))
+            text = _NOT_FINITE.sub(_as_python, text)
+            value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
         given = "the end of the text" if error.pos >= len(text.rstrip()) else shown(text[error.pos : error.pos + 20])
         raise FormatError(f"line {error.lineno} column {error.colno}", given, f"JSON: {error.msg}") from None
