@@ -497,6 +497,11 @@ def test_ports_that_are_stale_or_said_twice():
     assert (list(g.inputs), list(g.outputs)) == (["t0"], ["t0_out", "t2"])
     assert json.loads(g.to_json()) == whole
     assert list(load(file(relu(), output_ports=[7])).outputs) == ["t1"]
+    whole["onegraph"] = {"inputs": [{"id": 0, "name": "t0"}]}
+    assert list(load(whole).outputs) == ["t0_out", "t2"]
+    two = [{"id": 0, "name": "t2"}, {"id": 1, "name": "t2_out"}]
+    add = op(0, "Add", [tensor(0, "f32", [2]), tensor(1, "f32", [2])], [tensor(2, "f32", [2])])
+    assert list(load(file(add, onegraph={"inputs": two})).outputs) == ["t2_out_out"]
 
 
 def test_ops_in_any_order():

@@ -193,7 +193,9 @@ class _Building:
         left = [n for n in self.uses if n in self.producers and (n in ended or (not ports and n not in read))]
         for index, number in enumerate(dict.fromkeys((*ports, *left))):
             name = f"t{number}"
-            yield (f"{name}_out" if name in self.graph._inputs else name), number, f"output_ports[{index}]"
+            while name in self.graph._inputs or name in self.graph._outputs:
+                name += "_out"
+            yield name, number, f"output_ports[{index}]"
 
     def _dtype(self, uses: Sequence[TensorForm]) -> DataType:
         for use in uses:
