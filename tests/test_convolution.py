@@ -3,6 +3,7 @@
 import convolution_cases as cases
 import numpy as np
 import pytest
+import specification
 
 import onegraph as og
 from onegraph import reference
@@ -188,6 +189,14 @@ def test_violations(rule, where, attrs, shapes):
     window = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1], **attrs}
     found = og.check_op("Convolution", window, [("f32", shape) for shape in shapes])
     assert (rule, where) in {(violation.rule, violation.where) for violation in found}
+
+
+@pytest.mark.parametrize("size", [0, None])
+@pytest.mark.parametrize("kind", ["ConvTransposeBackwardWeights", "ConvolutionBackwardWeights"])
+def test_a_gradient_over_no_windows_is_none_of_an_unknown_size_either(kind, size):
+    attrs = {"strides": [1], "pads_begin": [1], "pads_end": [1], "dilations": [1], "weights_shape": [3, 4, 4]}
+    sizes = (size, 0) if kind.startswith("ConvT") else (0, size)
+    assert specification.check_op(kind, attrs, [("f32", (2, one, 4)) for one in sizes]) == []
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,8 @@ def spatial_fits(call: Call) -> Iterable[Finding]:
     if found is None:
         return
     kind = call.schema.kind
-    wide_port = SIDES[kind][0]
+    wide_port, narrow_port, _ = SIDES[kind]
+    fewest = 1 if narrow_port is None else 0  # a tensor that is given may have no elements
     exact = call.schema.has_attribute("output_padding") and (
         call.has("output_padding") if kind.startswith("ConvTranspose") else any(found.output_padding)
     )
@@ -130,7 +131,7 @@ def spatial_fits(call: Call) -> Iterable[Finding]:
         narrow = None if found.narrow is None else found.narrow[axis]
         if narrow is None and wide is not None:
             narrow = window.forward(wide - found.output_padding[axis])
-            if narrow < 1:
+            if narrow < fewest:
                 yield Finding(
                     wide_port or "dst",
                     f"{wide} elements along spatial axis {axis}",
