@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from specification import check_op
 
+from onegraph import Graph, SpecError
 from onegraph.reference.run import reference_function
 from onegraph.spec.dtypes import DataType
 from onegraph.spec.editions import BASE
@@ -192,12 +193,25 @@ SIZES, NEAR = {"mode": "nearest", "sizes": [4]}, {"mode": "nearest"}
         ("Interpolate", {**NEAR, "sizes": [0]}, [("f32", (2, 3, 4))], "attribute_range", "sizes"),
         ("Interpolate", {**NEAR, "scales": [float("inf")]}, [("f32", (2, 3, 4))], "attribute_range", "scales"),
         ("InterpolateBackward", SIZES, [("f32", (2, 3, 4)), ("f32", (2, 5, 4))], "gradient_resized", "diff_dst"),
-        ("InterpolateBackward", SIZES, [("f32", (2, 3, 4)), ("f32", (2, 4, 5))], "gradient_resized", "diff_dst"),
+        ("InterpolateBackward", SIZES, [("f32", (2, 3, 4)), ("f32", (2, 4, 5))], "gradient_kept", "diff_dst"),
+        ("InterpolateBackward", SIZES, [("f32", (2, 3, 4)), ("f32", (1, 4, 4))], "gradient_kept", "diff_dst"),
+        ("InterpolateBackward", SIZES, [("f32", (2, 3, 4)), ("f32", (2, 4, 4, 4))], "gradient_kept", "diff_dst"),
         ("InterpolateBackward", SIZES, [("f32", None), ("f32", (2, 5, 4))], "gradient_resized", "diff_dst"),
     ],
 )
 def test_rules(kind: str, attrs: dict[str, object], inputs: list[object], rule: str, where: str) -> None:
     assert [(violation.rule, violation.where) for violation in check_op(kind, attrs, inputs)] == [(rule, where)]
+
+
+@pytest.mark.parametrize("diff_dst", [(1, 5, 4), (2, 5, 1), (2, 5, 3), (2, 5, 5, 4)])
+def test_graphs_that_are_not_strict_keep_batch_and_channels(diff_dst: tuple[int, ...]) -> None:
+    g = Graph(strict=False)
+    src, gradient = g.input("src", "f32", (2, 3, 4)), g.input("diff_dst", "f32", diff_dst)
+    with pytest.raises(SpecError, match=r"expected shape \[2, 4, 4\]"):
+        g.interpolate_backward(src, gradient, **SIZES)
+    # Other sizes than those that are written down are taken, from the tensor itself.
+    result = g.interpolate_backward(src, g.input("resized", "f32", (2, 5, 4)), **SIZES)
+    assert result.shape == (2, 3, 4)
 
 
 def test_constant_sizes_are_checked() -> None:

@@ -130,11 +130,28 @@ def source_has_elements(call: Call) -> Iterable[Finding]:
         yield Finding("src", f"shape {show(shape)}", "spatial axes with elements")
 
 
+def gradient_kept(call: Call) -> Iterable[Finding]:
+    """diff_dst has the rank, the batch and the channels of src."""
+    if not _keeps_source(call):
+        yield _unfit_gradient(call)
+
+
 def gradient_resized(call: Call) -> Iterable[Finding]:
-    """diff_dst has the shape of the forward op's result."""
-    wanted = forward_shape(call)[0]
-    if not compatible(call.shape("diff_dst"), wanted):
-        yield Finding("diff_dst", f"shape {show(call.shape('diff_dst'))}", f"shape {show(wanted)}")
+    """diff_dst has the spatial sizes of the forward op's result."""
+    if _keeps_source(call) and not compatible(call.shape("diff_dst"), forward_shape(call)[0]):
+        yield _unfit_gradient(call)
+
+
+def _keeps_source(call: Call) -> bool:
+    shape, fmt = call.shape("src"), call.string("data_format")
+    if shape is None:
+        return True
+    kept = activation(shape[0], channels(shape, fmt), (None,) * (len(shape) - 2), fmt)
+    return compatible(call.shape("diff_dst"), kept)
+
+
+def _unfit_gradient(call: Call) -> Finding:
+    return Finding("diff_dst", f"shape {show(call.shape('diff_dst'))}", f"shape {show(forward_shape(call)[0])}")
 
 
 # Shapes --------------------------------------------------------------------------------------------------------------
@@ -185,6 +202,6 @@ OPS = (
         backward_shape,
         ATTRIBUTES,
         rules=(spatial_rank, size_source, size_values),
-        shape_rules=(mode_rank, source_has_elements, gradient_resized),
+        shape_rules=(mode_rank, source_has_elements, gradient_kept, gradient_resized),
     ),
 )
