@@ -832,9 +832,27 @@ def quantized_and_constant(g: og.Graph) -> og.LogicalTensor:
     return g.quantize(g.add(product, residual), scales=[0.5], zps=[1], dtype="u8")
 
 
+def constant_that_takes_on_axes(g: og.Graph) -> og.LogicalTensor:
+    return g.multiply(g.tanh(constant(g, (3, 4))), g.input("x", "f32", (1, 3, 4)))
+
+
+def pooled_constant_that_takes_on_axes(g: og.Graph) -> og.LogicalTensor:
+    window = {"strides": [1], "kernel": [1], "pads_begin": [0], "pads_end": [0]}
+    return g.subtract(g.max_pool(constant(g, (2, 3, 4)), **window), g.input("x", "f32", (1, 1, 1, 1)))
+
+
 @pytest.mark.parametrize("policy", ["fusion", "debug"])
-@pytest.mark.parametrize("build", [product_and_constant, image_and_constant, quantized_and_constant])
-def test_a_constant_that_is_added_stays_what_it_is(build: Build, policy: str) -> None:
+@pytest.mark.parametrize(
+    "build",
+    [
+        product_and_constant,
+        image_and_constant,
+        quantized_and_constant,
+        constant_that_takes_on_axes,
+        pooled_constant_that_takes_on_axes,
+    ],
+)
+def test_a_constant_that_is_computed_with_stays_what_it_is(build: Build, policy: str) -> None:
     graph, executable = compiled(build, policy)
     for _ in range(3):
         assert_right(graph, executable)

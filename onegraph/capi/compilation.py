@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import StatusError
@@ -43,9 +43,9 @@ class Compilation:
         if len(outputs) > 1 or all(tensor.property == "constant" for tensor in inputs):
             # What follows from constants alone is computed in the first execution and not written in the next ones.
             inputs = [tensor._as_variable() for tensor in inputs]
-        elif added := _added(ops):
-            # What it makes of a constant in the first execution, the first kernel of the next ones would add up in.
-            inputs = [tensor._as_variable() if tensor._id in added else tensor for tensor in inputs]
+        elif written := _added(ops) | _spread(ops):
+            # What it makes of a constant in the first execution, the first kernel of the next ones would compute in.
+            inputs = [tensor._as_variable() if tensor._id in written else tensor for tensor in inputs]
         self.partition, self.engine, self.threads = partition, engine, get_num_threads() or 1
         self.home = home() if is_bound(op.schema.kind for op in ops) else None
         self.inputs, self._given = tuple(inputs), [tensor._as_variable() for tensor in outputs]
@@ -87,7 +87,7 @@ class Compilation:
 
 def _added(ops: Sequence[Op]) -> set[int]:
     """The inputs of a partition that are added, as a whole, to what its other ops compute; or moves of data of them."""
-    producers = {tensor._id: op for op in ops for tensor in op._outputs}
+    producers = _producers(ops)
     found: set[int] = set()
     for op in ops if len(ops) > 1 else ():
         if op.schema.kind != "Add":
@@ -95,11 +95,28 @@ def _added(ops: Sequence[Op]) -> set[int]:
         shape = op._outputs[0].shape
         for tensor in op._inputs:
             if tensor.shape is None or shape is None or None in (*tensor.shape, *shape) or tensor.shape == shape:
-                source = tensor
-                while (producer := producers.get(source._id)) is not None and producer.schema.kind in MOVES:
-                    source = producer._inputs[0]
-                found.add(source._id)
+                found.add(_source(tensor, producers))
     return found
+
+
+def _spread(ops: Sequence[Op]) -> set[int]:
+    """The inputs that ops compute from, in a partition whose results take on axes: they get those beforehand."""
+    producers = _producers(ops)
+    inside = [(tensor.ndims, op._outputs[0].ndims) for op in ops for tensor in op._inputs if tensor._id in producers]
+    if all(rank is not None and result is not None and rank >= result for rank, result in inside):
+        return set()
+    return {_source(op._inputs[0], producers) for op in ops if op.schema.kind not in MOVES}
+
+
+def _producers(ops: Sequence[Op]) -> dict[int, Op]:
+    return {tensor._id: op for op in ops for tensor in op._outputs}
+
+
+def _source(tensor: LogicalTensor, producers: Mapping[int, Op]) -> int:
+    """Where the data of a tensor comes from."""
+    while (producer := producers.get(tensor._id)) is not None and producer.schema.kind in MOVES:
+        tensor = producer._inputs[0]
+    return tensor._id
 
 
 def _empty_caches() -> None:
