@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from .forks import new_lock
 from .op import Array
 from .spec.dtypes import DataType
 from .tensor_types import MAX_SIZE
@@ -94,7 +93,7 @@ _KINDS: tuple[tuple[bytes, bytes, type[_Managed | _ManagedVersioned]], ...] = (
 )
 for _names in _KINDS:
     _keep(_names[1])  # a capsule points to its name, and may outlive this module
-_taking = new_lock()
+_claims: dict[int, object] = {}  # by capsules that are being taken
 
 
 class _Owner:
@@ -145,14 +144,21 @@ def from_dlpack(value: Any) -> Array:
 
 def _take(capsule: object) -> tuple[_Managed | _ManagedVersioned, _Owner]:
     """Take what a capsule holds out of it; it is ours to delete from here on."""
-    with _taking:  # of two threads with one capsule, one gets it
-        for name, used, kind in _KINDS:
-            if _is_valid(capsule, name):
-                address = _pointer(capsule, name)
-                _set_name(capsule, used)
-                managed = kind.from_address(address)
-                return managed, _Owner(address, managed.deleter)
-    if any(_is_valid(capsule, used) for _, used, _ in _KINDS):
+    claim = object()
+    try:
+        # Of two threads with one capsule, one gets it. There is no lock: the garbage collector may come meanwhile, and
+        # call a destructor that passes a tensor.
+        if _claims.setdefault(id(capsule), claim) is claim:
+            for name, used, kind in _KINDS:
+                if _is_valid(capsule, name):
+                    address = _pointer(capsule, name)
+                    _set_name(capsule, used)
+                    managed = kind.from_address(address)
+                    return managed, _Owner(address, managed.deleter)
+    finally:
+        if _claims.get(id(capsule)) is claim:
+            del _claims[id(capsule)]
+    if any(_is_valid(capsule, name) for *names, _ in _KINDS for name in names):
         raise BufferError("its DLPack capsule was consumed before")
     raise BufferError(f"__dlpack__ returned {type(capsule).__name__}; expected a DLPack capsule")
 

@@ -375,6 +375,36 @@ atexit.register(print, as_array("x", Wrapped(numbers())))
     assert done.stderr == ""
 
 
+def test_a_destructor_may_pass_a_tensor_while_another_is_taken():
+    """The garbage collector comes where objects are made, and the destructor would wait for its own thread."""
+    code = """
+import faulthandler, gc, sys
+sys.path.insert(0, "tests")
+from onegraph.dlpack import from_dlpack
+from test_arrays import Wrapped, numbers
+faulthandler.dump_traceback_later(20, exit=True)
+passed = 0
+class Cycle:
+    def __init__(self):
+        self.own = self
+    def __del__(self):
+        global passed
+        gc.disable()
+        passed += from_dlpack(Wrapped(numbers())).size
+        gc.enable()
+for step in range(4000):
+    gc.set_threshold(1 + step % 13, 2, 2)
+    Cycle()
+    objects = [[] for _ in range(step % 9)]  # so that it comes sooner and later
+    from_dlpack(Wrapped(numbers()))
+assert passed > 6 * 1000, passed
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[1], check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
 # Buffers in -----------------------------------------------------------------------------------------------------------
 
 BUFFERS = {
