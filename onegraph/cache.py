@@ -14,6 +14,7 @@ from .program import Program
 from .runs import QuickCall
 
 CAPACITY = 16
+_making = threading.local()  # depth: how many entries the thread makes, one from within another
 
 
 class CacheInfo(NamedTuple):
@@ -50,91 +51,96 @@ class Entry:
     implementations: dict[int, str] | None = None
 
 
-class Turn:
-    """Which thread makes an entry."""
+class Counter:
+    """A number that goes up in one step of the interpreter."""
 
-    __slots__ = ("lock", "owner")
+    __slots__ = ("_reads", "tick")
 
     def __init__(self) -> None:
-        self.lock, self.owner = new_lock(), 0
+        self.tick: Callable[[], int] = itertools.count().__next__
+        self._reads: Callable[[], int] = itertools.count().__next__
+
+    def read(self) -> int:
+        """How often ``tick`` was called by others; this calls it, too."""
+        return self.tick() - self._reads()
 
 
 class Cache:
-    """Entries by key; threads may share it. What is evicted lives on for as long as a call or a bound run uses it."""
+    """Entries by key; threads may share it. What is evicted lives on for as long as a call or a bound run uses it.
+
+    Nothing but the making of an entry takes a lock: a signal handler, or a destructor that the garbage collector calls,
+    may come at any moment in any of this and ask for more of it.
+    """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.entries: dict[Hashable, Entry] = {}
-        self._lock = new_lock()
-        self._turns: dict[Hashable, Turn] = {}
-        self._ticks = itertools.count()  # of lookups; reading them counts as one
-        self._reads = self._misses = self._evictions = 0
-        self.tick = self._ticks.__next__  # one step of the interpreter, so that no thread needs a lock
+        self._turns: dict[Hashable, threading.Lock] = {}  # held by who makes an entry
+        self._lookups, self._misses, self._evictions = Counter(), Counter(), Counter()
+        self.tick = self._lookups.tick
 
     def find(self, key: Hashable, make: Callable[[], Entry]) -> Entry:
         """The entry of a key. The first thread that asks makes it, others wait; where it fails, the next one tries.
 
         Raises:
-            StateError: the thread is making it already, and was interrupted by what asks.
+            StateError: the thread is making an entry already, was interrupted by what asks, and would wait.
         """
         entry = self.entries.get(key)
         if entry is None:
-            turn, own = self._turns.setdefault(key, Turn()), threading.get_ident()
-            if turn.lock.locked() and turn.owner == own:
+            turn, depth = self._turns.setdefault(key, new_lock()), getattr(_making, "depth", 0)
+            if depth and turn.locked():
                 raise StateError(
-                    "the executable is compiling for these shapes in this very thread; a signal handler that calls it "
-                    "then has to leave that to another thread, or until later"
+                    "the executable is compiling for these shapes, in this very thread or in one that may wait for it; "
+                    "a signal handler or a destructor that calls it then has to leave that to another thread, or until "
+                    "later"
                 )
-            with turn.lock:
-                turn.owner = own
-                entry = self.entries.get(key)
-                if entry is None:
-                    try:
-                        return self._add(key, make())
-                    finally:
-                        self._turns.pop(key, None)
+            _making.depth = depth + 1
+            try:
+                with turn:
+                    entry = self.entries.get(key)
+                    if entry is None:
+                        try:
+                            return self._add(key, make())
+                        finally:
+                            self._turns.pop(key, None)
+            finally:
+                _making.depth = depth
         entry.used = self.tick()
         return entry
 
     def latest(self) -> Entry | None:
         """The entry that was used last."""
-        with self._lock:
-            return max(self.entries.values(), key=lambda entry: entry.used, default=None)
+        return max(self.entries.copy().values(), key=lambda entry: entry.used, default=None)
 
     def resize(self, capacity: int) -> None:
         """Allow another number of entries; those too many go."""
-        with self._lock:
-            self.capacity = capacity
-            self._evict()
+        self.capacity = capacity
+        self._evict()
 
     def clear(self) -> None:
         """Drop every entry."""
-        with self._lock:
-            for key in list(self.entries):
-                self._drop(key)
+        for key in self.entries.copy():
+            self._drop(key)
 
     def info(self) -> CacheInfo:
         """The counters."""
-        with self._lock:
-            lookups = self.tick() - self._reads
-            self._reads += 1
-            return CacheInfo(lookups - self._misses, self._misses, self._evictions, len(self.entries), self.capacity)
+        lookups, misses, evictions = self._lookups.read(), self._misses.read(), self._evictions.read()
+        return CacheInfo(lookups - misses, misses, evictions, len(self.entries), self.capacity)
 
     def _add(self, key: Hashable, entry: Entry) -> Entry:
-        with self._lock:
-            entry.used = self.tick()
-            self._misses += 1
-            self.entries[key] = entry
-            self._evict()
-            return entry
+        entry.used = self.tick()
+        self._misses.tick()
+        self.entries[key] = entry
+        self._evict()
+        return entry
 
     def _evict(self) -> None:
-        while len(self.entries) > self.capacity:
-            self._drop(min(self.entries, key=lambda key: self.entries[key].used))
+        while len(entries := self.entries.copy()) > self.capacity:
+            self._drop(min(entries, key=lambda key: entries[key].used))
 
     def _drop(self, key: Hashable) -> None:
-        del self.entries[key]
-        self._evictions += 1
+        if self.entries.pop(key, None) is not None:
+            self._evictions.tick()
 
 
 # A key is the shapes of the inputs and the contents of those that give shapes. Asking for more would cost as much as

@@ -134,8 +134,79 @@ def test_a_call_from_within_the_compilation_for_its_shapes(monkeypatch):
     assert not thread.is_alive()
     ((rows, message),) = raised
     assert rows == 3
-    assert "is compiling for these shapes in this very thread" in message
+    assert "is compiling for these shapes, in this very thread" in message
     assert model(filled(3)).shape == (3, 4)
+
+
+def test_two_compilations_that_call_for_each_other_do_not_wait(monkeypatch):
+    """As destructors make such calls: two threads would wait for each other."""
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (None, 4))))
+    model, raised, both = g.compile(), [], threading.Barrier(2)
+    compile_one = model._compile
+
+    def compiling(graph):
+        rows = graph.inputs["x"].shape[0]
+        both.wait(30)
+        try:
+            model(filled(3 - rows))
+        except og.StateError:
+            raised.append(rows)
+        both.wait(30)
+        return compile_one(graph)
+
+    monkeypatch.setattr(model, "_compile", compiling)
+    threads = [threading.Thread(target=model, args=(filled(rows),), daemon=True) for rows in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert not any(thread.is_alive() for thread in threads)
+    assert sorted(raised) == [1, 2]
+    assert model.cache_info().size == 2
+
+
+def test_what_is_kept_is_asked_for_while_it_changes():
+    """A destructor asks for more of it at any moment: the garbage collector comes where objects are made."""
+    script = """
+import faulthandler, gc
+import numpy as np
+import onegraph as og
+
+faulthandler.dump_traceback_later(20, exit=True)
+g = og.Graph()
+g.output("y", g.relu(g.input("x", og.f32, (None, 4))))
+model = g.compile()
+arrays = [np.ones((rows, 4), np.float32) for rows in range(1, 7)]
+model(arrays[0])
+asked = 0
+
+class Cycle:
+    def __init__(self):
+        self.own = self
+
+    def __del__(self):
+        global asked
+        gc.disable()
+        asked += 1
+        model.cache_capacity = 1 + asked % 3
+        model.cache_info(), model.report()
+        if asked % 4 == 0:
+            model(arrays[asked // 4 % 6])
+        gc.enable()
+
+gc.set_threshold(6, 2, 2)
+for step in range(3000):
+    Cycle()
+    objects = [[] for _ in range(step % 7)]  # so that it comes sooner and later
+    model.cache_info(), model.report()
+    model.cache_capacity = 1 + step % 3
+gc.set_threshold(0)
+info = model.cache_info()
+assert asked > 500 and info.size <= info.capacity and info.misses - info.evictions == info.size, info
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
 
 
 def test_a_bound_run_outlives_its_program_in_the_cache():
