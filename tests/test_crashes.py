@@ -369,6 +369,8 @@ FUSION_OUTCOMES = {
     "transposed convolution of s8 with gaps and a residual": "wrong | right",
     "matmul of one row, transposed": "throws could not execute a primitive",
     "batch norm, source read twice": "hang | throws std::bad_alloc",
+    "source and residual in one": "SIGSEGV",
+    "source and residual of a convolution in one": "SIGSEGV",
     "F4 softmax, vector": "throws could not create a primitive descriptor for a binary",
     "F7 pool to another type": "refuses partition_compile: unimplemented",
     "F8 quantized reorder": "throws could not execute a primitive",

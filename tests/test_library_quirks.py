@@ -200,6 +200,17 @@ def signed_with_gaps_and_residual(g: og.Graph) -> og.LogicalTensor:
     return g.quantize(g.add(g.conv_transpose(x, w, **spread([2, 1])), residual), scales=[1.0], zps=[0], dtype="s8")
 
 
+def own_residual(g: og.Graph) -> og.LogicalTensor:
+    x, w = (g.dequantize(g.input(name, "s8", (8, 8)), **ONE) for name in "xw")
+    return g.quantize(g.add(g.matmul(x, w), x), scales=[64.0], zps=[0], dtype="s8")
+
+
+def own_residual_behind_a_convolution(g: og.Graph) -> og.LogicalTensor:
+    x, w = g.dequantize(g.input("x", "u8", (1, 4, 4, 8)), **ONE), g.dequantize(g.input("w", "s8", (3, 3, 8, 8)), **ONE)
+    window = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+    return g.relu(g.add(x, g.convolution(x, w, g.input("b", "f32", (8,)), **window)))
+
+
 SCALES, GAPS = "scales along another axis", "ConvTranspose of s8 wrong where its strides leave gaps"
 WRONG = {
     "F1 pool, same shape": (avg_pool_same, "AvgPool"),
@@ -229,6 +240,8 @@ WRONG = {
     "residual with a scale for each channel": (residual_by_channel, SCALES),
     "transposed convolution of s8 with gaps": (signed_with_gaps, GAPS),
     "transposed convolution of s8 with gaps and a residual": (signed_with_gaps_and_residual, GAPS),
+    "source and residual in one": (own_residual, "residual that is the source"),
+    "source and residual of a convolution in one": (own_residual_behind_a_convolution, "residual that is the source"),
 }
 if is_native(og.bf16):  # else numpy casts
     WRONG["residual of the other sign behind a cast"] = (cast_residual, "residual for s8")

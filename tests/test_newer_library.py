@@ -393,6 +393,12 @@ def quantized_attention(g: og.Graph, zero_point: int, dtype: str) -> og.LogicalT
     return g.quantize(joined, scales=[0.01], zps=[0], dtype=dtype)
 
 
+def residual_of_the_source(g: og.Graph) -> og.LogicalTensor:
+    x, w = g.input("x", "s8", (8, 8)), g.input("w", "s8", (8, 8))
+    product = g.matmul(g.dequantize(x, scales=[0.5]), g.dequantize(w, scales=[0.25]))
+    return g.quantize(g.add(product, g.dequantize(x, scales=[0.5])), scales=[0.125], dtype="s8")
+
+
 def sequence_first(g: og.Graph) -> og.LogicalTensor:
     v = g.input("v", "f32", (33, 1, 2, 16))
     return g.matmul(g.input("p", "f32", (1, 2, 5, 33)), g.static_transpose(v, order=[1, 2, 0, 3]))
@@ -403,7 +409,7 @@ TROUBLE: dict[str, Build] = {
     for function in (
         *(masked_attention, attention_masked_by_one, attention_along_another_axis, select_of_many_axes),
         *(select_infinity, inf_as_zero_along_columns, norm_with_scales, product_with_scales, source_with_scales),
-        sequence_first,
+        *(sequence_first, residual_of_the_source),
     )
 }
 TROUBLE |= {

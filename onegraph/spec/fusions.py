@@ -34,6 +34,8 @@ WILD_VECTORS = (3, 7)  # right in 3.6.2, a signal in 3.13.2
 LAYER_NORM_MENDED = (3, 13)
 # From here on, a Quantize of several scales behind a MatMul takes the first for all: right in 3.6.2, wrong in 3.13.2.
 WRONG_SCALES = (3, 7)
+# From here on, a residual of the int8 that its product reads is added wrong: right in 3.2.0, wrong in 3.6.2.
+WRONG_RESIDUAL = (3, 3)
 # Attention is fused since 3.3 or later; what follows it is right in 3.13.
 ATTENTION_MENDED = (3, 13)
 # From this rank on, the kernel of an elementwise op counts on dense tensors, and with a binary op behind it writes past
@@ -145,6 +147,8 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], vnni: bool 
             return "oneDNN computes or executes int8 attention wrong with zero points, or with a transpose behind it"
     if kinds & PRODUCTS and _foreign_residual(uses):
         return "oneDNN takes a residual for s8 where the result is, and for u8 where the result is u8"
+    if kinds & PRODUCTS and _shared_residual(uses, same_op=version < WRONG_RESIDUAL):
+        return "oneDNN crashes on a residual that is the source or the weights of its product, or adds it wrong"
     if {"SoftMax", "Quantize"} <= kinds and any(use.kind in BINARY and len({*use.inputs}) == 1 for use in uses):
         return "oneDNN computes SoftMax + Quantize wrong with a binary op of one tensor and itself between them"
     if "MatMul" in kinds and any(_normalizes_last(use) for use in uses):
@@ -360,6 +364,21 @@ def _spreads_signed(use: Use, uses: Sequence[Use]) -> bool:
     sizes = weights[2:] if use.call.string("weights_format") == "IOX" else weights[:-2]
     extents = [1 + (size - 1) * step for size, step in zip(sizes, use.call.s64s("dilations"), strict=True)]
     return any(step > min(2, extent) for step, extent in zip(strides, extents, strict=True))
+
+
+def _shared_residual(uses: Sequence[Use], *, same_op: bool) -> bool:
+    """Whether a product and a binary op read one tensor dequantized; with ``same_op``, by the same Dequantize."""
+    origins: dict[int, int] = {}
+    for use in uses:
+        if use.kind in DEQUANTIZATIONS:
+            origins[use.outputs[0]] = use.outputs[0] if same_op else use.inputs[0]
+        elif use.kind in MOVES and use.inputs[0] in origins:
+            origins[use.outputs[0]] = origins[use.inputs[0]]
+    multiplied, added = (
+        {origins[number] for use in uses if use.kind in kinds for number in use.inputs if number in origins}
+        for kinds in (PRODUCTS, BINARY)
+    )
+    return not multiplied.isdisjoint(added)
 
 
 def _foreign_residual(uses: Sequence[Use]) -> bool:
