@@ -415,6 +415,9 @@ def test_every_graph_of_the_library_comes_back():
         assert {*ports[0]} == read - made, path
         assert made - (read - ended) <= {*ports[1]} <= made, path
         plain = {key: value for key, value in whole.items() if key not in ("input_ports", "output_ports")}
+        for one, op in zip(for_version["graph"], plain["graph"], strict=True):  # defaults are added
+            assert one["attrs"].items() >= op.get("attrs", {}).items(), path
+            one["attrs"] = op["attrs"]
         assert for_version == {**plain, "version": "3.2.0"}, path
         assert_library_reads(g, for_version="3.2")
 
@@ -598,6 +601,7 @@ def test_a_dump_of_pytorch():
     agreed = copy.deepcopy(ops)
     for one in (agreed[1]["outputs"], agreed[2]["inputs"]):  # where the uses of a tensor differ, what is known of it
         one[0] = tensor(6, "f32", [2, 3])
+    agreed[3]["attrs"] = {"auto_broadcast": {"type": "string", "value": "numpy"}}
     ports = {"input_ports": [0, 8], "output_ports": [5, 6, 7]}
     assert json.loads(g.to_json(for_version="3.13")) == {**file(*agreed), **ports, "version": "3.13.0"}
     assert_library_reads(g, for_version="3.13")
@@ -728,9 +732,10 @@ def test_for_version():
     g.output("y", g.matmul(a, b, accumulation_mode="strict"))
     assert "accumulation_mode" in g.to_json()
     whole = json.loads(g.to_json(for_version="3.2.1"))
-    assert (whole["version"], whole["graph"][0]["attrs"]) == ("3.2.0", {})
+    attrs = {"transpose_a": {"type": "bool", "value": 0}, "transpose_b": {"type": "bool", "value": 0}}
+    assert (whole["version"], whole["graph"][0]["attrs"]) == ("3.2.0", attrs)
     read = og.Graph.from_json(g.to_json())
-    assert json.loads(read.to_json(for_version="3.2"))["graph"][0]["attrs"] == {}
+    assert json.loads(read.to_json(for_version="3.2"))["graph"][0]["attrs"] == attrs
     g.matmul(a, b, accumulation_mode="any", name="fast")
     assert "accumulation_mode" in g.to_json(for_version="3.13")
     with pytest.raises(og.UnsupportedError, match=r"'fast': accumulation_mode needs oneDNN 3\.\d"):
@@ -770,6 +775,34 @@ def test_for_version_lacks_forms_of_ops():
     assert "BiasAddBackprop" in g.to_json()
     with pytest.raises(og.UnsupportedError, match=r"onegraph convert --edition onednn-3\.2"):
         g.to_json(for_version="3.2")
+
+
+@pytest.mark.parametrize(
+    ("kind", "shapes", "attrs", "said"),
+    [
+        ("BatchNormInference", [(2, 4, 4, 3), *[(3,)] * 4], {"epsilon": 0.1}, {"data_format": ("string", "NXC")}),
+        ("SoftPlus", [(2, 3)], {}, {"beta": ("f32", 1.0)}),
+        ("TanhBackward", [(2, 3)] * 2, {}, {"use_dst": ("bool", 1)}),
+        ("LogSoftmax", [(2, 3)], {}, {"axis": ("s64", -1)}),
+        ("PReLU", [(2, 3), (3,)], {"data_format": "NXC"}, {"per_channel_broadcast": ("bool", 1)}),
+        (
+            "MaxPool",
+            [(2, 4, 4, 3)],
+            {"strides": [2, 2], "kernel": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "data_format": "NXC"},
+            {"dilations": ("s64[]", [1, 1]), "rounding_type": ("string", "floor"), "auto_pad": ("string", "None")},
+        ),
+    ],
+)
+@pytest.mark.parametrize("reload", [False, True])
+def test_a_file_for_a_version_says_defaults(kind, shapes, attrs, said, reload):
+    g = og.Graph()
+    g.output("y", g.op(kind, [g.input(f"x{i}", og.f32, shape) for i, shape in enumerate(shapes)], attrs))
+    g = og.Graph.from_json(g.to_json()) if reload else g
+    assert {*json.loads(g.to_json())["graph"][0]["attrs"]} == {*attrs}
+    written = json.loads(g.to_json(for_version="3.2"))["graph"][0]["attrs"]
+    assert {name: (attr["type"], attr["value"]) for name, attr in written.items() if name not in attrs} == said
+    assert_library_reads(g, for_version="3.2")
+    assert og.Graph.from_json(g.to_json(for_version="3.2")).ops[0].attrs.keys() == {*attrs, *said}
 
 
 @pytest.mark.parametrize("reload", [False, True])

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Set
-from typing import Any
 
 from ..errors import ArgumentError, UnsupportedError, shown
 from ..examine import examine
 from ..op import LogicalTensor, Op
 from ..spec.dtypes import DataType
 from ..spec.editions import EDITIONS, NEWEST, base_of, edition
-from ..spec.schema import Attribute, AttrValue, Schema, Version
+from ..spec.schema import Attribute, AttrValue, Fill, Schema, Version
 
 INTEGERS = frozenset({DataType.s8, DataType.u8})
 
@@ -73,7 +72,7 @@ class ForVersion:
                 needed = f"{where} needs oneDNN {since[0]}.{since[1]}"
                 raise UnsupportedError(f"{op.kind} {op.name!r}: {needed}; for_version is {self._version}")
         words = f"onednn-{self._version}"
-        attrs |= {name: tuple(attr["value"]) for name, attr in self.completing(op).items()}
+        attrs |= self.completing(op)
         if words in EDITIONS and words != op.edition:
             types = [tensor.type for tensor in outputs]
             own, there = (
@@ -93,15 +92,25 @@ class ForVersion:
     def _version(self) -> str:
         return "" if self.version is None else f"{self.version[0]}.{self.version[1]}"
 
-    def completing(self, op: Op) -> dict[str, Any]:
-        """Zero points of 0, which were required before they were the default."""
+    def completing(self, op: Op) -> dict[str, AttrValue]:
+        """Defaults that an op does not say, since benchdnn has others or none; and zero points that were required."""
         schema = None if self.version is None else edition(f"onednn-{self._version}").schema(op.kind)
-        if schema is None or "zps" in op.attrs or not schema.has_attribute("zps"):
+        if schema is None:
             return {}
+        own, found = schema_of(op), {}
+        for attribute in schema.attributes:
+            name = attribute.name
+            default = (own.attribute(name) if own.has_attribute(name) else attribute).default
+            if isinstance(default, Fill):
+                strides = op.attrs.get("strides")
+                default = (default.value,) * len(strides) if isinstance(strides, tuple) else None
+            if default is not None and name not in op.attrs and name != "output_padding":  # said, it is exact
+                found[name] = default
         scales, types = op.attrs.get("scales"), {t.dtype for t in (*op.inputs, *op.outputs) if t is not None}
-        if not schema.attribute("zps").required or not isinstance(scales, tuple) or not types & INTEGERS:
-            return {}
-        return {"zps": {"type": "s64[]", "value": [0] * len(scales)}}
+        required = schema.has_attribute("zps") and schema.attribute("zps").required
+        if required and "zps" not in op.attrs and isinstance(scales, tuple) and types & INTEGERS:
+            found["zps"] = (0,) * len(scales)
+        return found
 
     def outputs(self, op: Op) -> tuple[LogicalTensor, ...]:
         """Without those at the end that the version does not know and nobody wants."""

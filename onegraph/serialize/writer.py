@@ -180,7 +180,7 @@ class _Writing:
                 value = [_number(kind, one) for one in value] if kind.endswith("[]") else _number(kind, value)
             self.is_lost |= value != attr["value"]
             attrs[key] = {"type": kind, "value": value}
-        attrs |= self.known.completing(op)
+        attrs = {**self._completing(op), **attrs}
         ends = {key: list(raw.get(key, ())) for key in ("inputs", "outputs")}
         if self.version is None:
             ends = {key: [_known_first(use, TENSOR_KEYS) for use in found] for key, found in ends.items()}
@@ -206,10 +206,14 @@ class _Writing:
             for key, value in op.attrs.items()
             if not self.known.left_out(schema.attribute(key), value)
         }
-        attrs |= self.known.completing(op)
+        attrs |= self._completing(op)
         inputs = [self._tensor(tensor) for tensor in op.inputs if tensor is not None]
         outputs = [self._tensor(tensor) for tensor in self.known.outputs(op)]
         return dict(zip(OP_KEYS, (number, name, op.kind, attrs, inputs, outputs), strict=True))
+
+    def _completing(self, op: Op) -> dict[str, Json]:
+        schema = schema_of(op)
+        return {name: self._attr(schema.attribute(name), value) for name, value in self.known.completing(op).items()}
 
     def _attr(self, attribute: Attribute, value: AttrValue) -> Json:
         kind = ATTR_TYPES[attribute.kind]
