@@ -18,6 +18,9 @@ import onegraph as og
 from onegraph import bench
 from onegraph import verify as verify_module
 from onegraph.cli import cli
+from onegraph.cli import verify as verify_command
+from onegraph.spec.dtypes import DataType
+from onegraph.tolerance import compare
 
 COMMANDS = ("run", "check", "verify", "bench", "show", "view")
 QUICK = {"bench": ("--seconds", "0"), "view": ("-o", "page.html")}
@@ -140,6 +143,23 @@ def test_verify_agrees_and_differs(graph, monkeypatch):
     assert "first difference: ReLU 'relu', fused with Convolution 'conv', run by oneDNN" in shown.stdout
     assert "128 of 128 elements off by more than" in shown.stdout
     assert "with --policy debug, where nothing is fused, it is wrong too" in shown.stdout
+
+
+def test_verify_says_of_nan_and_of_averages_what_differs(graph):
+    g = og.Graph()
+    g.output("y", g.relu(g.sqrt(g.input("x", og.f32, (8,)))))
+    g.save("nan.json")
+    np.savez("x.npz", x=np.full(8, -1, np.float32))
+    done = onegraph("verify", "nan.json", "--inputs", "x.npz")
+    assert done.exit_code == 1
+    assert "the reference has nan\n  oneDNN does not carry NaN through" in done.stdout
+
+    one = np.arange(64, dtype=np.float32)
+    near = one + (one == 0)
+    off = compare("y", one + 1, one, near, DataType.f32, rounded=False)  # none more than rounding the first
+    assert (off.agrees, off.wrong) == (False, 0)
+    assert verify_command._row(off)[-1] == "differs on average, most at [0]"
+    assert verify_command._amount(off) == "off by 1 on average, which is more than rounding does"
 
 
 def test_what_numpy_runs_is_named_or_refused(graph):
@@ -808,7 +828,8 @@ def test_shapes_of_what_no_op_reads_are_passed_over_and_told(graph):
 
 
 def test_json_for_a_version_is_printed(graph):
-    expected = {**json.loads(network().to_json()), "version": "3.2.0"}
+    expected = json.loads(network().to_json(for_version="3.2"))
+    assert (expected["version"], len(expected["graph"][0]["attrs"])) == ("3.2.0", 8)  # defaults among them
     for more in (("--for-version", "3.2"), ("--for", "3.2"), ("--for", "3.2", "-o", "-")):
         assert json.loads(onegraph("convert", graph, *more).stdout) == expected
     done = onegraph("convert", graph, "--for-version", "3.99")

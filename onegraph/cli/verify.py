@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from math import isnan
 from typing import TYPE_CHECKING
 
 import click
@@ -64,10 +65,11 @@ def _show(found: Verification) -> None:
         fused = f", fused with {', '.join(together)}" if together else ""
         lines = [
             f"first difference: {first.op}{fused}, run by {first.executor or 'nobody'}",
-            f"  tensor {one.name}: {one.dtype} {shape(one)}, {one.wrong} of {elements(one)} elements off by more than "
-            f"{one.limit:.3g}",
+            f"  tensor {one.name}: {one.dtype} {shape(one)}, {_amount(one)}",
             f"  worst at {list(one.where)}: {one.got:.9g}, the reference has {one.expected:.9g}",
         ]
+        if isnan(one.expected):
+            lines.append("  oneDNN does not carry NaN through; --seed or --inputs may give numbers that lead to none")
         if first.alone is not None and together:
             verdict = "right" if first.alone else "wrong too"
             lines.append(f"  with --policy debug, where nothing is fused, it is {verdict}")
@@ -78,8 +80,15 @@ def _show(found: Verification) -> None:
 
 
 def _row(one: Comparison) -> list[str]:
-    verdict = "agrees" if one.agrees else f"differs in {one.wrong} of {elements(one)}, most at {list(one.where)}"
+    share = f"in {one.wrong} of {elements(one)}" if one.wrong else "on average"
+    verdict = "agrees" if one.agrees else f"differs {share}, most at {list(one.where)}"
     return [one.name, one.dtype, shape(one), f"{one.max_error:.3g}", f"{one.limit:.3g}", verdict]
+
+
+def _amount(one: Comparison) -> str:
+    if not one.wrong:
+        return f"off by {one.mean_error:.3g} on average, which is more than rounding does"
+    return f"{one.wrong} of {elements(one)} elements off by more than {one.limit:.3g}"
 
 
 def shape(one: Comparison) -> str:

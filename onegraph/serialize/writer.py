@@ -180,7 +180,7 @@ class _Writing:
                 value = [_number(kind, one) for one in value] if kind.endswith("[]") else _number(kind, value)
             self.is_lost |= value != attr["value"]
             attrs[key] = {"type": kind, "value": value}
-        attrs = {**self._completing(op), **attrs}
+        attrs |= self._completing(op)
         ends = {key: list(raw.get(key, ())) for key in ("inputs", "outputs")}
         if self.version is None:
             ends = {key: [_known_first(use, TENSOR_KEYS) for use in found] for key, found in ends.items()}
