@@ -6,7 +6,7 @@ The form is changed, what follows from the change is made unknown, and reading i
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .batch import with_batch
@@ -20,9 +20,10 @@ from .serialize.names import KEY, read_names
 from .serialize.reader import build
 from .serialize.writer import op_ids, tensor_ids
 from .spec.dtypes import DataType
-from .spec.editions import base_of, edition
+from .spec.editions import DEFAULT, base_of, edition
 from .spec.schema import Schema, Shape
 from .spec.shapes import dense_strides
+from .spec.values import nearest
 from .tensor_types import as_shape
 
 Form = dict[str, Any]
@@ -73,8 +74,9 @@ class Rewriting:
         names = {op.name: form for op, form in zip(self._in_file_order(), self.ops, strict=True)}
         if key in names:
             return names[key]
-        listed = ", ".join(f"{op['id']} ({op['kind']})" for op in self.ops[:12])
-        raise ArgumentError(f"{option}: op {shown(key)}; the ops are {listed}{', ...' if len(self.ops) > 12 else ''}")
+        listed = ", ".join(f"{form['id']} ({form['kind']} {name!r})" for name, form in [*names.items()][:12])
+        listed += ", ..." if len(names) > 12 else ""
+        raise ArgumentError(f"{option}: op {shown(key)}; the ops are {listed}{_meant(key, names)}")
 
     def _in_file_order(self) -> list[Any]:
         origin = self.before._file
@@ -114,7 +116,11 @@ class Rewriting:
                 schema = None
             if schema is None or schema.category != former.category or former.category not in ("binary", "elementwise"):
                 op.update(old)
-                wanted = "another op of the category binary or elementwise that it is of"
+                if former.category not in ("binary", "elementwise"):
+                    why = "only elementwise and binary ops change"
+                    raise ArgumentError(f"op_kind: {former.kind} as {shown(kind)}; {why}")
+                alike = [one.kind for one in edition(DEFAULT).schemas.values() if one.category == former.category]
+                wanted = f"another op of the category {former.category}{_meant(kind, alike)}"
                 raise ArgumentError(f"op_kind: {former.kind} as {shown(kind)}; expected {wanted}")
             op["kind"] = schema.kind
             op["attrs"] = {name: value for name, value in op["attrs"].items() if schema.has_attribute(name)}
@@ -327,3 +333,8 @@ def _fitted(attrs: Form, shape: Shape) -> Form:
     if zps is not None:
         found["zps"] = {**zps, "value": (zps["value"] + [0] * count)[:count]}
     return found
+
+
+def _meant(given: object, choices: Iterable[str]) -> str:
+    close = nearest(given, choices) if isinstance(given, str) else None
+    return f"; did you mean {close!r}?" if close else ""
