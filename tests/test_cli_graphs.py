@@ -35,10 +35,15 @@ def network(batch=2, dtype=og.f32):
     return g
 
 
-@pytest.fixture
-def graph(tmp_path, monkeypatch):
-    """A graph file in a folder of its own."""
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Every test writes in a folder of its own."""
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def graph():
+    """A graph file."""
     network().save("graph.json")
     return "graph.json"
 
