@@ -24,6 +24,7 @@ from .memo import MAX_SIGNATURES
 from .op import Array, LogicalTensor, Op
 from .rewrites import Form, Part, is_native, library_form, signature_form
 from .rewrites.precision import rounded
+from .spec.conditions import INTEGRAL
 from .spec.dialect import base_call, channel_swap, format_of, is_swapped
 from .spec.dtypes import DataType
 from .spec.editions import base_of, edition
@@ -132,6 +133,7 @@ class _Lowering:
         self.steps: list[Step] = []
         self._graph = graph
         self._casts: dict[tuple[int, DataType | None], int] = {}
+        self._bounds: dict[int, int] = {}
 
     def add(self, op: Op) -> None:
         if not op.outputs:
@@ -143,8 +145,9 @@ class _Lowering:
         if n_outputs > 1 and base_of(schema).kind in INDEPENDENT_OUTPUTS:
             while n_outputs > 1 and op.outputs[n_outputs - 1].id not in self._read:
                 n_outputs -= 1  # changes nothing in the others
+        bounds = self._bounds_of(op, base_of(schema).kind)
         if signature is not None:
-            form, reason = signature_form(signature, n_outputs)
+            form, reason = signature_form(signature, n_outputs, bounds)
         else:
             types = [None if tensor is None else tensor.type for tensor in op.inputs]
             dtypes = [tensor.dtype for tensor in op.outputs[:n_outputs]]
@@ -164,6 +167,29 @@ class _Lowering:
         else:
             sources = [-1 if tensor is None else tensor.id for tensor in op.inputs]
             self._add_form(op, form, sources, [tensor.id for tensor in op.outputs[:n_outputs]])
+
+    def _bounds_of(self, op: Op, kind: str) -> tuple[int | None, ...]:
+        """How far from 0 the integers are that an op reads, None where nobody knows; nothing for other ops.
+
+        What it makes of them is noted too: the library computes masks in attention with them, as part of it.
+        """
+        source = op.inputs[0] if op.inputs else None
+        if kind == "GenIndex" and source is not None and source.shape is not None:
+            axis = op.attrs["axis"]
+            assert isinstance(axis, int)
+            self._bounds[op.outputs[0].id] = source.shape[axis] or 0
+        if kind not in INTEGRAL or source is None or source.dtype is not DataType.s32:
+            return ()
+        found = tuple([None if tensor is None else self._bound(tensor) for tensor in op.inputs])
+        known = [bound for bound in found if bound is not None]
+        if len(known) == len(found):
+            self._bounds[op.outputs[0].id] = sum(known)
+        return found
+
+    def _bound(self, tensor: LogicalTensor) -> int | None:
+        if tensor.value is None:
+            return self._bounds.get(tensor.id)
+        return int(np.abs(tensor.value.astype(np.int64)).max(initial=0))
 
     @cached_property
     def _read(self) -> set[int]:

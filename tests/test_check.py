@@ -38,7 +38,7 @@ def rules(violations, severity=ERROR):
         ({1, 2}, ["attribute_kind"]),
     ],
 )
-def test_lists_of_integers(value, expected):
+def test_lists_wide_integers(value, expected):
     assert rules(og.check_attrs("Convolution", {**WINDOW, "strides": value})) == expected
 
 

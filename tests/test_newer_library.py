@@ -246,6 +246,19 @@ def test_integers_that_f32_does_not_hold(kind: str) -> None:
             capi.Graph().add_op(capi.Op(0, kind, inputs=ends, outputs=[result]))
 
 
+@pytest.mark.parametrize(("shift", "is_exact"), [(3, True), (2**24 - 8, True), (2**24 - 7, False)])
+def test_integers_that_are_known_to_be_small_are_the_librarys(shift: int, is_exact: bool) -> None:
+    graph = og.Graph()
+    x = graph.input("x", "f32", (3, 4))
+    rows = graph.add(graph.gen_index(x, axis=0), graph.constant(np.array([[-shift]], np.int32)))
+    mask = graph.greater_equal(rows, graph.subtract(graph.gen_index(x, axis=-1), graph.constant(np.int32([1]))))
+    graph.output("y", graph.select(mask, x, graph.constant(np.zeros((1, 1), np.float32))))
+    executable, inputs = graph.compile(), arrays(graph)
+    np.testing.assert_array_equal(executable(**inputs), run(graph, inputs)["y"])
+    if native.VERSION >= (3, 13):
+        assert ("reference" not in [partition.executor for partition in executable.report().partitions]) == is_exact
+
+
 @pytest.mark.parametrize("operand", [(2, 4, 6), (1, 4, 6), (6,), ()], ids=str)
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_layer_norm_and_a_residual(dtype: str, operand: tuple[int, ...]) -> None:

@@ -175,7 +175,7 @@ def test_a_bias_that_hides_below_the_greatest_noise_is_found():
 
 
 @pytest.mark.parametrize(("got", "rounded", "agrees"), [(6, False, False), (6, True, True), (7, True, False)])
-def test_comparison_of_integers(got, rounded, agrees):
+def test_comparison_wide_integers(got, rounded, agrees):
     found = compared(np.int8([got, 3]), np.int8([5, 3]), rounded=rounded)
     assert found.agrees is agrees
     assert (found.where, found.got, found.expected) == ((0,), got, 5)
@@ -213,7 +213,7 @@ def test_a_number_too_small_for_its_type_may_be_nothing():
     assert not compared(np.float32([0, 1e-36]), np.float32([1e-36, 0])).agrees
 
 
-def test_disturbance_of_integers_stays_within_the_type():
+def test_disturbance_wide_integers_stays_within_the_type():
     rng = np.random.default_rng(0)
     values = rng.integers(0, 256, 10_000).astype(np.uint8)
     moved = disturbed(values, og.u8, rng, rounded=True).astype(int) - values

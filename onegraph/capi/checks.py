@@ -32,7 +32,7 @@ def check_use(
     key = attrs_key(attrs) if len(inputs) + len(outputs) <= MAX_INPUTS else None
     if key is None:
         return examined(schema, attrs, name, inputs, outputs)
-    types = tuple([(tensor.dtype, tensor.shape) for tensor in (*inputs, *outputs)])
+    types = tuple([(tensor.dtype, tensor.shape, tensor.bound) for tensor in (*inputs, *outputs)])
     with suppress(OneGraphError):
         return _remembered(schema.kind, key, types, len(inputs))
     return examined(schema, attrs, name, inputs, outputs)  # for messages that name the op
@@ -40,9 +40,9 @@ def check_use(
 
 @lru_cache(maxsize=MAX_SIGNATURES)
 def _remembered(
-    kind: str, attrs: AttrsKey, types: tuple[tuple[DataType | None, Shape], ...], n_inputs: int
+    kind: str, attrs: AttrsKey, types: tuple[tuple[DataType | None, Shape, int | None], ...], n_inputs: int
 ) -> tuple[Shape, ...]:
-    tensors = [TensorType(*pair) for pair in types]
+    tensors = [TensorType(dtype, shape, None, bound) for dtype, shape, bound in types]
     stored: Any = read_attrs(attrs)
     return examined(BASE[kind], stored, "", tensors[:n_inputs], tensors[n_inputs:])
 

@@ -6,6 +6,7 @@ still wrong is in :mod:`onegraph.spec.quirks`, and numpy runs the op.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from ..memo import MAX_SIGNATURES
@@ -26,14 +27,21 @@ PERMISSIONS = frozenset(["accumulation_mode"])
 
 
 @lru_cache(maxsize=MAX_SIGNATURES)
-def signature_form(found: Signature, n_outputs: int) -> tuple[Form | None, str]:
+def signature_form(found: Signature, n_outputs: int, bounds: tuple[int | None, ...] = ()) -> tuple[Form | None, str]:
     """``library_form`` of the ops that share a signature, with the first ``n_outputs`` of their outputs.
 
     The answer is one record for all of them; nobody may change it.
+
+    Args:
+        found: the signature.
+        n_outputs: number of outputs.
+        bounds: of the inputs, as types have them, where there is one that is known.
     """
-    call = base_call(
-        found.schema, base_of(found.schema), found.attrs, found.inputs, n_outputs, found.dtypes[:n_outputs]
-    )
+    inputs = found.inputs
+    if bounds:
+        pairs = zip(inputs, bounds, strict=True)
+        inputs = tuple([None if tensor is None else replace(tensor, bound=bound) for tensor, bound in pairs])
+    call = base_call(found.schema, base_of(found.schema), found.attrs, inputs, n_outputs, found.dtypes[:n_outputs])
     form, reason = library_form(found.schema, call)
     for constant in () if form is None else form.constants:
         constant.flags.writeable = False

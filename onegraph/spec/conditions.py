@@ -13,6 +13,9 @@ from .reduction import reduced_axes
 from .schema import Call
 from .window import Dim, Window, spatial
 
+EXACT = 2**24  # up to which f32 holds every integer
+# Ops that may be of integers.
+INTEGRAL = frozenset(["Add", "GreaterEqual", "Subtract"])
 FEW = 4  # windows along an axis; one and two were seen to be computed wrong
 
 
@@ -112,10 +115,11 @@ def over_one(call: Call) -> bool:
     return src[-2 if call.flag("transpose_a") else -1] == 1
 
 
-def of_integers(call: Call) -> bool:
-    """Whether the first input is of s32."""
-    first = call.inputs[0]
-    return first is not None and first.dtype is DataType.s32
+def wide_integers(call: Call) -> bool:
+    """Whether integers come in that f32 may not hold, nor what becomes of them."""
+    tensors = [tensor for tensor in call.inputs if tensor is not None and tensor.dtype is DataType.s32]
+    bounds = [tensor.bound for tensor in tensors if tensor.bound is not None]
+    return len(bounds) < len(tensors) or sum(bounds) > EXACT
 
 
 def untyped_stats(call: Call) -> bool:

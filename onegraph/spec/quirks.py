@@ -13,6 +13,7 @@ from functools import cache
 from math import prod
 
 from .conditions import (
+    INTEGRAL,
     axis_below_last,
     empty,
     few_windows,
@@ -20,7 +21,6 @@ from .conditions import (
     has_long_side,
     in_padding_alone,
     known_reduction,
-    of_integers,
     one_channel_strided,
     one_pixel,
     over_one,
@@ -29,6 +29,7 @@ from .conditions import (
     rounded_wrong,
     slope_by_reference,
     untyped_stats,
+    wide_integers,
 )
 from .convolution_geometry import SHAPE_SOURCE
 from .schema import Call, Version
@@ -245,8 +246,8 @@ QUIRKS = (
         "wide_integers",
         "src_0",
         UNSAFE,
-        _kinds("Add GreaterEqual Subtract"),
-        of_integers,
+        INTEGRAL,
+        wide_integers,
         "s32 is computed in f32, which does not hold every integer above 2**24, and one of them is taken for another",
         since=(3, 7),  # seen in 3.13.2
     ),

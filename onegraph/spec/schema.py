@@ -133,11 +133,15 @@ FLOATS = rows("T", "f32", "bf16", "f16")
 @made_once
 @dataclass(frozen=True)
 class TensorType:
-    """Data type and shape of a tensor; ``value`` where its contents are known when the graph is built."""
+    """Data type and shape of a tensor; ``value`` where its contents are known when the graph is built.
+
+    ``bound`` is how far from 0 the integers in it are at most, where something is known of that.
+    """
 
     dtype: DataType | None
     shape: Shape
     value: NDArray[np.generic] | None = field(default=None, compare=False, repr=False)
+    bound: int | None = field(default=None, compare=False, repr=False)
 
     @property
     def rank(self) -> int | None:
