@@ -55,8 +55,8 @@ class Executable:
     Where the graph has unknown dims, the first call with new shapes compiles a program for them; so does the first call
     with new contents of an input that gives a shape. ``cache_info`` counts them, ``cache_capacity`` bounds them.
 
-    It can be pickled: the graph and the options go over, and it is compiled where it arrives. In a process forked while
-    no other thread was in a call it works too, with one thread.
+    It can be pickled: the graph and the options go over, and it is compiled where it arrives. In a forked process it
+    works too, with one thread of the library where it is called in the thread that came out of the fork.
     """
 
     def __new__(cls, *_: object, **__: object) -> Executable:

@@ -82,6 +82,9 @@ def probe(
 
     Returns:
         What became of it; compared with the reference where the specification allows the call.
+
+    Raises:
+        ArgumentError: there is no op of that name.
     """
     from ..spec.editions import BASE
 

@@ -156,7 +156,7 @@ def _widen(array: Array) -> Array:
 
 
 def narrow(value: object, dtype: DataType) -> Array:
-    """``value`` in ``dtype``: floats rounded to the nearest, integers rounded and saturated."""
+    """``value`` in ``dtype``: floats rounded to the nearest, to integers too and saturated; integers wrap around."""
     array = np.asarray(value)
     with np.errstate(all="ignore"):  # no integer is NaN
         if dtype in (DataType.s8, DataType.u8, DataType.s32) and array.dtype.kind == "f":
