@@ -111,7 +111,7 @@ def disturbed(values: Array, dtype: DataType, rng: np.random.Generator, *, round
         epsilon *= max(1.0, sqrt(terms / SUMMED))
     wide = values.astype(np.float32)
     finite = wide[np.isfinite(wide)]
-    spread = float(np.sqrt(np.mean(np.square(finite), dtype=np.float64))) if finite.size else 0.0
+    spread = float(np.sqrt(np.mean(np.square(finite, dtype=np.float64)))) if finite.size else 0.0
     with np.errstate(all="ignore"):
         error = 2 * rng.random(wide.shape, np.float32) - 1
         # None is next to nothing: a tensor of few elements would say that rounding does nothing to it.

@@ -208,6 +208,14 @@ def test_errors_of_long_sums_are_allowed_behind_a_clamp(seed):
     assert verify(g, random_inputs(g, seed)).agrees
 
 
+def test_the_squares_of_large_numbers_do_not_hide_errors():
+    values = np.array([1e30, -2e30, 3e25, 1], np.float32)
+    near = disturbed(values, og.f32, np.random.default_rng(0), rounded=False)
+    np.testing.assert_allclose(near[:2], values[:2], rtol=1e-5)
+    assert compare("x", values, values, near, og.f32, rounded=False).agrees
+    assert not compare("x", 2 * values, values, near, og.f32, rounded=False).agrees
+
+
 def test_a_number_too_small_for_its_type_may_be_nothing():
     assert compared(np.float32([0, 1e-39]), np.float32([1e-39, 0])).agrees
     assert not compared(np.float32([0, 1e-36]), np.float32([1e-36, 0])).agrees
