@@ -169,13 +169,14 @@ def _cases(path: Path, depth: int) -> Iterator[HarnessCase]:
 
 
 def _whole_lines(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Lines by number; a backslash at the end of one joins the next to it."""
+    """Lines by number; a backslash at the end of one joins the next to it, without the blanks that this begins with."""
     joined = ""
     for number, line in enumerate(lines, 1):
+        joined += line.lstrip() if joined else line
         if line.endswith("\\") and number < len(lines):
-            joined += line[:-1] + " "
+            joined = joined[:-1]
         else:
-            yield number, joined + line
+            yield number, joined
             joined = ""
 
 

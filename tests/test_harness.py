@@ -442,6 +442,12 @@ def test_a_backslash_joins_lines(tmp_path):
     ]
 
 
+def test_a_backslash_joins_the_parts_of_a_value(tmp_path):
+    """As oneDNN 3.13's own files have it: complex_fusion/harness_mha_all."""
+    path = harness(tmp_path, "--reset --in-shapes=0:2x3,\\\n   0:4x3,\\\n   0:5x3\n--case=chain.json\n")
+    assert [case.options["in_shapes"] for case in read_harness(path)] == ["0:2x3", "0:4x3", "0:5x3"]
+
+
 def test_a_harness_of_harnesses(tmp_path):
     path = harness(tmp_path, "--reset --mb=2 --case=chain.json")
     (tmp_path / "inputs" / "all").write_text("--batch=op/harness_x\n--batch=op/harness_x")
