@@ -17,6 +17,7 @@ LETTERS = "abcdefghijkl"
 _REAL = re.compile(r"-?[0-9]{1,18}(\.[0-9]{0,40})?(e[+-]?[0-9]{1,2})?")
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _CUT = re.compile(r"-?[0-9]{1,18}(\.[0-9]{0,40})?")
+_STRAY = re.compile(r"^([0-9]+)\*[a-l]+$")  # an order of axes behind an id
 _BOOLS = {"1": 1, "true": 1, "0": 0, "false": 0}
 
 
@@ -35,6 +36,7 @@ def keyed(option: str, values: Values) -> dict[str | int, Any]:
         key, _, value = part.partition(":")
         while value.startswith(f"{key}:"):  # as a line of oneDNN 3.2's own files has it
             value = value[len(key) + 1 :]
+        key = _STRAY.sub(r"\1", key)  # benchdnn reads no further, and a line of oneDNN 3.13's own files has some
         if not key or not value:
             raise ArgumentError(f"{option}: {shown(part)}; expected ID:VALUE")
         number = int(key) if key.isascii() and key.isdigit() and len(key) < 21 else key

@@ -83,6 +83,7 @@ def test_ids_and_names_mean_the_same(in_shapes):
         ("0:-", (), None),
         ("0:0", (0,), None),
         ("0:0:2x3", (2, 3), None),
+        ("0*ab:2x3", (2, 3), None),
     ],
 )
 def test_forms_of_a_shape(text, shape, strides):
