@@ -113,7 +113,8 @@ class Prober:
         except OSError as error:
             raise ArgumentError(f"command: {words[0]!r}: {error.strerror}; expected a program") from None
         if done.returncode < 0:
-            name = signal.Signals(-done.returncode).name
+            number = -done.returncode
+            name = signal.Signals(number).name if number in {*signal.Signals} else f"signal {number}"
             return Failure("crash", name, name)
         return Failure("status", str(done.returncode), str(done.returncode)) if done.returncode else None
 

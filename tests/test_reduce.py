@@ -233,6 +233,9 @@ def test_crashes_and_hangs(tmp_path):
     with Prober(command=f"{crash} {{}}") as prober:
         assert prober.failure(graph) == Failure("crash", "SIGABRT", "SIGABRT")
         assert str(prober.failure(graph)) == "crash: SIGABRT"
+    crash = program(tmp_path, "os.kill(os.getpid(), signal.SIGRTMIN + 6)")
+    with Prober(command=f"{crash} {{}}") as prober:
+        assert str(prober.failure(graph)) == "crash: signal 40"
     hang = program(tmp_path, "time.sleep(600)")
     with Prober(command=f"{hang} {{}}", time_limit=0.5) as prober:
         assert prober.failure(graph).kind == "hang"
