@@ -34,7 +34,6 @@ from .spec.shapes import dense_strides
 
 Dims = tuple[int, ...]
 dense_of = lru_cache(maxsize=MAX_SIGNATURES)(dense_strides)
-FLOATS = (DataType.f32, DataType.bf16, DataType.f16)  # what an End takes
 NO_ATTRS: Mapping[str, AttrValue] = MappingProxyType({})
 
 

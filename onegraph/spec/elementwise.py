@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from .schema import FLOATS, NON_NEGATIVE, Attribute, Call, Finding, Schema, ports, same_shape
 from .shapes import inputs_alike
@@ -13,9 +14,7 @@ BETA = Attribute("beta", "f32", "", required=True)
 
 def described(attribute: Attribute, doc: str) -> Attribute:
     """The same attribute with words of its own."""
-    return Attribute(
-        attribute.name, attribute.kind, doc, attribute.required, attribute.default, attribute.values, attribute.range
-    )
+    return replace(attribute, doc=doc)
 
 
 def use_dst(default: bool = True) -> Attribute:
