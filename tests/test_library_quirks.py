@@ -94,6 +94,12 @@ def pool_to_other_type(g: og.Graph) -> og.LogicalTensor:
     return g.quantize(pooled, scales=[1.0], zps=[0], dtype="s8")
 
 
+def pool_of_large_numbers(g: og.Graph) -> og.LogicalTensor:
+    x = g.dequantize(g.input("x", "u8", (1, 8, 8, 16)), scales=[2.0**30], zps=[0])
+    pooled = g.avg_pool(x, **POOL, exclude_pad=True, data_format="NXC")
+    return g.quantize(pooled, scales=[1.0], zps=[0], dtype="u8")
+
+
 def quantized_reorder(g: og.Graph) -> og.LogicalTensor:
     x = g.reorder(g.dequantize(g.input("x", "u8", (4, 8)), **U8))
     return g.quantize(x, **U8, dtype="u8")
@@ -225,6 +231,7 @@ WRONG = {
     "F5 signed residual": (signed_residual, "residual for s8"),
     "F6 quantized pool": (quantized_pool, "AvgPool"),
     "F7 pool to another type": (pool_to_other_type, "unimplemented"),
+    "pool of large numbers": (pool_of_large_numbers, "overflow"),
     "F8 quantized reorder": (quantized_reorder, "Reorder"),
     "binary, channels with nothing behind them": (bare_channels, "Add"),
     "batch norm, source read twice": (folded_and_its_source, "BatchNormInference"),

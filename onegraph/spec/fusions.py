@@ -130,6 +130,8 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], vnni: bool 
     kinds = {use.kind for use in uses}
     if any(use.kind == "AvgPool" and not use.call.flag("exclude_pad") for use in uses) and _shifted(uses):
         return "oneDNN takes the padding of an int8 AvgPool for the zero point"
+    if "AvgPool" in kinds and _overflows(uses):
+        return "oneDNN lets an int8 AvgPool overflow where its scales are far apart"
     if {"Dequantize", "Reorder", "Quantize"} <= kinds and _shifted(uses):
         return "oneDNN fails to execute Dequantize + Reorder + Quantize with zero points"
     if kinds & PRODUCTS and _foreign_scales(uses):
@@ -305,6 +307,15 @@ def _wrong_operand(main: Use, operand: Operand, version: tuple[int, int, int]) -
 def _shifted(uses: Sequence[Use]) -> bool:
     """Whether one of the ops has a zero point other than 0."""
     return any(any(_zero_points(use)) for use in uses)
+
+
+def _overflows(uses: Sequence[Use]) -> bool:
+    """Whether 8 bits may become 2**31 or more by the scales."""
+    given, wanted = (
+        [scale for use in uses if use.kind == kind for scale in use.call.f32s("scales")]
+        for kind in ("Dequantize", "Quantize")
+    )
+    return bool(given and wanted) and 2**8 * max(given) >= 2**31 * min(wanted)
 
 
 def _zero_points(use: Use) -> tuple[int, ...]:
