@@ -362,6 +362,20 @@ def forks_while_threads_run():
 
 
 @story
+def forks_while_a_bound_run_is_used():
+    """The thread that was in the run is gone in the child, and the run is free."""
+    x, done = numbers(8, 16), threading.Event()
+    model = fused()
+    run, wanted = model.bind(x=x), model(x).copy()
+
+    def work():
+        while not done.is_set():
+            run()
+
+    fork_beside(times(500, 25), lambda: np.testing.assert_array_equal(run(), wanted), done, work)
+
+
+@story
 def forks_while_threads_compile():
     """What a compilation holds at the moment of the fork, here and in the library, does not keep the child waiting."""
     done = threading.Event()
@@ -627,7 +641,7 @@ def shapes_take_no_memory():
 
 
 FORKS = {"forks_after_use", "forks_while_threads_run", "forks_while_threads_compile", "process_pools"}
-FORKS |= {"forks_while_tensors_are_taken"}
+FORKS |= {"forks_while_tensors_are_taken", "forks_while_a_bound_run_is_used"}
 
 
 @pytest.mark.parametrize("name", STORIES)

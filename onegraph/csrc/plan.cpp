@@ -232,12 +232,12 @@ namespace {
 template <typename Body>
 int alone(onegraph_plan *plan, Body body) noexcept {
     if (onegraph::threads_are_lost()) return onegraph_lost;
+    const onegraph::Inside inside; // before and after the flag is taken, which a fork would leave taken in the child
     if (plan->busy.test_and_set(std::memory_order_acquire)) return onegraph_busy;
     struct Release {
         std::atomic_flag &flag;
         ~Release() { flag.clear(std::memory_order_release); }
     } release {plan->busy};
-    const onegraph::Inside inside;
     return onegraph::guarded(body);
 }
 
