@@ -376,6 +376,27 @@ def forks_while_a_bound_run_is_used():
 
 
 @story
+def forks_while_a_tensor_is_used():
+    """The thread that was in the execution is gone in the child, and the tensors take other arrays."""
+    capi.set_num_threads(1)
+    ends, done = [capi.LogicalTensor(number, "f32", (2**16,)) for number in range(2)], threading.Event()
+    compiled = capi.Partition.from_op(capi.Op(0, "ReLU", inputs=ends[:1], outputs=ends[1:])).compile()
+    source, target = (capi.Tensor(tensor, np.ones(2**16, np.float32)) for tensor in ends)
+    stream = capi.Stream()
+
+    def work():
+        while not done.is_set():
+            compiled.execute(stream, [source], [target])
+
+    def child():
+        source.set_data_handle(np.full(2**16, 3, np.float32))
+        compiled.execute(stream, [source], [target])
+        assert (target.data == 3).all()
+
+    fork_beside(times(500, 25), child, done, work)
+
+
+@story
 def forks_while_threads_compile():
     """What a compilation holds at the moment of the fork, here and in the library, does not keep the child waiting."""
     done = threading.Event()
@@ -641,7 +662,7 @@ def shapes_take_no_memory():
 
 
 FORKS = {"forks_after_use", "forks_while_threads_run", "forks_while_threads_compile", "process_pools"}
-FORKS |= {"forks_while_tensors_are_taken", "forks_while_a_bound_run_is_used"}
+FORKS |= {"forks_while_tensors_are_taken", "forks_while_a_bound_run_is_used", "forks_while_a_tensor_is_used"}
 
 
 @pytest.mark.parametrize("name", STORIES)

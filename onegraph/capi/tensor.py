@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import weakref
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -19,6 +21,7 @@ from .logical_tensor import LogicalTensor
 from .validate import expect
 
 _lock = new_rlock()  # of what every tensor is used for
+_executions: weakref.WeakSet[Execution] = weakref.WeakSet()
 
 
 class Execution:
@@ -27,10 +30,11 @@ class Execution:
     An interrupt may come at any moment, so that nothing here relies on counting down.
     """
 
-    __slots__ = ("__weakref__", "done")
+    __slots__ = ("__weakref__", "done", "thread")
 
     def __init__(self) -> None:
-        self.done = False
+        self.done, self.thread = False, threading.get_ident()
+        _executions.add(self)
 
     def use(self, tensors: Iterable[Tensor]) -> None:
         """Check the tensors and keep their arrays."""
@@ -39,6 +43,16 @@ class Execution:
                 tensor._used_by(self)
                 tensor.check()
                 tensor._tell()
+
+
+def _end_executions() -> None:
+    """Of a forked child: the threads that were in them are gone."""
+    for execution in list(_executions):
+        if execution.thread != threading.get_ident():
+            execution.done = True
+
+
+os.register_at_fork(after_in_child=_end_executions)
 
 
 class Tensor(Handle):
