@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import threading
 from collections import namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -35,6 +37,17 @@ from .spec.shapes import known, show
 
 COMPUTED_SHAPE = "a shape depends on what the graph computes, so nothing can be compiled before it runs"
 RECORDERS: list[Any] = []  # each capture while it records
+_pausing: set[int] = set()  # threads for whose compilation the garbage collector waits
+
+
+def _after_fork() -> None:
+    """In the child nobody else would let the garbage collector run again."""
+    if _pausing and threading.get_ident() not in _pausing:
+        gc.enable()
+    _pausing.intersection_update([threading.get_ident()])
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class Port(NamedTuple):
@@ -313,10 +326,14 @@ class Executable:
             return Entry(None, _decline)
         collects = gc.isenabled()
         try:
+            if collects:
+                _pausing.add(threading.get_ident())
             gc.disable()  # many objects are made that stay, which it would look through again and again for nothing
             program = Program(graph, **options._asdict())
         finally:
             resume_collector(collects)
+            if collects:
+                _pausing.discard(threading.get_ident())
         if isinstance(options.threads, Mapping):
             refuse_unknown_partitions(options.threads, program.reports)
         return Entry(program, quick_call(program, self._result) or _decline)

@@ -411,6 +411,7 @@ def forks_while_threads_compile():
             assert right(graph.compile(policy=rng.choice(("fusion", "debug")))(x), x, w)
 
     def child():
+        assert gc.isenabled()  # which it is not while those of the parent compile
         for rows in (7, 8):
             graph, w = network(rows)
             assert right(graph.compile()(numbers(rows, 16)), numbers(rows, 16), w)
