@@ -203,6 +203,25 @@ def test_one_pixel_is_refused_by_the_one_to_one_objects() -> None:
                 compiled()
 
 
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+@pytest.mark.parametrize("data_format", ["NCX", "NXC"])
+@pytest.mark.parametrize("order", [(0, 2, 3, 1), (0, 2, 1, 3), (0, 1, 3, 2)], ids=str)
+@pytest.mark.parametrize("turned", ["src", "dst"])
+def test_an_axis_of_size_one_is_spread_over_other_strides(
+    turned: str, order: tuple[int, ...], data_format: str, mode: str
+) -> None:
+    graph = og.Graph()
+    shapes = {"src": (1, 3, 2, 1), "dst": (1, 3, 4, 2)}
+    if data_format == "NXC":
+        shapes = {name: (shape[0], *shape[2:], shape[1]) for name, shape in shapes.items()}
+    strides = {turned: [int(np.prod([shapes[turned][a] for a in order[order.index(n) + 1 :]])) for n in range(4)]}
+    x = graph.input("x", "f32", shapes["src"], strides=strides.get("src"))
+    y = graph.interpolate(x, mode=mode, sizes=[4, 2], data_format=data_format)
+    graph.output("out", y, strides=strides.get("dst"))
+    inputs = arrays(graph)
+    np.testing.assert_allclose(graph.compile()(**inputs), run(graph, inputs)["out"], rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("batch", [(2, 2), (3, 2), (1, 3), (3,), ()], ids=str)
 def test_a_product_over_one_element(batch: tuple[int, ...], turned: bool) -> None:
