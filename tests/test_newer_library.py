@@ -330,6 +330,18 @@ def test_the_stats_of_a_softmax_that_could_write_over_its_source() -> None:
             np.testing.assert_allclose(got, wanted[name], rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_the_stats_of_a_softmax_that_is_quantized(dtype: str) -> None:
+    graph = og.Graph()
+    found = graph.softmax(graph.input("x", dtype, (2, 5)), axis=1, dtype="f32")
+    graph.output("out", graph.quantize(found.dst, scales=[1 / 128], dtype="u8"))
+    graph.output("stats", found.stats)
+    zeros = np.zeros((2, 5), graph.inputs["x"].dtype.numpy)
+    out, stats = graph.compile()(zeros)
+    np.testing.assert_array_equal(out, np.full((2, 5), 26, np.uint8))  # 128 / 5 = 25.6
+    np.testing.assert_allclose(stats, np.full((2, 1), np.log(5)), rtol=1e-5)
+
+
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize(
     ("size", "kernel", "strides"),

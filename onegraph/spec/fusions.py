@@ -128,6 +128,8 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], vnni: bool 
     if any(use.kind == "Dropout" and len(use.outputs) > 1 for use in uses):
         return "oneDNN leaves the mask of a Dropout unwritten"
     kinds = {use.kind for use in uses}
+    if "Quantize" in kinds and any(use.kind == "SoftMax" and len(use.outputs) > 1 for use in uses):
+        return "oneDNN computes a SoftMax that is quantized, or its stats, wrong where the stats are there"
     if any(use.kind == "AvgPool" and not use.call.flag("exclude_pad") for use in uses) and _shifted(uses):
         return "oneDNN takes the padding of an int8 AvgPool for the zero point"
     if "AvgPool" in kinds and _overflows(uses):
