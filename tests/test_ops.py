@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -116,3 +118,27 @@ def test_every_row_of_the_type_table_has_a_case(kind: str) -> None:
         fitting = [use for use in uses if all(use.get(name) in (None, *types) for name, types in row.types.items())]
         for name, types in row.types.items():
             assert types <= {use.get(name) for use in fitting}, f"{row}: {name}"
+
+
+TANH_INNER = math.sqrt(2 / math.pi) * (-6 - 0.044715 * 216)
+TAIL, DENSITY = 1.1285884059538407e-19, 1.0279773571668917e-18  # of the normal distribution beyond 9, and at 9
+
+
+@pytest.mark.parametrize(
+    ("kind", "attrs", "x", "wanted"),
+    [
+        ("GELU", {}, -9, -9 * TAIL),
+        ("GELUBackward", {}, -9, TAIL - 9 * DENSITY),
+        ("GELU", {"mode": "gelu_tanh"}, -6, -6 / (1 + math.exp(-2 * TANH_INNER))),
+        ("SigmoidBackward", {"use_dst": False}, 40, math.exp(-40)),
+        ("TanhBackward", {"use_dst": False}, 12, 1 / math.cosh(12) ** 2),
+        ("TanhBackward", {"use_dst": False}, -12, 1 / math.cosh(12) ** 2),
+    ],
+    ids=str,
+)
+def test_the_reference_is_right_far_from_nothing(kind: str, attrs: dict[str, object], x: int, wanted: float) -> None:
+    graph = og.Graph()
+    ends = [graph.input(name, "f32", (1,)) for name in ("x", "dy")[: 1 + kind.endswith("Backward")]]
+    graph.output("y", graph.op(kind, ends, attrs))
+    given = {"x": np.float32([x]), "dy": np.float32([1])}
+    np.testing.assert_allclose(run(graph, {name: given[name] for name in graph.inputs})["y"], [wanted], rtol=1e-6)

@@ -12,6 +12,7 @@ from ..spec.schema import Call
 Floats = NDArray[np.float64]
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
+_erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 
 def _sigmoid(x: Floats) -> Floats:
@@ -24,8 +25,19 @@ def _softplus(x: Floats) -> Floats:
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
+# What is next to nothing is computed as such, not as what 1 and nearly 1 differ by.
+
+
 def _phi(x: Floats) -> Floats:
-    return 0.5 * (1 + _erf(x / math.sqrt(2))) if x.size else x
+    return 0.5 * _erfc(-x / math.sqrt(2)) if x.size else x
+
+
+def _phi_by_tanh(x: Floats) -> Floats:
+    return _sigmoid(2 * _tanh_inner(x))
+
+
+def _tanh_slope(x: Floats) -> Floats:
+    return 4 * _sigmoid(2 * x) * _sigmoid(-2 * x)
 
 
 def _tanh_inner(x: Floats) -> Floats:
@@ -50,7 +62,7 @@ def exp(call: Call, src: Floats) -> Floats:
 
 def gelu(call: Call, src: Floats) -> Floats:
     if call.schema.has_attribute("mode") and call.string("mode") == "gelu_tanh":
-        return 0.5 * src * (1 + np.tanh(_tanh_inner(src)))
+        return src * _phi_by_tanh(src)
     return src * _phi(src)
 
 
@@ -128,9 +140,8 @@ def elu_backward(call: Call, src: Floats, diff_dst: Floats) -> Floats:
 
 def gelu_backward(call: Call, src: Floats, diff_dst: Floats) -> Floats:
     if call.schema.has_attribute("mode") and call.string("mode") == "gelu_tanh":
-        t = np.tanh(_tanh_inner(src))
         slope = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * src**2)
-        return diff_dst * (0.5 * (1 + t) + 0.5 * src * (1 - t * t) * slope)
+        return diff_dst * (_phi_by_tanh(src) + 0.5 * src * _tanh_slope(_tanh_inner(src)) * slope)
     density = np.exp(-0.5 * src * src) / math.sqrt(2 * math.pi)
     return diff_dst * (_phi(src) + src * density)
 
@@ -155,8 +166,7 @@ def relu_backward(call: Call, src: Floats, diff_dst: Floats) -> Floats:
 
 
 def sigmoid_backward(call: Call, src: Floats, diff_dst: Floats) -> Floats:
-    dst = src if call.flag("use_dst") else _sigmoid(src)
-    return diff_dst * dst * (1 - dst)
+    return diff_dst * (src * (1 - src) if call.flag("use_dst") else _sigmoid(src) * _sigmoid(-src))
 
 
 def softplus_backward(call: Call, src: Floats, diff_dst: Floats) -> Floats:
@@ -169,5 +179,4 @@ def sqrt_backward(call: Call, src: Floats, diff_dst: Floats) -> Floats:
 
 
 def tanh_backward(call: Call, src: Floats, diff_dst: Floats) -> Floats:
-    dst = src if call.flag("use_dst") else np.tanh(src)
-    return diff_dst * (1 - dst * dst)
+    return diff_dst * (1 - src * src if call.flag("use_dst") else _tanh_slope(src))
