@@ -39,7 +39,7 @@ def _meant(name: str, names: list[str]) -> str | None:
     stem = re.sub(r"_?[123]d$", "", name.lower())
     starts = [one for one in names if one.startswith(stem)] if len(stem) > 2 else []
     ends = [one for one in names if one.endswith(f"_{stem}")]
-    return min(starts, key=len, default=None) or nearest(name, names) or (ends[-1] if ends else None)
+    return min(starts, key=len, default=None) or (ends[-1] if ends else nearest(name, names))
 
 
 def attribute_default(attribute: Attribute) -> str:

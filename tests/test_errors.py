@@ -173,3 +173,24 @@ def test_memory_that_there_is_not():
         big.compile()(np.ones((1, 1), np.float32), np.ones((1, 1), np.float32))
     with pytest.raises(og.OutOfMemoryError, match="bytes for shape"):
         og.arrays.aligned_empty((2**29, 2**29), np.dtype(np.float32))
+
+
+def test_channels_that_agree_in_the_other_format_are_said_so():
+    attrs = {name: [1, 1] for name in ("strides", "dilations")} | {name: [0, 0] for name in ("pads_begin", "pads_end")}
+    weights = ("f32", (3, 3, 3, 4))
+    for shape, given, end in (
+        ((2, 3, 8, 8), {}, "as src has; with data_format='NCX' they agree"),
+        ((2, 8, 8, 3), {"data_format": "NCX"}, "as src has; with data_format='NXC' they agree"),
+        ((2, 5, 8, 8), {}, "as src has"),
+        ((2, None, 8, 8), {}, "as src has"),
+    ):
+        (found,) = og.check_op("Convolution", {**attrs, **given}, [("f32", shape), weights])
+        assert found.message == f"Convolution: weights: 3 input channels; expected 8, {end}"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("transpose", "static_transpose"), ("reshape", "static_reshape"), ("relue", "relu")]
+)
+def test_a_method_that_ends_in_the_word_is_meant(name, meant):
+    with pytest.raises(AttributeError, match=f"did you mean {meant!r}[?]$"):
+        getattr(og.Graph(), name)

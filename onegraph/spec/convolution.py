@@ -65,6 +65,16 @@ def shape_length(call: Call) -> Iterable[Finding]:
 
 def channels_match(call: Call) -> Iterable[Finding]:
     """Channels of source, result, weights and bias agree, and are divisible by groups."""
+    found = [*_channels(call)]
+    if found:
+        other = "NXC" if call.attr("data_format") == "NCX" else "NCX"
+        turned = Call(call.schema, {**call.given, "data_format": other}, call.inputs, call.n_outputs, call.output_types)
+        is_known = all(one is None or (one.shape is not None and None not in one.shape) for one in call.inputs)
+        fix = f"with data_format={other!r} they agree" if is_known and not any(_channels(turned)) else ""
+        yield from (one._replace(fix=fix) for one in found)
+
+
+def _channels(call: Call) -> Iterable[Finding]:
     found = geometry(call)
     if found is None:
         return
