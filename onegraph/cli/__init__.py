@@ -9,8 +9,8 @@ from __future__ import annotations
 import codecs
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -68,6 +68,18 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """As ever; ``--help`` is printed here."""
+        with _closed_pipes():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As ever."""
+        with _closed_pipes():
+            return super().invoke(ctx)
+
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]
         """Run one command and exit; whatever was wrong with the input is one line."""
         extra["standalone_mode"] = False
@@ -89,9 +101,6 @@ class Commands(click.Group):
             _complain("not enough memory for this graph")
         except click.Abort:
             sys.exit(130)  # as shells count an interrupt
-        except BrokenPipeError:  # the reader has seen enough
-            _give_up_output()
-            sys.exit(0)
         except OSError as error:  # files have errors of their own, which name them
             if error.filename is None:
                 _give_up_output()
@@ -102,6 +111,16 @@ class Commands(click.Group):
             fix = "this is a bug of onegraph; ONEGRAPH_TRACEBACK=1 in the environment shows where"
             _complain(f"{type(error).__name__}: {error}; {fix}")
         sys.exit(2)
+
+
+@contextmanager
+def _closed_pipes() -> Iterator[None]:
+    """A reader that has seen enough is no failure; to click it is one, with the status of a negative answer."""
+    try:
+        yield
+    except BrokenPipeError:
+        _give_up_output()
+        sys.exit(0)
 
 
 def _write_anything() -> None:
