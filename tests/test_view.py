@@ -870,6 +870,8 @@ def test_heat_of_a_profile(opened):
     assert fills == ["rgb(255, 248, 230)", "rgb(198, 47, 49)"]
     assert [one.text for one in page.all(".node .time")] == ["2 µs", "500 µs"]
     assert page.find("#legend .ends").text.split() == ["0", "500", "µs"]
+    heading = "getComputedStyle(document.querySelector('#panel th:last-child'))"
+    assert page.run(f"return {heading}.textAlign") == "right"  # above its numbers
     page.keys("m")
     assert page.find("#modes [aria-pressed=true]").text == "Kinds"
     assert "matmul" in page.find("#legend").text
