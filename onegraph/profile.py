@@ -140,7 +140,8 @@ class Profile(Mapping[int, float]):
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         longest = max((row.share for row in self.rows), default=0) or 1
         bars = ["", *(_bar(row.share / longest) for row in self.rows)]
-        text = [f"{len(self.rows)} partitions, {self.seconds * 1e6:,.1f} us (medians of {self.runs} runs)"]
+        what = f"{len(self.rows)} partition{'s' * (len(self.rows) != 1)}"
+        text = [f"{what}, {self.seconds * 1e6:,.1f} us (medians of {self.runs} runs)"]
         for line, bar in zip(lines, bars, strict=True):
             cells = [
                 cell.rjust(width) if place < NUMBERS else cell.ljust(width)

@@ -190,7 +190,7 @@ def test_bench_measures_side_by_side(graph):
     shown = onegraph("bench", graph, "--fpmath-mode", "strict,bf16", *QUICK["bench"]).stdout
     assert re.search(r"variant +min +median +avg +runs +compile +min ratio +median ratio", shown)
     assert re.search(r"fusion, fpmath strict .* 10 .* 1\.00 +1\.00", shown)
-    assert "fusion, fpmath bf16: 1 partitions" in shown
+    assert "fusion, fpmath bf16: 1 partition, " in shown
 
 
 def test_bench_in_place_lays_results_upon_inputs_that_nobody_reads_again():
@@ -243,6 +243,8 @@ def test_show_of_shapes_that_are_not_known(graph):
     done = onegraph("run", "dynamic.json")
     assert done.exit_code == 2
     assert "expected known dims for random data; give its shape (--in-shapes) or its contents (--inputs)" in done.stderr
+    profiled = onegraph("view", "dynamic.json", "--profile")
+    assert (profiled.exit_code, profiled.stderr) == (2, done.stderr)
     np.savez("in.npz", x=np.float32([[-1, 2, -3]]))
     assert as_json("run", "dynamic.json", "--inputs", "in.npz")["outputs"][0]["mean"] == 2
 

@@ -8,7 +8,7 @@ import click
 
 from ..errors import LibraryError, UnsupportedError
 from ..whole import write_whole
-from .options import Compiling, Integer, OutputPath, Source, compiling, graph_file, json_option
+from .options import Compiling, Data, Integer, OutputPath, Source, compiling, graph_file, json_option
 from .terminal import emit, progress
 
 
@@ -65,9 +65,7 @@ def command(
                 raise
             click.echo(f"onegraph: without partitions: {error}", err=True)
         if profiled and model is not None:
-            from ..inputs import random_inputs
-
-            times = model.profile(*random_inputs(runs, seed, tell).values())
+            times = model.profile(*Data(source, None, None, seed).read(runs, tell).values())
             report = model.report()
         text = page(graph, report=report, violations=violations, times=times, title=Path(source.path).stem or "graph")
     # Names may have halves of characters, which have no UTF-8.
