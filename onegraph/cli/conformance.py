@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ..whole import write_whole
-from .options import FilePath, Integer, json_option
+from .options import Integer, OutputPath, json_option
 from .terminal import emit, progress
 
 LISTED = 12  # probes that the terminal shows
@@ -18,7 +18,9 @@ LISTED = 12  # probes that the terminal shows
 @click.option("--edition", "name", metavar="NAME", help="That of the loaded library's version by default.")
 @click.option("--workers", type=Integer(min=1), metavar="N", help="Processes; one for each CPU by default.")
 @json_option
-@click.option("--html", type=FilePath(), metavar="FILE", help="Also write a page that can be filtered.")
+@click.option(
+    "--html", type=OutputPath(".html", ".htm"), metavar="PAGE.html", help="Also write a page that can be filtered."
+)
 def command(ops: tuple[str, ...], name: str | None, workers: int | None, as_json: bool, html: str | None) -> int:
     """Hold the loaded library against an edition: every attribute value, type row and port count of OPS, or of all.
 

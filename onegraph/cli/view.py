@@ -17,7 +17,7 @@ from .terminal import emit, progress
 @click.option(
     "-o",
     "--output",
-    type=OutputPath(allow_dash=True),
+    type=OutputPath(".html", ".htm", allow_dash=True),
     metavar="PAGE.html",
     help="FILE with .html, in the working directory, by default; - for standard output.",
 )
