@@ -1,5 +1,6 @@
 """The library held against an edition; probes that crash are findings like others."""
 
+import errno
 import json
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import pytest
 
 import onegraph as og
 from onegraph import conformance
+from onegraph.conformance import runner
 from onegraph.conformance.page import page
 from onegraph.conformance.runner import Outcome, Worker
 from onegraph.spec.editions import edition
@@ -107,6 +109,15 @@ def test_a_worker_that_hangs_or_dies_is_replaced(monkeypatch):
     worker._process.wait()
     assert worker.run(probe).outcome == "right"
     worker.close()
+
+
+def test_workers_that_cannot_be_started_are_one_error(monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(runner.subprocess, "Popen", refuse)
+    with pytest.raises(og.UnsupportedError, match="conformance: no worker process can be started: .*unavailable"):
+        runner.run_all([{}] * 3, workers=2)
 
 
 def test_the_page_holds_the_results_and_needs_no_network(results):

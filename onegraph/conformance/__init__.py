@@ -36,6 +36,7 @@ def run(
     Raises:
         ArgumentError: the edition has no op of such a name.
         LibraryError: there is no usable oneDNN library.
+        UnsupportedError: the system starts no worker process.
     """
     from ..native import VERSION  # one clear error here rather than one from every worker
 
@@ -85,6 +86,7 @@ def probe(
 
     Raises:
         ArgumentError: there is no op of that name.
+        UnsupportedError: the system starts no worker process.
     """
     from ..spec.editions import BASE
 

@@ -12,8 +12,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
+
+from ..errors import UnsupportedError
 
 TIME_LIMIT = 20.0  # seconds for one probe; a healthy one takes milliseconds
 
@@ -74,13 +77,16 @@ class Worker:
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._buffer = b""
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "onegraph.conformance.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "onegraph.conformance.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+            )
+        except OSError as error:
+            raise UnsupportedError(f"conformance: no worker process can be started: {error}") from None
         return self._process
 
     def _line(self, process: subprocess.Popen[bytes], limit: float) -> bytes | None:
@@ -110,7 +116,11 @@ class Worker:
 def run_all(
     probes: Sequence[Mapping[str, Any]], workers: int, progress: Callable[[int], None] = lambda done: None
 ) -> list[Outcome]:
-    """Run every probe; ``progress`` is told how many are done."""
+    """Run every probe; ``progress`` is told how many are done.
+
+    Raises:
+        UnsupportedError: no worker process can be started.
+    """
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     for index in range(len(probes)):
         waiting.put(index)
@@ -132,9 +142,9 @@ def run_all(
         finally:
             worker.close()
 
-    threads = [threading.Thread(target=serve) for _ in range(max(1, workers))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    count = max(1, workers)
+    with ThreadPoolExecutor(count) as pool:
+        served = [pool.submit(serve) for _ in range(count)]
+    for one in served:
+        one.result()
     return [outcomes[index] for index in range(len(probes))]
