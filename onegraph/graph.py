@@ -92,7 +92,7 @@ class Graph(Builder):
 
         Args:
             for_version: version of oneDNN that is to read it, such as ``"3.2"``: attributes and outputs that it does
-                not know are left out where they say nothing and nobody reads them.
+                not know are left out where they say nothing and nobody reads them, and defaults are said.
 
         Raises:
             UnsupportedError: that version does not have an op, an attribute, a data type, or such a form of an op.
