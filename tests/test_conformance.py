@@ -116,7 +116,7 @@ def test_workers_that_cannot_be_started_are_one_error(monkeypatch):
         raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
 
     monkeypatch.setattr(runner.subprocess, "Popen", refuse)
-    with pytest.raises(og.UnsupportedError, match="conformance: no worker process can be started: .*unavailable"):
+    with pytest.raises(og.UnsupportedError, match=r"conformance: no worker process can be started: .*unavailable"):
         runner.run_all([{}] * 3, workers=2)
 
 
