@@ -125,7 +125,8 @@ def table(results: Sequence[Result]) -> str:
     for op, counts in rows.items():
         if counts.keys() - {"agrees"}:
             lines.append(f"{op:{width}}  " + "  ".join(f"{counts[verdict] or '.':>11}" for verdict in VERDICTS))
-    lines.append(f"{'all ' + str(len(rows)) + ' ops':{width}}  " + "  ".join(f"{total[v]:>11}" for v in VERDICTS))
+    whole = f"all {len(rows)} ops" if len(rows) > 1 else "all"
+    lines.append(f"{whole:{width}}  " + "  ".join(f"{total[v]:>11}" for v in VERDICTS))
     quiet = [op for op, counts in rows.items() if not counts.keys() - {"agrees"}]
     if quiet:
         lines.append(f"\nagree throughout: {', '.join(quiet)}")
