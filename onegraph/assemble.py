@@ -220,9 +220,9 @@ class Assembly(Layouts):
             returned = {value.id for value in values[count:] if value.id in self._returned and not value.dense}
             strided = {value.id for value in values if not value.dense}
             uses = [self._use(step) for step in steps] if strided and len(steps) > 1 else []
-            if not uses or not wrong_strides(uses, strided):
+            if not uses or not wrong_strides(uses, strided, VERSION):
                 returned.clear()
-            elif reason := wrong_strides(uses, strided - returned):
+            elif reason := wrong_strides(uses, strided - returned, VERSION):
                 raise UnsupportedError(f"{reason}, so that the ops run one by one")
             for index, value in enumerate(values):
                 if value.id in returned or (not value.dense and needs_dense(value, steps)):

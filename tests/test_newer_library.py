@@ -222,6 +222,32 @@ def test_an_axis_of_size_one_is_spread_over_other_strides(
     np.testing.assert_allclose(graph.compile()(**inputs), run(graph, inputs)["out"], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("low_precision", [False, True], ids=["f32", "s8"])
+@pytest.mark.parametrize(
+    ("operand", "strides"),
+    [
+        ((14,), (14, 28, 84, 1)),
+        ((1, 1, 1, 14), (210, 14, 42, 1)),
+        ((1, 3, 1, 1), (42, 14, 84, 1)),
+        ((2, 1, 5, 14), (14, 140, 28, 1)),
+        ((1, 1, 5, 1), (70, 140, 14, 1)),
+    ],
+    ids=str,
+)
+def test_an_operand_behind_a_product_whose_result_lies_otherwise(
+    operand: tuple[int, ...], strides: tuple[int, ...], low_precision: bool
+) -> None:
+    graph = og.Graph()
+    shapes = {"a": (2, 3, 5, 4), "b": (2, 3, 4, 14)}
+    sides = [graph.input(name, "s8" if low_precision else "f32", shape) for name, shape in shapes.items()]
+    if low_precision:
+        sides = [graph.dequantize(side, scales=[0.5], zps=[0]) for side in sides]
+    product = graph.add(graph.matmul(*sides), graph.input("operand", "f32", operand))
+    graph.output("out", graph.relu(product), strides=strides)
+    inputs = arrays(graph)
+    np.testing.assert_allclose(graph.compile()(**inputs), run(graph, inputs)["out"], rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("batch", [(2, 2), (3, 2), (1, 3), (3,), ()], ids=str)
 def test_a_product_over_one_element(batch: tuple[int, ...], turned: bool) -> None:

@@ -177,7 +177,9 @@ class Partition(Handle):
         for tensor in (*inputs, *outputs):
             _refuse_strides(tensor, uses)
         strided = {tensor.id for tensor in (*inputs, *outputs) if not is_dense(tensor)}
-        reason = wrong_fusion(uses, VERSION, has_vnni()) or wrong_strides(uses, strided) if len(uses) > 1 else ""
+        reason = (
+            wrong_fusion(uses, VERSION, has_vnni()) or wrong_strides(uses, strided, VERSION) if len(uses) > 1 else ""
+        )
         if reason:
             raise UnsupportedError(
                 f"{self!r}: {reason}; take the partitions of the graph with policy 'debug', one for each op, "

@@ -30,6 +30,8 @@ MOVES = VIEWS | {"Reorder", "TypeCast"}
 MAINS = POOLS | CONVOLUTIONS | BINARY | {"Interpolate", "LayerNorm", "MatMul", "SoftMax"}
 # From here on, a vector along the last axis behind a binary op of tensors that lie channels last is read out of bounds.
 WILD_VECTORS = (3, 7)  # right in 3.6.2, a signal in 3.13.2
+# From here on, so is an operand behind a MatMul whose result lies with its axes in another order.
+STRIDED_PRODUCTS = (3, 7)  # right in 3.6.2, a signal in 3.13.2
 # LayerNorm and what follows it are fused since 3.3 or later; an operand of the same shape is right in 3.13.
 LAYER_NORM_MENDED = (3, 13)
 # From here on, a Quantize of several scales behind a MatMul takes the first for all: right in 3.6.2, wrong in 3.13.2.
@@ -186,13 +188,20 @@ def _shuffles(uses: Sequence[Use]) -> bool:
     )
 
 
-def wrong_strides(uses: Sequence[Use], strided: Container[int]) -> str:
+def wrong_strides(uses: Sequence[Use], strided: Container[int], version: tuple[int, int, int]) -> str:
     """Why a library must not run these ops as one kernel on values that are not dense; empty where it may.
 
     Args:
         uses: in an order in which they can run.
         strided: the values that are not dense.
+        version: of the library.
     """
+    if version >= STRIDED_PRODUCTS and any(number in strided for use in uses for number in use.outputs):
+        for number, main in enumerate(uses):
+            for operand in _operands(main, uses[number + 1 :]) if main.kind == "MatMul" else ():
+                if not operand.single and operand.shape != operand.result:
+                    where = "behind a MatMul whose result is not dense"
+                    return f"oneDNN reads an operand of shape {list(operand.shape)} out of bounds {where}"
     main = uses[0]
     if main.kind not in BINARY or not any(number in strided for number in main.inputs):
         return ""
