@@ -28,7 +28,9 @@ from .native import VERSION
 from .patterns import Layout, Pattern, Wiring, wiring
 from .plan import LibraryStep
 from .report import nbytes
-from .spec.fusions import VIEWS, slow_fusion, wrong_fusion, wrong_strides
+from .spec.fusions import wrong_fusion, wrong_strides
+from .spec.slow_fusions import slow_fusion
+from .spec.use import VIEWS
 from .steps import (
     ARITHMETIC,
     Note,

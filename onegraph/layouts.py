@@ -17,9 +17,9 @@ from .plan import LibraryStep
 from .report import nbytes
 from .rewrites import is_native
 from .spec.editions import BASE
-from .spec.fusions import VIEWS, Use
 from .spec.movement import transposition
 from .spec.schema import Call, TensorType
+from .spec.use import VIEWS, Use
 from .steps import Note, NumpyStep, as_it_is, needs_dense, reorder
 
 

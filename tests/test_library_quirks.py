@@ -17,9 +17,9 @@ from onegraph.errors import UnsupportedError
 from onegraph.reference import run
 from onegraph.rewrites import is_native
 from onegraph.spec.editions import BASE
-from onegraph.spec.fusions import BINARY
 from onegraph.spec.quirks import LIBRARY, QUIRKS, UNSAFE, quirks
 from onegraph.spec.schema import Call, TensorType
+from onegraph.spec.use import BINARY
 
 POOL = {"strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "kernel": [2, 2]}
 S8, U8 = {"scales": [0.02], "zps": [0]}, {"scales": [0.05], "zps": [3]}

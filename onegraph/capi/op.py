@@ -11,9 +11,9 @@ from ..mends import unknown_op
 from ..native import Function, Handle, call, enum_names, enum_value, ffi, lib, read
 from ..once import once
 from ..spec.editions import BASE, DEFAULT, edition
-from ..spec.fusions import Use
 from ..spec.library import LIBRARY_VALUES
 from ..spec.schema import Attribute, AttrValue, Call, Schema, Shape, TensorType
+from ..spec.use import Use
 from ..spec.values import BadValueError, convert
 from ..violation import Report
 from .checks import EDITION, check_use, refuse_newer

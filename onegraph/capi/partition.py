@@ -9,10 +9,11 @@ from ..errors import ArgumentError, UnsupportedError
 from ..forks import new_rlock, refuse_inner
 from ..native import VERSION, Handle, call, create, ffi, lib, read
 from ..once import once
-from ..spec.fusions import Use, wrong_fusion, wrong_strides
+from ..spec.fusions import wrong_fusion, wrong_strides
 from ..spec.schema import Shape, TensorType
 from ..spec.shapes import compatible, dense_strides, overlaps
 from ..spec.strides import honours_strides, loses_zero_points
+from ..spec.use import Use
 from .engine import ENGINE_KIND_NAMES, Engine, available_kind
 from .logical_tensor import LogicalTensor, is_dense
 from .op import Op, check_types

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
-from .fusions import BINARY, PRODUCTS, WILD_RANK, Dims
 from .library import DENSE_ONLY
 from .schema import Schema
 from .shapes import has_gaps
+from .use import BINARY, PRODUCTS, WILD_RANK, Dims
 
 # Ops that take the axes in any order, but not with gaps between the rows: pools and quantizations leave the end of the
 # result unwritten, and an operand behind an Interpolate is read elsewhere.
