@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import os
-import threading
 from collections import namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -16,11 +13,11 @@ from .arrays import Held
 from .cache import CAPACITY, Cache, CacheInfo, Entry, dispatch
 from .capi.homes import home
 from .capi.validate import integer
+from .collector import without_collector
 from .errors import ArgumentError, StatusError, UnsupportedError, shown
 from .graph import Graph
 from .implementations import implementation_names
 from .lower import refuse_wildcards
-from .native import resume_collector
 from .once import once
 from .op import Array
 from .options import compile_options, refuse_unknown_partitions
@@ -37,17 +34,6 @@ from .spec.shapes import known, show
 
 COMPUTED_SHAPE = "a shape depends on what the graph computes, so nothing can be compiled before it runs"
 RECORDERS: list[Any] = []  # each capture while it records
-_pausing: set[int] = set()  # threads for whose compilation the garbage collector waits
-
-
-def _after_fork() -> None:
-    """In the child nobody else would let the garbage collector run again."""
-    if _pausing and threading.get_ident() not in _pausing:
-        gc.enable()
-    _pausing.intersection_update([threading.get_ident()])
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 class Port(NamedTuple):
@@ -324,16 +310,7 @@ class Executable:
             if not options.fallback:
                 raise UnsupportedError("the library does not run all of the graph: " + COMPUTED_SHAPE)
             return Entry(None, _decline)
-        collects = gc.isenabled()
-        try:
-            if collects:
-                _pausing.add(threading.get_ident())
-            gc.disable()  # many objects are made that stay, which it would look through again and again for nothing
-            program = Program(graph, **options._asdict())
-        finally:
-            resume_collector(collects)
-            if collects:
-                _pausing.discard(threading.get_ident())
+        program = without_collector(lambda: Program(graph, **options._asdict()))
         if isinstance(options.threads, Mapping):
             refuse_unknown_partitions(options.threads, program.reports)
         return Entry(program, quick_call(program, self._result) or _decline)

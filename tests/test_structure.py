@@ -30,7 +30,7 @@ LAYERS = [
     {"rewriting", "codegen"},
     {"harness"},
     {"native"},
-    {"capi"},
+    {"capi", "collector"},
     {"rewrites", "lower", "report", "memory", "plan"},
     {"library_graph"},
     {"threads", "steps", "patterns"},

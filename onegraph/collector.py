@@ -1,0 +1,38 @@
+"""Python's garbage collector, which looks in vain at what is made to stay, waits until that is done."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from .native import resume_collector
+
+Made = TypeVar("Made")
+_pausing: set[int] = set()  # threads that it waits for
+
+
+def without_collector(make: Callable[[], Made]) -> Made:
+    """What ``make`` returns; if the collector runs, it runs again afterwards, whatever interrupts this."""
+    collects = gc.isenabled()
+    try:
+        if collects:
+            _pausing.add(threading.get_ident())
+        gc.disable()
+        return make()
+    finally:
+        resume_collector(collects)
+        if collects:
+            _pausing.discard(threading.get_ident())
+
+
+def _after_fork() -> None:
+    """In the child nobody else would let the collector run again."""
+    if _pausing and threading.get_ident() not in _pausing:
+        gc.enable()
+    _pausing.intersection_update([threading.get_ident()])
+
+
+os.register_at_fork(after_in_child=_after_fork)
