@@ -12,6 +12,7 @@ from .errors import StateError
 from .native import Handle, address, create, ffi, lib, status_error
 
 EXECUTE = "dnnl_graph_compiled_partition_execute"
+CHUNK, PART = 1000, 50_000_000  # runs and nanoseconds in one call of C, after which an interrupt is heard
 _idle: list[Any] = []  # streams of plans that are gone; a SYCL queue that ran something would not free all its memory
 
 
@@ -120,9 +121,16 @@ class Plan(Handle):
 
     def sample(self, enough: int, most: int) -> list[int]:
         """Run for about ``enough`` nanoseconds, ``most`` times at most; returns the nanoseconds of each run."""
-        nanoseconds, count = ffi.new("int64_t[]", most), ffi.new("size_t *")
-        _check(lib.onegraph_plan_sample(self._ptr, enough, most, nanoseconds, count))
-        return [*nanoseconds[0 : count[0]]]
+        samples: list[int] = []
+        nanoseconds, count = ffi.new("int64_t[]", CHUNK), ffi.new("size_t *")
+        while most > len(samples) and enough >= 0:
+            count[0] = 0
+            part = min(enough, PART), min(CHUNK, most - len(samples))
+            _check(lib.onegraph_plan_sample(self._ptr, *part, nanoseconds, count))
+            taken = nanoseconds[0 : count[0]]
+            samples.extend(taken)
+            enough -= sum(taken)
+        return samples
 
     def measure(self, enough: float) -> list[float | None]:
         """The least seconds of each step, on the number of threads that it has.
