@@ -99,7 +99,8 @@ def bench(
         progress: told how many rounds are done, and how many there are.
 
     Raises:
-        ArgumentError: an array does not fit its input, or an option is wrong.
+        ArgumentError: an array does not fit its input, or is read-only where a result is to lie upon it, or an option
+            is wrong.
         UnsupportedError: with ``fallback=False``: the library does not run all of the graph.
     """
     graph, inputs = with_known(graph, inputs)

@@ -13,7 +13,7 @@ import numpy as np
 from . import native
 from .arrays import Held, owners
 from .capi.homes import Home, home
-from .errors import StateError, StatusError
+from .errors import ArgumentError, StateError, StatusError
 from .forks import new_lock
 from .frame import Frame
 from .lower import Value
@@ -121,8 +121,16 @@ class BoundRun:
         return frame.plan.sample(enough, most) if program.in_c else sample(self.run, enough, most)
 
     def _lay_upon_inputs(self) -> None:
-        """From now on write results over the inputs where the library offers that; the next run alone is right."""
+        """From now on write results over the inputs where the library offers that; the next run alone is right.
+
+        Raises:
+            ArgumentError: such an input is read-only.
+        """
         program, frame, arrays = self._owner
+        names = {tensor.id: name for name, tensor in program.graph.inputs.items()}
+        for source in program.in_place.values():
+            if not arrays[source].flags.writeable:
+                raise ArgumentError(f"in_place: input {names[source]!r} is read-only; pass a copy of it")
         frame.bind({**arrays, **{target: arrays[source] for target, source in program.in_place.items()}})
 
 

@@ -210,6 +210,9 @@ def test_bench_in_place_lays_results_upon_inputs_that_nobody_reads_again():
         bench.bench(g, given, variants, runs=10, in_place=in_place)
         changed = "".join(name for name, array in given.items() if (array != 1).any())
         assert changed == ("xy" if in_place else "")
+    given = ones() | {"x": np.frombuffer(bytes(64), np.float32).reshape(4, 4)}
+    with pytest.raises(og.ArgumentError, match="in_place: input 'x' is read-only; pass a copy of it"):
+        bench.bench(g, given, variants, runs=10, in_place=True)
     np.savez("three.npz", **ones())
     options = ("--inputs", "three.npz", "--outputs", "results.npz", "--in-place", *QUICK["bench"])
     assert onegraph("bench", "three.json", *options).exit_code == 0
