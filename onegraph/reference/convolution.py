@@ -13,9 +13,9 @@ from types import EllipsisType
 import numpy as np
 from numpy.typing import NDArray
 
-from ..spec.convolution_geometry import Geometry, geometry, given_shape
+from ..spec.convolution_geometry import Geometry, geometry
 from ..spec.schema import Call
-from ..spec.window import spatial
+from ..spec.window import given_shape, spatial
 from .binary import _along_channels
 
 Floats = NDArray[np.float64]

@@ -9,12 +9,12 @@ import numpy as np
 
 from ..native import VERSION
 from ..spec import interpolation, pooling
-from ..spec.convolution_geometry import SHAPE_SOURCE, Geometry, geometry, given_shape
+from ..spec.convolution_geometry import Geometry, geometry
 from ..spec.dtypes import DataType
 from ..spec.reduction import reduced_axes
 from ..spec.schema import AttrValue, Call, TensorType
 from ..spec.shapes import normalize_axis
-from ..spec.window import spatial
+from ..spec.window import SHAPE_SOURCE, given_shape, spatial
 from .form import Rewrite, Source
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from .convolution_geometry import SHAPE_SOURCE, SIDES, geometry, given_shape
+from .convolution_geometry import SIDES, geometry
 from .schema import (
     FLOATS,
     NON_NEGATIVE,
@@ -26,41 +26,19 @@ from .schema import (
 )
 from .shapes import compatible
 from .window import (
+    SHAPE_SOURCE,
     Dim,
     Window,
     activation,
+    given_shape,
     kernel_channels,
+    shape_length,
+    shape_source,
     spatial_list_length,
     spatial_rank,
 )
 
 # Rules ---------------------------------------------------------------------------------------------------------------
-
-
-def shape_source(call: Call) -> Iterable[Finding]:
-    """The shape to compute is given by the attribute or by the input of the same name."""
-    name = SHAPE_SOURCE[call.schema.kind]
-    if call.input(name) is None and not call.has(name):
-        yield Finding(name, "neither the attribute nor the input", "one of the two", f"pass {name} as an attribute")
-
-
-def shape_length(call: Call) -> Iterable[Finding]:
-    """The shape that is given has one positive element for each axis of the tensor that it describes."""
-    name = SHAPE_SOURCE[call.schema.kind]
-    tensor = call.input(name)
-    if tensor is not None and tensor.rank not in (None, 1):
-        yield Finding(name, f"rank {tensor.rank}", "a tensor of rank 1")
-        return
-    shape = given_shape(call)
-    rank = next((known.rank for known in call.inputs[:2] if known is not None and known.rank is not None), None)
-    if shape is None:
-        return
-    if rank is not None and len(shape) != rank:
-        yield Finding(name, list(shape), f"{rank} elements, one for each axis")
-    elif not 3 <= len(shape) <= 5:
-        yield Finding(name, list(shape), "3, 4 or 5 elements: two of channels or batch, and 1 to 3 spatial axes")
-    elif any(dim is not None and dim <= 0 for dim in shape):
-        yield Finding(name, list(shape), "positive elements")
 
 
 def channels_match(call: Call) -> Iterable[Finding]:

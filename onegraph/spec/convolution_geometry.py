@@ -9,8 +9,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .schema import Call, Shape
-from .window import Dim, Window, channels, extent, kernel_channels, kernel_size, spatial, split_padding
+from .schema import Call
+from .window import (
+    SHAPE_SOURCE,
+    Dim,
+    Window,
+    channels,
+    extent,
+    given_shape,
+    kernel_channels,
+    kernel_size,
+    spatial,
+    split_padding,
+)
 
 
 @dataclass(frozen=True)
@@ -85,27 +96,6 @@ SIDES: dict[str, tuple[str | None, str | None, str | None]] = {
     "ConvTransposeBackwardData": ("diff_dst", None, "weights"),
     "ConvTransposeBackwardWeights": ("diff_dst", "src", None),
 }
-# The attribute, or input of the same name, that gives the shape of what the op computes.
-SHAPE_SOURCE = {
-    "ConvolutionBackwardData": "dst_shape",
-    "ConvolutionBackwardWeights": "weights_shape",
-    "ConvTransposeBackwardWeights": "weights_shape",
-}
-
-
-def given_shape(call: Call) -> Shape:
-    """The shape that the op is to compute, from its tensor (which wins) or its attribute; dims unknown at build: None.
-
-    None where neither says even the rank.
-    """
-    name = SHAPE_SOURCE[call.schema.kind]
-    tensor = call.input(name)
-    if tensor is None:
-        return call.s64s(name) if call.has(name) else None
-    value = call.value(name)
-    if value is not None:
-        return value
-    return None if tensor.shape is None or tensor.shape[0] is None else (None,) * tensor.shape[0]
 
 
 def geometry(call: Call) -> Geometry | None:

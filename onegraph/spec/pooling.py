@@ -11,13 +11,17 @@ from dataclasses import dataclass, replace
 
 from .convolution import AUTO_PAD, DATA_FORMAT, DILATIONS, PADS_BEGIN, PADS_END, STRIDES, spatial_list
 from .schema import FLOATS, POSITIVE, Attribute, Call, Fill, Finding, Schema, Shape, ports
-from .shapes import compatible, show
+from .shapes import compatible
 from .window import (
+    SHAPE_SOURCE,
     Dim,
     Window,
     activation,
     channels,
     extent,
+    given_shape,
+    shape_length,
+    shape_source,
     spatial,
     spatial_list_length,
     spatial_rank,
@@ -49,23 +53,9 @@ class Geometry:
         return replace(window, end=(count - 1) * window.stride + window.extent - size - window.begin)
 
 
-def given_shape(call: Call) -> Shape:
-    """The shape of AvgPoolBackward's diff_src, from the tensor (which wins) or the attribute.
-
-    Dims unknown at build are None; None as a whole where neither says even the rank.
-    """
-    tensor = call.input("src_shape")
-    if tensor is None:
-        return call.s64s("src_shape") if call.has("src_shape") else None
-    value = call.value("src_shape")
-    if value is not None:
-        return value
-    return None if not tensor.shape or tensor.shape[0] is None else (None,) * tensor.shape[0]
-
-
 def source(call: Call) -> Shape:
     """The shape of what the windows slide over."""
-    return given_shape(call) if call.schema.kind == "AvgPoolBackward" else call.shape("src")
+    return given_shape(call) if call.schema.kind in SHAPE_SOURCE else call.shape("src")
 
 
 def gradient(call: Call) -> Shape:
@@ -130,31 +120,6 @@ def _count(call: Call, window: Window | None, size: Dim) -> Dim:
 
 
 # Rules ---------------------------------------------------------------------------------------------------------------
-
-
-def shape_source(call: Call) -> Iterable[Finding]:
-    """The shape to compute is given by the attribute or by the input of the same name."""
-    if call.input("src_shape") is None and not call.has("src_shape"):
-        yield Finding(
-            "src_shape", "neither the attribute nor the input", "one of the two", "pass src_shape as an attribute"
-        )
-
-
-def shape_length(call: Call) -> Iterable[Finding]:
-    """The shape that is given has one positive element for each axis of diff_dst."""
-    tensor = call.input("src_shape")
-    if tensor is not None and tensor.rank not in (None, 1):
-        yield Finding("src_shape", f"rank {tensor.rank}", "a tensor of rank 1")
-        return
-    shape, rank = given_shape(call), call.rank("diff_dst")
-    if shape is None:
-        return
-    if rank is not None and len(shape) != rank:
-        yield Finding("src_shape", show(shape), f"{rank} elements, one for each axis")
-    elif not 3 <= len(shape) <= 5:
-        yield Finding("src_shape", show(shape), "3, 4 or 5 elements: batch, channels and 1 to 3 spatial axes")
-    elif any(dim is not None and dim <= 0 for dim in shape):
-        yield Finding("src_shape", show(shape), "positive elements")
 
 
 def gradient_match(call: Call) -> Iterable[Finding]:

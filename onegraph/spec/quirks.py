@@ -31,8 +31,8 @@ from .conditions import (
     untyped_stats,
     wide_integers,
 )
-from .convolution_geometry import SHAPE_SOURCE
 from .schema import Call, Version
+from .window import SHAPE_SOURCE
 
 LIBRARY, UNSAFE = "library", "unsafe"
 
@@ -112,7 +112,7 @@ QUIRKS = (
         "shape_tensor",
         "inputs",
         LIBRARY,
-        frozenset(SHAPE_SOURCE) | _kinds("AvgPoolBackward"),
+        frozenset(SHAPE_SOURCE),
         lambda call: len(call.inputs) > len(call.schema.inputs) - 1 and call.inputs[-1] is not None,
         "a shape that is given as a tensor never compiles; the attribute of the same name does",
     ),

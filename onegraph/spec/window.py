@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from .schema import Call, Finding, Shape
+from .shapes import show
 
 Dim = int | None
 
@@ -83,10 +84,60 @@ def kernel_channels(shape: Shape, weights_format: str) -> tuple[Dim, Dim]:
     return (shape[-2], shape[-1]) if weights_format.startswith("X") else (shape[0], shape[1])
 
 
+# The attribute, or input of the same name, that gives the shape of what a gradient computes.
+SHAPE_SOURCE = {
+    "ConvolutionBackwardData": "dst_shape",
+    "ConvolutionBackwardWeights": "weights_shape",
+    "ConvTransposeBackwardWeights": "weights_shape",
+    "AvgPoolBackward": "src_shape",
+}
+
+
+def given_shape(call: Call) -> Shape:
+    """The shape that the op is to compute, from its tensor (which wins) or its attribute; dims unknown at build: None.
+
+    None where neither says even the rank.
+    """
+    name = SHAPE_SOURCE[call.schema.kind]
+    tensor = call.input(name)
+    if tensor is None:
+        return call.s64s(name) if call.has(name) else None
+    value = call.value(name)
+    if value is not None:
+        return value
+    return None if not tensor.shape or tensor.shape[0] is None else (None,) * tensor.shape[0]
+
+
 # Rules ---------------------------------------------------------------------------------------------------------------
 
-# Attributes, and inputs of the same names, whose length is the rank of the activations.
-SHAPE_LISTS = ("dst_shape", "weights_shape", "src_shape")
+
+def shape_source(call: Call) -> Iterable[Finding]:
+    """The shape to compute is given by the attribute or by the input of the same name."""
+    name = SHAPE_SOURCE[call.schema.kind]
+    if call.input(name) is None and not call.has(name):
+        yield Finding(name, "neither the attribute nor the input", "one of the two", f"pass {name} as an attribute")
+
+
+def shape_length(call: Call) -> Iterable[Finding]:
+    """The shape that is given has one positive element for each axis of the tensor that it describes."""
+    name = SHAPE_SOURCE[call.schema.kind]
+    tensor = call.input(name)
+    if tensor is not None and tensor.rank not in (None, 1):
+        yield Finding(name, f"rank {tensor.rank}", "a tensor of rank 1")
+        return
+    shape = given_shape(call)
+    if shape is None:
+        return
+    others = (one.rank for one in call.inputs if one is not None and one is not tensor)
+    rank = next((known for known in others if known is not None), None)
+    if rank is not None and len(shape) != rank:
+        yield Finding(name, show(shape), f"{rank} elements, one for each axis")
+    elif not 3 <= len(shape) <= 5:
+        yield Finding(name, show(shape), "3, 4 or 5 elements: two of channels or batch, and 1 to 3 spatial axes")
+    elif any(dim is not None and dim <= 0 for dim in shape):
+        yield Finding(name, show(shape), "positive elements")
+
+
 SPATIAL_LISTS = ("strides", "kernel", "pads_begin", "pads_end", "dilations", "output_padding")
 
 
@@ -105,15 +156,17 @@ def spatial_rank(call: Call) -> Iterable[Finding]:
 
 def _ranks(call: Call) -> Iterator[int]:
     """The rank of the activations, from each of the inputs and shapes that say it."""
+    given = SHAPE_SOURCE.get(call.schema.kind, "")
     shapes = []
     for port, tensor in zip(call.schema.inputs, call.inputs, strict=False):
         shape = None if tensor is None else tensor.shape
-        if shape is not None and port.name in SHAPE_LISTS:
+        if shape is not None and port.name == given:
             shapes += [dim for dim in shape[:1] if dim is not None]
         elif shape is not None:
             yield len(shape)
     yield from shapes
-    yield from (len(call.s64s(name)) for name in SHAPE_LISTS if call.has(name))
+    if call.has(given):
+        yield len(call.s64s(given))
 
 
 def spatial_list_length(call: Call) -> Iterable[Finding]:
