@@ -13,13 +13,13 @@ from functools import cached_property
 import numpy as np
 
 from .capi import CompiledPartition, Partition
-from .capi.settings import (
+from .capi.caches import (
     compiled_partition_cache_changes,
     get_compiled_partition_cache_capacity,
     get_constant_tensor_cache,
-    has_vnni,
-    restore_threads,
 )
+from .capi.settings import has_vnni
+from .capi.threads import restore_threads
 from .errors import OneGraphError, OutOfMemoryError, UnsupportedError
 from .layouts import Layouts
 from .library_graph import capi_graph

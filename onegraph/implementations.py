@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .capi.settings import get_cpu_isa, get_num_threads, set_max_cpu_isa
+from .capi.settings import get_cpu_isa, set_max_cpu_isa
+from .capi.threads import get_num_threads
 from .errors import ArgumentError, StateError, UnsupportedError, shown
 from .frame import Frame, address_of, span
 from .program import Program

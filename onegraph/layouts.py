@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .capi import CompiledPartition
-from .capi.settings import ThreadCount
+from .capi.threads import ThreadCount
 from .errors import OneGraphError, UnsupportedError
 from .lower import Lowered, Step, Value, dense_of
 from .plan import LibraryStep

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from .capi.graph import POLICIES
-from .capi.settings import FPMATH_MODES, check_threads
+from .capi.settings import FPMATH_MODES
+from .capi.threads import check_threads
 from .capi.validate import choice
 from .errors import ArgumentError, shown
 from .graph import Graph

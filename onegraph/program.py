@@ -7,7 +7,7 @@ from functools import cached_property
 
 from .assemble import Assembly
 from .capi.homes import home
-from .capi.settings import ThreadCount, get_num_threads, restore_threads
+from .capi.threads import ThreadCount, get_num_threads, restore_threads
 from .errors import UnsupportedError
 from .frame import Frame, span
 from .graph import Graph

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from .capi import CompiledPartition
-from .capi.settings import ThreadCount, restore_threads
+from .capi.threads import ThreadCount, restore_threads
 from .errors import OneGraphError
 from .plan import LibraryStep
 

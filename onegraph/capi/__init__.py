@@ -4,6 +4,16 @@ Everything that the C API can tell is readable here, and no order of calls or ch
 want :class:`onegraph.Graph` instead, which infers shapes, checks and runs whole graphs.
 """
 
+from .caches import (
+    get_compiled_partition_cache_capacity,
+    get_constant_tensor_cache,
+    get_constant_tensor_cache_capacity,
+    get_primitive_cache_capacity,
+    set_compiled_partition_cache_capacity,
+    set_constant_tensor_cache,
+    set_constant_tensor_cache_capacity,
+    set_primitive_cache_capacity,
+)
 from .compiled import CompiledPartition
 from .engine import Allocator, Engine, Stream, default_engine, engine_count
 from .graph import Graph
@@ -11,27 +21,17 @@ from .logical_tensor import LogicalTensor
 from .op import Op
 from .partition import Partition
 from .settings import (
-    get_compiled_partition_cache_capacity,
-    get_constant_tensor_cache,
-    get_constant_tensor_cache_capacity,
     get_cpu_isa,
     get_cpu_isa_hints,
     get_default_fpmath_mode,
-    get_num_threads,
-    get_primitive_cache_capacity,
-    num_threads,
-    set_compiled_partition_cache_capacity,
-    set_constant_tensor_cache,
-    set_constant_tensor_cache_capacity,
     set_cpu_isa_hints,
     set_default_fpmath_mode,
     set_max_cpu_isa,
-    set_num_threads,
-    set_primitive_cache_capacity,
     set_verbose,
     version_info,
 )
 from .tensor import Tensor
+from .threads import get_num_threads, num_threads, set_num_threads
 
 __all__ = [
     "Allocator",

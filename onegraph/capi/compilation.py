@@ -8,18 +8,18 @@ from typing import Any
 
 from ..errors import StatusError
 from ..native import begin_compilation, call, ffi, lib, status_error
+from .caches import (
+    get_compiled_partition_cache_capacity,
+    get_primitive_cache_capacity,
+    set_compiled_partition_cache_capacity,
+    set_primitive_cache_capacity,
+)
 from .engine import Engine
 from .homes import home, is_bound
 from .logical_tensor import LogicalTensor
 from .op import Op
 from .partition import Partition
-from .settings import (
-    get_compiled_partition_cache_capacity,
-    get_num_threads,
-    get_primitive_cache_capacity,
-    set_compiled_partition_cache_capacity,
-    set_primitive_cache_capacity,
-)
+from .threads import get_num_threads
 
 _TENSORS, _COMPILED = ffi.typeof("dnnl_graph_logical_tensor_t *[]"), ffi.typeof("dnnl_graph_compiled_partition_t[]")
 MOVES = frozenset(["Dequantize", "Quantize", "Reorder", "StaticReshape", "StaticTranspose", "TypeCast"])

@@ -10,13 +10,14 @@ from ..errors import ArgumentError, StateError, shown
 from ..native import Handle, call, ffi, lib
 from ..once import once
 from ..spec.shapes import compatible
+from .caches import get_constant_tensor_cache
 from .compilation import Compilation
 from .engine import Engine, Stream, engine_or_default
 from .homes import home
 from .logical_tensor import LogicalTensor
 from .partition import Partition
-from .settings import get_constant_tensor_cache, is_forked
 from .tensor import Execution, Tensor
+from .threads import is_forked
 from .validate import as_list, expect, identifier
 
 _destroy = lib.dnnl_graph_compiled_partition_destroy

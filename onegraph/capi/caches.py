@@ -1,0 +1,115 @@
+"""What the library keeps for later: primitives, compiled partitions, and what it makes of constants."""
+
+from __future__ import annotations
+
+from ctypes import POINTER, byref, c_int, c_size_t
+
+from .. import native
+from ..errors import ArgumentError, StateError, UnsupportedError, shown
+from ..native import call, lib, read
+from .engine import engine_kind_value
+from .validate import integer
+
+
+def get_primitive_cache_capacity() -> int:
+    """Number of primitives that the library keeps for the next compilation of the same."""
+    return int(read(lib.dnnl_get_primitive_cache_capacity, "int"))
+
+
+def set_primitive_cache_capacity(capacity: int) -> None:
+    """Set how many primitives the library keeps; 0 keeps none.
+
+    Raises:
+        ArgumentError: the capacity is not an integer of 0 or more.
+    """
+    call(lib.dnnl_set_primitive_cache_capacity, integer("capacity", capacity, 0, 2**31 - 1))
+
+
+def get_compiled_partition_cache_capacity() -> int:
+    """Number of compiled partitions that the library keeps; onegraph sets 0."""
+    return int(read(lib.dnnl_graph_get_compiled_partition_cache_capacity, "int"))
+
+
+def set_compiled_partition_cache_capacity(capacity: int) -> None:
+    """Set how many compiled partitions the library keeps for the next compilation of the same partition object.
+
+    Raises:
+        ArgumentError: the capacity is not an integer of 0 or more.
+    """
+    number = integer("capacity", capacity, 0, 2**31 - 1)
+    _capacity_changes[0] += 1
+    call(lib.dnnl_graph_set_compiled_partition_cache_capacity, number)
+    _capacity_changes[0] += 1
+
+
+def compiled_partition_cache_changes() -> int:
+    """A number that differs from an earlier one where the capacity was set in between."""
+    return _capacity_changes[0]
+
+
+_capacity_changes = [0]
+
+
+def get_constant_tensor_cache() -> bool:
+    """Whether the library keeps what it makes of constant tensors, such as reordered weights.
+
+    onegraph sets True, and False from 3.3 on: there partitions may be given the constants of others.
+    """
+    return bool(read(lib.dnnl_graph_get_constant_tensor_cache, "int"))
+
+
+def set_constant_tensor_cache(enabled: bool) -> None:
+    """Switch the constant tensor cache on or off, before anything is compiled.
+
+    Raises:
+        ArgumentError: ``enabled`` is neither True nor False.
+        StateError: something was compiled; the library would crash on it after a change.
+    """
+    if not isinstance(enabled, bool):
+        raise ArgumentError(f"enabled: {shown(enabled)}; expected True or False")
+    if enabled == get_constant_tensor_cache():
+        return
+    if native.has_compiled():
+        raise StateError("the constant tensor cache can be switched only before anything is compiled")
+    call(lib.dnnl_graph_set_constant_tensor_cache, int(enabled))
+
+
+def get_constant_tensor_cache_capacity(engine_kind: str = "cpu") -> int:
+    """Megabytes that the constant tensor cache may hold.
+
+    Raises:
+        UnsupportedError: the library is older than 3.4.
+    """
+    function = _capacity_function("get", POINTER(c_size_t))
+    found = c_size_t()
+    _checked("get", function(engine_kind_value(engine_kind), byref(found)))
+    return found.value
+
+
+def set_constant_tensor_cache_capacity(capacity: int, engine_kind: str = "cpu") -> None:
+    """Set how many megabytes the constant tensor cache may hold, before anything is compiled.
+
+    Raises:
+        UnsupportedError: the library is older than 3.4.
+        ArgumentError: the capacity is not an integer of 0 or more.
+        StateError: something was compiled.
+    """
+    function = _capacity_function("set", c_size_t)
+    number, kind = integer("capacity", capacity, 0, 2**31 - 1), engine_kind_value(engine_kind)
+    if native.has_compiled():
+        raise StateError("the capacity of the constant tensor cache can be set only before anything is compiled")
+    _checked("set", function(kind, number))
+
+
+def _capacity_function(verb: str, argument: object) -> native.Function:
+    name = f"dnnl_graph_{verb}_constant_tensor_cache_capacity"
+    function = native.library_function(name, [c_int, argument])
+    if function is None:
+        loaded = ".".join(map(str, native.VERSION))
+        raise UnsupportedError(f"{name} needs oneDNN 3.4; the loaded library is {loaded}")
+    return function
+
+
+def _checked(verb: str, status: int) -> None:
+    if status:
+        raise native.status_error(f"dnnl_graph_{verb}_constant_tensor_cache_capacity", status)

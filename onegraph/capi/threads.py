@@ -1,0 +1,119 @@
+"""The number of threads that runs of the calling thread use."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from .. import native
+from ..errors import UnsupportedError
+from ..native import lib
+from .engine import engines_exist
+from .validate import integer
+
+# More threads than processors only get in each other's way, and OpenMP ends the process where it can start no more.
+MAX_THREADS = max(64, os.cpu_count() or 1)
+# Runtimes that hand the work to threads of their own and wait for them.
+THREADED_ELSEWHERE = ("SYCL", "TBB", "thread pool")
+_forked: set[int] = set()
+
+
+def get_num_threads() -> int | None:
+    """Number of threads that runs of the calling thread may use; None where the library is not built with OpenMP.
+
+    It is OpenMP's setting of the calling thread: a new thread begins with that of the process, from ``OMP_NUM_THREADS``
+    or the number of processors, whatever other threads have set.
+    """
+    function = native.omp_function("omp_get_max_threads")
+    return None if function is None else int(function())
+
+
+def check_threads(count: object) -> int:
+    """``count`` as a number of threads.
+
+    Raises:
+        ArgumentError: it is not a positive integer, or far more than there are processors.
+    """
+    return integer("threads", count, 1, MAX_THREADS)
+
+
+def is_forked() -> bool:
+    """Whether the calling thread comes out of a fork after something was run, and so can use one thread only."""
+    return threading.get_ident() in _forked
+
+
+def set_num_threads(count: int) -> None:
+    """Set the number of threads for runs that the calling thread starts, from the next one on.
+
+    Other threads keep theirs; see ``get_num_threads``, and ``num_threads`` for a block. An executable that was compiled
+    with a number of threads of its own uses that.
+
+    Raises:
+        ArgumentError: the count is not a positive integer, or far more than there are processors.
+        UnsupportedError: the library is not built with OpenMP; or this thread comes out of a fork, where OpenMP would
+            wait for ever for threads that the child does not have.
+    """
+    number = check_threads(count)
+    function = native.omp_function("omp_set_num_threads")
+    if function is None:
+        raise UnsupportedError(f"the library runs its threads with {native.RUNTIME}; only OpenMP's can be set")
+    if number > 1 and is_forked():
+        raise UnsupportedError(
+            f"threads: {number}; this process was forked after oneDNN ran, so that this thread can only use 1; "
+            "start processes with the method spawn, or run in a new thread"
+        )
+    function(number)
+
+
+@contextmanager
+def num_threads(count: int) -> Iterator[None]:
+    """A block in which runs of the calling thread use ``count`` threads: ``with onegraph.num_threads(2): ...``.
+
+    Raises:
+        ArgumentError, UnsupportedError: as for ``set_num_threads``.
+    """
+    before = get_num_threads() or 1
+    try:
+        set_num_threads(count)
+        yield
+    finally:
+        restore_threads(before)
+
+
+# Sets the number of threads of the calling thread. It is no Python function, so that in a ``finally`` it is done before
+# an interrupt can come.
+restore_threads: Callable[[int], object] = native.omp_function("omp_set_num_threads") or int
+
+
+class ThreadCount:
+    """The number of threads of the calling thread, for as long as it changes; where it cannot be set, nothing does.
+
+    Whoever makes one calls ``restore_threads(count.before)`` in the end.
+    """
+
+    def __init__(self) -> None:
+        self.before = self._now = get_num_threads() or 1
+        self._is_fixed = is_forked()
+
+    def use(self, count: int | None) -> None:
+        """From now on use so many threads; None for as many as at first."""
+        count = count or self.before
+        if count != self._now and not self._is_fixed:
+            restore_threads(count)
+            self._now = count
+
+
+def _after_fork() -> None:
+    """A forked child has none of the library's threads; it would wait for them for ever."""
+    if native.RUNTIME in THREADED_ELSEWHERE:
+        if native.has_compiled():
+            lib.onegraph_lose_threads()
+    elif engines_exist():  # OpenMP can do with the one that there is
+        lib.onegraph_forked()
+        _forked.add(threading.get_ident())
+
+
+if native.omp_function("omp_set_num_threads") is not None or native.RUNTIME in THREADED_ELSEWHERE:
+    os.register_at_fork(after_in_child=_after_fork)
