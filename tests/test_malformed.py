@@ -101,6 +101,13 @@ case("graph", "cycle with a consumer", A, "cycle")(
 )
 case("graph", "self loop", A, "cycle")(lambda: graph_of(relu(1, 0, 0)))
 case("graph", "self loop in from_op", A, "id of its own")(lambda: capi.Partition.from_op(relu(1, 0, 0)))
+TWO_OF_ONE_ID = {"inputs": [lt(0, (2, 3)), lt(0, (3,))], "outputs": [lt(1, None)]}
+case("graph", "two tensors of one id", A, "tensor 0", "as another port of the op has it")(
+    lambda: graph_of(capi.Op(1, "Add", **TWO_OF_ONE_ID))
+)
+case("graph", "two tensors of one id in from_op", A, "tensor 0", "as another port of the op has it")(
+    lambda: capi.Partition.from_op(capi.Op(1, "Add", **TWO_OF_ONE_ID))
+)
 case("graph", "empty graph", ok)(lambda: graph_of().partitions())
 case("graph", "partitions before finalize", S, "not finalized")(lambda: graph_of(relu(), finalize=False).partitions())
 case("graph", "add_op after finalize", S, "is finalized")(lambda: graph_of(relu()).add_op(relu(2, 1, 2)))

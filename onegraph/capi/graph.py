@@ -11,7 +11,7 @@ from ..once import once
 from .engine import available_kind
 from .forms import Forms
 from .logical_tensor import LogicalTensor
-from .op import Op
+from .op import Op, refuse_other_uses
 from .partition import Partition, count_ids
 from .settings import FPMATH_MODES
 from .validate import choice, expect
@@ -90,11 +90,7 @@ class Graph(Handle):
         if op._id in self._ops:
             raise ArgumentError(f"op id {op._id} is taken by {self._ops[op._id]!r}; the library would drop the op")
         op.check()
-        own: dict[int, LogicalTensor] = {}
-        for tensor in (*op.inputs, *op.outputs):
-            earlier = self._tensors.get(tensor.id) or own.setdefault(tensor.id, tensor)
-            if earlier is not tensor and earlier != tensor:
-                raise ArgumentError(f"tensor {tensor.id}: {tensor!r}; expected {earlier!r}, as an earlier op has it")
+        refuse_other_uses(op, self._tensors)
         outputs = [tensor.id for tensor in op.outputs]
         for number in outputs:
             if number in self._producers or outputs.count(number) > 1:

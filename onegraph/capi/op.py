@@ -258,6 +258,16 @@ def check_types(op: Op, inputs: Sequence[TensorType], outputs: Sequence[TensorTy
     return check_use(op.schema, op._attrs, op.name, inputs, outputs)
 
 
+def refuse_other_uses(op: Op, known: Mapping[int, LogicalTensor]) -> None:
+    """Raise where a tensor of ``op`` differs from an earlier use of its id: in ``known``, or by the op itself."""
+    own: dict[int, LogicalTensor] = {}
+    for tensor in (*op._inputs, *op._outputs):
+        earlier = known.get(tensor._id) or own.setdefault(tensor._id, tensor)
+        if earlier is not tensor and earlier != tensor:
+            whose = "an earlier op" if tensor._id in known else "another port of the op"
+            raise ArgumentError(f"tensor {tensor._id}: {tensor!r}; expected {earlier!r}, as {whose} has it")
+
+
 def setting_of(attribute: Attribute, value: AttrValue) -> Setting:
     """One attribute as the library takes it."""
     kind = attribute.kind.removesuffix("[]")

@@ -16,7 +16,7 @@ from ..spec.strides import honours_strides, loses_zero_points
 from ..spec.use import Use
 from .engine import ENGINE_KIND_NAMES, Engine, available_kind
 from .logical_tensor import LogicalTensor, is_dense
-from .op import Op, check_types
+from .op import Op, check_types, refuse_other_uses
 from .settings import has_vnni
 from .validate import expect
 
@@ -73,6 +73,7 @@ class Partition(Handle):
 
         Raises:
             StateError: the op is in a graph, or in another partition.
+            ArgumentError: an id stands for two tensors.
             SpecError: the op breaks the specification.
             UnsupportedError: the library refuses the op, crashes on it or computes it wrong.
         """
@@ -82,6 +83,7 @@ class Partition(Handle):
         with op._lock:
             op._changeable()  # the library would follow the tensors of the op to the other ops of its graph
             op.check()
+            refuse_other_uses(op, {})
             ins, outs = [tensor.id for tensor in op.inputs], [tensor.id for tensor in op.outputs]
             if len(set(outs)) < len(outs) or set(outs) & set(ins):
                 raise ArgumentError(f"{op!r}: outputs {outs}, inputs {ins}; expected an id of its own for each output")
