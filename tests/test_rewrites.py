@@ -544,6 +544,8 @@ def test_means_over_the_last_axes_and_small_ones_are_reductions(shape: tuple[int
         ((16, 3, 4, 8), [0, 2, 3], ["ReduceSum", "MatMul"]),
         ((16, 3, 4, 8), [0, 2], ["MatMul", "MatMul"]),
         ((4, 2, 3, 2, 3, 8), [1, 2, 3, 4], ["MatMul"]),  # no pool of four spatial axes
+        ((2**29, 2), [0], ["ReduceSum"]),  # by gigabytes of ones
+        ((2, 2**31, 3, 8), [1, 3], ["ReduceSum", "ReduceSum"]),
     ],
 )
 def test_means_over_other_axes_are_products(shape: tuple[int, ...], axes: list[int], kinds: list[str]) -> None:

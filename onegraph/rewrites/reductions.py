@@ -145,6 +145,9 @@ def _add_step(parts: Parts, source: Source, shape: Dims, dtype: DataType) -> Sou
     if after == 1 and given is dtype:
         seen = parts.reshape(source, (before, count))
         return parts.add("ReduceSum", seen, axes=(1,), keep_dims=True)
+    if count >= MAX_ELEMENTS:  # gigabytes of ones
+        seen = parts.reshape(parts.cast(source, F32), shape)
+        return parts.cast(parts.add("ReduceSum", seen, axes=(1,), keep_dims=True), dtype)
     result = TensorType(dtype, (before, after) if 1 in (before, after) else (before, 1, after))
     if after == 1:
         ones = np.ones((count, 1), given.numpy)
