@@ -257,6 +257,38 @@ def the_interpreter_ends_at_any_moment():
         assert done.returncode == 0, done.stderr
 
 
+RUNNING = """
+import sys, threading, time
+sys.path.insert(0, sys.argv[1])
+import numpy as np, onegraph as og
+g, ones = og.Graph(), np.ones(4, np.float32)
+x = g.input("x", "f32", (4,))
+g.output("y", g.relu(x))
+g.output("z", g.abs(x))
+model = g.compile(threads=1)
+run = model.bind(x=ones).run
+def work(made):
+    while True:
+        try:
+            made()
+        except og.StateError:
+            pass
+sys.setswitchinterval(1e-6)
+for made in (run, run, run, run, lambda: model(ones)):
+    threading.Thread(target=work, args=(made,), daemon=True).start()
+time.sleep(0.1)
+"""
+
+
+@story
+def the_interpreter_ends_while_daemons_get_errors():
+    """An error, or one value of several outputs, is made by Python code: a thread may end in it, too."""
+    root = os.path.dirname(os.path.dirname(og.__file__))
+    for _ in range(times(200, 8)):
+        done = subprocess.run([sys.executable, "-c", RUNNING, root], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
 @story
 def the_cache_is_switched_while_a_thread_compiles():
     """Layers with constants of their own never share what the library makes of the constants."""

@@ -112,14 +112,12 @@ bool share_memory(PyArrayObject *one, npy_intp one_size, PyArrayObject *other, n
     return a < b + static_cast<std::uintptr_t>(other_size) && b < a + static_cast<std::uintptr_t>(one_size);
 }
 
-// Raises failure(status).
+// Raises failure(status). Python code runs, in which a daemon thread may end by unwinding the stack: no Owned is on it.
 PyObject *fail(PyObject *failure, int status) {
-    Owned code(PyLong_FromLong(status));
-    Owned arguments(code ? PyTuple_New(1) : nullptr);
-    if (!arguments) return nullptr;
-    PyTuple_SetItem(arguments.get(), 0, code.release());
-    Owned error(PyObject_CallObject(failure, arguments.get()));
-    if (error) PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.get())), error.get());
+    PyObject *error = PyObject_CallFunction(failure, "i", status);
+    if (!error) return nullptr;
+    PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error)), error);
+    Py_DECREF(error);
     return nullptr;
 }
 
@@ -182,11 +180,13 @@ struct Call {
         if (status == onegraph_misaligned) return Owned::share(Py_None).release();
         if (status) return fail(failure, status);
         if (result == Py_None) return run.arrays[n].release();
-        Owned values(PyTuple_New(static_cast<Py_ssize_t>(m)));
+        PyObject *values = PyTuple_New(static_cast<Py_ssize_t>(m)); // as for fail
         if (!values) return nullptr;
         for (std::size_t i = 0; i < m; i++)
-            PyTuple_SetItem(values.get(), static_cast<Py_ssize_t>(i), run.arrays[n + i].release());
-        return PyObject_CallObject(result, values.get());
+            PyTuple_SetItem(values, static_cast<Py_ssize_t>(i), run.arrays[n + i].release());
+        PyObject *made = PyObject_CallObject(result, values);
+        Py_DECREF(values);
+        return made;
     }
 
 private:
