@@ -147,8 +147,7 @@ class Executable:
             frame.run()
             frame.copy_outputs(laid)
         finally:
-            frame.release()
-            program.free_frames.append(frame)
+            program.give_back(frame)
         for name, array in results.items():
             if laid[name] is not array:
                 array[...] = laid[name]

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 class Frame:
-    """What one run of a program needs beside the caller's arrays; for one run at a time, while the program is there.
+    """What one run of a program needs beside the caller's arrays; for one run at a time.
 
     ``source``: the steps, those of the program by default.
     """
 
     def __init__(self, program: Program, source: PlanSource | None = None) -> None:
-        # Not held, as the program holds its frames: what waits for the garbage collector keeps kernels and memory, and
-        # the library some bytes for each of them for ever.
-        self.program: Program = weakref.proxy(program)
+        # Until it is released, as the program holds the frames that wait: what is left to the garbage collector keeps
+        # kernels and memory, and the library some bytes for each of them for ever.
+        self.program = program
         self.plan = Plan(program.source if source is None else source)
         self.number = self.plan.number  # where csrc/call.cpp looks for it
         self._arena = aligned_empty((program.arena_size,), np.dtype(np.uint8))
@@ -58,11 +58,12 @@ class Frame:
                 raise plan_error(lib.onegraph_moved)
 
     def release(self) -> None:
-        """Forget the caller's arrays, so that a frame that waits for its next run keeps nobody's memory."""
+        """Forget the program and the caller's arrays, so that a frame that waits keeps nobody's memory."""
         self._watched.clear()
         for number in self.program.touched:
             if not self._is_inside(number):
                 self._arrays.pop(number, None)
+        del self.program
 
     def run(self) -> None:
         """Execute every step on the bound arrays."""

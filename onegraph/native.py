@@ -109,7 +109,7 @@ def _python_function(name: str, n_arguments: int) -> Callable[..., Any]:
 
 _handle, ffi, lib = _load(find_library())
 quick_call, bound_run = _python_function("onegraph_quick_call", 5), _python_function("onegraph_bound_run", 5)
-resume_collector = _python_function("onegraph_resume_collector", 1)
+resume_collector, _hidden = _python_function("onegraph_resume_collector", 1), _python_function("onegraph_hidden", 1)
 _version = lib.dnnl_version()
 VERSION: tuple[int, int, int] = (_version.major, _version.minor, _version.patch)
 HASH = "" if _version.hash == ffi.NULL else ffi.string(_version.hash).decode()
@@ -219,12 +219,16 @@ class Made:
 class Handle(Made):
     """An object of the C API. Its destructor holds the objects it depends on, so they outlive it in every order."""
 
-    __slots__ = ("__weakref__", "_ptr")
+    __slots__ = ("__weakref__", "_owner", "_ptr")
 
     def __init__(self, pointer: Any, destroy: Callable[[Any], int], *parents: object) -> None:
         release = _Release(destroy)
         release.parents = parents
-        self._ptr = ffi.gc(pointer, release)
+        owned = ffi.gc(pointer, release)
+        # The garbage collector calls the destructors of a cycle one after another: this is not to be among them, as one
+        # that comes later may use the object.
+        self._owner = _hidden(owned)
+        self._ptr = owned
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         """A copy would be a second owner of one C object."""

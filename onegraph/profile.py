@@ -204,8 +204,7 @@ def measure(
         times = [list(_time(frame)) for _ in range(runs)]
         frame.copy_outputs(results)
     finally:
-        frame.release()
-        program.free_frames.append(frame)
+        program.give_back(frame)
     executed = [report for report in partitions if report.executor != "view"]
     return _profile(program.graph, executed, list(zip(*times, strict=True)), runs)
 

@@ -176,11 +176,18 @@ class Program:
         return tuple(note.report(index, self._threads.get(index)) for index, note in enumerate(self._notes))
 
     def check_out(self) -> Frame:
-        """A frame for one run; it is given back by appending it to ``free_frames``."""
+        """A frame for one run, to be given back."""
         try:
-            return self.free_frames.pop()
+            frame = self.free_frames.pop()
         except IndexError:
             return Frame(self)
+        frame.program = self
+        return frame
+
+    def give_back(self, frame: Frame) -> None:
+        """Keep a frame for the next run."""
+        frame.release()
+        self.free_frames.append(frame)
 
 
 def _refuse_fallback(reports: Sequence[PartitionReport]) -> None:

@@ -174,6 +174,51 @@ print("done")
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
+def test_destructors_of_a_cycle_may_use_what_is_in_it():
+    """The garbage collector calls the oldest first: here everything else is older than what has the destructor."""
+    code = f"""{LIFE}
+import onegraph as og
+gc.disable()
+ones, lent = np.ones((4, 4), np.float32), []
+def graph(rows, power):
+    g = og.Graph()
+    y = g.relu(g.input("x", "f32", (rows, 4)))
+    g.output("y", g.relu(g.pow(y, beta=1.5)) if power else y)  # numpy computes the power
+    return g
+class Last:
+    def __init__(self, use, **held):
+        vars(self).update(held, use=use, self=self)
+    def __del__(self):
+        self.use(self)
+        lent.append(self)
+def one_to_one(s):
+    assert s.graph.finalized and s.op.id == 1 and s.partition.supported and len(s.graph.partitions()) == 1
+    assert s.partition.compile().inplace_pairs == s.compiled.inplace_pairs and s.stream.engine is s.engine
+    s.compiled.execute(s.stream, s.tensors[:2], s.tensors[2:])
+    s.tensors[0].set_data_handle(np.ones((16, 16), np.float32))
+    assert (s.tensors[2].data == 16).all() and s.tensors[2].data_handle == s.tensors[2].data.ctypes.data
+def whole(s):
+    assert (s.model(ones) == 1).all() and (s.run() == 1).all() and s.model.profile(ones, runs=1).runs == 1
+for used_before in (False, True):
+    holders = [Last(one_to_one, **make())]
+    for rows, power in itertools.product((4, None), (False, True)):
+        model = graph(rows, power).compile()
+        holders.append(Last(whole, model=model, run=model.bind(x=ones)))
+    for holder in holders if used_before else ():
+        holder.use(holder)
+    count, holder, model = len(holders), None, None
+    holders.clear()
+    gc.collect()
+    assert len(lent) == count
+    for holder in lent:  # which the destructor has kept alive
+        holder.use(holder)
+    lent.clear()
+print("done")
+"""
+    done = child(code)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
 @pytest.mark.parametrize("ending", ["", "held['self'] = held", "sys.exit(0)", "raise SystemExit", "gc.disable()"])
 def test_the_interpreter_may_end_with_live_objects(ending):
     code = (

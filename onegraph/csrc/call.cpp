@@ -357,6 +357,8 @@ PyObject *function_of(
     return function;
 }
 
+const char *HIDDEN = "onegraph.hidden";
+
 } // namespace
 
 // A function call(arrays, out) that runs a program on a tuple of arrays. It serves the ordinary case, numpy arrays of the
@@ -396,6 +398,15 @@ extern "C" __attribute__((visibility("default"))) PyObject *onegraph_bound_run(
     } catch (const std::exception &) {
         return PyErr_NoMemory();
     }
+}
+
+// Something that holds an object unseen by the garbage collector.
+extern "C" __attribute__((visibility("default"))) PyObject *onegraph_hidden(PyObject *object) noexcept {
+    PyObject *capsule = PyCapsule_New(object, HIDDEN, [](PyObject *self) {
+        Py_DECREF(static_cast<PyObject *>(PyCapsule_GetPointer(self, HIDDEN)));
+    });
+    if (capsule) Py_INCREF(object);
+    return capsule;
 }
 
 // Lets the garbage collector run again, and has it take all objects that there are for old, unless somebody has frozen
