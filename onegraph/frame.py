@@ -34,6 +34,7 @@ class Frame:
         self.number = self.plan.number  # where csrc/call.cpp looks for it
         self._arena = aligned_empty((program.arena_size,), np.dtype(np.uint8))
         self.plan.bind(0, address_of(self._arena))
+        self._constants = tuple(program.constants.values())  # a run that is one call into C holds the frame alone
         for number, constant in program.constants.items():
             self.plan.bind(program.slots[number], address_of(constant))
         # Arrays for what numpy reads or writes; those in the caller's memory come and go with it.

@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import weakref
 
 import ml_dtypes
 import numpy as np
@@ -311,6 +312,27 @@ def test_gradients_run_in_any_thread_though_the_library_ties_them_to_one(rng):
     assert len(found) == 3 * (27 + 2)
     for result in found:
         np.testing.assert_allclose(result, exact, atol=1e-4)
+
+
+def test_a_run_holds_the_constants_of_a_program_that_another_thread_drops():
+    g = og.Graph()
+    slope = g.static_transpose(
+        g.constant(np.full((2, 3), 0.5, np.float32)), order=[1, 0]
+    )  # copied: PReLU reads it dense
+    g.output("y", g.prelu(g.input("x", "f32", (3, 2)), slope))
+    model, data = g.compile(), np.full((3, 2), -4, np.float32)
+    model(data)
+    program = model._find({}).program
+    constants = [weakref.ref(array) for array in program.constants.values()]
+    call = model._quick
+    gone = weakref.ref(program)
+    del model, program
+    assert gone() is None
+    assert len(constants) == 1
+    assert constants[0]() is not None
+    assert call((data,), None).tolist() == [[-2, -2]] * 3
+    del call
+    assert constants[0]() is None
 
 
 def test_a_long_graph_is_searched_in_pieces_and_fused_all_the_same(rng, monkeypatch):
