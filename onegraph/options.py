@@ -30,10 +30,10 @@ def compile_options(graph: Graph, policy: str, fallback: bool, fpmath_mode: str 
     Raises:
         ArgumentError: one of them makes no sense.
     """
-    choice("policy", policy, POLICIES)
+    policy = choice("policy", policy, POLICIES)
     if fpmath_mode is None:
         fpmath_mode = "strict" if graph._file is None else graph._file.fpmath_mode
-    choice("fpmath_mode", fpmath_mode, FPMATH_MODES)
+    fpmath_mode = choice("fpmath_mode", fpmath_mode, FPMATH_MODES)
     if not isinstance(fallback, bool):
         raise ArgumentError(f"fallback: {shown(fallback)}; expected True or False")
     return Options(policy, fallback, fpmath_mode, _checked(threads))

@@ -380,6 +380,35 @@ def test_numbers_and_lists_of_other_classes_are_taken_once():
     assert len(capi.Op(1, "Add", inputs=Growing([tensor])).inputs) == 2
 
 
+class Any(str):
+    """A text that is equal to every other one, and is another one where it is made part of something."""
+
+    def __eq__(self, other):
+        return True
+
+    __hash__ = str.__hash__
+    __ne__ = __add__ = replace = encode = lambda self, *_, **__: 0
+
+
+def test_words_of_other_classes_are_what_they_are():
+    for make in (
+        lambda: lt(0, "f32", (4,), layout=Any("opaque")),
+        lambda: lt(0, "f32", (4,), property=Any("changeable")),
+        lambda: capi.Graph(fpmath_mode=Any("loose")),
+        lambda: capi.Engine(Any("tpu")),
+    ):
+        with pytest.raises(og.ArgumentError):
+            make()
+    tensor = lt(0, "f32", (4,), layout=Any("any"), property=Any("constant"))
+    assert (type(tensor.layout), type(tensor.property)) == (str, str)
+    graph = capi.Graph(fpmath_mode=Any("bf16"))
+    assert (type(graph.engine_kind), type(graph.fpmath_mode)) == (str, str)
+    assert capi.Op(1, "ReLU", Any("first")).name is not None
+    g = og.Graph()
+    g.output("y", g.relu(g.abs(g.input("x", "f32", (2,)), name=Any("first")), name=Any("second")))
+    assert g.compile(policy="debug")(np.array([-1, 2], np.float32)).tolist() == [1, 2]
+
+
 CLASSES = [
     capi.Allocator,
     capi.CompiledPartition,

@@ -10,7 +10,7 @@ from ..spec.editions import BASE
 from ..spec.schema import AttrValue, TensorType
 from .checks import check_use, examined, refuse_newer
 from .logical_tensor import LogicalTensor
-from .op import CODES, SETTERS, Op, setting_of
+from .op import CODES, SETTERS, Op, encoded, setting_of
 
 _TENSORS = ffi.typeof("dnnl_graph_logical_tensor_t[]")
 
@@ -87,7 +87,7 @@ class Forms(Mapping[int, Op]):
             counts += (len(inputs), len(outputs))
             ends += inputs
             ends += outputs
-        names = "".join([name.replace("\0", "") + "\0" for _, name, _, _ in given]).encode(errors="replace")
+        names = b"".join([encoded(name) + b"\0" for _, name, _, _ in given])
         statuses = ffi.new("int[]", len(given))
         call(
             lib.onegraph_graph_add_ops,

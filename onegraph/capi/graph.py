@@ -8,7 +8,7 @@ from ..errors import ArgumentError, StateError
 from ..forks import new_rlock, refuse_inner
 from ..native import Handle, call, create, enum_value, ffi, lib, read
 from ..once import once
-from .engine import available_kind
+from .engine import ENGINE_KIND_NAMES, available_kind
 from .forms import Forms
 from .logical_tensor import LogicalTensor
 from .op import Op, refuse_other_uses
@@ -31,9 +31,8 @@ class Graph(Handle):
 
     def __init__(self, engine_kind: str = "cpu", fpmath_mode: str = "strict") -> None:
         once(self, "_ptr")
-        choice("fpmath_mode", fpmath_mode, FPMATH_MODES)
-        kind = available_kind(engine_kind)
-        self._engine_kind, self._fpmath_mode = engine_kind, fpmath_mode
+        fpmath_mode, kind = choice("fpmath_mode", fpmath_mode, FPMATH_MODES), available_kind(engine_kind)
+        self._engine_kind, self._fpmath_mode = ENGINE_KIND_NAMES[kind], fpmath_mode
         self._lock = new_rlock()
         self._ops: dict[int, Op] = {}
         self._forms: Forms | None = None  # ops that are no objects yet
@@ -174,7 +173,7 @@ class Graph(Handle):
         Raises:
             StateError: the graph is not finalized.
         """
-        choice("policy", policy, POLICIES)
+        policy = choice("policy", policy, POLICIES)
         self._refuse_inner()
         with self._lock:
             return self._partitions(policy)

@@ -112,7 +112,7 @@ class Op(Handle):
         self._inputs, self._outputs, self._attrs = inputs, outputs, attrs
         self._frozen = False
         self._lock = new_rlock()
-        text = name.replace("\0", "").encode(errors="replace")
+        text = encoded(name)
         pointer = ffi.new(_OP)
         call(_create, pointer, number, CODES[schema.name], text)
         super().__init__(pointer[0], _destroy)
@@ -266,6 +266,11 @@ def refuse_other_uses(op: Op, known: Mapping[int, LogicalTensor]) -> None:
         if earlier is not tensor and earlier != tensor:
             whose = "an earlier op" if tensor._id in known else "another port of the op"
             raise ArgumentError(f"tensor {tensor._id}: {tensor!r}; expected {earlier!r}, as {whose} has it")
+
+
+def encoded(name: str) -> bytes:
+    """A name for C, as it is in truth: a subclass of str may say of itself what it likes."""
+    return str.encode(name, errors="replace").replace(b"\0", b"")
 
 
 def setting_of(attribute: Attribute, value: AttrValue) -> Setting:

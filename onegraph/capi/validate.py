@@ -17,9 +17,11 @@ def choice(name: str, value: object, allowed: Sequence[str]) -> str:
     Raises:
         ArgumentError: it is not.
     """
-    if not isinstance(value, str) or value not in allowed:
+    # The text itself is compared and returned: a subclass of str may say of itself what it likes.
+    text = str.__str__(value) if isinstance(value, str) else None
+    if text is None or text not in allowed:
         raise ArgumentError(f"{name}: {shown(value)}; expected one of {', '.join(map(repr, allowed))}")
-    return value
+    return text
 
 
 def expect(name: str, value: object, kind: type) -> None:
