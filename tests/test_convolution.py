@@ -135,6 +135,21 @@ def test_gradient_of_a_larger_source_than_the_windows_reach():
         assert result.ravel().tolist() == expected
 
 
+@pytest.mark.parametrize("dtype", cases.DTYPES)
+@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize(("pad", "added"), [(2, 3), (0, 5)])
+def test_output_padding_of_more_than_a_stride(dtype, dilation, pad, added):
+    # Two positions at stride 2: what is added at the end of their gradient is not read, though a window would fit in.
+    reach = 2 * dilation + 1
+    diff_dst = np.arange(2 + reach - 2 * pad + added).reshape(1, -1, 1).astype(cases.DTYPES[dtype])
+    weights = np.array([1, 2, 4]).reshape(3, 1, 1).astype(diff_dst.dtype)
+    attrs = {"strides": [2], "pads_begin": [pad], "pads_end": [pad], "dilations": [dilation], "output_padding": [added]}
+    result, _ = one("ConvTransposeBackwardData", attrs, (diff_dst, weights), "onednn-3.13")
+    padded = np.pad(diff_dst.ravel().astype(float), pad)
+    expected = [sum(w * padded[2 * y + k * dilation] for k, w in enumerate((1, 2, 4))) for y in (0, 1)]
+    assert result.ravel().tolist() == expected
+
+
 @pytest.mark.parametrize(
     ("kind", "edition", "attrs", "shapes", "note"),
     [

@@ -45,19 +45,23 @@ def _explicit_pads(call: Call) -> tuple[Geometry, dict[str, AttrValue]]:
     assert found is not None
     assert found.pads_begin is not None
     assert found.pads_end is not None
+    ends = _covering(found, found.pads_end)
     attrs = _given(call, "auto_pad", "output_padding", *SHAPE_SOURCE.values())
-    return found, {**attrs, "pads_begin": found.pads_begin, "pads_end": _covering(found, found.pads_end)}
+    return replace(found, pads_end=ends), {**attrs, "pads_begin": found.pads_begin, "pads_end": ends}
 
 
 def _covering(found: Geometry, ends: Sequence[int]) -> tuple[int, ...]:
-    """The padding at the ends, 0 for a negative one that cuts off what no window reaches anyway; files have such."""
+    """The padding at the ends with which just the windows that there are fit in the wide side.
+
+    It is what is said, unless that is negative, as in files, or output_padding makes room for one window more.
+    """
     covering = list(ends)
-    for axis, end in enumerate(ends):
+    for axis, (end, count) in enumerate(zip(ends, found.narrow or found.forward(), strict=True)):
         window, wide = found.window(axis), None if found.wide is None else found.wide[axis]
-        if end >= 0 or found.transposed or window is None or wide is None:
+        if window is None or wide is None or count is None:
             continue
-        if replace(window, end=0).forward(wide) == window.forward(wide):
-            covering[axis] = 0
+        least = window.transposed(count) + window.end - wide
+        covering[axis] = min(max(end, least, 0), least + window.stride - 1)
     return tuple(covering)
 
 
