@@ -616,6 +616,35 @@ def test_the_one_to_one_objects_refuse_strides_that_are_not_honoured(
         partition.compile(*given)
 
 
+LOW = {
+    "gradient of dilated groups": (
+        lambda g: g.convolution_backward_weights(
+            g.input("x", "bf16", (1, 9, 33, 16)),
+            g.input("y", "bf16", (1, 5, 31, 16)),
+            weights_shape=[3, 3, 1, 16],
+            **{**WINDOW, "dilations": [2, 1], "groups": 16},
+        ),
+        "the gradient of dilated groups",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOW)
+def test_what_is_wrong_in_bf16_is_computed_in_f32(name: str) -> None:
+    build, reason = LOW[name]
+    graph, executable = compiled(build)
+    feeds = {
+        name: np.random.default_rng(1)
+        .integers(-2, 3, tuple(dim or 0 for dim in tensor.shape or ()))
+        .astype(tensor.dtype.numpy)
+        for name, tensor in graph.inputs.items()
+    }
+    found, wanted = executable(**feeds), run(graph, feeds)["out"]
+    np.testing.assert_array_equal(found.astype(np.float32), wanted.astype(np.float32))
+    partitions = executable.report().partitions
+    assert not is_native(og.bf16) or any(reason in partition.reason for partition in partitions)
+
+
 def test_every_quirk_is_well_formed() -> None:
     assert len({quirk.name for quirk in QUIRKS}) == len(QUIRKS)
     for quirk in QUIRKS:
@@ -631,6 +660,7 @@ def use(kind: str, attrs: dict[str, object], *shapes: tuple[int, ...], dtype: st
 
 
 PADDED = {"strides": (2, 2), "pads_begin": (0, 0), "pads_end": (0, 0), "kernel": (2, 2)}
+WINDOW = {"strides": (1, 1), "pads_begin": (0, 0), "pads_end": (0, 0), "dilations": (1, 1)}
 STATS = ((2, 4, 4, 3), (2, 4, 4, 3), (3,), (3,))
 CHANNELS = {"qtype": "per_channel", "scales": (0.5,) * 4}
 QUIRKY: dict[str, Call] = {
@@ -644,6 +674,13 @@ QUIRKY: dict[str, Call] = {
         {"strides": (3,), "pads_begin": (0,), "pads_end": (2,), "dilations": (1,), "weights_shape": (3, 4, 6)},
         (2, 1, 4),
         (2, 1, 6),
+        dtype="bf16",
+    ),
+    "gradient_of_dilated_groups": use(
+        "ConvolutionBackwardWeights",
+        {**WINDOW, "dilations": (2, 1), "groups": 4, "weights_shape": (3, 3, 1, 4)},
+        (1, 9, 9, 4),
+        (1, 5, 7, 4),
         dtype="bf16",
     ),
     "huge_product": use("MatMul", {}, (2**32, 16), (16, 16)),

@@ -71,16 +71,26 @@ def slope_by_reference(call: Call) -> bool:
     return target != shape and (target != channels or channels[axis] == 1)
 
 
+def in_low_precision(call: Call) -> bool:
+    """Whether the first input is of bf16 or f16."""
+    first = call.inputs[0] if call.inputs else None
+    return first is not None and first.dtype in (DataType.bf16, DataType.f16)
+
+
 def few_windows(call: Call) -> bool:
     """Whether a gradient in bf16 or f16 goes over few windows, further apart than one element, with padding."""
     src, diff_dst = call.shape("src"), call.shape("diff_dst")
-    first = call.inputs[0] if call.inputs else None
-    if src is None or diff_dst is None or first is None or first.dtype not in (DataType.bf16, DataType.f16):
+    if src is None or diff_dst is None or not in_low_precision(call):
         return False
     padded = call.attr("auto_pad") != "none" or any((*call.s64s("pads_begin"), *call.s64s("pads_end")))
     fmt = call.string("data_format")
     sizes = zip(call.s64s("strides"), spatial(src, fmt), spatial(diff_dst, fmt), strict=False)
     return padded and any(stride > 1 and min(one or 0, other or 0) <= FEW for stride, one, other in sizes)
+
+
+def dilated_groups(call: Call) -> bool:
+    """Whether the gradient of a convolution in groups has dilations on another axis than the last."""
+    return call.s64("groups") > 1 and any(dilation > 1 for dilation in call.s64s("dilations")[:-1])
 
 
 def one_channel_strided(call: Call) -> bool:

@@ -15,10 +15,12 @@ from math import prod
 from .conditions import (
     INTEGRAL,
     axis_below_last,
+    dilated_groups,
     empty,
     few_windows,
     has_long_rows,
     has_long_side,
+    in_low_precision,
     in_padding_alone,
     known_reduction,
     one_channel_strided,
@@ -156,6 +158,14 @@ QUIRKS = (
         _kinds("ConvolutionBackwardWeights ConvTransposeBackwardWeights"),
         few_windows,
         "in bf16 the kernels read scratch memory that was never written",
+    ),
+    Quirk(
+        "gradient_of_dilated_groups",
+        "dilations",
+        UNSAFE,
+        _kinds("ConvolutionBackwardWeights ConvTransposeBackwardWeights"),
+        lambda call: in_low_precision(call) and dilated_groups(call),
+        "in bf16 the kernel for groups reads other rows of the source where another axis than the last is dilated",
     ),
     Quirk(
         "one_channel_strided",
