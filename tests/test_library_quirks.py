@@ -206,6 +206,20 @@ def signed_with_gaps_and_residual(g: og.Graph) -> og.LogicalTensor:
     return g.quantize(g.add(g.conv_transpose(x, w, **spread([2, 1])), residual), scales=[1.0], zps=[0], dtype="s8")
 
 
+def unread_and_residual(g: og.Graph) -> og.LogicalTensor:
+    """A window from -3 to 0 and one from 1 to 4: three elements of padding, and three that nobody reads."""
+    x, w = g.input("x", "f32", (1, 8, 16)), g.input("w", "f32", (4, 16, 16))
+    product = g.convolution(x, w, strides=[4], pads_begin=[3], pads_end=[0], dilations=[1])
+    return g.add(product, g.input("y", "f32", (1, 2, 16)))
+
+
+def unread_and_quantized(g: og.Graph) -> og.LogicalTensor:
+    x = g.dequantize(g.input("x", "u8", (1, 9, 8, 16)), **ONE)
+    w = g.dequantize(g.input("w", "s8", (3, 4, 16, 16)), **ONE)
+    product = g.convolution(x, w, strides=[1, 4], pads_begin=[1, 3], pads_end=[0, 0], dilations=[1, 1])
+    return g.quantize(product, scales=[256.0], zps=[0], dtype="s8")
+
+
 def own_residual(g: og.Graph) -> og.LogicalTensor:
     x, w = (g.dequantize(g.input(name, "s8", (8, 8)), **ONE) for name in "xw")
     return g.quantize(g.add(g.matmul(x, w), x), scales=[64.0], zps=[0], dtype="s8")
@@ -247,6 +261,8 @@ WRONG = {
     "residual with a scale for each channel": (residual_by_channel, SCALES),
     "transposed convolution of s8 with gaps": (signed_with_gaps, GAPS),
     "transposed convolution of s8 with gaps and a residual": (signed_with_gaps_and_residual, GAPS),
+    "convolution with an unread end and a residual": (unread_and_residual, "unread at its end"),
+    "quantized convolution with an unread end": (unread_and_quantized, "unread at its end"),
     "source and residual in one": (own_residual, "residual that is the source"),
     "source and residual of a convolution in one": (own_residual_behind_a_convolution, "residual that is the source"),
 }
@@ -626,6 +642,19 @@ LOW = {
         ),
         "the gradient of dilated groups",
     ),
+    "convolution with an unread end": (
+        lambda g: g.relu(
+            g.convolution(
+                g.input("x", "bf16", (1, 8, 16)),
+                g.input("w", "bf16", (4, 16, 16)),
+                strides=[4],
+                pads_begin=[3],
+                pads_end=[0],
+                dilations=[1],
+            )
+        ),
+        "unread at the end",
+    ),
 }
 
 
@@ -682,6 +711,9 @@ QUIRKY: dict[str, Call] = {
         (1, 9, 9, 4),
         (1, 5, 7, 4),
         dtype="bf16",
+    ),
+    "unread_as_padded": use(
+        "Convolution", {**WINDOW, "strides": (1, 3), "pads_begin": (0, 1)}, (1, 9, 9, 4), (3, 3, 4, 4), dtype="bf16"
     ),
     "huge_product": use("MatMul", {}, (2**32, 16), (16, 16)),
     "huge_product, of a sum": use("MatMul", {}, (1, 2**32), (2**32, 1)),

@@ -88,6 +88,16 @@ def few_windows(call: Call) -> bool:
     return padded and any(stride > 1 and min(one or 0, other or 0) <= FEW for stride, one, other in sizes)
 
 
+def unread_as_padded(call: Call) -> bool:
+    """Whether a convolution leaves as much unread at the end of the last axis as there is padding before it."""
+    found = convolution_geometry(call)
+    window = found.window(-1) if found is not None else None
+    if found is None or found.wide is None or window is None or window.begin == 0:
+        return False
+    count, size = found.forward()[-1], found.wide[-1]
+    return count is not None and size is not None and (count - 1) * window.stride + window.extent == size
+
+
 def dilated_groups(call: Call) -> bool:
     """Whether the gradient of a convolution in groups has dilations on another axis than the last."""
     return call.s64("groups") > 1 and any(dilation > 1 for dilation in call.s64s("dilations")[:-1])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from math import prod
 
+from .conditions import unread_as_padded
 from .int8_fusions import (
     foreign_residual,
     foreign_scales,
@@ -87,6 +88,11 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], vnni: bool 
     formats = {use.call.string("data_format") for use in uses if use.kind in CONVOLUTIONS | {"BatchNormInference"}}
     if kinds & CONVOLUTIONS and "BatchNormInference" in kinds and len(formats) > 1:
         return "oneDNN takes the channels of a BatchNormInference for those of the convolution before it"
+    if kinds & (DEQUANTIZATIONS | {"Add"}):
+        convolutions = [use for use in uses if use.kind == "Convolution"]
+        if any(unread_as_padded(use.call) for use in convolutions):
+            where = "where as much is unread at its end as there is padding before it"
+            return f"oneDNN computes a Convolution that is added to or quantized wrong {where}"
     if not vnni and kinds & PRODUCTS and sum(use.kind in DEQUANTIZATIONS for use in uses) > 1:
         return "oneDNN adds products of int8 in 16 bits on a CPU without VNNI, where they overflow"
     return ""

@@ -30,6 +30,7 @@ from .conditions import (
     per_group,
     rounded_wrong,
     slope_by_reference,
+    unread_as_padded,
     untyped_stats,
     wide_integers,
 )
@@ -166,6 +167,15 @@ QUIRKS = (
         _kinds("ConvolutionBackwardWeights ConvTransposeBackwardWeights"),
         lambda call: in_low_precision(call) and dilated_groups(call),
         "in bf16 the kernel for groups reads other rows of the source where another axis than the last is dilated",
+    ),
+    Quirk(
+        "unread_as_padded",
+        "pads_begin",
+        UNSAFE,
+        _kinds("Convolution"),
+        lambda call: in_low_precision(call) and unread_as_padded(call),
+        "where as much of the last axis is unread at its end as there is padding before it, the kernel takes it for "
+        "not padded and has no memory for sums in f32: wrong values, and writes beyond a block",
     ),
     Quirk(
         "one_channel_strided",
