@@ -17,6 +17,7 @@ from .int8_fusions import (
     overflows,
     shared_residual,
     shifted,
+    shifted_residual,
     spreads_signed,
 )
 from .movement import transposition
@@ -77,6 +78,8 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], vnni: bool 
             return "oneDNN computes or executes int8 attention wrong with zero points, or with a transpose behind it"
     if kinds & PRODUCTS and foreign_residual(uses):
         return "oneDNN takes a residual for s8 where the result is, and for u8 where the result is u8"
+    if "ConvTranspose" in kinds and shifted_residual(uses):
+        return "oneDNN loses the zero point of a residual behind a ConvTranspose"
     if kinds & PRODUCTS and shared_residual(uses, same_op=version < WRONG_RESIDUAL):
         return "oneDNN crashes on a residual that is the source or the weights of its product, or adds it wrong"
     if {"SoftMax", "Quantize"} <= kinds and any(use.kind in BINARY and len({*use.inputs}) == 1 for use in uses):

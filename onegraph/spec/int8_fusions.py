@@ -97,6 +97,15 @@ def shared_residual(uses: Sequence[Use], *, same_op: bool) -> bool:
     return not multiplied.isdisjoint(added)
 
 
+def shifted_residual(uses: Sequence[Use]) -> bool:
+    """Whether a binary op reads what was dequantized with a zero point."""
+    moved: set[int] = set()
+    for use in uses:
+        if (use.kind == "Dequantize" and any(_zero_points(use))) or (use.kind in MOVES and use.inputs[0] in moved):
+            moved.update(use.outputs)
+    return any(use.kind in BINARY and not moved.isdisjoint(use.inputs) for use in uses)
+
+
 def foreign_residual(uses: Sequence[Use]) -> bool:
     """Whether a binary op adds a dequantized tensor that has a sign where the result has none, or the other way round.
 
