@@ -18,7 +18,7 @@ from .capi.caches import (
     get_compiled_partition_cache_capacity,
     get_constant_tensor_cache,
 )
-from .capi.settings import has_vnni
+from .capi.settings import has_avx2, has_vnni
 from .capi.threads import restore_threads
 from .errors import OneGraphError, OutOfMemoryError, UnsupportedError
 from .layouts import Layouts
@@ -162,7 +162,7 @@ class Assembly(Layouts):
         if len(steps) > 1:
             inputs = [*dict.fromkeys(partition.input_ids)]
             uses = [self._use(step) for step in steps]
-            reason = wrong_fusion(uses, VERSION, has_vnni()) or slow_fusion(uses)
+            reason = wrong_fusion(uses, VERSION, vnni=has_vnni(), avx2=has_avx2()) or slow_fusion(uses)
             reason = reason and f"{reason}, so that the ops run one by one"
         else:
             inputs = [*dict.fromkeys(steps[0].inputs)]

@@ -813,6 +813,31 @@ def test_int8_is_right_with_and_without_vnni(isa: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+BESIDE_A_CONVOLUTION = """
+import numpy as np
+import onegraph as og
+from onegraph.reference import run
+for channels in (5, 8):
+    g, rng = og.Graph(), np.random.default_rng(0)
+    window = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1], "groups": channels}
+    inputs = {"x": rng.integers(-4, 5, (1, 6, 7, channels)).astype(np.float32)}
+    inputs["y"] = rng.integers(-4, 5, inputs["x"].shape).astype(np.float32)
+    weights = g.constant(rng.integers(-4, 5, (3, 3, 1, channels)).astype(np.float32))
+    product = g.convolution(g.input("x", "f32", inputs["x"].shape), weights, **window)
+    g.output("z", g.add(product, g.input("y", "f32", inputs["y"].shape)))
+    odd = np.empty(inputs["x"].size + 1, np.float32)[1:].reshape(inputs["x"].shape)
+    assert np.array_equal(g.compile()(**inputs, out=odd), run(g, inputs)["z"])
+"""
+
+
+@pytest.mark.parametrize("isa", ["SSE41", "AVX", "AVX2"])
+def test_a_sum_behind_a_convolution_of_single_channels_at_any_address(isa: str) -> None:
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": isa}
+    command = [sys.executable, "-c", BESIDE_A_CONVOLUTION]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, (done.returncode, done.stderr)
+
+
 # Strides -------------------------------------------------------------------------------------------------------------
 
 

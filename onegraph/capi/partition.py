@@ -17,7 +17,7 @@ from ..spec.use import Use
 from .engine import ENGINE_KIND_NAMES, Engine, available_kind
 from .logical_tensor import LogicalTensor, is_dense
 from .op import Op, check_types, refuse_other_uses
-from .settings import has_vnni
+from .settings import has_avx2, has_vnni
 from .validate import expect
 
 if TYPE_CHECKING:
@@ -181,7 +181,9 @@ class Partition(Handle):
             _refuse_strides(tensor, uses)
         strided = {tensor.id for tensor in (*inputs, *outputs) if not is_dense(tensor)}
         reason = (
-            wrong_fusion(uses, VERSION, has_vnni()) or wrong_strides(uses, strided, VERSION) if len(uses) > 1 else ""
+            wrong_fusion(uses, VERSION, vnni=has_vnni(), avx2=has_avx2()) or wrong_strides(uses, strided, VERSION)
+            if len(uses) > 1
+            else ""
         )
         if reason:
             raise UnsupportedError(

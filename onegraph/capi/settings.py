@@ -59,6 +59,11 @@ def has_vnni() -> bool:
     return get_cpu_isa() not in ("sse41", "avx", "avx2", "avx512_core")
 
 
+def has_avx2() -> bool:
+    """Whether the library may use AVX2; its kernels for older CPUs read some memory as if it were aligned."""
+    return get_cpu_isa() not in ("sse41", "avx")
+
+
 def set_max_cpu_isa(isa: str) -> None:
     """Keep the library from using newer instruction sets than ``isa``; ``default`` takes the cap away.
 

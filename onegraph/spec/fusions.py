@@ -37,10 +37,16 @@ WRONG_RESIDUAL = (3, 3)
 ATTENTION_MENDED = (3, 13)
 
 
-def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], vnni: bool = True) -> str:
+def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], *, vnni: bool = True, avx2: bool = True) -> str:
     """Why a library of ``version`` must not run these ops, in an order in which they can run, as one kernel.
 
-    Empty where it may. ``vnni``: whether the library may use instructions for sums of products of int8.
+    Empty where it may.
+
+    Args:
+        uses: the ops.
+        version: of the library.
+        vnni: whether it may use instructions for sums of products of int8.
+        avx2: whether it may use instructions that read memory of any alignment.
     """
     if all(use.kind in VIEWS for use in uses) and not _shuffles(uses):
         return "oneDNN takes every reshape, transpose, reshape for a shuffle of channels, and crashes where it is none"
@@ -96,6 +102,8 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], vnni: bool 
         if any(unread_as_padded(use.call) for use in convolutions):
             where = "where as much is unread at its end as there is padding before it"
             return f"oneDNN computes a Convolution that is added to or quantized wrong {where}"
+        if not avx2 and "Add" in kinds and any(use.call.s64("groups") > 1 for use in convolutions):
+            return "oneDNN adds to a Convolution of single channels as if all memory were aligned on a CPU without AVX2"
     if not vnni and kinds & PRODUCTS and sum(use.kind in DEQUANTIZATIONS for use in uses) > 1:
         return "oneDNN adds products of int8 in 16 bits on a CPU without VNNI, where they overflow"
     return ""
