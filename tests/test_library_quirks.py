@@ -607,6 +607,28 @@ def test_rows_with_gaps_between_them_are_right(name: str) -> None:
     np.testing.assert_array_equal(executable(**feeds), run(graph, feeds)["out"])
 
 
+TRAINED = """
+import numpy as np
+import onegraph as og
+from onegraph.reference import run
+shape, strides, rng = (3, 31, 1, 8), (496, 16, 16, 2), np.random.default_rng(0)
+g = og.Graph()
+vectors = [g.input(name, "f32", (31,)) for name in ("mean", "variance")]
+attrs = {"epsilon": 0.5, "momentum": 0.5, "data_format": "NCX"}
+trained = g.batch_norm_forward_training(g.input("x", "f32", shape, strides=strides), *vectors, **attrs)
+g.output("y", g.relu(trained.dst))
+x = rng.standard_normal((*shape, 2)).astype(np.float32)[..., 0]
+inputs = {"x": x, "mean": np.zeros(31, np.float32), "variance": np.ones(31, np.float32)}
+np.testing.assert_allclose(g.compile()(**inputs), run(g, inputs)["y"], rtol=1e-5, atol=1e-5)
+"""
+
+
+def test_training_with_a_relu_behind_it_reads_elements_with_gaps_between_them() -> None:
+    command = [sys.executable, "-c", TRAINED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, (done.returncode, done.stderr)
+
+
 @pytest.mark.parametrize(
     ("kind", "attrs", "source", "target", "fault"),
     [

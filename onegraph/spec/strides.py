@@ -14,8 +14,11 @@ from .shapes import has_gaps
 from .use import BINARY, PRODUCTS, WILD_RANK, Dims
 
 # Ops that take the axes in any order, but not with gaps between the rows: pools and quantizations leave the end of the
-# result unwritten, and an operand behind an Interpolate is read elsewhere.
-GAPLESS = frozenset(["AvgPoolBackward", "Dequantize", "Interpolate", "MaxPoolBackward", "Quantize"])
+# result unwritten, an operand behind an Interpolate is read elsewhere, and what a BatchNormForwardTraining notes for a
+# ReLU behind it lies beyond its memory.
+GAPLESS = frozenset(
+    ["AvgPoolBackward", "BatchNormForwardTraining", "Dequantize", "Interpolate", "MaxPoolBackward", "Quantize"]
+)
 # Ops with vectors along the channels, or statistics, that they take for dense.
 STATISTICAL = frozenset(["BatchNormForwardTraining", "BatchNormInference", "BatchNormTrainingBackward", "GroupNorm"])
 
