@@ -454,6 +454,16 @@ valid("single", "gradient with auto_pad", "wrong")(
         pads_end=[0], dilations=[1], data_format="NCX", weights_format="IOX", weights_shape=[1, 1, 3],
     )
 )  # fmt: skip
+for dtype_, stride_, src_, kernel_, dst_, pads_ in (("bf16", 1, 2, 3, 2, 1), (F, 1, 3, 6, 3, 4), (F, 2, 6, 6, 4, 3)):
+    valid("single", f"no window inside of a source of {src_}, {dtype_}", "wrong | SIGSEGV | SIGABRT")(
+        lambda g, dtype=dtype_, stride=stride_, src=src_, kernel=kernel_, dst=dst_, pads=pads_: (
+            g.convolution_backward_weights(
+                g.input("x", dtype, (2, 3, src, 3, 3)), g.input("d", dtype, (2, 4, dst, 3, 2)), strides=[stride, 1, 1],
+                pads_begin=[pads, 0, 0], pads_end=[stride * (dst - 1) + kernel - src - pads, 1, 0], dilations=[1, 1, 1],
+                data_format="NCX", weights_format="OIX", weights_shape=[4, 3, kernel, 2, 2],
+            )
+        )
+    )  # fmt: skip
 valid("single", "LayerNorm over two axes", "wrong")(
     lambda g: g.layer_norm(g.input("x", F, (2, 3, 4)), begin_norm_axis=1, use_affine=False, keep_stats=False)
 )

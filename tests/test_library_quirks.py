@@ -721,6 +721,13 @@ def use(kind: str, attrs: dict[str, object], *shapes: tuple[int, ...], dtype: st
 
 PADDED = {"strides": (2, 2), "pads_begin": (0, 0), "pads_end": (0, 0), "kernel": (2, 2)}
 WINDOW = {"strides": (1, 1), "pads_begin": (0, 0), "pads_end": (0, 0), "dilations": (1, 1)}
+DEEP = {
+    "strides": (1, 1, 1),
+    "pads_begin": (1, 0, 0),
+    "pads_end": (1, 0, 0),
+    "dilations": (1, 1, 1),
+    "data_format": "NCX",
+}
 STATS = ((2, 4, 4, 3), (2, 4, 4, 3), (3,), (3,))
 CHANNELS = {"qtype": "per_channel", "scales": (0.5,) * 4}
 QUIRKY: dict[str, Call] = {
@@ -745,6 +752,19 @@ QUIRKY: dict[str, Call] = {
     ),
     "unread_as_padded": use(
         "Convolution", {**WINDOW, "strides": (1, 3), "pads_begin": (0, 1)}, (1, 9, 9, 4), (3, 3, 4, 4), dtype="bf16"
+    ),
+    "gradient_of_a_small_source": use(
+        "ConvolutionBackwardWeights",
+        {**DEEP, "weights_format": "OIX", "weights_shape": (3, 4, 3, 1, 1)},
+        (1, 4, 2, 1, 1),
+        (1, 3, 2, 1, 1),
+        dtype="bf16",
+    ),
+    "gradient_of_a_small_source, in f32": use(
+        "ConvTransposeBackwardWeights",
+        {**DEEP, "strides": (2, 1, 1), "weights_format": "IOX", "weights_shape": (3, 4, 4, 1, 1)},
+        (1, 3, 2, 1, 1),
+        (1, 4, 4, 1, 1),
     ),
     "huge_product": use("MatMul", {}, (2**32, 16), (16, 16)),
     "huge_product, of a sum": use("MatMul", {}, (1, 2**32), (2**32, 1)),
@@ -789,6 +809,12 @@ def test_quirk_is_recognised(name: str) -> None:
     [
         use("AvgPool", {**PADDED, "exclude_pad": True, "rounding_type": "ceil"}, (1, 5, 5, 2)),
         use("LayerNorm", {"begin_norm_axis": 2}, (2, 3, 4), (4,), (4,), n_outputs=3),
+        use(
+            "ConvolutionBackwardWeights",
+            {**DEEP, "weights_format": "OIX", "weights_shape": (3, 4, 3, 1, 1)},
+            (1, 4, 2, 1, 1),
+            (1, 3, 2, 1, 1),
+        ),
         use("LayerNorm", {"use_affine": False}, (1, 2**24)),
         use("MatMul", {}, (2**16, 2**16), (2**16, 2**14)),
         use("Quantize", {**CHANNELS, "axis": 1, "zps": (5,) * 4}, (3, 4)),

@@ -103,6 +103,27 @@ def dilated_groups(call: Call) -> bool:
     return call.s64("groups") > 1 and any(dilation > 1 for dilation in call.s64s("dilations")[:-1])
 
 
+def no_window_inside(call: Call) -> bool:
+    """Whether a gradient of three axes has padding in front, and no window in the source alone, where that is wrong.
+
+    In bf16 that is the first or second axis. In f32 it is the first, with strides or with few windows.
+    """
+    found = convolution_geometry(call)
+    first = call.inputs[0] if call.inputs else None
+    if found is None or found.wide is None or len(found.strides) < 3:
+        return False
+    low = first is not None and first.dtype is not DataType.f32
+    for axis, size in enumerate(found.wide[: 2 if low else 1]):
+        window = found.window(axis)
+        if window is None or size is None or window.begin == 0:
+            continue
+        inside = -window.begin % window.stride  # where the first window starts that starts in the source
+        right_in_f32 = window.stride == 1 and window.begin <= window.forward(size)
+        if inside + window.extent > size and (low or not right_in_f32):
+            return True
+    return False
+
+
 def one_channel_strided(call: Call) -> bool:
     """Whether a convolution of one channel has strides on the last axis, and one column out or a source one deep."""
     found = convolution_geometry(call)

@@ -23,6 +23,7 @@ from .conditions import (
     in_low_precision,
     in_padding_alone,
     known_reduction,
+    no_window_inside,
     one_channel_strided,
     one_pixel,
     over_one,
@@ -176,6 +177,15 @@ QUIRKS = (
         lambda call: in_low_precision(call) and unread_as_padded(call),
         "where as much of the last axis is unread at its end as there is padding before it, the kernel takes it for "
         "not padded and has no memory for sums in f32: wrong values, and writes beyond a block",
+    ),
+    Quirk(
+        "gradient_of_a_small_source",
+        "pads_begin",
+        UNSAFE,
+        _kinds("ConvolutionBackwardWeights ConvTransposeBackwardWeights"),
+        no_window_inside,
+        "where the source is padded in front along the first or, in bf16, second of three spatial axes, and no window "
+        "lies inside of it, the kernels take wrong elements, and write beyond the weights",
     ),
     Quirk(
         "one_channel_strided",
