@@ -11,9 +11,9 @@ from .arrays import Held, as_array, cast_to, check_output, has_strides, laid_emp
 from .errors import ArgumentError, shown
 from .forks import new_lock
 from .graph import Graph
+from .lower import shape_tensors
 from .op import Array, LogicalTensor
 from .spec.dtypes import DataType
-from .spec.editions import base_of, edition
 from .spec.shapes import compatible, dense_strides, show
 
 
@@ -191,13 +191,5 @@ def refuse_shared(outputs: Mapping[str, Array], inputs: Mapping[str, Array]) -> 
 
 def value_inputs(graph: Graph) -> tuple[str, ...]:
     """The graph inputs whose contents give a shape or axes, so that they must be known before anything is compiled."""
-    found = set()
-    names = {tensor.id: name for name, tensor in graph.inputs.items()}
-    for op in graph.ops:
-        schema = edition(op.edition).schema(op.kind) if op.signature is None else op.signature.schema
-        assert schema is not None
-        for index in base_of(schema).shape_inputs:
-            tensor = op.inputs[index] if index < len(op.inputs) else None
-            if tensor is not None and tensor.id in names:
-                found.add(names[tensor.id])
-    return tuple(name for name in graph.inputs if name in found)
+    found = {tensor.id for tensor in shape_tensors(graph)}
+    return tuple(name for name, tensor in graph.inputs.items() if tensor.id in found)

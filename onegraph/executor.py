@@ -17,7 +17,7 @@ from .collector import without_collector
 from .errors import ArgumentError, StatusError, UnsupportedError, shown
 from .graph import Graph
 from .implementations import implementation_names
-from .lower import refuse_wildcards
+from .lower import refuse_wildcards, shape_tensors
 from .once import once
 from .op import Array
 from .options import compile_options, refuse_unknown_partitions
@@ -32,7 +32,7 @@ from .spec.dtypes import DataType
 from .spec.schema import Shape
 from .spec.shapes import known, show
 
-COMPUTED_SHAPE = "a shape depends on what the graph computes, so nothing can be compiled before it runs"
+COMPUTED_SHAPE = "a shape or an axis depends on what the graph computes, so nothing can be compiled before it runs"
 RECORDERS: list[Any] = []  # each capture while it records
 
 
@@ -174,7 +174,7 @@ class Executable:
         given = self._arguments.arrays((), ins, copy=False)
         program = self._find(given).program
         if program is None:
-            raise ArgumentError("bind: a shape in this graph depends on data; call the executable instead")
+            raise ArgumentError("bind: a shape or an axis in this graph depends on data; call the executable instead")
         outs = {name: array for name, array in arrays.items() if name in self._graph.outputs}
         outputs = _outputs(program)
         results = self._arguments.results(outputs, self._arguments.written(outs, given))
@@ -305,7 +305,8 @@ class Executable:
     def _compile(self, graph: Graph) -> Entry:
         options = self._options
         unknown = {tensor.id for tensor in graph._tensors if tensor.shape is None or None in tensor.shape}
-        if unknown and any(t.id in unknown for op in graph.ops for t in op.outputs if op.kind != "Wildcard"):
+        is_computed = any(tensor.value is None for tensor in shape_tensors(graph))
+        if is_computed or any(t.id in unknown for op in graph.ops for t in op.outputs if op.kind != "Wildcard"):
             if not options.fallback:
                 raise UnsupportedError("the library does not run all of the graph: " + COMPUTED_SHAPE)
             return Entry(None, _decline)

@@ -78,7 +78,7 @@ class Graph(Builder):
         """The partitions that the library makes of this graph, without compiling them.
 
         Raises:
-            ArgumentError: the policy is unknown, or a graph input has unknown dims.
+            ArgumentError: the policy is unknown, or a graph input has unknown dims, or gives a shape or axes.
             LibraryError: there is no usable oneDNN library.
         """
         from .library_graph import library_partitions

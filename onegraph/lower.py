@@ -9,7 +9,7 @@ a partition that would have to wait for itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
@@ -95,12 +95,27 @@ def lower(graph: Graph) -> Lowered:
     """Lower a graph without Wildcards whose inputs have known shapes.
 
     Raises:
-        ArgumentError: a shape depends on data, so that it is not known before the graph runs; or a tensor is too large.
+        ArgumentError: a shape, or the axes of a reduction, depend on data, so that they are not known before the graph
+            runs; or a tensor is too large.
     """
+    for tensor in shape_tensors(graph):
+        if tensor.value is None:
+            raise ArgumentError(f"{tensor.name!r} gives a shape or axes, and is not known before the graph runs")
     lowering = _Lowering(graph)
     for op in graph.ops:
         lowering.add(op)
     return Lowered(graph, lowering.values, tuple(lowering.steps))
+
+
+def shape_tensors(graph: Graph) -> Iterator[LogicalTensor]:
+    """The tensors whose contents give a shape or axes, so that they must be known before anything is compiled."""
+    for op in graph.ops:
+        schema = edition(op.edition).schema(op.kind) if op.signature is None else op.signature.schema
+        assert schema is not None
+        for index in base_of(schema).shape_inputs:
+            tensor = op.inputs[index] if index < len(op.inputs) else None
+            if tensor is not None:
+                yield tensor
 
 
 def refuse_wildcards(graph: Graph) -> None:

@@ -216,13 +216,31 @@ def test_no_fallback_where_a_shape_is_computed():
     window = {"strides": [2], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
     g.output("dx", g.convolution_backward_data(dy, w, shape, **window))
     counts, gradient = np.array([1, 7, 1], np.int32), np.ones((1, 3, 1), np.float32)
-    with pytest.raises(og.UnsupportedError, match="a shape depends on what the graph computes"):
+    with pytest.raises(og.UnsupportedError, match="a shape or an axis depends on what the graph computes"):
         g.compile(fallback=False)(counts, gradient)
     model = g.compile()
     model(counts, gradient)
     assert model.report().partitions[0].executor == "reference"
     with pytest.raises(og.ArgumentError, match="output 'dx' shares memory with 'dy'"):
         model(counts, gradient, out=gradient)
+
+
+def test_axes_that_are_computed():
+    # As many axes as there are: the shape of the sum is known, and whether each is named once is not.
+    g = og.Graph()
+    axes = g.add(g.input("a", og.s32, (2,)), g.constant(np.array([0, 1], np.int32)))
+    g.output("y", g.reduce_sum(g.input("x", og.f32, (2, 3)), axes))
+    assert g.outputs["y"].shape == ()
+    with pytest.raises(og.ArgumentError, match=r"'add_0.dst' gives a shape or axes, and is not known before"):
+        g.partitions()
+    x, model = np.arange(6, dtype=np.float32).reshape(2, 3), g.compile()
+    assert model(np.zeros(2, np.int32), x) == 15
+    a = np.array([1, 0], np.int32)
+    for run in (model, lambda a, x: og.reference.run(g, {"a": a, "x": x})):
+        with pytest.raises(og.SpecError, match=r"axes: \[1, 1\]; expected every axis once"):
+            run(a, x)
+    with pytest.raises(og.ArgumentError, match="an axis in this graph depends on data"):
+        model.bind(a=np.zeros(2, np.int32), x=x)
 
 
 @pytest.mark.parametrize("strides", [(0, 1), (2, 1), (1, 1), (1, 0)])

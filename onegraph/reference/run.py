@@ -125,13 +125,23 @@ def run(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
             None if source is None else values[source.id] if source.value is None else source.value
             for source in op.inputs
         ]
-        if not all(tensor is None or known(tensor.shape) for tensor in (*op.inputs, *op.outputs)):
+        if not _is_examined(op):
             _refuse_shapes(op, arrays, lenient=not graph.strict)
         for tensor, array in zip(op.outputs, run_op(op, arrays), strict=True):
             values[tensor.id] = array
     return {
         name: tensor.value if tensor.value is not None else values[tensor.id] for name, tensor in graph.outputs.items()
     }
+
+
+def _is_examined(op: Op) -> bool:
+    """Whether the builder knew all the shapes, and the contents that give shapes or axes."""
+    schema = edition(op.edition).schema(op.kind)
+    assert schema is not None
+    given = [op.inputs[index] for index in base_of(schema).shape_inputs if index < len(op.inputs)]
+    if any(tensor is not None and tensor.value is None for tensor in given):
+        return False
+    return all(tensor is None or known(tensor.shape) for tensor in (*op.inputs, *op.outputs))
 
 
 def _refuse_shapes(op: Op, arrays: Sequence[Array | None], *, lenient: bool) -> None:
