@@ -304,6 +304,9 @@ case("compile", "input of layout any, ReLU", A, "strided layout")(
 case("compile", "input of layout any, Subtract", A, "strided layout")(
     lambda: partition_of(subtract()).compile([lt(0, (8,)), lt(1, (8,), layout="any")])
 )
+case("compile", "input with a stride of 0", A, "inputs", "memory of its own for each element")(
+    lambda: partition_of(capi.Op(1, "Exp", inputs=[lt(0, (2, 4), strides=[0, 1])], outputs=[lt(1, (2, 4))])).compile()
+)
 case("compile", "output of layout undef", A, "strided or any")(
     lambda: partition_of(relu()).compile(None, [lt(1, (8,), layout="undef")])
 )

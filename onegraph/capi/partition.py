@@ -173,9 +173,12 @@ class Partition(Handle):
         for tensor in outputs:
             if tensor.layout not in ("strided", "any"):
                 raise ArgumentError(f"outputs: {tensor!r}; expected layout strided or any")
-            dims = [dim or 0 for dim in tensor.shape or ()]
-            if not is_dense(tensor) and overlaps(dims, tensor.strides or ()):
-                raise ArgumentError(f"outputs: {tensor!r}; expected memory of its own for each element")
+        # Inputs too: with strides of 0 most kernels compute wrong, or read past the memory.
+        for name, tensors in (("inputs", inputs), ("outputs", outputs)):
+            for tensor in tensors:
+                dims = [dim or 0 for dim in tensor.shape or ()]
+                if not is_dense(tensor) and overlaps(dims, tensor.strides or ()):
+                    raise ArgumentError(f"{name}: {tensor!r}; expected memory of its own for each element")
         uses = self._check_shapes(inputs, outputs)
         for tensor in (*inputs, *outputs):
             _refuse_strides(tensor, uses)
