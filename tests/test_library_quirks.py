@@ -785,6 +785,10 @@ QUIRKY: dict[str, Call] = {
     "differing_zero_points": use("Quantize", {**CHANNELS, "axis": 1, "zps": (0, 1, 2, 3)}, (3, 4)),
     "wide_zero_point": use("Dequantize", {"scales": (0.5,), "zps": (2**31,)}, (3, 4), dtype="u8"),
     "dynamic_zero_points": use("DynamicQuantize", {"qtype": "per_channel", "axis": 1}, (3, 4), (4,), (4,)),
+    "bf16_statistics, of groups": use(
+        "GroupNorm", {"use_affine": False, "groups": 1}, (2, 3, 4), dtype="bf16", n_outputs=3
+    ),
+    "infinite_slope": use("HardSigmoidBackward", {"alpha": -np.inf, "beta": 0.5}, (3,), (3,)),
     "sizes_tensor": use("Interpolate", {"mode": "nearest"}, (1, 4, 2), (1,)),
     "align_corners": use(
         "Interpolate",

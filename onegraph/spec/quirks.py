@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from math import prod
+from math import isinf, prod
 
 from .conditions import (
     INTEGRAL,
@@ -127,6 +127,14 @@ QUIRKS = (
         _REDUCTIONS,
         lambda call: call.input("axes") is not None,
         "axes as an input are always rejected; the attribute of the same name is not",
+    ),
+    Quirk(
+        "infinite_slope",
+        "alpha",
+        UNSAFE,
+        _kinds("HardSigmoidBackward"),
+        lambda call: isinf(call.f32("alpha")),
+        "an infinite alpha is multiplied by 0 where there is no slope, which gives NaN",
     ),
     Quirk(
         "size_one_reduction",
@@ -318,7 +326,7 @@ QUIRKS = (
         "bf16_statistics",
         "gamma",
         UNSAFE,
-        _kinds("LayerNorm"),
+        _kinds("LayerNorm GroupNorm"),
         untyped_stats,
         "mean and variance are written as f32 whatever their type is; a gamma of f32 makes sure that it is f32",
     ),
