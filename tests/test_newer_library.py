@@ -304,6 +304,39 @@ def test_integers_that_are_known_to_be_small_are_the_librarys(shift: int, is_exa
         assert ("reference" not in [partition.executor for partition in executable.report().partitions]) == is_exact
 
 
+def refused(kind: str, attrs: dict[str, object], *inputs: tuple[str, tuple[int, ...]], dtype: str, name: str) -> None:
+    """The one-to-one objects refuse the op for this quirk."""
+    ends = [capi.LogicalTensor(number, *one) for number, one in enumerate(inputs)]
+    op = capi.Op(0, kind, inputs=ends, outputs=[capi.LogicalTensor(len(ends), dtype)], attrs=attrs)
+    with pytest.raises(og.UnsupportedError, match=name):
+        capi.Graph().add_op(op)
+
+
+@pytest.mark.parametrize("gamma", [(4,), (1, 1, 4), (1,), (3, 1), (3, 4), (2, 1, 1), (2, 3, 4)], ids=str)
+def test_gammas_of_any_shape(gamma: tuple[int, ...]) -> None:
+    graph = og.Graph()
+    graph.output("y", graph.rms_norm(graph.input("x", "f32", (2, 3, 4)), graph.input("gamma", "f32", gamma)))
+    # The mean of the squares is 1 everywhere: what is left is gamma, with the signs of x.
+    x = np.where(np.arange(24) % 3, 1, -1).astype(np.float32).reshape(2, 3, 4)
+    factors = np.arange(1, 1 + np.prod(gamma), dtype=np.float32).reshape(gamma)
+    np.testing.assert_allclose(graph.compile()(x, factors), x * factors, rtol=1e-4)
+    if native.VERSION >= (3, 11) and gamma not in ((4,), (1, 1, 4)):
+        refused("RMSNorm", {}, ("f32", (2, 3, 4)), ("f32", gamma), dtype="f32", name="rms_norm_gamma")
+
+
+@pytest.mark.parametrize("scale", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize("dtype", ["u8", "s8"])
+def test_one_scale_of_any_type(dtype: str, scale: str) -> None:
+    graph = og.Graph()
+    x, factor = graph.input("x", dtype, (3, 4)), graph.input("scale", scale, (1,))
+    graph.output("y", graph.dynamic_dequantize(x, factor, qtype="per_tensor"))
+    values = np.arange(12).reshape(3, 4)
+    arrays = values.astype(og.DataType.of(dtype).numpy), np.array([0.25], og.DataType.of(scale).numpy)
+    np.testing.assert_array_equal(graph.compile()(*arrays).astype(float), values / 4)
+    if native.VERSION >= (3, 7) and scale != "f32":
+        refused("DynamicDequantize", {}, (dtype, (3, 4)), (scale, (1,)), dtype=scale, name="narrow_scale")
+
+
 @pytest.mark.parametrize("operand", [(2, 4, 6), (1, 4, 6), (6,), ()], ids=str)
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_layer_norm_and_a_residual(dtype: str, operand: tuple[int, ...]) -> None:

@@ -11,6 +11,7 @@ from .normalization import begin_axis
 from .pooling import geometry
 from .reduction import reduced_axes
 from .schema import Call
+from .shapes import compatible
 from .window import Dim, Window, spatial
 
 EXACT = 2**24  # up to which f32 holds every integer
@@ -140,6 +141,20 @@ def axis_below_last(call: Call) -> bool:
     """Whether a normalization goes over more than the last axis."""
     rank, begin = call.rank("src"), begin_axis(call)
     return rank is not None and begin != rank - 1
+
+
+def broadcast_gamma(call: Call) -> bool:
+    """Whether gamma is anything but one factor for each element of the last axis."""
+    shape, gamma = call.shape("src"), call.shape("gamma")
+    if not shape or gamma is None:
+        return False
+    return not compatible(gamma, (*[1] * (len(gamma) - 1), shape[-1]))
+
+
+def one_narrow_scale(call: Call) -> bool:
+    """Whether all is multiplied by one scale, which is not f32."""
+    scales = call.input("scales")
+    return scales is not None and scales.dtype is not DataType.f32 and call.string("qtype") == "per_tensor"
 
 
 def one_pixel(call: Call) -> bool:

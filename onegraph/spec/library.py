@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from .conditions import dilated_groups, few_windows, in_low_precision, no_window_inside, unread_as_padded
+from .conditions import (
+    dilated_groups,
+    few_windows,
+    in_low_precision,
+    no_window_inside,
+    one_narrow_scale,
+    unread_as_padded,
+)
 from .dtypes import DataType
 from .schema import Call, Version
 
@@ -43,6 +50,8 @@ def better_in_f32(call: Call) -> str:
         return "where as much is unread at the end as there is padding before, it is computed wrong otherwise"
     if call.schema.kind.endswith("BackwardWeights") and no_window_inside(call):
         return "the gradient of a source that no window lies in is computed wrong otherwise"
+    if call.schema.kind == "DynamicDequantize" and one_narrow_scale(call):
+        return "one scale of bf16 or f16 is taken for one of f32 otherwise"
     if call.schema.kind == "Round" and dtype is not DataType.f32:
         return "Round has f32 only"
     if call.schema.kind == "MatMul" and dtype is DataType.f16 and call.input("bias") is not None:

@@ -15,6 +15,7 @@ from math import isinf, prod
 from .conditions import (
     INTEGRAL,
     axis_below_last,
+    broadcast_gamma,
     dilated_groups,
     empty,
     few_windows,
@@ -25,6 +26,7 @@ from .conditions import (
     known_reduction,
     no_window_inside,
     one_channel_strided,
+    one_narrow_scale,
     one_pixel,
     over_one,
     per_channel,
@@ -315,6 +317,14 @@ QUIRKS = (
         "only the last axis of a src of 2 to 5 axes is normalized",
     ),
     Quirk(
+        "rms_norm_gamma",
+        "gamma",
+        UNSAFE,
+        _kinds("RMSNorm"),
+        broadcast_gamma,
+        "gamma is taken for one factor for each element of the last axis, whatever its shape",
+    ),
+    Quirk(
         "layer_norm_rank",
         "src",
         LIBRARY,
@@ -370,6 +380,15 @@ QUIRKS = (
         _kinds("DynamicQuantize DynamicDequantize"),
         lambda call: per_channel(call) and call.input("zps") is not None,
         "zero points for each channel throw at execute",
+    ),
+    Quirk(
+        "narrow_scale",
+        "scales",
+        UNSAFE,
+        _kinds("DynamicDequantize"),
+        one_narrow_scale,
+        "one scale of bf16 or f16 is taken for one of f32",
+        since=(3, 7),  # seen in 3.13.2
     ),
     Quirk(
         "dynamic_parameter_rank",
