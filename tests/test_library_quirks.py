@@ -671,7 +671,7 @@ LOW = {
             weights_shape=[3, 3, 1, 16],
             **{**WINDOW, "dilations": [2, 1], "groups": 16},
         ),
-        "the gradient of dilated groups",
+        "reads other rows of the source",
     ),
     "convolution with an unread end": (
         lambda g: g.relu(
@@ -684,7 +684,7 @@ LOW = {
                 dilations=[1],
             )
         ),
-        "unread at the end",
+        "is unread at its end",
     ),
 }
 

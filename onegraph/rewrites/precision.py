@@ -8,6 +8,7 @@ direction, and in the other they are the rounding that the op itself would do.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -18,6 +19,7 @@ from ..op import Array
 from ..spec.dtypes import DataType
 from ..spec.editions import BASE
 from ..spec.library import MOVES, UNSUPPORTED, better_in_f32
+from ..spec.quirks import quirks
 from ..spec.schema import Call, Port, TensorType
 from .form import Form, Part, Parts, Source
 
@@ -91,8 +93,10 @@ def _wrong_types(part: Part) -> str:
     if not _in_table(part.call):
         names = ", ".join(str(t.dtype) for t in (*part.types, *part.outputs))
         return f"in f32: oneDNN {VERSION[0]}.{VERSION[1]} has no {part.kind} of {names}"
-    reason = better_in_f32(part.call)
-    return f"in f32: {reason}" if reason else ""
+    if reason := better_in_f32(part.call):
+        return f"in f32: {reason}"
+    found = quirks(part.call, VERSION)
+    return f"in f32: {found[0].reason}" if found and not quirks(_in_f32(part).call, VERSION) else ""
 
 
 def _is_bf16_vector(part: Part) -> list[bool]:
@@ -110,6 +114,15 @@ def _wide_ports(part: Part) -> tuple[list[bool], list[bool]]:
     if part.kind in _NORMS and all(is_native(dtype) for dtype in _low(types)):
         wide = _is_bf16_vector(part)
     return wide[: len(part.types)], wide[len(part.types) :]
+
+
+def _in_f32(part: Part) -> Part:
+    """A part with the types that it would have in f32."""
+    inputs, outputs = (
+        tuple(replace(t, dtype=DataType.f32) if wide else t for t, wide in zip(types, ports, strict=True))
+        for types, ports in zip((part.types, part.outputs), _wide_ports(part), strict=True)
+    )
+    return replace(part, types=inputs, outputs=outputs)
 
 
 def _ports(part: Part) -> list[Port]:

@@ -2,14 +2,6 @@
 
 from __future__ import annotations
 
-from .conditions import (
-    dilated_groups,
-    few_windows,
-    in_low_precision,
-    no_window_inside,
-    one_narrow_scale,
-    unread_as_padded,
-)
 from .dtypes import DataType
 from .schema import Call, Version
 
@@ -42,16 +34,6 @@ UNSUPPORTED: dict[str, Version] = {"BiasAddBackward": NEVER, "Pow": NEVER, "Reci
 def better_in_f32(call: Call) -> str:
     """Why an op of a low-precision type is better computed in f32, also where the CPU has the type; empty elsewhere."""
     dtype = call.inputs[0].dtype if call.inputs and call.inputs[0] is not None else None
-    if call.schema.kind.endswith("BackwardWeights") and few_windows(call):
-        return "the gradient of few windows with strides and padding is computed wrong otherwise"
-    if call.schema.kind.endswith("BackwardWeights") and in_low_precision(call) and dilated_groups(call):
-        return "the gradient of dilated groups is computed wrong otherwise"
-    if call.schema.kind == "Convolution" and in_low_precision(call) and unread_as_padded(call):
-        return "where as much is unread at the end as there is padding before, it is computed wrong otherwise"
-    if call.schema.kind.endswith("BackwardWeights") and no_window_inside(call):
-        return "the gradient of a source that no window lies in is computed wrong otherwise"
-    if call.schema.kind == "DynamicDequantize" and one_narrow_scale(call):
-        return "one scale of bf16 or f16 is taken for one of f32 otherwise"
     if call.schema.kind == "Round" and dtype is not DataType.f32:
         return "Round has f32 only"
     if call.schema.kind == "MatMul" and dtype is DataType.f16 and call.input("bias") is not None:
