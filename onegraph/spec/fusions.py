@@ -85,7 +85,7 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], *, vnni: bo
     if kinds & PRODUCTS and foreign_residual(uses):
         return "oneDNN takes a residual for s8 where the result is, and for u8 where the result is u8"
     if "ConvTranspose" in kinds and shifted_residual(uses):
-        return "oneDNN loses the zero point of a residual behind a ConvTranspose"
+        return "oneDNN computes a ConvTranspose and a residual with a zero point wrong"
     if kinds & PRODUCTS and shared_residual(uses, same_op=version < WRONG_RESIDUAL):
         return "oneDNN crashes on a residual that is the source or the weights of its product, or adds it wrong"
     if {"SoftMax", "Quantize"} <= kinds and any(use.kind in BINARY and len({*use.inputs}) == 1 for use in uses):
