@@ -394,6 +394,84 @@ def forks_while_threads_run():
 
 
 @story
+def forks_beside_the_thread_that_comes_out_of_one():
+    """That runs in new threads, and a fork does not stop these from ending while the old one waits for them."""
+    x, model = numbers(8, 16), fused()
+    wanted, done = model(x).copy(), threading.Event()
+
+    def fork():
+        while not done.is_set():
+            forked(lambda: None)
+
+    def child():
+        beside = threading.Thread(target=fork)
+        beside.start()
+        for _ in range(times(100_000, 5000)):
+            np.testing.assert_array_equal(model(x), wanted)
+        done.set()
+        beside.join()
+
+    forked(child, 60)
+
+
+HANDLERS = """
+import gc, os, sys, threading
+def collect():
+    print("collects", gc.collect() > 0, flush=True)
+lock = threading.Lock()
+if sys.argv[2] == "lock":
+    os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+else:
+    os.register_at_fork(**{sys.argv[2]: collect})
+sys.path.insert(0, sys.argv[1])
+import numpy as np, onegraph as og
+g = og.Graph()
+g.output("y", g.relu(g.input("x", "f32", (2,))))
+model, ones = g.compile(), np.ones(2, np.float32)
+cycle = [og.capi.Graph()]
+cycle.append(cycle)
+del cycle
+gc.disable()
+has_lock, forks = threading.Event(), threading.Event()
+def work():
+    with lock:
+        has_lock.set()
+        forks.wait()
+        for _ in range(100):
+            model(ones)
+thread = threading.Thread(target=work)
+thread.start()
+if sys.argv[2] == "lock":
+    has_lock.wait()
+    threading.Timer(0.2, forks.set).start()
+else:
+    forks.set()
+    thread.join()
+child = os.fork()
+if not child:
+    print(model(ones), flush=True)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+thread.join()
+print(model(ones), flush=True)
+"""
+
+
+@story
+def handlers_of_forks():
+    """Those that are older than ours run between ours and the fork: the collector in them, or the wait for a lock."""
+    root = os.path.dirname(os.path.dirname(og.__file__))
+    for when in ("before", "after_in_parent", "after_in_child", "lock"):
+        command = [sys.executable, "-c", HANDLERS, root, when]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        found = sorted(done.stdout.splitlines())
+        assert (done.returncode, found) == (0, ["[1. 1.]"] * 2 + ["collects True"] * (when != "lock")), (
+            when,
+            done.stderr,
+        )
+
+
+@story
 def forks_while_a_bound_run_is_used():
     """The thread that was in the run is gone in the child, and the run is free."""
     x, done = numbers(8, 16), threading.Event()
@@ -695,6 +773,7 @@ def shapes_take_no_memory():
 
 
 FORKS = {"forks_after_use", "forks_while_threads_run", "forks_while_threads_compile", "process_pools"}
+FORKS |= {"forks_beside_the_thread_that_comes_out_of_one", "handlers_of_forks"}
 FORKS |= {"forks_while_tensors_are_taken", "forks_while_a_bound_run_is_used", "forks_while_a_tensor_is_used"}
 
 

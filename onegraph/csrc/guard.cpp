@@ -1,6 +1,7 @@
 #include "guard.h"
 
 #include <cxxabi.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -14,8 +15,13 @@ extern "C" void *__dso_handle __attribute__((visibility("hidden")));
 namespace {
 thread_local char what_text[512] = "";
 bool forked = false; // set in a child of one thread
-std::atomic<int> inside {0}, forking {0}; // threads in the library, and those that are about to fork
+std::atomic<int> inside {0}, forking {0}, closed {0}; // threads in the library, those about to fork, and those that do
+thread_local int depth = 0, passes = 0; // how often the thread is inside, and for how many reasons it need not wait
 constexpr useconds_t nap = 20; // microseconds
+// A thread that waits may hold a lock of Python's that the fork, in other handlers, waits for: after so many naps with
+// nobody inside the others go on until the fork itself.
+constexpr int patience = 5000;
+std::atomic<int> naps {0};
 std::mutex ending; // held by a thread that ends, or destroys a kernel
 std::shared_mutex cache; // held alone by who changes the capacity of the cache of compiled partitions
 thread_local std::uint64_t executions = 0;
@@ -48,15 +54,20 @@ bool threads_are_lost() noexcept {
 void enter() noexcept {
     while (true) {
         inside.fetch_add(1);
-        if (!forking.load()) return;
-        inside.fetch_sub(1);
-        while (forking.load())
-            usleep(nap);
+        if (depth || passes || !(closed.load() || (forking.load() && naps.load() < patience))) break;
+        if (inside.fetch_sub(1) == 1) naps.fetch_add(1);
+        usleep(nap);
     }
+    depth++;
 }
 
 void leave() noexcept {
+    depth--;
     inside.fetch_sub(1);
+}
+
+void pass() noexcept {
+    passes++;
 }
 
 Execution::Execution() noexcept {
@@ -118,17 +129,39 @@ CacheChange::~CacheChange() {
 }
 } // namespace onegraph
 
+namespace {
+void close() {
+    closed.fetch_add(1);
+    while (inside.load() > depth)
+        usleep(nap);
+}
+
+void open() {
+    closed.fetch_sub(1);
+}
+
+void open_in_child() {
+    closed = 0, inside = depth;
+}
+
+// Nothing of Python runs between these and the fork itself, but they hold the interpreter while they wait; the handlers
+// below do not, and have next to nobody left to wait for.
+[[maybe_unused]] const int handled = pthread_atfork(close, open, open_in_child);
+} // namespace
+
 extern "C" void onegraph_before_fork(void) {
+    onegraph::pass(); // other handlers may run the garbage collector, and with it destructors
+    naps = 0;
     forking.fetch_add(1);
-    while (inside.load())
+    while (inside.load() > depth)
         usleep(nap);
 }
 
 extern "C" void onegraph_after_fork(int in_child) {
     if (in_child)
-        forking = 0, inside = 0;
-    else
-        forking.fetch_sub(1);
+        forking = 0, passes = 0;
+    else if (passes > 0) // which it is not where another handler forked in turn
+        forking.fetch_sub(1), passes--;
 }
 
 extern "C" void onegraph_lose_threads(void) {

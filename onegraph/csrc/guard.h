@@ -53,9 +53,10 @@ inline constexpr bool needs_threads<&dnnl_stream_wait> = true;
 constexpr auto lost = static_cast<dnnl_status_t>(-3); // onegraph_lost
 
 // The thread is in the library, which may hold locks: a fork waits until no thread is, as nobody would let go of them in
-// the child. Not to be nested.
+// the child.
 void enter() noexcept;
 void leave() noexcept;
+void pass() noexcept; // from now on the thread does not wait for forks
 class Inside {
 public:
     Inside() noexcept { enter(); }

@@ -164,6 +164,7 @@ struct onegraph_plan {
         dnnl_status_t status = dnnl_runtime_error;
         std::thread([&] {
             forked = true;
+            onegraph::pass(); // a fork waits for the thread that waits here
             status = onegraph::guarded([&] { return run_here(first, last, nanoseconds); });
         }).join();
         return status;
