@@ -96,20 +96,19 @@ def _load(path: Path) -> tuple[ctypes.CDLL, Any, Any]:
     return handle, extension.ffi, extension.lib
 
 
-def _python_function(name: str, n_arguments: int) -> Callable[..., Any]:
-    """A function of the extension that takes and gives Python objects, which cffi knows nothing of."""
+def _python_functions() -> tuple[Callable[..., Any], ...]:
+    """The functions of the extension that take and give Python objects, which cffi knows nothing of."""
     from . import _ffi
 
     extension: Any = _ffi
-    function = getattr(ctypes.PyDLL(extension.__file__), name)
-    function.argtypes, function.restype = [ctypes.py_object] * n_arguments, ctypes.py_object
-    found: Callable[..., Any] = function
+    functions = ctypes.PyDLL(extension.__file__).onegraph_functions
+    functions.restype = ctypes.py_object
+    found: tuple[Callable[..., Any], ...] = functions()
     return found
 
 
 _handle, ffi, lib = _load(find_library())
-quick_call, bound_run = _python_function("onegraph_quick_call", 5), _python_function("onegraph_bound_run", 5)
-resume_collector, _hidden = _python_function("onegraph_resume_collector", 1), _python_function("onegraph_hidden", 1)
+quick_call, bound_run, _hidden, resume_collector = _python_functions()
 _version = lib.dnnl_version()
 VERSION: tuple[int, int, int] = (_version.major, _version.minor, _version.patch)
 HASH = "" if _version.hash == ffi.NULL else ffi.string(_version.hash).decode()

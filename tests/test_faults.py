@@ -230,5 +230,35 @@ def test_an_extension_that_does_not_load(tmp_path):
     assert done.stdout.count("the compiled part of onegraph is missing") == 2
 
 
+def with_frames(left, work):
+    """What ``work`` returns where Python allows ``left`` more frames on the stack."""
+    depth, frame = 0, sys._getframe()
+    while frame is not None:
+        depth, frame = depth + 1, frame.f_back
+
+    def deeper(count):
+        return deeper(count - 1) if count > 0 else work()
+
+    return deeper(sys.getrecursionlimit() - depth - left)
+
+
+@pytest.mark.parametrize("shape", [(4,), (None,)])
+def test_a_full_stack_is_no_other_error_and_loses_nothing(shape):
+    import onegraph as og
+
+    g, ones = og.Graph(), np.ones(4, np.float32)
+    g.output("y", g.relu(g.input("x", "f32", shape)))
+    failed = 0
+    for left in range(2, 60):
+        for work in (lambda: g.compile()(ones), lambda: g.compile().bind(x=ones).run()):
+            try:
+                with_frames(left, work)
+            except (RecursionError, og.OneGraphError):
+                failed += 1
+            assert gc.isenabled()
+        assert g.compile()(ones).tolist() == [1] * 4
+    assert failed > 10
+
+
 if __name__ == "__main__" and len(sys.argv) > 1:
     {"in_c": in_c, "in_python": in_python, "in_numpy": in_numpy}[sys.argv[1]]()

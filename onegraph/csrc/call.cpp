@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -359,16 +360,15 @@ PyObject *function_of(
 
 const char *HIDDEN = "onegraph.hidden";
 
-} // namespace
-
 // A function call(arrays, out) that runs a program on a tuple of arrays. It serves the ordinary case, numpy arrays of the
 // very shapes, strides and data types that were compiled, and answers None for everything else, with nothing done.
 //
 // inputs, outputs: tuples of (dtype, shape, strides), no strides for C-contiguous arrays. frames: the list of frames that no
 // run uses, for each of which `number` is the address of the plan. failure(status): the exception for what
 // onegraph_plan_call returned. result(*outputs): makes one value of several outputs; None where there is one.
-extern "C" __attribute__((visibility("default"))) PyObject *onegraph_quick_call(PyObject *inputs, PyObject *outputs,
-        PyObject *frames, PyObject *failure, PyObject *result) noexcept {
+PyObject *quick_call(PyObject *, PyObject *arguments) noexcept {
+    PyObject *inputs, *outputs, *frames, *failure, *result;
+    if (!PyArg_UnpackTuple(arguments, "quick_call", 5, 5, &inputs, &outputs, &frames, &failure, &result)) return nullptr;
     if (!PyArray_API && _import_array() < 0) return nullptr;
     try {
         auto made = std::make_unique<Call>();
@@ -385,8 +385,9 @@ extern "C" __attribute__((visibility("default"))) PyObject *onegraph_quick_call(
 // A function run() that runs a plan on the arrays that are bound to it, and returns `value`. failure(status): the exception
 // for what onegraph_plan_run returned. owner: what must live as long as the function, the plan and the arrays. watched: a
 // tuple of the arrays that must not move.
-extern "C" __attribute__((visibility("default"))) PyObject *onegraph_bound_run(
-        PyObject *plan, PyObject *value, PyObject *failure, PyObject *owner, PyObject *watched) noexcept {
+PyObject *bound_run(PyObject *, PyObject *arguments) noexcept {
+    PyObject *plan, *value, *failure, *owner, *watched;
+    if (!PyArg_UnpackTuple(arguments, "bound_run", 5, 5, &plan, &value, &failure, &owner, &watched)) return nullptr;
     if (!PyArray_API && _import_array() < 0) return nullptr;
     const auto address = static_cast<std::uintptr_t>(PyLong_AsUnsignedLongLong(plan));
     if (PyErr_Occurred()) return nullptr;
@@ -401,7 +402,7 @@ extern "C" __attribute__((visibility("default"))) PyObject *onegraph_bound_run(
 }
 
 // Something that holds an object unseen by the garbage collector.
-extern "C" __attribute__((visibility("default"))) PyObject *onegraph_hidden(PyObject *object) noexcept {
+PyObject *hidden(PyObject *, PyObject *object) noexcept {
     PyObject *capsule = PyCapsule_New(object, HIDDEN, [](PyObject *self) {
         Py_DECREF(static_cast<PyObject *>(PyCapsule_GetPointer(self, HIDDEN)));
     });
@@ -411,7 +412,7 @@ extern "C" __attribute__((visibility("default"))) PyObject *onegraph_hidden(PyOb
 
 // Lets the garbage collector run again, and has it take all objects that there are for old, unless somebody has frozen
 // some. It is one call of C, so that no interrupt comes in between.
-extern "C" __attribute__((visibility("default"))) PyObject *onegraph_resume_collector(PyObject *was_enabled) noexcept {
+PyObject *resume_collector(PyObject *, PyObject *was_enabled) noexcept {
     if (was_enabled != Py_True) Py_RETURN_NONE;
     Owned name(PyUnicode_FromString("gc"));
     Owned gc(name ? PyImport_GetModule(name.get()) : nullptr);
@@ -423,4 +424,26 @@ extern "C" __attribute__((visibility("default"))) PyObject *onegraph_resume_coll
     PyErr_Clear();
     PyGC_Enable();
     Py_RETURN_NONE;
+}
+
+PyMethodDef FUNCTIONS[] = {
+        {"quick_call", quick_call, METH_VARARGS, nullptr},
+        {"bound_run", bound_run, METH_VARARGS, nullptr},
+        {"hidden", hidden, METH_O, nullptr},
+        {"resume_collector", resume_collector, METH_O, nullptr},
+};
+
+} // namespace
+
+// The functions above. What ctypes makes of C functions fails by itself where the stack is nearly full.
+extern "C" __attribute__((visibility("default"))) PyObject *onegraph_functions() noexcept {
+    PyObject *functions = PyTuple_New(std::size(FUNCTIONS));
+    for (std::size_t i = 0; functions && i < std::size(FUNCTIONS); i++) {
+        PyObject *function = PyCFunction_NewEx(&FUNCTIONS[i], nullptr, nullptr);
+        if (function)
+            PyTuple_SetItem(functions, static_cast<Py_ssize_t>(i), function);
+        else
+            Py_CLEAR(functions);
+    }
+    return functions;
 }
