@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from .violation import Violation
 
 
+MAX_SHOWN = 1000
+_name = type.__dict__["__name__"]
+
+
 class _Repr(reprlib.Repr):
     """A ``repr`` that is short and never raises, whatever a user hands in."""
 
@@ -41,9 +45,9 @@ class _Repr(reprlib.Repr):
     def repr_instance(self, value: object, level: int) -> str:
         """The repr of any other object; its class where that raises."""
         try:
-            text = repr(value)
+            text = str.__str__(repr(value))  # without the class that it may have
         except Exception:  # a user's __repr__ may do anything
-            return f"<{type(value).__name__}>"
+            text = f"<{class_of(value)}>"
         return text if len(text) <= self.maxother else f"{text[: self.maxother - 3]}..."
 
 
@@ -53,9 +57,15 @@ _repr = _Repr()
 def shown(value: object) -> str:
     """Text for messages of a value that was given: never long, never an exception."""
     try:
-        return _repr.repr(value)
+        text = _repr.repr(value)
     except Exception:  # a subclass of a list or of an int may do anything
-        return f"<{type(value).__name__}>"
+        text = f"<{class_of(value)}>"
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
+
+
+def class_of(value: object) -> str:
+    """The name of the class of ``value``, for messages; a metaclass may say anything, or raise."""
+    return str(_name.__get__(type(value)))[:100]
 
 
 class OneGraphError(Exception):

@@ -159,7 +159,33 @@ class Unprintable:
         raise ZeroDivisionError
 
 
+class Boundless(str):
+    """Text that says it is short."""
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, _):
+        return self
+
+
+class Verbose:
+    def __repr__(self):
+        return Boundless("x" * 10**6)
+
+
+class Nameless(type):
+    """A class that does not say what it is called."""
+
+    @property
+    def __name__(cls):
+        raise ZeroDivisionError
+
+
 def test_shown_is_short_and_never_raises():
+    for value in (Verbose(), [Verbose()], type("C" * 10**6, (Unprintable,), {})(), [["x" * 90] * 14] * 14):
+        assert len(errors.shown(value)) <= 1000
+    assert errors.shown(Nameless("Named", (Unprintable,), {})()) == "<Named>"
     for value in [Unprintable(), [Unprintable()], 10**5000, -(10**5000), "x" * 10**6, [1] * 10**6, {1: Unprintable()}]:
         assert len(errors.shown(value)) < 500
 
