@@ -705,6 +705,31 @@ def test_what_is_wrong_in_bf16_is_computed_in_f32(name: str) -> None:
     assert not is_native(og.bf16) or any(reason in partition.reason for partition in partitions)
 
 
+@pytest.mark.parametrize("data_format", ["NXC", "NCX"])
+@pytest.mark.parametrize(("kind", "wide", "total"), [("MaxPoolBackward", 17, 288), ("AvgPoolBackward", 32, 1)])
+def test_gradients_of_windows_that_overlap_are_not_rounded_between(
+    kind: str, wide: int, total: float, data_format: str
+) -> None:
+    """The middle is in all windows: 289 times 1, the nearest bf16 of which is 288, or 1024 times 1/1024."""
+    size, (height, width) = 2 * wide - 1, (1, 2) if data_format == "NXC" else (2, 3)
+    sizes = [(2, n, n, 8) if data_format == "NXC" else (2, 8, n, n) for n in (size, wide)]
+    window = {"kernel": [wide] * 2, "strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0]}
+    attrs = {**window, "data_format": data_format}
+    middle = tuple(size // 2 if axis in (height, width) else slice(None) for axis in range(4))
+    src = np.zeros(sizes[0], og.bf16.numpy)
+    src[middle] = 1
+    graph, arrays = og.Graph(), {"d": np.ones(sizes[1], og.bf16.numpy)}
+    d = graph.input("d", "bf16", sizes[1])
+    if kind == "MaxPoolBackward":
+        arrays["x"] = src
+        graph.output("out", graph.max_pool_backward(graph.input("x", "bf16", sizes[0]), d, **attrs))
+    else:
+        graph.output("out", graph.avg_pool_backward(d, src_shape=sizes[0], exclude_pad=False, **attrs))
+    executable = graph.compile()
+    assert (executable(**arrays)[middle] == total).all()
+    assert [part for part in executable.report().partitions if part.executor == "oneDNN"]
+
+
 def test_every_quirk_is_well_formed() -> None:
     assert len({quirk.name for quirk in QUIRKS}) == len(QUIRKS)
     for quirk in QUIRKS:

@@ -93,7 +93,7 @@ def _wrong_types(part: Part) -> str:
     if not _in_table(part.call):
         names = ", ".join(str(t.dtype) for t in (*part.types, *part.outputs))
         return f"in f32: oneDNN {VERSION[0]}.{VERSION[1]} has no {part.kind} of {names}"
-    if reason := better_in_f32(part.call):
+    if reason := better_in_f32(part.call, VERSION):
         return f"in f32: {reason}"
     found = quirks(part.call, VERSION)
     return f"in f32: {found[0].reason}" if found and not quirks(_in_f32(part).call, VERSION) else ""

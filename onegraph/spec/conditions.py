@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import gcd, prod
 
 from .binary import slope_target
 from .convolution_geometry import geometry as convolution_geometry
@@ -59,6 +59,13 @@ def steps_over(window: Window, size: int, count: Dim) -> bool:
     """Whether a window that starts in the padding has its elements before and behind the source alone."""
     starts = range(-window.begin, 0, window.stride)[:count]
     return len(starts) > 1 << 16 or any(start % window.dilation >= size for start in starts)
+
+
+def overlapping(call: Call) -> bool:
+    """Whether windows of a pool have elements in common."""
+    found = geometry(call)
+    windows = () if found is None else found.windows
+    return any(w is not None and w.kernel * gcd(w.stride, w.dilation) > w.stride for w in windows)
 
 
 def slope_by_reference(call: Call) -> bool:

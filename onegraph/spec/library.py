@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .conditions import overlapping
 from .dtypes import DataType
 from .schema import Call, Version
 
@@ -31,9 +32,15 @@ NEVER = (99, 0)
 UNSUPPORTED: dict[str, Version] = {"BiasAddBackward": NEVER, "Pow": NEVER, "Reciprocal": NEVER, "Select": (3, 6)}
 
 
-def better_in_f32(call: Call) -> str:
+# Pools whose gradients are rounded with every window that is added, and the first version that adds them up in f32.
+ROUNDED_SUMS: dict[str, Version] = {"AvgPoolBackward": (3, 6), "MaxPoolBackward": (3, 13)}
+
+
+def better_in_f32(call: Call, version: tuple[int, int, int]) -> str:
     """Why an op of a low-precision type is better computed in f32, also where the CPU has the type; empty elsewhere."""
     dtype = call.inputs[0].dtype if call.inputs and call.inputs[0] is not None else None
+    if ROUNDED_SUMS.get(call.schema.kind, version) > version and overlapping(call):
+        return "windows that overlap are rounded with every one that is added otherwise"
     if call.schema.kind == "Round" and dtype is not DataType.f32:
         return "Round has f32 only"
     if call.schema.kind == "MatMul" and dtype is DataType.f16 and call.input("bias") is not None:
