@@ -10,6 +10,7 @@ import pytest
 
 import onegraph as og
 from onegraph import capi, native, reference
+from onegraph.capi import checks
 
 lt = capi.LogicalTensor
 CONV = {
@@ -748,3 +749,18 @@ while time.monotonic() < deadline:
 signal.setitimer(signal.ITIMER_REAL, 0)
 assert count > 10
 """)
+
+
+def test_what_no_version_takes_is_examined_in_two_editions(monkeypatch):
+    editions, examine = set(), checks.examine
+
+    def noted(*arguments, edition, **options):
+        editions.add(edition.name)
+        return examine(*arguments, edition=edition, **options)
+
+    monkeypatch.setattr(checks, "examine", noted)
+    with pytest.raises(og.SpecError, match="axis: 7"):
+        capi.Graph().add_op(
+            capi.Op(1, "SoftMax", inputs=[lt(0, "f32", (2, 3))], outputs=[lt(1, "f32")], attrs={"axis": 7})
+        )
+    assert editions == {checks.EDITION.name, "onednn-3.13"}

@@ -12,7 +12,7 @@ from ..examine import MAX_INPUTS, Examination, examine
 from ..memo import MAX_SIGNATURES, AttrsKey, attrs_key, read_attrs
 from ..native import VERSION
 from ..spec.dtypes import DataType
-from ..spec.editions import BASE, NEWEST, edition
+from ..spec.editions import BASE, DEFAULT, NEWEST, edition
 from ..spec.quirks import quirks
 from ..spec.schema import AttrValue, Call, Schema, Shape, TensorType
 
@@ -63,7 +63,8 @@ def examined(
     """
     checked = examine(schema.kind, attrs, list(inputs), list(outputs), edition=EDITION, name=name, by=by)
     if checked.errors:
-        for minor in range(VERSION[1] + 1, NEWEST[1] + 1):
+        newest = examine(schema.kind, attrs, list(inputs), list(outputs), edition=edition(DEFAULT), by=by)
+        for minor in range(VERSION[1] + 1, NEWEST[1] + 1) if not newest.errors else ():
             later = edition(f"onednn-3.{minor}")
             newer = examine(schema.kind, attrs, list(inputs), list(outputs), edition=later, by=by)
             if not newer.errors:
