@@ -816,3 +816,13 @@ def test_pads_that_leave_rows_out(strides: list[int], executor: str) -> None:
     assert executors(executable) == ["reference" if native.VERSION >= (3, 3) else executor]
     assert executable.outputs[0].shape == ((2, 3, 3, 4) if executor == "oneDNN" else (2, 6, 6, 4))
     assert_right(graph, executable)
+
+
+def test_what_is_dequantized_to_integers_is_rounded() -> None:
+    # As the library takes s32 for the result of a DynamicDequantize: (x - 1) * 0.3 to the nearest.
+    graph = og.Graph(strict=False)
+    ends = graph.input("x", "u8", (2, 6)), graph.input("scales", "f32", (2,)), graph.input("zps", "s8", (2,))
+    graph.output("y", graph.op("DynamicDequantize", ends, {"qtype": "per_channel", "axis": 0}, dtype="s32"))
+    x = np.arange(12, dtype=np.uint8).reshape(2, 6)
+    found = graph.compile()(x, np.full(2, 0.3, np.float32), np.ones(2, np.int8))
+    assert found.tolist() == [[0, 0, 0, 1, 1, 1], [2, 2, 2, 2, 3, 3]]
