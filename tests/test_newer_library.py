@@ -159,6 +159,18 @@ def test_the_one_to_one_objects_refuse_a_mask_in_a_fusion() -> None:
         partition.compile()
 
 
+@pytest.mark.parametrize("name", ["s4", "u4", "f4_e2m1"])
+def test_two_elements_are_in_a_byte(name: str) -> None:
+    dtype = og.DataType(name)
+    if dtype.since > native.VERSION:
+        pytest.skip(f"{name} needs oneDNN {dtype.since}")
+    tensor = capi.LogicalTensor(0, dtype, (3, 3))
+    assert capi.Tensor(tensor, np.zeros(5, np.uint8).view(dtype.numpy)).nbytes == 5
+    for wrong in (np.zeros((3, 3), dtype.numpy), np.zeros(4, dtype.numpy)):
+        with pytest.raises(og.ArgumentError, match=f"expected 5, with two {name} in each"):
+            capi.Tensor(tensor, wrong)
+
+
 @pytest.mark.parametrize("dtype", [og.DataType(name) for name in ("f8_e5m2", "f8_e4m3", "s4", "u4")], ids=str)
 def test_logical_tensors_of_later_types(dtype: og.DataType) -> None:
     if dtype.since > native.VERSION:

@@ -16,10 +16,12 @@ from ..forks import new_rlock, refuse_inner
 from ..native import Handle, address, call, create, ffi, lib, read
 from ..once import once
 from ..op import Array
+from ..spec.dtypes import DataType
 from .engine import Engine, engine_at, engine_or_default
 from .logical_tensor import LogicalTensor
 from .validate import expect
 
+PACKED = frozenset([DataType.s4, DataType.u4, DataType.f4_e2m1])  # two elements in a byte
 _lock = new_rlock()  # of what every tensor is used for
 _executions: weakref.WeakSet[Execution] = weakref.WeakSet()
 
@@ -60,7 +62,8 @@ class Tensor(Handle):
 
     Args:
         logical_tensor: strided or opaque, with every dim known.
-        data: an array that holds it: C-contiguous, or with the very strides of the logical tensor.
+        data: an array that holds it: C-contiguous, or with the very strides of the logical tensor. Of s4, u4 and
+            f4_e2m1 it has two elements in each byte, the first in the low bits.
         engine: where the data lives; the default engine.
 
     Raises:
@@ -205,6 +208,11 @@ def _check_data(logical_tensor: LogicalTensor, size: int, data: Array) -> None:
     if logical_tensor.layout == "strided" and data.dtype != logical_tensor.dtype.numpy:
         wanted = logical_tensor.dtype
         raise ArgumentError(f"data: an array of {data.dtype}; expected {wanted}; convert it with .astype")
+    if logical_tensor.dtype in PACKED and data.nbytes != size:
+        raise ArgumentError(
+            f"data: {data.nbytes} bytes; expected {size}, with two {logical_tensor.dtype} in each, the first in the "
+            f"low bits; arrays of {logical_tensor.dtype.numpy} that are not packed have one in a byte"
+        )
     if data.dtype.hasobject:
         raise ArgumentError("data: an array of Python objects; expected one of numbers")
     if not data.flags.aligned:
