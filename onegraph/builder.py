@@ -23,6 +23,7 @@ from .spec.editions import edition as edition_named
 from .spec.schema import Schema, Shape
 from .spec.shapes import is_dense, overlaps, show
 from .tensor_types import MAX_RANK, as_shape
+from .violation import shortened
 
 
 class Builder(OpMethods):
@@ -197,7 +198,10 @@ class Builder(OpMethods):
         tensors = self._op_inputs(inputs, schema)
         if name is not None:
             self._refuse_op_name(name)
-        wanted = None if dtype is None else DataType.of(dtype)
+        try:
+            wanted = None if dtype is None else DataType.of(dtype)
+        except ArgumentError as error:
+            raise ArgumentError(f"{shortened(kind)}: dtype: {error}") from None
         count = None if schema is None or outputs is None else count_outputs(schema, outputs)
         lenient = not self.strict
         found = signature(chosen, kind, attrs, tensors, name=name or "", dtype=wanted, n_outputs=count, lenient=lenient)
@@ -344,7 +348,7 @@ def _declared(strides: object, dims: Shape) -> tuple[int, ...] | None:
         raise ArgumentError(f"strides: {shown(strides)}; expected one integer for each dim of a shape that is known")
     for step in strides:
         if isinstance(step, bool) or not isinstance(step, (int, np.integer)) or not 0 <= step < 2**48:
-            raise ArgumentError(f"strides: {shown(step)}; expected a non-negative number of elements")
+            raise ArgumentError(f"strides: {shown(step)}; expected a number of elements, 0 to 2**48 - 1")
     steps = tuple(int(step) for step in strides)
     if overlaps([dim or 0 for dim in dims], steps):
         raise ArgumentError(f"strides: {steps} for shape {show(dims)}; expected memory of its own for each element")

@@ -58,6 +58,59 @@ def test_spec_error_lists_every_violation_at_once():
     assert "did you mean 'groups'?" in str(caught.value)
 
 
+def of_scalar(kind, attrs):
+    graph = og.Graph()
+    graph.op(kind, [graph.input("x", "f32", ())], attrs)
+
+
+def added(kind, *inputs, attrs=None):
+    ends = [capi.LogicalTensor(number, dtype, (2, 3)) for number, dtype in enumerate(inputs)]
+    capi.Graph().add_op(capi.Op(1, kind, inputs=ends, outputs=[capi.LogicalTensor(9, inputs[0], (2, 3))], attrs=attrs))
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda: og.Graph().input("x", "f32", (2,), strides=[2**60]),
+            f"input 'x': strides: {2**60}; expected a number of elements, 0 to 2**48 - 1",
+        ),
+        (
+            lambda: capi.LogicalTensor(0, "f32", (2,), strides=[2**62]),
+            f"strides: {2**62}; expected a number of elements, 0 to 2**62 - 1",
+        ),
+        (
+            lambda: of_scalar("SoftMax", {"axis": 0}),
+            "SoftMax: axis: 0; expected a tensor with axes, not a scalar",
+        ),
+        (
+            lambda: of_scalar("ReduceSum", {"axes": [0]}),
+            "ReduceSum: axes: [0]; expected a tensor with axes, not a scalar",
+        ),
+        (
+            lambda: og.Graph().op("ReLU", [], dtype="undef"),
+            "ReLU: dtype: 'undef' is not a data type; expected one of f32",
+        ),
+        (
+            lambda: added("LayerNorm", "f32", attrs={"begin_norm_axis": 0, "use_affine": False, "keep_stats": False}),
+            "LayerNorm: begin_norm_axis is ignored: only the last axis is normalized",
+        ),
+    ],
+)
+def test_what_messages_say(call, text):
+    with pytest.raises(og.OneGraphError) as caught:
+        call()
+    assert str(caught.value).startswith(text)
+
+
+@pytest.mark.skipif(native.VERSION >= (3, 8), reason="the library has it")
+def test_what_a_later_version_takes():
+    text = "Multiply: data types: src_0=f32, src_1=bf16, dst=f32; needs oneDNN 3.8; the loaded library is 3."
+    with pytest.raises(og.UnsupportedError) as caught:
+        added("Multiply", "f32", "bf16")
+    assert str(caught.value).startswith(text)
+
+
 def test_spec_error_of_the_one_to_one_objects():
     with pytest.raises(og.SpecError) as caught:
         capi.Op(1, "SoftMax", attrs={"axis": "last"})

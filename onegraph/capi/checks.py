@@ -62,31 +62,32 @@ def examined(
         UnsupportedError: the library refuses it, crashes on it or computes it wrong.
     """
     checked = examine(schema.kind, attrs, list(inputs), list(outputs), edition=EDITION, name=name, by=by)
+    label = f"{schema.kind} {name!r}" if name else schema.kind
     if checked.errors:
         newest = examine(schema.kind, attrs, list(inputs), list(outputs), edition=edition(DEFAULT), by=by)
         for minor in range(VERSION[1] + 1, NEWEST[1] + 1) if not newest.errors else ():
             later = edition(f"onednn-3.{minor}")
             newer = examine(schema.kind, attrs, list(inputs), list(outputs), edition=later, by=by)
             if not newer.errors:
-                what = ", ".join(dict.fromkeys(error.where for error in checked.errors))
-                raise UnsupportedError(f"{schema.kind} {name!r}: {what}: needs oneDNN 3.{minor}; {_LOADED}")
+                what = ", ".join(dict.fromkeys(f"{error.where}: {error.given}" for error in checked.errors))
+                raise UnsupportedError(f"{label}: {what}; needs oneDNN 3.{minor}; {_LOADED}")
         raise SpecError(checked.errors)
     found = quirks(Call(schema, attrs, inputs, len(outputs), [tensor.dtype for tensor in outputs]), VERSION)
     if found:
         reasons = "; ".join(f"{quirk.reason} [{quirk.severity}: {quirk.name}]" for quirk in found)
-        raise UnsupportedError(f"{schema.kind} {name!r}: {reasons}")
-    _refuse_endless(schema, name, [*inputs, *(TensorType(None, shape) for shape in checked.shapes)])
+        raise UnsupportedError(f"{label}: {reasons}")
+    _refuse_endless(schema, label, [*inputs, *(TensorType(None, shape) for shape in checked.shapes)])
     return checked.shapes
 
 
-def _refuse_endless(schema: Schema, name: str, tensors: Sequence[TensorType]) -> None:
+def _refuse_endless(schema: Schema, label: str, tensors: Sequence[TensorType]) -> None:
     """The library tabulates every position of an interpolation when it compiles, which takes minutes and gigabytes."""
     if schema.kind not in ("Interpolate", "InterpolateBackward"):
         return
     longest = max((dim or 0 for tensor in tensors for dim in tensor.shape or ()), default=0)
     if longest > MAX_INTERPOLATED:
         raise UnsupportedError(
-            f"{schema.kind} {name!r}: an axis of {longest} elements; the library would tabulate every position "
+            f"{label}: an axis of {longest} elements; the library would tabulate every position "
             f"of it; expected at most {MAX_INTERPOLATED}"
         )
 
@@ -96,5 +97,4 @@ def refuse_newer(schema: Schema, attribute: str = "") -> None:
     what = f"{schema.kind}.{attribute}" if attribute else schema.kind
     since = schema.attribute(attribute).since if attribute else schema.since
     if since > VERSION:
-        loaded = "" if attribute else f"; {_LOADED}"
-        raise UnsupportedError(f"{what} needs oneDNN {since[0]}.{since[1]}{loaded}")
+        raise UnsupportedError(f"{what} needs oneDNN {since[0]}.{since[1]}; {_LOADED}")

@@ -239,7 +239,7 @@ def _steps(strides: Sequence[int], dims: Shape, layout: str) -> tuple[int, ...]:
     steps = [*strides] if isinstance(strides, (tuple, list)) else None
     if steps is None or len(steps) != len(dims):
         raise ArgumentError(f"strides: {shown(strides)}; expected {len(dims)} integers, one for each dim")
-    return tuple([integer("strides", step, 0, 2**62 - 1, "a non-negative integer") for step in steps])
+    return tuple([integer("strides", step, 0, 2**62 - 1, "a number of elements, 0 to 2**62 - 1") for step in steps])
 
 
 def _check_size(dims: Shape, strides: Sequence[int] | None, dtype: DataType) -> None:

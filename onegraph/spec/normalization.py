@@ -94,7 +94,9 @@ def begin_axis_in_range(call: Call) -> Iterable[Finding]:
     """begin_norm_axis names an axis of src."""
     rank, axis = call.rank("src"), call.s64("begin_norm_axis")
     if rank is not None and normalize_axis(axis, rank) is None:
-        expected = f"an axis of a rank {rank} tensor, {-rank} to {rank - 1}" if rank else "no scalar"
+        expected = (
+            f"an axis of a rank {rank} tensor, {-rank} to {rank - 1}" if rank else "a tensor with axes, not a scalar"
+        )
         yield Finding("begin_norm_axis", axis, expected)
 
 

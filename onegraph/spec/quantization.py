@@ -55,7 +55,11 @@ def channel_axis(call: Call) -> Iterable[Finding]:
     """With per_channel, axis is an axis of src."""
     rank, axis = call.rank("src"), call.s64("axis")
     if call.string("qtype") == "per_channel" and rank is not None and normalize_axis(axis, rank) is None:
-        yield Finding("axis", axis, f"an axis of a rank {rank} src, {-rank} to {rank - 1}" if rank else "no scalar src")
+        yield Finding(
+            "axis",
+            axis,
+            f"an axis of a rank {rank} src, {-rank} to {rank - 1}" if rank else "a src with axes, not a scalar",
+        )
 
 
 def scale_count(call: Call) -> Iterable[Finding]:

@@ -44,7 +44,10 @@ def axes_valid(call: Call) -> Iterable[Finding]:
         return
     found = [normalize_axis(axis, rank) for axis in axes]
     if None in found:
-        yield Finding("axes", list(axes), f"axes of a rank {rank} tensor, {-rank} to {rank - 1}")
+        expected = (
+            f"axes of a rank {rank} tensor, {-rank} to {rank - 1}" if rank else "a tensor with axes, not a scalar"
+        )
+        yield Finding("axes", list(axes), expected)
     elif len(set(found)) != len(found):
         yield Finding("axes", list(axes), "every axis once")
 

@@ -127,7 +127,10 @@ def axis_in_range(call: Call) -> Iterable[Finding]:
     """axis names an axis of the first input."""
     rank, axis = call.rank(call.schema.inputs[0].name), call.s64("axis")
     if rank is not None and normalize_axis(axis, rank) is None:
-        yield Finding("axis", axis, f"an axis of a rank {rank} tensor, {-rank} to {rank - 1}" if rank else "no scalar")
+        expected = (
+            f"an axis of a rank {rank} tensor, {-rank} to {rank - 1}" if rank else "a tensor with axes, not a scalar"
+        )
+        yield Finding("axis", axis, expected)
 
 
 def show(shape: Shape) -> str:
