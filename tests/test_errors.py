@@ -273,3 +273,28 @@ def test_channels_that_agree_in_the_other_format_are_said_so():
 def test_a_method_that_ends_in_the_word_is_meant(name, meant):
     with pytest.raises(AttributeError, match=f"did you mean {meant!r}[?]$"):
         getattr(og.Graph(), name)
+
+
+@pytest.mark.parametrize("dilation", [2**48, 2**62])
+@pytest.mark.parametrize("kind", ["Convolution", "ConvTranspose", "MaxPool", "AvgPool"])
+def test_padding_that_no_memory_holds(kind, dilation):
+    """What the window spans is padded, and numpy writes the padding down."""
+    attrs = {**CONV, "auto_pad": "same_upper"}
+    if kind.endswith("Pool"):
+        far = (
+            {"kernel": [2, dilation], "exclude_pad": True}
+            if kind == "AvgPool"
+            else {"kernel": [2, 2], "dilations": [1, dilation]}
+        )
+        attrs = {**{name: value for name, value in attrs.items() if name != "dilations"}, **far}
+    else:
+        attrs["dilations"] = [1, dilation]
+    graph = og.Graph()
+    inputs = [graph.input("x", "f32", (1, 4, 4, 2))]
+    inputs += [] if kind.endswith("Pool") else [graph.input("w", "f32", (2, 2, 2, 2))]
+    graph.output("y", graph.op(kind, inputs, attrs, name="wide"))
+    arrays = {name: np.ones(tensor.shape, np.float32) for name, tensor in graph.inputs.items()}
+    with pytest.raises(og.OutOfMemoryError, match=f"{kind} 'wide': .* array"):
+        og.reference.run(graph, arrays)
+    with pytest.raises(og.OutOfMemoryError, match=f"{kind} 'wide': .* array"):
+        graph.compile()(**arrays)

@@ -78,6 +78,13 @@ def _padded(found: Geometry, size: tuple[int, ...], kernel: tuple[int, ...], cou
     return [max(n + begin, r) for n, begin, r in zip(size, found.pads_begin, reach, strict=True)]
 
 
+def _blank(shape: tuple[int, ...], fill: float = 0.0) -> Floats:
+    """A padded source that holds ``fill`` everywhere; MemoryError too where numpy has no array of that size at all."""
+    if prod(shape) >= 2**60:
+        raise MemoryError(f"an array of shape {shape}")
+    return np.full(shape, fill) if fill else np.zeros(shape)
+
+
 def _inner(found: Geometry, size: tuple[int, ...]) -> Place:
     """Where the wide side itself stands in its padded form."""
     return (..., *(slice(begin, begin + n) for begin, n in zip(found.pads_begin or (), size, strict=True)))
@@ -85,7 +92,7 @@ def _inner(found: Geometry, size: tuple[int, ...]) -> Place:
 
 def _embed(found: Geometry, wide: Floats, kernel: tuple[int, ...], counts: tuple[int, ...]) -> Floats:
     size = wide.shape[2:]
-    padded = np.zeros((*wide.shape[:2], *_padded(found, size, kernel, counts)))
+    padded = _blank((*wide.shape[:2], *_padded(found, size, kernel, counts)))
     padded[_inner(found, size)] = wide
     return padded
 
@@ -110,7 +117,7 @@ def backward_data(found: Geometry, narrow: Floats, weights: Floats, size: tuple[
     kernel, counts = weights.shape[2:], narrow.shape[2:]
     filters = _grouped(weights, found.groups, 0)
     gradient = _grouped(narrow, found.groups, 1)
-    padded = np.zeros((narrow.shape[0], found.groups, weights.shape[1], *_padded(found, size, kernel, counts)))
+    padded = _blank((narrow.shape[0], found.groups, weights.shape[1], *_padded(found, size, kernel, counts)))
     for element, place in zip(np.ndindex(*kernel), _positions(found, kernel, counts), strict=True):
         padded[place] += np.einsum("ngo...,goi->ngi...", gradient, filters[_at(element)], optimize=True)
     inner = padded[_inner(found, size)]

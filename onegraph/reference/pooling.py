@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..spec.pooling import Geometry, geometry
 from ..spec.schema import Call
 from ..spec.window import Window
-from .convolution import _channels_back, _channels_first, _sizes
+from .convolution import _blank, _channels_back, _channels_first, _sizes
 
 Floats = NDArray[np.float64]
 Place = tuple[EllipsisType | slice, ...]
@@ -47,7 +47,7 @@ class _Pooling:
         """A padded source that holds ``fill`` everywhere."""
         reach = (w.extent + w.stride * (count - 1) for w, count in zip(self.windows, self.counts, strict=True))
         size = [max(w.begin + n, r) for w, n, r in zip(self.windows, self.sizes, reach, strict=True)]
-        return np.full((*outer, *size), fill)
+        return _blank((*outer, *size), fill)
 
     def embed(self, source: Floats, fill: float) -> Floats:
         """The source with its padding."""

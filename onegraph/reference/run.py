@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import array_of
-from ..errors import ArgumentError, shown
+from ..errors import ArgumentError, OutOfMemoryError, shown
 from ..memo import signature
 from ..spec.dialect import base_call, channel_swap, format_of, is_swapped
 from ..spec.dtypes import DataType
@@ -65,7 +65,11 @@ def reference_function(schema: Schema) -> ReferenceFunction:
 
 
 def run_op(op: Op, inputs: Sequence[Array | None]) -> tuple[Array, ...]:
-    """The outputs of one op for the given inputs, in the op's own axis order and data types."""
+    """The outputs of one op for the given inputs, in the op's own axis order and data types.
+
+    Raises:
+        OutOfMemoryError: there is no memory for what is computed.
+    """
     schema = edition(op.edition).schema(op.kind)
     assert schema is not None
     base = base_of(schema)
@@ -78,8 +82,11 @@ def run_op(op: Op, inputs: Sequence[Array | None]) -> tuple[Array, ...]:
         None if array is None else _widen(_swapped(schema, schema.input_port(index).name, array, op))
         for index, array in enumerate(inputs[: len(call.inputs)])
     ]
-    with np.errstate(all="ignore"):
-        result = reference_function(base)(call, *arrays)
+    try:
+        with np.errstate(all="ignore"):
+            result = reference_function(base)(call, *arrays)
+    except MemoryError as error:
+        raise OutOfMemoryError("numpy", "out_of_memory", f"{op.kind} {op.name!r}: {error}") from None
     results = result if isinstance(result, tuple) else (result,)
     return tuple(
         np.ascontiguousarray(_swapped(schema, port.name, narrow(value, tensor.dtype), op)).reshape(np.shape(value))
