@@ -336,6 +336,17 @@ def test_gammas_of_any_shape(gamma: tuple[int, ...]) -> None:
         refused("RMSNorm", {}, ("f32", (2, 3, 4)), ("f32", gamma), dtype="f32", name="rms_norm_gamma")
 
 
+@pytest.mark.parametrize("gamma", [(4,), (1, 1, 4)], ids=str)
+def test_a_gamma_with_gaps(gamma: tuple[int, ...]) -> None:
+    strides = (8, 8, 2)[-len(gamma) :]
+    graph = og.Graph()
+    ends = graph.input("x", "f32", (2, 3, 4)), graph.input("gamma", "f32", gamma, strides=strides)
+    graph.output("y", graph.rms_norm(*ends))
+    x = np.where(np.arange(24) % 3, 1, -1).astype(np.float32).reshape(2, 3, 4)  # of mean square 1
+    factors = np.arange(8, dtype=np.float32).reshape(*gamma[:-1], 8)[..., ::2]
+    np.testing.assert_allclose(graph.compile()(x, factors), x * [0, 2, 4, 6], rtol=1e-4)
+
+
 @pytest.mark.parametrize("scale", ["f32", "bf16", "f16"])
 @pytest.mark.parametrize("dtype", ["u8", "s8"])
 def test_one_scale_of_any_type(dtype: str, scale: str) -> None:
