@@ -486,6 +486,12 @@ valid("single", "weights_shape as a tensor", "refuses")(
         g.input("x", F, X), g.input("d", F, X), g.constant(np.array(W, np.int32)), **CONV
     )
 )
+valid("single", "bias of a batch of matrices", "hang | throws std::bad_alloc")(
+    lambda g: g.matmul(g.input("x", F, (2, 5, 3)), g.input("w", F, (3, 4)), g.input("b", F, (2, 1, 4)))
+)
+valid("single", "bias of a product with a vector", {(3, 2): "wrong", (3, 13): "right"})(
+    lambda g: g.matmul(g.input("x", F, (2, 2, 5, 4)), g.input("w", F, (4,)), g.input("b", F, (2, 1, 1)))
+)
 valid("single", "Pow", "unsupported")(lambda g: g.pow(g.input("x", F, (4,)), beta=3.0))
 valid("single", "Select", "unsupported")(
     lambda g: g.select(g.input("c", "boolean", (4,)), g.input("x", F, (4,)), g.input("y", F, (4,)))

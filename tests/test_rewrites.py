@@ -806,6 +806,38 @@ OPERANDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(
+    ("src", "weights", "bias"),
+    [
+        ((2, 5, 3), (3, 4), (2, 1, 4)),
+        ((2, 5, 3), (3, 4), (2, 5, 1)),
+        ((6, 2, 5, 3), (3, 4), (2, 1, 1)),
+        ((6, 2, 5, 3), (3, 4), (6, 2, 5, 4)),
+        ((6, 2, 5, 3), (3,), (6, 1, 1)),
+        ((2, 5, 3), (3,), (2, 5)),
+        ((3,), (2, 3, 4), (2, 1)),
+        ((3,), (6, 2, 3, 4), (6, 1, 4)),
+    ],
+)
+def test_a_bias_has_the_axes_of_the_result(
+    src: tuple[int, ...], weights: tuple[int, ...], bias: tuple[int, ...], transposed: bool, dtype: str
+) -> None:
+    rng, number = np.random.default_rng(8), og.DataType.of(dtype).numpy
+    a, b, c = (rng.integers(-4, 5, shape).astype(number) for shape in (src, weights, bias))
+    expected = np.matmul(a.astype(float), b.astype(float)) + c.astype(float)
+    if transposed:  # vectors never are
+        a, b = (array.swapaxes(-1, -2).copy() if array.ndim > 1 else array for array in (a, b))
+    graph = og.Graph()
+    inputs = [graph.input(name, dtype, array.shape) for name, array in zip("abc", (a, b, c), strict=True)]
+    attrs = {"transpose_a": transposed, "transpose_b": transposed}
+    graph.output("y", graph.op("MatMul", inputs, attrs, dtype=dtype))
+    executable = graph.compile()
+    assert "oneDNN" in executors(executable)
+    assert np.array_equal(executable(a=a, b=b, c=c).astype(float), expected)
+
+
 @pytest.mark.parametrize(("strides", "executor"), [([2, 2], "oneDNN"), ([1, 1], "reference")])
 def test_pads_that_leave_rows_out(strides: list[int], executor: str) -> None:
     """The specification forbids negative pads, and oneDNN 3.2 takes those that are less than a stride."""

@@ -237,6 +237,35 @@ def dynamic_quantization(call: Call) -> Form | None:
     return parts.form(parts.add("Multiply", shifted, scales), note=note)
 
 
+def matmul(call: Call) -> Form | None:
+    """With a bias: of operands of one rank, as which they are seen."""
+    rewrite = SINGLE["MatMul"](call)
+    if call.input("bias") is None or rewrite is None:
+        return None
+    parts, (dst,) = Parts(call), result_types(call)
+    src, weights = parts.shape(0), parts.shape(1)
+    rank = max(len(src), len(weights), 2)
+    columns = (*weights, 1) if len(weights) == 1 else weights
+    flags = {"transpose_a": call.flag("transpose_a") and len(src) > 1}
+    flags["transpose_b"] = call.flag("transpose_b") and len(weights) > 1
+
+    def seen(shape: Sequence[int]) -> list[int]:
+        """With the axes of size 1 that a product of vectors lacks."""
+        dims = [*shape, *[1] * (len(weights) == 1)]
+        return [*dims[:-1], *[1] * (len(src) == 1), *dims[-1:]]
+
+    product = parts.add(
+        "MatMul",
+        parts.reshape(0, (*(1,) * (rank - len(src)), *src)),
+        parts.reshape(1, (*(1,) * (rank - len(columns)), *columns)),
+        parts.reshape(2, seen(parts.shape(2))),
+        outputs=(TensorType(dst.dtype, tuple(seen([dim or 0 for dim in dst.shape or ()]))),),
+        **{**rewrite.attrs, **flags},
+    )
+    note = "MatMul of operands of one rank: with such a bias the library hangs, or adds it along other axes"
+    return parts.form(parts.reshape(product, [dim or 0 for dim in dst.shape or ()]), note=note)
+
+
 Composition = Callable[[Call], Form | None]
 # These come first, where there is one: the op as it is has no partition, or no fast kernel.
 PREFERRED: dict[str, Composition] = {
@@ -261,6 +290,7 @@ COMPOSITIONS: dict[str, Composition] = {
     **dict.fromkeys(("BatchNormInference", "BatchNormForwardTraining", "BatchNormTrainingBackward"), batch_norm),
     "ReduceProd": reduction,
     "GELU": gelu_tanh,
+    "MatMul": matmul,
     **dict.fromkeys(("PReLU", "PReLUBackward"), prelu),
     "Concat": concat,
     **dict.fromkeys(("Quantize", "Dequantize"), static_quantization),

@@ -178,6 +178,14 @@ def over_one(call: Call) -> bool:
     return src[-2 if call.flag("transpose_a") else -1] == 1
 
 
+def bias_of_many_axes(call: Call) -> bool:
+    """Whether the bias of a MatMul has more axes than the matrix that the library makes of its operands."""
+    src, weights, bias = call.rank("src"), call.rank("weights"), call.rank("bias")
+    if src is None or weights is None or bias is None:
+        return False
+    return (src > 2 and weights == 2 and bias > 2) or (1 in (src, weights) and bias > 1)
+
+
 def wide_integers(call: Call) -> bool:
     """Whether integers come in that f32 may not hold, nor what becomes of them."""
     tensors = [tensor for tensor in call.inputs if tensor is not None and tensor.dtype is DataType.s32]

@@ -15,6 +15,7 @@ from math import isinf, prod
 from .conditions import (
     INTEGRAL,
     axis_below_last,
+    bias_of_many_axes,
     broadcast_gamma,
     dilated_groups,
     empty,
@@ -440,6 +441,15 @@ QUIRKS = (
         "a sum over one element leaves the result unwritten where the rank is 4 or more",
         since=(3, 3),  # right in 3.2.0, wrong in 3.6.2
         mended=(3, 13),
+    ),
+    Quirk(
+        "matmul_bias",
+        "bias",
+        UNSAFE,
+        _kinds("MatMul"),
+        bias_of_many_axes,
+        "a bias of more than two axes is an endless loop where a batch of matrices meets one matrix; one of more than "
+        "one axis is added along other axes beside a vector",
     ),
     Quirk(
         "prelu_rank",
