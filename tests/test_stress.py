@@ -13,6 +13,8 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -20,7 +22,9 @@ from conftest import SANITIZED
 
 import onegraph as og
 from onegraph import capi
+from onegraph.capi.forms import Forms, OpForm
 from onegraph.native import RUNTIME
+from onegraph.spec.schema import TensorType
 
 WHOLE = bool(os.environ.get("ONEGRAPH_STRESS"))
 LIMIT = 3600 if WHOLE else 240  # seconds for one process
@@ -414,6 +418,35 @@ def forks_beside_the_thread_that_comes_out_of_one():
     forked(child, 60)
 
 
+@story
+def forks_wait_for_ops_that_are_handed_over():
+    """Many ops are one call of C."""
+    types = [TensorType(og.f32, (4,))]
+    count, form = 4000, OpForm("ReLU", {}, types, types)
+    ops = Forms([capi.LogicalTensor(0, "f32", (4,))], dict.fromkeys(range(count + 1), 0))
+    for number in range(count):
+        ops.add(form, number, "", [number], [number + 1])
+    began, ended = threading.Event(), []
+
+    def hand_over(function, *arguments):
+        began.set()
+        assert function(*arguments) == 0
+        ended.append(time.perf_counter())
+
+    with mock.patch("onegraph.capi.forms.call", hand_over):
+        thread = threading.Thread(target=capi.Graph()._add_forms, args=(ops, list(range(count))))
+        thread.start()
+        began.wait()
+        time.sleep(0.01)  # it takes more than ten times as long
+        child = os.fork()
+        if not child:
+            os._exit(0)
+        forked_at = time.perf_counter()
+        thread.join()
+    os.waitpid(child, 0)
+    assert forked_at > ended[0] - 0.01
+
+
 HANDLERS = """
 import gc, os, sys, threading
 def collect():
@@ -773,7 +806,11 @@ def shapes_take_no_memory():
 
 
 FORKS = {"forks_after_use", "forks_while_threads_run", "forks_while_threads_compile", "process_pools"}
-FORKS |= {"forks_beside_the_thread_that_comes_out_of_one", "handlers_of_forks"}
+FORKS |= {
+    "forks_wait_for_ops_that_are_handed_over",
+    "forks_beside_the_thread_that_comes_out_of_one",
+    "handlers_of_forks",
+}
 FORKS |= {"forks_while_tensors_are_taken", "forks_while_a_bound_run_is_used", "forks_while_a_tensor_is_used"}
 
 

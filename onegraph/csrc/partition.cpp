@@ -68,6 +68,7 @@ int onegraph_graph_add_ops(dnnl_graph_graph_t graph, size_t n_ops, const size_t 
         tensor.id = *tensor_ids++;
         return tensor;
     };
+    const onegraph::Inside inside;
     return onegraph::guarded([&] {
         for (std::size_t i = 0; i < n_ops; i++) {
             Op op(ids[i], *forms[i], names);
@@ -83,6 +84,7 @@ int onegraph_graph_add_ops(dnnl_graph_graph_t graph, size_t n_ops, const size_t 
 }
 
 int onegraph_partition_ids(dnnl_graph_partition_t partition, size_t *sizes, size_t capacity, size_t *ids) {
+    const onegraph::Inside inside;
     return onegraph::guarded([&] {
         dnnl_status_t status = dnnl_graph_partition_get_op_num(partition, &sizes[0]);
         if (!status) status = dnnl_graph_partition_get_input_ports_num(partition, &sizes[1]);

@@ -248,6 +248,7 @@ extern "C" {
 
 int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream_t stream, int limit, int bound, size_t n_steps,
         const onegraph_step_t *steps, size_t n_places, const size_t *slots, const size_t *offsets, size_t n_slots) {
+    const onegraph::Inside inside;
     return onegraph::guarded([&] {
         auto made = std::make_unique<onegraph_plan>();
         made->stream = stream;
@@ -284,6 +285,7 @@ int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream
 }
 
 int onegraph_plan_destroy(onegraph_plan *plan) {
+    const onegraph::Inside inside;
     delete plan;
     return dnnl_success;
 }
