@@ -13,6 +13,7 @@ from .forks import new_lock
 from .graph import Graph
 from .lower import shape_tensors
 from .op import Array, LogicalTensor
+from .plain import isinstance, listed
 from .spec.dtypes import DataType
 from .spec.shapes import compatible, dense_strides, show
 
@@ -80,7 +81,7 @@ class Arguments:
         given = dict(zip(names, arrays, strict=False))
         for name, array in named.items():
             if name not in names:
-                raise ArgumentError(f"unknown input {name!r}; the inputs are {', '.join(names) or 'none'}")
+                raise ArgumentError(f"unknown input {shown(name)}; the inputs are {', '.join(names) or 'none'}")
             if name in given:
                 raise ArgumentError(f"input {name!r} is given twice")
             given[name] = array
@@ -111,7 +112,7 @@ class Arguments:
                 if name not in names:
                     raise ArgumentError(f"out: unknown output {shown(name)}; the outputs are {', '.join(names)}")
             return {name: array for name, array in out.items() if array is not None}
-        out = [*out] if isinstance(out, (list, tuple)) else [out]
+        out = listed(out) if isinstance(out, (list, tuple)) else [out]
         if len(out) != len(names):
             arrays = f"{len(names)} arrays in the order" if len(names) > 1 else "one array,"
             count = f"{len(out)} array{'s' * (len(out) != 1)}"

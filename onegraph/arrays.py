@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from .dlpack import from_dlpack
-from .errors import ArgumentError, OutOfMemoryError
+from .errors import ArgumentError, OutOfMemoryError, class_of
 from .op import Array
+from .plain import isinstance
 from .spec.dtypes import DataType
 from .spec.shapes import show
 
@@ -66,7 +67,7 @@ def array_of(what: str, value: object) -> Array:
         raise ArgumentError(f"{what}: a masked array; expected plain data: fill it with .filled(value)")
     if issubclass(kind, (np.ndarray, np.generic)):
         return np.asarray(value)
-    given = kind.__name__
+    given = class_of(value)
     try:
         if hasattr(value, "__dlpack__"):
             return from_dlpack(value)
@@ -121,7 +122,7 @@ def output_array(name: str, value: object) -> Array:
     """The array of output ``name``, over the memory of ``value``; see :func:`array_of`."""
     kind = type(value)
     if issubclass(kind, np.generic):
-        raise ArgumentError(f"output {name!r}: {kind.__name__}; expected an array: scalars cannot be written")
+        raise ArgumentError(f"output {name!r}: {class_of(value)}; expected an array: scalars cannot be written")
     return array_of(f"output {name!r}", value)
 
 

@@ -26,6 +26,7 @@ from .library_graph import capi_graph
 from .lower import Lowered, Step, Value
 from .native import VERSION
 from .patterns import Layout, Pattern, Wiring, wiring
+from .plain import isinstance
 from .plan import LibraryStep
 from .report import nbytes
 from .spec.fusions import wrong_fusion, wrong_strides

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from .graph import Graph
 from .op import LogicalTensor, Op
+from .plain import isinstance
 from .spec.editions import base_of, edition
 
 # An op that is told the shape of its result is told the batch too.

@@ -6,18 +6,22 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 from statistics import fmean, median
 from time import perf_counter_ns
 
-from .errors import ArgumentError
+from .errors import ArgumentError, shown
 from .executor import Executable
 from .graph import Graph
 from .op import Array
+from .plain import isinstance
 from .runs import sample
 from .serialize import with_known
+from .validate import as_list, flag, function, integer
 
 ROUNDS = 10
 PROFILED = 20  # runs that the times of partitions are taken from
+MAX_SECONDS = 10**6
 
 Sampler = Callable[[int, int], list[int]]  # the nanoseconds of runs, from how many are enough and how many runs are
 
@@ -103,6 +107,15 @@ def bench(
             is wrong.
         UnsupportedError: with ``fallback=False``: the library does not run all of the graph.
     """
+    variants = as_list("variants", variants, Variant)
+    if not variants:
+        raise ArgumentError("variants: []; expected one or more")
+    length = float(seconds) if isinstance(seconds, Real) else -1.0
+    if not 0 <= length <= MAX_SECONDS:
+        raise ArgumentError(f"seconds: {shown(seconds)}; expected a number, 0 to {MAX_SECONDS}")
+    runs = integer("runs", runs, 1, 2**31 - 1)
+    flag("in_place", in_place)
+    function("progress", progress)
     graph, inputs = with_known(graph, inputs)
     compiled: list[tuple[Executable, Sampler, float]] = []
     for variant in variants:
@@ -118,7 +131,7 @@ def bench(
         sampler(0, 1)
         compiled.append((model, sampler, took))
     samples = [array("q") for _ in variants]
-    share, most = int(seconds * 1e9 / (ROUNDS * len(variants))), -(-runs // ROUNDS)
+    share, most = int(length * 1e9 / (ROUNDS * len(variants))), -(-runs // ROUNDS)
     for done in range(ROUNDS):
         progress(done, ROUNDS)
         for (_, sampler, _), taken in zip(compiled, samples, strict=True):

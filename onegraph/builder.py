@@ -10,19 +10,21 @@ from typing import Any
 import numpy as np
 
 from .arrays import aligned_empty, array_of, owners
-from .errors import ArgumentError, shown
+from .errors import ArgumentError, class_of, shown
 from .memo import signature
 from .mends import no_tensor
 from .methods import OpMethods
 from .once import once
 from .op import Array, LogicalTensor, Op, Signature, make_op, make_tensor
 from .outputs import count_outputs, result_type
+from .plain import isinstance, listed, text
 from .spec.dtypes import DataType
 from .spec.editions import DEFAULT, Edition
 from .spec.editions import edition as edition_named
 from .spec.schema import Schema, Shape
 from .spec.shapes import is_dense, overlaps, show
 from .tensor_types import MAX_RANK, as_shape
+from .validate import flag, integer
 from .violation import shortened
 
 
@@ -31,9 +33,7 @@ class Builder(OpMethods):
 
     def __init__(self, edition: str = DEFAULT, *, strict: bool = True) -> None:
         once(self, "_ops")
-        if not isinstance(strict, bool):
-            raise ArgumentError(f"strict: {shown(strict)}; expected True or False")
-        self.edition, self.strict = edition_named(edition).name, strict
+        self.edition, self.strict = edition_named(edition).name, flag("strict", strict)
         # Numbers and names are taken in one step of the interpreter each, so that no two threads take the same. What
         # makes an op, input or output one of the graph comes last, so that an interrupt leaves none that nobody has.
         self._ops: list[Op] = []
@@ -86,9 +86,8 @@ class Builder(OpMethods):
         Raises:
             ArgumentError: the name is taken, or the data type, shape or strides make no sense.
         """
-        if not isinstance(constant, bool):
-            raise ArgumentError(f"constant: {shown(constant)}; expected True or False")
-        self._free_name(name)
+        flag("constant", constant)
+        name = self._free_name(name)
         if name == "out":
             raise ArgumentError("name 'out' is the keyword that calls take their output arrays by; choose another")
         try:
@@ -119,12 +118,12 @@ class Builder(OpMethods):
                 asked for an array that cannot be kept: one that is not C-contiguous and aligned, or a view of memory
                 that others write.
         """
-        if not isinstance(copy, bool):
-            raise ArgumentError(f"copy: {shown(copy)}; expected True or False")
-        if not isinstance(name, str):
+        flag("copy", copy)
+        label = text(name)
+        if label is None:
             raise ArgumentError(f"name: {shown(name)}; expected a string")
         if not isinstance(array, (np.ndarray, np.generic)):
-            raise ArgumentError(f"constant: {type(array).__name__}; expected a numpy array")
+            raise ArgumentError(f"constant: {class_of(array)}; expected a numpy array")
         values = array_of("constant", array)
         data_type = _contents_type(values, dtype)
         if values.ndim > MAX_RANK:
@@ -137,7 +136,7 @@ class Builder(OpMethods):
             kept = values
         flags = kept.flags
         watches = () if copy else tuple(weakref.ref(owner) for owner in owners(kept))
-        tensor = self._tensor(data_type, kept.shape, name or f"constant_{len(self._by_id)}", None, kept, watches)
+        tensor = self._tensor(data_type, kept.shape, label or f"constant_{len(self._by_id)}", None, kept, watches)
         flags.writeable = False
         return tensor
 
@@ -153,7 +152,7 @@ class Builder(OpMethods):
         Raises:
             ArgumentError: the name is taken, the tensor is of another graph, or the strides make no sense.
         """
-        self._free_name(name)
+        name = self._free_name(name)
         tensor = self._own(tensor, "output")
         try:
             steps = _declared(strides, tensor.shape)
@@ -194,10 +193,10 @@ class Builder(OpMethods):
             ArgumentError: an input is of another graph, or the name, dtype or edition makes no sense.
         """
         chosen = edition_named(self.edition if edition is None else edition)
-        schema = chosen.schema(kind) if isinstance(kind, str) else None
+        schema = chosen.schema(kind)
         tensors = self._op_inputs(inputs, schema)
         if name is not None:
-            self._refuse_op_name(name)
+            name = self._free_op_name(name)
         try:
             wanted = None if dtype is None else DataType.of(dtype)
         except ArgumentError as error:
@@ -274,12 +273,15 @@ class Builder(OpMethods):
         self._names[op.name] = op.id
         self._ops += (op,)
 
-    def _free_name(self, name: object) -> None:
-        if not isinstance(name, str) or not name:
+    def _free_name(self, name: object) -> str:
+        """The name of an input or output to be, which must be free."""
+        label = text(name)
+        if not label:
             mend = "; it comes before the tensor" * isinstance(name, LogicalTensor)
             raise ArgumentError(f"name: {shown(name)}; expected a string that is not empty{mend}")
-        if name in self._inputs or name in self._outputs:
-            raise ArgumentError(f"name {shown(name)} is taken; inputs and outputs share one namespace")
+        if label in self._inputs or label in self._outputs:
+            raise ArgumentError(f"name {shown(label)} is taken; inputs and outputs share one namespace")
+        return label
 
     def _known(self, tensor: object) -> LogicalTensor | None:
         """The tensor of this graph that is meant, also by what ``output`` returned; None where there is none."""
@@ -300,13 +302,13 @@ class Builder(OpMethods):
         if not isinstance(inputs, (list, tuple)):
             op = "" if schema is None else f"{schema.kind}: "
             raise ArgumentError(f"{op}inputs: {shown(inputs)}; expected a list of tensors of this graph")
-        own = self._by_id
+        inputs, own = listed(inputs), self._by_id
         try:
             for tensor in inputs:
                 if type(tensor) is not LogicalTensor or own.get(tensor.id) is not tensor:
                     break
             else:
-                return [*inputs]  # which needs no look at each for a message
+                return inputs  # which needs no look at each for a message
         except TypeError:  # a record that was made by hand may have anything for its id
             pass
         known = [None if tensor is None else self._known(tensor) for tensor in inputs]
@@ -320,18 +322,21 @@ class Builder(OpMethods):
                 raise ArgumentError(no_tensor(tensor, where, inputs, method))
         return known
 
-    def _refuse_op_name(self, name: object) -> None:
-        if not isinstance(name, str) or not name:
+    def _free_op_name(self, name: object) -> str:
+        """The name of an op to be, which must be free."""
+        label = text(name)
+        if not label:
             raise ArgumentError(f"name: {shown(name)}; expected a string that is not empty")
-        if name in self._names and self._is_taken(name):
-            raise ArgumentError(f"name {name!r} is taken by another op")
+        if label in self._names and self._is_taken(label):
+            raise ArgumentError(f"name {shown(label)} is taken by another op")
+        return label
 
     def _op_name(self, stem: str, name: str | None, number: int) -> str:
         """Take ``name`` for an op, else one that is made of its number."""
         label, suffix = name or f"{stem}_{number}", number
         while self._names.setdefault(label, number) != number and self._is_taken(label):
             if name is not None:  # another thread was quicker
-                raise ArgumentError(f"name {name!r} is taken by another op")
+                raise ArgumentError(f"name {shown(name)} is taken by another op")
             suffix += 1
             label = f"{stem}_{suffix}"
         return label
@@ -344,12 +349,11 @@ class Builder(OpMethods):
 def _declared(strides: object, dims: Shape) -> tuple[int, ...] | None:
     if strides is None:
         return None
-    if not isinstance(strides, (tuple, list)) or dims is None or None in dims or len(strides) != len(dims):
+    given = listed(strides) if isinstance(strides, (tuple, list)) else None
+    if given is None or dims is None or None in dims or len(given) != len(dims):
         raise ArgumentError(f"strides: {shown(strides)}; expected one integer for each dim of a shape that is known")
-    for step in strides:
-        if isinstance(step, bool) or not isinstance(step, (int, np.integer)) or not 0 <= step < 2**48:
-            raise ArgumentError(f"strides: {shown(step)}; expected a number of elements, 0 to 2**48 - 1")
-    steps = tuple(int(step) for step in strides)
+    expected = "a number of elements, 0 to 2**48 - 1"
+    steps = tuple([integer("strides", step, 0, 2**48 - 1, expected) for step in given])
     if overlaps([dim or 0 for dim in dims], steps):
         raise ArgumentError(f"strides: {steps} for shape {show(dims)}; expected memory of its own for each element")
     return steps

@@ -23,11 +23,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from .errors import ArgumentError, FormatError, OneGraphError, shown
+from .errors import ArgumentError, FormatError, OneGraphError
 from .forks import new_lock
 from .graph import Graph
 from .npz import write_arrays
 from .op import Array
+from .serialize.files import path_of
+from .validate import flag, integer
 
 if TYPE_CHECKING:
     from .executor import Executable
@@ -53,15 +55,11 @@ class capture:  # noqa: N801 - it is called like a function, as contextlib's own
     """
 
     def __init__(self, folder: str | PathLike[str], *, inputs: bool = False, max_bytes: int = MAX_BYTES) -> None:
-        if not isinstance(folder, (str, PathLike)):
-            raise ArgumentError(f"folder: {shown(folder)}; expected the path of a folder that is new or empty")
-        if not isinstance(inputs, bool):
-            raise ArgumentError(f"inputs: {shown(inputs)}; expected True or False")
-        if isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes < 0:
-            raise ArgumentError(f"max_bytes: {shown(max_bytes)}; expected a number of bytes")
-        self.folder, self.inputs = Path(folder), inputs
+        flag("inputs", inputs)
+        self.folder = path_of("folder", folder, "the path of a folder that is new or empty")
+        self.inputs = inputs
         self.executable: type[Executable]
-        self._left = max_bytes
+        self._left = integer("max_bytes", max_bytes, 0, 2**63 - 1, "a number of bytes")
         self._graphs = 0
         self._open = False
 

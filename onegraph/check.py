@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from .errors import ArgumentError
-from .examine import Checked, Examination, examine
+from .examine import MAX_VIOLATIONS, Checked, Examination, examine
 from .op import LogicalTensor, Op
+from .plain import isinstance, listed
 from .spec.dialect import base_call, edition_words
 from .spec.editions import BASE, DEFAULT, base_of
 from .spec.editions import edition as edition_named
@@ -99,8 +100,9 @@ def check_graph(graph: Ops | Iterable[Op]) -> list[Violation]:
     if not isinstance(ops, (list, tuple)):
         report.add("graph_kind", "graph", graph, "a Graph or a list of ops")
         return report.violations
+    ops = listed(ops)
     for index, op in enumerate(ops):
-        if not _is_record(op):
+        if len(report.violations) <= MAX_VIOLATIONS and not _is_record(op):
             expected = "an Op with a name, of logical tensors, and with integers for ids"
             report.add("op_kind", f"ops[{index}]", op, expected)
     if report.violations:
@@ -125,7 +127,11 @@ def _is_record(op: object) -> bool:
     if not isinstance(op, Op) or not isinstance(op.inputs, tuple) or not isinstance(op.outputs, tuple):
         return False
     tensors = [*op.outputs, *(tensor for tensor in op.inputs if tensor is not None)]
-    if not isinstance(op.name, str) or not all(isinstance(tensor, LogicalTensor) for tensor in tensors):
+    if (
+        not isinstance(op.name, str)
+        or not isinstance(op.kind, str)
+        or not all(isinstance(tensor, LogicalTensor) for tensor in tensors)
+    ):
         return False
     try:
         ids = (op.id, *(tensor.id for tensor in tensors))

@@ -13,27 +13,29 @@ import runpy
 from collections.abc import Iterator, Sequence
 from itertools import product
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .check import check_graph
-from .errors import FormatError, SpecError, UnsupportedError, shown
+from .errors import ArgumentError, FormatError, SpecError, UnsupportedError, shown
 from .graph import Graph
 from .memo import signature
 from .op import Array, LogicalTensor, Op
-from .serialize.files import write_files
+from .plain import isinstance, text
+from .serialize.files import path_of, write_files
 from .serialize.names import KEY
 from .serialize.writer import tensor_ids
 from .spec.dtypes import DataType
 from .spec.editions import DEFAULT, edition
 from .spec.schema import AttrValue, Schema
+from .validate import expect
 from .violation import ERROR
 
 WIDTH = 120
 INLINE = 16  # elements of the largest constant that stands in the code
 TAKEN = frozenset({"g", "og", "np", "Path", "constants", "inf", *keyword.kwlist, *keyword.softkwlist})
+PYTHON_FILE = "the path of a Python file"
 LITERAL = {DataType.f32: "np.float32", DataType.s32: "np.int32", DataType.s8: "np.int8", DataType.u8: "np.uint8"}
 
 
@@ -50,7 +52,11 @@ def to_python(graph: Graph, data: str = "graph.py.npz") -> tuple[str, dict[str, 
     Raises:
         UnsupportedError: the builder cannot be told of a shape or data type that a file gave.
     """
-    return _Code(graph).text(data)
+    expect("graph", graph, Graph)
+    label = text(data)
+    if label is None:
+        raise ArgumentError(f"data: {shown(data)}; expected the name of a file")
+    return _Code(graph).text(label)
 
 
 def save_python(graph: Graph, path: str | PathLike[str]) -> None:
@@ -60,10 +66,12 @@ def save_python(graph: Graph, path: str | PathLike[str]) -> None:
         FormatError: a file cannot be written.
         UnsupportedError: as :func:`to_python` does.
     """
-    target = Path(path)
+    target = path_of("path", path, PYTHON_FILE)
+    if not target.name:
+        raise ArgumentError(f"path: {shown(path)}; expected {PYTHON_FILE}")
     data = target.with_name(f"{target.name}.npz")
-    text, arrays = to_python(graph, data.name)
-    write_files(target, text.rstrip("\n"), data, arrays)
+    code, arrays = to_python(graph, data.name)
+    write_files(target, code.rstrip("\n"), data, arrays)
 
 
 def load_python(path: str | PathLike[str]) -> Graph:
@@ -74,6 +82,7 @@ def load_python(path: str | PathLike[str]) -> Graph:
     Raises:
         FormatError: it cannot be read or run, or leaves no graph or several.
     """
+    path_of("path", path, PYTHON_FILE)
     try:
         found = runpy.run_path(str(path), run_name="__onegraph__")
     except KeyboardInterrupt:

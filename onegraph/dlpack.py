@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .errors import class_of
 from .op import Array
 from .spec.dtypes import DataType
 from .tensor_types import MAX_SIZE
@@ -160,7 +161,7 @@ def _take(capsule: object) -> tuple[_Managed | _ManagedVersioned, _Owner]:
             del _claims[id(capsule)]
     if any(_is_valid(capsule, name) for *names, _ in _KINDS for name in names):
         raise BufferError("its DLPack capsule was consumed before")
-    raise BufferError(f"__dlpack__ returned {type(capsule).__name__}; expected a DLPack capsule")
+    raise BufferError(f"__dlpack__ returned {class_of(capsule)}; expected a DLPack capsule")
 
 
 def _view(managed: _Managed | _ManagedVersioned, owner: _Owner) -> Array:

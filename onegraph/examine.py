@@ -14,6 +14,7 @@ from typing import NamedTuple
 from .errors import ArgumentError, shown
 from .mends import nearest_of, one_for_each, other_attribute, other_value, port_names, unknown_op
 from .op import LogicalTensor
+from .plain import isinstance, listed, text
 from .spec.dialect import base_call, edition_words, output_shapes
 from .spec.dtypes import DataType
 from .spec.editions import Edition, base_of
@@ -24,6 +25,7 @@ from .tensor_types import MAX_RANK, MAX_SIZE, tensor_type
 from .type_table import DTYPES, table_text, typed_ports, typing_of, unequal
 from .violation import ERROR, NOTE, Report, Violation, shortened
 
+MAX_VIOLATIONS = 64  # of an op, as nobody reads more
 MAX_INPUTS = 64  # of an op about which anything is remembered
 
 
@@ -104,7 +106,7 @@ class Examination(Report):
 
     def find_schema(self, kind: object) -> Schema | None:
         """The op of this name; a violation where the edition has none."""
-        schema = self.edition.schema(kind) if isinstance(kind, str) else None
+        schema = self.edition.schema(kind)
         if schema is None:
             self.add(
                 "unknown_op", "kind", kind, f"an op of edition {self.edition.name}", unknown_op(self.edition, kind)
@@ -124,11 +126,14 @@ class Examination(Report):
             return {}
         stored: dict[str, AttrValue] = {}
         try:
-            attrs = dict(attrs)
+            pairs = listed(attrs.items())
+            attrs = {name if (word := text(name)) is None else word: value for name, value in pairs}
         except Exception:  # a user's mapping may do anything
             self.add("attribute_kind", "attrs", attrs, "a dictionary of attribute names and values")
             return {}
         for name, value in attrs.items():
+            if len(self.violations) > MAX_VIOLATIONS:
+                break
             if not isinstance(name, str) or not schema.has_attribute(name):
                 self._unknown_attribute(schema, name, value)
                 continue
@@ -139,8 +144,8 @@ class Examination(Report):
                 fix = other_value(schema, name, value) or one_for_each(schema, attribute, value, inputs)
                 self.add(bad.rule, name, shown(value), bad.expected, fix or bad.fix)
             else:
-                if isinstance(value, str) and value in attribute.disputed:
-                    taken = attribute.aliases[value]
+                if (word := text(value)) in attribute.disputed:
+                    taken = attribute.aliases[word]
                     expected = f"{taken!r}; the page prints both, and this is taken as {taken}"
                     self.add("disputed_value", name, shown(value), expected, severity=NOTE)
         for attribute in schema.attributes:
@@ -176,13 +181,15 @@ class Examination(Report):
             self.add("tensor_kind", where, tensors, "a list of logical tensors, (dtype, shape) pairs or arrays")
             return None
         try:
-            tensors = [*tensors]
+            tensors = listed(tensors)
         except Exception:  # a user's sequence may do anything
             self.add("tensor_kind", where, tensors, "a list of logical tensors, (dtype, shape) pairs or arrays")
             return None
         found: list[TensorType | None] = []
         sound = True
         for index, tensor in enumerate(tensors):
+            if len(self.violations) > MAX_VIOLATIONS:
+                return None
             try:
                 found.append(None if tensor is None else tensor_type(tensor))
             except ArgumentError as error:

@@ -12,7 +12,6 @@ from .arguments import Arguments, Result, refuse_shared, value_inputs
 from .arrays import Held
 from .cache import CAPACITY, Cache, CacheInfo, Entry, dispatch
 from .capi.homes import home
-from .capi.validate import integer
 from .collector import without_collector
 from .errors import ArgumentError, StatusError, UnsupportedError, shown
 from .graph import Graph
@@ -22,6 +21,7 @@ from .once import once
 from .op import Array
 from .options import compile_options, refuse_unknown_partitions
 from .outputs import picklable
+from .plain import isinstance
 from .plan import EXECUTE
 from .profile import Profile, measure, measure_reference
 from .program import Program, Threads
@@ -31,6 +31,7 @@ from .runs import BoundRun, QuickCall, quick_call
 from .spec.dtypes import DataType
 from .spec.schema import Shape
 from .spec.shapes import known, show
+from .validate import expect, flag, integer
 
 COMPUTED_SHAPE = "a shape or an axis depends on what the graph computes, so nothing can be compiled before it runs"
 RECORDERS: list[Any] = []  # each capture while it records
@@ -73,6 +74,7 @@ class Executable:
         threads: Threads = None,
     ) -> None:
         once(self, "_graph")
+        expect("graph", graph, Graph)
         if not graph.outputs:
             raise ArgumentError("the graph has no output; declare one with g.output(name, tensor)")
         refuse_wildcards(graph)
@@ -169,7 +171,7 @@ class Executable:
         names = [*self._graph.inputs, *self._graph.outputs]
         for name in arrays:
             if name not in names:
-                raise ArgumentError(f"bind: unknown name {name!r}; the names are {', '.join(names)}")
+                raise ArgumentError(f"bind: unknown name {shown(name)}; the names are {', '.join(names)}")
         ins = {name: array for name, array in arrays.items() if name in self._graph.inputs}
         given = self._arguments.arrays((), ins, copy=False)
         program = self._find(given).program
@@ -316,8 +318,7 @@ class Executable:
         return Entry(program, quick_call(program, self._result) or _decline)
 
     def _partitions(self, entry: Entry | None, implementations: bool) -> tuple[PartitionReport, ...]:
-        if not isinstance(implementations, bool):
-            raise ArgumentError(f"implementations: {shown(implementations)}; expected True or False")
+        flag("implementations", implementations)
         if entry is None:
             return ()
         program, options = entry.program, self._options

@@ -13,6 +13,7 @@ from .arrays import aligned_empty, owners, strided
 from .lower import Value
 from .native import address, ffi, lib
 from .op import Array
+from .plain import isinstance
 from .plan import Plan, PlanSource, plan_error
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from .builder import Builder
 from .errors import ArgumentError, shown
 from .memo import signature
 from .op import Array, LogicalTensor
+from .plain import isinstance
 from .spec.editions import edition as edition_named
 from .spec.schema import Shape
 from .spec.shapes import compatible, show
@@ -224,6 +225,9 @@ class Graph(Builder):
         other = Graph(self.edition, strict=self.strict)
         renewed: dict[int, LogicalTensor] = {}
         values = {name: array_of(f"values: {name!r}", value) for name, value in (values or {}).items()}
+        for name, value in values.items():
+            if value.dtype.kind not in "iu":
+                raise ArgumentError(f"values: {name!r}: an array of {value.dtype}; expected integers")
         for tensor in self._tensors:
             if tensor.constant:
                 renewed[tensor.id] = other._tensor(tensor.dtype, tensor.shape, tensor.name, None, tensor.value)

@@ -17,7 +17,10 @@ from typing import Any
 from .errors import ArgumentError, FormatError, shown
 from .graph import Graph
 from .knobs import Values, keyed
+from .plain import isinstance, text
 from .rewriting import Rewriting
+from .serialize.files import path_of, read_file
+from .validate import integer
 
 OPTIONS = ("in-shapes", "op-attrs", "mb", "dt", "op-kind")
 MAX_DEPTH = 8  # of harness files that name others
@@ -81,14 +84,12 @@ def _rewritten(
 ) -> Graph:
     if op_kind is not None:
         work.set_kinds(keyed("op_kind", op_kind))
-    if op_attrs not in (None, ""):
+    if op_attrs is not None and text(op_attrs) != "":
         work.set_attrs(keyed("op_attrs", op_attrs))
-    if in_shapes not in (None, ""):
+    if in_shapes is not None and text(in_shapes) != "":
         work.set_shapes(keyed("in_shapes", in_shapes))
     if mb is not None:
-        if isinstance(mb, bool) or not isinstance(mb, int) or not 0 <= mb < 2**31:
-            raise ArgumentError(f"mb: {shown(mb)}; expected a batch size below 2**31, or 0 for that of the graph")
-        work.set_batch(mb)
+        work.set_batch(integer("mb", mb, 0, 2**31 - 1, "a batch size below 2**31, or 0 for that of the graph"))
     if isinstance(dt, str) and ":" not in dt:
         work.set_dtype(dt)
     elif dt is not None:
@@ -135,13 +136,15 @@ def read_harness(path: str | PathLike[str]) -> list[HarnessCase]:
     Raises:
         FormatError: a file cannot be read, or a line holds something else than options.
     """
-    return list(_cases(Path(path), 0))
+    return list(_cases(path_of("path", path, "the path of a harness file"), 0))
 
 
 def _cases(path: Path, depth: int) -> Iterator[HarnessCase]:
     try:
-        lines = path.read_text().splitlines()
-    except (OSError, ValueError) as error:
+        lines = read_file(path).decode().splitlines()
+    except FormatError as error:
+        raise FormatError(error.where, error.given, "a harness file") from None
+    except UnicodeDecodeError as error:
         raise FormatError(str(path), str(error), "a harness file") from None
     options: dict[str, list[str]] = {}
     knobs: dict[str, str] = {}

@@ -20,9 +20,11 @@ from .arrays import laid_empty
 from .errors import ArgumentError
 from .graph import Graph
 from .op import Array, LogicalTensor, Op
+from .plain import isinstance
 from .spec.dtypes import DataType
 from .spec.editions import base_of, edition
 from .spec.shapes import show
+from .validate import expect, function, integer
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,10 @@ def random_inputs(graph: Graph, seed: int = 0, progress: Callable[[int, int], No
         ArgumentError: a shape is not known, the contents of a shape tensor follow from nothing, or the tensors of the
             graph are larger than the memory of this machine.
     """
+    expect("graph", graph, Graph)
+    start = integer("seed", seed, 0, 2**64 - 1, "a number from 0")
+    if progress is not None:
+        function("progress", progress)
     for name, tensor in graph.inputs.items():
         if tensor.shape is None or None in tensor.shape:
             fix = "give its shape (--in-shapes) or its contents (--inputs)"
@@ -108,7 +114,7 @@ def random_inputs(graph: Graph, seed: int = 0, progress: Callable[[int, int], No
     domains, readers = _domains(graph), _readers(graph)
     arrays: dict[str, Array] = {}
     for done, (name, tensor) in enumerate(graph.inputs.items()):
-        rng = np.random.default_rng([seed, zlib.crc32(name.encode("utf-8", "replace"))])
+        rng = np.random.default_rng([start, zlib.crc32(name.encode("utf-8", "replace"))])
         uses = readers.get(tensor.id, [])
         values = next((_contents(name, tensor, op, index) for op, index in uses if _is_shape(op, index)), None)
         if values is None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .errors import ArgumentError, shown
+from .plain import isinstance, listed
 from .spec.schema import Attribute
 from .spec.shapes import overlaps, show
 
@@ -104,5 +105,5 @@ def plain_value(value: object) -> object:
     if isinstance(value, (np.ndarray, np.generic)):
         value = value.tolist()
     if isinstance(value, (list, tuple, range)):
-        return [plain_value(element) for element in value]
+        return [plain_value(element) for element in listed(value)]
     return int(value) if isinstance(value, bool) else value

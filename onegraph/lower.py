@@ -22,6 +22,7 @@ from .errors import ArgumentError, UnsupportedError
 from .graph import Graph
 from .memo import MAX_SIGNATURES
 from .op import Array, LogicalTensor, Op
+from .plain import isinstance
 from .rewrites import Form, Part, is_native, library_form, signature_form
 from .rewrites.precision import rounded
 from .spec.conditions import INTEGRAL

@@ -19,6 +19,7 @@ from .examine import MAX_INPUTS, Checked, examine
 from .lenient import LenientExamination
 from .op import Array, LogicalTensor, Signature
 from .outputs import implied_outputs, output_dtypes
+from .plain import isinstance
 from .spec.dtypes import DataType
 from .spec.editions import Edition, edition
 from .spec.schema import Schema, Shape, TensorType
@@ -59,7 +60,7 @@ def signature(
     Raises:
         SpecError: the op breaks the specification, with every violation.
     """
-    schema = chosen.schema(kind) if isinstance(kind, str) else None
+    schema = chosen.schema(kind)
     key = None if schema is None else _key(schema, attrs, inputs)
     if schema is not None and key is not None:
         try:

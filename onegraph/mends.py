@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .errors import ArgumentError, shown
+from .errors import ArgumentError, class_of, shown
 from .op import LogicalTensor
+from .plain import isinstance, text
 from .spec.dialect import vocabulary
 from .spec.dtypes import DataType
 from .spec.editions import DEFAULT, EDITIONS, Edition, base_of
@@ -41,7 +42,7 @@ def editions_with(has: Callable[[Edition], bool]) -> str:
 def unknown_op(chosen: Edition, kind: object) -> str:
     """What to do about an op that an edition does not have."""
     text = shortened(kind)
-    others = editions_with(lambda edition: isinstance(kind, str) and edition.schema(kind) is not None)
+    others = editions_with(lambda edition: edition.schema(kind) is not None)
     close = chosen.renamed(text) if others else chosen.nearest(text)
     return "; ".join(filter(None, (others, f"did you mean {close!r}?" if close else "")))
 
@@ -62,13 +63,13 @@ def other_attribute(schema: Schema, name: str) -> str:
 
 def other_value(schema: Schema, name: str, value: object) -> str:
     """Which editions have a value that an attribute of the op does not have here."""
-    base = base_of(schema)
+    base, word = base_of(schema), text(value)
 
     def has(edition: Edition) -> bool:
         op = edition.meaning(base)
-        return op is not None and op.has_attribute(name) and value in op.attribute(name).values
+        return op is not None and op.has_attribute(name) and word in op.attribute(name).values
 
-    return editions_with(has) if isinstance(value, str) else ""
+    return "" if word is None else editions_with(has)
 
 
 def one_for_each(schema: Schema, attribute: Attribute, value: object, inputs: object) -> str:
@@ -123,7 +124,7 @@ def no_tensor(value: object, where: str, inputs: Sequence[object] = (), method: 
         return f"{where}: {shown(value)}; expected {expected}: g.constant({scalar})"
     if isinstance(value, (list, tuple)) and value and all(isinstance(element, LogicalTensor) for element in value):
         if not method:
-            return f"{where}: a {type(value).__name__} of tensors; expected {expected}: one of them, without brackets"
+            return f"{where}: a {class_of(value)} of tensors; expected {expected}: one of them, without brackets"
         shorter = ", ".join(element.name for element in value[:3]) + (", ..." if len(value) > 3 else "")
-        return f"{where}: a {type(value).__name__}; expected its tensors one by one: g.{method}({shorter})"
+        return f"{where}: a {class_of(value)}; expected its tensors one by one: g.{method}({shorter})"
     return f"{where}: {shown(value)}; expected {expected}"

@@ -12,6 +12,7 @@ import textwrap
 from typing import Any
 
 from .op import LogicalTensor
+from .plain import isinstance
 from .spec.editions import BASE, DEFAULT, edition
 from .spec.schema import Attribute, Fill, Port, Schema
 from .spec.values import nearest

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .errors import STATUS_ERRORS, LibraryError, StateError, StatusError, UnsupportedError
+from .plain import isinstance
 from .spec.dtypes import DataType
 
 WHEEL = "onednn-cpu-gomp"

@@ -17,6 +17,7 @@ from .arrays import aligned_empty
 from .errors import ArgumentError, FormatError, shown
 from .graph import Graph
 from .op import Array, LogicalTensor
+from .plain import isinstance
 from .spec.shapes import compatible, show
 from .whole import write_whole
 

@@ -10,7 +10,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .errors import ArgumentError, shown
 from .once import made_once
+from .plain import isinstance, listed
 from .spec.dtypes import DataType
 from .spec.schema import AttrValue, Schema, Shape, TensorType
 
@@ -135,7 +137,9 @@ class Op:
 
     def __post_init__(self) -> None:
         if self.signature is None or self.attrs is not self.signature.attrs:
-            object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))
+            if not isinstance(self.attrs, Mapping):
+                raise ArgumentError(f"attrs: {shown(self.attrs)}; expected a dictionary of attribute names and values")
+            object.__setattr__(self, "attrs", MappingProxyType(dict(listed(self.attrs.items()))))
 
     def __reduce__(self) -> tuple[type[Op], tuple[object, ...]]:
         return Op, (self.id, self.kind, self.inputs, self.outputs, dict(self.attrs), self.name, self.edition)

@@ -8,11 +8,12 @@ from typing import NamedTuple
 from .capi.graph import POLICIES
 from .capi.settings import FPMATH_MODES
 from .capi.threads import check_threads
-from .capi.validate import choice
-from .errors import ArgumentError, shown
+from .errors import ArgumentError
 from .graph import Graph
+from .plain import isinstance
 from .program import Threads
 from .report import PartitionReport
+from .validate import choice, flag, integer
 
 
 class Options(NamedTuple):
@@ -34,19 +35,18 @@ def compile_options(graph: Graph, policy: str, fallback: bool, fpmath_mode: str 
     if fpmath_mode is None:
         fpmath_mode = "strict" if graph._file is None else graph._file.fpmath_mode
     fpmath_mode = choice("fpmath_mode", fpmath_mode, FPMATH_MODES)
-    if not isinstance(fallback, bool):
-        raise ArgumentError(f"fallback: {shown(fallback)}; expected True or False")
-    return Options(policy, fallback, fpmath_mode, _checked(threads))
+    return Options(policy, flag("fallback", fallback), fpmath_mode, _checked(threads))
 
 
 def _checked(threads: object) -> Threads:
     if threads is None:
         return None
     if isinstance(threads, Mapping):
-        for index in threads:
-            if isinstance(index, bool) or not isinstance(index, int) or index < 0:
-                raise ArgumentError(f"threads: partition {shown(index)}; expected its index in report()")
-        return {index: check_threads(count) for index, count in threads.items()}
+        expected = "its index in report()"
+        return {
+            integer("threads: partition", index, 0, 2**62, expected): check_threads(count)
+            for index, count in threads.items()
+        }
     return check_threads(threads)
 
 

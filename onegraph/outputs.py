@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from .errors import ArgumentError, SpecError, shown
+from .plain import isinstance, text
 from .spec.dialect import base_call
 from .spec.dtypes import DataType
 from .spec.editions import Edition, base_of
@@ -18,17 +19,20 @@ from .violation import Report
 def count_outputs(schema: Schema, wanted: object) -> int:
     """How many outputs the op has in this call; ``wanted`` names optional ports, and no gap is possible."""
     names = [port.name for port in schema.outputs]
-    if isinstance(wanted, str) or not isinstance(wanted, (list, tuple, set, frozenset)):
+    if not isinstance(wanted, (list, tuple, set, frozenset)):
         raise ArgumentError(f"{schema.kind}: outputs: {shown(wanted)}; expected a list of the names {names}")
+    chosen: list[str] = []
     for name in wanted:
-        if name not in names:
+        word = text(name)
+        if word is None or word not in names:
             raise ArgumentError(f"{schema.kind}: outputs: {shown(name)}; expected names of {names}")
+        chosen.append(word)
     count = sum(not port.optional for port in schema.outputs)
-    count = max([count, *(names.index(name) + 1 for name in wanted)])
-    skipped = [p.name for p in schema.outputs[:count] if p.optional and p.name not in wanted]
+    count = max([count, *(names.index(name) + 1 for name in chosen)])
+    skipped = [p.name for p in schema.outputs[:count] if p.optional and p.name not in chosen]
     if skipped:
         expected = f"{skipped} too, which stand before the last of them"
-        raise ArgumentError(f"{schema.kind}: outputs: {sorted(wanted)}; expected {expected}")
+        raise ArgumentError(f"{schema.kind}: outputs: {sorted(chosen)}; expected {expected}")
     return count
 
 

@@ -12,6 +12,7 @@ from time import perf_counter
 from .frame import Frame
 from .graph import Graph
 from .op import Array, Op
+from .plain import isinstance
 from .program import Program
 from .reference import run as run_reference
 from .report import PartitionReport

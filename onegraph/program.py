@@ -14,6 +14,7 @@ from .graph import Graph
 from .lower import lower
 from .memory import Lifetime, aligned, plan_memory
 from .op import Array
+from .plain import isinstance
 from .plan import LibraryStep, PlanSource
 from .report import PartitionReport, nbytes
 from .steps import NumpyStep

@@ -20,6 +20,7 @@ from .graph import Graph
 from .memo import signature
 from .mends import unknown_op
 from .op import Array, LogicalTensor
+from .plain import isinstance, whole
 from .recipes import Draw, recipe
 from .recipes.draw import Dims
 from .spec.dtypes import DataType
@@ -27,6 +28,7 @@ from .spec.editions import BASE, DEFAULT, Edition, base_of
 from .spec.editions import edition as edition_named
 from .spec.schema import AttrValue, Schema
 from .translate import translate
+from .validate import integer
 
 DTYPES = (DataType.f32, DataType.bf16, DataType.s8, DataType.u8)
 ALWAYS = (DataType.s32, DataType.boolean, DataType.s64)
@@ -59,13 +61,14 @@ def random_graph(
     Raises:
         ArgumentError: the edition or a kind is unknown, a number makes no sense, or no such op takes these data types.
     """
-    for name, value, least in (("seed", seed, None), ("n_ops", n_ops, 1)):
-        if isinstance(value, bool) or not isinstance(value, int) or (least is not None and value < least):
-            raise ArgumentError(f"{name}: {shown(value)}; expected an integer" + (" of 1 or more" if least else ""))
+    start = whole(seed)
+    if start is None:
+        raise ArgumentError(f"seed: {shown(seed)}; expected an integer")
+    count = integer("n_ops", n_ops, 1, 2**62, "an integer of 1 or more")
     if isinstance(dtypes, str) or not isinstance(dtypes, (list, tuple)) or not dtypes:
         raise ArgumentError(f"dtypes: {shown(dtypes)}; expected a list of data types")
-    growing = _Growing(Random(seed), edition, [DataType.of(dtype) for dtype in dtypes], kinds)
-    for _ in range(n_ops):
+    growing = _Growing(Random(start), edition, [DataType.of(dtype) for dtype in dtypes], kinds)
+    for _ in range(count):
         growing.grow()
     return growing.finished()
 
@@ -211,7 +214,7 @@ def _categories(chosen: Edition, kinds: Sequence[str] | None) -> list[list[Schem
         raise ArgumentError(f"kinds: {shown(kinds)}; expected a list of ops")
     found: dict[str, list[Schema]] = {}
     for kind in kinds:
-        schema = chosen.schema(kind) if isinstance(kind, str) else None
+        schema = chosen.schema(kind)
         if schema is None:
             mend = unknown_op(chosen, kind)
             expected = f"ops of edition {chosen.name}{'; ' if mend else ''}{mend}"

@@ -14,13 +14,15 @@ from itertools import combinations
 import numpy as np
 
 from .check import ERROR, check_graph
-from .errors import ArgumentError, OneGraphError, shown
+from .errors import ArgumentError, OneGraphError
 from .graph import Graph
 from .op import Array, Op
+from .plain import isinstance
 from .sketch import Change, changed
 from .spec.dtypes import DataType
 from .spec.editions import edition
 from .spec.schema import AttrValue, Shape
+from .validate import expect, function, integer
 
 MAX_TESTS = 2000
 FLOATS = frozenset({DataType.bf16, DataType.f16})
@@ -52,9 +54,11 @@ def reduce(
     Raises:
         ArgumentError: ``graph`` does not fail.
     """
-    if isinstance(max_tests, bool) or not isinstance(max_tests, int) or max_tests < 1:
-        raise ArgumentError(f"max_tests: {shown(max_tests)}; expected a number of 1 or more")
-    search = _Search(graph, fails, progress, max_tests)
+    expect("graph", graph, Graph)
+    function("fails", fails)
+    function("progress", progress)
+    most = integer("max_tests", max_tests, 1, 2**62, "a number of 1 or more")
+    search = _Search(graph, fails, progress, most)
     if not fails(graph):
         raise ArgumentError("the graph does not fail; expected one that does")
     return search.run()

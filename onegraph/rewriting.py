@@ -15,6 +15,7 @@ from .errors import ArgumentError, shown
 from .graph import Graph
 from .knobs import along, dims_of, plain_value, read_value, strides_of
 from .op import Array
+from .plain import isinstance
 from .serialize.form import ATTR_TYPES, UNKNOWN, document, parse
 from .serialize.names import KEY, read_names
 from .serialize.reader import build
@@ -25,6 +26,7 @@ from .spec.schema import Schema, Shape
 from .spec.shapes import dense_strides
 from .spec.values import nearest
 from .tensor_types import as_shape
+from .validate import expect
 
 Form = dict[str, Any]
 FLOATS = ("f32", "bf16", "f16")
@@ -40,6 +42,7 @@ class Rewriting:
     """
 
     def __init__(self, graph: Graph, *, lenient: bool = False, passes_over: bool = False) -> None:
+        expect("graph", graph, Graph)
         self.before, self.lenient, self.passes_over = graph, lenient, passes_over
         self.passed_over: list[int] = []
         violations = check_graph(graph)  # among them shapes that loading put right

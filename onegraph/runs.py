@@ -19,6 +19,7 @@ from .frame import Frame
 from .lower import Value
 from .native import lib
 from .op import Array
+from .plain import isinstance
 from .plan import plan_error
 from .program import Program
 from .spec.shapes import is_dense

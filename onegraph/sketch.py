@@ -10,6 +10,7 @@ import numpy as np
 from .graph import Graph
 from .memo import signature
 from .op import Array, LogicalTensor, Op
+from .plain import isinstance
 from .spec.dtypes import DataType
 from .spec.editions import edition
 from .spec.schema import AttrValue, Shape

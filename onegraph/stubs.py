@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from .methods import docstring
+from .plain import isinstance
 from .spec.editions import BASE
 from .spec.schema import Attribute, Fill, Schema
 

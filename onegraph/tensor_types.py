@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import operator
 
 import numpy as np
 
 from .errors import ArgumentError, shown
 from .op import LogicalTensor
+from .plain import isinstance, listed, whole
 from .spec.dtypes import DataType
 from .spec.schema import Shape, TensorType
 
@@ -32,10 +32,10 @@ def tensor_type(tensor: object) -> TensorType:
         # A record that was made by hand may hold anything.
         return TensorType(DataType.of(tensor.dtype), as_shape(dims), tensor.value)
     if isinstance(tensor, (np.ndarray, np.generic)):
-        is_s64 = tensor.dtype == np.int64
-        return TensorType(DataType.s64 if is_s64 else DataType.of(tensor.dtype), tensor.shape)
-    if isinstance(tensor, (tuple, list)) and len(tensor) == 2:
-        return TensorType(DataType.of(tensor[0]), as_shape(tensor[1]))
+        plain = np.asarray(tensor)  # without a class that may say other things of itself
+        return TensorType(DataType.s64 if plain.dtype == np.int64 else DataType.of(plain.dtype), plain.shape)
+    if isinstance(tensor, (tuple, list)) and len(pair := listed(tensor)) == 2:
+        return TensorType(DataType.of(pair[0]), as_shape(pair[1]))
     raise ArgumentError(f"{shown(tensor)} is not a logical tensor, a (dtype, shape) pair or an array")
 
 
@@ -47,15 +47,15 @@ def as_shape(shape: object) -> Shape:
     """
     if shape is None:
         return None
-    if isinstance(shape, (int, np.integer)) and not isinstance(shape, bool):
-        raise ArgumentError(f"a shape is a tuple of dims; write ({shown(int(shape))},)")
+    if (one := whole(shape)) is not None:
+        raise ArgumentError(f"a shape is a tuple of dims; write ({shown(one)},)")
     if not isinstance(shape, (tuple, list)) and not (isinstance(shape, np.ndarray) and shape.ndim == 1):
         raise ArgumentError(f"a shape is a tuple of dims, not {shown(shape)}")
     dims: list[int | None] = []
-    for dim in shape:
-        if dim is not None and (isinstance(dim, bool) or not isinstance(dim, (int, np.integer))):
+    for dim in listed(np.asarray(shape) if isinstance(shape, np.ndarray) else shape):
+        number = whole(dim)
+        if number is None and dim is not None:
             raise ArgumentError(f"a dim is an integer, or None where it is unknown, not {shown(dim)}")
-        number = None if dim is None else operator.index(dim)
         if number is not None and not 0 <= number < 2**63:
             raise ArgumentError(f"dim {shown(number)} is out of range; an unknown dim is written None")
         dims.append(number)

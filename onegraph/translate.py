@@ -13,6 +13,7 @@ from itertools import zip_longest
 from .check import check_attrs, check_op
 from .errors import ArgumentError, SpecError, shown
 from .op import LogicalTensor
+from .plain import isinstance
 from .spec.dialect import base_call, channel_swap, format_of, is_swapped, swap_channels
 from .spec.dtypes import DataType
 from .spec.editions import Edition, base_of, edition
@@ -138,7 +139,7 @@ def _checked(kind: str, attrs: object, inputs: Sequence[object], chosen: Edition
     else:
         found = check_attrs(kind, attrs, edition=chosen.name)
     wrong = [one for one in found if one.severity == ERROR and one.rule != "missing_attribute"]
-    schema = chosen.schema(kind) if isinstance(kind, str) else None
+    schema = chosen.schema(kind)
     if wrong or schema is None:
         raise SpecError(wrong)
     return schema

@@ -17,6 +17,7 @@ from .report import Report
 from .serialize import with_known
 from .spec.editions import edition
 from .tolerance import Comparison, compare, disturbed, lowered
+from .validate import function, integer
 
 Progress = Callable[[str, int, int], None]
 ROUNDING = frozenset({"Quantize", "DynamicQuantize", "TypeCast"})  # to integers, in every edition
@@ -100,9 +101,11 @@ def verify(
     def compiled(of: Graph, policy: str) -> Executable:
         return of.compile(policy=policy, fpmath_mode=fpmath_mode, threads=threads, fallback=fallback)
 
+    function("progress", progress)
+    start = integer("seed", seed, 0, 2**64 - 1, "a number from 0")
     graph, inputs = with_known(graph, inputs)
     model = compiled(graph, policy)
-    judge = _Judge(graph, inputs, model.report().fpmath_mode, seed, progress)
+    judge = _Judge(graph, inputs, model.report().fpmath_mode, start, progress)
     results = _run(model, inputs)
     wanted = {tensor.id for tensor in graph.outputs.values()}
     outputs = judge.compare(graph, results, judge.expected(wanted))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .errors import shown
+from .plain import text
 from .spec.editions import Edition
 from .spec.schema import Finding
 
@@ -57,10 +58,10 @@ class Report:
 
     def add(self, rule: str, where: str, given: object, expected: str, fix: str = "", severity: str = ERROR) -> None:
         """Note one violation; ``given`` may be anything that a user passed."""
-        text = shortened(given)
-        message = f"{self.op}: {where}: {text}; expected {expected}" + (f"; {fix}" if fix else "")
+        said = shortened(given)
+        message = f"{self.op}: {where}: {said}; expected {expected}" + (f"; {fix}" if fix else "")
         self.violations.append(
-            Violation(rule, severity, self.op, where, text, expected, message, self.edition.name, self.page)
+            Violation(rule, severity, self.op, where, said, expected, message, self.edition.name, self.page)
         )
 
     def add_finding(self, rule: str, finding: Finding) -> None:
@@ -71,5 +72,6 @@ class Report:
 
 def shortened(value: object, limit: int = 120) -> str:
     """Text of a value that a user gave: never long, never raises."""
-    text = value if isinstance(value, str) else shown(value)
-    return text if len(text) <= limit else text[: limit - 3] + "..."
+    said = text(value)
+    said = shown(value) if said is None else said
+    return said if len(said) <= limit else said[: limit - 3] + "..."

@@ -9,22 +9,34 @@ import collections
 import copy
 import faulthandler
 import inspect
+import itertools
 import os
+import pathlib
 import pickle
 import random
 import signal
 import subprocess
 import sys
 import threading
+import unittest.mock
 import warnings
+from collections.abc import Mapping, Sequence
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph import capi, native, reference
+from onegraph import capi, native, reference, view
+from onegraph.bench import Variant, bench
+from onegraph.codegen import load_python, save_python, to_python
+from onegraph.executor import Executable
+from onegraph.harness import read_harness, rewrite
+from onegraph.inputs import random_inputs
+from onegraph.random_graph import random_graph
+from onegraph.reduce import reduce
 from onegraph.spec.editions import BASE
+from onegraph.verify import verify
 
 ok = None  # in the place of an exception: the call is fine
 CASES = collections.defaultdict(list)
@@ -1167,9 +1179,197 @@ def junk_calls(count):
             print(f"FAIL {type(error).__name__}: {str(error)[:200]!a}", flush=True)
 
 
+# One argument of a valid call, or something in it, replaced by what lies ----------------------------------------------
+
+
+class Liar:
+    """What says that it is of another class, as mocks and proxies do."""
+
+    def __init__(self, kind):
+        self.kind = kind
+
+    __class__ = property(lambda self: self.kind)
+
+
+class Unhashable(str):
+    def __eq__(self, other):
+        return np.ones(3)
+
+    __hash__ = None
+
+
+class Boundless(str):
+    """Text that says it is short."""
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, _):
+        return self
+
+
+class Verbose:
+    def __repr__(self):
+        return Boundless("x" * 10**6)
+
+
+class Nameless(type):
+    @property
+    def __name__(cls):
+        raise ZeroDivisionError
+
+
+class NoEnd(list):
+    def __iter__(self):
+        return itertools.count()
+
+
+class Long(tuple):
+    def __len__(self):
+        return 2**62
+
+
+class Lying(np.ndarray):
+    shape = ndim = dtype = size = property(lambda self: "x")
+
+    def __iter__(self):
+        return itertools.count()
+
+
+class EndlessMap(Mapping):
+    def __len__(self):
+        return 1
+
+    def __iter__(self):
+        return map("k{}".format, itertools.count())
+
+    def __getitem__(self, key):
+        return 1
+
+
+def liars():
+    kinds = [str, int, float, bool, bytes, list, tuple, dict, np.ndarray, np.dtype, np.float32, np.int64, Mapping]
+    kinds += [og.LogicalTensor, og.Op, og.Graph, og.DataType, pathlib.Path, Sequence]
+    kinds += [capi.LogicalTensor, capi.Op, capi.Tensor, capi.Engine, capi.Stream, capi.Partition]
+    yield from ((f"Liar({kind.__name__})", Liar(kind)) for kind in kinds)
+    yield from ((f"Mock({kind.__name__})", unittest.mock.Mock(spec=kind)) for kind in kinds[::4])
+    others = [unittest.mock.MagicMock(), np.timedelta64(5), np.datetime64("NaT"), Unhashable("x"), Unhashable("f32")]
+    others += [Verbose(), [Verbose()], Nameless("N", (Rude,), {})(), type("C" * 10**6, (), {})(), NoEnd([1]), Long([2])]
+    others += [np.array([2, 3]).view(Lying), EndlessMap(), range(10**18), memoryview(np.array(1.0)), "x" * 10**7]
+    others += [og.Op(0, 1, (None,), (None,), {}, 2, "x"), np.zeros(2, object), np.zeros(2, "S1"), np.float16("inf")]
+    others += [np.matrix([[1, 2]]), {f"k{n}": n for n in range(10**5)}]
+    yield from ((f"others[{number}]", other) for number, other in enumerate(others))
+
+
+def valid_calls():
+    """Functions with arguments that are right."""
+    graph = simple()
+    report, x = {"partitions": [{"index": 0, "names": ["relu_0"], "executor": "oneDNN"}]}, one()
+    ends = (og.LogicalTensor(0, og.f32, (2,)),), (og.LogicalTensor(1, og.f32, (2,)),)
+
+    def building(method, *args, **named):
+        def call(*args, **named):
+            made = og.Graph()
+            tensor = made.input("x", F, (2, 3))
+            before = repr(made)
+            try:
+                getattr(made, method)(*[tensor if arg is x else arg for arg in args], **named)
+            except og.OneGraphError:
+                assert repr(made) == before
+                raise
+
+        call.__qualname__ = method
+        return call, args, named
+
+    tables = {"keep_stats": True, "begin_norm_axis": -1, "use_affine": False}
+    scales = {"scales": [1.0], "zps": [0], "qtype": "per_tensor"}
+    legacy = {**{key: CONV[key] for key in ("strides", "pads_begin", "pads_end", "dilations")}, "filter_format": "OIX"}
+    yield building("input", "n", F, (2, 3), strides=(3, 1), constant=False)
+    yield building("constant", x, name="c", copy=True, dtype=F)
+    yield building("output", "o", x, strides=(3, 1))
+    yield building("op", "LayerNorm", x, tables, name="n", outputs=["mean", "variance"], edition="onednn-3.13")
+    yield building("quantize", x, **scales, dtype="s8", name="q")
+    yield from [
+        (og.Graph, [], {"edition": "onednn-3.2", "strict": True}),
+        (og.Graph.from_json, [graph.to_json()], {"strict": False}),
+        (og.Graph.load, ["absent.json"], {}),
+        (graph.save, ["absent/absent.json"], {"for_version": "3.2"}),
+        (graph.compile, [], {"policy": "debug", "fallback": True, "fpmath_mode": "strict", "threads": {0: 1}}),
+        (graph.specialise, [{"x": (2, 3)}], {"values": {}}),
+        (graph.with_constants, [{"x": x}], {}),
+        (og.DataType.of, [F], {}),
+        (og.check_op, ["LayerNorm", tables, [(F, (2, 3))], [(F, (2, 3))]], {"edition": "onednn-3.13"}),
+        (og.check_op, ["ConvolutionBackpropInput", legacy, [x, x]], {"edition": "legacy-1"}),
+        (og.check_op, ["MatMul", {"transpose_a": False}, [one((3, 2)), (F, (3, 4))]], {}),
+        (og.check_attrs, ["Interpolate", {"mode": "nearest", "sizes": [4], "scales": [1.0]}], {}),
+        (og.check_graph, [[og.Op(0, "ReLU", *ends, {}, "n", "onednn-3.13")]], {}),
+        (og.Op, [0, "ReLU", *ends, {}, "n", "onednn-3.13"], {}),
+        (og.translate, ["ReLU", {}, [(F, (2, 3))]], {"source": "onednn-3.2", "target": "legacy-1"}),
+        (reference.run, [graph, {"x": x, "y": x}], {}),
+        (reference.run_op, [graph.ops[0], [x, x]], {}),
+        (graph.compile(threads=1), [x, x], {"out": {}}),
+        (graph.compile(threads=1).bind, [], {"x": x, "y": x}),
+        (Executable, [graph], {"threads": 1}),
+        (og.set_num_threads, [1], {}),
+        (og.capture, ["folder"], {"inputs": True, "max_bytes": 9}),
+        (capi.LogicalTensor, [0, F, (2, 3)], {"strides": [3, 1], "layout": "strided", "property": "variable"}),
+        (capi.Op, [1, "LayerNorm", "n"], {"inputs": [lt(0, (2,))], "outputs": [lt(1, (2,))], "attrs": tables}),
+        (capi.Graph, ["cpu", "strict"], {}),
+        (relu().set_attr, ["alpha", 1.0], {}),
+        (partition_of(relu()).compile, [[lt(0, (8,))], [lt(1, (8,))], capi.default_engine()], {}),
+        (capi.Tensor, [lt(0, (2, 3)), x, capi.default_engine()], {}),
+        (view.page, [graph], {"report": report, "violations": [], "times": {0: 1.0}, "title": "t"}),
+        (view.dot, [graph], {"report": report, "times": [1.0]}),
+        (view.embedded, [graph], {"height": 100}),
+        (verify, [graph, {"x": x, "y": x}], {"policy": "fusion", "threads": 1, "seed": 0, "progress": print}),
+        (bench, [graph, {"x": x, "y": x}, [Variant(threads=1)]], {"seconds": 0, "runs": 1, "in_place": False}),
+        (reduce, [graph, lambda graph: False], {"max_tests": 1, "progress": print}),
+        (random_graph, [0, 1], {"dtypes": [F], "kinds": ["ReLU"], "edition": "onednn-3.2"}),
+        (random_inputs, [graph, 0], {}),
+        (rewrite, [graph], {"in_shapes": {"x": (4, 3)}, "op_attrs": {}, "mb": 0, "dt": {"x": F}, "op_kind": {}}),
+        (read_harness, ["absent"], {}),
+        (to_python, [graph, "data.npz"], {}),
+        (save_python, [graph, "absent/absent.py"], {}),
+        (load_python, ["absent.py"], {}),
+    ]
+
+
+def places(value, depth=0):
+    """The places within arguments, as what to look up one after the other."""
+    pairs = value.items() if type(value) is dict else enumerate(value) if type(value) in (list, tuple) else ()
+    for key, element in pairs if depth < 4 else ():
+        yield (key,)
+        yield from ((key, *rest) for rest in places(element, depth + 1))
+
+
+def replaced(value, place, other):
+    key, *rest = place
+    made = dict(value) if type(value) is dict else list(value)
+    made[key] = replaced(made[key], rest, other) if rest else other
+    return made if type(value) is dict else type(value)(made)
+
+
+def lies():
+    warnings.simplefilter("ignore")
+    spots = [(call, place) for call in valid_calls() for place in places(call[1:]) if len(place) > 1]
+    for number, ((function, args, named), place) in enumerate(spots):
+        for name, liar in itertools.islice(liars(), number % 5, None, 5):
+            print(f"@{getattr(function, '__qualname__', function.__class__.__name__)} {place} {name}", flush=True)
+            try:
+                given, keywords = replaced((args, named), place, liar)
+                function(*given, **keywords)
+            except og.OneGraphError as error:
+                if len(str(error)) > 8000:
+                    print(f"FAIL {len(str(error))} characters", flush=True)
+            except (RudeError, ZeroDivisionError):
+                pass
+            except Exception as error:
+                print(f"FAIL {type(error).__name__}: {str(error)[:200]!a}", flush=True)
+
+
 # The two sides -------------------------------------------------------------------------------------------------------
 
-BATCHES = {"mutations": lambda: mutations(120), "junk": lambda: junk_calls(12000)}
+BATCHES = {"mutations": lambda: mutations(120), "junk": lambda: junk_calls(12000), "lies": lies}
 
 
 def run_cases(batch):

@@ -14,8 +14,8 @@ from onegraph.spec.editions import BASE, EDITIONS, base_of, edition
 PACKAGE = Path(__file__).parents[1] / "onegraph"
 # Who may import whom inside the package; lower layers first. An import inside a function is listed as an exception.
 LAYERS = [
-    {"errors", "forks"},
-    {"once", "whole"},
+    {"errors", "forks", "plain"},
+    {"once", "whole", "validate"},
     {"spec"},
     {"op"},
     {"tensor_types", "violation", "recipes"},
@@ -102,6 +102,17 @@ def test_arrows_point_one_way(path):
     for other in imports(path):
         if other != name and not other.startswith("_") and (name, other) not in EXCEPTIONS:
             assert layer(other) <= layer(name), f"{name} must not import {other}"
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_nothing_asks_objects_for_their_class(path):
+    """``isinstance`` is that of ``plain``, and no class stands in a ``match``: both would ask ``__class__``."""
+    tree = ast.parse(path.read_text())
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+    for node in ast.walk(tree):
+        if path.stem != "plain" and isinstance(node, ast.Name) and node.id == "isinstance":
+            assert "isinstance" in imported, f"line {node.lineno}"
+        assert not isinstance(node, ast.MatchClass), f"line {node.lineno}"
 
 
 def test_only_native_knows_the_extension():

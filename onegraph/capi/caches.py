@@ -5,10 +5,10 @@ from __future__ import annotations
 from ctypes import POINTER, byref, c_int, c_size_t
 
 from .. import native
-from ..errors import ArgumentError, StateError, UnsupportedError, shown
+from ..errors import StateError, UnsupportedError
 from ..native import call, lib, read
+from ..validate import flag, integer
 from .engine import engine_kind_value
-from .validate import integer
 
 
 def get_primitive_cache_capacity() -> int:
@@ -65,8 +65,7 @@ def set_constant_tensor_cache(enabled: bool) -> None:
         ArgumentError: ``enabled`` is neither True nor False.
         StateError: something was compiled; the library would crash on it after a change.
     """
-    if not isinstance(enabled, bool):
-        raise ArgumentError(f"enabled: {shown(enabled)}; expected True or False")
+    flag("enabled", enabled)
     if enabled == get_constant_tensor_cache():
         return
     if native.has_compiled():

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors import StatusError
 from ..native import begin_compilation, call, ffi, lib, status_error
+from ..plain import isinstance
 from .caches import (
     get_compiled_partition_cache_capacity,
     get_primitive_cache_capacity,

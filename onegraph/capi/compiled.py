@@ -10,6 +10,7 @@ from ..errors import ArgumentError, StateError, shown
 from ..native import Handle, call, ffi, lib
 from ..once import once
 from ..spec.shapes import compatible
+from ..validate import as_list, expect, identifier
 from .caches import get_constant_tensor_cache
 from .compilation import Compilation
 from .engine import Engine, Stream, engine_or_default
@@ -18,7 +19,6 @@ from .logical_tensor import LogicalTensor
 from .partition import Partition
 from .tensor import Execution, Tensor
 from .threads import is_forked
-from .validate import as_list, expect, identifier
 
 _destroy = lib.dnnl_graph_compiled_partition_destroy
 AT_ONCE = 32  # compilations between which an interrupt is heard

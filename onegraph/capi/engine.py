@@ -8,7 +8,7 @@ from ..errors import UnsupportedError
 from ..forks import new_rlock
 from ..native import RUNTIME, Handle, Made, address, call, create, enum_names, enum_value, ffi, lib, read
 from ..once import once
-from .validate import choice, expect, identifier
+from ..validate import choice, expect, identifier
 
 ENGINE_KINDS = ("cpu", "gpu")
 ENGINE_KIND_NAMES = enum_names("", ENGINE_KINDS)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ..lenient import LenientExamination
 from ..native import call, ffi, lib, status_error
+from ..plain import isinstance
 from ..spec.editions import BASE
 from ..spec.schema import AttrValue, TensorType
 from .checks import check_use, examined, refuse_newer

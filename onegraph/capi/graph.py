@@ -8,13 +8,13 @@ from ..errors import ArgumentError, StateError
 from ..forks import new_rlock, refuse_inner
 from ..native import Handle, call, create, enum_value, ffi, lib, read
 from ..once import once
+from ..validate import choice, expect
 from .engine import ENGINE_KIND_NAMES, available_kind
 from .forms import Forms
 from .logical_tensor import LogicalTensor
 from .op import Op, refuse_other_uses
 from .partition import Partition, count_ids
 from .settings import FPMATH_MODES
-from .validate import choice, expect
 
 POLICIES = ("fusion", "debug")
 

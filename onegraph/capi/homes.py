@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ..plain import isinstance
+
 # The ops whose primitives oneDNN creates without the attribute that makes the caller own the scratch memory
 # (src/graph/backend/dnnl/op_executable.cpp).
 THREAD_BOUND = frozenset(

@@ -8,11 +8,12 @@ from typing import Any
 from ..errors import ArgumentError, shown
 from ..native import DTYPE_NAMES, DTYPES, Function, Made, call, dtype_value, enum_names, ffi, lib, read
 from ..once import once
+from ..plain import isinstance, listed
 from ..spec.dtypes import DataType
 from ..spec.schema import Shape
 from ..spec.shapes import is_dense as is_row_major
 from ..tensor_types import as_shape
-from .validate import choice, identifier, integer
+from ..validate import choice, identifier, integer
 
 LAYOUTS = ("undef", "any", "strided", "opaque")
 PROPERTIES = ("undef", "variable", "constant")
@@ -236,7 +237,7 @@ class LogicalTensor(Made):
 def _steps(strides: Sequence[int], dims: Shape, layout: str) -> tuple[int, ...]:
     if layout != "strided" or dims is None or None in dims:
         raise ArgumentError("strides need layout='strided' and a shape with every dim known")
-    steps = [*strides] if isinstance(strides, (tuple, list)) else None
+    steps = listed(strides) if isinstance(strides, (tuple, list)) else None
     if steps is None or len(steps) != len(dims):
         raise ArgumentError(f"strides: {shown(strides)}; expected {len(dims)} integers, one for each dim")
     return tuple([integer("strides", step, 0, 2**62 - 1, "a number of elements, 0 to 2**62 - 1") for step in steps])

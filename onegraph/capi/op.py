@@ -10,15 +10,16 @@ from ..forks import new_rlock, refuse_inner
 from ..mends import unknown_op
 from ..native import Function, Handle, call, enum_names, enum_value, ffi, lib, read
 from ..once import once
+from ..plain import isinstance, text
 from ..spec.editions import BASE, DEFAULT, edition
 from ..spec.library import LIBRARY_VALUES
 from ..spec.schema import Attribute, AttrValue, Call, Schema, Shape, TensorType
 from ..spec.use import Use
 from ..spec.values import BadValueError, convert
+from ..validate import as_list, expect, identifier
 from ..violation import Report
 from .checks import EDITION, check_use, refuse_newer
 from .logical_tensor import LogicalTensor
-from .validate import as_list, expect, identifier
 
 if TYPE_CHECKING:
     from .forms import OpForm
@@ -81,16 +82,19 @@ class Op(Handle):
     ) -> None:
         once(self, "_ptr")
         number = identifier("id", id)
-        expect("name", name, str)
+        label = text(name)
+        if label is None:
+            raise ArgumentError(f"name: {shown(name)}; expected a string")
         ins, outs = as_list("inputs", inputs, LogicalTensor), as_list("outputs", outputs, LogicalTensor)
         if attrs is not None and not isinstance(attrs, Mapping):
             raise ArgumentError(f"attrs: {shown(attrs)}; expected a dictionary of attribute names and values")
-        schema = BASE.get(kind) or _BY_NAME.get(kind) if isinstance(kind, str) else None
+        word = text(kind)
+        schema = None if word is None else BASE.get(word) or _BY_NAME.get(word)
         if schema is None:
             mend = unknown_op(edition(DEFAULT), kind)
             raise ArgumentError(f"kind: {shown(kind)} is not an op; {mend or 'onegraph ops lists them'}")
         refuse_newer(schema)
-        self._make(number, schema, name, [], [], {})
+        self._make(number, schema, label, [], [], {})
         for tensor in ins:
             self.add_input(tensor)
         for tensor in outs:
@@ -112,9 +116,9 @@ class Op(Handle):
         self._inputs, self._outputs, self._attrs = inputs, outputs, attrs
         self._frozen = False
         self._lock = new_rlock()
-        text = encoded(name)
+        said = encoded(name)
         pointer = ffi.new(_OP)
-        call(_create, pointer, number, CODES[schema.name], text)
+        call(_create, pointer, number, CODES[schema.name], said)
         super().__init__(pointer[0], _destroy)
 
     @classmethod
@@ -195,22 +199,23 @@ class Op(Handle):
             SpecError: the op has no such attribute, or it cannot have this value.
             UnsupportedError: the loaded library is older than the attribute.
         """
-        if not isinstance(name, str) or not self.schema.has_attribute(name):
+        word = text(name)
+        if word is None or not self.schema.has_attribute(word):
             names = ", ".join(attribute.name for attribute in self.schema.attributes)
             raise self._spec_error(
                 "unknown_attribute", shown(name), "not an attribute of this op", names or "no attribute"
             )
-        refuse_newer(self.schema, name)
-        attribute = self.schema.attribute(name)
+        refuse_newer(self.schema, word)
+        attribute = self.schema.attribute(word)
         try:
             stored = convert(attribute, value)
         except BadValueError as bad:
-            raise self._spec_error(bad.rule, name, shown(value), bad.expected) from None
+            raise self._spec_error(bad.rule, word, shown(value), bad.expected) from None
         refuse_inner(self._lock, f"op {self._id}")
         with self._lock:
             self._changeable()
             setting_of(attribute, stored).apply(self._ptr)
-            self._attrs[name] = stored
+            self._attrs[word] = stored
 
     def _spec_error(self, rule: str, where: str, given: str, expected: str) -> SpecError:
         report = Report(EDITION, self.schema.kind)

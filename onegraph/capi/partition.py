@@ -9,16 +9,17 @@ from ..errors import ArgumentError, UnsupportedError
 from ..forks import new_rlock, refuse_inner
 from ..native import VERSION, Handle, call, create, ffi, lib, read
 from ..once import once
+from ..plain import isinstance
 from ..spec.fusions import wrong_fusion, wrong_strides
 from ..spec.schema import Shape, TensorType
 from ..spec.shapes import compatible, dense_strides, overlaps
 from ..spec.strides import honours_strides, loses_zero_points
 from ..spec.use import Use
+from ..validate import expect
 from .engine import ENGINE_KIND_NAMES, Engine, available_kind
 from .logical_tensor import LogicalTensor, is_dense
 from .op import Op, check_types, refuse_other_uses
 from .settings import has_avx2, has_vnni
-from .validate import expect
 
 if TYPE_CHECKING:
     import threading

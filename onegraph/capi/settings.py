@@ -8,9 +8,9 @@ from .. import native
 from ..errors import StateError, StatusError
 from ..native import call, enum_names, enum_value, lib, read
 from ..spec.dtypes import DataType
+from ..validate import choice, integer
 from .caches import get_compiled_partition_cache_capacity, get_constant_tensor_cache, get_primitive_cache_capacity
 from .threads import get_num_threads
-from .validate import choice, integer
 
 ISA_NAMES = (
     "sse41",

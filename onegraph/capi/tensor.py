@@ -17,9 +17,9 @@ from ..native import Handle, address, call, create, ffi, lib, read
 from ..once import once
 from ..op import Array
 from ..spec.dtypes import DataType
+from ..validate import expect
 from .engine import Engine, engine_at, engine_or_default
 from .logical_tensor import LogicalTensor
-from .validate import expect
 
 PACKED = frozenset([DataType.s4, DataType.u4, DataType.f4_e2m1])  # two elements in a byte
 _lock = new_rlock()  # of what every tensor is used for

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from .. import native
 from ..errors import UnsupportedError
 from ..native import lib
+from ..validate import integer
 from .engine import engines_exist
-from .validate import integer
 
 # More threads than processors only get in each other's way, and OpenMP ends the process where it can start no more.
 MAX_THREADS = max(64, os.cpu_count() or 1)

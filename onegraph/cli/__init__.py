@@ -18,6 +18,7 @@ import click
 
 from .. import __version__
 from ..errors import OneGraphError, SpecError
+from ..plain import isinstance
 from ..spec.values import nearest
 
 # Command and what the list of commands says of it, so that the list is printed without loading any.

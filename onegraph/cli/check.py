@@ -11,6 +11,7 @@ import click
 
 from ..check import check_graph, check_op
 from ..errors import ArgumentError, FormatError, SpecError, shown
+from ..plain import isinstance
 from ..serialize.files import read_file
 from ..serialize.text import decode
 from ..spec.editions import DEFAULT, EDITIONS

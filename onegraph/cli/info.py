@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ..plain import isinstance
 from .options import json_option
 from .terminal import emit
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ..errors import ArgumentError, FormatError, SpecError, UnsupportedError
+from ..plain import isinstance
 from ..serialize.text import MAX_BYTES
 from ..spec.editions import EDITIONS, edition
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..plain import isinstance
 from .options import Compiling, Data, Source, compiling, data, graph_file, json_option
 from .terminal import emit, progress, show, table
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import LibraryError, UnsupportedError
+from ..plain import isinstance
 from ..serialize.writer import op_ids, tensor_ids
 from ..spec.editions import edition
 from ..spec.schema import Fill

@@ -16,6 +16,7 @@ from ..cases import CASES, Case
 from ..errors import OneGraphError
 from ..graph import Graph
 from ..op import Array, LogicalTensor
+from ..plain import isinstance
 from ..reference import run_op
 from ..spec.dtypes import DataType
 from ..spec.editions import DEFAULT, Edition, base_of

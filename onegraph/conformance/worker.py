@@ -17,6 +17,7 @@ from ..capi import LogicalTensor, Stream, Tensor, default_engine
 from ..errors import OneGraphError, StatusError
 from ..native import call, create, enum_value, ffi, lib, read
 from ..op import Array
+from ..plain import isinstance
 from ..spec.dtypes import DataType
 from .probes import inputs_of, reference_of
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import ml_dtypes
 import numpy as np
@@ -12,12 +11,16 @@ from numpy.typing import NDArray
 
 from ..arrays import array_of
 from ..errors import ArgumentError, OutOfMemoryError, shown
+from ..graph import Graph
 from ..memo import signature
+from ..op import Op
+from ..plain import isinstance
 from ..spec.dialect import base_call, channel_swap, format_of, is_swapped
 from ..spec.dtypes import DataType
 from ..spec.editions import base_of, edition
 from ..spec.schema import Schema, TensorType
 from ..spec.shapes import compatible, known, show
+from ..validate import expect
 from . import (
     binary,
     convolution,
@@ -33,12 +36,9 @@ from . import (
     reduction,
 )
 
-if TYPE_CHECKING:
-    from ..graph import Graph
-    from ..op import Op
-
 Array = NDArray[np.generic]
 ReferenceFunction = Callable[..., object]
+NUMBERS = frozenset([*(dtype.numpy for dtype in DataType), np.dtype(np.float64)])
 MODULES = (
     elementwise,
     binary,
@@ -69,9 +69,16 @@ def run_op(op: Op, inputs: Sequence[Array | None]) -> tuple[Array, ...]:
 
     Raises:
         OutOfMemoryError: there is no memory for what is computed.
+        ArgumentError: it is no op, or the inputs are not one array for each of its own.
     """
+    expect("op", op, Op)
     schema = edition(op.edition).schema(op.kind)
-    assert schema is not None
+    if schema is None:
+        raise ArgumentError(f"op: {shown(op)}; expected an op of edition {op.edition}")
+    if not isinstance(inputs, (list, tuple)) or not all(array is None or _is_numbers(array) for array in inputs):
+        raise ArgumentError(f"inputs: {shown(inputs)}; expected a list of numpy arrays")
+    if len(inputs) != len(op.inputs):
+        raise ArgumentError(f"inputs: {len(inputs)} arrays; expected {len(op.inputs)}")
     base = base_of(schema)
     types = [
         None if array is None or tensor is None else TensorType(tensor.dtype, array.shape, array)
@@ -96,6 +103,10 @@ def run_op(op: Op, inputs: Sequence[Array | None]) -> tuple[Array, ...]:
     )
 
 
+def _is_numbers(array: object) -> bool:
+    return isinstance(array, (np.ndarray, np.generic)) and np.asarray(array).dtype in NUMBERS
+
+
 def run(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Run any graph on numpy.
 
@@ -110,8 +121,9 @@ def run(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
         ArgumentError: an input is missing, unknown, or of another data type.
         SpecError: an op cannot have inputs of the shapes that are known only now.
     """
-    if not hasattr(graph, "ops") or not hasattr(graph, "inputs") or not isinstance(inputs, Mapping):
-        raise ArgumentError("run: expected a graph, and a dictionary with an array for each input")
+    expect("graph", graph, Graph)
+    if not isinstance(inputs, Mapping):
+        raise ArgumentError(f"inputs: {shown(inputs)}; expected a dictionary of arrays by names of inputs")
     values: dict[int, Array] = {}
     for name, tensor in graph.inputs.items():
         if name not in inputs:
@@ -126,7 +138,7 @@ def run(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
         values[tensor.id] = array
     for name in inputs:
         if name not in graph.inputs:
-            raise ArgumentError(f"unknown input {name!r}; the inputs are {', '.join(graph.inputs)}")
+            raise ArgumentError(f"unknown input {shown(name)}; the inputs are {', '.join(graph.inputs)}")
     for op in graph.ops:
         arrays = [
             None if source is None else values[source.id] if source.value is None else source.value

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ..plain import isinstance
 from ..spec.schema import Call, TensorType
 from .form import Form, Parts, Source, result_types
 

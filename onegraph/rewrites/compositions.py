@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..native import VERSION
+from ..plain import isinstance
 from ..spec.binary import slope_target
 from ..spec.dtypes import DataType
 from ..spec.schema import AttrValue, Call, TensorType

@@ -10,6 +10,7 @@ from math import prod
 import numpy as np
 
 from ..op import Array
+from ..plain import isinstance
 from ..spec.dtypes import DataType
 from ..spec.editions import BASE
 from ..spec.schema import AttrValue, Call, TensorType

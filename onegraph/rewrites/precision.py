@@ -16,6 +16,7 @@ import numpy as np
 from ..capi.settings import version_info
 from ..native import VERSION
 from ..op import Array
+from ..plain import isinstance
 from ..spec.dtypes import DataType
 from ..spec.editions import BASE
 from ..spec.library import MOVES, UNSUPPORTED, better_in_f32

@@ -13,8 +13,12 @@ import numpy as np
 
 from ..arrays import aligned_empty, array_of
 from ..errors import ArgumentError, FormatError, shown
+from ..graph import Graph
 from ..op import Array, LogicalTensor
+from ..plain import isinstance
+from ..plain import text as characters  # a module here has that name
 from ..spec.shapes import compatible, show
+from ..validate import expect, flag
 from .files import as_path, read_constants, read_file, write_files
 from .form import document, parse
 from .names import read_names
@@ -24,7 +28,6 @@ from .writer import as_form, as_text, tensor_ids
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..graph import Graph
 
 __all__ = ["Origin", "load", "read", "save", "with_constants", "with_known", "write"]
 
@@ -74,10 +77,10 @@ def with_constants(graph: Graph, arrays: object) -> Graph:
 
 
 def _refuse_unknown(graph: Graph, arrays: Mapping[str, object]) -> None:
-    unknown = [name for name in arrays if name not in graph.inputs]
-    if unknown:
-        names = ", ".join([*graph.inputs][:12]) or "none"
-        raise ArgumentError(f"{shown(unknown[0])} is no input; the inputs are {names}")
+    for name in arrays:
+        if characters(name) not in graph.inputs:
+            names = ", ".join([*graph.inputs][:12]) or "none"
+            raise ArgumentError(f"{shown(name)} is no input; the inputs are {names}")
 
 
 def _contents(name: str, tensor: LogicalTensor, given: object) -> Array:
@@ -101,6 +104,9 @@ def with_known(graph: Graph, inputs: Mapping[str, Array]) -> tuple[Graph, dict[s
     Raises:
         ArgumentError: there is no such input, or an array does not fit its input.
     """
+    expect("graph", graph, Graph)
+    if not isinstance(inputs, Mapping):
+        raise ArgumentError(f"inputs: {shown(inputs)}; expected a dictionary of arrays by names of inputs")
     _refuse_unknown(graph, inputs)
     known = {name: inputs[name] for name in graph.constant_inputs if name in inputs}
     made = with_constants(graph, known) if known else graph
@@ -108,11 +114,10 @@ def with_known(graph: Graph, inputs: Mapping[str, Array]) -> tuple[Graph, dict[s
 
 
 def _graph(make: type[Graph], text: str | bytes, path: Path | None, strict: object) -> Graph:
-    if not isinstance(strict, bool):
-        raise ArgumentError(f"strict: {shown(strict)}; expected True or False")
+    is_strict = flag("strict", strict)
     raw = parse(text)
     found, names = document(raw), read_names(raw)
     data = {} if path is None else read_constants(path, found, names)
-    graph = make(names.edition, strict=strict)
+    graph = make(names.edition, strict=is_strict)
     build(graph, found, names, data)
     return graph

@@ -15,24 +15,36 @@ from ..arrays import aligned_empty
 from ..errors import ArgumentError, FormatError, shown
 from ..npz import read_header, write_archive
 from ..op import Array
+from ..plain import isinstance
 from ..spec.dtypes import DataType
 from ..whole import Write, write_together
 from .form import Document, TensorForm
 from .names import Names
 from .text import MAX_BYTES
 
+MAX_PATH = 4096  # bytes, of Linux
 
-def as_path(path: object) -> Path:
+
+def path_of(name: str, path: object, expected: str) -> Path:
     """``path`` where it is one."""
     if not isinstance(path, (str, os.PathLike)):
-        raise ArgumentError(f"path: {shown(path)}; expected a string or a path")
+        raise ArgumentError(f"{name}: {shown(path)}; expected {expected}")
     try:
         found = Path(path)
-        os.fsencode(found)
+        name_of_bytes = os.fsencode(found)
+        unfit = b"\0" in name_of_bytes or len(name_of_bytes) > MAX_PATH
     except (TypeError, UnicodeError):  # a path of bytes, or of characters that no file name has
-        raise ArgumentError(f"path: {shown(path)}; expected the path of a JSON file") from None
-    if not found.name or "\0" in str(found) or found.suffix == ".npz":
-        raise ArgumentError(f"path: {shown(os.fspath(path))}; expected the path of a JSON file")
+        unfit = True
+    if unfit:
+        raise ArgumentError(f"{name}: {shown(path)}; expected {expected}")
+    return found
+
+
+def as_path(path: object) -> Path:
+    """``path`` where it is that of a graph file."""
+    found = path_of("path", path, "the path of a JSON file")
+    if not found.name or found.suffix == ".npz":
+        raise ArgumentError(f"path: {shown(str(found))}; expected the path of a JSON file")
     return found
 
 

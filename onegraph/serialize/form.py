@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from ..errors import FormatError, shown
+from ..plain import isinstance
 from ..spec.dtypes import DataType
 from ..spec.schema import Shape
 from ..spec.values import S64_MAX, S64_MIN

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..errors import FormatError, shown
+from ..plain import isinstance
 from ..spec.editions import DEFAULT, EDITIONS
 from ..spec.schema import Shape
 from .form import Json, TensorForm, array, identifier, integer, obj, real, string, tensor_form

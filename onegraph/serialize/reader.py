@@ -16,6 +16,7 @@ from ..lenient import LenientExamination
 from ..memo import signature
 from ..mends import unknown_op
 from ..op import Array, LogicalTensor, Op
+from ..plain import isinstance
 from ..spec.dtypes import DataType
 from ..spec.editions import BASE, DEFAULT, Edition, base_of, edition
 from ..spec.schema import AttrValue, Schema, Shape, TensorType

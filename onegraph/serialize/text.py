@@ -7,7 +7,8 @@ import math
 import re
 from collections.abc import Iterable
 
-from ..errors import FormatError, shown
+from ..errors import FormatError, class_of, shown
+from ..plain import isinstance
 
 MAX_BYTES = 2**26
 MAX_DEPTH = 64
@@ -35,17 +36,22 @@ def decode(text: str | bytes) -> object:
         FormatError: it is no JSON, too large, nested too deep, or an object within it has a key twice.
     """
     if isinstance(text, (bytes, bytearray, memoryview)):
-        if len(text) > MAX_BYTES:
-            raise FormatError("text", f"{len(text)} bytes", f"at most {MAX_BYTES}")
+        try:
+            view = memoryview(text)
+        except ValueError:
+            raise FormatError("text", "a released memoryview", "a JSON text") from None
+        if view.nbytes > MAX_BYTES:
+            raise FormatError("text", f"{view.nbytes} bytes", f"at most {MAX_BYTES}")
+        raw = view.tobytes()
         for start, what in OTHERS.items():
-            if bytes(text[: len(start)]) == start:
+            if raw.startswith(start):
                 raise FormatError("text", what, "JSON in UTF-8")
         try:
-            text = bytes(text).decode("utf-8-sig")
+            text = raw.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise FormatError("text", f"byte {error.start} is not UTF-8", "a JSON text") from None
     if not isinstance(text, str):
-        raise FormatError("text", type(text).__name__, "a JSON text")
+        raise FormatError("text", class_of(text), "a JSON text")
     if len(text) > MAX_BYTES:
         raise FormatError("text", f"{len(text)} characters", f"at most {MAX_BYTES}")
     try:

@@ -8,6 +8,7 @@ from collections.abc import Set
 from ..errors import ArgumentError, UnsupportedError, shown
 from ..examine import examine
 from ..op import LogicalTensor, Op
+from ..plain import isinstance
 from ..spec.dtypes import DataType
 from ..spec.editions import EDITIONS, NEWEST, base_of, edition
 from ..spec.schema import Attribute, AttrValue, Fill, Schema, Version

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..op import LogicalTensor, Op
+from ..plain import isinstance
 from ..spec.editions import NEWEST
 from ..spec.library import LIBRARY_VALUES
 from ..spec.schema import Attribute, AttrValue, Version

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..plain import isinstance
 from .dtypes import DataType
 from .schema import AttrValue, Call, Finding, Schema, Shape, TensorType
 

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from ..errors import ArgumentError, shown
+from ..plain import isinstance, text
 
 
 class DataType(enum.Enum):
@@ -63,8 +64,9 @@ class DataType(enum.Enum):
         """
         if isinstance(value, cls):
             return value
-        if isinstance(value, str) and value in cls.__members__:
-            return cls[value]
+        word = text(value)
+        if word is not None and word in cls.__members__:
+            return cls[word]
         try:
             # numpy takes None for float64, which nobody means here.
             dtype = None if value is None else np.dtype(value)  # type: ignore[call-overload]
@@ -74,7 +76,7 @@ class DataType(enum.Enum):
         if found is None:
             choices = f"expected one of {', '.join(cls.__members__)}"
             if dtype is None:
-                close = difflib.get_close_matches(value, cls.__members__, n=1) if isinstance(value, str) else []
+                close = difflib.get_close_matches((word or "")[:20], cls.__members__, n=1)
                 meant = f"did you mean {close[0]!r}? " if close else ""
                 raise ArgumentError(f"{shown(value)} is not a data type; {meant}{choices}")
             mend = _MEND.get(dtype.kind)

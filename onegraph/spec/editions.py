@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from ..errors import ArgumentError, shown
 from ..once import made_once
+from ..plain import text
 from . import CATEGORIES
 from .legacy import legacy
 from .legacy_ops import OPS as LEGACY_OPS
@@ -45,9 +46,10 @@ class Edition:
     schemas: Mapping[str, Schema]
     titles: bool = False
 
-    def schema(self, kind: str) -> Schema | None:
+    def schema(self, kind: object) -> Schema | None:
         """The op ``kind``, by its name in the specification or in Python; None where the edition has none."""
-        return self.schemas.get(kind) or self._by_name.get(kind)
+        name = text(kind)
+        return None if name is None else self.schemas.get(name) or self._by_name.get(name)
 
     @cached_property
     def _by_name(self) -> dict[str, Schema]:
@@ -146,21 +148,22 @@ def edition(name: str) -> Edition:
     Raises:
         ArgumentError: there is none; the message names the nearest.
     """
-    if not isinstance(name, str) or name not in _BUILDERS:
+    word = text(name)
+    if word is None or word not in _BUILDERS:
         close = None
-        if isinstance(name, str):
-            version = ".".join(name.removeprefix("v").split(".")[:2])
+        if word is not None:
+            version = ".".join(word.removeprefix("v").split(".")[:2])
             ends = (full for full in EDITIONS if full.endswith(f"-{version}"))
-            close = next(ends, None) or nearest(name, EDITIONS)
+            close = next(ends, None) or nearest(word, EDITIONS)
         raise ArgumentError(
             f"unknown edition {shown(name)}; "
             + (f"did you mean {close!r}? " if close else "")
             + f"the editions are {', '.join(EDITIONS)}"
         )
-    if name not in _loaded:
-        title, build = _BUILDERS[name]
-        _loaded[name] = Edition(name, title, MappingProxyType(build()), name in TITLES)
-    return _loaded[name]
+    if word not in _loaded:
+        title, build = _BUILDERS[word]
+        _loaded[word] = Edition(word, title, MappingProxyType(build()), word in TITLES)
+    return _loaded[word]
 
 
 def base_of(schema: Schema) -> Schema:

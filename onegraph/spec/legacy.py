@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ..plain import isinstance
 from .convolution import AXES_NOTE
 from .dialect import in_words, vocabulary
 from .dtypes import DataType

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..once import made_once
+from ..plain import isinstance
 from .dtypes import DataType
 
 Shape = tuple[int | None, ...] | None

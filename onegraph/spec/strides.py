@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
+from ..plain import isinstance
 from .library import DENSE_ONLY
 from .schema import Schema
 from .shapes import has_gaps

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import difflib
 import math
-import operator
 import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from ..errors import shown
+from ..plain import MAX_LENGTH, isinstance, listed, text, whole
 from .schema import Attribute, AttrValue
 
 S64_MIN, S64_MAX = -(2**63), 2**63 - 1
-MAX_RANGE = 2**20  # a range costs nothing to write down, whatever it holds
+MAX_WORD = 100  # what is longer was not meant to be a word
 F32_MAX = float(np.finfo(np.float32).max)
 F32_TINY = float(np.finfo(np.float32).smallest_subnormal)
 SCALARS = {"bool": "True or False", "str": "a string"}
@@ -66,11 +66,12 @@ def _elements(value: object, attribute: Attribute) -> Sequence[object]:
     if isinstance(value, np.ndarray):
         if value.ndim != 1:
             raise BadValueError("attribute_kind", describe(attribute), "pass a flat list")
-        return list(value)
-    if isinstance(value, range) and value[MAX_RANGE:]:
-        raise BadValueError("attribute_kind", f"{describe(attribute)}, at most {MAX_RANGE} of them")
+        return [*np.asarray(value)]
     if isinstance(value, (list, tuple, range)):
-        return [*value]
+        elements = listed(value)
+        if len(elements) > MAX_LENGTH:
+            raise BadValueError("attribute_kind", f"{describe(attribute)}, at most {MAX_LENGTH} of them")
+        return elements
     fix = f"write [{shown(value)}]" if isinstance(value, (int, float)) else ""
     raise BadValueError("attribute_kind", describe(attribute), fix)
 
@@ -82,24 +83,25 @@ def _scalar(kind: str, value: object, attribute: Attribute) -> float | int | boo
         value = value.item()  # a scalar of ml_dtypes, which numpy does not count among its numbers
     if kind == "str" and isinstance(value, (bytes, np.bytes_)):
         value = bytes(value).decode("ascii", "replace")
-    match kind, value:
-        case "str", str():
-            return str.__str__(value)  # without the class that it may have
-        case "bool", bool() | np.bool_():
+    match kind:
+        case "str" if (word := text(value)) is not None:
+            return word
+        case "bool" if isinstance(value, (bool, np.bool_)):
             return bool(value)
-        case "bool", int() | np.integer() if value in (0, 1):
-            return bool(value)
-        case "s64", int() | np.integer() if not isinstance(value, bool):
-            number = operator.index(value)
+        case "bool" if (number := whole(value)) in (0, 1):
+            return bool(number)
+        case "s64" if (number := whole(value)) is not None:
             if not S64_MIN < number <= S64_MAX:
                 raise BadValueError("attribute_range", f"{describe(attribute)}, within 64 bits")
             return number
-        case "f32", int() | float() | np.integer() | np.floating() if not isinstance(value, bool):
+        case "f32" if isinstance(value, (float, np.floating)):
             return _f32(value, attribute)
+        case "f32" if (number := whole(value)) is not None:
+            return _f32(number, attribute)
     raise BadValueError("attribute_kind", describe(attribute))
 
 
-def _f32(value: int | float | np.integer | np.floating, attribute: Attribute) -> float:
+def _f32(value: int | float | np.floating, attribute: Attribute) -> float:
     try:
         number = float(value)
     except OverflowError:
@@ -129,6 +131,8 @@ def _choice(attribute: Attribute, value: str) -> str:
 
 def nearest(word: str, choices: Iterable[str]) -> str | None:
     """The choice that ``word`` was probably meant to be, regardless of case; None where none is near."""
+    if len(word) > MAX_WORD:
+        return None
     folded = {choice.casefold(): choice for choice in choices}
-    matches = difflib.get_close_matches(str(word).casefold(), folded, n=1, cutoff=0.6)
+    matches = difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.6)
     return folded[matches[0]] if matches else None

@@ -12,6 +12,7 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING
 
+from ..validate import integer
 from ..violation import Violation
 from .model import Record, ReportLike, Times, model
 
@@ -47,6 +48,7 @@ def page(
 
 def embedded(graph: Graph, *, height: int = 520) -> str:
     """The page as a frame for a notebook. The frame has an origin of its own and can reach nothing around it."""
+    height = integer("height", height, 1, 2**15)
     data = model(graph, specification=True)
     inner = escape(_document({**data, "embedded": True}, "graph"))
     style = f"width:100%;height:{height}px;border:1px solid #8884;border-radius:8px"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ..op import LogicalTensor, Op
+from ..plain import isinstance
 from ..spec.shapes import show
 from ..violation import Violation
 from .model import Record, ReportLike, Times, model

@@ -5,17 +5,20 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from math import isfinite
 from numbers import Real
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol
+
+import numpy as np
 
 from ..errors import ArgumentError, shown
+from ..graph import Graph
 from ..op import Array, LogicalTensor, Op
 from ..pages import to_dict as op_page
+from ..plain import isinstance, listed, text, whole
 from ..spec.editions import edition
+from ..validate import expect
 from ..violation import Violation
-
-if TYPE_CHECKING:
-    from ..graph import Graph
 
 Times = Sequence[float] | Mapping[int, float]
 Record = dict[str, object]
@@ -54,8 +57,9 @@ def model(
     Raises:
         ArgumentError: an argument is not of these kinds.
     """
-    if not hasattr(graph, "ops") or not hasattr(graph, "inputs"):
-        raise ArgumentError(f"graph: {shown(graph)}; expected a Graph")
+    expect("graph", graph, Graph)
+    if not isinstance(title, str):
+        raise ArgumentError(f"title: {shown(title)}; expected a string")
     numbers = {op.name: number for number, op in enumerate(graph.ops)}
     facts = _facts(report)
     partitions = _partitions(facts, numbers, _seconds(times))
@@ -176,7 +180,7 @@ def _specification(kind: str, name: str, full: bool) -> Record:
 def _violations(violations: Iterable[Violation] | None) -> list[Violation]:
     found: object = [] if violations is None else violations
     if isinstance(found, Iterable):
-        found = [*found]
+        found = listed(found)
         if all(isinstance(violation, Violation) for violation in found):
             return found
     raise ArgumentError(f"violations: {shown(violations)}; expected what check_graph returns")
@@ -185,22 +189,50 @@ def _violations(violations: Iterable[Violation] | None) -> list[Violation]:
 def _facts(report: object) -> Mapping[str, object]:
     if report is None:
         return {}
-    facts = report if isinstance(report, Mapping) else getattr(report, "to_dict", dict)()
-    entries = facts.get("partitions") if isinstance(facts, Mapping) else None
-    if not isinstance(entries, (list, tuple)) or not all(isinstance(entry, Mapping) for entry in entries):
+    given = report if isinstance(report, Mapping) else getattr(report, "to_dict", dict)()
+    try:
+        facts: Any = _plain(given)  # a dictionary may hold anything
+    except (TypeError, RecursionError):
+        facts = None
+    entries = facts.get("partitions") if isinstance(facts, dict) else None
+    if not isinstance(entries, list) or not all(map(_is_entry, entries)):
         raise ArgumentError(f"report: {shown(report)}; expected what Executable.report() returns, or its to_dict()")
-    return facts
+    return {**facts}
+
+
+def _plain(value: object) -> object:
+    """A value as JSON gives it back; TypeError or RecursionError where it does not."""
+    if isinstance(value, Mapping):
+        return {_plain(key): _plain(element) for key, element in listed(value.items())}
+    if isinstance(value, (list, tuple)):
+        return [_plain(element) for element in listed(value)]
+    number = whole(value)
+    if value is None or isinstance(value, bool) or (number is not None and abs(number) < 2**64):
+        return value if number is None else number
+    if isinstance(value, float) and isfinite(value):
+        return float(value)
+    if isinstance(value, str):
+        return text(value)
+    raise TypeError
+
+
+def _is_entry(entry: object) -> bool:
+    """Whether it is what a report says of a partition, where it says it."""
+    kinds = {"index": int, "executor": str, "reason": str} | dict.fromkeys(("names", "ops", "inputs", "outputs"), list)
+    if not isinstance(entry, dict) or not all(isinstance(entry.get(key, kind()), kind) for key, kind in kinds.items()):
+        return False
+    return all(isinstance(name, str) for name in (*entry.get("names", ()), *entry.get("ops", ())))
 
 
 def _seconds(times: object) -> dict[int, float]:
     if times is None:
         return {}
     pairs = times.items() if isinstance(times, Mapping) else enumerate(times) if isinstance(times, Sequence) else None
-    if pairs is None or isinstance(times, str):
+    if pairs is None or isinstance(times, (str, bytes)):
         raise ArgumentError(f"times: {shown(times)}; expected seconds of each partition, a list or by index")
     found: dict[int, float] = {}
-    for index, seconds in pairs:
-        number = isinstance(seconds, Real) and not isinstance(seconds, bool)
+    for index, seconds in listed(pairs):
+        number = isinstance(seconds, Real) and not isinstance(seconds, (bool, np.timedelta64))
         if not isinstance(index, int) or not number or not 0 <= seconds < float("inf"):
             raise ArgumentError(f"times: {shown(index)}: {shown(seconds)}; expected seconds by index of partition")
         found[index] = float(seconds)

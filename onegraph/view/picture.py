@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ..errors import UnsupportedError
+from ..validate import flag
 from ..violation import Violation
 from .document import asset, encoded
 from .model import ReportLike, Times, model
@@ -44,6 +45,7 @@ def svg(
         UnsupportedError: the interpreter of the extra ``view`` is not installed.
         ArgumentError: an argument is not of the kinds that :func:`page` takes.
     """
+    flag("collapse", collapse)
     try:
         import quickjs
     except ImportError:

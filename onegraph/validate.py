@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from ..errors import ArgumentError, shown
+from .errors import ArgumentError, shown
+from .plain import isinstance, listed, text, whole
 
 
 def choice(name: str, value: object, allowed: Sequence[str]) -> str:
@@ -17,18 +15,34 @@ def choice(name: str, value: object, allowed: Sequence[str]) -> str:
     Raises:
         ArgumentError: it is not.
     """
-    # The text itself is compared and returned: a subclass of str may say of itself what it likes.
-    text = str.__str__(value) if isinstance(value, str) else None
-    if text is None or text not in allowed:
+    word = text(value)
+    if word is None or word not in allowed:
         raise ArgumentError(f"{name}: {shown(value)}; expected one of {', '.join(map(repr, allowed))}")
-    return text
+    return word
+
+
+def flag(name: str, value: object) -> bool:
+    """``value``, which must be True or False.
+
+    Raises:
+        ArgumentError: it is something else.
+    """
+    if not isinstance(value, bool):
+        raise ArgumentError(f"{name}: {shown(value)}; expected True or False")
+    return value
 
 
 def expect(name: str, value: object, kind: type) -> None:
-    """Raise ArgumentError unless ``value`` is a ``kind``; a ``weakref.proxy``, which keeps nothing, only says so."""
-    if not issubclass(type(value), kind):
+    """Raise ArgumentError unless ``value`` is a ``kind``."""
+    if not isinstance(value, kind):
         article = "an" if kind.__name__[0] in "AEIO" else "a"
         raise ArgumentError(f"{name}: {shown(value)}; expected {article} {kind.__name__}")
+
+
+def function(name: str, value: object) -> None:
+    """Raise ArgumentError unless ``value`` can be called."""
+    if not callable(value):
+        raise ArgumentError(f"{name}: {shown(value)}; expected a function")
 
 
 def as_list(name: str, value: object, kind: type) -> list[Any]:
@@ -39,7 +53,7 @@ def as_list(name: str, value: object, kind: type) -> list[Any]:
     """
     if not isinstance(value, (list, tuple)):
         raise ArgumentError(f"{name}: {shown(value)}; expected a list of {kind.__name__} objects")
-    elements = [*value]
+    elements = listed(value)
     for index, element in enumerate(elements):
         expect(f"{name}[{index}]", element, kind)
     return elements
@@ -51,8 +65,7 @@ def integer(name: str, value: object, low: int, high: int, expected: str = "") -
     Raises:
         ArgumentError: it is none, or out of range.
     """
-    # The number itself is compared: a subclass of int may say of itself what it likes.
-    number = None if isinstance(value, bool) or not isinstance(value, (int, np.integer)) else operator.index(value)
+    number = whole(value)
     if number is None or not low <= number <= high:
         raise ArgumentError(f"{name}: {shown(value)}; expected {expected or f'an integer, {low} to {high}'}")
     return number
