@@ -663,6 +663,27 @@ def test_the_one_to_one_objects_refuse_strides_that_are_not_honoured(
         partition.compile(*given)
 
 
+DEEP_WINDOWS = """
+import numpy as np
+import onegraph as og
+from onegraph.reference import run
+g, rng = og.Graph(), np.random.default_rng(0)
+sizes = {"x": (3, 9, 3, 5, 16), "d": (3, 4, 3, 3, 16)}
+attrs = {"strides": [3, 1, 1], "pads_begin": [8, 0, 0], "pads_end": [1, 0, 0], "dilations": [1, 1, 1]}
+x, d = (g.input(name, "f32", shape) for name, shape in sizes.items())
+g.output("y", g.convolution_backward_weights(x, d, weights_shape=[9, 1, 3, 16, 16], **attrs))
+inputs = {name: rng.integers(-2, 3, shape).astype(np.float32) for name, shape in sizes.items()}
+assert np.array_equal(g.compile(threads=1)(**inputs), run(g, inputs)["y"])
+"""
+
+
+def test_the_gradient_of_deep_windows_reads_no_other_memory() -> None:
+    environment = {**os.environ, "MALLOC_PERTURB_": "165"}  # so that other memory is not 0
+    command = [sys.executable, "-c", DEEP_WINDOWS]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, (done.returncode, done.stderr)
+
+
 LOW = {
     "gradient of dilated groups": (
         lambda g: g.convolution_backward_weights(
@@ -767,6 +788,12 @@ QUIRKY: dict[str, Call] = {
         (2, 1, 4),
         (2, 1, 6),
         dtype="bf16",
+    ),
+    "gradient_of_deep_windows": use(
+        "ConvolutionBackwardWeights",
+        {**DEEP, "pads_begin": (8, 0, 0), "strides": (3, 1, 1), "data_format": "NXC", "weights_shape": (9, 1, 3, 2, 2)},
+        (2, 9, 3, 5, 2),
+        (2, 4, 3, 3, 2),
     ),
     "gradient_of_dilated_groups": use(
         "ConvolutionBackwardWeights",

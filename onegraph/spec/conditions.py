@@ -132,6 +132,19 @@ def no_window_inside(call: Call) -> bool:
     return False
 
 
+def deep_at_both_ends(call: Call) -> bool:
+    """Whether a window over depth, with strides, reaches behind the source right after one that reaches before it."""
+    found = convolution_geometry(call)
+    window = None if found is None or len(found.strides) != 3 else found.window(0)
+    if found is None or window is None or found.wide is None or window.stride == 1:
+        return False
+    size, count = found.wide[0], found.narrow[0] if found.narrow is not None else None
+    if size is None or count is None:
+        return False
+    first = max(1, (size + window.begin - window.extent) // window.stride + 1)  # but the first, that reaches behind
+    return first < count and (first - 1) * window.stride < window.begin
+
+
 def one_channel_strided(call: Call) -> bool:
     """Whether a convolution of one channel has strides on the last axis, and one column out or a source one deep."""
     found = convolution_geometry(call)

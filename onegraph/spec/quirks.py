@@ -17,6 +17,7 @@ from .conditions import (
     axis_below_last,
     bias_of_many_axes,
     broadcast_gamma,
+    deep_at_both_ends,
     dilated_groups,
     empty,
     few_windows,
@@ -171,6 +172,15 @@ QUIRKS = (
         _kinds("ConvolutionBackwardWeights ConvTransposeBackwardWeights"),
         few_windows,
         "in bf16 the kernels read scratch memory that was never written",
+    ),
+    Quirk(
+        "gradient_of_deep_windows",
+        "strides",
+        UNSAFE,
+        _kinds("ConvolutionBackwardWeights ConvTransposeBackwardWeights"),
+        deep_at_both_ends,
+        "with strides over depth, where a window reaches behind the source right after one that reaches before it, the "
+        "kernel counts on the wrong planes: it reads and writes beyond its memory",
     ),
     Quirk(
         "gradient_of_dilated_groups",
