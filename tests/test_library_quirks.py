@@ -818,6 +818,7 @@ QUIRKY: dict[str, Call] = {
         (1, 3, 2, 1, 1),
         (1, 4, 4, 1, 1),
     ),
+    "huge_window": use("AvgPool", {**PADDED, "kernel": (2**16, 2**16), "exclude_pad": True}, (1, 4, 4, 2)),
     "huge_product": use("MatMul", {}, (2**32, 16), (16, 16)),
     "huge_product, of a sum": use("MatMul", {}, (1, 2**32), (2**32, 1)),
     "huge_product, of an image": use("Convolution", {"data_format": "NCX"}, (1, 1, 2**16, 2**16), (4, 1, 1, 1)),

@@ -227,6 +227,14 @@ QUIRKS = (
         "more than 2**29 elements are refused, or divide by zero at compile",
     ),
     Quirk(
+        "huge_window",
+        "kernel",
+        UNSAFE,
+        _kinds("AvgPool AvgPoolBackward MaxPool MaxPoolBackward"),
+        lambda call: prod(call.s64s("kernel")) > 1 << 30,
+        "compiling goes through the window element by element: more than 2**30 take minutes, or for ever",
+    ),
+    Quirk(
         "huge_product",
         "shape",
         UNSAFE,
