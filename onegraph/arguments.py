@@ -9,7 +9,7 @@ import numpy as np
 
 from .arrays import Held, as_array, cast_to, check_output, has_strides, laid_empty, output_array
 from .errors import ArgumentError, shown
-from .forks import new_lock
+from .forks import new_rlock
 from .graph import Graph
 from .lower import shape_tensors
 from .op import Array, LogicalTensor
@@ -43,7 +43,7 @@ class Arguments:
         self.inputs = dict(graph.inputs)
         self.outputs = tuple(graph.outputs)
         self.copies = 0
-        self._counting = new_lock()
+        self._counting = new_rlock()
         self._expected = tuple((name, tensor, tensor.dtype.numpy) for name, tensor in graph.inputs.items())
 
     def arrays(self, arrays: Sequence[object], named: Mapping[str, object], *, copy: bool = True) -> Held:

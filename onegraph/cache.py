@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .errors import StateError
-from .forks import new_lock
+from .forks import is_held, new_rlock
 from .program import Program
 from .runs import QuickCall
 
@@ -75,7 +75,7 @@ class Cache:
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.entries: dict[Hashable, Entry] = {}
-        self._turns: dict[Hashable, threading.Lock] = {}  # held by who makes an entry
+        self._turns: dict[Hashable, threading.RLock] = {}  # held by who makes an entry
         self._lookups, self._misses, self._evictions = Counter(), Counter(), Counter()
         self.tick = self._lookups.tick
 
@@ -87,8 +87,8 @@ class Cache:
         """
         entry = self.entries.get(key)
         if entry is None:
-            turn, depth = self._turns.setdefault(key, new_lock()), getattr(_making, "depth", 0)
-            if depth and turn.locked():
+            turn, depth = self._turns.setdefault(key, new_rlock()), getattr(_making, "depth", 0)
+            if depth and is_held(turn):
                 raise StateError(
                     "the executable is compiling for these shapes, in this very thread or in one that may wait for it; "
                     "a signal handler or a destructor that calls it then has to leave that to another thread, or until "

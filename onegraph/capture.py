@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from .errors import ArgumentError, FormatError, OneGraphError
-from .forks import new_lock
+from .forks import new_rlock
 from .graph import Graph
 from .npz import write_arrays
 from .op import Array
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .executor import Executable
 
 MAX_BYTES = 2**28
-_lock = new_lock()
+_lock = new_rlock()
 
 
 class capture:  # noqa: N801 - it is called like a function, as contextlib's own are

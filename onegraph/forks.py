@@ -12,18 +12,19 @@ from .errors import StateError
 _locks: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def new_lock() -> threading.Lock:
-    """A lock that is free in the child of a fork, whoever held it in the parent."""
-    made = threading.Lock()
-    _locks.add(made)
-    return made
-
-
 def new_rlock() -> threading.RLock:
-    """One that the thread which holds it can take once more, as a signal handler or a destructor does."""
+    """A lock that is free in the child of a fork, but for the call that a signal handler interrupted to fork.
+
+    The thread that holds it can take it once more, as a signal handler or a destructor does.
+    """
     made = threading.RLock()
     _locks.add(made)
     return made
+
+
+def is_held(lock: threading.RLock) -> bool:
+    """Whether any thread holds the lock, this one too. What tells that of such locks came with Python 3.14."""
+    return repr(lock).startswith("<locked")
 
 
 def refuse_inner(lock: threading.RLock, what: str) -> None:
@@ -34,7 +35,8 @@ def refuse_inner(lock: threading.RLock, what: str) -> None:
 
 def _free_locks() -> None:
     for lock in list(_locks):
-        lock._at_fork_reinit()
+        if not lock._is_owned():  # by a call that goes on in the child, and lets go of it
+            lock._at_fork_reinit()
 
 
 os.register_at_fork(after_in_child=_free_locks)

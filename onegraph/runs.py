@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from functools import partial
-from threading import Lock
 from time import perf_counter_ns
 from typing import Any, NoReturn
 
@@ -14,7 +14,7 @@ from . import native
 from .arrays import Held, owners
 from .capi.homes import Home, home
 from .errors import ArgumentError, StateError, StatusError
-from .forks import new_lock
+from .forks import is_held, new_rlock
 from .frame import Frame
 from .lower import Value
 from .native import lib
@@ -101,7 +101,7 @@ class BoundRun:
             run = native.bound_run(frame.plan.number, value, partial(_failure, failed), owner, watched)
             self.run = run if program.home is None else partial(_run_at_home, program.home, run)
         else:
-            self.run = partial(_run_parts, owner, dict(results), value, failed, new_lock())
+            self.run = partial(_run_parts, owner, dict(results), value, failed, new_rlock())
         return self
 
     @property
@@ -171,12 +171,12 @@ def _run_parts(
     results: Mapping[str, Array],
     value: Any,
     failed: Callable[[StatusError], StatusError],
-    busy: Lock,
+    busy: threading.RLock,
 ) -> Any:
     """A run that is not one call into C."""
     program, frame, _ = owner
     _refuse_elsewhere(program.home)
-    if busy.locked():
+    if is_held(busy):
         raise plan_error(lib.onegraph_busy)
     try:
         frame.refuse_moved()

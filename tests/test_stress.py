@@ -6,6 +6,7 @@ The suite runs a short slice of each; ``make stress`` sets ONEGRAPH_STRESS and r
 
 import faulthandler
 import gc
+import itertools
 import multiprocessing
 import os
 import random
@@ -652,6 +653,49 @@ def forks_while_tensors_are_taken():
     fork_beside(times(1000, 40), child, done, work, work)
 
 
+@story
+def forks_in_signal_handlers():
+    """The call that a handler interrupted to fork goes on in both processes, with the locks that it holds."""
+    graph, w = network()
+    model, x = graph.compile(), numbers(64, 16)
+    parts, rows, children = model.bind(x=x), itertools.count(100), []
+    wide = numbers(64, 32)[:, ::2]  # which is copied
+    one_to_one = capi.Graph()
+
+    def add():
+        first = 2 * next(rows)
+        ends = [capi.LogicalTensor(number, "f32", (4,)) for number in (first, first + 1)]
+        one_to_one.add_op(capi.Op(first, "ReLU", inputs=ends[:1], outputs=ends[1:]))
+
+    works = [
+        lambda: right(model(x), x, w),
+        lambda: right(model(wide), wide, w),
+        lambda: right(parts(), x, w),
+        lambda: model(numbers(next(rows), 16)),
+        add,
+    ]
+
+    def handler(*_):
+        children.append(os.fork())
+        if not children[-1]:
+            faulthandler.register(signal.SIGALRM, chain=True)
+            signal.alarm(30)
+
+    signal.signal(signal.SIGPROF, handler)
+    rng = random.Random(2)
+    for number in range(times(1000, 40)):
+        work = works[number % len(works)]
+        children.clear()
+        signal.setitimer(signal.ITIMER_PROF, rng.uniform(1e-4, 4e-3))
+        while not children:
+            assert work() is not False
+        if children[0]:
+            assert os.waitpid(children[0], 0)[1] == 0
+            continue
+        forked_right = all(again() is not False for again in works)
+        os._exit(not forked_right)
+
+
 # Signals -------------------------------------------------------------------------------------------------------------
 
 
@@ -812,6 +856,7 @@ FORKS |= {
     "handlers_of_forks",
 }
 FORKS |= {"forks_while_tensors_are_taken", "forks_while_a_bound_run_is_used", "forks_while_a_tensor_is_used"}
+FORKS |= {"forks_in_signal_handlers"}
 
 
 @pytest.mark.parametrize("name", STORIES)
