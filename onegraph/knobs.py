@@ -29,7 +29,7 @@ def keyed(option: str, values: Values) -> dict[str | int, Any]:
         ArgumentError: it is neither that nor a dictionary, or has a key twice.
     """
     if isinstance(values, Mapping):
-        return dict(values)
+        return dict(listed(values.items()))
     found: dict[str | int, Any] = {}
     if not isinstance(values, str) or "," in values:
         raise ArgumentError(f"{option}: {shown(values)}; expected ID:VALUE+ID:VALUE, or a dictionary")

@@ -227,8 +227,12 @@ def _is_entry(entry: object) -> bool:
 def _seconds(times: object) -> dict[int, float]:
     if times is None:
         return {}
-    pairs = times.items() if isinstance(times, Mapping) else enumerate(times) if isinstance(times, Sequence) else None
-    if pairs is None or isinstance(times, (str, bytes)):
+    pairs: Iterable[tuple[object, Any]] | None = None
+    if isinstance(times, Mapping):
+        pairs = times.items()
+    elif isinstance(times, Sequence) and not isinstance(times, (str, bytes, bytearray, memoryview)):
+        pairs = enumerate(times)
+    if pairs is None:
         raise ArgumentError(f"times: {shown(times)}; expected seconds of each partition, a list or by index")
     found: dict[int, float] = {}
     for index, seconds in listed(pairs):
