@@ -206,12 +206,26 @@ def signed_with_gaps_and_residual(g: og.Graph) -> og.LogicalTensor:
     return g.quantize(g.add(g.conv_transpose(x, w, **spread([2, 1])), residual), scales=[1.0], zps=[0], dtype="s8")
 
 
+def unsigned_with_gaps(g: og.Graph) -> og.LogicalTensor:
+    x = g.dequantize(g.input("x", "u8", (1, 4, 2, 1, 16)), scales=[0.5], zps=[7])
+    w = g.dequantize(g.input("w", "s8", (1, 2, 3, 18, 16)), scales=[0.5], zps=[0])
+    window = {"strides": [3, 3, 1], "pads_begin": [0, 0, 1], "pads_end": [0, 0, 1], "dilations": [1, 1, 1]}
+    return g.relu(g.conv_transpose(x, w, **window))
+
+
 def shifted_residual(g: og.Graph) -> og.LogicalTensor:
-    x = g.dequantize(g.input("x", "s8", (1, 1, 13, 16)), **ONE)
+    x = g.dequantize(g.input("x", "u8", (1, 1, 13, 16)), **ONE)
     w = g.dequantize(g.input("w", "s8", (7, 3, 2, 16)), **ONE)
     product = g.conv_transpose(x, w, **{**spread([7, 1]), "dilations": [1, 3]})
-    total = g.add(product, g.dequantize(g.input("y", "s8", (1, 7, 19, 2)), scales=[16.0], zps=[-7]))
-    return g.quantize(total, scales=[16.0], zps=[0], dtype="s8")
+    total = g.add(product, g.dequantize(g.input("y", "s8", (1, 7, 19, 2)), scales=[512.0], zps=[-7]))
+    return g.quantize(total, scales=[512.0], zps=[0], dtype="s8")
+
+
+def late_residual(g: og.Graph) -> og.LogicalTensor:
+    x = g.dequantize(g.input("x", "u8", (2, 10, 16)), scales=[0.5], zps=[7])
+    w = g.dequantize(g.input("w", "s8", (2, 16, 16)), scales=[0.5], zps=[0])
+    window = {"strides": [2], "pads_begin": [0], "pads_end": [1], "dilations": [1]}
+    return g.add(g.relu(g.conv_transpose(x, w, **window)), g.input("y", "f32", (2, 19, 16)))
 
 
 def unread_and_residual(g: og.Graph) -> og.LogicalTensor:
@@ -239,7 +253,7 @@ def own_residual_behind_a_convolution(g: og.Graph) -> og.LogicalTensor:
     return g.relu(g.add(x, g.convolution(x, w, g.input("b", "f32", (8,)), **window)))
 
 
-SCALES, GAPS = "scales along another axis", "ConvTranspose of s8 wrong where its strides leave gaps"
+SCALES, GAPS = "scales along another axis", "ConvTranspose wrong where its strides leave gaps"
 WRONG = {
     "F1 pool, same shape": (avg_pool_same, "AvgPool"),
     "F1 pool, vector": (max_pool_vector, "MaxPool"),
@@ -269,7 +283,9 @@ WRONG = {
     "residual with a scale for each channel": (residual_by_channel, SCALES),
     "transposed convolution of s8 with gaps": (signed_with_gaps, GAPS),
     "transposed convolution of s8 with gaps and a residual": (signed_with_gaps_and_residual, GAPS),
-    "transposed convolution and a residual with a zero point": (shifted_residual, "residual with a zero point"),
+    "transposed convolution of u8 with gaps": (unsigned_with_gaps, GAPS),
+    "transposed convolution and a residual with a zero point": (shifted_residual, "in 16 bits"),
+    "transposed convolution and a residual behind a ReLU": (late_residual, "in 16 bits"),
     "convolution with an unread end and a residual": (unread_and_residual, "unread at its end"),
     "quantized convolution with an unread end": (unread_and_quantized, "unread at its end"),
     "source and residual in one": (own_residual, "residual that is the source"),
@@ -329,7 +345,7 @@ def arrays(graph: og.Graph) -> dict[str, np.ndarray]:
     found = {}
     for name, tensor in graph.inputs.items():
         shape = tuple(dim or 0 for dim in tensor.shape or ())
-        low, high = {"u8": (0, 60), "s8": (-40, 40)}.get(str(tensor.dtype), (-64, 64))
+        low, high = {"u8": (0, 256), "s8": (-128, 128)}.get(str(tensor.dtype), (-64, 64))
         whole = rng.integers(low, high, shape)
         found[name] = (whole if tensor.dtype.numpy.kind in "iu" else whole / 32).astype(tensor.dtype.numpy)
     return found

@@ -13,12 +13,12 @@ from .conditions import unread_as_padded
 from .int8_fusions import (
     foreign_residual,
     foreign_scales,
+    has_gaps,
     n_scales,
+    overflowing_residual,
     overflows,
     shared_residual,
     shifted,
-    shifted_residual,
-    spreads_signed,
 )
 from .movement import transposition
 from .use import BINARY, CONVOLUTIONS, DEQUANTIZATIONS, FOLDED, MAINS, POOLS, PRODUCTS, VIEWS, WILD_RANK, Operand, Use
@@ -75,8 +75,8 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], *, vnni: bo
         kinds & {"SoftMax", "LayerNorm"} or (version >= WRONG_SCALES and "MatMul" in kinds)
     ):
         return "oneDNN quantizes all with the first of several scales"
-    if any(use.kind == "ConvTranspose" and spreads_signed(use, uses) for use in uses):
-        return "oneDNN computes a ConvTranspose of s8 wrong where its strides leave gaps"
+    if any(use.kind == "ConvTranspose" and has_gaps(use, uses) for use in uses):
+        return "oneDNN computes an int8 ConvTranspose wrong where its strides leave gaps"
     if {"SoftMax", "MatMul"} <= kinds:
         if any(use.kind == "SoftMax" and use.call.s64("axis") not in (-1, len(use.result) - 1) for use in uses):
             return "oneDNN computes attention wrong with a SoftMax along another axis than the last"
@@ -84,8 +84,8 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], *, vnni: bo
             return "oneDNN computes or executes int8 attention wrong with zero points, or with a transpose behind it"
     if kinds & PRODUCTS and foreign_residual(uses):
         return "oneDNN takes a residual for s8 where the result is, and for u8 where the result is u8"
-    if "ConvTranspose" in kinds and shifted_residual(uses):
-        return "oneDNN computes a ConvTranspose and a residual with a zero point wrong"
+    if "ConvTranspose" in kinds and kinds & DEQUANTIZATIONS and overflowing_residual(uses):
+        return "oneDNN adds products of int8 in 16 bits for a ConvTranspose with such a residual, where they overflow"
     if kinds & PRODUCTS and shared_residual(uses, same_op=version < WRONG_RESIDUAL):
         return "oneDNN crashes on a residual that is the source or the weights of its product, or adds it wrong"
     if {"SoftMax", "Quantize"} <= kinds and any(use.kind in BINARY and len({*use.inputs}) == 1 for use in uses):

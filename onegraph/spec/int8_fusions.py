@@ -71,15 +71,16 @@ def _channel_axes(use: Use) -> tuple[int, ...]:
     return (inner,) if weights[inner] == groups and weights[outer] == 1 else ()
 
 
-def spreads_signed(use: Use, uses: Sequence[Use]) -> bool:
-    """Whether a ConvTranspose of dequantized s8 moves its window further than it is wide, or by more than two."""
+def has_gaps(use: Use, uses: Sequence[Use]) -> bool:
+    """Whether a dequantized ConvTranspose moves its window further than it is wide; of s8, or by more than two."""
     source = next((other.call.inputs[0] for other in uses if use.inputs[0] in other.outputs), None)
-    if source is None or source.dtype is not DataType.s8:
+    if source is None:
         return False
+    most = 2 if source.dtype is DataType.s8 else max(use.call.s64s("strides"))
     weights, strides = use.shape(1), use.call.s64s("strides")
     sizes = weights[2:] if use.call.string("weights_format") == "IOX" else weights[:-2]
     extents = [1 + (size - 1) * step for size, step in zip(sizes, use.call.s64s("dilations"), strict=True)]
-    return any(step > min(2, extent) for step, extent in zip(strides, extents, strict=True))
+    return any(step > min(most, extent) for step, extent in zip(strides, extents, strict=True))
 
 
 def shared_residual(uses: Sequence[Use], *, same_op: bool) -> bool:
@@ -97,13 +98,20 @@ def shared_residual(uses: Sequence[Use], *, same_op: bool) -> bool:
     return not multiplied.isdisjoint(added)
 
 
-def shifted_residual(uses: Sequence[Use]) -> bool:
-    """Whether a binary op reads what was dequantized with a zero point."""
-    moved: set[int] = set()
+def overflowing_residual(uses: Sequence[Use]) -> bool:
+    """Whether a binary op behind a ConvTranspose is not the first op there, or reads what has a zero point."""
+    first, later, shifted = set[int](), set[int](), set[int]()
     for use in uses:
-        if (use.kind == "Dequantize" and any(_zero_points(use))) or (use.kind in MOVES and use.inputs[0] in moved):
-            moved.update(use.outputs)
-    return any(use.kind in BINARY and not moved.isdisjoint(use.inputs) for use in uses)
+        read = set(use.inputs)
+        if use.kind in BINARY and not (read.isdisjoint(later) and read.isdisjoint(shifted)):
+            return True
+        if use.kind == "ConvTranspose" or (use.kind in MOVES | {"BiasAdd"} and read & first):
+            first.update(use.outputs)
+        elif read & (first | later):
+            later.update(use.outputs)
+        elif (use.kind == "Dequantize" and any(_zero_points(use))) or (use.kind in MOVES and read & shifted):
+            shifted.update(use.outputs)
+    return False
 
 
 def foreign_residual(uses: Sequence[Use]) -> bool:
