@@ -384,7 +384,7 @@ def test_threads_by_partition():
         known = r"the partitions are 0: MatMul 'matmul_0'; 1: SoftMax 'softmax_1'"
         with pytest.raises(og.ArgumentError, match=rf"threads: no partition 2; {known}$"):
             products(policy="debug", threads={0: 1, 2: 1})
-    for wrong, text in (({-1: 1}, "partition -1"), ({"0": 1}, "partition '0'"), ({True: 1}, "True"), ({0: 0}, "0")):
+    for wrong, text in (({-1: 1}, "partition: -1"), ({"0": 1}, "partition: '0'"), ({True: 1}, "True"), ({0: 0}, "0")):
         with pytest.raises(og.ArgumentError, match=f"threads: .*{text}"):
             products(threads=wrong)
 

@@ -187,7 +187,7 @@ def cast_residual(g: og.Graph) -> og.LogicalTensor:
         for tensor in (g.input("x", "u8", (4, 8)), weights, g.input("y", "s8", (4, 3)))
     )
     total = g.type_cast(g.add(g.matmul(x, w, dtype="bf16"), y), dtype="f32")
-    return g.quantize(total, scales=[2.0], zps=[0], dtype="u8")
+    return g.quantize(total, scales=[8.0], zps=[0], dtype="u8")
 
 
 def spread(strides: list[int]) -> dict[str, object]:
