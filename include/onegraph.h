@@ -23,6 +23,11 @@ enum {
     onegraph_f4_e3m0 = 15, // since 3.8
     onegraph_s64 = 16, // since 3.12
 };
+// Instruction sets that are newer than 3.2.
+enum {
+    onegraph_cpu_isa_avx10_2 = 0x201ff, // since 3.9
+    onegraph_cpu_isa_avx10_2_amx_2 = 0x22fff, // since 3.9
+};
 
 // guard: what calls that need the library's threads return in the child of a fork, which has none of them, once
 // onegraph_lose_threads was called there.

@@ -25,6 +25,7 @@ from collections.abc import Mapping, Sequence
 import ml_dtypes
 import numpy as np
 import pytest
+from test_errors import Nameless, Verbose
 
 import onegraph as og
 from onegraph import capi, native, reference, view
@@ -1196,27 +1197,6 @@ class Unhashable(str):
         return np.ones(3)
 
     __hash__ = None
-
-
-class Boundless(str):
-    """Text that says it is short."""
-
-    def __len__(self):
-        return 1
-
-    def __getitem__(self, _):
-        return self
-
-
-class Verbose:
-    def __repr__(self):
-        return Boundless("x" * 10**6)
-
-
-class Nameless(type):
-    @property
-    def __name__(cls):
-        raise ZeroDivisionError
 
 
 class NoEnd(list):

@@ -315,6 +315,35 @@ def test_a_rewritten_op_is_right_and_not_by_numpy(name: str, dtype: str) -> None
     assert_right(*compiled(REWRITTEN[name], dtype, policy="debug", fallback=False))
 
 
+BACK = {"strides": [2], "pads_begin": [0], "pads_end": [0], "data_format": "NCX"}
+SAID = {
+    "negative axis": lambda g, _: g.quantize(
+        g.input("x", "f32", (2, 3, 4)), qtype="per_channel", axis=-2, scales=[1.0, 2.0, 4.0], zps=[0] * 3, dtype="u8"
+    ),
+    "axes as an input": lambda g, _: g.reduce_sum(g.input("x", "f32", (2, 3, 4)), g.constant(np.array([1], np.int32))),
+    "auto_pad": lambda g, _: g.convolution_backward_data(
+        g.input("x", "f32", (1, 4, 2)),
+        g.input("w", "f32", (3, 2, 2)),
+        dst_shape=[1, 7, 2],
+        auto_pad="same_upper",
+        dilations=[1],
+        **{**BACK, "data_format": "NXC"},
+    ),
+    "dilations": lambda g, _: g.max_pool_backward(
+        g.input("x", "f32", (1, 2, 6)), g.input("y", "f32", (1, 2, 3)), kernel=[2], **BACK
+    ),
+}
+
+
+@pytest.mark.parametrize("text", SAID)
+def test_a_report_says_why_an_op_was_rewritten(text: str) -> None:
+    graph, executable = compiled(SAID[text], "f32")
+    assert_right(graph, executable)
+    (partition,) = executable.report().partitions
+    assert partition.executor == "oneDNN"
+    assert native.VERSION >= (3, 3) or ("rewritten: " in partition.reason and text in partition.reason)
+
+
 def test_every_low_precision_op_runs_in_f32_on_a_cpu_without_it() -> None:
     code = """
 import sys

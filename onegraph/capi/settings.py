@@ -25,9 +25,10 @@ ISA_NAMES = (
     "avx512_core_amx",
     "avx512_core_amx_fp16",
 )
+NEWER_ISA_NAMES = ("avx10_2", "avx10_2_amx_2")  # the most that there is, so that nobody keeps the library from more
 ISA_HINTS = ("no_hints", "prefer_ymm")
 FPMATH_MODES = ("strict", "bf16", "f16", "any", "tf32")
-_ISAS = enum_names("cpu_isa_", ISA_NAMES)
+_ISAS = enum_names("cpu_isa_", (*ISA_NAMES, *NEWER_ISA_NAMES))
 _HINTS = enum_names("cpu_isa_", ISA_HINTS)
 _MODES = enum_names("fpmath_mode_", FPMATH_MODES)
 
@@ -118,11 +119,12 @@ def version_info() -> dict[str, object]:
         uses and the cap on it; the data types that it has and those that the CPU computes natively; cache settings.
     """
     isa = get_cpu_isa()
-    rank = ISA_NAMES.index(isa) if isa in ISA_NAMES else -1
+    names = [*_ISAS.values()]
+    rank = names.index(isa) if isa in names else -1
     native_types = ["f32", "s8", "u8", "s32"]
-    if rank >= ISA_NAMES.index("avx512_core"):
+    if rank >= names.index("avx512_core"):
         native_types.insert(1, "bf16")
-    if rank >= ISA_NAMES.index("avx512_core_fp16"):
+    if rank >= names.index("avx512_core_fp16"):
         native_types.insert(2, "f16")
     return {
         "version": ".".join(map(str, native.VERSION)),

@@ -75,7 +75,8 @@ def library_form(schema: Schema, call: Call) -> tuple[Form | None, str]:
     for way in filter(None, ways):
         form, why_not = _right(call, way(call))
         if form is not None:
-            return form, ""
+            found = [] if form.note else quirks(call, VERSION)
+            return replace(form, note=f"rewritten: {found[0].reason}") if found else form, ""
         if way is _single or not reason:
             reason = why_not
     return None, reason
