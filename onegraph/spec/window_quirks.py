@@ -1,0 +1,159 @@
+"""What the library gets wrong of convolutions and pools; the other ops are in :mod:`.quirks`."""
+
+from __future__ import annotations
+
+from math import prod
+
+from .conditions import (
+    deep_at_both_ends,
+    dilated_groups,
+    few_windows,
+    in_low_precision,
+    in_padding_alone,
+    no_window_inside,
+    one_channel_strided,
+    rounded_wrong,
+    unread_as_padded,
+)
+from .quirk import LIBRARY, UNSAFE, Quirk, kinds
+from .window import SHAPE_SOURCE
+
+WINDOW_QUIRKS = (
+    Quirk(
+        "grouped_gradient",
+        "groups",
+        LIBRARY,
+        kinds("ConvolutionBackwardData"),
+        lambda call: call.s64("groups") > 1,
+        "groups > 1 never compiles (invalid_shape); ConvTranspose with the same weights is the same op",
+    ),
+    Quirk(
+        "dilated_gradient",
+        "dilations",
+        LIBRARY,
+        kinds("ConvTransposeBackwardData"),
+        lambda call: any(dilation != 1 for dilation in call.s64s("dilations")),
+        "dilations other than 1 throw at compile; Convolution with the same weights is the same op",
+    ),
+    Quirk(
+        "gradient_auto_pad",
+        "auto_pad",
+        UNSAFE,
+        kinds(
+            "ConvolutionBackwardData ConvolutionBackwardWeights ConvTransposeBackwardData "
+            "ConvTransposeBackwardWeights AvgPoolBackward MaxPoolBackward"
+        ),
+        lambda call: call.attr("auto_pad") != "none",
+        "auto_pad of a gradient op is computed from the wrong tensor; pads_begin and pads_end are right",
+    ),
+    Quirk(
+        "gradient_output_padding",
+        "output_padding",
+        LIBRARY,
+        kinds("ConvTransposeBackwardData ConvTransposeBackwardWeights"),
+        lambda call: call.has("output_padding"),
+        "output_padding is documented for this op but not in its schema; it can be left out",
+    ),
+    Quirk(
+        "shape_tensor",
+        "inputs",
+        LIBRARY,
+        frozenset(SHAPE_SOURCE),
+        lambda call: len(call.inputs) > len(call.schema.inputs) - 1 and call.inputs[-1] is not None,
+        "a shape that is given as a tensor never compiles; the attribute of the same name does",
+    ),
+    Quirk(
+        "rounding_up",
+        "rounding_type",
+        UNSAFE,
+        kinds("AvgPool MaxPool"),
+        rounded_wrong,
+        "rounding_type ceil counts a window too many with same_*, and divides by too few with exclude_pad False; "
+        "floor with the pads that cover the last window is right",
+    ),
+    Quirk(
+        "window_in_padding",
+        "kernel",
+        UNSAFE,
+        kinds("AvgPool AvgPoolBackward MaxPool MaxPoolBackward"),
+        in_padding_alone,
+        "a window in the padding alone gives the lowest number instead of -inf, or is refused",
+    ),
+    Quirk(
+        "gradient_of_few_windows",
+        "src",
+        UNSAFE,
+        kinds("ConvolutionBackwardWeights ConvTransposeBackwardWeights"),
+        few_windows,
+        "in bf16 the kernels read scratch memory that was never written",
+    ),
+    Quirk(
+        "gradient_of_deep_windows",
+        "strides",
+        UNSAFE,
+        kinds("ConvolutionBackwardWeights ConvTransposeBackwardWeights"),
+        deep_at_both_ends,
+        "with strides over depth, where a window reaches behind the source right after one that reaches before it, the "
+        "kernel counts on the wrong planes: it reads and writes beyond its memory",
+    ),
+    Quirk(
+        "gradient_of_dilated_groups",
+        "dilations",
+        UNSAFE,
+        kinds("ConvolutionBackwardWeights ConvTransposeBackwardWeights"),
+        lambda call: in_low_precision(call) and dilated_groups(call),
+        "in bf16 the kernel for groups reads other rows of the source where another axis than the last is dilated",
+    ),
+    Quirk(
+        "unread_as_padded",
+        "pads_begin",
+        UNSAFE,
+        kinds("Convolution"),
+        lambda call: in_low_precision(call) and unread_as_padded(call),
+        "where as much of the last axis is unread at its end as there is padding before it, the kernel takes it for "
+        "not padded and has no memory for sums in f32: wrong values, and writes beyond a block",
+    ),
+    Quirk(
+        "gradient_of_a_small_source",
+        "pads_begin",
+        UNSAFE,
+        kinds("ConvolutionBackwardWeights ConvTransposeBackwardWeights"),
+        no_window_inside,
+        "where the source is padded in front along the first or, in bf16, second of three spatial axes, and no window "
+        "lies inside of it, the kernels take wrong elements, and write beyond the weights",
+    ),
+    Quirk(
+        "one_channel_strided",
+        "strides",
+        UNSAFE,
+        kinds("Convolution ConvTransposeBackwardData"),
+        one_channel_strided,
+        "with one channel in a group and strides on the last axis the kernel copies too few or too many elements of "
+        "the source where the result has one column or the source is one deep: wrong values, and writes beyond a block",
+        since=(3, 3),  # right in 3.2.0, wrong in 3.6.2 and 3.13.2
+    ),
+    Quirk(
+        "huge_pool",
+        "shape",
+        UNSAFE,
+        kinds("AvgPool AvgPoolBackward MaxPool MaxPoolBackward"),
+        lambda call: any(t is not None and prod(dim or 0 for dim in t.shape or ()) > 1 << 29 for t in call.inputs),
+        "more than 2**29 elements are refused, or divide by zero at compile",
+    ),
+    Quirk(
+        "huge_window",
+        "kernel",
+        UNSAFE,
+        kinds("AvgPool AvgPoolBackward MaxPool MaxPoolBackward"),
+        lambda call: prod(call.s64s("kernel")) > 1 << 30,
+        "compiling goes through the window element by element: more than 2**30 take minutes, or for ever",
+    ),
+    Quirk(
+        "default_dilations",
+        "dilations",
+        LIBRARY,
+        kinds("MaxPoolBackward"),
+        lambda call: not call.has("dilations"),
+        "without dilations it never compiles; they can be given as ones",
+    ),
+)
