@@ -525,6 +525,23 @@ def residual_of_the_source(g: og.Graph) -> og.LogicalTensor:
     return g.quantize(g.add(product, g.dequantize(x, scales=[0.5])), scales=[0.125], dtype="s8")
 
 
+def windows_in_padding(g: og.Graph) -> og.LogicalTensor:
+    """With a zero point, which padding does not have: the elements of a window are before and behind the source."""
+    x = g.dequantize(g.input("x", "u8", (2, 17, 2, 5, 1)), scales=[0.5], zps=[14])
+    w = g.dequantize(g.input("w", "s8", (7, 17, 2, 2, 2)), scales=[0.5], zps=[0])
+    window = {"strides": [1, 2, 1], "dilations": [1, 2, 2], "pads_begin": [1, 1, 1], "pads_end": [1, 0, 1]}
+    product = g.convolution(x, w, **window, data_format="NCX", weights_format="OIX")
+    return g.quantize(product, scales=[4.0], zps=[3], dtype="s8")
+
+
+def spread_with_zero_point(g: og.Graph) -> og.LogicalTensor:
+    x = g.dequantize(g.input("x", "u8", (1, 5, 5)), scales=[0.5], zps=[7])
+    w = g.dequantize(g.input("w", "s8", (3, 19, 5)), scales=[0.5], zps=[0])
+    window = {"strides": [3], "dilations": [1], "pads_begin": [1], "pads_end": [1]}
+    product = g.conv_transpose(x, w, **window, data_format="NCX", weights_format="XOI")
+    return g.quantize(g.bias_add(product, g.input("b", "f32", (19,)), data_format="NCX"), scales=[4.0], dtype="s8")
+
+
 def sequence_first(g: og.Graph) -> og.LogicalTensor:
     v = g.input("v", "f32", (33, 1, 2, 16))
     return g.matmul(g.input("p", "f32", (1, 2, 5, 33)), g.static_transpose(v, order=[1, 2, 0, 3]))
@@ -535,7 +552,7 @@ TROUBLE: dict[str, Build] = {
     for function in (
         *(masked_attention, attention_masked_by_one, attention_along_another_axis, select_of_many_axes),
         *(select_infinity, inf_as_zero_along_columns, norm_with_scales, product_with_scales, source_with_scales),
-        *(sequence_first, residual_of_the_source),
+        *(sequence_first, residual_of_the_source, windows_in_padding, spread_with_zero_point),
     )
 }
 TROUBLE |= {

@@ -39,6 +39,27 @@ def rounded_wrong(call: Call) -> bool:
     return same or (call.schema.kind == "AvgPool" and not call.flag("exclude_pad"))
 
 
+def is_far(call: Call) -> bool:
+    """Whether a window is moved, spread or padded by 2**31 elements or more."""
+    lists = (call.s64s(name) for name in ("strides", "dilations", "pads_begin", "pads_end") if call.has(name))
+    return any(value >= 1 << 31 for values in lists for value in values)
+
+
+def misses_source(call: Call) -> bool:
+    """Whether a window of a convolution may have no element of the source."""
+    found = convolution_geometry(call)
+    if found is None or found.wide is None:
+        return False
+    for axis, (size, count) in enumerate(zip(found.wide, found.forward(), strict=True)):
+        window = found.window(axis)
+        if window is None or size is None or count is None:
+            continue
+        last = (count - 1) * window.stride - window.begin
+        if window.begin >= window.extent or last >= size or (window.dilation > size and window.begin > 0):
+            return True
+    return False
+
+
 def in_padding_alone(call: Call) -> bool:
     """Whether a window of a pool has no element of the source."""
     found = geometry(call)

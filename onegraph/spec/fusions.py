@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from math import prod
 
-from .conditions import unread_as_padded
+from .conditions import misses_source, unread_as_padded
 from .int8_fusions import (
     foreign_residual,
     foreign_scales,
@@ -19,6 +19,7 @@ from .int8_fusions import (
     overflows,
     shared_residual,
     shifted,
+    shifted_source,
 )
 from .movement import transposition
 from .use import BINARY, CONVOLUTIONS, DEQUANTIZATIONS, FOLDED, MAINS, POOLS, PRODUCTS, VIEWS, WILD_RANK, Operand, Use
@@ -35,6 +36,8 @@ WRONG_SCALES = (3, 7)
 WRONG_RESIDUAL = (3, 3)
 # Attention is fused since 3.3 or later; what follows it is right in 3.13.
 ATTENTION_MENDED = (3, 13)
+# From here on, an int8 convolution is wrong where a window lies in padding: right in 3.6.2, wrong in 3.13.2.
+WRONG_PADDING = (3, 7)
 
 
 def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], *, vnni: bool = True, avx2: bool = True) -> str:
@@ -84,6 +87,10 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], *, vnni: bo
             return "oneDNN computes or executes int8 attention wrong with zero points, or with a transpose behind it"
     if kinds & PRODUCTS and foreign_residual(uses):
         return "oneDNN takes a residual for s8 where the result is, and for u8 where the result is u8"
+    for use in uses if version >= WRONG_PADDING else ():
+        pads = use.kind == "ConvTranspose" or (use.kind == "Convolution" and misses_source(use.call))
+        if pads and shifted_source(use, uses):
+            return f"oneDNN computes an int8 {use.kind} wrong where windows lie in padding and the zero point is not 0"
     if "ConvTranspose" in kinds and kinds & DEQUANTIZATIONS and overflowing_residual(uses):
         return "oneDNN adds products of int8 in 16 bits for a ConvTranspose with such a residual, where they overflow"
     if kinds & PRODUCTS and shared_residual(uses, same_op=version < WRONG_RESIDUAL):

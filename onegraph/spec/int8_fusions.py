@@ -83,6 +83,11 @@ def has_gaps(use: Use, uses: Sequence[Use]) -> bool:
     return any(step > min(most, extent) for step, extent in zip(strides, extents, strict=True))
 
 
+def shifted_source(use: Use, uses: Sequence[Use]) -> bool:
+    """Whether what a product reads first was dequantized with a zero point."""
+    return any(use.inputs[0] in other.outputs and any(_zero_points(other)) for other in uses)
+
+
 def shared_residual(uses: Sequence[Use], *, same_op: bool) -> bool:
     """Whether a product and a binary op read one tensor dequantized; with ``same_op``, by the same Dequantize."""
     origins: dict[int, int] = {}

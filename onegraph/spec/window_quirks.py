@@ -10,11 +10,13 @@ from .conditions import (
     few_windows,
     in_low_precision,
     in_padding_alone,
+    is_far,
     no_window_inside,
     one_channel_strided,
     rounded_wrong,
     unread_as_padded,
 )
+from .convolution_geometry import SIDES
 from .quirk import LIBRARY, UNSAFE, Quirk, kinds
 from .window import SHAPE_SOURCE
 
@@ -131,6 +133,14 @@ WINDOW_QUIRKS = (
         "with one channel in a group and strides on the last axis the kernel copies too few or too many elements of "
         "the source where the result has one column or the source is one deep: wrong values, and writes beyond a block",
         since=(3, 3),  # right in 3.2.0, wrong in 3.6.2 and 3.13.2
+    ),
+    Quirk(
+        "far_windows",
+        "dilations",
+        UNSAFE,
+        frozenset(SIDES),
+        is_far,
+        "strides, dilations and pads are numbers of 32 bits in the kernels, and what is more is cut off",
     ),
     Quirk(
         "huge_pool",
