@@ -18,11 +18,14 @@ else:
 
     def isinstance(value: object, kinds: Any) -> bool:
         """Whether the class of ``value`` is one of ``kinds`` or derived from one; its ``__class__`` is not asked."""
-        return issubclass(type(value), kinds)
+        kind = type(value)
+        return kind is kinds or issubclass(kind, kinds)
 
 
 def whole(value: object) -> int | None:
     """The number that an int or an integer of numpy is; None for all else, so for bools and spans of time."""
+    if type(value) is int:
+        return value
     if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64)):
         return operator.index(value)
     return None
@@ -30,9 +33,13 @@ def whole(value: object) -> int | None:
 
 def listed(value: Iterable[Element]) -> list[Element]:
     """The elements of a list, asked for once; of one that has no end, or says so, some more than anybody takes."""
+    if type(value) in (list, tuple):
+        return [*value]
     return [*islice(value, MAX_LENGTH + 1)]
 
 
 def text(value: object) -> str | None:
     """The characters of a string without its class, which may compare in its own way; None for all else."""
+    if type(value) is str:
+        return value
     return str.__str__(value) if isinstance(value, str) else None

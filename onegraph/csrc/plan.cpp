@@ -157,17 +157,22 @@ struct onegraph_plan {
             dnnl_graph_tensor_set_data_handle(places[i].tensor, static_cast<char *>(address) + places[i].offset);
     }
 
-    dnnl_status_t run(std::size_t first, std::size_t last, std::int64_t *nanoseconds) const {
-        if (!forked || bound) return run_here(first, last, nanoseconds);
-        // Many kernels keep the number of threads that they were compiled with. In the thread that came out of the
-        // fork they would wait for threads that are gone; a new thread has an OpenMP team of its own.
+    // Many kernels keep the number of threads that they were compiled with. In the thread that came out of a fork they
+    // would wait for threads that are gone; a new thread has an OpenMP team of its own.
+    template <typename Body>
+    dnnl_status_t with_a_team(Body body) const {
+        if (!forked || bound) return body();
         dnnl_status_t status = dnnl_runtime_error;
         std::thread([&] {
             forked = true;
             onegraph::pass(); // a fork waits for the thread that waits here
-            status = onegraph::guarded([&] { return run_here(first, last, nanoseconds); });
+            status = onegraph::guarded(body);
         }).join();
         return status;
+    }
+
+    dnnl_status_t run(std::size_t first, std::size_t last, std::int64_t *nanoseconds) const {
+        return with_a_team([&] { return run_here(first, last, nanoseconds); });
     }
 
     dnnl_status_t run_here(std::size_t first, std::size_t last, std::int64_t *nanoseconds) const {
@@ -187,6 +192,10 @@ struct onegraph_plan {
 
     // The least time that each step takes, or -1 where its threads never ran side by side.
     dnnl_status_t measure(std::int64_t enough, std::int64_t *nanoseconds) const {
+        return with_a_team([&] { return measure_here(enough, nanoseconds); });
+    }
+
+    dnnl_status_t measure_here(std::int64_t enough, std::int64_t *nanoseconds) const {
         const onegraph::Execution execution;
         Threads threads(limit);
         int patience = 2; // with a neighbour: one that stays makes every step take long
