@@ -87,12 +87,12 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], *, vnni: bo
             return "oneDNN computes or executes int8 attention wrong with zero points, or with a transpose behind it"
     if kinds & PRODUCTS and foreign_residual(uses):
         return "oneDNN takes a residual for s8 where the result is, and for u8 where the result is u8"
+    if "ConvTranspose" in kinds and kinds & DEQUANTIZATIONS and overflowing_residual(uses):
+        return "oneDNN adds products of int8 in 16 bits for a ConvTranspose with such a residual, where they overflow"
     for use in uses if version >= WRONG_PADDING else ():
         pads = use.kind == "ConvTranspose" or (use.kind == "Convolution" and misses_source(use.call))
         if pads and shifted_source(use, uses):
             return f"oneDNN computes an int8 {use.kind} wrong where windows lie in padding and the zero point is not 0"
-    if "ConvTranspose" in kinds and kinds & DEQUANTIZATIONS and overflowing_residual(uses):
-        return "oneDNN adds products of int8 in 16 bits for a ConvTranspose with such a residual, where they overflow"
     if kinds & PRODUCTS and shared_residual(uses, same_op=version < WRONG_RESIDUAL):
         return "oneDNN crashes on a residual that is the source or the weights of its product, or adds it wrong"
     if {"SoftMax", "Quantize"} <= kinds and any(use.kind in BINARY and len({*use.inputs}) == 1 for use in uses):
