@@ -440,7 +440,7 @@ DIVERGENCES = (
     laxer(
         "axes_given",
         REDUCTIONS,
-        "left out, list length",
+        "left out",
         "a reduction without axes is taken",
     ),
     laxer(

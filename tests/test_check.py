@@ -222,6 +222,7 @@ def test_types_that_must_be_the_same():
         ),
         ("LayerNorm", {"begin_norm_axis": 1, "use_affine": False}, [("f32", (2, 3, 4))], "norm_axis", UNSAFE),
         ("ReduceMax", {"axes": [1]}, [("f32", (2, 1, 4))], "size_one_reduction", LIBRARY),
+        ("ReduceMin", {"axes": []}, [("f32", (2, 1, 4))], "empty_reduction", LIBRARY),
         ("MatMul", {}, [("f32", (2, 0)), ("f32", (0, 3))], "empty_tensor", UNSAFE),
     ],
 )

@@ -872,6 +872,7 @@ QUIRKY: dict[str, Call] = {
     "prelu_rank": use("PReLU", {}, (3,), (3,)),
     "prelu_by_reference": use("PReLU", {}, (2, 3), (1,)),
     "size_one_reduction": use("ReduceSum", {"axes": (0,)}, (1, 3)),
+    "empty_reduction": use("ReduceSum", {"axes": ()}, (1, 3)),
 }
 
 

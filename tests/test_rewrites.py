@@ -186,8 +186,9 @@ REWRITTEN: dict[str, Build] = {
     "bias gradient": unary("BiasAddBackward", (2, 3, 4), data_format="NCX"),
     "bias gradient of one row": unary("BiasAddBackward", (1, 1, 4), data_format="NXC"),
     **{
-        f"{kind} of size 1": unary(kind, (1, 5, 1), axes=[0, 2], keep_dims=keep)
+        f"{kind} over {axes} of size 1": unary(kind, (1, 5, 1), axes=axes, keep_dims=keep)
         for kind in ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
+        for axes in ([0, 2], [])
         for keep in (True, False)
     },
     **{

@@ -8,7 +8,7 @@ from ..spec.editions import BASE
 from .case import FLOATS, Case, Data, Dims, normals, s32, typed
 
 _USES: list[tuple[Dims, list[int], bool]] = [
-    *(((2, 3, 4), axes, keep) for axes in ([1], [0, -1], [0, 1, 2]) for keep in (False, True)),
+    *(((2, 3, 4), axes, keep) for axes in ([1], [0, -1], [0, 1, 2], []) for keep in (False, True)),
     ((1, 3, 1), [0, 2], False),
     ((1, 1), [0, 1], False),
     ((3, 1), [-1], True),

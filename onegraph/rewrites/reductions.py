@@ -25,7 +25,7 @@ SMALL = 256
 
 
 def reduction(call: Call) -> Form | None:
-    """Over axes of size 1: nothing to reduce, so that other axes on the same memory remain."""
+    """Over no axes, or those of size 1: nothing to reduce, so that other axes on the same memory remain."""
     return _of_nothing(call, reduced_axes(call))
 
 
@@ -183,14 +183,14 @@ def _sum(call: Call, axes: Dims | None) -> Form | None:
 
 def _of_nothing(call: Call, axes: Dims | None) -> Form | None:
     parts = Parts(call)
-    if not axes or any(parts.shape(0)[axis] != 1 for axis in axes):
+    if axes is None or any(parts.shape(0)[axis] != 1 for axis in axes):
         return None
     found: Source = 0
     if call.schema.kind in ("ReduceL1", "ReduceL2"):
         found = parts.add("Abs", found)
     return parts.form(
         parts.reshape(found, _result_shape(call)),
-        note="no reduction, as the axes have size 1 and that throws at compile",
+        note="no reduction: there are no axes, or they have size 1, which throws at compile",
     )
 
 

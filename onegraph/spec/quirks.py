@@ -29,6 +29,7 @@ from .conditions import (
     wide_integers,
 )
 from .quirk import LIBRARY, UNSAFE, Quirk, kinds
+from .reduction import reduced_axes
 from .schema import Call
 from .window_quirks import WINDOW_QUIRKS
 
@@ -63,6 +64,14 @@ QUIRKS = (
         _REDUCTIONS,
         lambda call: set(known_reduction(call)) == {1},
         "a reduction over axes that all have size 1 throws at compile",
+    ),
+    Quirk(
+        "empty_reduction",
+        "axes",
+        LIBRARY,
+        _REDUCTIONS,
+        lambda call: reduced_axes(call) == (),
+        "a reduction over no axes has no kernel",
     ),
     Quirk(
         "huge_product",

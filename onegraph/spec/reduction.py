@@ -28,7 +28,7 @@ def reduced_axes(call: Call) -> tuple[int, ...] | None:
 
 def axes_given(call: Call) -> Iterable[Finding]:
     """The axes are given by the attribute or by the input of the same name."""
-    if call.input("axes") is None and not call.s64s("axes"):
+    if call.input("axes") is None and not call.has("axes"):
         yield Finding("axes", "neither the attribute nor the input", "one of the two", "pass axes as an attribute")
 
 
