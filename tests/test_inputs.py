@@ -89,6 +89,12 @@ def test_a_shape_tensor_follows_from_the_output_that_a_file_declares():
     assert inputs[2].tolist() == [1, 7, 9, 4]
 
 
+def test_the_class_of_data_types_takes_what_means_one():
+    assert og.DataType("bf16") is og.DataType(ml_dtypes.bfloat16) is og.bf16
+    with pytest.raises(og.ArgumentError, match="'fp32' is not a data type; did you mean 'f32'"):
+        og.DataType("fp32")
+
+
 @pytest.mark.parametrize("dtype", [og.f32, og.bf16, og.f16, og.s8, og.u8, og.s32, og.boolean])
 def test_every_data_type_has_small_numbers_of_its_own(dtype):
     g = og.Graph()

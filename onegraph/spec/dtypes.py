@@ -42,6 +42,11 @@ class DataType(enum.Enum):
     def __str__(self) -> str:
         return self.value
 
+    @classmethod
+    def _missing_(cls, value: object) -> DataType:
+        """What ``DataType(value)`` makes of anything but a name: the same as :meth:`of`."""
+        return cls.of(value)
+
     @property
     def numpy(self) -> np.dtype[np.generic]:
         """The numpy dtype of an array of this type; sub-byte types take one byte an element there."""
