@@ -287,3 +287,15 @@ def test_src_shape_tensor_of_another_rank() -> None:
     found = check_op("AvgPoolBackward", AVG, [("f32", (1, 3, 2)), ("s32", (3, 1))])
     assert [(violation.rule, violation.where) for violation in found] == [("shape_length", "src_shape")]
     assert check_op("AvgPoolBackward", AVG, [("f32", (1, 3, 2)), ("s32", (3,))]) == []
+
+
+@pytest.mark.parametrize("reach", [2**20, 2**40])
+def test_a_window_that_is_nearly_all_padding(reach: int) -> None:
+    attrs = {"strides": [1], "pads_begin": [reach], "pads_end": [reach - 2], "kernel": [2 * reach], "data_format": "NCX"}
+    src = row(1, 4, 2)
+    np.testing.assert_array_equal(run("MaxPool", attrs, src), row(4, 4))
+    np.testing.assert_array_equal(run("AvgPool", {**attrs, "exclude_pad": True}, src), row(7 / 3, 7 / 3))
+    np.testing.assert_array_equal(run("AvgPool", {**attrs, "exclude_pad": False}, src) * 2 * reach, row(7, 7))
+    np.testing.assert_array_equal(run("MaxPoolBackward", attrs, src, row(1, 8)), row(0, 9, 0))
+    attrs = {**attrs, "src_shape": [1, 1, 3], "exclude_pad": True}
+    np.testing.assert_array_equal(run("AvgPoolBackward", attrs, row(3, 6)), row(3, 3, 3))

@@ -1,8 +1,14 @@
-"""The pooling category in numpy, in the canonical form (N, C, X)."""
+"""The pooling category in numpy, in the canonical form (N, C, X).
+
+Sums and maxima of windows are those along one axis after the other. Padding is never made: along an axis, only the
+kernel elements that meet the source count, so that windows may reach as far as they like.
+"""
 
 from __future__ import annotations
 
-from itertools import product
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
 from types import EllipsisType
 
 import numpy as np
@@ -11,109 +17,135 @@ from numpy.typing import NDArray
 from ..spec.pooling import Geometry, geometry
 from ..spec.schema import Call
 from ..spec.window import Window
-from .convolution import _blank, _channels_back, _channels_first, _sizes
+from .convolution import _channels_back, _channels_first, _sizes
 
 Floats = NDArray[np.float64]
 Place = tuple[EllipsisType | slice, ...]
 
 
-class _Pooling:
-    """The windows of one use, all sizes known."""
+@dataclass(frozen=True)
+class _Axis:
+    """The windows along one axis of (N, C, X), all sizes known."""
 
-    def __init__(self, found: Geometry) -> None:
-        self.data_format = found.data_format
-        self.sizes, self.counts = _sizes(found.sizes), _sizes(found.counts)
-        self.windows: list[Window] = [window for window in found.windows if window is not None]
-        assert len(self.windows) == len(self.sizes)
+    number: int
+    window: Window
+    size: int
+    count: int
 
-    def taps(self) -> list[Place]:
-        """For each kernel element, where it meets the padded source."""
-        return [
-            (
-                ...,
-                *(
-                    slice(k * window.dilation, k * window.dilation + window.stride * (count - 1) + 1, window.stride)
-                    for k, window, count in zip(element, self.windows, self.counts, strict=True)
-                ),
-            )
-            for element in product(*(range(window.kernel) for window in self.windows))
-        ]
+    def shape(self, array: Floats, size: int) -> tuple[int, ...]:
+        """The shape of an array that has another size along this axis."""
+        return (*array.shape[: self.number], size, *array.shape[self.number + 1 :])
 
-    def inner(self) -> Place:
-        """Where the source stands in the padded source."""
-        return (..., *(slice(w.begin, w.begin + size) for w, size in zip(self.windows, self.sizes, strict=True)))
+    def meetings(self) -> Iterator[tuple[Place, Place]]:
+        """Places of windows and those of the source that they meet, in the order of the kernel's elements.
 
-    def blank(self, outer: tuple[int, ...], fill: float) -> Floats:
-        """A padded source that holds ``fill`` everywhere."""
-        reach = (w.extent + w.stride * (count - 1) for w, count in zip(self.windows, self.counts, strict=True))
-        size = [max(w.begin + n, r) for w, n, r in zip(self.windows, self.sizes, reach, strict=True)]
-        return _blank((*outer, *size), fill)
+        Each is one element of the kernel in all windows, or, where there are fewer windows, one window.
+        """
+        window, before = self.window, (slice(None),) * self.number
+        by_window = self.count < window.kernel
+        tap, position = (window.kernel, window.dilation), (self.count, window.stride)
+        (count, step), (others, stride) = (position, tap) if by_window else (tap, position)
+        first = max(0, (window.begin - stride * (others - 1)) // step)
+        for number in range(first, min(count, (window.begin + self.size - 1) // step + 1)):
+            offset = number * step - window.begin
+            low, high = max(0, -(offset // stride)), min(others - 1, (self.size - 1 - offset) // stride)
+            if low > high:
+                continue
+            windows = slice(number, number + 1) if by_window else slice(low, high + 1)
+            met = slice(offset + low * stride, offset + high * stride + 1, stride)
+            yield (*before, windows), (*before, met)
 
-    def embed(self, source: Floats, fill: float) -> Floats:
-        """The source with its padding."""
-        padded = self.blank(source.shape[:2], fill)
-        padded[self.inner()] = source
-        return padded
+    def reduced(self, values: Floats, over: np.ufunc, start: float) -> Floats:
+        """The sums or the maxima of all windows; ``start`` where one meets nothing."""
+        result = np.full(self.shape(values, self.count), start)
+        for windows, met in self.meetings():
+            part = values[met]
+            if result[windows].shape != part.shape:
+                part = over.reduce(part, axis=self.number, keepdims=True)
+            over(result[windows], part, out=result[windows])
+        return result
 
-    def divisor(self, exclude_pad: bool) -> Floats:
-        """What the sum of every window is divided by."""
-        padded = self.embed(np.ones((1, 1, *self.sizes)), 0.0 if exclude_pad else 1.0)
-        return self.sums(padded)
+    def spread(self, values: Floats) -> Floats:
+        """The value of every window, added to all that it meets."""
+        result = np.zeros(self.shape(values, self.size))
+        for windows, met in self.meetings():
+            result[met] += values[windows]
+        return result
 
-    def sums(self, padded: Floats) -> Floats:
-        """The sum of every window."""
-        total = np.zeros((*padded.shape[:2], *self.counts))
-        for tap in self.taps():
-            total += padded[tap]
-        return total
+    def first_maxima(self, values: Floats, owners: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
+        """The first maximum of every window and its owner, -1 where it meets nothing; NaN is above all numbers."""
+        best = np.full(self.shape(values, self.count), -np.inf)
+        winner = np.full(best.shape, -1)
+        for windows, met in self.meetings():
+            part, owner = values[met], owners[met]
+            if best[windows].shape != part.shape:
+                place = part.argmax(axis=self.number, keepdims=True)
+                part = np.take_along_axis(part, place, self.number)
+                owner = np.take_along_axis(owner, place, self.number)
+            so_far, held = best[windows], winner[windows]
+            better = (held < 0) | (part > so_far) | (np.isnan(part) & ~np.isnan(so_far))
+            best[windows], winner[windows] = np.where(better, part, so_far), np.where(better, owner, held)
+        return best, winner
 
 
-def _known(call: Call) -> _Pooling:
+def _axes(found: Geometry) -> list[_Axis]:
+    windows = [window for window in found.windows if window is not None]
+    sizes, counts = _sizes(found.sizes), _sizes(found.counts)
+    return [_Axis(2 + axis, *use) for axis, use in enumerate(zip(windows, sizes, counts, strict=True))]
+
+
+def _known(call: Call) -> Geometry:
     found = geometry(call)
     assert found is not None
-    return _Pooling(found)
+    return found
+
+
+def _reduced(axes: list[_Axis], values: Floats, over: np.ufunc, start: float) -> Floats:
+    for axis in reversed(axes):
+        values = axis.reduced(values, over, start)
+    return values
+
+
+def _divisor(axes: list[_Axis], exclude_pad: bool) -> Floats:
+    """What the sum of every window is divided by."""
+    if not exclude_pad:
+        return np.array(float(prod(axis.window.kernel for axis in axes)))
+    return _reduced(axes, np.ones((1, 1, *(axis.size for axis in axes))), np.add, 0.0)
 
 
 def avg_pool(call: Call, src: Floats) -> Floats:
     """The sum of every window, divided by what exclude_pad says."""
-    pooling = _known(call)
-    padded = pooling.embed(_channels_first(src, pooling.data_format), 0.0)
-    return _channels_back(pooling.sums(padded) / pooling.divisor(call.flag("exclude_pad")), pooling.data_format)
+    found = _known(call)
+    axes = _axes(found)
+    sums = _reduced(axes, _channels_first(src, found.data_format), np.add, 0.0)
+    return _channels_back(sums / _divisor(axes, call.flag("exclude_pad")), found.data_format)
 
 
 def avg_pool_backward(call: Call, diff_dst: Floats, src_shape: object = None) -> Floats:
     """Every element of diff_dst, shared out evenly over its window."""
-    pooling = _known(call)
-    share = _channels_first(diff_dst, pooling.data_format) / pooling.divisor(call.flag("exclude_pad"))
-    padded = pooling.blank(share.shape[:2], 0.0)
-    for tap in pooling.taps():
-        padded[tap] += share
-    return _channels_back(padded[pooling.inner()], pooling.data_format)
+    found = _known(call)
+    axes = _axes(found)
+    share = _channels_first(diff_dst, found.data_format) / _divisor(axes, call.flag("exclude_pad"))
+    for axis in axes:
+        share = axis.spread(share)
+    return _channels_back(share, found.data_format)
 
 
 def max_pool(call: Call, src: Floats) -> Floats:
     """The maximum of every window; -inf where it lies in the padding alone."""
-    pooling = _known(call)
-    padded = pooling.embed(_channels_first(src, pooling.data_format), -np.inf)
-    dst = np.full((*padded.shape[:2], *pooling.counts), -np.inf)
-    for tap in pooling.taps():
-        dst = np.maximum(dst, padded[tap])
-    return _channels_back(dst, pooling.data_format)
+    found = _known(call)
+    maxima = _reduced(_axes(found), _channels_first(src, found.data_format), np.maximum, -np.inf)
+    return _channels_back(maxima, found.data_format)
 
 
 def max_pool_backward(call: Call, src: Floats, diff_dst: Floats) -> Floats:
     """Every element of diff_dst, added to the first maximum of its window."""
-    pooling = _known(call)
-    source = _channels_first(src, pooling.data_format)
-    gradient = _channels_first(diff_dst, pooling.data_format)
-    padded, real = pooling.embed(source, -np.inf), pooling.embed(np.ones(source.shape), 0.0) > 0
-    best, winner = np.full(gradient.shape, -np.inf), np.full(gradient.shape, -1)
-    taps = pooling.taps()
-    for index, tap in enumerate(taps):
-        value = padded[tap]
-        better = real[tap] & ((winner < 0) | (value > best) | (np.isnan(value) & ~np.isnan(best)))
-        best, winner = np.where(better, value, best), np.where(better, index, winner)
-    result = np.zeros(padded.shape)
-    for index, tap in enumerate(taps):
-        result[tap] += np.where(winner == index, gradient, 0.0)
-    return _channels_back(result[pooling.inner()], pooling.data_format)
+    found = _known(call)
+    best, gradient = (_channels_first(array, found.data_format) for array in (src, diff_dst))
+    result = np.zeros(best.shape)
+    owners = np.arange(best.size).reshape(best.shape)
+    for axis in reversed(_axes(found)):
+        best, owners = axis.first_maxima(best, owners)
+    met = owners >= 0
+    np.add.at(result.reshape(-1), owners[met], gradient[met])
+    return _channels_back(result, found.data_format)

@@ -155,8 +155,8 @@ WINDOW_QUIRKS = (
         "kernel",
         UNSAFE,
         kinds("AvgPool AvgPoolBackward MaxPool MaxPoolBackward"),
-        lambda call: prod(call.s64s("kernel")) > 1 << 30,
-        "compiling goes through the window element by element: more than 2**30 take minutes, or for ever",
+        lambda call: prod(call.s64s("kernel")) > 1 << 24,
+        "compiling goes through the window element by element: more than 2**24 take seconds, minutes, or for ever",
     ),
     Quirk(
         "default_dilations",
