@@ -1278,7 +1278,6 @@ def valid_calls():
         (graph.specialise, [{"x": (2, 3)}], {"values": {}}),
         (graph.with_constants, [{"x": x}], {}),
         (og.DataType.of, [F], {}),
-        (og.DataType, [F], {}),
         (og.check_op, ["LayerNorm", tables, [(F, (2, 3))], [(F, (2, 3))]], {"edition": "onednn-3.13"}),
         (og.check_op, ["ConvolutionBackpropInput", legacy, [x, x]], {"edition": "legacy-1"}),
         (og.check_op, ["MatMul", {"transpose_a": False}, [one((3, 2)), (F, (3, 4))]], {}),

@@ -291,7 +291,13 @@ def test_src_shape_tensor_of_another_rank() -> None:
 
 @pytest.mark.parametrize("reach", [2**20, 2**40])
 def test_a_window_that_is_nearly_all_padding(reach: int) -> None:
-    attrs = {"strides": [1], "pads_begin": [reach], "pads_end": [reach - 2], "kernel": [2 * reach], "data_format": "NCX"}
+    attrs = {
+        "strides": [1],
+        "pads_begin": [reach],
+        "pads_end": [reach - 2],
+        "kernel": [2 * reach],
+        "data_format": "NCX",
+    }
     src = row(1, 4, 2)
     np.testing.assert_array_equal(run("MaxPool", attrs, src), row(4, 4))
     np.testing.assert_array_equal(run("AvgPool", {**attrs, "exclude_pad": True}, src), row(7 / 3, 7 / 3))

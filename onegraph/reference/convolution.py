@@ -6,6 +6,7 @@ Convolution and its two gradients. A ConvTranspose is the gradient by data of th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 from math import prod
 from types import EllipsisType
@@ -17,6 +18,7 @@ from ..spec.convolution_geometry import Geometry, geometry
 from ..spec.schema import Call
 from ..spec.window import given_shape, spatial
 from .binary import _along_channels
+from .windows import meetings
 
 Floats = NDArray[np.float64]
 Place = tuple[EllipsisType | slice | int, ...]
@@ -49,52 +51,15 @@ def _known(call: Call) -> Geometry:
     return found
 
 
-def _positions(found: Geometry, kernel: tuple[int, ...], counts: tuple[int, ...]) -> list[Place]:
-    """For each kernel element, where it meets the padded wide side, for ``counts`` window positions an axis."""
-    steps = list(zip(found.dilations, found.strides, counts, strict=True))
-    return [
-        (
-            ...,
-            *(
-                slice(k * dilation, k * dilation + stride * (count - 1) + 1, stride)
-                for k, (dilation, stride, count) in zip(element, steps, strict=True)
-            ),
-        )
-        for element in product(*map(range, kernel))
-    ]
-
-
-def _at(element: tuple[int, ...]) -> Place:
-    return (..., *element)
-
-
-def _padded(found: Geometry, size: tuple[int, ...], kernel: tuple[int, ...], counts: tuple[int, ...]) -> list[int]:
-    """Size of the wide side with its padding, and with what output_padding adds beyond the last window."""
+def _meetings(
+    found: Geometry, size: tuple[int, ...], kernel: tuple[int, ...], counts: tuple[int, ...]
+) -> Iterator[tuple[Place, Place, Place]]:
+    """For each kernel element that meets the wide side: itself, in which windows it does, and where."""
     assert found.pads_begin is not None
-    reach = [
-        (k - 1) * dilation + 1 + stride * (count - 1)
-        for k, dilation, stride, count in zip(kernel, found.dilations, found.strides, counts, strict=True)
-    ]
-    return [max(n + begin, r) for n, begin, r in zip(size, found.pads_begin, reach, strict=True)]
-
-
-def _blank(shape: tuple[int, ...], fill: float = 0.0) -> Floats:
-    """A padded source that holds ``fill`` everywhere; MemoryError too where numpy has no array of that size at all."""
-    if prod(shape) >= 2**60:
-        raise MemoryError(f"an array of shape {shape}")
-    return np.full(shape, fill) if fill else np.zeros(shape)
-
-
-def _inner(found: Geometry, size: tuple[int, ...]) -> Place:
-    """Where the wide side itself stands in its padded form."""
-    return (..., *(slice(begin, begin + n) for begin, n in zip(found.pads_begin or (), size, strict=True)))
-
-
-def _embed(found: Geometry, wide: Floats, kernel: tuple[int, ...], counts: tuple[int, ...]) -> Floats:
-    size = wide.shape[2:]
-    padded = _blank((*wide.shape[:2], *_padded(found, size, kernel, counts)))
-    padded[_inner(found, size)] = wide
-    return padded
+    axes = zip(kernel, found.dilations, counts, found.strides, found.pads_begin, size, strict=True)
+    for taps in product(*(meetings(*axis) for axis in axes)):
+        element, windows, met = zip(*taps, strict=True)
+        yield (..., *element), (..., *windows), (..., *met)
 
 
 def _grouped(array: Floats, groups: int, axis: int) -> Floats:
@@ -103,40 +68,32 @@ def _grouped(array: Floats, groups: int, axis: int) -> Floats:
 
 def forward(found: Geometry, wide: Floats, weights: Floats, counts: tuple[int, ...]) -> Floats:
     """The narrow side (N, O, X): ``counts`` window positions an axis."""
-    kernel = weights.shape[2:]
-    source = _grouped(_embed(found, wide, kernel, counts), found.groups, 1)
-    filters = _grouped(weights, found.groups, 0)
+    source, filters = _grouped(wide, found.groups, 1), _grouped(weights, found.groups, 0)
     result = np.zeros((wide.shape[0], found.groups, weights.shape[0] // found.groups, *counts))
-    for element, place in zip(np.ndindex(*kernel), _positions(found, kernel, counts), strict=True):
-        result += np.einsum("ngi...,goi->ngo...", source[place], filters[_at(element)], optimize=True)
+    for element, windows, met in _meetings(found, wide.shape[2:], weights.shape[2:], counts):
+        result[windows] += np.einsum("ngi...,goi->ngo...", source[met], filters[element], optimize=True)
     return result.reshape(wide.shape[0], weights.shape[0], *counts)
 
 
 def backward_data(found: Geometry, narrow: Floats, weights: Floats, size: tuple[int, ...]) -> Floats:
     """The gradient by the wide side (N, I, X), ``size`` elements an axis."""
-    kernel, counts = weights.shape[2:], narrow.shape[2:]
-    filters = _grouped(weights, found.groups, 0)
-    gradient = _grouped(narrow, found.groups, 1)
-    padded = _blank((narrow.shape[0], found.groups, weights.shape[1], *_padded(found, size, kernel, counts)))
-    for element, place in zip(np.ndindex(*kernel), _positions(found, kernel, counts), strict=True):
-        padded[place] += np.einsum("ngo...,goi->ngi...", gradient, filters[_at(element)], optimize=True)
-    inner = padded[_inner(found, size)]
-    return inner.reshape(narrow.shape[0], found.groups * weights.shape[1], *size)
+    gradient, filters = _grouped(narrow, found.groups, 1), _grouped(weights, found.groups, 0)
+    result = np.zeros((narrow.shape[0], found.groups, weights.shape[1], *size))
+    for element, windows, met in _meetings(found, size, weights.shape[2:], narrow.shape[2:]):
+        result[met] += np.einsum("ngo...,goi->ngi...", gradient[windows], filters[element], optimize=True)
+    return result.reshape(narrow.shape[0], found.groups * weights.shape[1], *size)
 
 
 def backward_weights(found: Geometry, wide: Floats, narrow: Floats, kernel: tuple[int, ...]) -> Floats:
     """The gradient by the weights (O, I / groups, X)."""
-    counts = narrow.shape[2:]
-    source = _grouped(_embed(found, wide, kernel, counts), found.groups, 1)
-    gradient = _grouped(narrow, found.groups, 1)
-    n, groups, out = gradient.shape[:3]
-    columns = gradient.reshape(n, groups, out, prod(counts))
-    result = np.zeros((groups, out, source.shape[2], *kernel))
-    for element, place in zip(np.ndindex(*kernel), _positions(found, kernel, counts), strict=True):
-        window = source[place]
-        rows = window.reshape(*window.shape[:3], prod(counts))
-        result[_at(element)] = np.einsum("ngip,ngop->goi", rows, columns, optimize=True)
-    return result.reshape(groups * out, source.shape[2], *kernel)
+    source, gradient = _grouped(wide, found.groups, 1), _grouped(narrow, found.groups, 1)
+    result = np.zeros((found.groups, gradient.shape[2], source.shape[2], *kernel))
+    for element, windows, met in _meetings(found, wide.shape[2:], kernel, narrow.shape[2:]):
+        rows, columns = (
+            part.reshape(*part.shape[:3], prod(part.shape[3:])) for part in (source[met], gradient[windows])
+        )
+        result[element] = np.einsum("ngip,ngop->goi", rows, columns, optimize=True)
+    return result.reshape(narrow.shape[1], source.shape[2], *kernel)
 
 
 def _sizes(dims: tuple[int | None, ...]) -> tuple[int, ...]:

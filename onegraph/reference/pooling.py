@@ -1,7 +1,6 @@
 """The pooling category in numpy, in the canonical form (N, C, X).
 
-Sums and maxima of windows are those along one axis after the other. Padding is never made: along an axis, only the
-kernel elements that meet the source count, so that windows may reach as far as they like.
+Sums and maxima of windows are those along one axis after the other.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
-from types import EllipsisType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +16,10 @@ from ..spec.pooling import Geometry, geometry
 from ..spec.schema import Call
 from ..spec.window import Window
 from .convolution import _channels_back, _channels_first, _sizes
+from .windows import meetings
 
 Floats = NDArray[np.float64]
-Place = tuple[EllipsisType | slice, ...]
+Place = tuple[slice, ...]
 
 
 @dataclass(frozen=True)
@@ -42,18 +41,11 @@ class _Axis:
         Each is one element of the kernel in all windows, or, where there are fewer windows, one window.
         """
         window, before = self.window, (slice(None),) * self.number
-        by_window = self.count < window.kernel
         tap, position = (window.kernel, window.dilation), (self.count, window.stride)
-        (count, step), (others, stride) = (position, tap) if by_window else (tap, position)
-        first = max(0, (window.begin - stride * (others - 1)) // step)
-        for number in range(first, min(count, (window.begin + self.size - 1) // step + 1)):
-            offset = number * step - window.begin
-            low, high = max(0, -(offset // stride)), min(others - 1, (self.size - 1 - offset) // stride)
-            if low > high:
-                continue
-            windows = slice(number, number + 1) if by_window else slice(low, high + 1)
-            met = slice(offset + low * stride, offset + high * stride + 1, stride)
-            yield (*before, windows), (*before, met)
+        by_window = self.count < window.kernel
+        one, many = (position, tap) if by_window else (tap, position)
+        for number, others, met in meetings(*one, *many, window.begin, self.size):
+            yield (*before, slice(number, number + 1) if by_window else others), (*before, met)
 
     def reduced(self, values: Floats, over: np.ufunc, start: float) -> Floats:
         """The sums or the maxima of all windows; ``start`` where one meets nothing."""
