@@ -327,6 +327,24 @@ def test_constants_are_looked_at_in_every_execution():
         execute(before, {0: x, 1: w.copy()})
 
 
+def test_constants_are_the_same_where_their_elements_are_however_these_lie():
+    ends = [lt(n, "f32", (16, 16), property="constant" if n == 1 else "undef") for n in range(3)]
+    graph = capi.Graph()
+    graph.add_op(capi.Op(1, "MatMul", inputs=ends[:2], outputs=ends[2:]))
+    graph.finalize()
+    upright = lt(1, "f32", (16, 16), strides=(1, 16), property="constant")
+    compiled = graph.partitions("debug")[0].compile([ends[0], upright])
+    x, w = values(16, 16), values(16, 16)
+    np.testing.assert_allclose(execute(compiled, {0: x, 1: w})[2], x @ w.T, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(execute(compiled, {0: x, 1: w.T})[2], x @ w.T, rtol=1e-4, atol=1e-4)
+    other = np.asfortranarray(w)  # row-major it has the bytes that lay in memory before
+    if not capi.get_constant_tensor_cache():
+        np.testing.assert_allclose(execute(compiled, {0: x, 1: other})[2], x @ w, rtol=1e-4, atol=1e-4)
+        return
+    with pytest.raises(og.ArgumentError, match="tensor 1 is constant"):
+        execute(compiled, {0: x, 1: other})
+
+
 class Boastful(np.ndarray):
     nbytes = 10**9
     dtype = np.dtype(np.float32)

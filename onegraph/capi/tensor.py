@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import owners
+from ..arrays import owners, strided
 from ..errors import ArgumentError, StateError, shown
 from ..forks import new_rlock, refuse_inner
 from ..native import Handle, address, call, create, ffi, lib, read
@@ -161,10 +161,12 @@ class Tensor(Handle):
             self._tell()
 
     def _contents(self) -> bytes:
-        """A copy of the elements, row-major."""
-        array = self._held.array
-        if array.shape != self._logical_tensor.shape:
+        """A copy of the elements, row-major however they lie; as they lie of those that are packed or opaque."""
+        array, tensor = self._held.array, self._logical_tensor
+        if array.flags.c_contiguous:
             array = array.reshape(-1)[: self._nbytes // array.itemsize]
+            if tensor.strides is not None and tensor.dtype not in PACKED:
+                array = strided(array, [dim or 0 for dim in tensor.shape or ()], tensor.strides)
         return array.tobytes()
 
     def check(self) -> None:
