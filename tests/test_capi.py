@@ -345,6 +345,26 @@ def test_constants_are_the_same_where_their_elements_are_however_these_lie():
         execute(compiled, {0: x, 1: other})
 
 
+@pytest.mark.skipif(not capi.get_constant_tensor_cache(), reason="the library keeps nothing of constants")
+def test_constants_of_an_execution_that_was_refused_are_not_noted():
+    graph = capi.Graph()
+    ends = [lt(0, "f32"), lt(1, "f32", property="constant"), lt(2, "f32", property="constant"), lt(3, "f32")]
+    graph.add_op(capi.Op(1, "MatMul", inputs=ends[:3], outputs=ends[3:]))
+    graph.finalize()
+    (partition,) = graph.partitions("debug")
+
+    def compiled(depth):
+        shapes = [(4, depth), (depth, 8), (8,)]
+        return partition.compile([lt(n, "f32", shape, property=ends[n].property) for n, shape in enumerate(shapes)])
+
+    bias, x, w = values(8), values(4, 6), values(6, 8)
+    execute(compiled(3), {0: values(4, 3), 1: values(3, 8), 2: bias})
+    product = compiled(6)
+    with pytest.raises(og.ArgumentError, match="tensor 2 is constant"):
+        execute(product, {0: x, 1: values(6, 8), 2: bias + 1})
+    np.testing.assert_allclose(execute(product, {0: x, 1: w, 2: bias})[3], x @ w + bias, rtol=1e-4, atol=1e-4)
+
+
 class Boastful(np.ndarray):
     nbytes = 10**9
     dtype = np.dtype(np.float32)

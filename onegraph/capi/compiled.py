@@ -198,16 +198,20 @@ class CompiledPartition(Handle):
 
     def _refuse_other_constants(self, inputs: Sequence[Tensor]) -> None:
         """The library keeps what it made of constants in the first execution and looks at them no more."""
-        for wanted, tensor in zip(self._compilation.inputs, inputs, strict=True):
-            if wanted.property != "constant":
-                continue
-            data = tensor._contents()
-            first = self._compilation.partition._constants.setdefault((wanted.id, wanted.shape), data)
-            if first != data and get_constant_tensor_cache():
-                raise ArgumentError(
-                    f"inputs: tensor {wanted.id} is constant, and its data differs from that of the first execution, "
-                    "which the library goes on to use; make it variable, or take the partition from a new graph"
-                )
+        if not get_constant_tensor_cache():
+            return  # nor does it later: nobody can turn that on any more
+        pairs = zip(self._compilation.inputs, inputs, strict=True)
+        given = {(one.id, one.shape): tensor._contents() for one, tensor in pairs if one.property == "constant"}
+        first = self._compilation.partition._constants
+        # All are looked at before one is noted, and once more then, as another thread may have been quicker.
+        for note in (first.get, first.setdefault):
+            for constant, data in given.items():
+                if note(constant, data) != data:
+                    raise ArgumentError(
+                        f"inputs: tensor {constant[0]} is constant, and its data differs from that of the first "
+                        "execution, which the library goes on to use; make it variable, or take the partition from a "
+                        "new graph"
+                    )
 
     def _tensors(self, name: str, wanted: Sequence[LogicalTensor], given: Sequence[Tensor]) -> list[Tensor]:
         given = as_list(name, given, Tensor)
