@@ -336,6 +336,23 @@ def test_gammas_of_any_shape(gamma: tuple[int, ...]) -> None:
         refused("RMSNorm", {}, ("f32", (2, 3, 4)), ("f32", gamma), dtype="f32", name="rms_norm_gamma")
 
 
+@pytest.mark.skipif(native.VERSION < (3, 9), reason="SoftMax has no stats before 3.9")
+@pytest.mark.parametrize("layouts", [("any", "any"), ("any", "strided"), ("strided", "any")], ids="-".join)
+def test_what_is_compiled_with_layout_any_beside_stats_can_be_executed(layouts: tuple[str, str]) -> None:
+    source = capi.LogicalTensor(0, "f32", (2, 2))
+    ends = [capi.LogicalTensor(number, "f32", layout=layout) for number, layout in enumerate(layouts, 1)]
+    graph = capi.Graph()
+    graph.add_op(capi.Op(0, "SoftMax", inputs=[source], outputs=ends))
+    graph.finalize()
+    compiled = graph.partitions("debug")[0].compile([source], ends)
+    assert [tensor.strides for tensor in compiled.outputs] == [(2, 1), (1, 1)]
+    results = [capi.Tensor(tensor, np.empty(tensor.shape, np.float32)) for tensor in compiled.outputs]
+    given = np.log(np.float32([[1, 3], [4, 4]]))
+    compiled.execute(capi.Stream(), [capi.Tensor(source, given)], results)
+    np.testing.assert_allclose(results[0].data, [[0.25, 0.75], [0.5, 0.5]], rtol=1e-5)
+    np.testing.assert_allclose(np.exp(results[1].data), [[4], [8]], rtol=1e-5)
+
+
 @pytest.mark.parametrize("gamma", [(4,), (1, 1, 4)], ids=str)
 def test_a_gamma_with_gaps(gamma: tuple[int, ...]) -> None:
     strides = (8, 8, 2)[-len(gamma) :]
