@@ -559,6 +559,12 @@ def spread_with_zero_point(g: og.Graph) -> og.LogicalTensor:
     return g.quantize(g.bias_add(product, g.input("b", "f32", (19,)), data_format="NCX"), scales=[4.0], dtype="s8")
 
 
+def single_channels_of_weights_with_zero_point(g: og.Graph) -> og.LogicalTensor:
+    x = g.dequantize(g.input("x", "u8", (1, 5, 5, 4)), scales=[0.5], zps=[0])
+    w = g.dequantize(g.input("w", "s8", (3, 2, 1, 4)), scales=[0.5], zps=[5])
+    return g.convolution(x, w, strides=[1, 1], pads_begin=[1, 0], pads_end=[0, 0], dilations=[1, 1], groups=4)
+
+
 def sequence_first(g: og.Graph) -> og.LogicalTensor:
     v = g.input("v", "f32", (33, 1, 2, 16))
     return g.matmul(g.input("p", "f32", (1, 2, 5, 33)), g.static_transpose(v, order=[1, 2, 0, 3]))
@@ -570,6 +576,7 @@ TROUBLE: dict[str, Build] = {
         *(masked_attention, attention_masked_by_one, attention_along_another_axis, select_of_many_axes),
         *(select_infinity, inf_as_zero_along_columns, norm_with_scales, product_with_scales, source_with_scales),
         *(sequence_first, residual_of_the_source, windows_in_padding, spread_with_zero_point),
+        *(single_channels_of_weights_with_zero_point,),
     )
 }
 TROUBLE |= {

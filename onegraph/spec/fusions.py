@@ -20,6 +20,7 @@ from .int8_fusions import (
     shared_residual,
     shifted,
     shifted_source,
+    shifted_weights,
 )
 from .movement import transposition
 from .use import BINARY, CONVOLUTIONS, DEQUANTIZATIONS, FOLDED, MAINS, POOLS, PRODUCTS, VIEWS, WILD_RANK, Operand, Use
@@ -93,6 +94,8 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], *, vnni: bo
         pads = use.kind == "ConvTranspose" or (use.kind == "Convolution" and misses_source(use.call))
         if pads and shifted_source(use, uses):
             return f"oneDNN computes an int8 {use.kind} wrong where windows lie in padding and the zero point is not 0"
+    if any(use.kind in CONVOLUTIONS and shifted_weights(use, uses) for use in uses):
+        return "oneDNN takes the zero point of the weights of an int8 convolution for 0, or refuses it"
     if kinds & PRODUCTS and shared_residual(uses, same_op=version < WRONG_RESIDUAL):
         return "oneDNN crashes on a residual that is the source or the weights of its product, or adds it wrong"
     if {"SoftMax", "Quantize"} <= kinds and any(use.kind in BINARY and len({*use.inputs}) == 1 for use in uses):

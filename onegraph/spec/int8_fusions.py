@@ -88,6 +88,15 @@ def shifted_source(use: Use, uses: Sequence[Use]) -> bool:
     return any(use.inputs[0] in other.outputs and any(_zero_points(other)) for other in uses)
 
 
+def shifted_weights(use: Use, uses: Sequence[Use]) -> bool:
+    """Whether the weights of a product were dequantized with a zero point."""
+    producers = {number: other for other in uses for number in other.outputs}
+    producer = producers.get(use.inputs[1])
+    while producer is not None and producer.kind in MOVES:
+        producer = producers.get(producer.inputs[0])
+    return producer is not None and any(_zero_points(producer))
+
+
 def shared_residual(uses: Sequence[Use], *, same_op: bool) -> bool:
     """Whether a product and a binary op read one tensor dequantized; with ``same_op``, by the same Dequantize."""
     origins: dict[int, int] = {}
