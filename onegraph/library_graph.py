@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from . import capi
+from .capi.compiled import STEPPING
 from .capi.forms import Forms, OpForm
 from .capi.logical_tensor import LogicalTensor as LibraryTensor
 from .errors import OneGraphError, UnsupportedError
@@ -17,10 +18,6 @@ from .spec.schema import TensorType
 from .spec.shapes import beyond_single_axes
 
 FLOATS = (DataType.f32, DataType.bf16, DataType.f16)  # what an End takes
-
-
-# From here on kernels step along axes of size 1, whose strides the library's own cache of kernels does not look at.
-STEPPING = (3, 3)
 
 
 def capi_tensor(number: int, value: Value, kind: str) -> LibraryTensor:

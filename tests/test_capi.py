@@ -288,6 +288,18 @@ def test_bf16():
     np.testing.assert_array_equal(execute(partition.compile(), {0: x})[1], abs(x))
 
 
+@pytest.mark.parametrize("strides", [(3, 1, 3, 1), (6, 1, 3, 1), (1, 1, 3, 7), (40, 1, 3, 40)], ids=str)
+def test_strides_of_axes_of_size_one_mean_nothing(strides):
+    ends = lt(0, "f32", (1, 3, 8, 2)), lt(1, "f32", (1, 3, 2, 1)), lt(2, "f32", (1, 3, 8, 1))
+    graph = capi.Graph()
+    graph.add_op(capi.Op(1, "MatMul", inputs=ends[:2], outputs=ends[2:]))
+    graph.finalize()
+    compiled = graph.partitions("debug")[0].compile([ends[0], lt(1, "f32", (1, 3, 2, 1), strides=strides)])
+    x, w = values(1, 3, 8, 2), values(2, 3)
+    result = execute(compiled, {0: x, 1: np.concatenate([w.ravel(), np.zeros(42, np.float32)])})[2]
+    np.testing.assert_allclose(result, x @ w.T[None, :, :, None], rtol=1e-4, atol=1e-5)
+
+
 # What must not be believed or done twice ------------------------------------------------------------------------------
 
 

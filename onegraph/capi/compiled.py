@@ -7,20 +7,22 @@ from functools import partial
 from typing import Any
 
 from ..errors import ArgumentError, StateError, shown
-from ..native import Handle, call, ffi, lib
+from ..native import VERSION, Handle, call, ffi, lib
 from ..once import once
-from ..spec.shapes import compatible
+from ..spec.shapes import beyond_single_axes, compatible, dense_strides
 from ..validate import as_list, expect, identifier
 from .caches import get_constant_tensor_cache
 from .compilation import Compilation
 from .engine import Engine, Stream, engine_or_default
 from .homes import home
-from .logical_tensor import LogicalTensor
+from .logical_tensor import LogicalTensor, is_dense
 from .partition import Partition
 from .tensor import Execution, Tensor
 from .threads import is_forked
 
 _destroy = lib.dnnl_graph_compiled_partition_destroy
+# From here on kernels step along axes of size 1, whose strides the library's own cache of kernels does not look at.
+STEPPING = (3, 3)
 AT_ONCE = 32  # compilations between which an interrupt is heard
 
 
@@ -42,6 +44,8 @@ class CompiledPartition(Handle):
         ins = _matched("inputs", partition.input_ports, inputs)
         outs = _matched("outputs", partition.output_ports, outputs)
         partition._check_tensors(ins, outs)
+        if VERSION >= STEPPING:
+            ins, outs = ([_with_one_stride(tensor) for tensor in tensors] for tensors in (ins, outs))
         with partition._graph_lock:
             self._compile(partition, ins, outs, engine)
             left = [tensor.id for tensor in self.outputs if tensor.layout == "any"]
@@ -257,6 +261,17 @@ def _same(given: LogicalTensor, compiled: LogicalTensor) -> bool:
         return False
     pairs = zip(given.shape or (), given.strides or (), compiled.strides or (), strict=True)
     return all(dim == 1 or ours == theirs for dim, ours, theirs in pairs)
+
+
+def _with_one_stride(tensor: LogicalTensor) -> LogicalTensor:
+    """The same memory, with the one stride that onegraph gives to an axis of size 1."""
+    shape, strides = [dim or 0 for dim in tensor.shape or ()], tensor.strides
+    if strides is None or 1 not in shape:
+        return tensor
+    steps = dense_strides(shape) if is_dense(tensor) else beyond_single_axes(shape, strides)
+    if steps == strides:
+        return tensor
+    return LogicalTensor._checked(tensor.id, tensor.dtype, tensor.shape, steps, property=tensor.property)
 
 
 def _matched(name: str, ports: Sequence[LogicalTensor], given: Sequence[LogicalTensor] | None) -> list[LogicalTensor]:
