@@ -120,6 +120,14 @@ def test_a_closed_pipe_is_no_error(arguments):
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+@pytest.mark.parametrize("arguments", [(), ("nonsense",), ("ops", "nonsense"), ("show", "nonsense.json")])
+def test_errors_that_cannot_be_written_have_their_status(arguments):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-m", "onegraph", *arguments], stdout=subprocess.PIPE, stderr=full)
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
 def test_a_bug_is_one_line_and_its_traceback_on_request(monkeypatch):
     def broken(name):
         raise RuntimeError("some\nbug")

@@ -510,6 +510,24 @@ def test_standard_input_that_is_closed_is_one_line(graph):
     assert (done.returncode, done.stderr) == (2, "onegraph: standard input: closed; expected a graph\n")
 
 
+@pytest.mark.parametrize("command", ["run", "verify", "reduce"])
+def test_progress_needs_no_standard_error(graph, command):
+    options = {"stdout": subprocess.PIPE, "preexec_fn": lambda: os.close(2)}
+    done = subprocess.run([sys.executable, "-m", "onegraph", command, graph, "--json"], timeout=120, **options)
+    assert done.returncode == (command == "reduce")  # as nothing fails
+    json.loads(done.stdout)
+
+
+def test_a_note_that_nobody_reads_ends_nothing(graph):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "wb") as closed:
+        command = [sys.executable, "-m", "onegraph", "show", graph, "--no-compile", "--json", "--in-shapes", "77:1"]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=closed, timeout=120)
+    assert done.returncode == 0
+    json.loads(done.stdout)
+
+
 def test_what_is_no_regular_file_is_written_into(graph):
     before = os.stat(os.devnull)
     assert onegraph("run", graph, "--outputs", os.devnull).exit_code == 0

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import click
 
@@ -88,29 +88,30 @@ class Commands(click.Group):
         try:
             sys.exit(super().main(args, prog_name or "onegraph", **extra) or 0)
         except click.exceptions.NoArgsIsHelpError as error:
-            error.show()
+            with _unheard():
+                error.show()
         except click.ClickException as error:
             context = getattr(error, "ctx", None)
             see = f"; see {context.command_path} --help" if context is not None else ""
-            _complain(error.format_message().rstrip(".") + see)
+            note(error.format_message().rstrip(".") + see)
         except SpecError as error:
             first, *others = str(error).splitlines()
-            _complain(first + (f" (and {len(others)} more; onegraph check lists them)" if others else ""))
+            note(first + (f" (and {len(others)} more; onegraph check lists them)" if others else ""))
         except OneGraphError as error:
-            _complain(str(error))
+            note(str(error))
         except MemoryError:
-            _complain("not enough memory for this graph")
+            note("not enough memory for this graph")
         except click.Abort:
             sys.exit(130)  # as shells count an interrupt
         except OSError as error:  # files have errors of their own, which name them
             if error.filename is None:
-                _give_up_output()
-            _complain(f"{error.filename or 'standard output'}: {error.strerror or error}")
+                _give_up(sys.stdout)
+            note(f"{error.filename or 'standard output'}: {error.strerror or error}")
         except Exception as error:
             if os.environ.get("ONEGRAPH_TRACEBACK"):
                 raise
             fix = "this is a bug of onegraph; ONEGRAPH_TRACEBACK=1 in the environment shows where"
-            _complain(f"{type(error).__name__}: {error}; {fix}")
+            note(f"{type(error).__name__}: {error}; {fix}")
         sys.exit(2)
 
 
@@ -120,7 +121,7 @@ def _closed_pipes() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        _give_up_output()
+        _give_up(sys.stdout)
         sys.exit(0)
 
 
@@ -143,14 +144,25 @@ def escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
-def _give_up_output() -> None:
+def _give_up(stream: TextIO) -> None:
     """What waits to be written goes nowhere; the interpreter would try once more at exit, and complain."""
     with suppress(OSError, ValueError):  # it may be closed
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _complain(message: str) -> None:
-    click.echo(f"onegraph: {' '.join(message.split())}", err=True)
+@contextmanager
+def _unheard() -> Iterator[None]:
+    """Where standard error takes nothing, the exit status says it alone."""
+    try:
+        yield
+    except OSError:
+        _give_up(sys.stderr)
+
+
+def note(message: str) -> None:
+    """One line on standard error."""
+    with _unheard():
+        click.echo(f"onegraph: {' '.join(message.split())}", err=True)
 
 
 @click.group(name="onegraph", cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from ..errors import ArgumentError
+from . import note
 from .options import EditionName, Source, cut_at_wildcards, graph_file, graph_output, json_option, written
 
 
@@ -45,7 +46,7 @@ def command(
         raise ArgumentError("--for-version: it is JSON that versions differ in; expected an output that ends in .json")
     lost = unsaid(graph) if to_code else ""
     if lost:
-        click.echo(f"onegraph: Python code has no word for {lost}; left out", err=True)
+        note(f"Python code has no word for {lost}; left out")
     if output is not None and not printed:
         source.keep("-o", output)
         if any(tensor.constant for tensor in graph._tensors):

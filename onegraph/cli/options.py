@@ -19,6 +19,7 @@ from ..errors import ArgumentError, FormatError, SpecError, UnsupportedError
 from ..plain import isinstance
 from ..serialize.text import MAX_BYTES
 from ..spec.editions import EDITIONS, edition
+from . import note
 
 if TYPE_CHECKING:
     from ..graph import Graph
@@ -191,7 +192,7 @@ class Source:
         found, passed_over = rewrite_like_benchdnn(graph, **self.rewrites)
         if passed_over:
             listed = ", ".join(map(str, passed_over))
-            click.echo(f"onegraph: in_shapes: passed over, as no op reads them: tensors {listed}", err=True)
+            note(f"in_shapes: passed over, as no op reads them: tensors {listed}")
         return found
 
 
@@ -201,7 +202,7 @@ def cut_at_wildcards(graph: Graph) -> Graph:
     if not count:
         return graph
     what = "1 Wildcard is" if count == 1 else f"{count} Wildcards are"
-    click.echo(f"onegraph: {what} left out: what they write is input, what they read is output", err=True)
+    note(f"{what} left out: what they write is input, what they read is output")
     return graph.without_wildcards()
 
 

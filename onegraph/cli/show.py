@@ -13,6 +13,7 @@ from ..plain import isinstance
 from ..serialize.writer import op_ids, tensor_ids
 from ..spec.editions import edition
 from ..spec.schema import Fill
+from . import note
 from .options import Compiling, Source, compiling, graph_file, json_option
 from .terminal import emit, show, table
 
@@ -57,7 +58,7 @@ def command(source: Source, compiling: Compiling, no_compile: bool, as_json: boo
             report = runs.compile(**compiling._asdict()).report()
             partitions = report.partitions
         except (LibraryError, UnsupportedError) as error:
-            click.echo(f"onegraph: without partitions: {error}", err=True)
+            note(f"without partitions: {error}")
     owners = {name: partition for partition in reversed(partitions) for name in partition.names}
     if as_json:
         emit(_facts(graph, owners) | {"report": None if report is None else report.to_dict()})

@@ -94,7 +94,7 @@ def progress(what: str) -> Iterator[Progress]:
     def silent(done: int, total: int, what: str | None = None, /) -> None:
         pass
 
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():  # None where it is closed
         yield silent
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn

@@ -8,6 +8,7 @@ import click
 
 from ..errors import LibraryError, UnsupportedError
 from ..whole import write_whole
+from . import note
 from .options import Compiling, Data, Integer, OutputPath, Source, compiling, graph_file, json_option
 from .terminal import emit, progress
 
@@ -63,7 +64,7 @@ def command(
         except (LibraryError, UnsupportedError) as error:
             if profiled:
                 raise
-            click.echo(f"onegraph: without partitions: {error}", err=True)
+            note(f"without partitions: {error}")
         if profiled and model is not None:
             times = model.profile(*Data(source, None, None, seed).read(runs, tell).values())
             report = model.report()
