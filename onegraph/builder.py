@@ -22,8 +22,8 @@ from .spec.dtypes import DataType
 from .spec.editions import DEFAULT, Edition
 from .spec.editions import edition as edition_named
 from .spec.schema import Schema, Shape
-from .spec.shapes import is_dense, overlaps, show
-from .tensor_types import MAX_RANK, as_shape
+from .spec.shapes import MAX_RANK, is_dense, overlaps, show
+from .tensor_types import as_shape
 from .validate import flag, integer
 from .violation import shortened
 

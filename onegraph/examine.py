@@ -19,9 +19,9 @@ from .spec.dialect import base_call, edition_words, output_shapes
 from .spec.dtypes import DataType
 from .spec.editions import Edition, base_of
 from .spec.schema import Attribute, AttrValue, Call, Port, Row, Rule, Schema, Shape, TensorType
-from .spec.shapes import compatible, show
+from .spec.shapes import MAX_RANK, compatible, show
 from .spec.values import BadValueError, convert, describe
-from .tensor_types import MAX_RANK, MAX_SIZE, tensor_type
+from .tensor_types import MAX_SIZE, tensor_type
 from .type_table import DTYPES, table_text, typed_ports, typing_of, unequal
 from .violation import ERROR, NOTE, Report, Violation, shortened
 

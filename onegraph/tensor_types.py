@@ -11,8 +11,8 @@ from .op import LogicalTensor
 from .plain import isinstance, listed, whole
 from .spec.dtypes import DataType
 from .spec.schema import Shape, TensorType
+from .spec.shapes import MAX_RANK
 
-MAX_RANK = 12
 MAX_SIZE = 2**60  # so that no number of bytes leaves 64 bits
 
 

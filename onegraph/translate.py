@@ -18,9 +18,9 @@ from .spec.dialect import base_call, channel_swap, format_of, is_swapped, swap_c
 from .spec.dtypes import DataType
 from .spec.editions import Edition, base_of, edition
 from .spec.schema import Attribute, AttrValue, Call, Fill, Schema, Shape, TensorType
-from .spec.shapes import dense_strides
+from .spec.shapes import MAX_RANK, dense_strides
 from .spec.values import BadValueError, convert
-from .tensor_types import MAX_RANK, tensor_type
+from .tensor_types import tensor_type
 from .violation import ERROR, Violation
 
 Pair = tuple[DataType | None, Shape]

@@ -119,6 +119,23 @@ def test_inputs(inputs, expected):
     assert rules(og.check_op("ReLU", {}, inputs)) == expected
 
 
+WINDOW = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "attrs", "inputs", "edition", "where", "given"),
+    [
+        ("ConvolutionBackwardData", WINDOW, [(2, 4, 4, 3), (3, 3, 3, 3)], None, "dst_shape", "1099511627776 elements"),
+        ("Interpolate", {"mode": "nearest"}, [(2, 4, 4, 3)], None, "sizes", "1099511627776 elements"),
+        ("DynamicTranspose", {}, [None], "legacy-1", "output", "rank 13"),
+    ],
+)
+def test_a_tensor_that_stands_for_a_shape_of_more_axes_than_there_are(kind, attrs, inputs, edition, where, given):
+    types = [*(("f32", shape) for shape in inputs), ("s32", (2**40,))]
+    errors = [one for one in og.check_op(kind, attrs, types, edition=edition) if one.severity == "error"]
+    assert [(one.where, one.given) for one in errors] == [(where, given)]
+
+
 def test_outputs_are_held_against_what_follows_from_the_inputs():
     inputs = [("f32", (2, 3))]
     assert og.check_op("ReduceSum", {"axes": [1]}, inputs, [("f32", (2,))]) == []

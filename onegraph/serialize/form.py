@@ -15,8 +15,9 @@ from ..errors import FormatError, shown
 from ..plain import isinstance
 from ..spec.dtypes import DataType
 from ..spec.schema import Shape
+from ..spec.shapes import MAX_RANK
 from ..spec.values import S64_MAX, S64_MIN
-from ..tensor_types import MAX_RANK, MAX_SIZE
+from ..tensor_types import MAX_SIZE
 from .text import Twice, decode, said
 
 UNKNOWN = S64_MIN  # stands for a dim that is not known, and as the only one for a rank that is not known

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from .schema import FLOATS, POSITIVE, Attribute, Call, Finding, Range, Schema, Shape, ports
-from .shapes import Dim, compatible, merge, show
+from .shapes import Dim, compatible, merge, of_rank, show
 from .window import activation, channels, spatial, spatial_rank
 
 FINITE = Range("positive and finite", lambda number: 0 < number < math.inf)
@@ -71,7 +71,7 @@ def resized(call: Call) -> tuple[Dim, ...] | None:
         if value is not None:
             return value
         if tensor.shape is not None and tensor.shape[0] is not None:
-            return (None,) * tensor.shape[0]
+            return of_rank(tensor.shape[0])
     elif _given(call, "sizes"):
         return call.s64s("sizes")
     elif _given(call, "scales"):

@@ -22,7 +22,7 @@ from .movement import (
     zero_has_source,
 )
 from .schema import FLOATS, Attribute, Call, Finding, Row, Rule, Schema, Shape, ports, rows, same_shape
-from .shapes import broadcast, compatible, show
+from .shapes import broadcast, compatible, of_rank, show
 
 BASES = {schema.kind: schema for schema in (*BINARY, *MOVEMENT)}
 View = Callable[[Call], Call | None]
@@ -153,7 +153,7 @@ def reshaped(call: Call) -> tuple[Shape, ...]:
     if static is not None:
         return reshape_shape(static)
     length = call.shape("shape")
-    return (None if not length or length[0] is None else (None,) * length[0],)
+    return (of_rank(length[0]) if length else None,)
 
 
 def transposed(call: Call) -> tuple[Shape, ...]:
@@ -164,7 +164,7 @@ def transposed(call: Call) -> tuple[Shape, ...]:
     rank, length = call.rank("input"), call.shape("order")
     if rank is None and length:
         rank = length[0] or None  # an order of unknown length may be empty, which says nothing of the rank
-    return (None if rank is None else (None,) * rank,)
+    return (of_rank(rank),)
 
 
 def indices_in_range(call: Call) -> Iterable[Finding]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from .schema import Call, Finding, Shape
 
 Dim = int | None
+MAX_RANK = 12  # of the library
 
 
 def merge(first: Shape, second: Shape) -> Shape:
@@ -14,6 +15,11 @@ def merge(first: Shape, second: Shape) -> Shape:
     if first is None or second is None or len(first) != len(second):
         return second if first is None else first
     return tuple(a if a is not None else b for a, b in zip(first, second, strict=True))
+
+
+def of_rank(rank: Dim) -> Shape:
+    """A shape of which the rank is known, or not even that; of more axes than a tensor has, one too many is enough."""
+    return None if rank is None else (None,) * min(rank, MAX_RANK + 1)
 
 
 def known(shape: Shape) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from .schema import Call, Finding, Shape
-from .shapes import show
+from .shapes import MAX_RANK, of_rank, show
 
 Dim = int | None
 
@@ -105,7 +105,7 @@ def given_shape(call: Call) -> Shape:
     value = call.value(name)
     if value is not None:
         return value
-    return None if not tensor.shape or tensor.shape[0] is None else (None,) * tensor.shape[0]
+    return of_rank(tensor.shape[0]) if tensor.shape else None
 
 
 # Rules ---------------------------------------------------------------------------------------------------------------
@@ -130,10 +130,13 @@ def shape_length(call: Call) -> Iterable[Finding]:
         return
     others = (one.rank for one in call.inputs if one is not None and one is not tensor)
     rank = next((known for known in others if known is not None), None)
+    given = show(shape)
+    if len(shape) > MAX_RANK and tensor is not None and tensor.shape:
+        given = f"{tensor.shape[0]} elements"
     if rank is not None and len(shape) != rank:
-        yield Finding(name, show(shape), f"{rank} elements, one for each axis")
+        yield Finding(name, given, f"{rank} elements, one for each axis")
     elif not 3 <= len(shape) <= 5:
-        yield Finding(name, show(shape), "3, 4 or 5 elements: two of channels or batch, and 1 to 3 spatial axes")
+        yield Finding(name, given, "3, 4 or 5 elements: two of channels or batch, and 1 to 3 spatial axes")
     elif any(dim is not None and dim <= 0 for dim in shape):
         yield Finding(name, show(shape), "positive elements")
 
