@@ -298,3 +298,24 @@ def test_windows_of_any_length(kind, expected, dilation):
     arrays = {name: np.ones(tensor.shape, np.float32) for name, tensor in graph.inputs.items()}
     for results in (og.reference.run(graph, arrays)["y"], graph.compile()(**arrays)):
         np.testing.assert_array_equal(results, np.full((1, 4, 4, 2), expected))
+
+
+@pytest.mark.parametrize(
+    ("kind", "attrs", "types", "outputs"),
+    [
+        (
+            "BatchNormTrainingBackward",
+            {"epsilon": 1e-5},
+            [("f32", (2, 2, 2, 2**50))] * 2 + [("f32", (2**50,))] * 2,
+            (),
+        ),
+        ("LayerNorm", {"use_affine": False}, [("bf16", (2, 2**50))], None),
+    ],
+)
+def test_constants_of_a_rewrite_that_no_memory_holds(kind, attrs, types, outputs):
+    graph = og.Graph()
+    inputs = [graph.input(f"x{index}", *one) for index, one in enumerate(types)]
+    found = graph.op(kind, inputs, attrs, dtype="bf16" if outputs is None else None, outputs=outputs)
+    graph.output("y", found if outputs is not None else found.dst)
+    with pytest.raises(og.OutOfMemoryError, match=f"{kind}: a constant f32 .1125899906842624."):
+        graph.compile()

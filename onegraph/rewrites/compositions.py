@@ -17,7 +17,7 @@ from ..spec.dtypes import DataType
 from ..spec.schema import AttrValue, Call, TensorType
 from ..spec.shapes import normalize_axis
 from .broadcasts import binary, divide
-from .form import Form, Parts, Source, result_types, scalar
+from .form import Form, Parts, Source, filled, result_types, scalar
 from .norms import group_norm, layer_norm, layer_norm_backward, rms_norm
 from .precision import is_native
 from .reductions import bias_add_backward, extreme, mean, mean_backward, reduction, total
@@ -105,7 +105,7 @@ def dropout(call: Call) -> Form | None:
     src = parts.cast(0, dtype if dtype is not None and is_native(dtype) else F32)
     results = [parts.reshape(dropped(parts.reshape(src, seen)), shape)]
     if len(call.output_types) > 1:
-        scaled = dropped(np.ones(seen, np.float32))
+        scaled = dropped(filled(call, seen, 1))
         kept = parts.add("Clamp", scaled, min=0.0, max=1.0)
         results.append(parts.reshape(_per_tensor(parts, kept, DataType.u8, "Quantize"), shape))
     return parts.form(*results, note="behind a LeakyReLU that changes nothing: Dropout has no partition of its own")

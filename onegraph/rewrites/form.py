@@ -9,11 +9,13 @@ from math import prod
 
 import numpy as np
 
+from ..errors import OutOfMemoryError
 from ..op import Array
 from ..plain import isinstance
 from ..spec.dtypes import DataType
 from ..spec.editions import BASE
 from ..spec.schema import AttrValue, Call, TensorType
+from ..spec.shapes import show
 
 Dims = tuple[int, ...]
 # A value of a form by its number, or a constant.
@@ -174,6 +176,19 @@ class Parts:
 def scalar(value: float, rank: int) -> Array:
     """A number as a constant of f32 that broadcasts to tensors of ``rank``."""
     return np.full((1,) * rank, value, np.float32)
+
+
+def filled(call: Call, shape: Dims, value: float, dtype: DataType = DataType.f32) -> Array:
+    """A constant for an op that holds a number everywhere.
+
+    Raises:
+        OutOfMemoryError: there is no memory for it.
+    """
+    try:
+        return np.full(shape, value, dtype.numpy)
+    except (MemoryError, ValueError):  # of no size that arrays have
+        what = f"{call.schema.kind}: a constant {dtype} {show(shape)}"
+        raise OutOfMemoryError("numpy.full", "out_of_memory", what) from None
 
 
 def result_types(call: Call) -> tuple[TensorType, ...]:

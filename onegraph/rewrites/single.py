@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from ..native import VERSION
 from ..spec import interpolation, pooling
 from ..spec.convolution_geometry import Geometry, geometry
@@ -15,7 +13,7 @@ from ..spec.reduction import reduced_axes
 from ..spec.schema import AttrValue, Call, TensorType
 from ..spec.shapes import normalize_axis
 from ..spec.window import SHAPE_SOURCE, given_shape, spatial
-from .form import Rewrite, Source
+from .form import Rewrite, Source, filled
 
 
 def _given(call: Call, *left_out: str) -> dict[str, AttrValue]:
@@ -157,7 +155,7 @@ def _batch_norm_backward(call: Call) -> Rewrite:
     dropped: tuple[TensorType, ...] = ()
     if call.n_outputs == 1 or call.input("gamma") is None:
         # Without diff_gamma the specification ignores gamma.
-        inputs = [*inputs[:4], np.ones(shape, dtype.numpy)]
+        inputs = [*inputs[:4], filled(call, shape, 1, dtype)]
         notes.append("gamma of ones added")
     if call.n_outputs == 1:
         dropped = (TensorType(dtype, shape),) * 2
@@ -172,7 +170,7 @@ def _layer_norm(call: Call) -> Rewrite:
     if affine or not keep or dtype is not DataType.bf16:
         return Rewrite(call.schema.kind, attrs, _all_inputs(call))
     # The library writes f32 statistics whatever their type; with a gamma, add_op holds them to its type.
-    vectors = np.ones(shape[-1:], np.float32), np.zeros(shape[-1:], np.float32)
+    vectors = filled(call, shape[-1:], 1), filled(call, shape[-1:], 0)
     return Rewrite(
         call.schema.kind, {**attrs, "use_affine": True}, (0, *vectors), "gamma of ones and beta of zeros added"
     )
