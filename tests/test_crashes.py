@@ -836,6 +836,26 @@ def unchecked(kind, shape, result, attrs):
     raw.compile_(partition, ins, outs, compiled=uncompiled(partition))
 
 
+LARGE_PRIME = 2**40 - 87
+
+
+def long_vector(number):
+    return capi.LogicalTensor(number, F, (LARGE_PRIME, 3))
+
+
+@record(
+    "compile",
+    "an axis of a large prime",
+    "hang",
+    lambda: capi.Graph().add_op(capi.Op(0, "Reorder", inputs=[long_vector(0)], outputs=[long_vector(1)])),
+    U,
+    "large_factor",
+)
+def _():
+    ends = [lt(0, (LARGE_PRIME, 3))], [lt(1, (LARGE_PRIME, 3), strides=(1, LARGE_PRIME))]
+    raw.compile_(raw.partitions(raw.graph(raw.op("Reorder", 1, *ends)))[0], *ends)
+
+
 def uncompiled(partition):
     return raw.made(lib.dnnl_graph_compiled_partition_create, "dnnl_graph_compiled_partition_t", partition)
 

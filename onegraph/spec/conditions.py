@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import gcd, prod
+from math import factorial, gcd, prod
 
 from .binary import slope_target
 from .convolution_geometry import geometry as convolution_geometry
@@ -17,6 +17,7 @@ from .window import Dim, Window, spatial
 EXACT = 2**24  # up to which f32 holds every integer
 # Ops that may be of integers.
 INTEGRAL = frozenset(["Add", "GreaterEqual", "Subtract"])
+SMALL = factorial(1000)
 FEW = 4  # windows along an axis; one and two were seen to be computed wrong
 
 
@@ -253,6 +254,19 @@ def has_long_side(call: Call) -> bool:
         if any(prod(side) >= (1 << 31) - 1 for side in sides):
             return True
     return False
+
+
+def has_large_factor(call: Call) -> bool:
+    """Whether the size of an axis has a prime factor of 2**31 - 1 or more."""
+    sizes = [dim or 0 for tensor in call.inputs if tensor is not None for dim in tensor.shape or ()]
+    return any(_without_small_factors(size) >= (1 << 31) - 1 for size in sizes if size >= (1 << 31) - 1)
+
+
+def _without_small_factors(size: int) -> int:
+    """What is left of a number that is divided by what it has in common with all numbers up to 1000."""
+    while (common := gcd(size, SMALL)) > 1:
+        size //= common
+    return size
 
 
 def has_long_rows(call: Call) -> bool:

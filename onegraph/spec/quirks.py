@@ -16,6 +16,7 @@ from .conditions import (
     bias_of_many_axes,
     broadcast_gamma,
     empty,
+    has_large_factor,
     has_long_rows,
     has_long_side,
     known_reduction,
@@ -28,6 +29,7 @@ from .conditions import (
     untyped_stats,
     wide_integers,
 )
+from .editions import BASE
 from .quirk import LIBRARY, UNSAFE, Quirk, kinds
 from .reduction import reduced_axes
 from .schema import Call
@@ -81,6 +83,15 @@ QUIRKS = (
         | kinds("ConvolutionBackwardWeights ConvTransposeBackwardWeights"),
         has_long_side,
         "2**31 - 1 or more rows, columns or places of an image divide by zero at compile",
+    ),
+    Quirk(
+        "large_factor",
+        "shape",
+        UNSAFE,
+        frozenset(BASE) - kinds("End Wildcard"),  # as any of them may read or write another layout than its kernel's
+        has_large_factor,
+        "where elements are moved, compiling looks for a divisor of an axis among all numbers: a prime factor of "
+        "2**31 - 1 or more takes minutes, or for ever",
     ),
     Quirk(
         "long_rows",
