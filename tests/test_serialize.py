@@ -574,6 +574,12 @@ def test_names_that_the_library_cannot_read():
     assert_library_reads(g)
 
 
+def test_names_have_any_length():
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (2,)), name="r" * 2**17))
+    assert og.Graph.from_json(g.to_json()).ops[0].name == "r" * 2**17
+
+
 def test_what_is_left_out():
     whole = {"graph": [{"id": 0, "kind": "ReLU", "inputs": [{"id": 0, "dtype": "f32"}]}]}
     whole["graph"][0]["outputs"] = [{"id": 1, "dtype": "f32", "shape": [2]}]

@@ -22,7 +22,6 @@ from .text import Twice, decode, said
 
 UNKNOWN = S64_MIN  # stands for a dim that is not known, and as the only one for a rank that is not known
 MAX_ID = 2**64 - 1
-MAX_NAME = 2**16
 MAX_KEY = 256
 F32_LIMIT = 3.4028235677973366e38  # from here on a number is rounded to infinity
 # Kinds of attributes in the specification and in the form.
@@ -109,7 +108,7 @@ def array(value: object, where: str) -> Sequence[object]:
 
 def string(value: object, where: str, choices: Sequence[str] = ()) -> str:
     """``value`` where it is a string, one of ``choices`` where there are any."""
-    if not isinstance(value, str) or len(value) > MAX_NAME or (choices and value not in choices):
+    if not isinstance(value, str) or (choices and value not in choices):
         raise FormatError(where, said(value), f"one of {', '.join(choices)}" if choices else "a string")
     return value
 
