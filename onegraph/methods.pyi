@@ -2739,7 +2739,7 @@ class OpMethods:
             src: T1
             axis: s64, default 1. The axis that is summed over; negative ones are counted from the end.
             mode: str, default 'none' (none, inf_as_zero). What becomes of a row of which every element is -inf:
-                none gives NaN, inf_as_zero gives zeros. Since 3.8.
+                none gives NaN, inf_as_zero gives zeros, in stats too. Since 3.8.
             name: text for reports.
             dtype: data type of the result, where the table leaves it open.
             outputs: names of the optional outputs that are wanted.

@@ -510,6 +510,12 @@ def inf_as_zero_along_columns(g: og.Graph) -> og.LogicalTensor:
     return g.softmax(x, axis=0, mode="inf_as_zero", outputs=["dst"], dtype="f32")
 
 
+def stats_of_nothing(g: og.Graph) -> og.LogicalTensor:
+    seen = g.constant(np.tri(3, k=-1, dtype=bool))
+    x = g.select(seen, g.input("x", "f32", (3, 3)), g.constant(np.float32([-np.inf])))
+    return g.softmax(x, axis=1, mode="inf_as_zero", dtype="f32").stats
+
+
 def norm_with_scales(g: og.Graph) -> og.LogicalTensor:
     norm = g.layer_norm(g.input("x", "f32", (3, 4)), use_affine=False, keep_stats=False)
     return g.quantize(norm, qtype="per_channel", axis=0, scales=[1.0, 0.1, 0.01], zps=[0] * 3, dtype="s8")
@@ -575,7 +581,7 @@ TROUBLE: dict[str, Build] = {
     for function in (
         *(masked_attention, attention_masked_by_one, attention_along_another_axis, select_of_many_axes),
         *(select_infinity, inf_as_zero_along_columns, norm_with_scales, product_with_scales, source_with_scales),
-        *(sequence_first, residual_of_the_source, windows_in_padding, spread_with_zero_point),
+        *(sequence_first, residual_of_the_source, windows_in_padding, spread_with_zero_point, stats_of_nothing),
         *(single_channels_of_weights_with_zero_point,),
     )
 }

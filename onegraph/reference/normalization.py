@@ -155,7 +155,7 @@ def softmax(call: Call, src: Floats) -> tuple[Floats, Floats]:
     top, exponentials, total = _shifted(src, call.s64("axis"))
     dst, stats = exponentials / total, top + np.log(total)
     if call.string("mode") == "inf_as_zero":
-        dst, stats = np.where(top == -np.inf, 0.0, dst), np.where(top == -np.inf, -np.inf, stats)
+        dst, stats = np.where(top == -np.inf, 0.0, dst), np.where(top == -np.inf, 0.0, stats)
     return dst, stats
 
 

@@ -202,7 +202,7 @@ GROUPS = Attribute(
 MODE = Attribute(
     "mode",
     "str",
-    "What becomes of a row of which every element is -inf: none gives NaN, inf_as_zero gives zeros.",
+    "What becomes of a row of which every element is -inf: none gives NaN, inf_as_zero gives zeros, in stats too.",
     default="none",
     values=("none", "inf_as_zero"),
     since=(3, 8),
