@@ -783,6 +783,7 @@ def use(kind: str, attrs: dict[str, object], *shapes: tuple[int, ...], dtype: st
 
 PADDED = {"strides": (2, 2), "pads_begin": (0, 0), "pads_end": (0, 0), "kernel": (2, 2)}
 WINDOW = {"strides": (1, 1), "pads_begin": (0, 0), "pads_end": (0, 0), "dilations": (1, 1)}
+ROW = {"strides": (1,), "pads_begin": (0,), "pads_end": (0,), "dilations": (1,), "data_format": "NCX"}
 DEEP = {
     "strides": (1, 1, 1),
     "pads_begin": (1, 0, 0),
@@ -857,6 +858,8 @@ QUIRKY: dict[str, Call] = {
     "bf16_statistics": use("LayerNorm", {"use_affine": False}, (3, 4), dtype="bf16", n_outputs=3),
     "negative_axis": use("Quantize", {**CHANNELS, "axis": -1, "zps": (0,) * 4}, (3, 4)),
     "differing_zero_points": use("Quantize", {**CHANNELS, "axis": 1, "zps": (0, 1, 2, 3)}, (3, 4)),
+    "long_axis": use("Convolution", ROW, (1, 1, 2**30), (1, 1, 3)),
+    "long_axis, of bf16": use("Convolution", ROW, (1, 1, 2**31 - 256), (1, 1, 3), dtype="bf16"),
     "wide_zero_point": use("Dequantize", {"scales": (0.5,), "zps": (2**31,)}, (3, 4), dtype="u8"),
     "dynamic_zero_points": use("DynamicQuantize", {"qtype": "per_channel", "axis": 1}, (3, 4), (4,), (4,)),
     "bf16_statistics, of groups": use(
@@ -897,6 +900,7 @@ def test_quirk_is_recognised(name: str) -> None:
         use("LayerNorm", {"use_affine": False}, (1, 2**24)),
         use("Reorder", {}, (2**31, 2**20 * 3**8, 2**30 + 3)),
         use("MatMul", {}, (2**16, 2**16), (2**16, 2**14)),
+        use("Convolution", {**ROW, "weights_format": "OIX"}, (1, 1, 2**30 - 512), (1, 1, 3)),
         use("MatMul", {}, (2, 5, 3), (3, 4), (1, 4)),
         use("MatMul", {}, (2, 5, 3), (1, 3, 4), (2, 1, 4)),
         use("Quantize", {**CHANNELS, "axis": 1, "zps": (5,) * 4}, (3, 4)),

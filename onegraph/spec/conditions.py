@@ -269,6 +269,16 @@ def _without_small_factors(size: int) -> int:
     return size
 
 
+def has_long_axis(call: Call) -> bool:
+    """Whether the elements along one axis of a tensor take 2**32 bytes, or all but a block of them."""
+    for tensor in call.inputs:
+        if tensor is not None and tensor.dtype is not None:
+            longest = max((dim or 0 for dim in tensor.shape or ()), default=0)
+            if longest * tensor.dtype.numpy.itemsize >= (1 << 32) - 1024:
+                return True
+    return False
+
+
 def has_long_rows(call: Call) -> bool:
     """Whether the last axis of the source is longer than 2**24."""
     shape = call.shape("src")

@@ -8,6 +8,7 @@ from .conditions import (
     deep_at_both_ends,
     dilated_groups,
     few_windows,
+    has_long_axis,
     in_low_precision,
     in_padding_alone,
     is_far,
@@ -141,6 +142,14 @@ WINDOW_QUIRKS = (
         frozenset(SIDES),
         is_far,
         "strides, dilations and pads are numbers of 32 bits in the kernels, and what is more is cut off",
+    ),
+    Quirk(
+        "long_axis",
+        "shape",
+        UNSAFE,
+        frozenset(SIDES),
+        has_long_axis,
+        "bytes along an axis are counted in 32 bits: of a row of 2**32 bytes nothing is computed, and nothing written",
     ),
     Quirk(
         "huge_pool",
