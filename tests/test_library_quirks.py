@@ -881,6 +881,26 @@ QUIRKY: dict[str, Call] = {
 }
 
 
+INF, NAN = np.inf, np.nan
+
+
+@pytest.mark.parametrize(
+    ("kind", "attrs", "x", "wanted"),
+    [
+        ("LeakyReLU", {"alpha": INF}, [-1, 0, 2], [-INF, 0, 2]),
+        ("LeakyReLU", {"alpha": -INF}, [-1, 0, 2], [INF, 0, 2]),
+        ("HardSigmoid", {"alpha": INF, "beta": 0.5}, [-1, 0, 2], [0, NAN, 1]),
+        ("HardSigmoidBackward", {"alpha": INF, "beta": 0.5}, [-1, -INF, 2], [0, 0, 0]),
+    ],
+    ids=str,
+)
+def test_infinite_slopes(kind: str, attrs: dict[str, object], x: list[float], wanted: list[float]) -> None:
+    graph, given = og.Graph(), {"x": np.float32(x), "dy": np.ones(3, np.float32)}
+    ends = [graph.input(name, "f32", (3,)) for name in ("x", "dy")[: 1 + kind.endswith("Backward")]]
+    graph.output("y", graph.op(kind, ends, attrs))
+    np.testing.assert_array_equal(graph.compile()(**{name: given[name] for name in graph.inputs}), np.float32(wanted))
+
+
 @pytest.mark.parametrize("name", QUIRKY)
 def test_quirk_is_recognised(name: str) -> None:
     assert name.partition(",")[0] in [quirk.name for quirk in quirks(QUIRKY[name], (3, 2, 0))]

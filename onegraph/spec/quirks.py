@@ -55,9 +55,9 @@ QUIRKS = (
         "infinite_slope",
         "alpha",
         UNSAFE,
-        kinds("HardSigmoidBackward"),
+        kinds("HardSigmoid HardSigmoidBackward LeakyReLU"),
         lambda call: isinf(call.f32("alpha")),
-        "an infinite alpha is multiplied by 0 where there is no slope, which gives NaN",
+        "an infinite alpha is multiplied by 0 where it has no part in the result, and a result that is NaN is a number",
     ),
     Quirk(
         "size_one_reduction",
