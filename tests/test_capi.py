@@ -1,5 +1,6 @@
 """The one-to-one objects as they are meant to be used; what must not be done with them is in test_malformed."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import weakref
 
 import numpy as np
 import pytest
+from conftest import interrupted
 
 import onegraph as og
 from onegraph import capi, native, reference
@@ -729,6 +731,54 @@ while time.monotonic() < deadline:
     assert (target.data == 1).all()
     assert target.data_handle == target.address == target.data.ctypes.data
 """)
+
+
+def test_an_interrupted_change_of_an_op_is_made_as_a_whole_or_not_at_all():
+    ends = [lt(number, "f32", (2, 3)) for number in range(2)]
+    for step in itertools.count():
+        op = capi.Op(1, "SoftMax")
+        changes = [
+            lambda op=op: op.add_input(ends[0]),
+            lambda op=op: op.set_attr("axis", 1),
+            lambda op=op: op.add_output(ends[1]),
+        ]
+
+        def work(changes=changes):
+            while changes:
+                changes[0]()
+                del changes[0]
+
+        was_interrupted = interrupted(work, step)
+        if changes and not (op.inputs, op.attrs, op.outputs)[3 - len(changes)]:
+            changes[0]()
+        for change in changes[1:]:
+            change()
+        compiled = capi.Partition.from_op(op).compile()
+        result = capi.Tensor(compiled.outputs[0], np.empty((2, 3), np.float32))
+        compiled.execute(capi.Stream(), [capi.Tensor(compiled.inputs[0], np.ones((2, 3), np.float32))], [result])
+        assert result.data == pytest.approx(1 / 3)  # of three along axis 1
+        if step and not was_interrupted:
+            break
+    assert step > 10
+
+
+def test_an_interrupted_graph_has_an_op_or_not():
+    for step in itertools.count():  # not at 0, after which all that is remembered of such ops is known
+        graph = capi.Graph()
+        ends = [lt(number, "f32", (2, 3)) for number in range(3)]
+        ops = [capi.Op(1, kind, inputs=ends[:1], outputs=ends[1:2]) for kind in ("ReLU", "Exp")]
+        was_interrupted = interrupted(lambda graph=graph, ops=ops: graph.add_op(ops[0]), step)
+        if not graph.ops:
+            graph.add_op(ops[1])  # the library drops an op whose id is taken
+        graph.finalize()
+        (partition,) = graph.partitions()
+        compiled = partition.compile()
+        result = capi.Tensor(compiled.outputs[0], np.empty((2, 3), np.float32))
+        compiled.execute(capi.Stream(), [capi.Tensor(compiled.inputs[0], np.ones((2, 3), np.float32))], [result])
+        assert result.data == pytest.approx({"ReLU": 1, "Exp": np.e}[graph.ops[0].kind])
+        if step and not was_interrupted:
+            break
+    assert step > 10
 
 
 def test_memory_behind_the_view_of_a_tensor_stays():

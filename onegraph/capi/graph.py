@@ -27,7 +27,17 @@ class Graph(Handle):
         fpmath_mode: how far f32 arithmetic may be lowered: strict, bf16, f16, any, tf32.
     """
 
-    __slots__ = ("_engine_kind", "_forms", "_fpmath_mode", "_in_order", "_lock", "_ops", "_producers", "_tensors")
+    __slots__ = (
+        "_engine_kind",
+        "_forms",
+        "_fpmath_mode",
+        "_in_order",
+        "_is_told",
+        "_lock",
+        "_ops",
+        "_producers",
+        "_tensors",
+    )
 
     def __init__(self, engine_kind: str = "cpu", fpmath_mode: str = "strict") -> None:
         once(self, "_ptr")
@@ -36,16 +46,28 @@ class Graph(Handle):
         self._lock = new_rlock()
         self._ops: dict[int, Op] = {}
         self._forms: Forms | None = None  # ops that are no objects yet
+        self._tell()
+
+    def _tell(self) -> None:
+        """A new C graph of the ops that there are."""
         self._tensors: dict[int, LogicalTensor] = {}
         self._producers: dict[int, Op] = {}
         self._in_order = True  # no op reads what is produced after it
         pointer = create(
             lib.dnnl_graph_graph_create_with_fpmath_mode,
             "dnnl_graph_graph_t",
-            kind,
-            enum_value("fpmath_mode_", fpmath_mode),
+            enum_value("", self._engine_kind),
+            enum_value("fpmath_mode_", self._fpmath_mode),
         )
         super().__init__(pointer, lib.dnnl_graph_graph_destroy)
+        for op in self._ops.values():
+            self._take(op)
+        self._is_told = True  # False while an op is added
+
+    def _tell_anew(self) -> None:
+        """Where an interrupt came in the midst of adding an op, nobody knows whether the C graph has it."""
+        if not self._is_told:
+            self._tell()
 
     @property
     def engine_kind(self) -> str:
@@ -86,6 +108,8 @@ class Graph(Handle):
         if self.finalized:
             raise StateError("the graph is finalized; ops are added before that")
         op._changeable()
+        self._tell_anew()
+        op._tell_anew()
         if op._id in self._ops:
             raise ArgumentError(f"op id {op._id} is taken by {self._ops[op._id]!r}; the library would drop the op")
         op.check()
@@ -101,7 +125,11 @@ class Graph(Handle):
                     f"tensor {number}: an op before {op!r}, which produces it, reads it as a constant; expected the op "
                     "that produces a tensor before those that read it, or property='variable'"
                 )
+        self._is_told = False
         self._take(op)
+        self._ops[op._id] = op
+        op._frozen = True
+        self._is_told = True
 
     def _add_forms(self, forms: Forms, ids: Sequence[int]) -> dict[int, str]:
         """Add those of ``forms`` with these ids; returns the reasons for the ones that the library refuses.
@@ -112,14 +140,13 @@ class Graph(Handle):
         return forms.hand_over(self._ptr, ids)
 
     def _take(self, op: Op) -> None:
+        """Add an op that is in order to the C graph."""
         told = op
         if any(tensor._property == "constant" and tensor._id in self._producers for tensor in op._inputs):
             # As for outputs: what is computed is no constant.
             inputs = [tensor._as_variable() if tensor._id in self._producers else tensor for tensor in op._inputs]
             told = Op(op._id, op.kind, op._name, inputs=inputs, outputs=op._outputs, attrs=op._attrs)
         call(lib.dnnl_graph_add_op, self._ptr, told._ptr)
-        op._frozen = True
-        self._ops[op._id] = op
         for tensor in op._inputs:
             self._tensors[tensor._id] = tensor
         for tensor in op._outputs:
@@ -137,6 +164,7 @@ class Graph(Handle):
         """
         self._refuse_inner()
         with self._lock:
+            self._tell_anew()
             self._refuse_cycles()
             call(lib.dnnl_graph_graph_finalize, self._ptr)
 

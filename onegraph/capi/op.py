@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ArgumentError, SpecError, StateError, shown
@@ -68,7 +68,7 @@ class Op(Handle):
         UnsupportedError: the loaded library is older than the op.
     """
 
-    __slots__ = ("_attrs", "_frozen", "_id", "_inputs", "_lock", "_name", "_outputs", "_schema")
+    __slots__ = ("_attrs", "_frozen", "_id", "_inputs", "_is_told", "_lock", "_name", "_outputs", "_schema")
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Op(Handle):
             mend = unknown_op(edition(DEFAULT), kind)
             raise ArgumentError(f"kind: {shown(kind)} is not an op; {mend or 'onegraph ops lists them'}")
         refuse_newer(schema)
-        self._make(number, schema, label, [], [], {})
+        self._make(number, schema, label, [], [], {}, ())
         for tensor in ins:
             self.add_input(tensor)
         for tensor in outs:
@@ -110,16 +110,32 @@ class Op(Handle):
         inputs: list[LogicalTensor],
         outputs: list[LogicalTensor],
         attrs: dict[str, AttrValue],
+        settings: Iterable[Setting],
     ) -> None:
-        """The C op, which has no inputs, outputs and attributes yet."""
         self._id, self._schema, self._name = number, schema, name
         self._inputs, self._outputs, self._attrs = inputs, outputs, attrs
         self._frozen = False
         self._lock = new_rlock()
-        said = encoded(name)
+        self._tell(settings)
+
+    def _tell(self, settings: Iterable[Setting]) -> None:
+        """A new C op of all that is known here."""
+        said = encoded(self._name)
         pointer = ffi.new(_OP)
-        call(_create, pointer, number, CODES[schema.name], said)
+        call(_create, pointer, self._id, CODES[self._schema.name], said)
         super().__init__(pointer[0], _destroy)
+        for tensor in self._inputs:
+            call(_add_input, self._ptr, tensor._struct)
+        for tensor in self._outputs:
+            call(_add_output, self._ptr, tensor._as_variable()._struct)
+        for setting in settings:
+            setting.apply(self._ptr)
+        self._is_told = True  # False while it changes
+
+    def _tell_anew(self) -> None:
+        """Where an interrupt came in the midst of a change, nobody knows what the C op was told."""
+        if not self._is_told:
+            self._tell([setting_of(self._schema.attribute(name), value) for name, value in self._attrs.items()])
 
     @classmethod
     def _of(cls, form: OpForm, id: int, name: str, inputs: list[LogicalTensor], outputs: list[LogicalTensor]) -> Op:
@@ -128,14 +144,7 @@ class Op(Handle):
         It cannot be changed, as it shares the attributes with the others of its form.
         """
         op = cls.__new__(cls)
-        op._make(id, form.schema, name, inputs, outputs, form.attrs)
-        pointer = op._ptr
-        for tensor in inputs:
-            call(_add_input, pointer, tensor._struct)
-        for tensor in outputs:
-            call(_add_output, pointer, tensor._struct)
-        for setting in form.settings:
-            setting.apply(pointer)
+        op._make(id, form.schema, name, inputs, outputs, form.attrs, form.settings)
         op._frozen = True
         return op
 
@@ -189,8 +198,11 @@ class Op(Handle):
         refuse_inner(self._lock, f"op {self._id}")
         with self._lock:
             self._changeable()
+            self._tell_anew()
+            self._is_told = False
             call(function, self._ptr, told._struct)
             tensors.append(tensor)
+            self._is_told = True
 
     def set_attr(self, name: str, value: object) -> None:
         """Set an attribute of any of the six kinds; setting it again replaces it.
@@ -214,8 +226,11 @@ class Op(Handle):
         refuse_inner(self._lock, f"op {self._id}")
         with self._lock:
             self._changeable()
+            self._tell_anew()
+            self._is_told = False
             setting_of(attribute, stored).apply(self._ptr)
             self._attrs[word] = stored
+            self._is_told = True
 
     def _spec_error(self, rule: str, where: str, given: str, expected: str) -> SpecError:
         report = Report(EDITION, self.schema.kind)

@@ -83,6 +83,7 @@ class Partition(Handle):
         refuse_inner(op._lock, f"op {op._id}")
         with op._lock:
             op._changeable()  # the library would follow the tensors of the op to the other ops of its graph
+            op._tell_anew()
             op.check()
             refuse_other_uses(op, {})
             ins, outs = [tensor.id for tensor in op.inputs], [tensor.id for tensor in op.outputs]
