@@ -54,15 +54,15 @@ class Entry:
 class Counter:
     """A number that goes up in one step of the interpreter."""
 
-    __slots__ = ("_reads", "tick")
+    __slots__ = ("_count", "tick")
 
     def __init__(self) -> None:
-        self.tick: Callable[[], int] = itertools.count().__next__
-        self._reads: Callable[[], int] = itertools.count().__next__
+        self._count = itertools.count()
+        self.tick: Callable[[], int] = self._count.__next__
 
     def read(self) -> int:
-        """How often ``tick`` was called by others; this calls it, too."""
-        return self.tick() - self._reads()
+        """How often ``tick`` was called."""
+        return int(repr(self._count).removeprefix("count(").removesuffix(")"))
 
 
 class Cache:
@@ -114,8 +114,9 @@ class Cache:
 
     def resize(self, capacity: int) -> None:
         """Allow another number of entries; those too many go."""
+        self._evict(capacity)
         self.capacity = capacity
-        self._evict()
+        self._evict(capacity)  # what other threads have added meanwhile
 
     def clear(self) -> None:
         """Drop every entry."""
@@ -129,13 +130,14 @@ class Cache:
 
     def _add(self, key: Hashable, entry: Entry) -> Entry:
         entry.used = self.tick()
-        self._misses.tick()
+        self._evict(self.capacity - 1)  # before, so that an interrupt leaves none too many
         self.entries[key] = entry
-        self._evict()
+        self._misses.tick()
+        self._evict(self.capacity)
         return entry
 
-    def _evict(self) -> None:
-        while len(entries := self.entries.copy()) > self.capacity:
+    def _evict(self, count: int) -> None:
+        while len(entries := self.entries.copy()) > count:
             self._drop(min(entries, key=lambda key: entries[key].used))
 
     def _drop(self, key: Hashable) -> None:

@@ -1,6 +1,7 @@
 """What executables let users control and see: programs by shape, threads, processes, arithmetic, the report."""
 
 import copy
+import itertools
 import json
 import os
 import pickle
@@ -10,9 +11,11 @@ import threading
 
 import numpy as np
 import pytest
+from conftest import interrupted
 
 import onegraph as og
 from onegraph import executor, native, program
+from onegraph.cache import Cache, Counter, Entry
 
 F32 = np.float32
 openmp = pytest.mark.skipif(native.RUNTIME != "OpenMP", reason="only the threads of OpenMP can be set")
@@ -89,6 +92,51 @@ def test_programs_are_kept_by_shape_and_counted(compilations):
     assert model.cache_info() == model.cache_info() == (3, 2, 0, 2, 16)
     assert model.report().to_dict()["cache"] == {"hits": 3, "misses": 2, "evictions": 0, "size": 2, "capacity": 16}
     assert "2 of 16 programs kept: 3 hits, 2 misses, 0 evictions" in str(model.report())
+
+
+@pytest.mark.parametrize("change", ["find", "resize"])
+def test_an_interrupt_leaves_no_programs_too_many(change):
+    for step in itertools.count(1):
+        kept = Cache(2)
+        for key in range(2):
+            kept.find(key, lambda: Entry(None, lambda *_: None))
+        changes = {
+            "find": lambda kept=kept: kept.find(2, lambda: Entry(None, lambda *_: None)),
+            "resize": lambda kept=kept: kept.resize(1),
+        }
+        was_interrupted = interrupted(changes[change], step)
+        info = kept.info()
+        assert info.size <= info.capacity
+        if not was_interrupted:
+            break
+    assert step > 3
+
+
+def test_an_interrupt_at_a_counter_counts_nothing():
+    count = Counter()
+    assert [count.tick(), count.tick()] == [0, 1]
+
+    def interrupt(frame, event, _):
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            places.append(frame.f_lasti)
+            if len(places) == step:
+                raise KeyboardInterrupt
+        return interrupt
+
+    for step in itertools.count(1):
+        places = []
+        sys.settrace(interrupt)
+        try:
+            count.read()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(None)
+        assert count.read() == 2
+        if len(places) < step:
+            break
+    assert step > 3
 
 
 def test_the_least_recently_used_program_goes_first(compilations):
