@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 from .capi import CompiledPartition
@@ -85,6 +84,7 @@ class Plan(Handle):
             stream = _idle.pop()
         except IndexError:
             stream = create(lib.dnnl_stream_create, "dnnl_stream_t", engine._ptr, lib.dnnl_stream_default_flags)
+        lent = ffi.gc(stream, _idle.append)  # no function of Python, as for _Release
         pointer = ffi.new("onegraph_plan **")
         _check(
             lib.onegraph_plan_create(
@@ -101,7 +101,7 @@ class Plan(Handle):
                 source.n_slots,
             )
         )
-        super().__init__(pointer[0], partial(_destroy, _idle, stream), engine, source.compiled)
+        super().__init__(pointer[0], lib.onegraph_plan_destroy, engine, lent, source.compiled)
         self.n_steps = len(source.steps)
         self.number = address(pointer[0])  # what onegraph_plan_run and onegraph_plan_call take
 
@@ -141,12 +141,6 @@ class Plan(Handle):
         nanoseconds = ffi.new("int64_t[]", self.n_steps)
         _check(lib.onegraph_plan_measure(self._ptr, int(enough * 1e9), nanoseconds))
         return [taken * 1e-9 if taken >= 0 else None for taken in nanoseconds]
-
-
-def _destroy(idle: list[Any], stream: Any, pointer: Any) -> int:
-    status: int = lib.onegraph_plan_destroy(pointer)
-    idle.append(stream)
-    return status
 
 
 def plan_error(status: int) -> Exception:

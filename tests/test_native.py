@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph import capi, native
+from onegraph import capi, native, plan
 
 ROOT = Path(__file__).resolve().parents[1]
 NOT_DECLARED = {
@@ -139,7 +139,7 @@ print(graph.compile()(np.array([-1, 1], np.float32)))
 LIFE = """
 import gc, itertools, random, sys
 import numpy as np
-from onegraph import capi, native
+from onegraph import capi, native, plan
 def make():
     lt = capi.LogicalTensor
     engine = capi.Engine(allocator=None if native.RUNTIME == "SYCL" else capi.Allocator())
@@ -172,6 +172,21 @@ print("done")
 """
     done = child(code)
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+def test_what_a_run_needs_goes_without_a_function_of_python_for_an_interrupt_to_come_in():
+    graph = og.Graph()
+    graph.output("y", graph.relu(graph.input("x", "f32", (4,))))
+    held, called = [graph.compile()], []
+    assert held[0](np.ones(4, np.float32)).tolist() == [1, 1, 1, 1]
+    idle = len(plan._idle)
+    sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_filename) if event == "call" else None)
+    try:
+        held.clear()
+    finally:
+        sys.setprofile(None)
+    assert not [file for file in called if "onegraph" in file]
+    assert len(plan._idle) == idle + 1  # its stream serves the next one
 
 
 def test_destructors_of_a_cycle_may_use_what_is_in_it():
@@ -264,7 +279,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - first)
 
 def test_settings_can_be_set_and_read_back():
     code = """
-from onegraph import capi, native
+from onegraph import capi, native, plan
 import onegraph as og
 capi.set_constant_tensor_cache(False); assert capi.get_constant_tensor_cache() is False
 capi.set_constant_tensor_cache(True); assert capi.get_constant_tensor_cache() is True
