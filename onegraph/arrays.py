@@ -35,7 +35,10 @@ def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
         memory: Any = np.empty(size + ALIGNMENT - 1, BYTE)  # no buffer in the eyes of type checkers, until Python 3.12
         # The quickest way to the address of an array without C of one's own.
         address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-        return np.ndarray(dims, dtype, memory, -address % ALIGNMENT)
+        made: Array = np.ndarray(dims, dtype, memory, -address % ALIGNMENT)
+        if not made.flags.writeable:  # as numpy makes it where it finds no memory for a buffer
+            raise MemoryError
+        return made
     except (MemoryError, OverflowError, ValueError):
         raise OutOfMemoryError("numpy.empty", "out_of_memory", f"{size} bytes for shape {dims}") from None
 

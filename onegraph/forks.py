@@ -17,7 +17,12 @@ def new_rlock() -> threading.RLock:
 
     The thread that holds it can take it once more, as a signal handler or a destructor does.
     """
-    made = threading.RLock()
+    try:
+        made = threading.RLock()
+    except RecursionError:
+        raise
+    except RuntimeError:  # what Python says where there is no memory for one
+        raise MemoryError("no memory for a lock") from None
     _locks.add(made)
     return made
 

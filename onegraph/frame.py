@@ -11,7 +11,7 @@ import numpy as np
 
 from .arrays import aligned_empty, owners, strided
 from .lower import Value
-from .native import address, ffi, lib
+from .native import address_of, lib
 from .op import Array
 from .plain import isinstance
 from .plan import Plan, PlanSource, plan_error
@@ -114,14 +114,6 @@ class Frame:
         if value.storage == number:
             return whole
         return strided(whole, value.shape, value.strides)
-
-
-def address_of(array: Array) -> int:
-    """Address of the first element."""
-    array = np.asarray(array)  # without a class that may say otherwise
-    if array.flags.c_contiguous:
-        return address(ffi.from_buffer(array))
-    return int(array.__array_interface__["data"][0])  # slower, by far
 
 
 def span(value: Value) -> int:

@@ -20,7 +20,8 @@ import numpy as np
 from .capi.settings import get_cpu_isa, set_max_cpu_isa
 from .capi.threads import get_num_threads
 from .errors import ArgumentError, StateError, UnsupportedError, shown
-from .frame import Frame, address_of, span
+from .frame import Frame, span
+from .native import address_of
 from .program import Program
 
 if TYPE_CHECKING:

@@ -109,7 +109,7 @@ def _python_functions() -> tuple[Callable[..., Any], ...]:
 
 
 _handle, ffi, lib = _load(find_library())
-quick_call, bound_run, _hidden, resume_collector = _python_functions()
+quick_call, bound_run, _hidden, resume_collector, address_of = _python_functions()
 _version = lib.dnnl_version()
 VERSION: tuple[int, int, int] = (_version.major, _version.minor, _version.patch)
 HASH = "" if _version.hash == ffi.NULL else ffi.string(_version.hash).decode()

@@ -84,11 +84,23 @@ def in_python():
     """
     import _testcapi
 
+    from onegraph import capi
+
     model = scratchy(power=False).compile()
     wanted = model(X).copy()
     run = model.bind(x=X)
+    ends = [capi.LogicalTensor(number, "f32", X.shape) for number in range(2)]
+    compiled = capi.Partition.from_op(capi.Op(0, "Abs", inputs=ends[:1], outputs=ends[1:])).compile()
+    source, target = capi.Tensor(ends[0], wanted), capi.Tensor(ends[1], np.empty_like(wanted))
+    stream = capi.Stream()
+
+    def one_to_one():
+        target.set_data_handle(np.empty_like(wanted))
+        compiled.execute(stream, [source], [target])
+        return target.data
+
     raised = 0
-    for work in (lambda: model(X), run.run, lambda: scratchy(power=False).compile()(X)):
+    for work in (lambda: model(X), run.run, lambda: scratchy(power=False).compile()(X), one_to_one):
         for start in (*range(1, 120), *range(120, 4000, 97)):
             try:
                 _testcapi.set_nomemory(start, start + 3)
@@ -103,6 +115,40 @@ def in_python():
                     raise
             assert np.allclose(work(), wanted, rtol=1e-5)
     assert raised > 20
+
+
+def alone():
+    """One request of the interpreter fails, whichever: what follows from it is told, and nothing stays changed."""
+    import _testcapi
+
+    from onegraph.arrays import aligned_empty
+    from onegraph.collector import without_collector
+    from onegraph.forks import new_rlock
+
+    model = scratchy(power=False).compile()
+    wanted = model(X).copy()
+    every_other = np.repeat(X, 2, axis=3)[..., ::2]  # which a call copies
+    works = {
+        "copy": lambda: model(every_other),
+        "array": lambda: aligned_empty((4,), np.dtype(np.float32)).fill(0),
+        "collector": lambda: without_collector(int),
+        "lock": new_rlock,
+    }
+    raised = dict.fromkeys(works, 0)
+    for name, work in works.items():
+        for place in range(1, 120):
+            work()
+            try:
+                _testcapi.set_nomemory(place, place + 1)
+                try:
+                    work()
+                finally:
+                    _testcapi.remove_mem_hooks()
+            except MemoryError:
+                raised[name] += 1
+            assert (gc.isenabled(), gc.get_freeze_count()) == (True, 0), place
+    assert all(raised.values()), raised
+    assert np.allclose(model(every_other), wanted, rtol=1e-5)
 
 
 def in_numpy():
@@ -172,9 +218,9 @@ for start in range(1, 60):
 """
 
 
-@pytest.mark.parametrize("part", ["in_python", "in_numpy"])
+@pytest.mark.parametrize("part", ["in_python", "alone", "in_numpy"])
 def test_memory_runs_out(part):
-    if part == "in_python":
+    if part != "in_numpy":
         pytest.importorskip("_testcapi", reason="this Python was built without its test modules")
         if subprocess.run([sys.executable, "-c", PLAIN], capture_output=True, check=False).returncode < 0:
             pytest.skip("this Python crashes by itself where it has no memory")
@@ -261,4 +307,4 @@ def test_a_full_stack_is_no_other_error_and_loses_nothing(shape):
 
 
 if __name__ == "__main__" and len(sys.argv) > 1:
-    {"in_c": in_c, "in_python": in_python, "in_numpy": in_numpy}[sys.argv[1]]()
+    {"in_c": in_c, "in_python": in_python, "alone": alone, "in_numpy": in_numpy}[sys.argv[1]]()

@@ -13,7 +13,7 @@ import numpy as np
 from ..arrays import owners, strided
 from ..errors import ArgumentError, StateError, shown
 from ..forks import new_rlock, refuse_inner
-from ..native import Handle, address, call, create, ffi, lib, read
+from ..native import Handle, address, address_of, call, create, ffi, lib, read
 from ..once import once
 from ..op import Array
 from ..spec.dtypes import DataType
@@ -92,7 +92,7 @@ class Tensor(Handle):
         array = _plain(data)
         _check_data(self._logical_tensor, self._nbytes, array)
         # numpy resizes no array that has a weak reference, not even with refcheck=False.
-        return _Held(data, array, _place(array), tuple([weakref.ref(owner) for owner in owners(array)]))
+        return _Held(data, array, address_of(array), tuple([weakref.ref(owner) for owner in owners(array)]))
 
     def _used_by(self, execution: Execution) -> None:
         going_on = [ref for ref in self._executions if (other := ref()) is not None and not other.done]
@@ -173,7 +173,7 @@ class Tensor(Handle):
         """Raise ArgumentError where the array no longer holds what the tensor was made for."""
         held = self._held
         array = _plain(held.data)
-        if _place(array) != held.place:
+        if address_of(array) != held.place:
             raise ArgumentError(f"tensor {self._logical_tensor.id}: its array has moved; use set_data_handle")
         _check_data(self._logical_tensor, self._nbytes, array)
 
@@ -188,10 +188,6 @@ class _Held(NamedTuple):
     array: Array
     place: int
     watch: tuple[weakref.ref[Array], ...]
-
-
-def _place(data: Array) -> int:
-    return int(data.__array_interface__["data"][0])
 
 
 def _plain(data: object) -> Array:

@@ -416,14 +416,23 @@ PyObject *resume_collector(PyObject *, PyObject *was_enabled) noexcept {
     if (was_enabled != Py_True) Py_RETURN_NONE;
     Owned name(PyUnicode_FromString("gc"));
     Owned gc(name ? PyImport_GetModule(name.get()) : nullptr);
-    Owned count(gc ? PyObject_CallMethod(gc.get(), "get_freeze_count", nullptr) : nullptr);
+    Owned thaw(gc ? PyObject_GetAttrString(gc.get(), "unfreeze") : nullptr); // there may be no memory later
+    Owned count(thaw ? PyObject_CallMethod(gc.get(), "get_freeze_count", nullptr) : nullptr);
     if (count && PyLong_AsLong(count.get()) == 0) {
         Owned frozen(PyObject_CallMethod(gc.get(), "freeze", nullptr));
-        Owned thawed(PyObject_CallMethod(gc.get(), "unfreeze", nullptr));
+        Owned thawed(frozen ? PyObject_CallNoArgs(thaw.get()) : nullptr);
     }
     PyErr_Clear();
     PyGC_Enable();
     Py_RETURN_NONE;
+}
+
+// The address of the first element of an array. Where there is no memory, __array_interface__ of numpy 2 ends the process.
+PyObject *address_of(PyObject *, PyObject *array) noexcept {
+    if (!PyArray_API && _import_array() < 0) return nullptr;
+    if (PyArray_Check(array)) return PyLong_FromVoidPtr(PyArray_DATA(reinterpret_cast<PyArrayObject *>(array)));
+    PyErr_SetString(PyExc_TypeError, "address_of takes an array");
+    return nullptr;
 }
 
 PyMethodDef FUNCTIONS[] = {
@@ -431,6 +440,7 @@ PyMethodDef FUNCTIONS[] = {
         {"bound_run", bound_run, METH_VARARGS, nullptr},
         {"hidden", hidden, METH_O, nullptr},
         {"resume_collector", resume_collector, METH_O, nullptr},
+        {"address_of", address_of, METH_O, nullptr},
 };
 
 } // namespace
