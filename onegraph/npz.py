@@ -118,11 +118,15 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> N
 
 def write_archive(stream: IO[bytes], arrays: Mapping[str, Array]) -> None:
     """Write what ``write_arrays`` writes."""
-    with zipfile.ZipFile(stream, "w", allowZip64=True) as archive:
+    archive = zipfile.ZipFile(stream, "w", allowZip64=True)
+    try:
         for name, values in arrays.items():
             plain = values if values.dtype.isbuiltin == 1 else values.view(f"u{values.dtype.itemsize}")
             with archive.open(_member(name), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, plain, allow_pickle=False)
+        archive.close()
+    finally:
+        archive.fp = None  # one that failed would fail again where it is closed, in an error of its own
 
 
 def _member(name: str) -> str:

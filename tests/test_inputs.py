@@ -245,3 +245,15 @@ def test_files_that_cannot_be_read_or_written_are_refused(tmp_path):
     with pytest.raises(og.FormatError, match="expected a path that can be written"):
         write_arrays(tmp_path, {})
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("kind", [MemoryError, KeyboardInterrupt])
+def test_what_comes_in_the_midst_of_an_archive_is_not_taken_for_another_error(kind, tmp_path, monkeypatch):
+    def fail(*_):
+        raise kind
+
+    monkeypatch.setattr(zipfile, "_get_compressor", fail)  # of a member, which its archive holds for open by then
+    with pytest.raises(kind):
+        write_arrays(tmp_path / "y.npz", {"x": np.zeros(3)})
+    assert list(tmp_path.iterdir()) == []
