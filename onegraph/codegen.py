@@ -85,7 +85,7 @@ def load_python(path: str | PathLike[str]) -> Graph:
     path_of("path", path, PYTHON_FILE)
     try:
         found = runpy.run_path(str(path), run_name="__onegraph__")
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, MemoryError):
         raise
     except BaseException as error:  # it is anybody's code
         raise FormatError(str(path), f"{type(error).__name__}: {error}", "Python code that builds a graph") from error

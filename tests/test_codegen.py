@@ -192,6 +192,13 @@ def test_code_without_a_graph(code, message, tmp_path):
         load_python(tmp_path / "absent.py")
 
 
+@pytest.mark.parametrize("kind", [MemoryError, KeyboardInterrupt])
+def test_code_that_finds_no_memory_is_not_called_wrong(kind, tmp_path):
+    (tmp_path / "x.py").write_text(f"raise {kind.__name__}")
+    with pytest.raises(kind):
+        load_python(tmp_path / "x.py")
+
+
 def test_the_code_and_its_arrays_are_all_that_is_written(tmp_path):
     g = og.Graph()
     g.output("y", g.matmul(g.input("x", og.f32, (2, 8)), g.constant(np.ones((8, 8), np.float32))))
