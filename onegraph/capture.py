@@ -27,6 +27,7 @@ from .errors import ArgumentError, FormatError, OneGraphError
 from .forks import new_rlock
 from .graph import Graph
 from .npz import write_arrays
+from .once import Made
 from .op import Array
 from .serialize.files import path_of
 from .validate import flag, integer
@@ -38,7 +39,7 @@ MAX_BYTES = 2**28
 _lock = new_rlock()
 
 
-class capture:  # noqa: N801 - it is called like a function, as contextlib's own are
+class capture(Made):  # noqa: N801 - it is called like a function, as contextlib's own are
     """Record every graph compiled within a ``with`` block, in any thread, to files.
 
     What is written is there before the library is called, so that it is left behind by a crash too. Executables that

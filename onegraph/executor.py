@@ -17,7 +17,7 @@ from .errors import ArgumentError, StatusError, UnsupportedError, shown
 from .graph import Graph
 from .implementations import implementation_names
 from .lower import refuse_wildcards, shape_tensors
-from .once import once
+from .once import Made, once
 from .op import Array
 from .options import compile_options, refuse_unknown_partitions
 from .outputs import picklable
@@ -45,7 +45,7 @@ class Port(NamedTuple):
     shape: Shape
 
 
-class Executable:
+class Executable(Made):
     """A compiled graph. ``Graph.compile`` makes it; it may be called from several threads at once.
 
     Call it with the graph inputs, by position in the order of the ``input`` calls or by name. It returns an array where

@@ -18,6 +18,7 @@ from types import TracebackType
 from .conformance.runner import Worker
 from .errors import ArgumentError
 from .graph import Graph
+from .once import Made
 
 TIME_LIMIT = 60.0  # seconds for one graph
 # What names, numbers and shapes a message holds: they change while a graph shrinks.
@@ -43,7 +44,7 @@ class Failure:
         return f"{self.kind}: {self.detail}"
 
 
-class Prober:
+class Prober(Made):
     """Runs graphs in a worker process and says how they fail. It is a context manager, which ends the process.
 
     Args:

@@ -11,6 +11,7 @@ import re
 import textwrap
 from typing import Any
 
+from .once import refuse_unmade
 from .op import LogicalTensor
 from .plain import isinstance
 from .spec.editions import BASE, DEFAULT, edition
@@ -26,6 +27,7 @@ class OpMethods:
 
     def __getattr__(self, name: str) -> Any:
         """Called for what does not exist alone: the error names what was probably meant."""
+        refuse_unmade(self, name)
         close = None if name.startswith("_") else _meant(name, [one for one in dir(type(self)) if one[0] != "_"])
         fix = f"; did you mean {close!r}?" if close else ""
         # Python would add a guess of its own, among the names of the object.

@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from .errors import STATUS_ERRORS, LibraryError, StateError, StatusError, UnsupportedError
+from .once import Made
 from .plain import isinstance
 from .spec.dtypes import DataType
 
@@ -196,27 +197,17 @@ def address(pointer: Any) -> int:
     return int(ffi.cast("uintptr_t", pointer))
 
 
-class Made:
-    """What only its constructor makes whole: ``__new__`` alone leaves an object whose every use is one clear error."""
+class Final(Made):
+    """What is of this package alone: what is checked before C is called must not be written anew."""
 
     __slots__ = ()
 
     def __init_subclass__(cls) -> None:
-        """Only this package makes such classes: what is checked before C is called must not be written anew."""
-        if any(issubclass(base, Made) and base.__module__ != __name__ for base in cls.__mro__[1:]):
+        if any(issubclass(base, Final) and base.__module__ != __name__ for base in cls.__mro__[1:]):
             raise TypeError(f"a {cls.__bases__[0].__name__} of onegraph.capi cannot be subclassed")
 
-    if not TYPE_CHECKING:
 
-        def __getattr__(self, name):
-            """Called for a slot that was never filled, or a name that there is not."""
-            kind = type(self)
-            if any(name in vars(base).get("__slots__", ()) for base in kind.__mro__):
-                raise StateError(f"this {kind.__name__} was not made by its constructor, or that failed")
-            raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}", name=name, obj=self)
-
-
-class Handle(Made):
+class Handle(Final):
     """An object of the C API. Its destructor holds the objects it depends on, so they outlive it in every order."""
 
     __slots__ = ("__weakref__", "_owner", "_ptr")

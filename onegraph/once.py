@@ -1,15 +1,36 @@
-"""Objects that are made once: what they hold may be in use, by the library or by another thread."""
+"""Objects that are made once, and by their constructor: what they hold may be in use, by the library or a thread."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
 from functools import wraps
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .errors import StateError
 
 Record = TypeVar("Record")
+
+
+class Made:
+    """What only its constructor makes whole: ``__new__`` alone leaves an object whose every use is one clear error."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            """Called for what was never filled, or a name that there is not."""
+            refuse_unmade(self, name)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+
+def refuse_unmade(made: object, name: str) -> None:
+    """Raise StateError where an attribute is missing because no constructor filled it."""
+    kind = type(made)
+    is_empty = bool(kind.__dictoffset__) and not vars(made) and not name.startswith("__")
+    if is_empty or any(name in vars(base).get("__slots__", ()) for base in kind.__mro__):
+        raise StateError(f"this {kind.__name__} was not made by its constructor, or that failed")
 
 
 def once(made: object, attribute: str) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import ArgumentError, shown
-from .once import made_once
+from .once import Made, made_once
 from .plain import isinstance, listed
 from .spec.dtypes import DataType
 from .spec.schema import AttrValue, Schema, Shape, TensorType
@@ -27,7 +27,7 @@ def _maker(frozen: type[Record]) -> Callable[..., Record]:
     graph. Here they are filled while the record is of a class that is not frozen.
     """
     names = [field.name for field in fields(frozen)]  # type: ignore[arg-type]
-    open_one = make_dataclass(frozen.__name__, names, eq=False, slots=True)
+    open_one = make_dataclass(frozen.__name__, names, bases=frozen.__bases__, eq=False, slots=True)
 
     def made(*values: object) -> Record:
         record: Record = open_one(*values)
@@ -39,7 +39,7 @@ def _maker(frozen: type[Record]) -> Callable[..., Record]:
 
 @made_once
 @dataclass(frozen=True, eq=False, slots=True)
-class LogicalTensor:
+class LogicalTensor(Made):
     """A value of a graph: what is known of a tensor before there is data.
 
     Attributes:
@@ -119,7 +119,7 @@ class Signature:
 
 @made_once
 @dataclass(frozen=True, eq=False, slots=True)
-class Op:
+class Op(Made):
     """One op of a graph, in the words of its edition. ``attrs`` holds what was given; defaults are left out.
 
     ``signature`` is what the builder found when it examined the op; None for a record that was made by hand, and for

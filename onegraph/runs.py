@@ -18,6 +18,7 @@ from .forks import is_held, new_rlock
 from .frame import Frame
 from .lower import Value
 from .native import lib
+from .once import Made
 from .op import Array
 from .plain import isinstance
 from .plan import plan_error
@@ -57,7 +58,7 @@ def _port(value: Value) -> tuple[np.dtype[np.generic], tuple[int, ...], tuple[in
     return dtype, value.shape, () if dense else tuple([step * dtype.itemsize for step in value.strides])
 
 
-class BoundRun:
+class BoundRun(Made):
     """A run whose arrays are fixed. ``Executable.bind`` makes it; it may be called, too.
 
     One run at a time: a second thread gets a StateError. After any other error, bind the arrays again.

@@ -1,5 +1,6 @@
 """Exceptions carry what their documentation says, and a call that fails changes nothing."""
 
+import copy
 import inspect
 import pickle
 
@@ -8,6 +9,9 @@ import pytest
 
 import onegraph as og
 from onegraph import capi, errors, native
+from onegraph.executor import Executable
+from onegraph.failing import Prober
+from onegraph.runs import BoundRun
 
 CONV = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
 
@@ -319,3 +323,35 @@ def test_constants_of_a_rewrite_that_no_memory_holds(kind, attrs, types, outputs
     graph.output("y", found if outputs is not None else found.dst)
     with pytest.raises(og.OutOfMemoryError, match=f"{kind}: a constant f32 .1125899906842624."):
         graph.compile()
+
+
+@pytest.mark.parametrize(
+    ("kind", "use"),
+    [
+        (og.Graph, lambda made: made.compile()),
+        (og.Graph, repr),
+        (og.Graph, lambda made: made.relu(None)),
+        (og.Graph, copy.copy),
+        (og.LogicalTensor, lambda made: made.shape),
+        (og.Op, repr),
+        (og.Op, pickle.dumps),
+        (Executable, lambda made: made(1)),
+        (Executable, lambda made: made.bind(x=1)),
+        (Executable, copy.deepcopy),
+        (Executable, repr),
+        (BoundRun, lambda made: made()),
+        (BoundRun, lambda made: made.outputs),
+        (og.capture, lambda made: made.__enter__()),
+        (Prober, lambda made: made.failure(og.Graph())),
+    ],
+)
+def test_what_no_constructor_made_is_one_clear_error(kind, use):
+    made = object.__new__(kind)
+    with pytest.raises(og.StateError, match=f"this {kind.__name__} was not made by its constructor, or that failed"):
+        use(made)
+    assert not hasattr(made, "__array_interface__")
+    whole = build()[0]
+    with pytest.raises(AttributeError):
+        whole.no_such_thing  # noqa: B018
+    with pytest.raises(AttributeError):
+        whole.compile().no_such_thing  # noqa: B018

@@ -110,7 +110,7 @@ def test_a_bound_run_is_made_by_bind():
             print("refused")
         try:
             type(run).__new__(type(run)).run()
-        except AttributeError:
+        except og.StateError:
             print("refused")
     """)
     assert (done.returncode, done.stdout) == (0, "refused\nrefused\n"), done.stderr

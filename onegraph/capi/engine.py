@@ -6,7 +6,7 @@ from typing import Any
 
 from ..errors import UnsupportedError
 from ..forks import new_rlock
-from ..native import RUNTIME, Handle, Made, address, call, create, enum_names, enum_value, ffi, lib, read
+from ..native import RUNTIME, Final, Handle, address, call, create, enum_names, enum_value, ffi, lib, read
 from ..once import once
 from ..validate import choice, expect, identifier
 
@@ -48,7 +48,7 @@ class Allocator(Handle):
 _engines: dict[int, Engine] = {}
 
 
-class Engine(Made):
+class Engine(Final):
     """``dnnl_engine_t``: the device. It is never destroyed, because kernels and caches may outlive every owner.
 
     Args:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import ArgumentError, shown
-from ..native import DTYPE_NAMES, DTYPES, Function, Made, call, dtype_value, enum_names, ffi, lib, read
+from ..native import DTYPE_NAMES, DTYPES, Final, Function, call, dtype_value, enum_names, ffi, lib, read
 from ..once import once
 from ..plain import isinstance, listed
 from ..spec.dtypes import DataType
@@ -30,7 +30,7 @@ UNKNOWN_DIM = -(2**63)
 UNKNOWN_NDIMS: int = lib.DNNL_GRAPH_UNKNOWN_NDIMS
 
 
-class LogicalTensor(Made):
+class LogicalTensor(Final):
     """``dnnl_graph_logical_tensor_t``: what the library is told of a tensor.
 
     Args:
