@@ -115,6 +115,8 @@ int onegraph_plan_sample(onegraph_plan *plan, int64_t enough, size_t most, int64
 // The least time of each step, -1 where a busy neighbour keeps its threads from running side by side. Steps that take
 // less than `enough` nanoseconds are run several times.
 int onegraph_plan_measure(onegraph_plan *plan, int64_t enough, int64_t *nanoseconds);
+// Sets the number of threads of the calling thread; 1 where it has come out of a fork. Does nothing without OpenMP.
+int onegraph_restore_threads(int count);
 // To be called in the child of a fork: from now on runs of this thread use one thread.
 void onegraph_forked(void);
 

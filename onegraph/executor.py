@@ -146,6 +146,8 @@ class Executable(Made):
         frame = program.check_out()
         try:
             frame.bind(_external(program, given, laid))
+            if program.home not in (None, home()):  # a signal handler has forked since it was found
+                return self._call(arrays, named, out)
             frame.run()
             frame.copy_outputs(laid)
         finally:

@@ -139,8 +139,9 @@ class Program:
             self.residents.setdefault(self.values[number].storage, []).append(number)
         # Whether a run is one call into C.
         self.in_c = len(self.parts) == 1 and len(in_c) > 0 and not self.copied
-        # The thread that alone can run it; None where all can.
-        self.home = home() if any(step.compiled.is_thread_bound for step in in_c) else None
+        # The thread that alone can run it; None where all can. One that a fork has left behind, if there is any.
+        homes = {owner for step in in_c if (owner := step.compiled.home) is not None}
+        self.home = next(iter(homes - {home()} or homes), None)
 
         every = threads if isinstance(threads, int) else 0
         counts = [every] * len(in_c)
@@ -169,7 +170,10 @@ class Program:
             return []
         source = self._source(steps, 0)
         source.threads = list(counts)
-        return Frame(self, source).measure(LONG)
+        frame = Frame(self, source)
+        if self.home not in (None, home()):  # a signal handler has forked: kernels would wait for threads that are gone
+            return [None] * len(steps)
+        return frame.measure(LONG)  # where the plan itself knows of a fork
 
     @cached_property
     def reports(self) -> tuple[PartitionReport, ...]:

@@ -696,6 +696,42 @@ def forks_in_signal_handlers():
         os._exit(not forked_right)
 
 
+@story
+def forks_in_signal_handlers_while_what_belongs_to_a_thread_is_compiled():
+    """Its kernels would wait in the child for threads that are gone: they are neither measured nor run there."""
+    ones = numbers(1, 6, 6, 4)
+
+    def gradient():
+        graph = og.Graph()
+        window = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+        weights = graph.constant(np.full((3, 3, 4, 4), 0.5, np.float32))
+        source = graph.input("x", "f32", ones.shape)
+        graph.output("y", graph.convolution_backward_data(source, weights, dst_shape=ones.shape, **window))
+        return graph.compile()(ones)
+
+    wanted, children = gradient().copy(), []
+
+    def handler(*_):
+        children.append(os.fork())
+        if not children[-1]:
+            faulthandler.register(signal.SIGALRM, chain=True)
+            signal.alarm(30)
+
+    signal.signal(signal.SIGPROF, handler)
+    rng = random.Random(3)
+    for _ in range(times(1000, 40)):
+        children.clear()
+        signal.setitimer(signal.ITIMER_PROF, rng.uniform(1e-4, 8e-3))
+        result = wanted
+        while not children:
+            result = gradient()
+        is_right = np.allclose(result, wanted, rtol=1e-4)
+        if not children[0]:
+            os._exit(not is_right)
+        assert is_right
+        assert os.waitpid(children[0], 0)[1] == 0
+
+
 # Signals -------------------------------------------------------------------------------------------------------------
 
 

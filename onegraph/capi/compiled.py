@@ -14,7 +14,7 @@ from ..validate import as_list, expect, identifier
 from .caches import get_constant_tensor_cache
 from .compilation import Compilation
 from .engine import Engine, Stream, engine_or_default
-from .homes import home
+from .homes import Home, home
 from .logical_tensor import LogicalTensor, is_dense
 from .partition import Partition
 from .tensor import Execution, Tensor
@@ -117,6 +117,11 @@ class CompiledPartition(Handle):
     def is_thread_bound(self) -> bool:
         """Whether only the thread that compiled it can execute it: so it is with most of the gradient ops."""
         return self._compilation.home is not None
+
+    @property
+    def home(self) -> Home | None:
+        """That thread; None where all can."""
+        return self._compilation.home
 
     @property
     def partition(self) -> Partition:

@@ -82,9 +82,9 @@ def num_threads(count: int) -> Iterator[None]:
         restore_threads(before)
 
 
-# Sets the number of threads of the calling thread. It is no Python function, so that in a ``finally`` it is done before
-# an interrupt can come.
-restore_threads: Callable[[int], object] = native.omp_function("omp_set_num_threads") or int
+# Sets the number of threads of the calling thread, to 1 where that has come out of a fork meanwhile. It is no Python
+# function, so that in a ``finally`` it is done before an interrupt can come.
+restore_threads: Callable[[int], object] = lib.onegraph_restore_threads
 
 
 class ThreadCount:

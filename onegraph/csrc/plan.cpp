@@ -141,6 +141,11 @@ struct onegraph_plan {
     std::vector<std::size_t> starts; // of each slot in places, and the end
     std::vector<std::size_t> alignments; // of each slot, in bytes
     std::atomic_flag busy = ATOMIC_FLAG_INIT;
+    const bool made_after_fork = forked;
+
+    // Whether its kernels would wait for threads that are gone, and cannot run in a new thread: a call that a signal handler
+    // interrupted to fork goes on in the child.
+    bool is_lost() const { return bound && forked && !made_after_fork; }
 
     ~onegraph_plan() {
         for (auto tensor : tensors)
@@ -172,6 +177,7 @@ struct onegraph_plan {
     }
 
     dnnl_status_t run(std::size_t first, std::size_t last, std::int64_t *nanoseconds) const {
+        if (is_lost()) return onegraph::lost;
         return with_a_team([&] { return run_here(first, last, nanoseconds); });
     }
 
@@ -192,6 +198,10 @@ struct onegraph_plan {
 
     // The least time that each step takes, or -1 where its threads never ran side by side.
     dnnl_status_t measure(std::int64_t enough, std::int64_t *nanoseconds) const {
+        if (is_lost()) {
+            std::fill_n(nanoseconds, steps.size(), -1);
+            return dnnl_success;
+        }
         return with_a_team([&] { return measure_here(enough, nanoseconds); });
     }
 
@@ -341,6 +351,11 @@ int onegraph_plan_sample(onegraph_plan *plan, int64_t enough, size_t most, int64
 
 int onegraph_plan_measure(onegraph_plan *plan, int64_t enough, int64_t *nanoseconds) {
     return alone(plan, [&] { return plan->measure(enough, nanoseconds); });
+}
+
+int onegraph_restore_threads(int count) {
+    if (openmp().set) openmp().set(forked ? 1 : count);
+    return dnnl_success;
 }
 
 void onegraph_forked(void) {
