@@ -105,6 +105,11 @@ def quantized_reorder(g: og.Graph) -> og.LogicalTensor:
     return g.quantize(x, **U8, dtype="u8")
 
 
+def quantized_reorder_and_sum(g: og.Graph) -> og.LogicalTensor:
+    x, y = (g.dequantize(g.input(name, "u8", (4, 8)), scales=[0.5]) for name in "xy")
+    return g.quantize(g.add(g.reorder(x), y, auto_broadcast="none"), scales=[0.25], dtype="u8")
+
+
 def matmul_bias(g: og.Graph) -> og.LogicalTensor:
     product = g.matmul(g.input("x", "f32", (3, 5, 6, 4)), g.input("w", "f32", (3, 5, 4, 5)))
     return g.bias_add(product, g.input("y", "f32", (5,)), data_format="NCX")
@@ -291,6 +296,8 @@ WRONG = {
     "source and residual in one": (own_residual, "residual that is the source"),
     "source and residual of a convolution in one": (own_residual_behind_a_convolution, "residual that is the source"),
 }
+if og.native.VERSION < (3, 6):
+    WRONG["quantized reorder and sum"] = (quantized_reorder_and_sum, "a scale other than 1")
 if is_native(og.bf16):  # else numpy casts
     WRONG["residual of the other sign behind a cast"] = (cast_residual, "residual for s8")
 

@@ -17,6 +17,7 @@ from .int8_fusions import (
     n_scales,
     overflowing_residual,
     overflows,
+    scaled,
     shared_residual,
     shifted,
     shifted_source,
@@ -35,6 +36,8 @@ LAYER_NORM_MENDED = (3, 13)
 WRONG_SCALES = (3, 7)
 # From here on, a residual of the int8 that its product reads is added wrong: right in 3.2.0, wrong in 3.6.2.
 WRONG_RESIDUAL = (3, 3)
+# A Reorder that is added to and quantized by a scale fails in 3.2.0, and is right in 3.6.2.
+REORDERED_SUM_MENDED = (3, 6)
 # Attention is fused since 3.3 or later; what follows it is right in 3.13.
 ATTENTION_MENDED = (3, 13)
 # From here on, an int8 convolution is wrong where a window lies in padding: right in 3.6.2, wrong in 3.13.2.
@@ -73,6 +76,8 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], *, vnni: bo
         return "oneDNN lets an int8 AvgPool overflow where its scales are far apart"
     if {"Dequantize", "Reorder", "Quantize"} <= kinds and shifted(uses):
         return "oneDNN fails to execute Dequantize + Reorder + Quantize with zero points"
+    if version < REORDERED_SUM_MENDED and kinds == {"Dequantize", "Reorder", "Add", "Quantize"} and scaled(uses):
+        return "oneDNN fails to execute Dequantize + Reorder + Add + Quantize with a scale other than 1"
     if kinds & PRODUCTS and foreign_scales(uses):
         return "oneDNN takes scales along another axis than that of the output channels for theirs"
     if any(use.kind == "Quantize" and n_scales(use) > 1 for use in uses) and (

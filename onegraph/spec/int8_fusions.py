@@ -14,6 +14,11 @@ def shifted(uses: Sequence[Use]) -> bool:
     return any(any(_zero_points(use)) for use in uses)
 
 
+def scaled(uses: Sequence[Use]) -> bool:
+    """Whether a Quantize has a scale other than 1."""
+    return any(scale != 1 for use in uses if use.kind == "Quantize" for scale in use.call.f32s("scales"))
+
+
 def overflows(uses: Sequence[Use]) -> bool:
     """Whether 8 bits may become 2**31 or more by the scales."""
     given, wanted = (
