@@ -403,6 +403,30 @@ def test_the_one_to_one_objects_refuse_wrong_fusions(name: str) -> None:
             partition.compile()
 
 
+@pytest.mark.skipif(og.native.VERSION >= (3, 3), reason="newer libraries do not fuse the two")
+@pytest.mark.skipif(not is_native(og.bf16), reason="the library has no such MatMul for this CPU")
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_the_one_to_one_objects_normalize_a_matmul_by_parameters_of_f32_alone(dtype: str) -> None:
+    """An executable casts those of bf16."""
+    tensor, graph = og.capi.LogicalTensor, og.capi.Graph()
+    x, w, product, out = (tensor(number, "bf16", (2, 2)) for number in range(4))
+    vectors = [tensor(number, dtype, (2,)) for number in range(4, 8)]
+    graph.add_op(og.capi.Op(0, "MatMul", inputs=[x, w], outputs=[product]))
+    graph.add_op(og.capi.Op(1, "BatchNormInference", inputs=[product, *vectors], outputs=[out], attrs={"epsilon": 1.0}))
+    graph.finalize()
+    (partition,) = graph.partitions()
+    if dtype == "bf16":
+        with pytest.raises(UnsupportedError, match="parameters of bf16 wrong behind a MatMul"):
+            partition.compile()
+        return
+    compiled = partition.compile()
+    values = [np.eye(2), [[1, 2], [3, 4]], [1, 2], [3, 4], [0, 1], [0, 3]]
+    ins = [og.capi.Tensor(t, np.array(v, t.dtype.numpy)) for t, v in zip(compiled.inputs, values, strict=True)]
+    result = np.empty((2, 2), og.bf16.numpy)
+    compiled.execute(og.capi.Stream(), ins, [og.capi.Tensor(compiled.outputs[0], result)])
+    np.testing.assert_array_equal(result.astype(np.float32), [[4, 5], [6, 7]])
+
+
 def views(g: og.Graph, order: list[int]) -> og.LogicalTensor:
     split = g.static_reshape(g.input("x", "f32", (2, 6, 3, 3)), shape=[2, 2, 3, 3, 3], special_zero=False)
     return g.static_reshape(g.static_transpose(split, order=order), shape=[2, 6, 3, 3], special_zero=False)

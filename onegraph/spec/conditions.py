@@ -101,10 +101,10 @@ def slope_by_reference(call: Call) -> bool:
     return target != shape and (target != channels or channels[axis] == 1)
 
 
-def in_low_precision(call: Call) -> bool:
-    """Whether the first input is of bf16 or f16."""
-    first = call.inputs[0] if call.inputs else None
-    return first is not None and first.dtype in (DataType.bf16, DataType.f16)
+def in_low_precision(call: Call, index: int = 0) -> bool:
+    """Whether the first input, or another one, is of bf16 or f16."""
+    found = call.inputs[index] if call.inputs else None
+    return found is not None and found.dtype in (DataType.bf16, DataType.f16)
 
 
 def few_windows(call: Call) -> bool:

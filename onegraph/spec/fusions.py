@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from math import prod
 
-from .conditions import misses_source, unread_as_padded
+from .conditions import in_low_precision, misses_source, unread_as_padded
 from .int8_fusions import (
     foreign_residual,
     foreign_scales,
@@ -107,6 +107,8 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], *, vnni: bo
         return "oneDNN computes SoftMax + Quantize wrong with a binary op of one tensor and itself between them"
     if "MatMul" in kinds and any(_normalizes_last(use) for use in uses):
         return "oneDNN takes the second axis for the channels of a BatchNormInference behind a MatMul"
+    if "MatMul" in kinds and any(_normalizes_by_bf16(use) for use in uses):
+        return "oneDNN computes a BatchNormInference with parameters of bf16 wrong behind a MatMul"
     if "StaticTranspose" in kinds and any(use.kind == "MatMul" and use.result[-2:-1] == (1,) for use in uses):
         return "oneDNN fails to execute a MatMul of one row whose result is transposed"
     formats = {use.call.string("data_format") for use in uses if use.kind in CONVOLUTIONS | {"BatchNormInference"}}
@@ -127,6 +129,11 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], *, vnni: bo
 def _normalizes_last(use: Use) -> bool:
     """Whether it is a BatchNormInference whose channels are the last of three or more axes."""
     return use.kind == "BatchNormInference" and use.call.string("data_format") == "NXC" and len(use.shape(0)) > 2
+
+
+def _normalizes_by_bf16(use: Use) -> bool:
+    """Whether it is a BatchNormInference whose parameters and statistics are of bf16."""
+    return use.kind == "BatchNormInference" and in_low_precision(use.call, 1)
 
 
 def _shuffles(uses: Sequence[Use]) -> bool:
