@@ -496,6 +496,41 @@ def attention_along_another_axis(g: og.Graph) -> og.LogicalTensor:
     return attention(g, lambda scores: scores, axis=2)
 
 
+def attention_with(
+    g: og.Graph,
+    mask: tuple[int, ...],
+    first: bool = False,
+    keys: tuple[int, int] = (2, 4),
+    values: int = 8,
+    order: list[int] | None = None,
+) -> og.LogicalTensor:
+    """Of two batches with four heads: a mask, first or second in its Add; the batch of the keys; the size of values."""
+    q, k = g.input("q", "f32", (2, 4, 5, 8)), g.input("k", "f32", (*keys, 7, 8))
+    scores = g.matmul(q, k, transpose_b=True)
+    pair = [scores, g.input("mask", "f32", mask)]
+    shares = g.softmax(g.op("Add", pair[::-1] if first else pair), axis=-1, outputs=["dst"], dtype="f32")
+    mixed = g.matmul(shares, g.input("v", "f32", (*keys, 7, values)))
+    return mixed if order is None else g.reorder(g.static_transpose(mixed, order=order))
+
+
+ATTENTION: dict[str, Build] = {
+    "one mask for each batch": partial(attention_with, mask=(2, 1, 5, 7)),
+    "one mask for all batches": partial(attention_with, mask=(1, 1, 1, 7)),
+    "a vector": partial(attention_with, mask=(7,)),
+    "a mask for each head": partial(attention_with, mask=(1, 4, 5, 7)),
+    "a mask of its own": partial(attention_with, mask=(2, 4, 5, 7)),
+    "the mask comes first": partial(attention_with, mask=(2, 1, 1, 7), first=True),
+    "one number comes first": partial(attention_with, mask=(), first=True),
+    "keys for all batches": partial(attention_with, mask=(2, 1, 1, 7), keys=(1, 4)),
+    "keys for all heads": partial(attention_with, mask=(2, 1, 1, 7), keys=(2, 1)),
+    "keys for all": partial(attention_with, mask=(2, 1, 1, 7), keys=(1, 1)),
+    "long values": partial(attention_with, mask=(2, 1, 1, 7), values=12),
+    "short values": partial(attention_with, mask=(2, 1, 1, 7), values=3),
+    "transposed": partial(attention_with, mask=(2, 1, 1, 7), order=[0, 2, 1, 3]),
+    "transposed along the last axis": partial(attention_with, mask=(2, 1, 1, 7), order=[0, 3, 1, 2]),
+}
+
+
 def select_of_many_axes(g: og.Graph) -> og.LogicalTensor:
     shape = (2, 9, 4, 1, 9, 3)
     return g.select(g.input("c", "boolean", shape), g.input("x", "f32", shape), g.input("y", "f32", shape))
@@ -585,6 +620,7 @@ TROUBLE: dict[str, Build] = {
         *(single_channels_of_weights_with_zero_point,),
     )
 }
+TROUBLE |= {f"attention, {name}": build for name, build in ATTENTION.items()}
 TROUBLE |= {
     f"quantized_attention, {dtype}, {zero_point}": partial(quantized_attention, zero_point=zero_point, dtype=dtype)
     for dtype in ("u8", "s8")
@@ -602,6 +638,14 @@ def test_what_some_versions_get_wrong(name: str, policy: str) -> None:
     slack = 1 if str(graph.outputs["out"].dtype) in ("u8", "s8") else 1e-4
     for _ in range(3):
         np.testing.assert_allclose(executable(**inputs).astype(float), wanted, rtol=1e-4, atol=slack)
+
+
+@pytest.mark.parametrize("name", ["one mask for each batch", "keys for all heads", "transposed"])
+def test_attention_that_is_right_stays_one_partition(name: str) -> None:
+    graph = og.Graph()
+    graph.output("out", ATTENTION[name](graph))
+    sizes = [len(partition.kinds) for partition in graph.compile().report().partitions]
+    assert native.VERSION < (3, 3) or sizes in ([4], [6])
 
 
 def test_the_stride_of_an_axis_of_size_one_in_another_graph() -> None:

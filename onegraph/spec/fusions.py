@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from math import prod
 
+from .attention import wrong_attention
 from .conditions import in_low_precision, misses_source, unread_as_padded
 from .int8_fusions import (
     foreign_residual,
@@ -38,8 +39,6 @@ WRONG_SCALES = (3, 7)
 WRONG_RESIDUAL = (3, 3)
 # A Reorder that is added to and quantized by a scale fails in 3.2.0, and is right in 3.6.2.
 REORDERED_SUM_MENDED = (3, 6)
-# Attention is fused since 3.3 or later; what follows it is right in 3.13.
-ATTENTION_MENDED = (3, 13)
 # From here on, an int8 convolution is wrong where a window lies in padding: right in 3.6.2, wrong in 3.13.2.
 WRONG_PADDING = (3, 7)
 
@@ -86,11 +85,8 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], *, vnni: bo
         return "oneDNN quantizes all with the first of several scales"
     if any(use.kind == "ConvTranspose" and has_gaps(use, uses) for use in uses):
         return "oneDNN computes an int8 ConvTranspose wrong where its strides leave gaps"
-    if {"SoftMax", "MatMul"} <= kinds:
-        if any(use.kind == "SoftMax" and use.call.s64("axis") not in (-1, len(use.result) - 1) for use in uses):
-            return "oneDNN computes attention wrong with a SoftMax along another axis than the last"
-        if version < ATTENTION_MENDED and "Quantize" in kinds and (kinds & VIEWS or shifted(uses)):
-            return "oneDNN computes or executes int8 attention wrong with zero points, or with a transpose behind it"
+    if {"SoftMax", "MatMul"} <= kinds and (reason := wrong_attention(uses, version)):
+        return reason
     if kinds & PRODUCTS and foreign_residual(uses):
         return "oneDNN takes a residual for s8 where the result is, and for u8 where the result is u8"
     if "ConvTranspose" in kinds and kinds & DEQUANTIZATIONS and overflowing_residual(uses):
