@@ -364,17 +364,20 @@ def test_a_gamma_with_gaps(gamma: tuple[int, ...]) -> None:
     np.testing.assert_allclose(graph.compile()(x, factors), x * [0, 2, 4, 6], rtol=1e-4)
 
 
+@pytest.mark.parametrize("shape", [(3, 4), (12, 1)], ids=str)
 @pytest.mark.parametrize("scale", ["f32", "bf16", "f16"])
 @pytest.mark.parametrize("dtype", ["u8", "s8"])
-def test_one_scale_of_any_type(dtype: str, scale: str) -> None:
+def test_one_scale_of_any_type(dtype: str, scale: str, shape: tuple[int, int]) -> None:
+    """For all, or for each of one channel."""
+    attrs = {"qtype": "per_channel" if 1 in shape else "per_tensor", "axis": 1}
     graph = og.Graph()
-    x, factor = graph.input("x", dtype, (3, 4)), graph.input("scale", scale, (1,))
-    graph.output("y", graph.dynamic_dequantize(x, factor, qtype="per_tensor"))
-    values = np.arange(12).reshape(3, 4)
+    x, factor = graph.input("x", dtype, shape), graph.input("scale", scale, (1,))
+    graph.output("y", graph.op("DynamicDequantize", [x, factor], attrs))
+    values = np.arange(12).reshape(shape)
     arrays = values.astype(og.DataType.of(dtype).numpy), np.array([0.25], og.DataType.of(scale).numpy)
     np.testing.assert_array_equal(graph.compile()(*arrays).astype(float), values / 4)
     if native.VERSION >= (3, 7) and scale != "f32":
-        refused("DynamicDequantize", {}, (dtype, (3, 4)), (scale, (1,)), dtype=scale, name="narrow_scale")
+        refused("DynamicDequantize", attrs, (dtype, shape), (scale, (1,)), dtype=scale, name="narrow_scale")
 
 
 @pytest.mark.parametrize("operand", [(2, 4, 6), (1, 4, 6), (6,), ()], ids=str)

@@ -194,9 +194,11 @@ def broadcast_gamma(call: Call) -> bool:
 
 
 def one_narrow_scale(call: Call) -> bool:
-    """Whether all is multiplied by one scale, which is not f32."""
+    """Whether all is multiplied by one scale, which is not f32; of a single channel too."""
     scales = call.input("scales")
-    return scales is not None and scales.dtype is not DataType.f32 and call.string("qtype") == "per_tensor"
+    if scales is None or scales.dtype is DataType.f32:
+        return False
+    return call.string("qtype") == "per_tensor" or (scales.shape is not None and set(scales.shape) <= {1})
 
 
 def one_pixel(call: Call) -> bool:
