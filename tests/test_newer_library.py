@@ -559,6 +559,11 @@ def norm_with_scales(g: og.Graph) -> og.LogicalTensor:
     return g.quantize(norm, qtype="per_channel", axis=0, scales=[1.0, 0.1, 0.01], zps=[0] * 3, dtype="s8")
 
 
+def group_norm_with_scales(g: og.Graph) -> og.LogicalTensor:
+    norm = g.group_norm(g.input("x", "f32", (2, 2, 4, 4)), groups=4, use_affine=False, keep_stats=False)
+    return g.quantize(norm, qtype="per_channel", axis=1, scales=[0.02, 0.04], zps=[0, 0], dtype="s8")
+
+
 def product_with_scales(g: og.Graph) -> og.LogicalTensor:
     x = g.dequantize(g.input("x", "u8", (2, 8)), scales=[1.0], zps=[0])
     w = g.dequantize(g.constant(np.ones((8, 2), np.int8)), scales=[1.0], zps=[0])
@@ -619,6 +624,7 @@ TROUBLE: dict[str, Build] = {
     for function in (
         *(masked_attention, attention_masked_by_one, attention_along_another_axis, select_of_many_axes),
         *(select_infinity, inf_as_zero_along_columns, norm_with_scales, product_with_scales, source_with_scales),
+        *([group_norm_with_scales] if native.VERSION >= (3, 6) else ()),
         *(sequence_first, residual_of_the_source, windows_in_padding, spread_with_zero_point, stats_of_nothing),
         *(single_channels_of_weights_with_zero_point,),
     )

@@ -80,7 +80,7 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], *, vnni: bo
     if kinds & PRODUCTS and foreign_scales(uses):
         return "oneDNN takes scales along another axis than that of the output channels for theirs"
     if any(use.kind == "Quantize" and n_scales(use) > 1 for use in uses) and (
-        kinds & {"SoftMax", "LayerNorm"} or (version >= WRONG_SCALES and "MatMul" in kinds)
+        kinds & {"SoftMax", "LayerNorm", "GroupNorm"} or (version >= WRONG_SCALES and "MatMul" in kinds)
     ):
         return "oneDNN quantizes all with the first of several scales"
     if any(use.kind == "ConvTranspose" and has_gaps(use, uses) for use in uses):
