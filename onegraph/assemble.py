@@ -7,7 +7,7 @@ library where every reader honours strides.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -20,7 +20,7 @@ from .capi.caches import (
 )
 from .capi.settings import has_avx2, has_vnni
 from .capi.threads import restore_threads
-from .errors import OneGraphError, OutOfMemoryError, UnsupportedError
+from .errors import LibraryRuntimeError, OneGraphError, OutOfMemoryError, UnsupportedError
 from .layouts import Layouts
 from .library_graph import capi_graph
 from .lower import Lowered, Step, Value
@@ -108,11 +108,9 @@ class Assembly(Layouts):
         while waiting or at < count:
             piece = [*waiting, *steps[at : at + PIECE - len(waiting)]]
             at += len(piece) - len(waiting)
-            needed = [number for step in piece for number in step.outputs if last_read.get(number, -1) >= at]
-            graph, refused = capi_graph(self.lowered, self._fpmath_mode, piece, needed)
             firm = count if at == count else piece[-OVERLAP].id  # the first of those that are searched again
             done: set[int] = set()
-            for partition, numbers in in_order(graph.partitions("fusion"), piece):
+            for partition, numbers, refused in self._found(piece, last_read):
                 if numbers[0] >= count:
                     continue  # a mark in the library's graph
                 if numbers[-1] >= firm and done:
@@ -124,6 +122,25 @@ class Assembly(Layouts):
                     (number,) = numbers
                     self._add_one(steps[number], "", None if number in refused else partition)
             waiting = [step for step in piece if step.id not in done]
+
+    def _found(
+        self, piece: Sequence[Step], last_read: Mapping[int, int]
+    ) -> Iterator[tuple[Partition, list[int], Collection[int]]]:
+        """Partitions in an order in which they can run, the numbers of their ops, and which ops the library refuses."""
+        needed = [number for step in piece for number in step.outputs if last_read.get(number, -1) > piece[-1].id]
+        graph, refused = capi_graph(self.lowered, self._fpmath_mode, piece, needed)
+        try:
+            partitions = graph.partitions("fusion")
+        except LibraryRuntimeError:
+            if len(piece) == 1:
+                raise
+            # The search throws on some graphs that have much in common with one of its patterns.
+            half = len(piece) // 2
+            yield from self._found(piece[:half], last_read)
+            yield from self._found(piece[half:], last_read)
+            return
+        for partition, numbers in in_order(partitions, piece):
+            yield partition, numbers, refused
 
     def _add(self, partition: Partition, steps: Sequence[Step]) -> None:
         reason = ""

@@ -564,6 +564,17 @@ def group_norm_with_scales(g: og.Graph) -> og.LogicalTensor:
     return g.quantize(norm, qtype="per_channel", axis=1, scales=[0.02, 0.04], zps=[0, 0], dtype="s8")
 
 
+def gradient_of_attention(g: og.Graph) -> og.LogicalTensor:
+    """With a cast between the product of the result and its gradient and their sum, where oneDNN's pattern has none."""
+    q, k, v, result, grad = (g.input(name, "f16", HEADS) for name in ("q", "k", "v", "result", "grad"))
+    shares = g.exp(g.subtract(g.matmul(q, k, transpose_b=True, dtype="f32"), g.input("sums", "f32", (2, 2, 4, 1))))
+    total = g.reduce_sum(g.type_cast(g.multiply(result, grad), dtype="f32"), axes=[-1], keep_dims=True)
+    centred = g.subtract(g.matmul(grad, v, transpose_b=True, dtype="f32"), total)
+    scores = g.multiply(g.multiply(shares, centred), g.constant(np.float32([0.5])))
+    scores = g.type_cast(scores, dtype="f16")
+    return g.add(g.matmul(scores, k, dtype="f16"), g.matmul(scores, q, transpose_a=True, dtype="f16"))
+
+
 def product_with_scales(g: og.Graph) -> og.LogicalTensor:
     x = g.dequantize(g.input("x", "u8", (2, 8)), scales=[1.0], zps=[0])
     w = g.dequantize(g.constant(np.ones((8, 2), np.int8)), scales=[1.0], zps=[0])
@@ -626,7 +637,7 @@ TROUBLE: dict[str, Build] = {
         *(select_infinity, inf_as_zero_along_columns, norm_with_scales, product_with_scales, source_with_scales),
         *([group_norm_with_scales] if native.VERSION >= (3, 6) else ()),
         *(sequence_first, residual_of_the_source, windows_in_padding, spread_with_zero_point, stats_of_nothing),
-        *(single_channels_of_weights_with_zero_point,),
+        *(single_channels_of_weights_with_zero_point, gradient_of_attention),
     )
 }
 TROUBLE |= {f"attention, {name}": build for name, build in ATTENTION.items()}
