@@ -611,6 +611,19 @@ def windows_in_padding(g: og.Graph) -> og.LogicalTensor:
     return g.quantize(product, scales=[4.0], zps=[3], dtype="s8")
 
 
+def bias_behind_source(g: og.Graph, join: str) -> og.LogicalTensor:
+    """Of five windows in a row, two lie behind the source: with two threads, one has nothing else."""
+    x, w, bias = g.input("x", "f32", (1, 3, 3, 2)), g.input("w", "f32", (3, 1, 2, 4)), g.input("b", "f32", (4,))
+    window = {**CONV, "pads_end": [0, 2]}
+    if join == "port":
+        return g.convolution(x, w, bias, **window)
+    product = g.convolution(x, w, **window)
+    if join == "BiasAdd":
+        return g.bias_add(product, bias)
+    vectors = [g.constant(np.full(4, value, np.float32)) for value in (1, 2, 3, 4)]
+    return g.batch_norm_inference(product, *vectors, epsilon=0.1)
+
+
 def spread_with_zero_point(g: og.Graph) -> og.LogicalTensor:
     x = g.dequantize(g.input("x", "u8", (1, 5, 5)), scales=[0.5], zps=[7])
     w = g.dequantize(g.input("w", "s8", (3, 19, 5)), scales=[0.5], zps=[0])
@@ -639,6 +652,10 @@ TROUBLE: dict[str, Build] = {
         *(sequence_first, residual_of_the_source, windows_in_padding, spread_with_zero_point, stats_of_nothing),
         *(single_channels_of_weights_with_zero_point, gradient_of_attention),
     )
+}
+TROUBLE |= {
+    f"bias behind the source, {join}": partial(bias_behind_source, join=join)
+    for join in ("port", "BiasAdd", "BatchNormInference")
 }
 TROUBLE |= {f"attention, {name}": build for name, build in ATTENTION.items()}
 TROUBLE |= {

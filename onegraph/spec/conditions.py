@@ -61,6 +61,16 @@ def misses_source(call: Call) -> bool:
     return False
 
 
+def ends_behind_source(call: Call) -> bool:
+    """Whether the last windows of a convolution along its last axis lie behind the source."""
+    found = convolution_geometry(call)
+    window = found.window(-1) if found is not None else None
+    if found is None or found.wide is None or window is None:
+        return False
+    count, size = found.forward()[-1], found.wide[-1]
+    return count is not None and size is not None and (count - 1) * window.stride - window.begin >= size
+
+
 def in_padding_alone(call: Call) -> bool:
     """Whether a window of a pool has no element of the source."""
     found = geometry(call)

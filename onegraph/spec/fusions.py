@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator, Sequence
 from math import prod
 
 from .attention import wrong_attention
-from .conditions import in_low_precision, misses_source, unread_as_padded
+from .conditions import ends_behind_source, in_low_precision, misses_source, unread_as_padded
 from .int8_fusions import (
     foreign_residual,
     foreign_scales,
@@ -26,6 +26,7 @@ from .int8_fusions import (
 )
 from .movement import transposition
 from .use import BINARY, CONVOLUTIONS, DEQUANTIZATIONS, FOLDED, MAINS, POOLS, PRODUCTS, VIEWS, WILD_RANK, Operand, Use
+from .window_quirks import BIAS_MENDED, BIAS_WRONG
 
 # From here on, a vector along the last axis behind a binary op of tensors that lie channels last is read out of bounds.
 WILD_VECTORS = (3, 7)  # right in 3.6.2, a signal in 3.13.2
@@ -97,6 +98,9 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], *, vnni: bo
             return f"oneDNN computes an int8 {use.kind} wrong where windows lie in padding and the zero point is not 0"
     if any(use.kind in CONVOLUTIONS and shifted_weights(use, uses) for use in uses):
         return "oneDNN takes the zero point of the weights of an int8 convolution for 0, or refuses it"
+    for use in uses if BIAS_WRONG <= version < BIAS_MENDED and kinds & FOLDED else ():
+        if use.kind == "Convolution" and ends_behind_source(use.call):
+            return "oneDNN crashes on a Convolution with a bias whose last windows lie behind the source"
     if kinds & PRODUCTS and shared_residual(uses, same_op=version < WRONG_RESIDUAL):
         return "oneDNN crashes on a residual that is the source or the weights of its product, or adds it wrong"
     if {"SoftMax", "Quantize"} <= kinds and any(use.kind in BINARY and len({*use.inputs}) == 1 for use in uses):

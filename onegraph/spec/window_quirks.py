@@ -7,6 +7,7 @@ from math import prod
 from .conditions import (
     deep_at_both_ends,
     dilated_groups,
+    ends_behind_source,
     few_windows,
     has_long_axis,
     in_low_precision,
@@ -20,6 +21,9 @@ from .conditions import (
 from .convolution_geometry import SIDES
 from .quirk import LIBRARY, UNSAFE, Quirk, kinds
 from .window import SHAPE_SOURCE
+
+# A bias of windows behind the source is right in 3.2.0 and 3.13.2, and a signal in 3.6.2.
+BIAS_WRONG, BIAS_MENDED = (3, 3), (3, 13)
 
 WINDOW_QUIRKS = (
     Quirk(
@@ -115,6 +119,16 @@ WINDOW_QUIRKS = (
         lambda call: in_low_precision(call) and unread_as_padded(call),
         "where as much of the last axis is unread at its end as there is padding before it, the kernel takes it for "
         "not padded and has no memory for sums in f32: wrong values, and writes beyond a block",
+    ),
+    Quirk(
+        "bias_behind_source",
+        "bias",
+        UNSAFE,
+        kinds("Convolution"),
+        lambda call: call.input("bias") is not None and ends_behind_source(call),
+        "with several threads and a bias, a part of the last axis that lies behind the source ends in a signal",
+        mended=BIAS_MENDED,
+        since=BIAS_WRONG,
     ),
     Quirk(
         "gradient_of_a_small_source",
