@@ -624,6 +624,16 @@ def bias_behind_source(g: og.Graph, join: str) -> og.LogicalTensor:
     return g.batch_norm_inference(product, *vectors, epsilon=0.1)
 
 
+def depthwise(g: og.Graph, biases: str, relu: bool = False) -> og.LogicalTensor:
+    """A block of a MobileNet: a convolution of one pixel and one of single channels, either with a bias or not."""
+    x, w = g.input("x", "f32", (1, 6, 6, 4)), g.input("w", "f32", (1, 1, 4, 8))
+    first, second = ([g.input(name, "f32", (8,))] if name in biases else [] for name in "ab")
+    wide = g.convolution(x, w, *first, **CONV)
+    wide = g.relu(wide) if relu else wide
+    window = {**CONV, "pads_begin": [1, 1], "pads_end": [1, 1], "groups": 8}
+    return g.convolution(wide, g.input("v", "f32", (3, 3, 1, 8)), *second, **window)
+
+
 def spread_with_zero_point(g: og.Graph) -> og.LogicalTensor:
     x = g.dequantize(g.input("x", "u8", (1, 5, 5)), scales=[0.5], zps=[7])
     w = g.dequantize(g.input("w", "s8", (3, 19, 5)), scales=[0.5], zps=[0])
@@ -657,6 +667,8 @@ TROUBLE |= {
     f"bias behind the source, {join}": partial(bias_behind_source, join=join)
     for join in ("port", "BiasAdd", "BatchNormInference")
 }
+TROUBLE |= {f"depthwise, {biases}": partial(depthwise, biases=biases) for biases in ("a", "b", "ab")}
+TROUBLE["depthwise, relu"] = partial(depthwise, biases="ab", relu=True)
 TROUBLE |= {f"attention, {name}": build for name, build in ATTENTION.items()}
 TROUBLE |= {
     f"quantized_attention, {dtype}, {zero_point}": partial(quantized_attention, zero_point=zero_point, dtype=dtype)

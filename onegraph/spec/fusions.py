@@ -40,6 +40,8 @@ WRONG_SCALES = (3, 7)
 WRONG_RESIDUAL = (3, 3)
 # A Reorder that is added to and quantized by a scale fails in 3.2.0, and is right in 3.6.2.
 REORDERED_SUM_MENDED = (3, 6)
+# From here on, a convolution and one of single channels behind it are a signal: right in 3.2.0, not in 3.6.2.
+WILD_DEPTHWISE = (3, 3)
 # From here on, an int8 convolution is wrong where a window lies in padding: right in 3.6.2, wrong in 3.13.2.
 WRONG_PADDING = (3, 7)
 
@@ -98,6 +100,9 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], *, vnni: bo
             return f"oneDNN computes an int8 {use.kind} wrong where windows lie in padding and the zero point is not 0"
     if any(use.kind in CONVOLUTIONS and shifted_weights(use, uses) for use in uses):
         return "oneDNN takes the zero point of the weights of an int8 convolution for 0, or refuses it"
+    convolutions = [use for use in uses if use.kind == "Convolution"]
+    if version >= WILD_DEPTHWISE and any(_is_depthwise(use) for use in convolutions[1:]):
+        return "oneDNN crashes on a Convolution of single channels in one kernel with one before it"
     for use in uses if BIAS_WRONG <= version < BIAS_MENDED and kinds & FOLDED else ():
         if use.kind == "Convolution" and ends_behind_source(use.call):
             return "oneDNN crashes on a Convolution with a bias whose last windows lie behind the source"
@@ -115,7 +120,6 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], *, vnni: bo
     if kinds & CONVOLUTIONS and "BatchNormInference" in kinds and len(formats) > 1:
         return "oneDNN takes the channels of a BatchNormInference for those of the convolution before it"
     if kinds & (DEQUANTIZATIONS | {"Add"}):
-        convolutions = [use for use in uses if use.kind == "Convolution"]
         if any(unread_as_padded(use.call) for use in convolutions):
             where = "where as much is unread at its end as there is padding before it"
             return f"oneDNN computes a Convolution that is added to or quantized wrong {where}"
@@ -124,6 +128,11 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], *, vnni: bo
     if not vnni and kinds & PRODUCTS and sum(use.kind in DEQUANTIZATIONS for use in uses) > 1:
         return "oneDNN adds products of int8 in 16 bits on a CPU without VNNI, where they overflow"
     return ""
+
+
+def _is_depthwise(use: Use) -> bool:
+    """Whether each group of a convolution has one channel of the source."""
+    return use.shape(1)[1 if use.call.string("weights_format") == "OIX" else -2] == 1
 
 
 def _normalizes_last(use: Use) -> bool:
