@@ -389,6 +389,7 @@ FUSION_OUTCOMES = {
     "F7 pool to another type": "refuses partition_compile: unimplemented",
     "pool of large numbers": "wrong | right",
     "F8 quantized reorder": "throws could not execute a primitive",
+    "quantized reorder and sum": "throws could not create a primitive descriptor for a reorder",
 }
 for name_, (build_, _) in fusions.WRONG.items():
     valid("fusions", name_, FUSION_OUTCOMES.get(name_, "wrong"), "fusion")(

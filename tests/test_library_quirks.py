@@ -106,8 +106,8 @@ def quantized_reorder(g: og.Graph) -> og.LogicalTensor:
 
 
 def quantized_reorder_and_sum(g: og.Graph) -> og.LogicalTensor:
-    x, y = (g.dequantize(g.input(name, "u8", (4, 8)), scales=[0.5]) for name in "xy")
-    return g.quantize(g.add(g.reorder(x), y, auto_broadcast="none"), scales=[0.25], dtype="u8")
+    x, y = (g.dequantize(g.input(name, "u8", (4, 8)), scales=[0.5], zps=[0]) for name in "xy")
+    return g.quantize(g.add(g.reorder(x), y, auto_broadcast="none"), scales=[0.25], zps=[0], dtype="u8")
 
 
 def matmul_bias(g: og.Graph) -> og.LogicalTensor:

@@ -79,7 +79,7 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], *, vnni: bo
     if {"Dequantize", "Reorder", "Quantize"} <= kinds and shifted(uses):
         return "oneDNN fails to execute Dequantize + Reorder + Quantize with zero points"
     if version < REORDERED_SUM_MENDED and kinds == {"Dequantize", "Reorder", "Add", "Quantize"} and scaled(uses):
-        return "oneDNN fails to execute Dequantize + Reorder + Add + Quantize with a scale other than 1"
+        return "oneDNN fails on Dequantize + Reorder + Add + Quantize with a scale other than 1"
     if kinds & PRODUCTS and foreign_scales(uses):
         return "oneDNN takes scales along another axis than that of the output channels for theirs"
     if any(use.kind == "Quantize" and n_scales(use) > 1 for use in uses) and (
