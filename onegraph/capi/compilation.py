@@ -128,5 +128,7 @@ def _empty_caches() -> None:
     ):
         capacity = get()
         if capacity:
-            put(0)
-            put(capacity)
+            try:
+                put(0)
+            finally:  # an interrupt may come between the two
+                put(capacity)
