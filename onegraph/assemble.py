@@ -29,9 +29,10 @@ from .patterns import Layout, Pattern, Wiring, wiring
 from .plain import isinstance
 from .plan import LibraryStep
 from .report import nbytes
-from .spec.fusions import wrong_fusion, wrong_strides
+from .spec.fusions import wrong_fusion
 from .spec.slow_fusions import slow_fusion
 from .spec.use import VIEWS
+from .spec.wrong_operands import wrong_strides
 from .steps import (
     ARITHMETIC,
     Note,

@@ -10,11 +10,12 @@ from ..forks import new_rlock, refuse_inner
 from ..native import VERSION, Handle, call, create, ffi, lib, read
 from ..once import once
 from ..plain import isinstance
-from ..spec.fusions import wrong_fusion, wrong_strides
+from ..spec.fusions import wrong_fusion
 from ..spec.schema import Shape, TensorType
 from ..spec.shapes import compatible, dense_strides, overlaps
 from ..spec.strides import honours_strides, loses_zero_points
 from ..spec.use import Use
+from ..spec.wrong_operands import wrong_strides
 from ..validate import expect
 from .engine import ENGINE_KIND_NAMES, Engine, available_kind
 from .logical_tensor import LogicalTensor, is_dense

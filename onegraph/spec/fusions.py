@@ -1,13 +1,15 @@
 """Fusions that the library computes wrong, although each of their ops alone is right.
 
-All were seen in oneDNN 3.2.0. A condition may hold where the library would be right, never the other way round; what it
-costs then is that the ops run one by one. The executor lets them do so, and the one-to-one objects refuse.
+All were seen in the versions that they name, from oneDNN 3.2.0 on. A condition may hold where the library would be
+right, never the other way round; what it costs then is that the ops run one by one. The executor lets them do so, and
+the one-to-one objects refuse.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
-from math import prod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
 
 from .attention import wrong_attention
 from .conditions import ends_behind_source, in_low_precision, misses_source, unread_as_padded
@@ -25,124 +27,85 @@ from .int8_fusions import (
     shifted_weights,
 )
 from .movement import transposition
-from .use import BINARY, CONVOLUTIONS, DEQUANTIZATIONS, FOLDED, MAINS, POOLS, PRODUCTS, VIEWS, WILD_RANK, Operand, Use
+from .quirk import kinds
+from .schema import Version
+from .use import BINARY, CONVOLUTIONS, DEQUANTIZATIONS, FOLDED, PRODUCTS, VIEWS, Use
 from .window_quirks import BIAS_MENDED, BIAS_WRONG
+from .wrong_operands import wrong_operand
 
-# From here on, a vector along the last axis behind a binary op of tensors that lie channels last is read out of bounds.
-WILD_VECTORS = (3, 7)  # right in 3.6.2, a signal in 3.13.2
-# From here on, so is an operand behind a MatMul whose result lies with its axes in another order.
-STRIDED_PRODUCTS = (3, 7)  # right in 3.6.2, a signal in 3.13.2
-# LayerNorm and what follows it are fused since 3.3 or later; an operand of the same shape is right in 3.13.
-LAYER_NORM_MENDED = (3, 13)
-# From here on, a Quantize of several scales behind a MatMul takes the first for all: right in 3.6.2, wrong in 3.13.2.
-WRONG_SCALES = (3, 7)
-# From here on, a residual of the int8 that its product reads is added wrong: right in 3.2.0, wrong in 3.6.2.
-WRONG_RESIDUAL = (3, 3)
-# A Reorder that is added to and quantized by a scale fails in 3.2.0, and is right in 3.6.2.
-REORDERED_SUM_MENDED = (3, 6)
-# From here on, a convolution and one of single channels behind it are a signal: right in 3.2.0, not in 3.6.2.
-WILD_DEPTHWISE = (3, 3)
-# From here on, an int8 convolution is wrong where a window lies in padding: right in 3.6.2, wrong in 3.13.2.
-WRONG_PADDING = (3, 7)
+
+@dataclass(frozen=True)
+class Fused:
+    """The ops of a partition, in an order in which they can run, and what the CPU lets the library use for them.
+
+    ``vnni``: instructions for sums of products of int8; ``avx2``: those that read memory of any alignment.
+    """
+
+    uses: Sequence[Use]
+    vnni: bool = True
+    avx2: bool = True
+
+    @cached_property
+    def kinds(self) -> frozenset[str]:
+        """The names of the ops."""
+        return frozenset(use.kind for use in self.uses)
+
+    def has(self, *kinds: str) -> bool:
+        """Whether there is an op of each of these kinds."""
+        return self.kinds.issuperset(kinds)
+
+    def some(self, kinds: frozenset[str]) -> bool:
+        """Whether there is an op of one of these kinds."""
+        return not self.kinds.isdisjoint(kinds)
+
+    def of(self, *kinds: str) -> list[Use]:
+        """The ops of these kinds."""
+        return [use for use in self.uses if use.kind in kinds]
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """One fusion that the library gets wrong: with one of which ops, what it does, when, and in which versions.
+
+    ``since`` is the first version that may do it, ``mended`` the first that is known to be right.
+    """
+
+    kinds: frozenset[str]
+    reason: str
+    when: Callable[[Fused], bool]
+    since: Version = (3, 2)
+    mended: Version | None = None
 
 
 def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], *, vnni: bool = True, avx2: bool = True) -> str:
-    """Why a library of ``version`` must not run these ops, in an order in which they can run, as one kernel.
-
-    Empty where it may.
+    """Why a library of ``version`` must not run these ops as one kernel; empty where it may.
 
     Args:
-        uses: the ops.
+        uses: the ops, in an order in which they can run.
         version: of the library.
         vnni: whether it may use instructions for sums of products of int8.
         avx2: whether it may use instructions that read memory of any alignment.
     """
-    if all(use.kind in VIEWS for use in uses) and not _shuffles(uses):
-        return "oneDNN takes every reshape, transpose, reshape for a shuffle of channels, and crashes where it is none"
-    for number, main in enumerate(uses):
-        for operand in _operands(main, uses[number + 1 :]):
-            reason = _wrong_operand(main, operand, version)
-            if reason:
-                return reason
-    for use in uses:
-        if use.kind in FOLDED and sum(use.inputs[0] in other.inputs for other in uses) > 1:
-            return f"oneDNN takes all the memory to compile a {use.kind} whose source is read twice"
-    if any(use.kind == "Dropout" and len(use.outputs) > 1 for use in uses):
-        return "oneDNN leaves the mask of a Dropout unwritten"
-    kinds = {use.kind for use in uses}
-    if "Quantize" in kinds and any(use.kind == "SoftMax" and len(use.outputs) > 1 for use in uses):
-        return "oneDNN computes a SoftMax that is quantized, or its stats, wrong where the stats are there"
-    if any(use.kind == "AvgPool" and not use.call.flag("exclude_pad") for use in uses) and shifted(uses):
-        return "oneDNN takes the padding of an int8 AvgPool for the zero point"
-    if "AvgPool" in kinds and overflows(uses):
-        return "oneDNN lets an int8 AvgPool overflow where its scales are far apart"
-    if {"Dequantize", "Reorder", "Quantize"} <= kinds and shifted(uses):
-        return "oneDNN fails to execute Dequantize + Reorder + Quantize with zero points"
-    if version < REORDERED_SUM_MENDED and kinds == {"Dequantize", "Reorder", "Add", "Quantize"} and scaled(uses):
-        return "oneDNN fails on Dequantize + Reorder + Add + Quantize with a scale other than 1"
-    if kinds & PRODUCTS and foreign_scales(uses):
-        return "oneDNN takes scales along another axis than that of the output channels for theirs"
-    if any(use.kind == "Quantize" and n_scales(use) > 1 for use in uses) and (
-        kinds & {"SoftMax", "LayerNorm", "GroupNorm"} or (version >= WRONG_SCALES and "MatMul" in kinds)
-    ):
-        return "oneDNN quantizes all with the first of several scales"
-    if any(use.kind == "ConvTranspose" and has_gaps(use, uses) for use in uses):
-        return "oneDNN computes an int8 ConvTranspose wrong where its strides leave gaps"
-    if {"SoftMax", "MatMul"} <= kinds and (reason := wrong_attention(uses, version)):
+    fused = Fused(uses, vnni, avx2)
+    if reason := wrong_operand(uses, version):
         return reason
-    if kinds & PRODUCTS and foreign_residual(uses):
-        return "oneDNN takes a residual for s8 where the result is, and for u8 where the result is u8"
-    if "ConvTranspose" in kinds and kinds & DEQUANTIZATIONS and overflowing_residual(uses):
-        return "oneDNN adds products of int8 in 16 bits for a ConvTranspose with such a residual, where they overflow"
-    for use in uses if version >= WRONG_PADDING else ():
-        pads = use.kind == "ConvTranspose" or (use.kind == "Convolution" and misses_source(use.call))
-        if pads and shifted_source(use, uses):
-            return f"oneDNN computes an int8 {use.kind} wrong where windows lie in padding and the zero point is not 0"
-    if any(use.kind in CONVOLUTIONS and shifted_weights(use, uses) for use in uses):
-        return "oneDNN takes the zero point of the weights of an int8 convolution for 0, or refuses it"
-    convolutions = [use for use in uses if use.kind == "Convolution"]
-    if version >= WILD_DEPTHWISE and any(_is_depthwise(use) for use in convolutions[1:]):
-        return "oneDNN crashes on a Convolution of single channels in one kernel with one before it"
-    for use in uses if BIAS_WRONG <= version < BIAS_MENDED and kinds & FOLDED else ():
-        if use.kind == "Convolution" and ends_behind_source(use.call):
-            return "oneDNN crashes on a Convolution with a bias whose last windows lie behind the source"
-    if kinds & PRODUCTS and shared_residual(uses, same_op=version < WRONG_RESIDUAL):
-        return "oneDNN crashes on a residual that is the source or the weights of its product, or adds it wrong"
-    if {"SoftMax", "Quantize"} <= kinds and any(use.kind in BINARY and len({*use.inputs}) == 1 for use in uses):
-        return "oneDNN computes SoftMax + Quantize wrong with a binary op of one tensor and itself between them"
-    if "MatMul" in kinds and any(_normalizes_last(use) for use in uses):
-        return "oneDNN takes the second axis for the channels of a BatchNormInference behind a MatMul"
-    if "MatMul" in kinds and any(_normalizes_by_bf16(use) for use in uses):
-        return "oneDNN computes a BatchNormInference with parameters of bf16 wrong behind a MatMul"
-    if "StaticTranspose" in kinds and any(use.kind == "MatMul" and use.result[-2:-1] == (1,) for use in uses):
-        return "oneDNN fails to execute a MatMul of one row whose result is transposed"
-    formats = {use.call.string("data_format") for use in uses if use.kind in CONVOLUTIONS | {"BatchNormInference"}}
-    if kinds & CONVOLUTIONS and "BatchNormInference" in kinds and len(formats) > 1:
-        return "oneDNN takes the channels of a BatchNormInference for those of the convolution before it"
-    if kinds & (DEQUANTIZATIONS | {"Add"}):
-        if any(unread_as_padded(use.call) for use in convolutions):
-            where = "where as much is unread at its end as there is padding before it"
-            return f"oneDNN computes a Convolution that is added to or quantized wrong {where}"
-        if not avx2 and "Add" in kinds and any(use.call.s64("groups") > 1 for use in convolutions):
-            return "oneDNN adds to a Convolution of single channels as if all memory were aligned on a CPU without AVX2"
-    if not vnni and kinds & PRODUCTS and sum(use.kind in DEQUANTIZATIONS for use in uses) > 1:
-        return "oneDNN adds products of int8 in 16 bits on a CPU without VNNI, where they overflow"
-    return ""
+    if fused.has("SoftMax", "MatMul") and (reason := wrong_attention(uses, version)):
+        return reason
+    return next((fusion.reason for fusion in _with(fused.kinds, version) if fusion.when(fused)), "")
 
 
-def _is_depthwise(use: Use) -> bool:
-    """Whether each group of a convolution has one channel of the source."""
-    return use.shape(1)[1 if use.call.string("weights_format") == "OIX" else -2] == 1
+@cache
+def _with(kinds: frozenset[str], version: tuple[int, int, int]) -> list[Fusion]:
+    """What a library of ``version`` may get wrong where these are the ops."""
+    found = [fusion for fusion in FUSIONS if not kinds.isdisjoint(fusion.kinds)]
+    return [one for one in found if one.since <= version and (one.mended is None or version < one.mended)]
 
 
-def _normalizes_last(use: Use) -> bool:
-    """Whether it is a BatchNormInference whose channels are the last of three or more axes."""
-    return use.kind == "BatchNormInference" and use.call.string("data_format") == "NXC" and len(use.shape(0)) > 2
+# Conditions ----------------------------------------------------------------------------------------------------------
 
 
-def _normalizes_by_bf16(use: Use) -> bool:
-    """Whether it is a BatchNormInference whose parameters and statistics are of bf16."""
-    return use.kind == "BatchNormInference" and in_low_precision(use.call, 1)
+def _views_that_shuffle_nothing(fused: Fused) -> bool:
+    return fused.kinds <= VIEWS and not _shuffles(fused.uses)
 
 
 def _shuffles(uses: Sequence[Use]) -> bool:
@@ -159,74 +122,201 @@ def _shuffles(uses: Sequence[Use]) -> bool:
     )
 
 
-def wrong_strides(uses: Sequence[Use], strided: Container[int], version: tuple[int, int, int]) -> str:
-    """Why a library must not run these ops as one kernel on values that are not dense; empty where it may.
-
-    Args:
-        uses: in an order in which they can run.
-        strided: the values that are not dense.
-        version: of the library.
-    """
-    if version >= STRIDED_PRODUCTS and any(number in strided for use in uses for number in use.outputs):
-        for number, main in enumerate(uses):
-            for operand in _operands(main, uses[number + 1 :]) if main.kind == "MatMul" else ():
-                if not operand.single and operand.shape != operand.result:
-                    where = "behind a MatMul whose result is not dense"
-                    return f"oneDNN reads an operand of shape {list(operand.shape)} out of bounds {where}"
-    main = uses[0]
-    if main.kind not in BINARY or not any(number in strided for number in main.inputs):
-        return ""
-    for operand in _operands(main, uses[1:]):
-        if not operand.single and operand.shape != operand.result:
-            where = f"behind {main.kind} of permuted axes"
-            return f"oneDNN reads an operand of shape {list(operand.shape)} out of bounds {where}"
-    return ""
+def _folds_what_is_read_twice(fused: Fused) -> bool:
+    return any(sum(use.inputs[0] in other.inputs for other in fused.uses) > 1 for use in fused.of(*FOLDED))
 
 
-def _operands(main: Use, later: Sequence[Use]) -> Iterator[Operand]:
-    """What the binary ops after ``main`` join to its result."""
-    elementwise = main.call.schema.category == "elementwise"
-    if main.kind not in MAINS and not elementwise:
-        return
-    result = main.result
-    if elementwise and len(result) < WILD_RANK:
-        return
-    derived = set(main.outputs)
-    for use in later:
-        if not derived.intersection(use.inputs):
-            continue
-        derived.update(use.outputs)
-        if use.kind in BINARY:
-            others = [index for index, number in enumerate(use.inputs) if number not in derived]
-            for index in others or range(len(use.inputs)):
-                yield Operand(use, result, use.shape(index))
+def _has_stats(fused: Fused) -> bool:
+    return any(len(use.outputs) > 1 for use in fused.of("SoftMax"))
 
 
-def _wrong_operand(main: Use, operand: Operand, version: tuple[int, int, int]) -> str:
-    what = f"oneDNN computes {main.kind} + {operand.binary.kind} wrong for an operand of shape {list(operand.shape)}"
-    if main.call.schema.category == "elementwise":
-        return f"oneDNN computes {main.kind} + {operand.binary.kind} of rank {len(operand.result)} wrong"
-    if main.kind in CONVOLUTIONS:
-        nxc = main.call.string("data_format") == "NXC"
-        right = operand.binary.kind != "BiasAdd" or operand.bias_axis == (len(operand.result) - 1 if nxc else 1)
-    elif main.kind in BINARY:
-        whole = len(operand.result) >= 3 and all(prod(main.shape(index)) == prod(operand.result) for index in (0, 1))
-        wild = version >= WILD_VECTORS and whole and operand.along_last and not operand.single
-        right = not operand.along_bare_channels and not wild
-    elif main.kind == "Interpolate":
-        right = main.call.string("data_format") == "NCX" or operand.single or operand.along_last
-    elif main.kind in POOLS:
-        channels = len(operand.shape) == len(operand.result) and prod(operand.shape) == operand.shape[1]
-        right = operand.single or (channels and main.call.string("data_format") == "NCX")
-    elif main.kind == "LayerNorm":
-        right = version >= LAYER_NORM_MENDED or prod(operand.shape) != prod(operand.result)
-    elif main.kind == "SoftMax":
-        same_rank = len(operand.shape) == len(operand.result) and operand.binary.kind != "BiasAdd"
-        right = same_rank and (operand.shape == operand.result or operand.along_last)
-    elif 1 in (len(main.shape(0)), len(main.shape(1))):  # a vector has an axis more in the kernel than in the result
-        right = operand.single or (len(main.shape(1)) > 1 and operand.along_last)
-    else:
-        flat = len(main.shape(0)) >= 3 and len(main.shape(1)) == 2
-        right = operand.along_last or (not flat and operand.binary.kind != "BiasAdd" and not operand.in_columns)
-        right = right or operand.shape == operand.result
-    return "" if right else what
+def _has_several_scales(fused: Fused) -> bool:
+    return any(n_scales(use) > 1 for use in fused.of("Quantize"))
+
+
+def _pads_what_is_shifted(fused: Fused) -> bool:
+    """Whether a window of a convolution lies in padding, and what it slides over has a zero point."""
+    return any(
+        (use.kind == "ConvTranspose" or misses_source(use.call)) and shifted_source(use, fused.uses)
+        for use in fused.of(*CONVOLUTIONS)
+    )
+
+
+def _is_depthwise(use: Use) -> bool:
+    """Whether each group of a convolution has one channel of the source."""
+    return use.shape(1)[1 if use.call.string("weights_format") == "OIX" else -2] == 1
+
+
+def _normalizes_last(use: Use) -> bool:
+    """Whether the channels of a BatchNormInference are the last of three or more axes."""
+    return use.call.string("data_format") == "NXC" and len(use.shape(0)) > 2
+
+
+def _normalizes_in_another_format(fused: Fused) -> bool:
+    both = fused.of("BatchNormInference", *CONVOLUTIONS)
+    return len({use.call.string("data_format") for use in both}) > 1
+
+
+# The table -----------------------------------------------------------------------------------------------------------
+
+SINGLE_SCALE = "oneDNN quantizes all with the first of several scales"
+SUMS_IN_16_BITS = "oneDNN adds products of int8 in 16 bits"
+RESIDUAL_OF_ITS_OWN = "oneDNN crashes on a residual that is the source or the weights of its product, or adds it wrong"
+
+FUSIONS = (
+    Fusion(
+        VIEWS,
+        "oneDNN takes every reshape, transpose, reshape for a shuffle of channels, and crashes where it is none",
+        _views_that_shuffle_nothing,
+    ),
+    Fusion(
+        FOLDED,
+        "oneDNN takes all the memory to compile a BatchNormInference or BiasAdd whose source is read twice",
+        _folds_what_is_read_twice,
+    ),
+    Fusion(
+        kinds("Dropout"),
+        "oneDNN leaves the mask of a Dropout unwritten",
+        lambda fused: any(len(use.outputs) > 1 for use in fused.of("Dropout")),
+    ),
+    Fusion(
+        kinds("SoftMax"),
+        "oneDNN computes a SoftMax that is quantized, or its stats, wrong where the stats are there",
+        lambda fused: fused.has("Quantize") and _has_stats(fused),
+    ),
+    Fusion(
+        kinds("SoftMax"),
+        "oneDNN computes SoftMax + Quantize wrong with a binary op of one tensor and itself between them",
+        lambda fused: fused.has("Quantize") and any(len({*use.inputs}) == 1 for use in fused.of(*BINARY)),
+    ),
+    # int8 ------------------------------------------------------------------------------------------------------------
+    Fusion(
+        kinds("AvgPool"),
+        "oneDNN takes the padding of an int8 AvgPool for the zero point",
+        lambda fused: any(not use.call.flag("exclude_pad") for use in fused.of("AvgPool")) and shifted(fused.uses),
+    ),
+    Fusion(
+        kinds("AvgPool"),
+        "oneDNN lets an int8 AvgPool overflow where its scales are far apart",
+        lambda fused: overflows(fused.uses),
+    ),
+    Fusion(
+        kinds("Reorder"),
+        "oneDNN fails to execute Dequantize + Reorder + Quantize with zero points",
+        lambda fused: fused.has("Dequantize", "Quantize") and shifted(fused.uses),
+    ),
+    Fusion(
+        kinds("Reorder"),
+        "oneDNN fails on Dequantize + Reorder + Add + Quantize with a scale other than 1",
+        lambda fused: fused.kinds == {"Dequantize", "Reorder", "Add", "Quantize"} and scaled(fused.uses),
+        mended=(3, 6),
+    ),
+    Fusion(
+        PRODUCTS,
+        "oneDNN takes scales along another axis than that of the output channels for theirs",
+        lambda fused: foreign_scales(fused.uses),
+    ),
+    Fusion(
+        kinds("SoftMax LayerNorm GroupNorm"),
+        SINGLE_SCALE,
+        _has_several_scales,
+    ),
+    Fusion(
+        kinds("MatMul"),
+        SINGLE_SCALE,
+        _has_several_scales,
+        since=(3, 7),  # right in 3.6.2, wrong in 3.13.2
+    ),
+    Fusion(
+        kinds("ConvTranspose"),
+        "oneDNN computes an int8 ConvTranspose wrong where its strides leave gaps",
+        lambda fused: any(has_gaps(use, fused.uses) for use in fused.of("ConvTranspose")),
+    ),
+    Fusion(
+        PRODUCTS,
+        "oneDNN takes a residual for s8 where the result is, and for u8 where the result is u8",
+        lambda fused: foreign_residual(fused.uses),
+    ),
+    Fusion(
+        kinds("ConvTranspose"),
+        f"{SUMS_IN_16_BITS} for a ConvTranspose with such a residual, where they overflow",
+        lambda fused: fused.some(DEQUANTIZATIONS) and overflowing_residual(fused.uses),
+    ),
+    Fusion(
+        PRODUCTS,
+        f"{SUMS_IN_16_BITS} on a CPU without VNNI, where they overflow",
+        lambda fused: not fused.vnni and len(fused.of(*DEQUANTIZATIONS)) > 1,
+    ),
+    Fusion(
+        CONVOLUTIONS,
+        "oneDNN computes an int8 convolution wrong where windows lie in padding and the zero point is not 0",
+        _pads_what_is_shifted,
+        since=(3, 7),  # right in 3.6.2, wrong in 3.13.2
+    ),
+    Fusion(
+        CONVOLUTIONS,
+        "oneDNN takes the zero point of the weights of an int8 convolution for 0, or refuses it",
+        lambda fused: any(shifted_weights(use, fused.uses) for use in fused.of(*CONVOLUTIONS)),
+    ),
+    Fusion(
+        PRODUCTS,
+        RESIDUAL_OF_ITS_OWN,
+        lambda fused: shared_residual(fused.uses, same_op=True),
+    ),
+    Fusion(
+        PRODUCTS,
+        RESIDUAL_OF_ITS_OWN,
+        lambda fused: shared_residual(fused.uses, same_op=False),
+        since=(3, 3),  # right in 3.2.0, wrong in 3.6.2
+    ),
+    # Convolutions ----------------------------------------------------------------------------------------------------
+    Fusion(
+        kinds("Convolution"),
+        "oneDNN crashes on a Convolution of single channels in one kernel with one before it",
+        lambda fused: any(_is_depthwise(use) for use in fused.of("Convolution")[1:]),
+        since=(3, 3),  # right in 3.2.0, a signal in 3.6.2 and 3.13.2
+    ),
+    Fusion(
+        kinds("Convolution"),
+        "oneDNN crashes on a Convolution with a bias whose last windows lie behind the source",
+        lambda fused: fused.some(FOLDED) and any(ends_behind_source(use.call) for use in fused.of("Convolution")),
+        since=BIAS_WRONG,
+        mended=BIAS_MENDED,
+    ),
+    Fusion(
+        CONVOLUTIONS,
+        "oneDNN takes the channels of a BatchNormInference for those of the convolution before it",
+        lambda fused: fused.has("BatchNormInference") and _normalizes_in_another_format(fused),
+    ),
+    Fusion(
+        kinds("Convolution"),
+        "oneDNN computes a Convolution that is added to or quantized wrong where as much is unread at its end as there "
+        "is padding before it",
+        lambda fused: (
+            fused.some(DEQUANTIZATIONS | {"Add"}) and any(unread_as_padded(use.call) for use in fused.of("Convolution"))
+        ),
+    ),
+    Fusion(
+        kinds("Convolution"),
+        "oneDNN adds to a Convolution of single channels as if all memory were aligned on a CPU without AVX2",
+        lambda fused: (
+            not fused.avx2 and fused.has("Add") and any(use.call.s64("groups") > 1 for use in fused.of("Convolution"))
+        ),
+    ),
+    # Matrix products -------------------------------------------------------------------------------------------------
+    Fusion(
+        kinds("MatMul"),
+        "oneDNN takes the second axis for the channels of a BatchNormInference behind a MatMul",
+        lambda fused: any(map(_normalizes_last, fused.of("BatchNormInference"))),
+    ),
+    Fusion(
+        kinds("MatMul"),
+        "oneDNN computes a BatchNormInference with parameters of bf16 wrong behind a MatMul",
+        lambda fused: any(in_low_precision(use.call, 1) for use in fused.of("BatchNormInference")),
+    ),
+    Fusion(
+        kinds("MatMul"),
+        "oneDNN fails to execute a MatMul of one row whose result is transposed",
+        lambda fused: fused.has("StaticTranspose") and any(use.result[-2:-1] == (1,) for use in fused.of("MatMul")),
+    ),
+)

@@ -1,0 +1,103 @@
+"""What is joined to the result of another op, where the library reads it wrong as one kernel with that op."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from math import prod
+
+from .use import BINARY, CONVOLUTIONS, MAINS, POOLS, WILD_RANK, Operand, Use
+
+# From here on, a vector along the last axis behind a binary op of tensors that lie channels last is read out of bounds.
+WILD_VECTORS = (3, 7)  # right in 3.6.2, a signal in 3.13.2
+# From here on, so is an operand behind a MatMul whose result lies with its axes in another order.
+STRIDED_PRODUCTS = (3, 7)  # right in 3.6.2, a signal in 3.13.2
+# LayerNorm and what follows it are fused since 3.3 or later; an operand of the same shape is right in 3.13.
+LAYER_NORM_MENDED = (3, 13)
+
+
+def wrong_operand(uses: Sequence[Use], version: tuple[int, int, int]) -> str:
+    """Why a library of ``version`` must not run these ops as one kernel, whatever their strides; empty where it may.
+
+    Args:
+        uses: in an order in which they can run.
+        version: of the library.
+    """
+    for number, main in enumerate(uses):
+        for operand in _operands(main, uses[number + 1 :]):
+            reason = _wrong(main, operand, version)
+            if reason:
+                return reason
+    return ""
+
+
+def wrong_strides(uses: Sequence[Use], strided: Container[int], version: tuple[int, int, int]) -> str:
+    """Why a library must not run these ops as one kernel on values that are not dense; empty where it may.
+
+    Args:
+        uses: in an order in which they can run.
+        strided: the values that are not dense.
+        version: of the library.
+    """
+    if version >= STRIDED_PRODUCTS and any(number in strided for use in uses for number in use.outputs):
+        for number, main in enumerate(uses):
+            for operand in _operands(main, uses[number + 1 :]) if main.kind == "MatMul" else ():
+                if not operand.single and operand.shape != operand.result:
+                    where = "behind a MatMul whose result is not dense"
+                    return f"oneDNN reads an operand of shape {list(operand.shape)} out of bounds {where}"
+    main = uses[0]
+    if main.kind not in BINARY or not any(number in strided for number in main.inputs):
+        return ""
+    for operand in _operands(main, uses[1:]):
+        if not operand.single and operand.shape != operand.result:
+            where = f"behind {main.kind} of permuted axes"
+            return f"oneDNN reads an operand of shape {list(operand.shape)} out of bounds {where}"
+    return ""
+
+
+def _operands(main: Use, later: Sequence[Use]) -> Iterator[Operand]:
+    """What the binary ops after ``main`` join to its result."""
+    elementwise = main.call.schema.category == "elementwise"
+    if main.kind not in MAINS and not elementwise:
+        return
+    result = main.result
+    if elementwise and len(result) < WILD_RANK:
+        return
+    derived = set(main.outputs)
+    for use in later:
+        if not derived.intersection(use.inputs):
+            continue
+        derived.update(use.outputs)
+        if use.kind in BINARY:
+            others = [index for index, number in enumerate(use.inputs) if number not in derived]
+            for index in others or range(len(use.inputs)):
+                yield Operand(use, result, use.shape(index))
+
+
+def _wrong(main: Use, operand: Operand, version: tuple[int, int, int]) -> str:
+    what = f"oneDNN computes {main.kind} + {operand.binary.kind} wrong for an operand of shape {list(operand.shape)}"
+    if main.call.schema.category == "elementwise":
+        return f"oneDNN computes {main.kind} + {operand.binary.kind} of rank {len(operand.result)} wrong"
+    if main.kind in CONVOLUTIONS:
+        nxc = main.call.string("data_format") == "NXC"
+        right = operand.binary.kind != "BiasAdd" or operand.bias_axis == (len(operand.result) - 1 if nxc else 1)
+    elif main.kind in BINARY:
+        whole = len(operand.result) >= 3 and all(prod(main.shape(index)) == prod(operand.result) for index in (0, 1))
+        wild = version >= WILD_VECTORS and whole and operand.along_last and not operand.single
+        right = not operand.along_bare_channels and not wild
+    elif main.kind == "Interpolate":
+        right = main.call.string("data_format") == "NCX" or operand.single or operand.along_last
+    elif main.kind in POOLS:
+        channels = len(operand.shape) == len(operand.result) and prod(operand.shape) == operand.shape[1]
+        right = operand.single or (channels and main.call.string("data_format") == "NCX")
+    elif main.kind == "LayerNorm":
+        right = version >= LAYER_NORM_MENDED or prod(operand.shape) != prod(operand.result)
+    elif main.kind == "SoftMax":
+        same_rank = len(operand.shape) == len(operand.result) and operand.binary.kind != "BiasAdd"
+        right = same_rank and (operand.shape == operand.result or operand.along_last)
+    elif 1 in (len(main.shape(0)), len(main.shape(1))):  # a vector has an axis more in the kernel than in the result
+        right = operand.single or (len(main.shape(1)) > 1 and operand.along_last)
+    else:
+        flat = len(main.shape(0)) >= 3 and len(main.shape(1)) == 2
+        right = operand.along_last or (not flat and operand.binary.kind != "BiasAdd" and not operand.in_columns)
+        right = right or operand.shape == operand.result
+    return "" if right else what
