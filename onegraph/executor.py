@@ -13,7 +13,7 @@ from .arrays import Held
 from .cache import CAPACITY, Cache, CacheInfo, Entry, dispatch
 from .capi.homes import home
 from .collector import without_collector
-from .errors import ArgumentError, StatusError, UnsupportedError, shown
+from .errors import ArgumentError, StateError, StatusError, UnsupportedError, shown
 from .graph import Graph
 from .implementations import implementation_names
 from .lower import refuse_wildcards, shape_tensors
@@ -146,10 +146,12 @@ class Executable(Made):
         frame = program.check_out()
         try:
             frame.bind(_external(program, given, laid))
-            if program.home not in (None, home()):  # a signal handler has forked since it was found
-                return self._call(arrays, named, out)
             frame.run()
             frame.copy_outputs(laid)
+        except StateError:
+            if program.home in (None, home()):
+                raise
+            return self._call(arrays, named, out)  # a signal handler has forked since the program was found
         finally:
             program.give_back(frame)
         for name, array in results.items():
