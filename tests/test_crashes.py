@@ -126,6 +126,7 @@ NARROW = {
     "statistics of bf16": "throws could not create a primitive",
     "other dtype than the graph": "throws could not create a primitive",
     "F1 pool, same shape": "right",
+    "batches of one matrix": "SIGSEGV | overrun | wrong | right",  # right without AVX-512
     "no window inside of a source of 2, bf16": "throws could not create a primitive",
     "no window inside of a source of 3, f32": "right",
     "no window inside of a source of 6, f32": "right",
@@ -504,6 +505,9 @@ valid("single", "bias of a batch of matrices", "hang | throws std::bad_alloc")(
 )
 valid("single", "bias of a product with a vector", {(3, 2): "wrong", (3, 13): "right"})(
     lambda g: g.matmul(g.input("x", F, (2, 2, 5, 4)), g.input("w", F, (4,)), g.input("b", F, (2, 1, 1)))
+)
+valid("single", "batches of one matrix", {(3, 2): "right", (3, 6): "SIGSEGV | overrun | wrong", (3, 13): "right"})(
+    lambda g: g.matmul(g.input("x", F, (4, 1, 128, 16)), g.input("w", F, (1, 1, 16, 16)))
 )
 valid("single", "Pow", "unsupported")(lambda g: g.pow(g.input("x", F, (4,)), beta=3.0))
 valid("single", "Select", "unsupported")(

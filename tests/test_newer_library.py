@@ -648,6 +648,20 @@ def single_channels_of_weights_with_zero_point(g: og.Graph) -> og.LogicalTensor:
     return g.convolution(x, w, strides=[1, 1], pads_begin=[1, 0], pads_end=[0, 0], dilations=[1, 1], groups=4)
 
 
+def batches_of_one_matrix(g: og.Graph, src: tuple[int, ...], **of: object) -> og.LogicalTensor:
+    x = g.input("x", "f32", src)
+    flags = {name: value for name, value in of.items() if name.startswith("transpose")}
+    bias = [g.input("b", "f32", of["bias"])] if "bias" in of else []
+    y = g.matmul(x, g.input("w", "f32", of.get("weights", (1, 1, 16, 7))), *bias, **flags)
+    return g.add(g.relu(y), g.input("r", "f32", of["residual"])) if "residual" in of else y
+
+
+def quantized_batches_of_one_matrix(g: og.Graph) -> og.LogicalTensor:
+    x = g.dequantize(g.input("x", "u8", (4, 1, 5, 16)), scales=[0.5], zps=[0])
+    w = g.dequantize(g.input("w", "s8", (1, 16, 7)), scales=[0.5], zps=[0])
+    return g.quantize(g.matmul(x, w), scales=[4.0], zps=[3], dtype="s8")
+
+
 def sequence_first(g: og.Graph) -> og.LogicalTensor:
     v = g.input("v", "f32", (33, 1, 2, 16))
     return g.matmul(g.input("p", "f32", (1, 2, 5, 33)), g.static_transpose(v, order=[1, 2, 0, 3]))
@@ -660,13 +674,26 @@ TROUBLE: dict[str, Build] = {
         *(select_infinity, inf_as_zero_along_columns, norm_with_scales, product_with_scales, source_with_scales),
         *([group_norm_with_scales] if native.VERSION >= (3, 6) else ()),
         *(sequence_first, residual_of_the_source, windows_in_padding, spread_with_zero_point, stats_of_nothing),
-        *(single_channels_of_weights_with_zero_point, gradient_of_attention),
+        *(single_channels_of_weights_with_zero_point, gradient_of_attention, quantized_batches_of_one_matrix),
     )
 }
 TROUBLE |= {
     f"bias behind the source, {join}": partial(bias_behind_source, join=join)
     for join in ("port", "BiasAdd", "BatchNormInference")
 }
+BATCHES: dict[str, dict[str, object]] = {
+    "matrix": {"src": (4, 1, 5, 16)},
+    "rows of 2": {"src": (16, 1, 2, 16)},
+    "bias": {"src": (4, 1, 5, 16), "bias": (7,)},
+    "bias of each batch": {"src": (4, 1, 5, 16), "bias": (4, 1, 1, 7)},
+    "fewer axes": {"src": (4, 1, 5, 16), "weights": (1, 16, 7)},
+    "vector": {"src": (4, 1, 5, 16), "weights": (16,)},
+    "vector and bias": {"src": (4, 1, 5, 16), "weights": (16,), "bias": (4, 1, 1)},
+    "transposed": {"src": (4, 1, 16, 5), "weights": (16, 7), "transpose_a": True},
+    "both transposed": {"src": (4, 1, 16, 5), "weights": (1, 7, 16), "transpose_a": True, "transpose_b": True},
+    "residual": {"src": (4, 1, 5, 16), "residual": (4, 1, 5, 7)},
+}
+TROUBLE |= {f"batches, {name}": partial(batches_of_one_matrix, **of) for name, of in BATCHES.items()}
 TROUBLE |= {f"depthwise, {biases}": partial(depthwise, biases=biases) for biases in ("a", "b", "ab")}
 TROUBLE["depthwise, relu"] = partial(depthwise, biases="ab", relu=True)
 TROUBLE |= {f"attention, {name}": build for name, build in ATTENTION.items()}
@@ -677,12 +704,13 @@ TROUBLE |= {
 }
 
 
+@pytest.mark.parametrize("threads", [None, 2])  # by themselves, small ops have one
 @pytest.mark.parametrize("policy", ["fusion", "debug"])
 @pytest.mark.parametrize("name", TROUBLE)
-def test_what_some_versions_get_wrong(name: str, policy: str) -> None:
+def test_what_some_versions_get_wrong(name: str, policy: str, threads: int | None) -> None:
     graph = og.Graph()
     graph.output("out", TROUBLE[name](graph))
-    executable, inputs = graph.compile(policy=policy), arrays(graph)
+    executable, inputs = graph.compile(policy=policy, threads=threads), arrays(graph)
     wanted = run(graph, inputs)["out"].astype(float)
     slack = 1 if str(graph.outputs["out"].dtype) in ("u8", "s8") else 1e-4
     for _ in range(3):

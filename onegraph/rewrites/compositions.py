@@ -13,6 +13,7 @@ import numpy as np
 from ..native import VERSION
 from ..plain import isinstance
 from ..spec.binary import slope_target
+from ..spec.conditions import batches_of_one_matrix
 from ..spec.dtypes import DataType
 from ..spec.schema import AttrValue, Call, TensorType
 from ..spec.shapes import normalize_axis
@@ -239,9 +240,10 @@ def dynamic_quantization(call: Call) -> Form | None:
 
 
 def matmul(call: Call) -> Form | None:
-    """With a bias: of operands of one rank, as which they are seen."""
-    rewrite = SINGLE["MatMul"](call)
-    if call.input("bias") is None or rewrite is None:
+    """With a bias: of operands of one rank, as which they are seen. Batches of one matrix: along the second axis."""
+    rewrite, moved = SINGLE["MatMul"](call), batches_of_one_matrix(call)
+    has_bias = call.input("bias") is not None
+    if rewrite is None or not (has_bias or moved):
         return None
     parts, (dst,) = Parts(call), result_types(call)
     src, weights = parts.shape(0), parts.shape(1)
@@ -253,17 +255,23 @@ def matmul(call: Call) -> Form | None:
     def seen(shape: Sequence[int]) -> list[int]:
         """With the axes of size 1 that a product of vectors lacks."""
         dims = [*shape, *[1] * (len(weights) == 1)]
-        return [*dims[:-1], *[1] * (len(src) == 1), *dims[-1:]]
+        return placed([*dims[:-1], *[1] * (len(src) == 1), *dims[-1:]])
+
+    def placed(dims: list[int]) -> list[int]:
+        """With the batches where they are to be: of the first two axes, one has size 1."""
+        return [dims[1], dims[0], *dims[2:]] if moved and len(dims) == 4 else dims
 
     product = parts.add(
         "MatMul",
-        parts.reshape(0, (*(1,) * (rank - len(src)), *src)),
+        parts.reshape(0, placed([*[1] * (rank - len(src)), *src])),
         parts.reshape(1, (*(1,) * (rank - len(columns)), *columns)),
-        parts.reshape(2, seen(parts.shape(2))),
+        *([parts.reshape(2, seen(parts.shape(2)))] if has_bias else []),
         outputs=(TensorType(dst.dtype, tuple(seen([dim or 0 for dim in dst.shape or ()]))),),
         **{**rewrite.attrs, **flags},
     )
     note = "MatMul of operands of one rank: with such a bias the library hangs, or adds it along other axes"
+    if moved:
+        note = "MatMul of batches along the second axis: of those along the first, the library misplaces the rows"
     return parts.form(parts.reshape(product, [dim or 0 for dim in dst.shape or ()]), note=note)
 
 

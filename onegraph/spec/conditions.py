@@ -225,6 +225,17 @@ def over_one(call: Call) -> bool:
     return src[-2 if call.flag("transpose_a") else -1] == 1
 
 
+def batches_of_one_matrix(call: Call) -> bool:
+    """Whether a MatMul of rank 4 is of batches along the first axis alone, with one matrix for all of them."""
+    src, weights = call.shape("src"), call.shape("weights")
+    if src is None or weights is None or len(src) != 4 or len(weights) > 4 or src[0] == 1 or src[1] != 1:
+        return False
+    turned = call.flag("transpose_a")
+    if len(weights) == 2 and not turned:  # seen as one matrix by another
+        return False
+    return set(weights[:-2]) <= {1} and src[-1 if turned else -2] != 1
+
+
 def bias_of_many_axes(call: Call) -> bool:
     """Whether the bias of a MatMul has more axes than the matrix that the library makes of its operands."""
     src, weights, bias = call.rank("src"), call.rank("weights"), call.rank("bias")

@@ -13,6 +13,7 @@ from math import isinf
 from .conditions import (
     INTEGRAL,
     axis_below_last,
+    batches_of_one_matrix,
     bias_of_many_axes,
     broadcast_gamma,
     empty,
@@ -299,6 +300,17 @@ QUIRKS = (
         kinds("MatMul"),
         over_one,
         "a sum over one element leaves the result unwritten where the rank is 4 or more",
+        since=(3, 3),  # right in 3.2.0, wrong in 3.6.2
+        mended=(3, 13),
+    ),
+    Quirk(
+        "matmul_batches",
+        "src",
+        UNSAFE,
+        kinds("MatMul"),
+        batches_of_one_matrix,
+        "the rows of batches along the first axis of four, where the second has size 1 and all meet one matrix, are "
+        "looked for a whole matrix apart: wrong values, or a crash",
         since=(3, 3),  # right in 3.2.0, wrong in 3.6.2
         mended=(3, 13),
     ),
