@@ -648,6 +648,18 @@ def single_channels_of_weights_with_zero_point(g: og.Graph) -> og.LogicalTensor:
     return g.convolution(x, w, strides=[1, 1], pads_begin=[1, 0], pads_end=[0, 0], dilations=[1, 1], groups=4)
 
 
+def quantized_norm(g: og.Graph, kind: str, operand: tuple[int, ...], *, second: bool = False) -> og.LogicalTensor:
+    channels = 3 if kind == "GroupNorm NCX" else 6
+    x, vectors = g.input("x", "f32", (4, 3, 2, 6)), [g.input(name, "f32", (channels,)) for name in ("gamma", "beta")]
+    if kind == "LayerNorm":
+        normal = g.layer_norm(x, *vectors, keep_stats=False)
+    else:
+        normal = g.group_norm(x, *vectors, groups=3, keep_stats=False, data_format=kind[-3:])
+    if second:
+        normal = g.relu(g.multiply(normal, g.input("factor", "f32", (4, 3, 2, 6))))
+    return g.quantize(g.add(normal, g.input("operand", "f32", operand)), scales=[0.08], zps=[0], dtype="s8")
+
+
 def batches_of_one_matrix(g: og.Graph, src: tuple[int, ...], **of: object) -> og.LogicalTensor:
     x = g.input("x", "f32", src)
     flags = {name: value for name, value in of.items() if name.startswith("transpose")}
@@ -680,6 +692,14 @@ TROUBLE: dict[str, Build] = {
 TROUBLE |= {
     f"bias behind the source, {join}": partial(bias_behind_source, join=join)
     for join in ("port", "BiasAdd", "BatchNormInference")
+}
+TROUBLE |= {
+    f"quantized {kind}, {operand}{', second' * second}": partial(
+        quantized_norm, kind=kind, operand=operand, second=second
+    )
+    for kind in ("LayerNorm", *(["GroupNorm NXC", "GroupNorm NCX"] if native.VERSION >= (3, 6) else []))
+    for operand in ((4, 3, 1, 1), (1, 3, 2, 6), (4, 1, 1, 6), (1, 3, 1, 1), (6,), (4, 3, 2, 6))
+    for second in (False, True)
 }
 BATCHES: dict[str, dict[str, object]] = {
     "matrix": {"src": (4, 1, 5, 16)},

@@ -29,7 +29,7 @@ from .int8_fusions import (
 from .movement import transposition
 from .quirk import kinds
 from .schema import Version
-from .use import BINARY, CONVOLUTIONS, DEQUANTIZATIONS, FOLDED, PRODUCTS, VIEWS, Use
+from .use import BINARY, CONVOLUTIONS, DEQUANTIZATIONS, FOLDED, NORMS, PRODUCTS, VIEWS, Use
 from .window_quirks import BIAS_MENDED, BIAS_WRONG
 from .wrong_operands import wrong_operand
 
@@ -217,7 +217,7 @@ FUSIONS = (
         lambda fused: foreign_scales(fused.uses),
     ),
     Fusion(
-        kinds("SoftMax LayerNorm GroupNorm"),
+        NORMS | {"SoftMax"},
         SINGLE_SCALE,
         _has_several_scales,
     ),

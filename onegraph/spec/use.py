@@ -16,11 +16,12 @@ BINARY = frozenset(
 VIEWS = frozenset(["StaticReshape", "StaticTranspose"])
 POOLS = frozenset(["AvgPool", "MaxPool"])
 CONVOLUTIONS = frozenset(["Convolution", "ConvTranspose"])
+NORMS = frozenset(["GroupNorm", "LayerNorm"])
 PRODUCTS = CONVOLUTIONS | {"MatMul"}
 FOLDED = frozenset(["BiasAdd", "BatchNormInference"])  # into the weights and the bias of the op before
 DEQUANTIZATIONS = frozenset(["Dequantize", "DynamicDequantize"])
 MOVES = VIEWS | {"Reorder", "TypeCast"}
-MAINS = POOLS | CONVOLUTIONS | BINARY | {"Interpolate", "LayerNorm", "MatMul", "SoftMax"}
+MAINS = POOLS | CONVOLUTIONS | BINARY | NORMS | {"Interpolate", "MatMul", "SoftMax"}
 # From this rank on, the kernel of an elementwise op counts on dense tensors, and with a binary op behind it writes past
 # its memory.
 WILD_RANK = 6

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from math import prod
 
-from .use import BINARY, CONVOLUTIONS, MAINS, POOLS, WILD_RANK, Operand, Use
+from .use import BINARY, CONVOLUTIONS, MAINS, NORMS, POOLS, WILD_RANK, Operand, Use
 
 # From here on, a vector along the last axis behind a binary op of tensors that lie channels last is read out of bounds.
 WILD_VECTORS = (3, 7)  # right in 3.6.2, a signal in 3.13.2
@@ -13,6 +13,8 @@ WILD_VECTORS = (3, 7)  # right in 3.6.2, a signal in 3.13.2
 STRIDED_PRODUCTS = (3, 7)  # right in 3.6.2, a signal in 3.13.2
 # LayerNorm and what follows it are fused since 3.3 or later; an operand of the same shape is right in 3.13.
 LAYER_NORM_MENDED = (3, 13)
+# From here on, what a norm is joined to may become integers before the scale of a Quantize.
+ROUNDED_OPERANDS = (3, 7)  # right in 3.6.2, wrong in 3.13.2
 
 
 def wrong_operand(uses: Sequence[Use], version: tuple[int, int, int]) -> str:
@@ -22,12 +24,24 @@ def wrong_operand(uses: Sequence[Use], version: tuple[int, int, int]) -> str:
         uses: in an order in which they can run.
         version: of the library.
     """
+    is_rounded = version >= ROUNDED_OPERANDS and any(use.kind == "Quantize" for use in uses)
     for number, main in enumerate(uses):
         for operand in _operands(main, uses[number + 1 :]):
             reason = _wrong(main, operand, version)
             if reason:
                 return reason
+            if is_rounded and _rounds(main, operand):
+                what = f"{main.kind} + {operand.binary.kind} + Quantize"
+                return f"oneDNN rounds {what} before the scale for an operand of shape {list(operand.shape)}"
     return ""
+
+
+def _rounds(main: Use, operand: Operand) -> bool:
+    """Whether what a binary op joins to a norm is neither whole nor goes along the channels, which lie last."""
+    if main.kind not in NORMS or operand.single or operand.shape == operand.result:
+        return False
+    channels_last = main.kind == "LayerNorm" or main.call.string("data_format") == "NXC"
+    return not (channels_last and operand.along_last)
 
 
 def wrong_strides(uses: Sequence[Use], strided: Container[int], version: tuple[int, int, int]) -> str:
@@ -91,6 +105,8 @@ def _wrong(main: Use, operand: Operand, version: tuple[int, int, int]) -> str:
         right = operand.single or (channels and main.call.string("data_format") == "NCX")
     elif main.kind == "LayerNorm":
         right = version >= LAYER_NORM_MENDED or prod(operand.shape) != prod(operand.result)
+    elif main.kind == "GroupNorm":
+        right = True
     elif main.kind == "SoftMax":
         same_rank = len(operand.shape) == len(operand.result) and operand.binary.kind != "BiasAdd"
         right = same_rank and (operand.shape == operand.result or operand.along_last)
