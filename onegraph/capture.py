@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from .errors import ArgumentError, FormatError, OneGraphError
+from .errors import ArgumentError, FormatError, OneGraphError, StateError
 from .forks import new_rlock
 from .graph import Graph
 from .npz import write_arrays
@@ -86,11 +86,14 @@ class capture(Made):  # noqa: N801 - it is called like a function, as contextlib
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop to record."""
+        """Stop to record; a StateError where it does not."""
         from .executor import RECORDERS
 
         self._open = False
-        RECORDERS.remove(self)
+        try:
+            RECORDERS.remove(self)
+        except ValueError:
+            raise StateError("capture: not recording; expected a with block that has not ended") from None
 
     def graph(self, graph: Graph, options: Mapping[str, object]) -> Record:
         """A record of a graph that is about to be compiled."""

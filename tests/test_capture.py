@@ -266,6 +266,16 @@ def test_the_folder_is_new_or_empty(tmp_path):
         pass
 
 
+def test_a_block_that_has_not_begun_or_has_ended(tmp_path):
+    recording = og.capture(tmp_path / "bug")
+    with pytest.raises(og.StateError, match="not recording"):
+        recording.__exit__(None, None, None)
+    with recording:
+        doubling().compile()
+    with pytest.raises(og.StateError, match="not recording"):
+        recording.__exit__(None, None, None)
+
+
 def test_a_folder_that_somebody_else_made_or_took_away(tmp_path):
     for number, change in enumerate((lambda place: (place / "0001").mkdir(), shutil.rmtree)):
         with og.capture(tmp_path / f"{number}"):
