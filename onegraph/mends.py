@@ -14,7 +14,7 @@ from .spec.dtypes import DataType
 from .spec.editions import DEFAULT, EDITIONS, Edition, base_of
 from .spec.editions import edition as edition_named
 from .spec.schema import Attribute, Port, Schema
-from .spec.values import nearest
+from .spec.values import nearest, takes
 from .tensor_types import tensor_type
 from .violation import shortened
 
@@ -74,9 +74,8 @@ def other_value(schema: Schema, name: str, value: object) -> str:
 
 def one_for_each(schema: Schema, attribute: Attribute, value: object, inputs: object) -> str:
     """The list to write where one number was given for all spatial axes; empty for what is no such attribute."""
-    is_one = isinstance(value, (int, float)) and not isinstance(value, bool)
     per_axis = schema.category in SPATIAL and not attribute.name.endswith("_shape")
-    if not is_one or not per_axis or not attribute.kind.endswith("[]"):
+    if not per_axis or not attribute.kind.endswith("[]") or not takes(attribute, [value]):
         return ""
     try:
         rank = tensor_type(inputs[0]).rank if isinstance(inputs, (list, tuple)) and inputs else None

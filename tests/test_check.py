@@ -374,3 +374,28 @@ def test_whatever_is_given_the_answer_is_a_list_of_violations(data):
     assert all(isinstance(violation, og.Violation) and violation.message for violation in found)
     if edition(name).schema(kind) is None:
         assert rules(found) == ["unknown_op"]
+
+
+# What messages say to do ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value", "mend"),
+    [
+        ("AvgPoolBackward", "pads_begin", 1, "write [1, 1], one for each spatial axis"),
+        ("AvgPoolBackward", "pads_begin", np.int64(1), "write [np.int64(1), np.int64(1)], one for each spatial axis"),
+        ("AvgPoolBackward", "pads_begin", -1, ""),
+        ("AvgPoolBackward", "pads_begin", 1.0, ""),
+        ("AvgPoolBackward", "src_shape", 4, ""),
+        ("StaticTranspose", "order", 0, "write [0]"),
+        ("StaticTranspose", "order", float("nan"), ""),
+        ("StaticReshape", "shape", -2, ""),
+        ("Quantize", "scales", 0.5, "write [0.5]"),
+        ("Quantize", "scales", float("nan"), ""),
+        ("Interpolate", "scales", -1.0, ""),
+    ],
+)
+def test_a_list_to_write_is_one_that_the_attribute_takes(kind, name, value, mend):
+    found = og.check_op(kind, {name: value}, [("f32", (1, 2, 8, 8))])
+    (message,) = [one.message for one in found if one.where == name]
+    assert message.partition("; expected ")[2].partition("; ")[2] == mend

@@ -62,6 +62,15 @@ def convert(attribute: Attribute, value: object) -> AttrValue:
     return converted
 
 
+def takes(attribute: Attribute, value: object) -> bool:
+    """Whether an attribute can have this value."""
+    try:
+        convert(attribute, value)
+    except BadValueError:
+        return False
+    return True
+
+
 def _elements(value: object, attribute: Attribute) -> Sequence[object]:
     if isinstance(value, np.ndarray):
         if value.ndim != 1:
@@ -72,8 +81,9 @@ def _elements(value: object, attribute: Attribute) -> Sequence[object]:
         if len(elements) > MAX_LENGTH:
             raise BadValueError("attribute_kind", f"{describe(attribute)}, at most {MAX_LENGTH} of them")
         return elements
-    fix = f"write [{shown(value)}]" if isinstance(value, (int, float)) else ""
-    raise BadValueError("attribute_kind", describe(attribute), fix)
+    # No one number is the shape of a tensor with channels and spatial axes.
+    one = takes(attribute, [value]) and not attribute.name.endswith("_shape")
+    raise BadValueError("attribute_kind", describe(attribute), f"write [{shown(value)}]" if one else "")
 
 
 def _scalar(kind: str, value: object, attribute: Attribute) -> float | int | bool | str:
