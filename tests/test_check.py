@@ -399,3 +399,24 @@ def test_a_list_to_write_is_one_that_the_attribute_takes(kind, name, value, mend
     found = og.check_op(kind, {name: value}, [("f32", (1, 2, 8, 8))])
     (message,) = [one.message for one in found if one.where == name]
     assert message.partition("; expected ")[2].partition("; ")[2] == mend
+
+
+F = ("f32", (2, 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("kind", "attrs", "inputs", "mends"),
+    [
+        ("LayerNorm", {}, [F], ["pass gamma, or use_affine=False", "pass beta, or use_affine=False"]),
+        ("LayerNorm", {}, [F, ("f32", (4,))], ["pass beta"]),
+        ("LayerNorm", {"use_affine": False}, [F, ("f32", (4,))], ["leave gamma out"]),
+        ("LayerNorm", {"use_affine": False}, [F, *[("f32", (4,))] * 2], ["set use_affine to True"] * 2),
+        ("Quantize", {"scales": [1.0] * 3, "zps": [0] * 3}, [F], ["set qtype to per_channel"]),
+        ("Quantize", {"scales": [1.0] * 4, "zps": [0] * 4}, [F], [""]),
+        ("Quantize", {"scales": [1.0] * 4, "zps": [0] * 4, "axis": 3}, [F], [""]),
+        ("Quantize", {"scales": [1.0] * 4, "zps": [0] * 4, "axis": 3}, [("f32", None)], ["set qtype to per_channel"]),
+    ],
+)
+def test_a_mend_brings_no_other_violation(kind, attrs, inputs, mends):
+    found = [one for one in og.check_op(kind, attrs, inputs) if one.severity == ERROR]
+    assert [one.message.partition("; expected ")[2].partition("; ")[2] for one in found] == mends

@@ -82,12 +82,15 @@ def affine_pair(call: Call) -> Iterable[Finding]:
 def affine_inputs(call: Call) -> Iterable[Finding]:
     """gamma and beta are given where use_affine is True, and only there."""
     use = call.flag("use_affine")
+    both_alike = (call.input("gamma") is None) == (call.input("beta") is None)
     for name in ("gamma", "beta"):
         given = call.input(name) is not None
         if use and not given:
-            yield Finding(name, "missing", "a tensor, as use_affine is True", f"pass {name}, or use_affine=False")
+            fix = f"pass {name}, or use_affine=False" if both_alike else f"pass {name}"
+            yield Finding(name, "missing", "a tensor, as use_affine is True", fix)
         elif given and not use:
-            yield Finding(name, "given", "nothing, as use_affine is False", "set use_affine to True")
+            fix = "set use_affine to True" if both_alike else f"leave {name} out"
+            yield Finding(name, "given", "nothing, as use_affine is False", fix)
 
 
 def begin_axis_in_range(call: Call) -> Iterable[Finding]:

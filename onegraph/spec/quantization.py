@@ -68,7 +68,8 @@ def scale_count(call: Call) -> Iterable[Finding]:
     if count is None or wanted is None or count == wanted:
         return
     if call.string("qtype") == "per_tensor":
-        yield Finding("scales", f"{count} scales", "1 scale, as qtype is per_tensor", "set qtype to per_channel")
+        fix = "set qtype to per_channel" if _has_channels(call, count) else ""
+        yield Finding("scales", f"{count} scales", "1 scale, as qtype is per_tensor", fix)
     else:
         yield Finding("scales", f"{count} scales", _scales(wanted, call.s64("axis")))
 
@@ -96,6 +97,13 @@ def _channels(call: Call) -> Dim:
         return 1 if qtype == "per_tensor" else None
     axis = normalize_axis(call.s64("axis"), len(shape))
     return None if axis is None else shape[axis]
+
+
+def _has_channels(call: Call, count: int) -> bool:
+    """Whether src may have so many elements along axis."""
+    shape = call.shape("src")
+    axis = None if shape is None else normalize_axis(call.s64("axis"), len(shape))
+    return shape is None or (axis is not None and shape[axis] in (None, count))
 
 
 def zero_point_count(call: Call) -> Iterable[Finding]:
