@@ -18,7 +18,7 @@ from .spec.editions import BASE, DEFAULT, base_of
 from .spec.editions import edition as edition_named
 from .spec.quirks import quirks
 from .spec.schema import Finding, Schema, Version
-from .spec.shapes import show
+from .spec.shapes import counted, show
 from .tensor_types import tensor_type
 from .violation import ERROR, LIBRARY, Report, Violation, shortened
 
@@ -236,7 +236,7 @@ def _tensors(checked: Checked) -> str:
     """The inputs of an op, for a message."""
     inputs = [tensor for tensor in checked.inputs if tensor is not None]
     shown = ", ".join(f"{tensor.dtype} {show(tensor.shape)}" for tensor in inputs[:4])
-    return f"{len(inputs)} inputs: {shown}" + (", ..." if len(inputs) > 4 else "")
+    return f"{counted(len(inputs), 'input')}: {shown}" + (", ..." if len(inputs) > 4 else "")
 
 
 def _newer(

@@ -420,3 +420,68 @@ F = ("f32", (2, 3, 4))
 def test_a_mend_brings_no_other_violation(kind, attrs, inputs, mends):
     found = [one for one in og.check_op(kind, attrs, inputs) if one.severity == ERROR]
     assert [one.message.partition("; expected ")[2].partition("; ")[2] for one in found] == mends
+
+
+NARROW = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "attrs", "inputs", "says"),
+    [
+        (
+            "Convolution",
+            WINDOW,
+            [("f32", (1, 5, 5, 1)), ("f32", (3, 3, 2, 4))],
+            "weights: 2 input channels; expected 1",
+        ),
+        ("Convolution", WINDOW, [("f32", (1, 5, 5, 2)), ("f32", (3, 3, 1, 4))], "weights: 1 input channel; expected 2"),
+        (
+            "Convolution",
+            WINDOW,
+            [("f32", (1, 5, 5, 2)), ("f32", (3, 3, 2, 4)), ("f32", (3,))],
+            "bias: shape [3]; expected shape [4], one element for each output channel",
+        ),
+        (
+            "Convolution",
+            {**NARROW, "strides": [1, 1]},
+            [("f32", (1, 5, 2)), ("f32", (3, 2, 4))],
+            "strides: [1, 1]; expected 1 element, one for each spatial axis of a rank 3 tensor",
+        ),
+        ("MatMul", {}, [("f32", (2, 3)), ("f32", (1, 4))], "weights: 1 row (shape [1, 4]); expected 3, the columns"),
+        (
+            "GroupNorm",
+            {"groups": 2, "use_affine": False},
+            [("f32", (2, 4, 1))],
+            "groups: 2; expected a divisor of the 1 channel",
+        ),
+        (
+            "StaticReshape",
+            {"shape": "x", "special_zero": False},
+            [F],
+            "shape: 'x'; expected a list of integers of -1 or more",
+        ),
+        (
+            "Interpolate",
+            {"mode": "trilinear", "sizes": [2, 2]},
+            [("f32", (1, 4, 4, 3))],
+            "mode: trilinear; expected bilinear, linear or nearest, as src has rank 4; set mode to linear",
+        ),
+        (
+            "Interpolate",
+            {"mode": "bilinear", "sizes": [2]},
+            [("f32", (1, 4, 3))],
+            "mode: bilinear; expected linear or nearest, as src has rank 3; set mode to linear",
+        ),
+        # A gradient of two axes says nothing of how many src has.
+        (
+            "AvgPoolBackward",
+            {**NARROW, "kernel": [1], "exclude_pad": True, "src_shape": [2, 5, 3]},
+            [("f32", (2, 5))],
+            "diff_dst: rank 2; expected rank 3, 4 or 5: batch, channels and 1 to 3 spatial axes",
+        ),
+    ],
+)
+def test_what_messages_say_is_true_and_reads_well(kind, attrs, inputs, says):
+    attrs = {name: value for name, value in attrs.items() if edition("onednn-3.13").schema(kind).has_attribute(name)}
+    (found,) = [one for one in og.check_op(kind, attrs, inputs) if one.severity == ERROR]
+    assert found.message.startswith(f"{kind}: {says}")

@@ -24,7 +24,7 @@ from .schema import (
     Shape,
     ports,
 )
-from .shapes import compatible
+from .shapes import compatible, counted, show
 from .window import (
     SHAPE_SOURCE,
     Dim,
@@ -60,7 +60,9 @@ def _channels(call: Call) -> Iterable[Finding]:
     wide_port, narrow_port, weights_port = SIDES[kind]
     for side, port in ((found.wide_channels, wide_port), (found.narrow_channels, narrow_port)):
         if side is not None and side % groups:
-            yield Finding("groups", groups, f"a divisor of the {side} channels" + (f" of {port}" if port else ""))
+            yield Finding(
+                "groups", groups, f"a divisor of the {counted(side, 'channel')}" + (f" of {port}" if port else "")
+            )
             return
     weights = call.shape(weights_port) if weights_port else given_shape(call)
     if weights is not None:
@@ -76,14 +78,14 @@ def _channels(call: Call) -> Iterable[Finding]:
             if dim is not None and expected is not None and dim != expected:
                 yield Finding(
                     weights_port or SHAPE_SOURCE[kind],
-                    f"{dim} {role} channels{suffix}",
+                    f"{counted(dim, role + ' channel')}{suffix}",
                     f"{expected}{suffix}, as {port or 'the result'} has",
                 )
     bias = call.shape("bias") if any(port.name == "bias" for port in call.schema.inputs) else None
     if bias is not None:
         out = found.wide_channels if found.transposed else found.narrow_channels
-        if len(bias) != 1 or (out is not None and bias[0] is not None and bias[0] != out):
-            yield Finding("bias", list(bias), f"shape [{out if out is not None else 'output channels'}]")
+        if not compatible(bias, (out,)):
+            yield Finding("bias", f"shape {show(bias)}", f"shape {show((out,))}, one element for each output channel")
 
 
 def _divide(dim: Dim, groups: int) -> Dim:
@@ -122,7 +124,7 @@ def spatial_fits(call: Call) -> Iterable[Finding]:
             if narrow < fewest:
                 yield Finding(
                     wide_port or "dst",
-                    f"{wide} elements along spatial axis {axis}",
+                    f"{counted(wide, 'element')} along spatial axis {axis}",
                     f"at least {window.extent - window.begin - window.end}, the reach of the dilated kernel "
                     "without the padding",
                 )
@@ -150,13 +152,15 @@ def _consistent(
     if exact and wide != least + added:
         yield Finding(
             where,
-            f"{wide} elements along spatial axis {axis}",
-            f"{least + added}, from {narrow} elements with output_padding {added}",
+            f"{counted(wide, 'element')} along spatial axis {axis}",
+            f"{least + added}, from {counted(narrow, 'element')} with output_padding {added}",
         )
     elif not exact and not 0 <= wide - least < window.stride:
         choices = str(least) if window.stride == 1 else f"{least} to {least + window.stride - 1}"
         yield Finding(
-            where, f"{wide} elements along spatial axis {axis}", f"{choices}, which this window maps to {narrow}"
+            where,
+            f"{counted(wide, 'element')} along spatial axis {axis}",
+            f"{choices}, which this window maps to {narrow}",
         )
 
 

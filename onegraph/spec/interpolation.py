@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from .schema import FLOATS, POSITIVE, Attribute, Call, Finding, Range, Schema, Shape, ports
-from .shapes import Dim, compatible, merge, of_rank, show
+from .shapes import Dim, compatible, counted, merge, of_rank, show
 from .window import activation, channels, spatial, spatial_rank
 
 FINITE = Range("positive and finite", lambda number: 0 < number < math.inf)
@@ -104,7 +104,9 @@ def size_values(call: Call) -> Iterable[Finding]:
         counts["sizes"] = tensor.shape[0]
     for name, count in counts.items():
         if rank is not None and rank > 2 and count is not None and count != rank - 2:
-            yield Finding(name, f"{count} elements", f"{rank - 2}, one for each spatial axis of a rank {rank} src")
+            yield Finding(
+                name, counted(count, "element"), f"{rank - 2}, one for each spatial axis of a rank {rank} src"
+            )
     if value is not None and any(size <= 0 for size in value):
         yield Finding("sizes", list(value), "positive sizes")
     if tensor is None and not _given(call, "sizes") and _given(call, "scales"):
@@ -118,7 +120,8 @@ def mode_rank(call: Call) -> Iterable[Finding]:
     mode, sizes = call.string("mode"), resized(call)
     wanted = {"bilinear": 2, "trilinear": 3}.get(mode)
     if wanted is not None and sizes is not None and len(sizes) != wanted:
-        yield Finding("mode", mode, f"linear or nearest, as there are {len(sizes)} spatial axes", "set mode to linear")
+        others = {2: "bilinear, linear", 3: "trilinear, linear"}.get(len(sizes), "linear")
+        yield Finding("mode", mode, f"{others} or nearest, as src has rank {len(sizes) + 2}", "set mode to linear")
 
 
 def source_has_elements(call: Call) -> Iterable[Finding]:

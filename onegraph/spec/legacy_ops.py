@@ -22,7 +22,7 @@ from .movement import (
     zero_has_source,
 )
 from .schema import FLOATS, Attribute, Call, Finding, Row, Rule, Schema, Shape, ports, rows, same_shape
-from .shapes import broadcast, compatible, of_rank, show
+from .shapes import broadcast, compatible, counted, of_rank, show
 
 BASES = {schema.kind: schema for schema in (*BINARY, *MOVEMENT)}
 View = Callable[[Call], Call | None]
@@ -144,7 +144,9 @@ def order_length(call: Call) -> Iterable[Finding]:
         return
     shape, rank = call.shape("order"), call.rank("input")
     if rank is not None and shape is not None and len(shape) == 1 and shape[0] not in (None, 0, rank):
-        yield Finding("order", f"{shape[0]} elements", f"{rank}, one for each axis of input, or none to reverse them")
+        yield Finding(
+            "order", counted(shape[0], "element"), f"{rank}, one for each axis of input, or none to reverse them"
+        )
 
 
 def reshaped(call: Call) -> tuple[Shape, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .schema import Attribute, Call, Finding, Schema, Shape, ports, rows
-from .shapes import broadcast, compatible, show
+from .shapes import broadcast, compatible, counted, show
 
 
 def operands(call: Call) -> tuple[Shape, Shape]:
@@ -37,7 +37,7 @@ def matmul_fits(call: Call) -> Iterable[Finding]:
     if None not in inner and inner[0] != inner[1]:
         yield Finding(
             "weights",
-            f"{inner[1]} rows (shape {show(call.shape('weights'))})",
+            f"{counted(inner[1], 'row')} (shape {show(call.shape('weights'))})",
             f"{inner[0]}, the columns of src (shape {show(call.shape('src'))})",
             "transpose_a and transpose_b exchange the last two axes",
         )

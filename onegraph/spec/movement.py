@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .schema import FLOATS, Attribute, Call, Finding, Range, Schema, Shape, ports, same_shape
-from .shapes import Dim, axis_in_range, compatible, merge, normalize_axis, show
+from .shapes import Dim, axis_in_range, compatible, counted, merge, normalize_axis, show
 
 AXIS = Attribute("axis", "s64", "Axis along which the inputs are joined, negative counted from the end.", required=True)
 # Until 3.3 the guide prints the row of another attribute for shape; the list is meant there too.
@@ -111,7 +111,7 @@ def element_count(call: Call) -> Iterable[Finding]:
     if -1 not in shape:
         have, want = elements(src), elements(_copied(call, axis, dim) for axis, dim in enumerate(shape))
         if have is not None and want is not None and have != want:
-            yield Finding("shape", list(shape), f"a shape of {have} elements, as src has")
+            yield Finding("shape", list(shape), f"a shape of {counted(have, 'element')}, as src has")
     elif 0 in (_copied(call, axis, dim) for axis, dim in enumerate(shape)):
         yield Finding("shape", list(shape), "no -1 beside a dim of 0, which leaves it open")
     else:

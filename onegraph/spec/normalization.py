@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from .binary import gradient_alike
 from .convolution import DATA_FORMAT
 from .schema import FLOATS, POSITIVE, Attribute, Call, Finding, Schema, Shape, ports, rows, same_shape
-from .shapes import axis_in_range, broadcast, compatible, inputs_alike, normalize_axis, show
+from .shapes import axis_in_range, broadcast, compatible, counted, inputs_alike, normalize_axis, show
 from .window import Dim, channels
 
 # The momentum of BatchNormForwardTraining where none is given: the pages name no default, the library uses this.
@@ -110,7 +110,7 @@ def output_count(call: Call) -> Iterable[Finding]:
     if given is not None and given != implied and given <= len(call.schema.outputs):
         name = "keep_stats" if call.schema.has_attribute("keep_stats") else "use_affine"
         where = call.schema.outputs[min(given, implied)].name
-        yield Finding(where, f"{given} outputs", f"{implied}, as {name} is {call.flag(name)}")
+        yield Finding(where, counted(given, "output"), f"{implied}, as {name} is {call.flag(name)}")
 
 
 def gradient_pair(call: Call) -> Iterable[Finding]:
@@ -135,7 +135,7 @@ def groups_divide(call: Call) -> Iterable[Finding]:
     """groups divides the number of channels."""
     count, groups = channel_count(call), call.s64("groups")
     if count is not None and count % groups:
-        yield Finding("groups", groups, f"a divisor of the {count} channels")
+        yield Finding("groups", groups, f"a divisor of the {counted(count, 'channel')}")
 
 
 def gamma_broadcasts(call: Call) -> Iterable[Finding]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from .convolution import AUTO_PAD, DATA_FORMAT, DILATIONS, PADS_BEGIN, PADS_END, STRIDES, spatial_list
 from .schema import FLOATS, POSITIVE, Attribute, Call, Fill, Finding, Schema, Shape, ports
-from .shapes import compatible
+from .shapes import compatible, counted
 from .window import (
     SHAPE_SOURCE,
     Dim,
@@ -154,19 +154,21 @@ def spatial_fits(call: Call) -> Iterable[Finding]:
                 least = max(window.extent - window.begin - window.end, 1)
                 yield Finding(
                     where,
-                    f"{size} elements along spatial axis {axis}",
+                    f"{counted(size, 'element')} along spatial axis {axis}",
                     f"at least {least}, the reach of the dilated kernel without the padding",
                 )
             continue
         least, most = (-(-size // window.stride),) * 2 if same else (window.forward(size), rounded_up(window, size))
         if most < 1:
-            yield Finding(where, f"{size} elements along spatial axis {axis}", "a source that the window fits in")
+            yield Finding(
+                where, f"{counted(size, 'element')} along spatial axis {axis}", "a source that the window fits in"
+            )
         elif count is not None and not max(least, 1) <= count <= most:
             choices = str(most) if max(least, 1) == most else f"{least} or {most}"
             yield Finding(
                 "diff_dst",
-                f"{count} elements along spatial axis {axis}",
-                f"{choices}, the window positions on {size} elements",
+                f"{counted(count, 'element')} along spatial axis {axis}",
+                f"{choices}, the window positions on {counted(size, 'element')}",
             )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from .dtypes import DataType
 from .movement import elements
 from .schema import POSITIVE, Attribute, Call, Finding, Schema, Shape, ports, rows, same_shape
-from .shapes import Dim, compatible, normalize_axis, show
+from .shapes import Dim, compatible, counted, normalize_axis, show
 
 QTYPE = Attribute(
     "qtype",
@@ -69,13 +69,13 @@ def scale_count(call: Call) -> Iterable[Finding]:
         return
     if call.string("qtype") == "per_tensor":
         fix = "set qtype to per_channel" if _has_channels(call, count) else ""
-        yield Finding("scales", f"{count} scales", "1 scale, as qtype is per_tensor", fix)
+        yield Finding("scales", counted(count, "scale"), "1 scale, as qtype is per_tensor", fix)
     else:
-        yield Finding("scales", f"{count} scales", _scales(wanted, call.s64("axis")))
+        yield Finding("scales", counted(count, "scale"), _scales(wanted, call.s64("axis")))
 
 
 def _scales(count: int, axis: int) -> str:
-    return f"{count} scale{'s' * (count != 1)}, one for each index along axis {axis}"
+    return f"{counted(count, 'scale')}, one for each index along axis {axis}"
 
 
 def scale_axis(call: Call, shape: Shape, count: int) -> int:
@@ -115,7 +115,7 @@ def zero_point_count(call: Call) -> Iterable[Finding]:
     if scales is None:
         scales = _channels(call)
     if scales is not None and zps is not None and scales != zps:
-        yield Finding("zps", f"{zps} zero points", f"{scales}, as many as scales")
+        yield Finding("zps", counted(zps, "zero point"), f"{scales}, as many as scales")
 
 
 def parameter_vectors(call: Call) -> Iterable[Finding]:
@@ -156,7 +156,7 @@ def group_shape_fits(call: Call) -> Iterable[Finding]:
         return
     group, shape = call.s64s("group_shape"), call.shape("src")
     if shape is not None and len(group) != len(shape):
-        yield Finding("group_shape", list(group), f"{len(shape)} elements, one for each axis of src")
+        yield Finding("group_shape", list(group), f"{counted(len(shape), 'element')}, one for each axis of src")
         return
     dims = (None,) * len(group) if shape is None else shape
     if any(dim is not None and dim % size for dim, size in zip(dims, group, strict=True)):

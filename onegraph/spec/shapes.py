@@ -139,6 +139,11 @@ def axis_in_range(call: Call) -> Iterable[Finding]:
         yield Finding("axis", axis, expected)
 
 
+def counted(number: Dim, noun: str) -> str:
+    """A number of things: ``"1 element"``, ``"2 elements"``."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def show(shape: Shape) -> str:
     """A shape in messages: ``[8, ?, 3]``."""
     if shape is None:

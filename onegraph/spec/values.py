@@ -40,6 +40,8 @@ def describe(attribute: Attribute) -> str:
     which = attribute.range.name if attribute.range else ""
     if which.startswith("between"):
         noun, which = f"{noun} {which}", ""
+    elif which.endswith("or more"):
+        noun, which = f"{noun} of {which}", ""
     words = f"{which} {noun}".strip()
     return f"a list of {words}" if many else f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from .schema import Call, Finding, Shape
-from .shapes import MAX_RANK, of_rank, show
+from .shapes import MAX_RANK, counted, of_rank, show
 
 Dim = int | None
 
@@ -129,10 +129,10 @@ def shape_length(call: Call) -> Iterable[Finding]:
     if shape is None:
         return
     others = (one.rank for one in call.inputs if one is not None and one is not tensor)
-    rank = next((known for known in others if known is not None), None)
+    rank = next((known for known in others if known is not None and 3 <= known <= 5), None)
     given = show(shape)
     if len(shape) > MAX_RANK and tensor is not None and tensor.shape:
-        given = f"{tensor.shape[0]} elements"
+        given = counted(tensor.shape[0], "element")
     if rank is not None and len(shape) != rank:
         yield Finding(name, given, f"{rank} elements, one for each axis")
     elif not 3 <= len(shape) <= 5:
@@ -183,4 +183,6 @@ def spatial_list_length(call: Call) -> Iterable[Finding]:
             continue
         given = call.s64s(name)
         if len(given) != rank - 2:
-            yield Finding(name, list(given), f"{rank - 2} elements, one for each spatial axis of a rank {rank} tensor")
+            yield Finding(
+                name, list(given), f"{counted(rank - 2, 'element')}, one for each spatial axis of a rank {rank} tensor"
+            )
