@@ -135,14 +135,13 @@ class Examination(Report):
             if len(self.violations) > MAX_VIOLATIONS:
                 break
             if not isinstance(name, str) or not schema.has_attribute(name):
-                self._unknown_attribute(schema, name, value)
+                self.unknown_attribute(schema, name, value)
                 continue
             attribute = schema.attribute(name)
             try:
                 stored[name] = self.converted(attribute, value)
             except BadValueError as bad:
-                fix = other_value(schema, name, value) or one_for_each(schema, attribute, value, inputs)
-                self.add(bad.rule, name, shown(value), bad.expected, fix or bad.fix)
+                self.bad_value(schema, name, value, bad, inputs)
             else:
                 if (word := text(value)) in attribute.disputed:
                     taken = attribute.aliases[word]
@@ -157,7 +156,13 @@ class Examination(Report):
         """The stored form of a value; BadValueError where there is none."""
         return convert(attribute, value)
 
-    def _unknown_attribute(self, schema: Schema, name: object, value: object) -> None:
+    def bad_value(self, schema: Schema, name: str, value: object, bad: BadValueError, inputs: object) -> None:
+        """Note a value that an attribute cannot take, and what was probably meant."""
+        fix = other_value(schema, name, value) or one_for_each(schema, schema.attribute(name), value, inputs)
+        self.add(bad.rule, name, shown(value), bad.expected, fix or bad.fix)
+
+    def unknown_attribute(self, schema: Schema, name: object, value: object) -> None:
+        """Note an attribute that the op does not have, and what was probably meant."""
         where, is_tensor = shortened(name), isinstance(value, LogicalTensor)
         records: Sequence[Attribute | Port] = schema.inputs if is_tensor else schema.attributes
         names = [record.name for record in records]

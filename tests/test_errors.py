@@ -124,6 +124,42 @@ def test_spec_error_of_the_one_to_one_objects():
     assert "integer" in violation.expected
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        ("SoftMax", "axsi", 1),
+        ("SoftMax", 3, 1),
+        ("SoftMax", [], 1),
+        ("Convolution", "filter_format", "XIO"),
+        ("Convolution", "weights_format", "HWIO"),
+        ("Convolution", "strides", 2),
+        ("Convolution", "strides", np.ones((1, 2), np.int64)),
+        ("Quantize", "scales", 1.0),
+        ("Elu", "alpha", -1.0),
+    ],
+)
+def test_the_one_to_one_objects_say_of_an_attribute_what_the_checker_says(kind, name, value):
+    with pytest.raises(og.SpecError) as caught:
+        capi.Op(1, kind).set_attr(name, value)
+    given = {str(name) if isinstance(name, list) else name: value}
+    found = og.check_attrs(kind, given, edition=f"onednn-3.{min(native.VERSION[1], 13)}")
+    assert caught.value.violations == tuple(one for one in found if one.rule != "missing_attribute")
+
+
+def test_the_rank_of_what_an_op_has_says_how_many_to_write():
+    op = capi.Op(1, "Convolution", inputs=[capi.LogicalTensor(0, "f32", (1, 2, 3, 4, 5))])
+    with pytest.raises(og.SpecError, match=r"write \[2, 2, 2\], one for each spatial axis$"):
+        op.set_attr("strides", 2)
+
+
+def test_the_title_of_a_page_is_no_op_but_says_which_one_is_meant():
+    text = "oneapi-1.2, onednn-3.0 to onednn-3.1 have it; did you mean 'SoftMax'?"
+    assert og.check_attrs("Softmax")[0].message.endswith(text)
+    with pytest.raises(og.ArgumentError) as caught:
+        capi.Op(1, "Softmax")
+    assert str(caught.value).endswith(text)
+
+
 def test_status_error_names_function_and_status():
     with pytest.raises(og.InvalidArgumentsError) as caught:
         native.call(native.lib.dnnl_graph_set_compiled_partition_cache_capacity, -1)

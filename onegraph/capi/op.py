@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ArgumentError, SpecError, StateError, shown
+from ..examine import Examination
 from ..forks import new_rlock, refuse_inner
 from ..mends import unknown_op
 from ..native import Function, Handle, call, enum_names, enum_value, ffi, lib, read
@@ -17,7 +18,6 @@ from ..spec.schema import Attribute, AttrValue, Call, Schema, Shape, TensorType
 from ..spec.use import Use
 from ..spec.values import BadValueError, convert
 from ..validate import as_list, expect, identifier
-from ..violation import Report
 from .checks import EDITION, check_use, refuse_newer
 from .logical_tensor import LogicalTensor
 
@@ -213,16 +213,17 @@ class Op(Handle):
         """
         word = text(name)
         if word is None or not self.schema.has_attribute(word):
-            names = ", ".join(attribute.name for attribute in self.schema.attributes)
-            raise self._spec_error(
-                "unknown_attribute", shown(name), "not an attribute of this op", names or "no attribute"
-            )
+            examination, schema = self._examination()
+            examination.unknown_attribute(schema, name, value)
+            raise SpecError(examination.violations)
         refuse_newer(self.schema, word)
         attribute = self.schema.attribute(word)
         try:
             stored = convert(attribute, value)
         except BadValueError as bad:
-            raise self._spec_error(bad.rule, word, shown(value), bad.expected) from None
+            examination, schema = self._examination()
+            examination.bad_value(schema, word, value, bad, list(map(_type, self._inputs)))
+            raise SpecError(examination.violations) from None
         refuse_inner(self._lock, f"op {self._id}")
         with self._lock:
             self._changeable()
@@ -232,11 +233,12 @@ class Op(Handle):
             self._attrs[word] = stored
             self._is_told = True
 
-    def _spec_error(self, rule: str, where: str, given: str, expected: str) -> SpecError:
-        report = Report(EDITION, self.schema.kind)
-        report.page = EDITION.page(self.schema)
-        report.add(rule, where, given, expected)
-        return SpecError(report.violations)
+    def _examination(self) -> tuple[Examination, Schema]:
+        """What says what is wrong with an attribute, in the edition of the loaded library, and the op there."""
+        examination = Examination(EDITION, self.schema.kind)
+        schema = examination.find_schema(self.schema.kind)
+        assert schema is not None
+        return examination, schema
 
     def _changeable(self) -> None:
         if self._frozen:

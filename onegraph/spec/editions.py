@@ -75,7 +75,7 @@ class Edition:
     def renamed(self, kind: str) -> str | None:
         """The op of this edition that another edition calls ``kind``; None where there is none."""
         for name in EDITIONS:
-            other = edition(name).schemas.get(kind)
+            other = edition(name).schema(kind)
             found = None if other is None else self.meaning(base_of(other))
             if found is not None:
                 return found.kind
