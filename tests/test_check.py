@@ -485,3 +485,15 @@ def test_what_messages_say_is_true_and_reads_well(kind, attrs, inputs, says):
     attrs = {name: value for name, value in attrs.items() if edition("onednn-3.13").schema(kind).has_attribute(name)}
     (found,) = [one for one in og.check_op(kind, attrs, inputs) if one.severity == ERROR]
     assert found.message.startswith(f"{kind}: {says}")
+
+
+@pytest.mark.parametrize("shape", [[3, 3, 5, 7, 2], [3, 4, 5], [3, 3, 0, 7]])
+@pytest.mark.parametrize("weights_format", ["XIO", "OIX"])
+def test_a_shape_of_an_old_edition_is_shown_as_it_was_given(shape, weights_format):
+    g = og.Graph("legacy-1")
+    x, y = g.input("x", "f32", (1, 4, 4, 5)), g.input("y", "f32", (1, 6, 6, 7))
+    attrs = {**WINDOW, "filter_format": weights_format}
+    with pytest.raises(og.SpecError) as caught:
+        g.op("ConvTransposeBackpropFilters", [x, y, g.constant(np.array(shape, np.int32))], attrs)
+    (found,) = caught.value.violations
+    assert (found.where, found.given) == ("filter_shape", str(shape))

@@ -120,7 +120,7 @@ def edition_words(
     """``finding`` of a rule, as the edition would say it.
 
     Names of attributes and ports and values of attributes are those of the edition. With ``attrs``, the attributes as
-    they were given in the edition, a shape attribute is shown as it was given and not in the axis order of the base.
+    they were given in the edition, a shape is shown as it was given and not in the axis order of the base.
     """
     dialect = schema.dialect
     if dialect is None:
@@ -128,7 +128,7 @@ def edition_words(
     words = vocabulary(schema, base)
     where = words.get(finding.where, finding.where)
     given = finding.given
-    if attrs is not None and where in dialect.swapped and isinstance(given, (list, tuple)) and where in attrs:
+    if attrs is not None and where in dialect.swapped and isinstance(given, (list, tuple)):
         given = swap_channels(tuple(given), format_of(schema, attrs))
         given = list(given or ()) if isinstance(finding.given, list) else given
     elif isinstance(given, str):

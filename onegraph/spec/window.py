@@ -130,7 +130,7 @@ def shape_length(call: Call) -> Iterable[Finding]:
         return
     others = (one.rank for one in call.inputs if one is not None and one is not tensor)
     rank = next((known for known in others if known is not None and 3 <= known <= 5), None)
-    given = show(shape)
+    given: object = show(shape) if None in shape else list(shape)
     if len(shape) > MAX_RANK and tensor is not None and tensor.shape:
         given = counted(tensor.shape[0], "element")
     if rank is not None and len(shape) != rank:
@@ -138,7 +138,7 @@ def shape_length(call: Call) -> Iterable[Finding]:
     elif not 3 <= len(shape) <= 5:
         yield Finding(name, given, "3, 4 or 5 elements: two of channels or batch, and 1 to 3 spatial axes")
     elif any(dim is not None and dim <= 0 for dim in shape):
-        yield Finding(name, show(shape), "positive elements")
+        yield Finding(name, given, "positive elements")
 
 
 SPATIAL_LISTS = ("strides", "kernel", "pads_begin", "pads_end", "dilations", "output_padding")
