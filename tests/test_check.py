@@ -472,6 +472,26 @@ NARROW = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
             [("f32", (1, 4, 3))],
             "mode: bilinear; expected linear or nearest, as src has rank 3; set mode to linear",
         ),
+        (
+            "Convolution",
+            WINDOW,
+            [("f32", (1, 5, 5, 2)), ("f32", (3, 2, 4))],
+            "weights: rank 3; expected rank 4, as src has",
+        ),
+        (
+            "Convolution",
+            WINDOW,
+            [("f32", (1, 2)), ("f32", (3, 3, 2, 4))],
+            "src: rank 2; expected rank 3, 4 or 5: batch, channels and 1 to 3 spatial axes",
+        ),
+        ("ReduceSum", {"axes": [1, -2]}, [F], "axes: [1, -2]; expected no axis twice"),
+        ("Elu", {"alpha": float("nan")}, [F], "alpha: nan; expected a non-negative number that a 32-bit float holds"),
+        (
+            "Dequantize",
+            {"scales": [1.0], "zps": [0]},
+            [("boolean", (2,))],
+            "data types: src=boolean; expected one of s8, u8, f8_e4m3, f8_e5m2 for src",
+        ),
         # A gradient of two axes says nothing of how many src has.
         (
             "AvgPoolBackward",

@@ -49,7 +49,7 @@ def axes_valid(call: Call) -> Iterable[Finding]:
         )
         yield Finding("axes", list(axes), expected)
     elif len(set(found)) != len(found):
-        yield Finding("axes", list(axes), "every axis once")
+        yield Finding("axes", list(axes), "no axis twice")
 
 
 def reduced_shape(call: Call) -> tuple[Shape, ...]:

@@ -123,7 +123,7 @@ def _f32(value: int | float | np.floating, attribute: Attribute) -> float:
     # What is 0 in 32 bits is right only where 0 is.
     too_small = abs(number) <= F32_TINY / 2 and attribute.range is not None and not attribute.range.holds(0)
     if math.isnan(number) or too_large or (too_small and number):
-        raise BadValueError("attribute_range", f"{describe(attribute)}, that a 32-bit float holds")
+        raise BadValueError("attribute_range", f"{describe(attribute)} that a 32-bit float holds")
     return number
 
 

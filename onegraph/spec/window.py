@@ -153,8 +153,10 @@ def spatial_rank(call: Call) -> Iterable[Finding]:
             yield Finding(port.name, f"rank {tensor.rank}", "rank 3, 4 or 5: batch, channels and 1 to 3 spatial axes")
     ranks = {tensor.rank for tensor in call.inputs[:2] if tensor is not None and tensor.rank is not None}
     if len(ranks) == 2 and call.schema.category == "convolution":
-        second = call.schema.inputs[1].name
-        yield Finding(second, f"rank {call.rank(second)}", f"the rank of {call.schema.inputs[0].name}")
+        first, second = (port.name for port in call.schema.inputs[:2])
+        rank = call.rank(first)
+        if rank in (3, 4, 5):
+            yield Finding(second, f"rank {call.rank(second)}", f"rank {rank}, as {first} has")
 
 
 def _ranks(call: Call) -> Iterator[int]:
