@@ -340,6 +340,20 @@ def test_unknown_edition_names_the_nearest():
 
 
 @pytest.mark.parametrize(
+    ("name", "close"),
+    [
+        ("onednn-3.14", "onednn-3.13"),
+        ("v3.20.1", "onednn-3.13"),
+        ("onednn-3.4.2", "onednn-3.4"),
+        ("3.1.0", "onednn-3.1"),
+    ],
+)
+def test_what_is_newer_than_every_edition_is_nearest_to_the_newest(name, close):
+    with pytest.raises(ArgumentError, match=rf"did you mean '{close}'\?"):
+        edition(name)
+
+
+@pytest.mark.parametrize(
     ("kind", "attrs", "name", "fix"),
     [
         ("RMSNorm", {}, "onednn-3.2", "onednn-3.11 and later have it"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -154,7 +155,9 @@ def edition(name: str) -> Edition:
         if word is not None:
             version = ".".join(word.removeprefix("v").split(".")[:2])
             ends = (full for full in EDITIONS if full.endswith(f"-{version}"))
-            close = next(ends, None) or nearest(word, EDITIONS)
+            minor = re.fullmatch(rf"(?:onednn-)?v?{NEWEST[0]}\.(\d{{1,4}})(\.\d+)?", word)
+            newer = minor is not None and int(minor[1]) > NEWEST[1]
+            close = next(ends, None) or (DEFAULT if newer else nearest(word, EDITIONS))
         raise ArgumentError(
             f"unknown edition {shown(name)}; "
             + (f"did you mean {close!r}? " if close else "")
