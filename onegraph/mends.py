@@ -119,6 +119,8 @@ def no_tensor(value: object, where: str, inputs: Sequence[object] = (), method: 
     if isinstance(value, (int, float, np.generic)) and not isinstance(value, bool):
         dtype = next((tensor.dtype for tensor in inputs if isinstance(tensor, LogicalTensor)), DataType.f32)
         name = dtype.numpy.type.__name__
+        if not _holds(dtype, value):
+            return f"{where}: {shown(value)}; expected {expected}"
         scalar = f"np.{name}({shown(value)})" if hasattr(np, name) else f"np.array({shown(value)}, og.{dtype}.numpy)"
         return f"{where}: {shown(value)}; expected {expected}: g.constant({scalar})"
     if isinstance(value, (list, tuple)) and value and all(isinstance(element, LogicalTensor) for element in value):
@@ -127,3 +129,14 @@ def no_tensor(value: object, where: str, inputs: Sequence[object] = (), method: 
         shorter = ", ".join(element.name for element in value[:3]) + (", ..." if len(value) > 3 else "")
         return f"{where}: a {class_of(value)}; expected its tensors one by one: g.{method}({shorter})"
     return f"{where}: {shown(value)}; expected {expected}"
+
+
+def _holds(dtype: DataType, number: object) -> bool:
+    """Whether a tensor of integers of this type can hold a number as it is; one of floats may round."""
+    if dtype.value[0] not in "su":
+        return True
+    try:
+        with np.errstate(invalid="ignore"):
+            return bool(np.asarray(number).astype(dtype.numpy).astype(np.float64) == number)
+    except (OverflowError, TypeError, ValueError):
+        return False

@@ -146,6 +146,48 @@ def test_the_one_to_one_objects_say_of_an_attribute_what_the_checker_says(kind, 
     assert caught.value.violations == tuple(one for one in found if one.rule != "missing_attribute")
 
 
+@pytest.mark.parametrize(
+    ("dtype", "number", "mend"),
+    [
+        ("f32", 0.1, ": g.constant(np.float32(0.1))"),
+        ("s32", 3, ": g.constant(np.int32(3))"),
+        ("s32", 1.5, ""),
+        ("s8", 127, ": g.constant(np.int8(127))"),
+        ("s8", 128, ""),
+        ("u8", -1, ""),
+        ("u8", float("nan"), ""),
+        ("s32", 10**400, ""),
+    ],
+)
+def test_a_number_is_wrapped_in_what_holds_it(dtype, number, mend):
+    graph = og.Graph()
+    with pytest.raises(og.ArgumentError) as caught:
+        graph.add(graph.input("x", dtype, (2,)), number)
+    assert str(caught.value).partition("a tensor of this graph")[2] == mend
+
+
+@pytest.mark.parametrize(
+    ("array", "mend"),
+    [
+        (np.uint16([40_000]), "convert the array with .astype(np.int32)"),
+        (np.uint32([40_000]), "convert the array with .astype(np.int32)"),
+        (np.int16([-40]), "convert the array with .astype(np.int32)"),
+        (np.float64([0.5]), "convert the array with .astype(np.float32)"),
+    ],
+)
+def test_an_array_is_converted_to_what_holds_its_numbers(array, mend):
+    with pytest.raises(og.ArgumentError) as caught:
+        og.Graph().constant(array)
+    assert str(caught.value).endswith(mend)
+    dtype = getattr(np, mend.rpartition(".")[2][:-1])
+    np.testing.assert_array_equal(og.Graph().constant(array.astype(dtype)).value, array)
+
+
+def test_no_type_holds_the_numbers_of_a_complex_array():
+    with pytest.raises(og.ArgumentError, match="has the data type complex64; expected one of f32, "):
+        og.Graph().constant(np.complex64([1j]))
+
+
 def test_the_rank_of_what_an_op_has_says_how_many_to_write():
     op = capi.Op(1, "Convolution", inputs=[capi.LogicalTensor(0, "f32", (1, 2, 3, 4, 5))])
     with pytest.raises(og.SpecError, match=r"write \[2, 2, 2\], one for each spatial axis$"):

@@ -124,4 +124,5 @@ _SINCE = {
 # s64 tensors came with 3.12 and only as Dropout's seed and offset, so an int64 array is nearly always a mistake;
 # the ops that take one say so in their table.
 _FROM_NUMPY = {dtype: name for name, dtype in _NUMPY.items() if name is not DataType.s64}
-_MEND = {"f": "np.float32", "c": "np.float32", "i": "np.int32", "u": "np.uint8"}
+# What keeps the numbers: of a complex array nothing does, and 8 bits are too few for a wider integer.
+_MEND = {"f": "np.float32", "i": "np.int32", "u": "np.int32"}
