@@ -146,7 +146,7 @@ case("graph", "no outputs", E, "outputs: 0", "dst")(lambda: graph_of(capi.Op(1, 
 case("graph", "from_op of an op without inputs", E, "src")(lambda: capi.Partition.from_op(capi.Op(1, "ReLU")))
 case("graph", "an array for an input", A, "inputs[0]", "LogicalTensor")(lambda: capi.Op(1, "ReLU", inputs=[array()]))
 case("graph", "attrs that are no dictionary", A, "attrs: [1]")(lambda: capi.Op(1, "ReLU", attrs=[1]))
-case("graph", "unknown attribute", E, "'slope'", "not an attribute", "alpha")(
+case("graph", "unknown attribute", E, "slope", "not an attribute", "alpha")(
     lambda: capi.Op(1, "LeakyReLU", attrs={"slope": 1})
 )
 case("graph", "attribute of another kind", E, "alpha", "'x'", "a number")(
