@@ -653,12 +653,37 @@ def forks_while_tensors_are_taken():
     fork_beside(times(1000, 40), child, done, work, work)
 
 
+def forked_in_the_midst(works, longest):
+    """A signal handler forks while each of the works is done; parent and child go on with it, the child with all."""
+    children = []
+
+    def handler(*_):
+        children.append(os.fork())
+        if not children[-1]:
+            faulthandler.register(signal.SIGALRM, chain=True)
+            signal.alarm(30)
+
+    signal.signal(signal.SIGPROF, handler)
+    rng = random.Random(2)
+    for number in range(times(1000, 40)):
+        work = works[number % len(works)]
+        children.clear()
+        signal.setitimer(signal.ITIMER_PROF, rng.uniform(1e-4, longest))
+        while not children:
+            assert work() is not False
+        if children[0]:
+            assert os.waitpid(children[0], 0)[1] == 0
+            continue
+        forked_right = all(again() is not False for again in works)
+        os._exit(not forked_right)
+
+
 @story
 def forks_in_signal_handlers():
     """The call that a handler interrupted to fork goes on in both processes, with the locks that it holds."""
     graph, w = network()
     model, x = graph.compile(), numbers(64, 16)
-    parts, rows, children = model.bind(x=x), itertools.count(100), []
+    parts, rows = model.bind(x=x), itertools.count(100)
     wide = numbers(64, 32)[:, ::2]  # which is copied
     one_to_one = capi.Graph()
 
@@ -675,25 +700,7 @@ def forks_in_signal_handlers():
         add,
     ]
 
-    def handler(*_):
-        children.append(os.fork())
-        if not children[-1]:
-            faulthandler.register(signal.SIGALRM, chain=True)
-            signal.alarm(30)
-
-    signal.signal(signal.SIGPROF, handler)
-    rng = random.Random(2)
-    for number in range(times(1000, 40)):
-        work = works[number % len(works)]
-        children.clear()
-        signal.setitimer(signal.ITIMER_PROF, rng.uniform(1e-4, 4e-3))
-        while not children:
-            assert work() is not False
-        if children[0]:
-            assert os.waitpid(children[0], 0)[1] == 0
-            continue
-        forked_right = all(again() is not False for again in works)
-        os._exit(not forked_right)
+    forked_in_the_midst(works, 4e-3)
 
 
 @story
@@ -709,27 +716,8 @@ def forks_in_signal_handlers_while_what_belongs_to_a_thread_is_compiled():
         graph.output("y", graph.convolution_backward_data(source, weights, dst_shape=ones.shape, **window))
         return graph.compile()(ones)
 
-    wanted, children = gradient().copy(), []
-
-    def handler(*_):
-        children.append(os.fork())
-        if not children[-1]:
-            faulthandler.register(signal.SIGALRM, chain=True)
-            signal.alarm(30)
-
-    signal.signal(signal.SIGPROF, handler)
-    rng = random.Random(3)
-    for _ in range(times(1000, 40)):
-        children.clear()
-        signal.setitimer(signal.ITIMER_PROF, rng.uniform(1e-4, 8e-3))
-        result = wanted
-        while not children:
-            result = gradient()
-        is_right = np.allclose(result, wanted, rtol=1e-4)
-        if not children[0]:
-            os._exit(not is_right)
-        assert is_right
-        assert os.waitpid(children[0], 0)[1] == 0
+    wanted = gradient().copy()
+    forked_in_the_midst([lambda: np.allclose(gradient(), wanted, rtol=1e-4)], 8e-3)
 
 
 # Signals -------------------------------------------------------------------------------------------------------------
