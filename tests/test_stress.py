@@ -880,7 +880,10 @@ FORKS |= {
     "handlers_of_forks",
 }
 FORKS |= {"forks_while_tensors_are_taken", "forks_while_a_bound_run_is_used", "forks_while_a_tensor_is_used"}
-FORKS |= {"forks_in_signal_handlers"}
+FORKS |= {
+    "forks_in_signal_handlers",
+    "forks_in_signal_handlers_while_what_belongs_to_a_thread_is_compiled",
+}
 
 
 @pytest.mark.parametrize("name", STORIES)
