@@ -397,6 +397,17 @@ for name_, (build_, _) in fusions.WRONG.items():
         quantized_pool if name_.startswith("F6") else build_
     )
 
+
+@valid(
+    "shapes",
+    "pool of far strides",
+    {(3, 2): "throws could not create a descriptor", (3, 6): "SIGFPE", (3, 13): "right"},
+)
+def _(g):
+    far = {**AVG, "strides": [2**62, 2**62]}
+    return g.avg_pool(g.input("x", F, (2, 6, 6, 4)), **far)
+
+
 ROW = {"axes": [1]}
 for kind_ in ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"):
     valid(

@@ -867,6 +867,7 @@ QUIRKY: dict[str, Call] = {
         (1, 4, 4, 1, 1),
     ),
     "far_windows": use("Convolution", {**WINDOW, "dilations": (1, 2**31)}, (1, 4, 2**31 + 1, 2), (2, 2, 2, 2)),
+    "far_windows, of a pool": use("MaxPool", {**PADDED, "kernel": (2, 2), "strides": (1, 2**62)}, (1, 4, 4, 2)),
     "huge_window": use("AvgPool", {**PADDED, "kernel": (2**16, 2**16), "exclude_pad": True}, (1, 4, 4, 2)),
     "huge_product": use("MatMul", {}, (2**32, 16), (16, 16)),
     "huge_product, of a sum": use("MatMul", {}, (1, 2**32), (2**32, 1)),

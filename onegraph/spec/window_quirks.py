@@ -25,6 +25,8 @@ from .window import SHAPE_SOURCE
 # A bias of windows behind the source is right in 3.2.0 and 3.13.2, and a signal in 3.6.2.
 BIAS_WRONG, BIAS_MENDED = (3, 3), (3, 13)
 
+_POOLS = kinds("AvgPool AvgPoolBackward MaxPool MaxPoolBackward")
+
 WINDOW_QUIRKS = (
     Quirk(
         "grouped_gradient",
@@ -82,7 +84,7 @@ WINDOW_QUIRKS = (
         "window_in_padding",
         "kernel",
         UNSAFE,
-        kinds("AvgPool AvgPoolBackward MaxPool MaxPoolBackward"),
+        _POOLS,
         in_padding_alone,
         "a window in the padding alone gives the lowest number instead of -inf, or is refused",
     ),
@@ -153,7 +155,7 @@ WINDOW_QUIRKS = (
         "far_windows",
         "dilations",
         UNSAFE,
-        frozenset(SIDES),
+        frozenset(SIDES) | _POOLS,
         is_far,
         "strides, dilations and pads are numbers of 32 bits in the kernels, and what is more is cut off",
     ),
@@ -169,7 +171,7 @@ WINDOW_QUIRKS = (
         "huge_pool",
         "shape",
         UNSAFE,
-        kinds("AvgPool AvgPoolBackward MaxPool MaxPoolBackward"),
+        _POOLS,
         lambda call: any(t is not None and prod(dim or 0 for dim in t.shape or ()) > 1 << 29 for t in call.inputs),
         "more than 2**29 elements are refused, or divide by zero at compile",
     ),
@@ -177,7 +179,7 @@ WINDOW_QUIRKS = (
         "huge_window",
         "kernel",
         UNSAFE,
-        kinds("AvgPool AvgPoolBackward MaxPool MaxPoolBackward"),
+        _POOLS,
         lambda call: prod(call.s64s("kernel")) > 1 << 24,
         "compiling goes through the window element by element: more than 2**24 take seconds, minutes, or for ever",
     ),
