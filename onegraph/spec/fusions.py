@@ -243,11 +243,6 @@ FUSIONS = (
         lambda fused: fused.some(DEQUANTIZATIONS) and overflowing_residual(fused.uses),
     ),
     Fusion(
-        PRODUCTS,
-        f"{SUMS_IN_16_BITS} on a CPU without VNNI, where they overflow",
-        lambda fused: not fused.vnni and len(fused.of(*DEQUANTIZATIONS)) > 1,
-    ),
-    Fusion(
         CONVOLUTIONS,
         "oneDNN computes an int8 convolution wrong where windows lie in padding and the zero point is not 0",
         _pads_what_is_shifted,
@@ -318,5 +313,11 @@ FUSIONS = (
         kinds("MatMul"),
         "oneDNN fails to execute a MatMul of one row whose result is transposed",
         lambda fused: fused.has("StaticTranspose") and any(use.result[-2:-1] == (1,) for use in fused.of("MatMul")),
+    ),
+    # Last, as it says least of the op.
+    Fusion(
+        PRODUCTS,
+        f"{SUMS_IN_16_BITS} on a CPU without VNNI, where they overflow",
+        lambda fused: not fused.vnni and len(fused.of(*DEQUANTIZATIONS)) > 1,
     ),
 )
