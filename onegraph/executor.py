@@ -27,7 +27,7 @@ from .profile import Profile, measure, measure_reference
 from .program import Program, Threads
 from .reference import run as run_reference
 from .report import PartitionReport, Report
-from .runs import BoundRun, QuickCall, quick_call
+from .runs import BoundRun, QuickCall, quick_call, refuse_elsewhere
 from .spec.dtypes import DataType
 from .spec.schema import Shape
 from .spec.shapes import known, show
@@ -146,6 +146,7 @@ class Executable(Made):
         frame = program.check_out()
         try:
             frame.bind(_external(program, given, laid))
+            refuse_elsewhere(program.home)  # a frame that was made after a fork does not know of it
             frame.run()
             frame.copy_outputs(laid)
         except StateError:

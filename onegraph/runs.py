@@ -153,7 +153,8 @@ def _failure(failed: Callable[[StatusError], StatusError], status: int) -> Excep
     return failed(error) if isinstance(error, StatusError) else error
 
 
-def _refuse_elsewhere(own: Home | None) -> None:
+def refuse_elsewhere(own: Home | None) -> None:
+    """Raise StateError in any other thread than the one that alone can run what it has compiled."""
     if own not in (None, home()):
         raise StateError(
             "this run was bound by another thread; oneDNN keeps the scratch memory of gradient ops per thread: "
@@ -163,7 +164,7 @@ def _refuse_elsewhere(own: Home | None) -> None:
 
 def _run_at_home(own: Home, run: Callable[[], Any]) -> Any:
     """A run that is one call into C, in the one thread that can do it."""
-    _refuse_elsewhere(own)
+    refuse_elsewhere(own)
     return run()
 
 
@@ -176,7 +177,7 @@ def _run_parts(
 ) -> Any:
     """A run that is not one call into C."""
     program, frame, _ = owner
-    _refuse_elsewhere(program.home)
+    refuse_elsewhere(program.home)
     if is_held(busy):
         raise plan_error(lib.onegraph_busy)
     try:

@@ -25,6 +25,7 @@ import onegraph as og
 from onegraph import capi
 from onegraph.capi.forms import Forms, OpForm
 from onegraph.native import RUNTIME
+from onegraph.program import Program
 from onegraph.spec.schema import TensorType
 
 WHOLE = bool(os.environ.get("ONEGRAPH_STRESS"))
@@ -720,6 +721,30 @@ def forks_in_signal_handlers_while_what_belongs_to_a_thread_is_compiled():
     forked_in_the_midst([lambda: np.allclose(gradient(), wanted, rtol=1e-4)], 8e-3)
 
 
+@story
+def a_fork_before_what_belongs_to_a_thread_gets_a_frame():
+    """The frame is made in the child, for kernels that wait for threads of the parent."""
+    graph = og.Graph()
+    window = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+    weights = graph.constant(np.full((3, 3, 16, 16), 0.5, np.float32))
+    source = graph.input("x", "f32", (8, 32, 32, 16))
+    graph.output("y", graph.convolution_backward_data(source, weights, dst_shape=source.shape, **window))
+    model, ones = graph.compile(threads=2), numbers(8, 32, 32, 16)
+    wanted, check_out, children = model(ones).copy(), Program.check_out, []
+
+    def forking(program):
+        program.free_frames.clear()
+        if not children:
+            children.append(os.fork())
+        return check_out(program)
+
+    Program.check_out = forking
+    assert np.allclose(model(ones), wanted, rtol=1e-4)
+    if not children[0]:
+        os._exit(0)
+    assert os.waitpid(children[0], 0)[1] == 0
+
+
 # Signals -------------------------------------------------------------------------------------------------------------
 
 
@@ -883,6 +908,7 @@ FORKS |= {"forks_while_tensors_are_taken", "forks_while_a_bound_run_is_used", "f
 FORKS |= {
     "forks_in_signal_handlers",
     "forks_in_signal_handlers_while_what_belongs_to_a_thread_is_compiled",
+    "a_fork_before_what_belongs_to_a_thread_gets_a_frame",
 }
 
 
