@@ -16,16 +16,15 @@ _pausing: set[int] = set()  # threads that it waits for
 
 def without_collector(make: Callable[[], Made]) -> Made:
     """What ``make`` returns; if the collector runs, it runs again afterwards, whatever interrupts this."""
-    collects = gc.isenabled()
+    if not gc.isenabled():  # and if another thread lets it run again meanwhile, nobody stops it anew
+        return make()
     try:
-        if collects:
-            _pausing.add(threading.get_ident())
+        _pausing.add(threading.get_ident())
         gc.disable()
         return make()
     finally:
-        resume_collector(collects)
-        if collects:
-            _pausing.discard(threading.get_ident())
+        resume_collector()
+        _pausing.discard(threading.get_ident())
 
 
 def _after_fork() -> None:

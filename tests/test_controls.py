@@ -1,6 +1,7 @@
 """What executables let users control and see: programs by shape, threads, processes, arithmetic, the report."""
 
 import copy
+import gc
 import itertools
 import json
 import os
@@ -8,13 +9,14 @@ import pickle
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from conftest import interrupted
 
 import onegraph as og
-from onegraph import executor, native, program
+from onegraph import collector, executor, native, program
 from onegraph.cache import Cache, Counter, Entry
 
 F32 = np.float32
@@ -212,6 +214,16 @@ def test_two_compilations_that_call_for_each_other_do_not_wait(monkeypatch):
     assert not any(thread.is_alive() for thread in threads)
     assert sorted(raised) == [1, 2]
     assert model.cache_info().size == 2
+
+
+def test_the_collector_runs_when_the_compilation_that_stopped_it_ends_while_another_begins(monkeypatch):
+    def stopped_until_now():
+        gc.enable()
+        return False
+
+    monkeypatch.setattr(collector, "gc", SimpleNamespace(isenabled=stopped_until_now, disable=gc.disable))
+    assert collector.without_collector(gc.isenabled)
+    assert gc.isenabled()
 
 
 def test_what_is_kept_is_asked_for_while_it_changes():

@@ -412,8 +412,7 @@ PyObject *hidden(PyObject *, PyObject *object) noexcept {
 
 // Lets the garbage collector run again, and has it take all objects that there are for old, unless somebody has frozen
 // some. It is one call of C, so that no interrupt comes in between.
-PyObject *resume_collector(PyObject *, PyObject *was_enabled) noexcept {
-    if (was_enabled != Py_True) Py_RETURN_NONE;
+PyObject *resume_collector(PyObject *, PyObject *) noexcept {
     Owned name(PyUnicode_FromString("gc"));
     Owned gc(name ? PyImport_GetModule(name.get()) : nullptr);
     Owned thaw(gc ? PyObject_GetAttrString(gc.get(), "unfreeze") : nullptr); // there may be no memory later
@@ -439,7 +438,7 @@ PyMethodDef FUNCTIONS[] = {
         {"quick_call", quick_call, METH_VARARGS, nullptr},
         {"bound_run", bound_run, METH_VARARGS, nullptr},
         {"hidden", hidden, METH_O, nullptr},
-        {"resume_collector", resume_collector, METH_O, nullptr},
+        {"resume_collector", resume_collector, METH_NOARGS, nullptr},
         {"address_of", address_of, METH_O, nullptr},
 };
 
