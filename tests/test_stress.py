@@ -604,7 +604,7 @@ def a_graph_is_partitioned_while_threads_compile():
 
     def make():
         try:
-            for _ in range(times(5000, 300)):
+            for _ in range(times(5000, 100)):
                 for partition in partitions:
                     partition.compile()
         finally:
