@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .graph import Graph
-from .op import LogicalTensor, Op
+from .op import LogicalTensor, Op, schema_of
 from .plain import isinstance
-from .spec.editions import base_of, edition
+from .spec.editions import base_of
 
 # An op that is told the shape of its result is told the batch too.
 SHAPES = ("dst_shape", "src_shape", "output_shape", "input_shape")
@@ -34,8 +34,7 @@ def with_batch(graph: Graph) -> list[LogicalTensor]:
 
 def _carries(op: Op, tensor: LogicalTensor, found: Mapping[int, bool]) -> bool:
     """Whether an op carries the batch of an input over to its first output, which has one."""
-    schema = edition(op.edition).schema(op.kind)
-    assert schema is not None
+    schema = schema_of(op)
     kind = base_of(schema).kind
     if kind == "End":
         return True

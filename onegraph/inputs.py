@@ -19,10 +19,10 @@ import numpy as np
 from .arrays import laid_empty
 from .errors import ArgumentError
 from .graph import Graph
-from .op import Array, LogicalTensor, Op
+from .op import Array, LogicalTensor, Op, schema_of
 from .plain import isinstance
 from .spec.dtypes import DataType
-from .spec.editions import base_of, edition
+from .spec.editions import base_of
 from .spec.shapes import show
 from .validate import expect, function, integer
 
@@ -163,8 +163,7 @@ def _domains(graph: Graph) -> dict[int, Domain]:
 
 
 def _domain(op: Op, index: int) -> Domain | None:
-    schema = edition(op.edition).schema(op.kind)
-    assert schema is not None
+    schema = schema_of(op)
     kind = base_of(schema).kind
     if kind == "Pow":
         beta = op.attrs.get("beta")
@@ -179,8 +178,7 @@ def _domain(op: Op, index: int) -> Domain | None:
 
 
 def _is_shape(op: Op, index: int) -> bool:
-    schema = edition(op.edition).schema(op.kind)
-    assert schema is not None
+    schema = schema_of(op)
     return bool(schema.inputs) and schema.input_port(index).gives_shape
 
 
@@ -193,8 +191,7 @@ def _rows(op: Op) -> int:
 def _contents(name: str, tensor: LogicalTensor, op: Op, index: int) -> Array:
     """A shape, axes or an order such that the op has the output that the graph says."""
     assert tensor.shape is not None
-    schema = edition(op.edition).schema(op.kind)
-    assert schema is not None
+    schema = schema_of(op)
     count, source, output = math.prod(dim or 0 for dim in tensor.shape), op.inputs[0], op.outputs[0]
     port = schema.input_port(index).name
     shape, target = None if source is None else source.shape, output.shape

@@ -21,14 +21,14 @@ import numpy as np
 from .errors import ArgumentError, UnsupportedError
 from .graph import Graph
 from .memo import MAX_SIGNATURES
-from .op import Array, LogicalTensor, Op
+from .op import Array, LogicalTensor, Op, schema_of
 from .plain import isinstance
 from .rewrites import Form, Part, is_native, library_form, signature_form
 from .rewrites.precision import rounded
 from .spec.conditions import INTEGRAL
 from .spec.dialect import base_call, channel_swap, format_of, is_swapped
 from .spec.dtypes import DataType
-from .spec.editions import base_of, edition
+from .spec.editions import base_of
 from .spec.quantization import scale_axis, scale_count
 from .spec.schema import AttrValue, Call, Schema, Shape, TensorType
 from .spec.shapes import dense_strides
@@ -111,9 +111,7 @@ def lower(graph: Graph) -> Lowered:
 def shape_tensors(graph: Graph) -> Iterator[LogicalTensor]:
     """The tensors whose contents give a shape or axes, so that they must be known before anything is compiled."""
     for op in graph.ops:
-        schema = edition(op.edition).schema(op.kind) if op.signature is None else op.signature.schema
-        assert schema is not None
-        for index in base_of(schema).shape_inputs:
+        for index in base_of(schema_of(op) if op.signature is None else op.signature.schema).shape_inputs:
             tensor = op.inputs[index] if index < len(op.inputs) else None
             if tensor is not None:
                 yield tensor
@@ -154,8 +152,7 @@ class _Lowering:
         if not op.outputs:
             return  # an End computes nothing
         signature = op.signature
-        schema = signature.schema if signature is not None else edition(op.edition).schema(op.kind)
-        assert schema is not None
+        schema = schema_of(op) if signature is None else signature.schema
         n_outputs = len(op.outputs)
         if n_outputs > 1 and base_of(schema).kind in INDEPENDENT_OUTPUTS:
             while n_outputs > 1 and op.outputs[n_outputs - 1].id not in self._read:
@@ -219,11 +216,11 @@ class _Lowering:
         for index, tensor in enumerate(op.inputs):
             seen = -1 if tensor is None else tensor.id
             if tensor is not None and index in used and is_swapped(schema, schema.input_port(index).name):
-                seen = self._view(op, tensor)
+                seen = self._view(op, schema, tensor)
                 self._step("view", "Wildcard", (tensor.id,), (seen,), op, note="axis order of the edition")
             sources.append(seen)
         results = [
-            self._view(op, tensor) if is_swapped(schema, port.name) else tensor.id
+            self._view(op, schema, tensor) if is_swapped(schema, port.name) else tensor.id
             for port, tensor in zip(schema.outputs, op.outputs[:n_outputs], strict=False)
         ]
         self._add_form(op, form, sources, results)
@@ -268,10 +265,8 @@ class _Lowering:
     ) -> None:
         self.steps.append(Step(len(self.steps), executor, kind, inputs, outputs, op, attrs, note, part, whole))
 
-    def _view(self, op: Op, tensor: LogicalTensor) -> int:
+    def _view(self, op: Op, schema: Schema, tensor: LogicalTensor) -> int:
         """The tensor with its axes as the library has them."""
-        schema = edition(op.edition).schema(op.kind)
-        assert schema is not None
         whole = self.values[tensor.id]
         order = channel_swap(len(whole.shape), format_of(schema, op.attrs))
         number = len(self.values)

@@ -14,6 +14,7 @@ from .errors import ArgumentError, shown
 from .once import Made, made_once
 from .plain import isinstance, listed
 from .spec.dtypes import DataType
+from .spec.editions import edition
 from .spec.schema import AttrValue, Schema, Shape, TensorType
 
 Array = NDArray[np.generic]
@@ -146,3 +147,10 @@ class Op(Made):
 
 
 make_op = _maker(Op)
+
+
+def schema_of(op: Op) -> Schema:
+    """The record of an op in its edition."""
+    schema = edition(op.edition).schema(op.kind)
+    assert schema is not None
+    return schema

@@ -11,13 +11,13 @@ from time import perf_counter
 
 from .frame import Frame
 from .graph import Graph
-from .op import Array, Op
+from .op import Array, Op, schema_of
 from .plain import isinstance
 from .program import Program
 from .reference import run as run_reference
 from .report import PartitionReport
 from .spec.dialect import base_call
-from .spec.editions import base_of, edition
+from .spec.editions import base_of
 
 WIDTH = 24  # characters of the longest bar
 BARS = " ▏▎▍▌▋▊▉█"
@@ -39,8 +39,7 @@ def flops(op: Op) -> int | None:
 
     None for the other ops, whose time goes into moving data, and where a shape is not known.
     """
-    schema = edition(op.edition).schema(op.kind)
-    assert schema is not None
+    schema = schema_of(op)
     base = base_of(schema)
     types = [None if tensor is None else tensor.type for tensor in op.inputs]
     call = base_call(schema, base, op.attrs, types, len(op.outputs))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -16,11 +15,10 @@ import numpy as np
 from .check import ERROR, check_graph
 from .errors import ArgumentError, OneGraphError
 from .graph import Graph
-from .op import Array, Op
+from .op import Array, Op, schema_of
 from .plain import isinstance
 from .sketch import Change, changed
 from .spec.dtypes import DataType
-from .spec.editions import edition
 from .spec.schema import AttrValue, Shape
 from .validate import expect, function, integer
 
@@ -69,7 +67,7 @@ def size(graph: Graph) -> tuple[int, ...]:
     elements = sum(math.prod(2 if dim is None else dim for dim in t.shape or ()) for t in graph._tensors)
     lists = [value for op in graph.ops for value in op.attrs.values()]
     numbers = sum(abs(n) for value in lists if not isinstance(value, str) for n in np.ravel(value).tolist())
-    defaults = {f"{edition(op.edition).schemas[op.kind].name}_{place}" for place, op in enumerate(graph.ops)}
+    defaults = {f"{schema_of(op).name}_{place}" for place, op in enumerate(graph.ops)}
     return (
         len(graph.ops),
         elements,
@@ -298,4 +296,4 @@ def _types(graph: Graph) -> Iterator[Change]:
 
 def _names(graph: Graph) -> Iterator[Change]:
     """Plain names."""
-    yield replace(Change(), plain=True)
+    yield Change(plain=True)

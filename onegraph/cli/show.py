@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import LibraryError, UnsupportedError
+from ..op import schema_of
 from ..plain import isinstance
 from ..serialize.writer import op_ids, tensor_ids
-from ..spec.editions import edition
 from ..spec.schema import Fill
 from . import note
 from .options import Compiling, Source, compiling, graph_file, json_option
@@ -103,8 +103,7 @@ def _rows(graph: Graph, owners: Mapping[str, PartitionReport], partitioned: bool
 
 def _attributes(op: Op) -> str:
     """The attributes that are not as they are by default."""
-    schema = edition(op.edition).schema(op.kind)
-    assert schema is not None
+    schema = schema_of(op)
     shown = []
     for name, value in op.attrs.items():
         default = schema.attribute(name).default if schema.has_attribute(name) else None

@@ -13,7 +13,7 @@ from ..arrays import array_of
 from ..errors import ArgumentError, OutOfMemoryError, shown
 from ..graph import Graph
 from ..memo import signature
-from ..op import Op
+from ..op import Op, schema_of
 from ..plain import isinstance
 from ..spec.dialect import base_call, channel_swap, format_of, is_swapped
 from ..spec.dtypes import DataType
@@ -155,9 +155,7 @@ def run(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 def _is_examined(op: Op) -> bool:
     """Whether the builder knew all the shapes, and the contents that give shapes or axes."""
-    schema = edition(op.edition).schema(op.kind)
-    assert schema is not None
-    given = [op.inputs[index] for index in base_of(schema).shape_inputs if index < len(op.inputs)]
+    given = [op.inputs[index] for index in base_of(schema_of(op)).shape_inputs if index < len(op.inputs)]
     if any(tensor is not None and tensor.value is None for tensor in given):
         return False
     return all(tensor is None or known(tensor.shape) for tensor in (*op.inputs, *op.outputs))

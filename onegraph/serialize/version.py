@@ -7,11 +7,11 @@ from collections.abc import Set
 
 from ..errors import ArgumentError, UnsupportedError, shown
 from ..examine import examine
-from ..op import LogicalTensor, Op
+from ..op import LogicalTensor, Op, schema_of
 from ..plain import isinstance
 from ..spec.dtypes import DataType
 from ..spec.editions import EDITIONS, NEWEST, base_of, edition
-from ..spec.schema import Attribute, AttrValue, Fill, Schema, Version
+from ..spec.schema import Attribute, AttrValue, Fill, Version
 
 INTEGERS = frozenset({DataType.s8, DataType.u8})
 
@@ -24,13 +24,6 @@ def as_version(text: object) -> Version:
         newest = f"{NEWEST[0]}.{NEWEST[1]}"
         raise ArgumentError(f"for_version: {shown(text)}; expected a version of oneDNN from '3.0' to '{newest}'")
     return int(match[1]), int(match[2])
-
-
-def schema_of(op: Op) -> Schema:
-    """The record of an op in its edition."""
-    schema = edition(op.edition).schema(op.kind)
-    assert schema is not None
-    return schema
 
 
 class ForVersion:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..op import LogicalTensor, Op
+from ..op import LogicalTensor, Op, schema_of
 from ..plain import isinstance
 from ..spec.editions import NEWEST
 from ..spec.library import LIBRARY_VALUES
@@ -23,7 +23,7 @@ from .form import ATTR_TYPES, MAX_ID, Json
 from .names import KEY, VERSION
 from .reader import LIBRARY_ATTRIBUTES
 from .uses import Uses, tensor_form
-from .version import ForVersion, as_version, schema_of
+from .version import ForVersion, as_version
 
 if TYPE_CHECKING:
     from ..graph import Graph
