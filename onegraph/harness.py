@@ -55,7 +55,8 @@ def rewrite(
         op_kind: other ops of the same category: ``"1:Multiply"``. Attributes that the new op does not have go.
 
     Returns:
-        Another graph. Scales and zero points of per_channel ops are repeated, or cut off, to fit the new shapes.
+        Another graph. Scales and zero points of per_channel ops are fitted to the new shapes: too many are cut off,
+        missing scales repeat those that are there, and missing zero points are 0.
 
     Raises:
         ArgumentError: an option cannot be read, or names what the graph does not have.

@@ -22,8 +22,9 @@ from .serialize.reader import build
 from .serialize.writer import op_ids, tensor_ids
 from .spec.dtypes import DataType
 from .spec.editions import DEFAULT, base_of, edition
+from .spec.quantization import fit_channels
 from .spec.schema import Schema, Shape
-from .spec.shapes import dense_strides
+from .spec.shapes import dense_strides, dim_at
 from .spec.values import nearest
 from .tensor_types import as_shape
 from .validate import expect
@@ -325,17 +326,13 @@ def _single(name: str, attr: Form) -> Form:
 
 
 def _fitted(attrs: Form, shape: Shape) -> Form:
-    """Attributes of a per_channel op with a scale and a zero point for each channel: repeated, or cut off."""
-    axis = attrs["axis"]["value"] if "axis" in attrs else 1
-    if shape is None or not -len(shape) <= axis < len(shape) or shape[axis] is None:
+    """Attributes of a per_channel op, with a scale and a zero point for each channel."""
+    count = dim_at(shape, attrs["axis"]["value"] if "axis" in attrs else 1)
+    if count is None:
         return attrs
-    count = shape[axis] or 0
-    scales, zps = attrs["scales"], attrs.get("zps")
-    values = scales["value"]
-    found = {**attrs, "scales": {**scales, "value": [values[index % len(values)] for index in range(count)]}}
-    if zps is not None:
-        found["zps"] = {**zps, "value": (zps["value"] + [0] * count)[:count]}
-    return found
+    scales, zps = fit_channels(attrs["scales"]["value"], attrs.get("zps", {}).get("value", ()), count)
+    values = {"scales": scales, "zps": zps}
+    return {name: {**attr, "value": values.get(name, attr["value"])} for name, attr in attrs.items()}
 
 
 def _meant(given: object, choices: Iterable[str]) -> str:

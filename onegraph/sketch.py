@@ -13,7 +13,9 @@ from .op import Array, LogicalTensor, Op
 from .plain import isinstance
 from .spec.dtypes import DataType
 from .spec.editions import edition
+from .spec.quantization import fit_channels
 from .spec.schema import AttrValue, Shape
+from .spec.shapes import dim_at
 
 Attrs = Mapping[str, AttrValue]
 
@@ -159,15 +161,11 @@ def _kept(value: Array, dtype: DataType) -> Array:
 
 
 def _fitted(attrs: dict[str, AttrValue], shape: Shape) -> dict[str, AttrValue]:
-    """Scales and zero points of a per_channel op, as many as there are channels."""
+    """The attributes of an op; of a per_channel one with as many scales and zero points as there are channels."""
     scales, axis = attrs.get("scales"), attrs.get("axis", 1)
-    if attrs.get("qtype") != "per_channel" or not isinstance(scales, tuple) or shape is None:
+    count = dim_at(shape, axis) if isinstance(axis, int) else None
+    if attrs.get("qtype") != "per_channel" or not isinstance(scales, tuple) or count is None:
         return attrs
-    if not isinstance(axis, int) or not -len(shape) <= axis < len(shape) or shape[axis] is None:
-        return attrs
-    count = shape[axis] or 0
-    for name in ("scales", "zps"):
-        values = attrs.get(name)
-        if isinstance(values, tuple) and values:
-            attrs = {**attrs, name: (values * count)[:count]}
-    return attrs
+    zps = attrs.get("zps")
+    fit_scales, fit_zps = fit_channels(scales, [*map(int, zps)] if isinstance(zps, tuple) else (), count)
+    return {**attrs, "scales": tuple(fit_scales)} | ({"zps": tuple(fit_zps)} if isinstance(zps, tuple) else {})

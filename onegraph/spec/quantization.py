@@ -7,12 +7,12 @@ package, multiply and do not round.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from .dtypes import DataType
 from .movement import elements
 from .schema import POSITIVE, Attribute, Call, Finding, Schema, Shape, ports, rows, same_shape
-from .shapes import Dim, compatible, counted, normalize_axis, show
+from .shapes import Dim, compatible, counted, dim_at, normalize_axis, show
 
 QTYPE = Attribute(
     "qtype",
@@ -90,13 +90,22 @@ def scale_axis(call: Call, shape: Shape, count: int) -> int:
     return 0 if is_depthwise else axis
 
 
+def fit_channels(scales: Sequence[float], zps: Sequence[int], count: int) -> tuple[list[float], list[int]]:
+    """Scales and zero points for another number of channels: scales are repeated, zero points filled up with 0.
+
+    Where there is no scale to repeat, there is none in the result. Source: oneDNN 3.13,
+    tests/benchdnn/graph/flex_rewrite.cpp, quantized_graph_rewrite.
+    """
+    repeats = -(-count // max(len(scales), 1))
+    return ([*scales] * repeats)[:count], [*zps, *[0] * count][:count]
+
+
 def _channels(call: Call) -> Dim:
     """How many scales qtype calls for; None where that is unknown or another rule's matter."""
     qtype, shape = call.string("qtype"), call.shape("src")
     if qtype != "per_channel" or shape is None:
         return 1 if qtype == "per_tensor" else None
-    axis = normalize_axis(call.s64("axis"), len(shape))
-    return None if axis is None else shape[axis]
+    return dim_at(shape, call.s64("axis"))
 
 
 def _has_channels(call: Call, count: int) -> bool:

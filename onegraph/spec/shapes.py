@@ -112,6 +112,13 @@ def normalize_axis(axis: int, rank: int) -> int | None:
     return axis + rank if -rank <= axis < 0 else axis if 0 <= axis < rank else None
 
 
+def dim_at(shape: Shape, axis: int) -> Dim:
+    """The size of an axis, which may be counted from the end; None where it is unknown or there is no such axis."""
+    if shape is None or not -len(shape) <= axis < len(shape):
+        return None
+    return shape[axis]
+
+
 # Rules ---------------------------------------------------------------------------------------------------------------
 
 
