@@ -113,3 +113,8 @@ class Draw:
 
 
 Recipe = Callable[[Draw], Inputs]
+
+
+def divisors(number: int) -> list[int]:
+    """The numbers that divide one, from 1 on."""
+    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..spec.schema import TensorType
-from .draw import NUMBERS, Dims, Draw, Inputs
+from .draw import NUMBERS, Dims, Draw, Inputs, divisors
 
 
 def concat(draw: Draw) -> Inputs:
@@ -102,7 +102,7 @@ def dynamic_quantize(draw: Draw) -> Inputs:
 
 def _grouped(draw: Draw, source: TensorType, dims: Dims) -> Inputs:
     """A scale for each block."""
-    blocks = [draw.rng.choice([number for number in range(1, dim + 1) if dim % number == 0]) for dim in dims]
+    blocks = [draw.rng.choice(divisors(dim)) for dim in dims]
     draw.fixed["qtype"] = "per_group"
     draw.fixed["group_shape"] = tuple(dim // block for dim, block in zip(dims, blocks, strict=True))
     return [source, draw.positive(1, blocks)]

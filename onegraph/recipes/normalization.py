@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .draw import MAX_DIM, Dims, Draw, Inputs
+from .draw import MAX_DIM, Dims, Draw, Inputs, divisors
 
 
 def matmul(draw: Draw) -> Inputs:
@@ -51,7 +51,7 @@ def layer_norm(draw: Draw) -> Inputs:
 def group_norm(draw: Draw) -> Inputs:
     """Normalization of groups of channels."""
     dims, channel = draw.activation(3)
-    draw.fixed["groups"] = draw.rng.choice([number for number in range(1, channel + 1) if channel % number == 0])
+    draw.fixed["groups"] = draw.rng.choice(divisors(channel))
     return draw.tensors(dims, *[(channel,)] * 2) if draw.flag("use_affine") else draw.tensors(dims)
 
 

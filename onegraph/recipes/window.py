@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..spec.window import activation, extent, spatial
-from .draw import Dims, Draw, Inputs
+from .draw import Dims, Draw, Inputs, divisors
 
 LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
@@ -46,11 +46,6 @@ def _activation(batch: int, channel: int, size: Dims, data_format: str) -> Dims:
 
 def _spatial(dims: Dims, data_format: str) -> Dims:
     return tuple(dim or 0 for dim in spatial(dims, data_format))
-
-
-def divisors(number: int) -> list[int]:
-    """The numbers that divide one, from 1 on."""
-    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
 
 
 def _weights(kernel: Dims, narrow: int, wide: int, layout: str) -> Dims:
