@@ -9,7 +9,7 @@ import click
 
 from ..plain import isinstance
 from .options import Compiling, Data, Source, compiling, data, graph_file, json_option
-from .terminal import emit, progress, show, table
+from .terminal import dims, emit, progress, show, table
 
 if TYPE_CHECKING:
     from ..op import Array
@@ -71,7 +71,7 @@ def _cells(fact: dict[str, object]) -> list[str]:
     shape = fact["shape"]
     assert isinstance(shape, list)
     numbers = [_number(fact[key]) for key in ("min", "max", "mean")]
-    return ["x".join(map(str, shape)) or "scalar", *numbers, str(fact["not_finite"] or "")]
+    return [dims(shape), *numbers, str(fact["not_finite"] or "")]
 
 
 def _number(value: object) -> str:

@@ -15,7 +15,7 @@ from ..serialize.writer import op_ids, tensor_ids
 from ..spec.schema import Fill
 from . import note
 from .options import Compiling, Source, compiling, graph_file, json_option
-from .terminal import emit, show, table
+from .terminal import dims, emit, show, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -76,7 +76,7 @@ def command(source: Source, compiling: Compiling, no_compile: bool, as_json: boo
 
 def _tensor(name: str, tensor: LogicalTensor, is_constant: bool = False) -> list[str]:
     strides = "" if tensor.strides is None else f" strides {list(tensor.strides)}"
-    return [name, str(tensor.dtype), f"{dims(tensor)}{strides}{' constant' * is_constant}"]
+    return [name, str(tensor.dtype), f"{dims(tensor.shape)}{strides}{' constant' * is_constant}"]
 
 
 def _constants(graph: Graph) -> list[LogicalTensor]:
@@ -96,7 +96,7 @@ def _rows(graph: Graph, owners: Mapping[str, PartitionReport], partitioned: bool
         style = "" if owner is None else COLOURS[owner.index % len(COLOURS)]
         place: list[Text | str] = [Text("" if owner is None else str(owner.index), style)] if partitioned else []
         inputs = ", ".join("none" if t is None else names[t.id] for t in op.inputs)
-        results = ", ".join(f"{t.dtype} {dims(t)}" for t in op.outputs)
+        results = ", ".join(f"{t.dtype} {dims(t.shape)}" for t in op.outputs)
         attributes = Text(_attributes(op), "dim")
         yield [str(numbers[op.name]), *place, Text(op.kind, style), op.name, inputs, results, attributes]
 
@@ -117,13 +117,6 @@ def _value(value: object) -> str:
     if isinstance(value, tuple):
         return "x".join([*map(_value, value[:8]), *(["..."] if len(value) > 8 else [])]) or "[]"
     return f"{value:.6g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def dims(tensor: LogicalTensor) -> str:
-    """A shape as it is printed: 2x3x?; * where not even the rank is known."""
-    if tensor.shape is None:
-        return "*"
-    return "x".join("?" if dim is None else str(dim) for dim in tensor.shape) or "scalar"
 
 
 def _facts(graph: Graph, owners: Mapping[str, PartitionReport]) -> dict[str, object]:

@@ -87,6 +87,13 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     return made
 
 
+def dims(shape: Sequence[int | None] | None) -> str:
+    """A shape as it is printed: 2x3x?; * where not even the rank is known."""
+    if shape is None:
+        return "*"
+    return "x".join("?" if dim is None else str(dim) for dim in shape) or "scalar"
+
+
 @contextmanager
 def progress(what: str) -> Iterator[Progress]:
     """A bar on standard error while something runs; nothing where nobody watches."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from math import isnan
+from math import isnan, prod
 from typing import TYPE_CHECKING
 
 import click
 
 from .options import Compiling, Data, Source, compiling, data, graph_file, json_option
-from .terminal import emit, progress, show, table
+from .terminal import dims, emit, progress, show, table
 
 if TYPE_CHECKING:
     from ..tolerance import Comparison
@@ -65,7 +65,7 @@ def _show(found: Verification) -> None:
         fused = f", fused with {', '.join(together)}" if together else ""
         lines = [
             f"first difference: {first.op}{fused}, run by {first.executor or 'nobody'}",
-            f"  tensor {one.name}: {one.dtype} {shape(one)}, {_amount(one)}",
+            f"  tensor {one.name}: {one.dtype} {dims(one.shape)}, {_amount(one)}",
             f"  worst at {list(one.where)}: {one.got:.9g}, the reference has {one.expected:.9g}",
         ]
         if isnan(one.expected):
@@ -80,25 +80,12 @@ def _show(found: Verification) -> None:
 
 
 def _row(one: Comparison) -> list[str]:
-    share = f"in {one.wrong} of {elements(one)}" if one.wrong else "on average"
+    share = f"in {one.wrong} of {prod(one.shape)}" if one.wrong else "on average"
     verdict = "agrees" if one.agrees else f"differs {share}, most at {list(one.where)}"
-    return [one.name, one.dtype, shape(one), f"{one.max_error:.3g}", f"{one.limit:.3g}", verdict]
+    return [one.name, one.dtype, dims(one.shape), f"{one.max_error:.3g}", f"{one.limit:.3g}", verdict]
 
 
 def _amount(one: Comparison) -> str:
     if not one.wrong:
         return f"off by {one.mean_error:.3g} on average, which is more than rounding does"
-    return f"{one.wrong} of {elements(one)} elements off by more than {one.limit:.3g}"
-
-
-def shape(one: Comparison) -> str:
-    """The shape of a tensor, as it is printed."""
-    return "x".join(map(str, one.shape)) or "scalar"
-
-
-def elements(one: Comparison) -> int:
-    """How many elements it has."""
-    found = 1
-    for dim in one.shape:
-        found *= dim
-    return found
+    return f"{one.wrong} of {prod(one.shape)} elements off by more than {one.limit:.3g}"
