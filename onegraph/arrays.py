@@ -18,7 +18,7 @@ from .plain import isinstance
 from .spec.dtypes import DataType
 from .spec.shapes import show
 
-ALIGNMENT = 64
+ALIGNMENT = 64  # bytes, of what the library is handed: those of a cache line
 BYTE = np.dtype(np.uint8)
 FORMATS = frozenset("?bBhHiIlLqQefd")
 

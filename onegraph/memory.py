@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-ALIGNMENT = 64
+from .arrays import ALIGNMENT
 
 
 class Lifetime(NamedTuple):
@@ -53,8 +53,12 @@ def plan_memory(lifetimes: Sequence[Lifetime], in_place: Mapping[int, int]) -> t
                     gaps.free(offsets[dead.number], dead.size)
             freed += 1
         source = found.get(in_place.get(piece.number, -1))
-        fits = source is not None and source.size == piece.size
-        if source is not None and fits and source.start < source.end == piece.start and source.number not in given_on:
+        if (
+            source is not None
+            and source.size == piece.size
+            and source.start < source.end == piece.start
+            and source.number not in given_on
+        ):
             given_on.add(source.number)
             offsets[piece.number] = offsets[source.number]
         else:
