@@ -26,7 +26,11 @@ SONAME = "libdnnl.so.3"
 VARIABLE = "ONEGRAPH_LIBRARY"
 OLDEST = (3, 2)
 INSTALL = f"run: pip install {WHEEL}==2023.2.0, or set {VARIABLE} to the path of a {SONAME} of oneDNN 3.2 or later"
-
+# What the library itself needs, and how to get it.
+RUNTIME_LIBRARIES = {
+    "libgomp": "install libgomp (Debian: apt-get install libgomp1)",
+    "libstdc++": "install libstdc++ (Debian: apt-get install libstdc++6)",
+}
 
 Function = Callable[..., int]
 
@@ -78,10 +82,7 @@ def _load(path: Path) -> tuple[ctypes.CDLL, Any, Any]:
         _refuse_cut_off(path)
         handle = ctypes.CDLL(str(path))
     except OSError as error:
-        missing = next((name for name in ("libgomp", "libstdc++") if name in str(error)), "")
-        needs = "install libgomp (Debian: apt-get install libgomp1)" if missing else INSTALL
-        if missing == "libstdc++":
-            needs = "install libstdc++ (Debian: apt-get install libstdc++6)"
+        needs = next((mend for name, mend in RUNTIME_LIBRARIES.items() if name in str(error)), INSTALL)
         raise LibraryError(f"cannot load {path}: {error}; {needs}") from None
     if not hasattr(handle, "dnnl_version"):
         raise LibraryError(f"{path} is not a oneDNN library; {INSTALL}")
@@ -154,7 +155,7 @@ def dtype_value(dtype: DataType) -> int:
     return DTYPES[dtype]
 
 
-def call(function: Callable[..., int], *arguments: object) -> None:
+def call(function: Function, *arguments: object) -> None:
     """Make a call of the C API.
 
     Raises:
@@ -178,14 +179,14 @@ def status_error(function: str, status: int) -> StatusError | StateError:
     return STATUS_ERRORS.get(name, StatusError)(function, name, what)
 
 
-def read(function: Callable[..., int], ctype: str, *arguments: object) -> Any:
+def read(function: Function, ctype: str, *arguments: object) -> Any:
     """Make a call whose last argument is a pointer to the result, and return the result."""
     result = ffi.new(f"{ctype} *")
     call(function, *arguments, result)
     return result[0]
 
 
-def create(function: Callable[..., int], ctype: str, *arguments: object) -> Any:
+def create(function: Function, ctype: str, *arguments: object) -> Any:
     """Make a call whose first argument is a pointer to the new object, and return the object."""
     result = ffi.new(f"{ctype} *")
     call(function, result, *arguments)
@@ -243,7 +244,7 @@ if read(lib.dnnl_graph_get_constant_tensor_cache, "int") != _KEEP_CONSTANTS:
     call(lib.dnnl_graph_set_constant_tensor_cache, int(_KEEP_CONSTANTS))
 
 
-def omp_function(name: str) -> Callable[..., int] | None:
+def omp_function(name: str) -> Function | None:
     """A function of the OpenMP runtime that the library itself is linked to; None where it has none."""
     return getattr(_handle, name, None) if RUNTIME == "OpenMP" else None
 
