@@ -71,19 +71,20 @@ def examine(
     if out_types is not None:
         n_outputs = len(out_types)
         report.check_outputs(schema, len(out_types))
-    sound = in_types is not None and report.check_inputs(schema, in_types)
     shapes: tuple[Shape, ...] = ()
     dtypes: tuple[DataType | None, ...] = ()
     choices: tuple[tuple[DataType, ...], ...] = ()
     rows: tuple[Row, ...] = ()
-    if sound and in_types is not None:
+    if in_types is not None and report.check_inputs(schema, in_types):
         rows, choices = report.matching_rows(schema, in_types, out_types)
-        dtypes = tuple([options[0] if len(options) == 1 else _pick(options, dtype) for options in choices])
+        dtypes = tuple(
+            [options[0] if len(options) == 1 else dtype if dtype in options else None for options in choices]
+        )
         if out_types:
             given_types = [None if tensor is None else tensor.dtype for tensor in out_types]
             dtypes = tuple(given or found for given, found in zip_longest(given_types[: len(dtypes)], dtypes))
-    if sound and in_types is not None and not report.errors:
-        shapes = report.check_shapes(schema, stored, in_types, out_types, n_outputs, dtypes)
+        if not report.errors:
+            shapes = report.check_shapes(schema, stored, in_types, out_types, n_outputs, dtypes)
     return Checked(
         tuple(report.violations),
         schema,
@@ -95,10 +96,6 @@ def examine(
         choices,
         rows,
     )
-
-
-def _pick(options: tuple[DataType, ...], wanted: DataType | None) -> DataType | None:
-    return wanted if wanted in options else None
 
 
 class Examination(Report):
