@@ -11,11 +11,10 @@ import numpy as np
 from .errors import OneGraphError
 from .executor import Executable
 from .graph import Graph
-from .op import Array, LogicalTensor, Op
+from .op import Array, LogicalTensor, Op, schema_of
 from .reference.run import run_op
 from .report import Report
 from .serialize import with_known
-from .spec.editions import edition
 from .tolerance import Comparison, compare, disturbed, lowered
 from .validate import function, integer
 
@@ -185,8 +184,7 @@ class _Judge:
 
 def _terms(op: Op, inputs: Sequence[Array], result: Array) -> float:
     """About how many numbers an op adds up for each number of its result."""
-    schema = edition(op.edition).schema(op.kind)
-    category = "" if schema is None else schema.category
+    category = schema_of(op).category
     if category in ("matmul", "convolution") and result.size:
         return sqrt(inputs[0].size * inputs[1].size / result.size)
     return inputs[0].size / result.size if category == "reduction" and result.size else 1

@@ -95,12 +95,12 @@ def run_op(op: Op, inputs: Sequence[Array | None]) -> tuple[Array, ...]:
     except MemoryError as error:
         raise OutOfMemoryError("numpy", "out_of_memory", f"{op.kind} {op.name!r}: {error}") from None
     results = result if isinstance(result, tuple) else (result,)
-    return tuple(
-        np.ascontiguousarray(_swapped(schema, port.name, narrow(value, tensor.dtype), op)).reshape(np.shape(value))
-        if not is_swapped(schema, port.name)
-        else np.ascontiguousarray(_swapped(schema, port.name, narrow(value, tensor.dtype), op))
+    found = [
+        _swapped(schema, port.name, narrow(value, tensor.dtype), op)
         for port, value, tensor in zip(schema.outputs, results, op.outputs, strict=False)
-    )
+    ]
+    # numpy makes a vector of a scalar where it makes arrays contiguous.
+    return tuple(np.ascontiguousarray(array).reshape(array.shape) for array in found)
 
 
 def _is_numbers(array: object) -> bool:
