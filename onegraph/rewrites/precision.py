@@ -77,10 +77,6 @@ def in_own_types(call: Call, form: Form) -> Form:
     )
 
 
-def _low(types: Sequence[TensorType]) -> list[DataType]:
-    return [t.dtype for t in types if t.dtype in LOW]
-
-
 def _wrong_types(part: Part) -> str:
     """Why a part is to be computed in f32; empty where it is not, or where that would not help."""
     low = {t.dtype for t in (*part.types, *part.outputs) if t.dtype in LOW}
@@ -89,7 +85,7 @@ def _wrong_types(part: Part) -> str:
     missing = sorted(str(dtype) for dtype in low if not is_native(dtype))
     if missing:
         return f"in f32: the CPU has no arithmetic of {' and '.join(missing)} that the library uses"
-    if part.kind in _NORMS and any(_is_bf16_vector(part)):
+    if part.kind in _NORMS and any(_bf16_vectors(part)):
         return "parameters and statistics in f32: bf16 ones are unsupported"
     if not _in_table(part.call):
         names = ", ".join(str(t.dtype) for t in (*part.types, *part.outputs))
@@ -100,7 +96,7 @@ def _wrong_types(part: Part) -> str:
     return f"in f32: {found[0].reason}" if found and not quirks(_in_f32(part).call, VERSION) else ""
 
 
-def _is_bf16_vector(part: Part) -> list[bool]:
+def _bf16_vectors(part: Part) -> list[bool]:
     """For each input, then for each output, whether it is a parameter or a statistic in bf16."""
     schema = BASE[part.kind]
     ports = [*_ports(part), *schema.outputs[: len(part.outputs)]]
@@ -112,8 +108,8 @@ def _wide_ports(part: Part) -> tuple[list[bool], list[bool]]:
     """Which inputs and which outputs of a part become f32."""
     types = (*part.types, *part.outputs)
     wide = [t.dtype in LOW for t in types]
-    if part.kind in _NORMS and all(is_native(dtype) for dtype in _low(types)):
-        wide = _is_bf16_vector(part)
+    if part.kind in _NORMS and all(t.dtype is None or is_native(t.dtype) for t in types):
+        wide = _bf16_vectors(part)
     return wide[: len(part.types)], wide[len(part.types) :]
 
 

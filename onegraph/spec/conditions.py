@@ -17,7 +17,7 @@ from .window import Dim, Window, spatial
 EXACT = 2**24  # up to which f32 holds every integer
 # Ops that may be of integers.
 INTEGRAL = frozenset(["Add", "GreaterEqual", "Subtract"])
-SMALL = factorial(1000)
+SMALL_FACTORS = factorial(1000)  # every prime factor up to 1000
 FEW = 4  # windows along an axis; one and two were seen to be computed wrong
 
 
@@ -287,7 +287,7 @@ def has_large_factor(call: Call) -> bool:
 
 def _without_small_factors(size: int) -> int:
     """What is left of a number that is divided by what it has in common with all numbers up to 1000."""
-    while (common := gcd(size, SMALL)) > 1:
+    while (common := gcd(size, SMALL_FACTORS)) > 1:
         size //= common
     return size
 
