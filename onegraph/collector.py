@@ -10,11 +10,11 @@ from typing import TypeVar
 
 from .native import resume_collector
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 _pausing: set[int] = set()  # threads that it waits for
 
 
-def without_collector(make: Callable[[], Made]) -> Made:
+def without_collector(make: Callable[[], Result]) -> Result:
     """What ``make`` returns; if the collector runs, it runs again afterwards, whatever interrupts this."""
     if not gc.isenabled():  # and if another thread lets it run again meanwhile, nobody stops it anew
         return make()

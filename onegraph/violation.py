@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from .errors import shown
 from .plain import text
 from .spec.editions import Edition
+from .spec.quirk import LIBRARY as LIBRARY
+from .spec.quirk import UNSAFE as UNSAFE
 from .spec.schema import Finding
 
-ERROR, LIBRARY, UNSAFE, NOTE = "error", "library", "unsafe", "note"
+ERROR, NOTE = "error", "note"  # the other severities are those of quirks
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..plain import isinstance
-from .options import FPMATH_MODES, POLICIES, Data, Integer, Number, Source, data, graph_file, json_option
+from ..serialize.form import FPMATH_MODES
+from .options import POLICIES, Data, Integer, Number, Source, data, graph_file, json_option
 from .terminal import emit, progress, show, table
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ import click
 
 from ..errors import ArgumentError, FormatError, SpecError, UnsupportedError
 from ..plain import isinstance
+from ..serialize.form import FPMATH_MODES
 from ..serialize.text import MAX_BYTES
 from ..spec.editions import EDITIONS, edition
 from . import note
@@ -107,7 +108,6 @@ class Number(click.FloatRange):
         return number
 
 
-FPMATH_MODES = ("strict", "bf16", "f16", "tf32", "any")
 POLICIES = ("fusion", "debug")
 
 graph_output = click.option(
