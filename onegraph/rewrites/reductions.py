@@ -8,6 +8,7 @@ from itertools import groupby
 
 import numpy as np
 
+from ..spec.binary import axes_but_channels
 from ..spec.dtypes import DataType
 from ..spec.reduction import reduced_axes
 from ..spec.schema import Call, TensorType
@@ -36,9 +37,7 @@ def total(call: Call) -> Form | None:
 
 def bias_add_backward(call: Call) -> Form | None:
     """The sum over all axes but that of the channels."""
-    rank = call.rank("diff_dst") or 0
-    channel = rank - 1 if call.string("data_format") == "NXC" else 1
-    return _sum(call, tuple(axis for axis in range(rank) if axis != channel))
+    return _sum(call, axes_but_channels(call))
 
 
 def mean(call: Call) -> Form | None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ..native import VERSION
 from ..spec import interpolation, pooling
+from ..spec.binary import axes_but_channels
 from ..spec.convolution_geometry import Geometry, geometry
 from ..spec.dtypes import DataType
 from ..spec.reduction import reduced_axes
@@ -220,10 +221,8 @@ def _reduction(call: Call) -> Rewrite:
 
 
 def _bias_add_backward(call: Call) -> Rewrite:
-    rank = call.rank("diff_dst") or 0
-    channel = rank - 1 if call.string("data_format") == "NXC" else 1
-    axes = tuple(axis for axis in range(rank) if axis != channel)
-    return Rewrite("ReduceSum", {"axes": axes, "keep_dims": False}, (0,), "ReduceSum: BiasAddBackward is unsupported")
+    attrs: dict[str, AttrValue] = {"axes": axes_but_channels(call), "keep_dims": False}
+    return Rewrite("ReduceSum", attrs, (0,), "ReduceSum: BiasAddBackward is unsupported")
 
 
 def _matmul(call: Call) -> Rewrite:

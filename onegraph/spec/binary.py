@@ -78,6 +78,13 @@ def channel_vector(call: Call) -> tuple[Shape, ...]:
     return ((None if shape is None else channels(shape, call.string("data_format")),),)
 
 
+def axes_but_channels(call: Call) -> tuple[int, ...]:
+    """The axes that BiasAddBackward adds up along."""
+    rank = call.rank("diff_dst") or 0
+    channel = rank - 1 if call.string("data_format") == "NXC" else 1
+    return tuple(axis for axis in range(rank) if axis != channel)
+
+
 def slope_fits(call: Call) -> Iterable[Finding]:
     """The slope broadcasts to the source; with per_channel_broadcast a vector goes along the channel axis."""
     shape, slope = call.shape("src"), call.shape("slope")
