@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from .binary import gradient_alike
 from .convolution import DATA_FORMAT
 from .schema import FLOATS, POSITIVE, Attribute, Call, Finding, Schema, Shape, ports, rows, same_shape
-from .shapes import axis_in_range, broadcast, compatible, counted, inputs_alike, normalize_axis, show
+from .shapes import axis_in_range, axis_of, broadcast, compatible, counted, inputs_alike, normalize_axis, show
 from .window import Dim, channels
 
 # The momentum of BatchNormForwardTraining where none is given: the pages name no default, the library uses this.
@@ -97,10 +97,7 @@ def begin_axis_in_range(call: Call) -> Iterable[Finding]:
     """begin_norm_axis names an axis of src."""
     rank, axis = call.rank("src"), call.s64("begin_norm_axis")
     if rank is not None and normalize_axis(axis, rank) is None:
-        expected = (
-            f"an axis of a rank {rank} tensor, {-rank} to {rank - 1}" if rank else "a tensor with axes, not a scalar"
-        )
-        yield Finding("begin_norm_axis", axis, expected)
+        yield Finding("begin_norm_axis", axis, axis_of(rank))
 
 
 def output_count(call: Call) -> Iterable[Finding]:

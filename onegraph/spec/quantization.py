@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from .dtypes import DataType
 from .movement import elements
 from .schema import POSITIVE, Attribute, Call, Finding, Schema, Shape, ports, rows, same_shape
-from .shapes import Dim, compatible, counted, dim_at, normalize_axis, show
+from .shapes import Dim, axis_of, compatible, counted, dim_at, normalize_axis, show
 
 QTYPE = Attribute(
     "qtype",
@@ -55,11 +55,7 @@ def channel_axis(call: Call) -> Iterable[Finding]:
     """With per_channel, axis is an axis of src."""
     rank, axis = call.rank("src"), call.s64("axis")
     if call.string("qtype") == "per_channel" and rank is not None and normalize_axis(axis, rank) is None:
-        yield Finding(
-            "axis",
-            axis,
-            f"an axis of a rank {rank} src, {-rank} to {rank - 1}" if rank else "a src with axes, not a scalar",
-        )
+        yield Finding("axis", axis, axis_of(rank, "src"))
 
 
 def scale_count(call: Call) -> Iterable[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .schema import Attribute, Call, Finding, Schema, Shape, ports, rows
-from .shapes import normalize_axis
+from .shapes import axis_of, normalize_axis
 
 AXES = Attribute(
     "axes",
@@ -44,10 +44,7 @@ def axes_valid(call: Call) -> Iterable[Finding]:
         return
     found = [normalize_axis(axis, rank) for axis in axes]
     if None in found:
-        expected = (
-            f"axes of a rank {rank} tensor, {-rank} to {rank - 1}" if rank else "a tensor with axes, not a scalar"
-        )
-        yield Finding("axes", list(axes), expected)
+        yield Finding("axes", list(axes), axis_of(rank, which="axes"))
     elif len(set(found)) != len(found):
         yield Finding("axes", list(axes), "no axis twice")
 

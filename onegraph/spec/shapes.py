@@ -119,6 +119,13 @@ def dim_at(shape: Shape, axis: int) -> Dim:
     return shape[axis]
 
 
+def axis_of(rank: int, tensor: str = "tensor", which: str = "an axis") -> str:
+    """What an axis must be, for messages."""
+    if not rank:
+        return f"a {tensor} with axes, not a scalar"
+    return f"{which} of a rank {rank} {tensor}, {-rank} to {rank - 1}"
+
+
 # Rules ---------------------------------------------------------------------------------------------------------------
 
 
@@ -140,10 +147,7 @@ def axis_in_range(call: Call) -> Iterable[Finding]:
     """axis names an axis of the first input."""
     rank, axis = call.rank(call.schema.inputs[0].name), call.s64("axis")
     if rank is not None and normalize_axis(axis, rank) is None:
-        expected = (
-            f"an axis of a rank {rank} tensor, {-rank} to {rank - 1}" if rank else "a tensor with axes, not a scalar"
-        )
-        yield Finding("axis", axis, expected)
+        yield Finding("axis", axis, axis_of(rank))
 
 
 def counted(number: Dim, noun: str) -> str:
