@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..spec.window import channel_axis
 from .draw import Dims, Draw, Inputs
 
 
@@ -39,7 +40,7 @@ def prelu(draw: Draw) -> Inputs:
     """One slope, one for each channel, or one for each element."""
     dims, channel = draw.activation()
     ones = [1] * len(dims)
-    at = 1 if draw.fixed["data_format"] == "NCX" else len(dims) - 1
+    at = channel_axis(len(dims), str(draw.fixed["data_format"]))
     per_channel = tuple(channel if axis == at else 1 for axis in range(len(dims)))
     slope = draw.rng.choice([(1,), (channel,), dims, per_channel, tuple(ones)])
     return draw.tensors(dims, slope, dims)[: len(draw.schema.inputs)]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from .schema import FLOATS, Attribute, Call, Finding, Schema, Shape, ports, rows
 from .shapes import broadcast, compatible, show
-from .window import channels
+from .window import channel_axis, channels
 
 AUTO_BROADCAST = Attribute(
     "auto_broadcast",
@@ -81,7 +81,7 @@ def channel_vector(call: Call) -> tuple[Shape, ...]:
 def axes_but_channels(call: Call) -> tuple[int, ...]:
     """The axes that BiasAddBackward adds up along."""
     rank = call.rank("diff_dst") or 0
-    channel = rank - 1 if call.string("data_format") == "NXC" else 1
+    channel = channel_axis(rank, call.string("data_format"))
     return tuple(axis for axis in range(rank) if axis != channel)
 
 

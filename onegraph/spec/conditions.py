@@ -12,7 +12,7 @@ from .pooling import geometry
 from .reduction import reduced_axes
 from .schema import Call
 from .shapes import compatible
-from .window import Dim, Window, spatial
+from .window import Dim, Window, channel_axis, spatial
 
 EXACT = 2**24  # up to which f32 holds every integer
 # Ops that may be of integers.
@@ -105,7 +105,7 @@ def slope_by_reference(call: Call) -> bool:
     shape, slope = call.shape("src"), call.shape("slope")
     if shape is None or slope is None or not 2 <= len(shape) <= 4:
         return False
-    axis = len(shape) - 1 if call.string("data_format") == "NXC" else 1
+    axis = channel_axis(len(shape), call.string("data_format"))
     channels = tuple(dim if place == axis else 1 for place, dim in enumerate(shape))
     target = slope_target(call, slope, shape)
     return target != shape and (target != channels or channels[axis] == 1)

@@ -7,6 +7,7 @@ from math import prod
 
 from .dtypes import DataType
 from .schema import Call
+from .window import channel_axis
 
 Dims = tuple[int, ...]
 
@@ -69,7 +70,7 @@ class Operand:
     @property
     def bias_axis(self) -> int:
         """The axis that the bias of a BiasAdd goes along."""
-        return len(self.result) - 1 if self.binary.call.string("data_format") == "NXC" else 1
+        return channel_axis(len(self.result), self.binary.call.string("data_format"))
 
     @property
     def along_last(self) -> bool:

@@ -67,6 +67,11 @@ def channels(shape: Shape, data_format: str) -> Dim:
     return shape[-1] if data_format == "NXC" else shape[1]
 
 
+def channel_axis(rank: int, data_format: str) -> int:
+    """The axis of the channels of an activation tensor in NXC or NCX."""
+    return rank - 1 if data_format == "NXC" else 1
+
+
 def activation(batch: Dim, channel: Dim, size: Sequence[Dim], data_format: str) -> Shape:
     """The shape of an activation tensor in NXC or NCX."""
     return (batch, *size, channel) if data_format == "NXC" else (batch, channel, *size)

@@ -6,6 +6,7 @@ from collections.abc import Container, Iterator, Sequence
 from math import prod
 
 from .use import BINARY, CONVOLUTIONS, MAINS, NORMS, POOLS, WILD_RANK, Operand, Use
+from .window import channel_axis
 
 # From here on, a vector along the last axis behind a binary op of tensors that lie channels last is read out of bounds.
 WILD_VECTORS = (3, 7)  # right in 3.6.2, a signal in 3.13.2
@@ -92,8 +93,8 @@ def _wrong(main: Use, operand: Operand, version: tuple[int, int, int]) -> str:
     if main.call.schema.category == "elementwise":
         return f"oneDNN computes {main.kind} + {operand.binary.kind} of rank {len(operand.result)} wrong"
     if main.kind in CONVOLUTIONS:
-        nxc = main.call.string("data_format") == "NXC"
-        right = operand.binary.kind != "BiasAdd" or operand.bias_axis == (len(operand.result) - 1 if nxc else 1)
+        channels = channel_axis(len(operand.result), main.call.string("data_format"))
+        right = operand.binary.kind != "BiasAdd" or operand.bias_axis == channels
     elif main.kind in BINARY:
         whole = len(operand.result) >= 3 and all(prod(main.shape(index)) == prod(operand.result) for index in (0, 1))
         wild = version >= WILD_VECTORS and whole and operand.along_last and not operand.single
@@ -101,8 +102,8 @@ def _wrong(main: Use, operand: Operand, version: tuple[int, int, int]) -> str:
     elif main.kind == "Interpolate":
         right = main.call.string("data_format") == "NCX" or operand.single or operand.along_last
     elif main.kind in POOLS:
-        channels = len(operand.shape) == len(operand.result) and prod(operand.shape) == operand.shape[1]
-        right = operand.single or (channels and main.call.string("data_format") == "NCX")
+        along = len(operand.shape) == len(operand.result) and prod(operand.shape) == operand.shape[1]
+        right = operand.single or (along and main.call.string("data_format") == "NCX")
     elif main.kind == "LayerNorm":
         right = version >= LAYER_NORM_MENDED or prod(operand.shape) != prod(operand.result)
     elif main.kind == "GroupNorm":
