@@ -22,7 +22,7 @@ from .spec.dtypes import DataType
 from .spec.editions import DEFAULT, Edition
 from .spec.editions import edition as edition_named
 from .spec.schema import Schema, Shape
-from .spec.shapes import MAX_RANK, is_dense, overlaps, show
+from .spec.shapes import MAX_RANK, is_dense, known_dims, overlaps, show
 from .tensor_types import as_shape
 from .validate import flag, integer
 from .violation import shortened
@@ -158,7 +158,7 @@ class Builder(OpMethods):
             steps = _declared(strides, tensor.shape)
         except ArgumentError as error:
             raise ArgumentError(f"output {name!r}: {error}") from None
-        if steps is not None and is_dense([dim or 0 for dim in tensor.shape or ()], steps):
+        if steps is not None and is_dense(known_dims(tensor.shape), steps):
             steps = None
         self._outputs[name] = tensor._laid_out(steps)
         return tensor
@@ -354,7 +354,7 @@ def _declared(strides: object, dims: Shape) -> tuple[int, ...] | None:
         raise ArgumentError(f"strides: {shown(strides)}; expected one integer for each dim of a shape that is known")
     expected = "a number of elements, 0 to 2**48 - 1"
     steps = tuple([integer("strides", step, 0, 2**48 - 1, expected) for step in given])
-    if overlaps([dim or 0 for dim in dims], steps):
+    if overlaps(known_dims(dims), steps):
         raise ArgumentError(f"strides: {steps} for shape {show(dims)}; expected memory of its own for each element")
     return steps
 

@@ -23,7 +23,7 @@ from .op import Array, LogicalTensor, Op, schema_of
 from .plain import isinstance
 from .spec.dtypes import DataType
 from .spec.editions import base_of
-from .spec.shapes import show
+from .spec.shapes import known_dims, show
 from .validate import expect, function, integer
 
 
@@ -129,7 +129,7 @@ def random_inputs(graph: Graph, seed: int = 0, progress: Callable[[int, int], No
 def _refuse_too_large(graph: Graph) -> None:
     tensors = {tensor.id: tensor for tensor in graph.inputs.values()}
     tensors.update((tensor.id, tensor) for op in graph.ops for tensor in op.outputs)
-    needed = sum(math.prod(dim or 0 for dim in t.shape or ()) * t.dtype.numpy.itemsize for t in tensors.values())
+    needed = sum(math.prod(known_dims(t.shape)) * t.dtype.numpy.itemsize for t in tensors.values())
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > memory:
         given, limit = f"{needed / 2**30:,.1f} GiB", f"{memory / 2**30:,.1f} GiB"
@@ -192,7 +192,7 @@ def _contents(name: str, tensor: LogicalTensor, op: Op, index: int) -> Array:
     """A shape, axes or an order such that the op has the output that the graph says."""
     assert tensor.shape is not None
     schema = schema_of(op)
-    count, source, output = math.prod(dim or 0 for dim in tensor.shape), op.inputs[0], op.outputs[0]
+    count, source, output = math.prod(known_dims(tensor.shape)), op.inputs[0], op.outputs[0]
     port = schema.input_port(index).name
     shape, target = None if source is None else source.shape, output.shape
     choices: Iterator[tuple[int | None, ...]] = iter(())
@@ -207,12 +207,12 @@ def _contents(name: str, tensor: LogicalTensor, op: Op, index: int) -> Array:
     elif target is not None and None not in target:
         choices = iter([target])
     elif port == "shape" and shape is not None and count:
-        choices = iter([(*[1] * (count - 1), math.prod(dim or 0 for dim in shape))])
+        choices = iter([(*[1] * (count - 1), math.prod(known_dims(shape)))])
     chosen = next((choice for choice in choices if None not in choice and len(choice) == count), None)
     if chosen is None:
         text = f"input {name!r}: {port} of {op.kind} {op.name!r} follows from nothing in the graph"
         raise ArgumentError(f"{text}; give its contents (--inputs)")
-    return np.array(chosen, np.int32).reshape([dim or 0 for dim in tensor.shape])
+    return np.array(chosen, np.int32).reshape(known_dims(tensor.shape))
 
 
 def _reduces(op: Op, axes: tuple[int, ...]) -> bool:
@@ -233,7 +233,7 @@ def _fits(shape: list[int | None], target: tuple[int | None, ...]) -> bool:
 
 
 def _draw(rng: np.random.Generator, tensor: LogicalTensor, domain: Domain, rows: int | None) -> Array:
-    shape, dtype = tuple(dim or 0 for dim in tensor.shape or ()), tensor.dtype
+    shape, dtype = known_dims(tensor.shape), tensor.dtype
     if dtype is DataType.boolean:
         return rng.integers(0, 2, shape, np.uint8).astype(np.bool_)
     if dtype in INTEGERS:

@@ -31,7 +31,7 @@ from .spec.dtypes import DataType
 from .spec.editions import base_of
 from .spec.quantization import scale_axis, scale_count
 from .spec.schema import AttrValue, Call, Schema, Shape, TensorType
-from .spec.shapes import dense_strides
+from .spec.shapes import dense_strides, known_dims
 
 Dims = tuple[int, ...]
 dense_of = lru_cache(maxsize=MAX_SIGNATURES)(dense_strides)
@@ -294,7 +294,7 @@ class _Lowering:
     def _fresh(self, tensor: TensorType, name: str) -> int:
         """A value that the graph has not: a constant that a rewrite adds, or what is between the parts of a form."""
         assert tensor.dtype is not None
-        shape = tuple([dim or 0 for dim in tensor.shape or ()])
+        shape = known_dims(tensor.shape)
         number = len(self.values)
         self.values[number] = Value(number, tensor.dtype, shape, dense_of(shape), number, name, tensor.value)
         return number

@@ -23,6 +23,7 @@ from .plain import isinstance
 from .spec.dtypes import DataType
 from .spec.editions import Edition, edition
 from .spec.schema import Schema, Shape, TensorType
+from .spec.shapes import known_dims
 
 MAX_SIGNATURES = 4096
 MAX_ELEMENTS = 256  # of a list or a constant in a key: what is longer costs more than to examine it again
@@ -190,4 +191,4 @@ def _tensor_type(dtype: DataType | None, shape: Shape, contents: bytes | None) -
     if contents is None or dtype is None:
         return TensorType(dtype, shape)
     value = np.frombuffer(contents, dtype.numpy) if contents else np.empty(0, dtype.numpy)
-    return TensorType(dtype, shape, value.reshape([dim or 0 for dim in shape or ()]))
+    return TensorType(dtype, shape, value.reshape(known_dims(shape)))

@@ -18,6 +18,7 @@ from .reference import run as run_reference
 from .report import PartitionReport
 from .spec.dialect import base_call
 from .spec.editions import base_of
+from .spec.shapes import known_dims
 
 WIDTH = 24  # characters of the longest bar
 BARS = " ▏▎▍▌▋▊▉█"
@@ -49,7 +50,7 @@ def flops(op: Op) -> int | None:
         if tensor is not None:
             if tensor.shape is None or None in tensor.shape:
                 return None
-            shapes[port.name] = tuple(dim or 0 for dim in tensor.shape)
+            shapes[port.name] = known_dims(tensor.shape)
     if base.kind == "MatMul":
         src = shapes["src"]
         axis = -2 if call.attr("transpose_a") and len(src) > 1 else -1

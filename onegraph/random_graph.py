@@ -27,6 +27,7 @@ from .spec.dtypes import DataType
 from .spec.editions import BASE, DEFAULT, Edition, base_of
 from .spec.editions import edition as edition_named
 from .spec.schema import AttrValue, Schema
+from .spec.shapes import known_dims
 from .translate import translate
 from .validate import integer
 
@@ -179,7 +180,7 @@ class _Growing:
         if fits and rng.random() < 0.6:
             return rng.choice(fits)
         if rng.random() < 0.3 and wanted.dtype is not DataType.s64:  # numpy's int64 is refused as a constant
-            return graph.constant(_contents(rng, wanted.dtype, tuple(dim or 0 for dim in wanted.shape or ())))
+            return graph.constant(_contents(rng, wanted.dtype, known_dims(wanted.shape)))
         return graph.input(f"in_{len(graph.inputs)}", wanted.dtype, wanted.shape)
 
 
@@ -202,7 +203,7 @@ def _small(tensor: LogicalTensor) -> Dims | None:
     """The dims of a tensor where all are known and there are few elements, but some."""
     if tensor.shape is None or None in tensor.shape:
         return None
-    dims = tuple(dim or 0 for dim in tensor.shape)
+    dims = known_dims(tensor.shape)
     return dims if 0 < math.prod(dims) <= MAX_ELEMENTS else None
 
 

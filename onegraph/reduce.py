@@ -20,6 +20,7 @@ from .plain import isinstance
 from .sketch import Change, changed
 from .spec.dtypes import DataType
 from .spec.schema import AttrValue, Shape
+from .spec.shapes import known_dims
 from .validate import expect, function, integer
 
 MAX_TESTS = 2000
@@ -222,7 +223,7 @@ def _along(graph: Graph, shapes: Mapping[int, Shape], vectors: Mapping[int, Arra
 
 def _known(shape: Shape) -> tuple[int, ...]:
     """The dims of a shape that is known; none otherwise."""
-    return () if shape is None or None in shape else tuple(dim or 0 for dim in shape)
+    return () if shape is None or None in shape else known_dims(shape)
 
 
 def _put(dims: tuple[int, ...], axis: int, new: int) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ from .spec.dtypes import DataType
 from .spec.editions import DEFAULT, base_of, edition
 from .spec.quantization import fit_channels
 from .spec.schema import Schema, Shape
-from .spec.shapes import dense_strides, dim_at
+from .spec.shapes import dense_strides, dim_at, known_dims
 from .spec.values import nearest
 from .tensor_types import as_shape
 from .validate import expect
@@ -284,7 +284,7 @@ class Rewriting:
         for number in self.changed - set(self.inputs):
             shape = tensors[number].shape
             if shape is not None and None not in shape:
-                self._set_shape(number, [dim or 0 for dim in shape], None)
+                self._set_shape(number, known_dims(shape), None)
         return self._read()
 
     def _spread(self) -> None:

@@ -15,7 +15,7 @@ from .spec.dtypes import DataType
 from .spec.editions import edition
 from .spec.quantization import fit_channels
 from .spec.schema import AttrValue, Shape
-from .spec.shapes import dim_at
+from .spec.shapes import dim_at, known_dims
 
 Attrs = Mapping[str, AttrValue]
 
@@ -89,7 +89,7 @@ class _Sketch:
         if tensor.value is not None and tensor.id not in change.freed:
             value = change.values.get(tensor.id, tensor.value)
             if shape != tensor.shape:
-                value = _cut(value, tuple(dim or 0 for dim in shape or ()))
+                value = _cut(value, known_dims(shape))
             return new._tensor(dtype, value.shape, tensor.name, None, _kept(value, dtype))
         wish = f"in_{len(new.inputs)}" if change.plain else name or tensor.name
         while wish in new.inputs or wish in self.old.outputs or wish == "out":

@@ -18,7 +18,7 @@ from .spec.dialect import base_call, channel_swap, format_of, is_swapped, swap_c
 from .spec.dtypes import DataType
 from .spec.editions import Edition, base_of, edition
 from .spec.schema import Attribute, AttrValue, Call, Fill, Schema, Shape, TensorType
-from .spec.shapes import MAX_RANK, dense_strides
+from .spec.shapes import MAX_RANK, dense_strides, known_dims
 from .spec.values import BadValueError, convert
 from .tensor_types import tensor_type
 from .violation import ERROR, Violation
@@ -123,7 +123,7 @@ def _same_memory(tensor: object, order: tuple[int, ...] | None) -> LogicalTensor
         return tensor
     strides = tensor.strides
     if strides is None and None not in tensor.shape:
-        strides = dense_strides([dim or 0 for dim in tensor.shape])
+        strides = dense_strides(known_dims(tensor.shape))
     return replace(
         tensor,
         shape=tuple(tensor.shape[axis] for axis in order),
@@ -208,7 +208,7 @@ class _Work:
             value = back.get(value, value)
         if is_swapped(self.target, attribute.name) and isinstance(value, tuple):
             dims = swap_channels(tuple(map(int, value)), format_of(self.target, self.attrs))
-            value = tuple(dim or 0 for dim in dims or ())
+            value = known_dims(dims)
         if attribute.kind == "s64" and isinstance(value, float) and value.is_integer():
             value = int(value)
         return convert(attribute, value)

@@ -19,6 +19,7 @@ from ..native import call, create, enum_value, ffi, lib, read
 from ..op import Array
 from ..plain import isinstance
 from ..spec.dtypes import DataType
+from ..spec.shapes import known_dims
 from .probes import inputs_of, reference_of
 
 # One rounding of the result, and the library's own accumulation in float32.
@@ -98,9 +99,7 @@ def _compile_and_execute(
     inferred = [
         LogicalTensor._of(read(query, "dnnl_graph_logical_tensor_t", compiled, tensor.id)) for tensor in results
     ]
-    arrays: list[Array] = [
-        np.zeros([dim or 0 for dim in tensor.shape or ()], tensor.dtype.numpy) for tensor in inferred
-    ]
+    arrays: list[Array] = [np.zeros(known_dims(tensor.shape), tensor.dtype.numpy) for tensor in inferred]
     ins = [Tensor(tensor, np.ascontiguousarray(array)) for tensor, array in zip(tensors, inputs, strict=True)]
     outs = [Tensor(tensor, array) for tensor, array in zip(inferred, arrays, strict=True)]
     tell(stage="execute")

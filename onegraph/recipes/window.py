@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..spec.shapes import known_dims
 from ..spec.window import activation, extent, spatial
 from .draw import Dims, Draw, Inputs, divisors
 
@@ -41,11 +42,11 @@ def _window(draw: Draw, size: Dims, *, from_wide: bool, dilated: bool = True) ->
 
 
 def _activation(batch: int, channel: int, size: Dims, data_format: str) -> Dims:
-    return tuple(dim or 0 for dim in activation(batch, channel, size, data_format) or ())
+    return known_dims(activation(batch, channel, size, data_format))
 
 
 def _spatial(dims: Dims, data_format: str) -> Dims:
-    return tuple(dim or 0 for dim in spatial(dims, data_format))
+    return known_dims(spatial(dims, data_format))
 
 
 def _weights(kernel: Dims, narrow: int, wide: int, layout: str) -> Dims:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from ..spec.binary import slope_target
 from ..spec.schema import Call
+from ..spec.shapes import known_dims
 
 Floats = NDArray[np.float64]
 
@@ -62,11 +63,11 @@ def bias_add_backward(call: Call, diff_dst: Floats) -> Floats:
 
 def prelu(call: Call, src: Floats, slope: Floats) -> Floats:
     shape = slope_target(call, slope.shape, src.shape)
-    return np.where(src > 0, src, slope.reshape([dim or 0 for dim in shape or ()]) * src)
+    return np.where(src > 0, src, slope.reshape(known_dims(shape)) * src)
 
 
 def prelu_backward(call: Call, src: Floats, slope: Floats, diff_dst: Floats) -> tuple[Floats, Floats]:
-    target = tuple(dim or 0 for dim in slope_target(call, slope.shape, src.shape) or ())
+    target = known_dims(slope_target(call, slope.shape, src.shape))
     diff_src = np.where(src > 0, diff_dst, slope.reshape(target) * diff_dst)
     shared = tuple(axis for axis, dim in enumerate(target) if dim == 1)
     diff_slope = np.where(src > 0, 0, diff_dst * src).sum(axis=shared, keepdims=True)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..spec.convolution_geometry import Geometry, geometry
 from ..spec.schema import Call
+from ..spec.shapes import known_dims
 from ..spec.window import given_shape, spatial
 from .binary import _along_channels
 from .windows import meetings
@@ -98,7 +99,7 @@ def backward_weights(found: Geometry, wide: Floats, narrow: Floats, kernel: tupl
 
 def _sizes(dims: tuple[int | None, ...]) -> tuple[int, ...]:
     assert all(dim is not None for dim in dims)
-    return tuple(dim or 0 for dim in dims)
+    return known_dims(dims)
 
 
 def convolution(call: Call, src: Floats, weights: Floats, bias: Floats | None = None) -> Floats:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..plain import isinstance
 from ..spec.schema import Call, TensorType
+from ..spec.shapes import known_dims
 from .form import Form, Parts, Source, result_types
 
 SYMMETRIC = frozenset(["Maximum", "Minimum", "SquaredDifference"])
@@ -23,7 +24,7 @@ def binary(call: Call) -> Form | None:
     """Exchanged, negated or multiplied out, unless the first operand has the shape of the result."""
     parts, kind = Parts(call), call.schema.kind
     (result,) = result_types(call)
-    shape = tuple(dim or 0 for dim in result.shape or ())
+    shape = known_dims(result.shape)
     first, second = (parts.shape(index) == shape for index in (0, 1))
     alike = parts.type(0).dtype is parts.type(1).dtype is result.dtype
     if first or not alike or math.prod(shape) < SMALL or (second and kind in EXCHANGED):

@@ -16,7 +16,7 @@ from ..spec.binary import slope_target
 from ..spec.conditions import batches_of_one_matrix
 from ..spec.dtypes import DataType
 from ..spec.schema import AttrValue, Call, TensorType
-from ..spec.shapes import normalize_axis
+from ..spec.shapes import known_dims, normalize_axis
 from .broadcasts import binary, divide
 from .form import Form, Parts, Source, filled, result_types, scalar
 from .norms import group_norm, layer_norm, layer_norm_backward, rms_norm
@@ -133,9 +133,7 @@ def _seen_with(call: Call, inputs: dict[int, Sequence[int]], first: Sequence[int
     found = result_types(inner)
     number = parts.add(rewrite.kind, *sources, outputs=(*found, *rewrite.dropped), **rewrite.attrs)
     wanted = result_types(call)
-    results = [
-        parts.reshape(number + index, [dim or 0 for dim in tensor.shape or ()]) for index, tensor in enumerate(wanted)
-    ]
+    results = [parts.reshape(number + index, known_dims(tensor.shape)) for index, tensor in enumerate(wanted)]
     notes = [f"src seen as {list(first)}", rewrite.note]
     return parts.form(*results, note="; ".join(note for note in notes if note))
 
@@ -145,7 +143,7 @@ def batch_norm(call: Call) -> Form | None:
     shape = call.shape("src")
     if shape is None or len(shape) in (4, 5):
         return None
-    dims = tuple(dim or 0 for dim in shape)
+    dims = known_dims(shape)
     last = call.string("data_format") == "NXC"
     axes = (math.prod(dims[1:-1] if last else dims[2:]), 1)
     seen = (dims[0], *axes, dims[-1]) if last else (*dims[:2], *axes)
@@ -158,10 +156,10 @@ def prelu(call: Call) -> Form | None:
     shape = call.shape("src")
     if shape is None or len(shape) >= 5:
         return None
-    dims = tuple(dim or 0 for dim in shape)
+    dims = known_dims(shape)
     seen = (1,) * (5 - len(dims)) + dims
     target = slope_target(call, call.shape("slope"), dims)
-    slope = (1,) * (5 - len(target or ())) + tuple(dim or 0 for dim in target or ())
+    slope = (1,) * (5 - len(target or ())) + known_dims(target)
     shapes: dict[int, Sequence[int]] = {0: seen, 1: slope}
     if call.schema.kind == "PReLU":
         return _seen_with(call, shapes, seen, per_channel_broadcast=False)
@@ -187,7 +185,7 @@ def concat(call: Call) -> Form | None:
         found = [block[0] if len(block) == 1 else parts.add("Concat", *block, axis=joined) for block in blocks]
     (result,) = result_types(call)
     note = f"at most {MAX_CONCAT_INPUTS} inputs of at most {MAX_CONCAT_RANK} axes at once"
-    return parts.form(parts.reshape(found[0], tuple(dim or 0 for dim in result.shape or ())), note=note)
+    return parts.form(parts.reshape(found[0], known_dims(result.shape)), note=note)
 
 
 # Quantization ---------------------------------------------------------------------------------------------------------
@@ -266,13 +264,13 @@ def matmul(call: Call) -> Form | None:
         parts.reshape(0, placed([*[1] * (rank - len(src)), *src])),
         parts.reshape(1, (*(1,) * (rank - len(columns)), *columns)),
         *([parts.reshape(2, seen(parts.shape(2)))] if has_bias else []),
-        outputs=(TensorType(dst.dtype, tuple(seen([dim or 0 for dim in dst.shape or ()]))),),
+        outputs=(TensorType(dst.dtype, tuple(seen(known_dims(dst.shape)))),),
         **{**rewrite.attrs, **flags},
     )
     note = "MatMul of operands of one rank: with such a bias the library hangs, or adds it along other axes"
     if moved:
         note = "MatMul of batches along the second axis: of those along the first, the library misplaces the rows"
-    return parts.form(parts.reshape(product, [dim or 0 for dim in dst.shape or ()]), note=note)
+    return parts.form(parts.reshape(product, known_dims(dst.shape)), note=note)
 
 
 Composition = Callable[[Call], Form | None]

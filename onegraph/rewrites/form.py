@@ -15,7 +15,7 @@ from ..plain import isinstance
 from ..spec.dtypes import DataType
 from ..spec.editions import BASE
 from ..spec.schema import AttrValue, Call, TensorType
-from ..spec.shapes import show
+from ..spec.shapes import known_dims, show
 
 Dims = tuple[int, ...]
 # A value of a form by its number, or a constant.
@@ -107,7 +107,7 @@ class Parts:
 
     def shape(self, source: Source) -> Dims:
         """Shape of a value."""
-        return tuple(dim or 0 for dim in self.type(source).shape or ())
+        return known_dims(self.type(source).shape)
 
     def add(self, kind: str, *inputs: Source, outputs: Sequence[TensorType] = (), **attrs: AttrValue) -> int:
         """Add a part; returns the number of its first result, and the others follow.

@@ -12,6 +12,7 @@ from ..spec.binary import axes_but_channels
 from ..spec.dtypes import DataType
 from ..spec.reduction import reduced_axes
 from ..spec.schema import Call, TensorType
+from ..spec.shapes import known_dims
 from .form import Dims, Form, Parts, Source, result_types, scalar
 
 F32 = DataType.f32
@@ -201,4 +202,4 @@ def _runs(shape: Dims, axes: Sequence[int]) -> list[tuple[bool, int]]:
 
 def _result_shape(call: Call) -> Dims:
     (result,) = result_types(call)
-    return tuple(dim or 0 for dim in result.shape or ())
+    return known_dims(result.shape)

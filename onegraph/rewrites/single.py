@@ -12,7 +12,7 @@ from ..spec.convolution_geometry import Geometry, geometry
 from ..spec.dtypes import DataType
 from ..spec.reduction import reduced_axes
 from ..spec.schema import AttrValue, Call, TensorType
-from ..spec.shapes import normalize_axis
+from ..spec.shapes import known_dims, normalize_axis
 from ..spec.window import SHAPE_SOURCE, given_shape, spatial
 from .form import Rewrite, Source, filled
 
@@ -83,7 +83,7 @@ def _convolution_backward_data(call: Call) -> Rewrite | None:
     shape = given_shape(call)
     assert shape is not None
     if found.groups == 1:
-        return Rewrite(call.schema.kind, {**attrs, "dst_shape": tuple(dim or 0 for dim in shape)}, (0, 1))
+        return Rewrite(call.schema.kind, {**attrs, "dst_shape": known_dims(shape)}, (0, 1))
     # Groups never compile; the op is the ConvTranspose whose weights are the same memory under another name.
     wide = spatial(shape, found.data_format)
     least = replace(found, output_padding=(0,) * len(wide)).backward()
@@ -99,7 +99,7 @@ def _weights_gradient(call: Call) -> Rewrite:
     _, attrs = _explicit_pads(call)
     shape = given_shape(call)
     assert shape is not None
-    return Rewrite(call.schema.kind, {**attrs, "weights_shape": tuple(dim or 0 for dim in shape)}, (0, 1))
+    return Rewrite(call.schema.kind, {**attrs, "weights_shape": known_dims(shape)}, (0, 1))
 
 
 def _conv_transpose_backward_data(call: Call) -> Rewrite:
@@ -135,7 +135,7 @@ def _pool(call: Call) -> Rewrite | None:
     if call.schema.kind != "AvgPoolBackward":
         return Rewrite(call.schema.kind, attrs, _all_inputs(call))
     whole = pooling.source_shape(call)[0]
-    return Rewrite(call.schema.kind, {**attrs, "src_shape": tuple(dim or 0 for dim in whole or ())}, (0,))
+    return Rewrite(call.schema.kind, {**attrs, "src_shape": known_dims(whole)}, (0,))
 
 
 # Normalization -------------------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def _input(call: Call, name: str) -> tuple[DataType, tuple[int, ...]]:
     tensor = call.input(name)
     assert tensor is not None
     assert tensor.dtype is not None
-    return tensor.dtype, tuple(dim or 0 for dim in tensor.shape or ())
+    return tensor.dtype, known_dims(tensor.shape)
 
 
 def _batch_norm_backward(call: Call) -> Rewrite:

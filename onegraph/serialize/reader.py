@@ -20,7 +20,7 @@ from ..plain import isinstance
 from ..spec.dtypes import DataType
 from ..spec.editions import BASE, DEFAULT, Edition, base_of, edition
 from ..spec.schema import AttrValue, Schema, Shape, TensorType
-from ..spec.shapes import compatible, has_gaps, merge
+from ..spec.shapes import compatible, has_gaps, known_dims, merge
 from ..violation import NOTE, Violation
 from .form import Document, Json, OpForm, TensorForm
 from .names import Names
@@ -168,7 +168,7 @@ class _Building:
         if number not in self.producers:
             return tensor
         found = steps(self.uses[number], tensor.shape)
-        gaps = found is not None and has_gaps([dim or 0 for dim in tensor.shape or ()], found)
+        gaps = found is not None and has_gaps(known_dims(tensor.shape), found)
         return tensor._laid_out(None if gaps else found)
 
     def _unnamed(self, number: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ..errors import FormatError
 from ..spec.schema import Shape
-from ..spec.shapes import compatible, is_dense, merge, overlaps, show
+from ..spec.shapes import compatible, is_dense, known_dims, merge, overlaps, show
 from .form import OpForm, TensorForm
 
 MAX_STRIDE = 2**48  # as for the inputs of the builder
@@ -75,5 +75,5 @@ def steps(uses: Sequence[TensorForm], shape: Shape) -> tuple[int, ...] | None:
     found = next((use.strides for use in uses if use.strides is not None), None)
     if found is None or shape is None or None in shape or any(step >= MAX_STRIDE for step in found):
         return None
-    dims = [dim or 0 for dim in shape]
+    dims = known_dims(shape)
     return None if is_dense(dims, found) or overlaps(dims, found) else found

@@ -11,7 +11,7 @@ from .normalization import begin_axis
 from .pooling import geometry
 from .reduction import reduced_axes
 from .schema import Call
-from .shapes import compatible
+from .shapes import compatible, known_dims
 from .window import Dim, Window, channel_axis, spatial
 
 EXACT = 2**24  # up to which f32 holds every integer
@@ -272,7 +272,7 @@ def per_group(call: Call) -> bool:
 def has_long_side(call: Call) -> bool:
     """Whether there are 2**31 - 1 or more rows, columns or places of an image, in whatever order the axes are."""
     for tensor in call.inputs:
-        dims = [dim or 0 for dim in (tensor.shape if tensor is not None else None) or ()]
+        dims = known_dims(None if tensor is None else tensor.shape)
         sides = (dims[:-1], dims[-1:], dims[1:-1], dims[2:])
         if any(prod(side) >= (1 << 31) - 1 for side in sides):
             return True
@@ -296,7 +296,7 @@ def has_long_axis(call: Call) -> bool:
     """Whether the elements along one axis of a tensor take 2**32 bytes, or all but a block of them."""
     for tensor in call.inputs:
         if tensor is not None and tensor.dtype is not None:
-            longest = max((dim or 0 for dim in tensor.shape or ()), default=0)
+            longest = max(known_dims(tensor.shape), default=0)
             if longest * tensor.dtype.numpy.itemsize >= (1 << 32) - 1024:
                 return True
     return False

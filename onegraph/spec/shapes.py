@@ -27,6 +27,11 @@ def known(shape: Shape) -> bool:
     return shape is not None and None not in shape
 
 
+def known_dims(shape: Shape) -> tuple[int, ...]:
+    """Every dim as an integer, 0 for one that is unknown; no dims where not even the rank is known."""
+    return tuple([dim or 0 for dim in shape or ()])
+
+
 def compatible(first: Shape, second: Shape) -> bool:
     """Whether two statements can be of one shape."""
     if first is None or second is None:

@@ -7,6 +7,7 @@ from math import prod
 
 from .dtypes import DataType
 from .schema import Call
+from .shapes import known_dims
 from .window import channel_axis
 
 Dims = tuple[int, ...]
@@ -45,13 +46,13 @@ class Use:
     @property
     def result(self) -> Dims:
         """Shape of the first output."""
-        return tuple([dim or 0 for dim in self.call.schema.shape(self.call)[0] or ()])
+        return known_dims(self.call.schema.shape(self.call)[0])
 
     def shape(self, index: int) -> Dims:
         """Shape of input ``index``."""
         tensor = self.call.inputs[index]
         assert tensor is not None
-        return tuple(dim or 0 for dim in tensor.shape or ())
+        return known_dims(tensor.shape)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from .conditions import (
 )
 from .convolution_geometry import SIDES
 from .quirk import LIBRARY, UNSAFE, Quirk, kinds
+from .shapes import known_dims
 from .window import SHAPE_SOURCE
 
 # A bias of windows behind the source is right in 3.2.0 and 3.13.2, and a signal in 3.6.2.
@@ -172,7 +173,7 @@ WINDOW_QUIRKS = (
         "shape",
         UNSAFE,
         _POOLS,
-        lambda call: any(t is not None and prod(dim or 0 for dim in t.shape or ()) > 1 << 29 for t in call.inputs),
+        lambda call: any(t is not None and prod(known_dims(t.shape)) > 1 << 29 for t in call.inputs),
         "more than 2**29 elements are refused, or divide by zero at compile",
     ),
     Quirk(
