@@ -27,7 +27,7 @@ class Result(NamedTuple):
     strides: tuple[int, ...] | None
 
     def laid_out(self, array: Array) -> Array:
-        """The array that the output was asked for in, if it has the strides, else a new one that has them."""
+        """``array`` where it has the strides of the output, else a new array that has them."""
         if self.strides is None or has_strides(array, self.strides):
             return array
         return laid_empty(self.shape, self.strides, self.dtype.numpy)

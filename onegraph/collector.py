@@ -1,4 +1,4 @@
-"""Python's garbage collector, which looks in vain at what is made to stay, waits until that is done."""
+"""Pauses Python's garbage collector while many objects are made that all stay: it would look at them in vain."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ class Frame:
     """
 
     def __init__(self, program: Program, source: PlanSource | None = None) -> None:
-        # Until it is released, as the program holds the frames that wait: what is left to the garbage collector keeps
-        # kernels and memory, and the library some bytes for each of them for ever.
+        # ``release`` drops this reference, as the program holds the frames that wait: a cycle keeps kernels and memory
+        # until the garbage collector runs, and some bytes of the library for ever.
         self.program = program
         self.plan = Plan(program.source if source is None else source)
         self.number = self.plan.number  # where csrc/call.cpp looks for it

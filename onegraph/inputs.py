@@ -84,7 +84,7 @@ INTEGERS = MappingProxyType(
         DataType.u4: (0, 15),
     }
 )
-# Ops whose results are their inputs, elsewhere: what is read behind them is what they read.
+# Ops that only move or convert elements: what the readers of the result ask of it is asked of the input.
 MOVES = frozenset({"Reorder", "TypeCast", "StaticReshape", "StaticTranspose", "DynamicReshape", "DynamicTranspose"})
 
 

@@ -1,6 +1,6 @@
 """How values lie in memory while steps are put together: views of the same memory, copies, and places in outputs.
 
-Of a view that is a graph output, the source is written into the memory of the output.
+Where a graph output is a view, its source is written directly into the memory of the output.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Examining an op as the library does where it takes what the specification forbids: its own graph files have such."""
+"""Examining an op as leniently as the library: its own graph files have ops that the specification forbids."""
 
 from __future__ import annotations
 

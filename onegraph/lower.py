@@ -131,7 +131,7 @@ def refuse_wildcards(graph: Graph) -> None:
             )
 
 
-# Ops whose optional outputs are by the way: an older library can run the op without them.
+# Ops that give the same without their optional outputs, which an older library does not have.
 INDEPENDENT_OUTPUTS = frozenset({"SoftMax", "Dropout"})
 
 

@@ -199,7 +199,7 @@ def address(pointer: Any) -> int:
 
 
 class Final(Made):
-    """What is of this package alone: what is checked before C is called must not be written anew."""
+    """A class that users cannot derive from: the checks that stand before a call into C must not be overridden."""
 
     __slots__ = ()
 
@@ -228,7 +228,7 @@ class Handle(Final):
 
 
 class _Release(partial[int]):
-    """A destructor, and what it needs until it is called: no function of Python, so that no interrupt comes in it."""
+    """A destructor, and the objects that it needs; not a function of Python, so that no interrupt arrives inside it."""
 
     parents: tuple[object, ...]
 

@@ -13,7 +13,7 @@ Record = TypeVar("Record")
 
 
 class Made:
-    """What only its constructor makes whole: ``__new__`` alone leaves an object whose every use is one clear error."""
+    """An object that only its constructor completes: any use of one that ``__new__`` alone made is a clear error."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""What values are, whatever their classes say of them: mocks and proxies name other classes, and subclasses may lie."""
+"""What a value really is, whatever its class claims: mocks and proxies name other classes, and subclasses may lie."""
 
 from __future__ import annotations
 

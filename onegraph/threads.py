@@ -24,7 +24,7 @@ LONG = 1e-4
 # One that takes longer on one thread is worth several: it gets every one where a neighbour keeps others from measuring.
 WORTHWHILE = 1e-5
 # More threads must gain more than this, in seconds: beside other work they join later than in a loop of one step alone.
-WORTH = 1e-6
+MIN_GAIN = 1e-6
 
 Measure = Callable[[Sequence[LibraryStep], Sequence[int]], list[float | None]]
 
@@ -90,7 +90,7 @@ def fastest(seconds: Sequence[float | None], alone: float) -> int:
     known = [taken for taken in seconds if taken is not None]
     if len(known) < len(seconds):
         return 0 if alone < WORTHWHILE else len(seconds) - 1
-    return next(index for index, taken in enumerate(known) if taken <= min(known) + WORTH)
+    return next(index for index, taken in enumerate(known) if taken <= min(known) + MIN_GAIN)
 
 
 def powers_of_two(limit: int) -> list[int]:

@@ -53,7 +53,7 @@ FPMATH = MappingProxyType(
 MARGIN = 4.0
 # Sums in f32 of so many numbers are within EPSILONS.
 SUMMED = 256
-# Processors may take what is smaller for nothing.
+# Processors may take smaller numbers for 0.
 TINY = float(np.finfo(np.float32).tiny)
 Floats = NDArray[np.floating]
 FLIPS = 1 / 32  # part of the integers that a rounding moves to the next one

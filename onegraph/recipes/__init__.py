@@ -1,4 +1,4 @@
-"""How each op is drawn at random: to a first input the others, and the attributes that fit.
+"""How each op is drawn at random: the other inputs and the attributes that fit its first input.
 
 A recipe is a function of a :class:`Draw`, in base words. It asks for the dims of the first input and returns the types
 of all inputs; the attributes that it does not decide are drawn from their records.

@@ -1,4 +1,4 @@
-"""What the ops of a file say of tensors: completed, and in every use of one tensor the same."""
+"""What the ops of a file say of tensors: completed, and made to agree where several of them use one tensor."""
 
 from __future__ import annotations
 

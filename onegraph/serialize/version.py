@@ -1,4 +1,4 @@
-"""What a version of oneDNN knows of an op, and what an op is to it: the file that it is to read says no more."""
+"""What a version of oneDNN knows of an op, so that a file that it is to read says no more than that."""
 
 from __future__ import annotations
 
