@@ -9,7 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
@@ -72,11 +72,7 @@ def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, place: Path, name: 
             raise FormatError(where, f"data type {stored}", f"{tensor.dtype}, numpy's {wanted}")
         if not compatible(shape, tensor.shape):
             raise FormatError(where, f"shape {show(shape)}", show(tensor.shape))
-        length = math.prod(shape) * stored.itemsize
-        contents = stream.read(length)
-        if len(contents) != length:
-            raise FormatError(where, f"{len(contents)} bytes", f"{length}")
-    values = np.frombuffer(contents, stored).reshape(shape, order="F" if fortran else "C")
+        values = read_elements(stream, shape, stored, where).reshape(shape, order="F" if fortran else "C")
     made = aligned_empty(shape, wanted)
     made[...] = values.view(wanted) if plain else values
     return made
@@ -99,6 +95,19 @@ def read_header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, n
     except Exception as error:  # the header is read by eval of literals, which may raise anything
         raise FormatError(where, shown(str(error)), "an array of numbers as numpy.save writes it") from None
     return shape, fortran, stored
+
+
+def read_elements(stream: IO[bytes], shape: tuple[int, ...], stored: np.dtype[Any], where: str) -> Array:
+    """The elements of an array behind its header, in one axis; not more is read than there is, whatever that says.
+
+    Raises:
+        FormatError: there are too few.
+    """
+    length = math.prod(shape) * stored.itemsize
+    contents = stream.read(length)
+    if len(contents) != length:
+        raise FormatError(where, f"{len(contents)} bytes", f"{length}")
+    return np.frombuffer(contents, stored)
 
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:

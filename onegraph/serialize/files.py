@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import stat
 import zipfile
@@ -13,7 +12,7 @@ import numpy as np
 
 from ..arrays import aligned_empty
 from ..errors import ArgumentError, FormatError, shown
-from ..npz import read_header, write_archive
+from ..npz import ARCHIVE, read_elements, read_header, write_archive
 from ..op import Array
 from ..plain import isinstance
 from ..spec.dtypes import DataType
@@ -104,7 +103,7 @@ def read_constants(path: Path, found: Document, names: Names) -> dict[int, Array
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
         if isinstance(error, FormatError):
             raise
-        raise FormatError(str(place), shown(str(error)), "an archive as numpy.savez writes it") from None
+        raise FormatError(str(place), shown(str(error)), ARCHIVE) from None
     return arrays
 
 
@@ -117,7 +116,7 @@ def _read_constant(archive: zipfile.ZipFile, place: Path, use: TensorForm) -> Ar
     except KeyError:
         raise FormatError(where, "missing", "the contents of a constant") from None
     if member.compress_type != zipfile.ZIP_STORED:
-        raise FormatError(where, "compressed", "an archive as numpy.savez writes it")
+        raise FormatError(where, "compressed", ARCHIVE)
     dtype = use.dtype or DataType.f32
     plain = dtype.numpy if dtype.numpy.isbuiltin == 1 else np.dtype(f"u{dtype.numpy.itemsize}")
     with archive.open(member) as stream:
@@ -125,13 +124,9 @@ def _read_constant(archive: zipfile.ZipFile, place: Path, use: TensorForm) -> Ar
         if use.shape is None or shape != use.shape or stored != plain or fortran:
             expected = f"{plain} of shape {use.shape} in C order, as {use.where} has it"
             raise FormatError(where, f"{stored} of shape {shape}", expected)
-        size = math.prod(shape) * plain.itemsize
-        # Not more is read than there is, whatever the archive says of itself.
-        contents = stream.read(size)
-        if len(contents) != size:
-            raise FormatError(where, f"{len(contents)} bytes", f"{size}")
+        elements = read_elements(stream, shape, plain, where)
     array = aligned_empty(shape, plain)
-    array[...] = np.frombuffer(contents, plain).reshape(shape)
+    array[...] = elements.reshape(shape)
     kept = array.view(dtype.numpy)
     kept.flags.writeable = False
     return kept
