@@ -357,6 +357,10 @@ class Executable(Made):
             return next(iter(results.values()))
         return self._result(*results.values())
 
+    def _by_name(self, results: Any) -> dict[str, Array]:
+        """What a call returned, by name of output."""
+        return dict(zip(self._graph.outputs, (results,) if self._result is None else results, strict=True))
+
 
 def _decline(arrays: tuple[object, ...], out: object = None) -> None:
     """The quick call of what is not one call into C."""

@@ -115,9 +115,7 @@ def verify(
 
 
 def _run(model: Executable, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    results = model(*inputs.values())
-    names = [port.name for port in model.outputs]
-    return dict(zip(names, results if len(names) > 1 else (results,), strict=True))
+    return model._by_name(model(*inputs.values()))
 
 
 class _Judge:

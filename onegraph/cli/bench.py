@@ -113,9 +113,7 @@ def command(
         inputs = {port.name: untouched[port.name] for port in found[0].model.inputs}
         profiles = [one.model.profile(*inputs.values(), runs=min(PROFILED, runs)) for one in found]
     if data.outputs is not None:
-        results = found[0].model(*inputs.values())
-        names = [port.name for port in found[0].model.outputs]
-        data.write(dict(zip(names, results if len(names) > 1 else (results,), strict=True)))
+        data.write(found[0].model._by_name(found[0].model(*inputs.values())))
     if as_json:
         emit([_facts(one, profile) for one, profile in zip(found, profiles, strict=True)])
     else:

@@ -37,8 +37,7 @@ def command(source: Source, data: Data, compiling: Compiling, as_json: bool) -> 
         start = time.perf_counter()
         results = model(*inputs.values())
         seconds = time.perf_counter() - start
-    names = [port.name for port in model.outputs]
-    outputs = dict(zip(names, results if len(names) > 1 else (results,), strict=True))
+    outputs = model._by_name(results)
     data.write(outputs)
     facts = [{"name": name, **summary(array)} for name, array in outputs.items()]
     report = model.report()
