@@ -6,6 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 from ..plain import isinstance
 from ..serialize.form import FPMATH_MODES
@@ -122,8 +123,6 @@ def command(
 
 def _fill(values: Array, number: int) -> None:
     """Make all numbers one, which wraps around as in C++, where they lie; s32 and s64 may be shapes, and stay."""
-    import numpy as np
-
     if values.dtype.kind not in "ib" or values.dtype.itemsize == 1:
         values[...] = np.asarray(number).astype(values.dtype)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ..spec.editions import edition
 from ..whole import write_whole
 from .options import Integer, OutputPath, json_option
 from .terminal import emit, progress
@@ -30,7 +31,6 @@ def command(ops: tuple[str, ...], name: str | None, workers: int | None, as_json
     from .. import native
     from ..capi import version_info
     from ..conformance.page import page
-    from ..spec.editions import edition
 
     facts = version_info()
     name = name or f"onednn-{'.'.join(str(facts['version']).split('.')[:2])}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from .. import __version__
 from ..plain import isinstance
 from .options import json_option
 from .terminal import emit
@@ -13,7 +14,6 @@ from .terminal import emit
 @json_option
 def command(as_json: bool) -> None:
     """Print what the library, the machine and the settings are."""
-    from .. import __version__
     from ..capi import version_info
 
     facts = {"onegraph": __version__, **version_info()}

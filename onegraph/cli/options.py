@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ..errors import ArgumentError, FormatError, SpecError, UnsupportedError
+from ..graph import Graph
+from ..npz import read_inputs, write_arrays
 from ..plain import isinstance
 from ..serialize.form import FPMATH_MODES
 from ..serialize.text import MAX_BYTES
@@ -23,7 +25,6 @@ from ..spec.editions import EDITIONS, edition
 from . import note
 
 if TYPE_CHECKING:
-    from ..graph import Graph
     from ..op import Array
     from .terminal import Progress
 
@@ -170,8 +171,6 @@ class Source:
 
     def parse(self, content: bytes | None, cut: bool = False) -> Graph:
         """The graph of the file, or of what was read from standard input; errors of ops do not name the file."""
-        from ..graph import Graph
-
         if self.path.endswith(".py"):
             raise FormatError(self.name, "Python code", "JSON, which onegraph convert FILE.py -o FILE.json makes of it")
         if content is None:
@@ -314,7 +313,6 @@ class Data:
                 that is read.
         """
         from ..inputs import random_inputs
-        from ..npz import read_inputs
 
         if self.outputs is not None:
             self.source.keep("--outputs", self.outputs, graph, *([] if self.inputs is None else [self.inputs]))
@@ -327,8 +325,6 @@ class Data:
 
     def write(self, results: Mapping[str, Array]) -> None:
         """Write the results where they are wanted."""
-        from ..npz import write_arrays
-
         if self.outputs is not None:
             write_arrays(self.outputs, results)
 

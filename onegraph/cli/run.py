@@ -6,8 +6,11 @@ import time
 from typing import TYPE_CHECKING
 
 import click
+import numpy as np
 
 from ..plain import isinstance
+from ..serialize import with_known
+from ..spec.dtypes import DataType
 from .options import Compiling, Data, Source, compiling, data, graph_file, json_option
 from .terminal import dims, emit, progress, show, table
 
@@ -26,8 +29,6 @@ def command(source: Source, data: Data, compiling: Compiling, as_json: bool) -> 
     Inputs are random numbers in the domain of the ops that read them, or the arrays of an .npz file by name. What FILE
     calls constant is constant here too: the library prepares it once.
     """
-    from ..serialize import with_known
-
     graph = source.load_to_run()
     with progress("run") as tell:
         graph, inputs = with_known(graph, data.read(graph, tell))
@@ -50,10 +51,6 @@ def command(source: Source, data: Data, compiling: Compiling, as_json: bool) -> 
 
 def summary(array: Array) -> dict[str, object]:
     """What is said of an array: data type, shape, and least, greatest and mean of its finite elements."""
-    import numpy as np
-
-    from ..spec.dtypes import DataType
-
     wide = array.astype(np.float64)
     finite = wide[np.isfinite(wide)]
     return {

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ..check import check_graph
 from ..errors import LibraryError, UnsupportedError
 from ..whole import write_whole
 from . import note
@@ -42,7 +43,6 @@ def command(
 
     It has the ops with their attributes and shapes, what is fused and what runs on numpy, and what check finds.
     """
-    from ..check import check_graph
     from ..view import page
 
     if profiled and no_compile:

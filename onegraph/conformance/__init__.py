@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..errors import ArgumentError
-from ..spec.editions import Edition, base_of
+from ..spec.editions import BASE, Edition, base_of
 from .probes import controls_of, probes_of
 from .results import VERDICTS, Result, summary, table
 from .runner import Outcome, Worker, run_all
@@ -88,8 +88,6 @@ def probe(
         ArgumentError: there is no op of that name.
         UnsupportedError: the system starts no worker process.
     """
-    from ..spec.editions import BASE
-
     kind = next((schema.kind for schema in BASE.values() if schema.name == name), None)
     if kind is None:
         raise ArgumentError(f"{name!r} is not an op")
