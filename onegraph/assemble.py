@@ -148,8 +148,7 @@ class Assembly(Layouts):
         if any(step.kind not in VIEWS for step in steps):  # views are no copies, or one
             try:
                 pattern, numbers = self._pattern(steps, partition)
-                reason = pattern.reason
-                if not reason:
+                if not (reason := pattern.reason):
                     self._add_library(pattern, steps, numbers)
                     return
             except OneGraphError as error:
@@ -213,10 +212,7 @@ class Assembly(Layouts):
         if step.executor == "copy" or step.kind == "TypeCast":
             self._add_cast(step, reason)
         elif not self._add_view(step):
-            self._add_numpy(step, reason or step.note)
-
-    def _add_numpy(self, step: Step, reason: str) -> None:
-        self.steps.append(numpy_step(step, self.values, self._note("reference", step, reason)))
+            self.steps.append(numpy_step(step, self.values, self._note("reference", step, reason or step.note)))
 
     def _add_cast(self, step: Step, reason: str) -> None:
         """A TypeCast by numpy: of data types that the CPU has not, the library's takes 20 times as long."""
@@ -234,31 +230,7 @@ class Assembly(Layouts):
         if len(steps) > 1 and len(ends) > count + 1:
             self._take_back(ends[count:])  # a view and its source would be written into one memory
         values = [self.values[number] for number in ends]
-        strides = tuple([value.strides for value in values])
-        layout = pattern.layouts.get(strides)
-        copies: list[tuple[Value, Value]] = []
-        if layout is None:
-            returned = {value.id for value in values[count:] if value.id in self._returned and not value.dense}
-            strided = {value.id for value in values if not value.dense}
-            uses = [self._use(step) for step in steps] if strided and len(steps) > 1 else []
-            if not uses or not wrong_strides(uses, strided, VERSION):
-                returned.clear()
-            elif reason := wrong_strides(uses, strided - returned, VERSION):
-                raise UnsupportedError(f"{reason}, so that the ops run one by one")
-            for index, value in enumerate(values):
-                if value.id in returned or (not value.dense and needs_dense(value, steps)):
-                    if index < count:
-                        values[index] = self.values[self._dense_copy(value)]
-                        continue
-                    if value.id not in self._returned:
-                        raise UnsupportedError(f"{steps[-1].kind} writes dense tensors only")
-                    values[index] = self._dense_twin(value)
-                    copies.append((values[index], value))
-            strides = tuple([value.strides for value in values])
-            # Channels-last strides serve convolutions of channels-first data best, and all else in their midst.
-            is_open = any(step.attrs.get("data_format") == "NCX" for step in steps)
-            is_open = is_open or not all(value.dense for value in values[:count])
-            layout = pattern.layouts.setdefault(strides, Layout(is_open, {}))
+        layout, copies = self._layout(pattern, steps, values)
         free = tuple([value.dense and self._is_free(value) for value in values[count:]]) if layout.is_open else ()
         is_small = self._use_threads(pattern)
         compiled = pattern.compile(values, layout, free)
@@ -274,6 +246,41 @@ class Assembly(Layouts):
         self.notes.append(Note("oneDNN", steps, (note,), values[:count], values[count:]))
         for source, target in copies:
             self._add_copy(source, target, steps[-1], f"{steps[-1].kind} writes dense tensors only")
+
+    def _layout(
+        self, pattern: Pattern, steps: Sequence[Step], values: list[Value]
+    ) -> tuple[Layout, list[tuple[Value, Value]]]:
+        """What there is of a pattern for the strides of ``values``, in which dense ones replace those that ops misread.
+
+        Beside it the copies to be made of results behind the ops: source and target.
+
+        Raises:
+            UnsupportedError: the ops cannot be run on values of these strides.
+        """
+        count, copies = pattern.n_inputs, list[tuple[Value, Value]]()
+        layout = pattern.layouts.get(tuple([value.strides for value in values]))
+        if layout is not None:
+            return layout, copies
+        returned = {value.id for value in values[count:] if value.id in self._returned and not value.dense}
+        strided = {value.id for value in values if not value.dense}
+        uses = [self._use(step) for step in steps] if strided and len(steps) > 1 else []
+        if not uses or not wrong_strides(uses, strided, VERSION):
+            returned.clear()
+        elif reason := wrong_strides(uses, strided - returned, VERSION):
+            raise UnsupportedError(f"{reason}, so that the ops run one by one")
+        for index, value in enumerate(values):
+            if value.id in returned or (not value.dense and needs_dense(value, steps)):
+                if index < count:
+                    values[index] = self.values[self._dense_copy(value)]
+                    continue
+                if value.id not in self._returned:
+                    raise UnsupportedError(f"{steps[-1].kind} writes dense tensors only")
+                values[index] = self._dense_twin(value)
+                copies.append((values[index], value))
+        # Channels-last strides serve convolutions of channels-first data best, and all else in their midst.
+        is_open = any(step.attrs.get("data_format") == "NCX" for step in steps)
+        is_open = is_open or not all(value.dense for value in values[:count])
+        return pattern.layouts.setdefault(tuple([value.strides for value in values]), Layout(is_open, {})), copies
 
     def _use_threads(self, pattern: Pattern) -> bool:
         """From now on compile for one thread if the pattern is small and others may get more; returns whether it is."""
