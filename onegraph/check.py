@@ -20,7 +20,7 @@ from .spec.quirks import quirks
 from .spec.schema import Finding, Schema, Version
 from .spec.shapes import counted, show
 from .tensor_types import tensor_type
-from .violation import ERROR, LIBRARY, Report, Violation, shortened
+from .violation import ERROR, LIBRARY, Violation, Violations, shortened
 
 
 def check_attrs(kind: str, attrs: object = None, *, edition: str | None = None) -> list[Violation]:
@@ -96,17 +96,17 @@ def check_graph(graph: Ops | Iterable[Op]) -> list[Violation]:
         ArgumentError: the edition of an op is unknown. Everything else is a violation.
     """
     ops = getattr(graph, "ops", graph)
-    report = Report(edition_named(DEFAULT), "graph")
+    noted = Violations(edition_named(DEFAULT), "graph")
     if not isinstance(ops, (list, tuple)):
-        report.add("graph_kind", "graph", graph, "a Graph or a list of ops")
-        return report.violations
+        noted.add("graph_kind", "graph", graph, "a Graph or a list of ops")
+        return noted.violations
     ops = listed(ops)
     for index, op in enumerate(ops):
-        if len(report.violations) <= MAX_VIOLATIONS and not _is_record(op):
+        if len(noted.violations) <= MAX_VIOLATIONS and not _is_record(op):
             expected = "an Op with a name, of logical tensors, and with integers for ids"
-            report.add("op_kind", f"ops[{index}]", op, expected)
-    if report.violations:
-        return report.violations
+            noted.add("op_kind", f"ops[{index}]", op, expected)
+    if noted.violations:
+        return noted.violations
     read = {tensor.id for op in ops for tensor in op.inputs if tensor is not None}
     returned = getattr(graph, "outputs", None)
     read |= {getattr(tensor, "id", None) for tensor in (returned.values() if isinstance(returned, Mapping) else ())}
@@ -148,22 +148,22 @@ def _structure(ops: Sequence[Op]) -> Iterator[Violation]:
     producers: dict[int, Op] = {}
     tensors: dict[int, LogicalTensor] = {}
     for op in ops:
-        report = Report(edition_named(op.edition), f"{op.kind} {op.name!r}")
+        noted = Violations(edition_named(op.edition), f"{op.kind} {op.name!r}")
         other = ids.setdefault(op.id, op)
         if other is not op:
-            report.add("op_id", "id", op.id, f"an id of its own; it is that of {other.name!r}")
+            noted.add("op_id", "id", op.id, f"an id of its own; it is that of {other.name!r}")
         for tensor in (tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None):
             known = tensors.setdefault(tensor.id, tensor)
             if (known.dtype, known.shape) != (tensor.dtype, tensor.shape):
                 expected = f"{known.dtype} {show(known.shape)}, as an earlier use of this id has it"
-                report.add("tensor_mismatch", f"tensor {tensor.id}", f"{tensor.dtype} {show(tensor.shape)}", expected)
+                noted.add("tensor_mismatch", f"tensor {tensor.id}", f"{tensor.dtype} {show(tensor.shape)}", expected)
         for tensor in op.outputs:
             other = producers.setdefault(tensor.id, op)
             if other is not op:
-                report.add(
+                noted.add(
                     "two_producers", f"tensor {tensor.id}", "produced again", f"only {other.name!r} to produce it"
                 )
-        yield from report.violations
+        yield from noted.violations
     yield from _cycles(ops, producers)
 
 
@@ -184,10 +184,10 @@ def _cycles(ops: Sequence[Op], producers: dict[int, Op]) -> Iterator[Violation]:
                     ready.append(reader)
     waiting = [op for op, count in zip(ops, missing, strict=True) if count]
     if waiting:
-        report = Report(edition_named(waiting[0].edition), f"{waiting[0].kind} {waiting[0].name!r}")
+        noted = Violations(edition_named(waiting[0].edition), f"{waiting[0].kind} {waiting[0].name!r}")
         names = ", ".join(op.name for op in waiting)
-        report.add("cycle", "inputs", f"a cycle among {names}", "ops that do not wait for their own results")
-        yield from report.violations
+        noted.add("cycle", "inputs", f"a cycle among {names}", "ops that do not wait for their own results")
+        yield from noted.violations
 
 
 # What the loaded library makes of it ----------------------------------------------------------------------------------
@@ -211,25 +211,25 @@ def _library_violations(checked: Checked, edition: str, op: str, wanted: int) ->
     schema, attrs = checked.schema, checked.attrs
     if version is None or schema is None or attrs is None or checked.errors:
         return []
-    report = Report(edition_named(edition), op)
-    report.page = report.edition.page(schema)
+    noted = Violations(edition_named(edition), op)
+    noted.page = noted.edition.page(schema)
     loaded = f"oneDNN {'.'.join(map(str, version))}"
     for where, since in _newer(checked, schema, version, wanted):
         needed = f"oneDNN {since[0]}.{since[1]} or later; the loaded library is {loaded}"
-        report.add("newer_than_library", where, f"since {since[0]}.{since[1]}", needed, severity=LIBRARY)
+        noted.add("newer_than_library", where, f"since {since[0]}.{since[1]}", needed, severity=LIBRARY)
     base = base_of(schema)
     if base.kind not in BASE:
-        report.add(
+        noted.add(
             "no_library_op", "kind", schema.kind, f"an op that {loaded} has; this runs on numpy", severity=LIBRARY
         )
-    elif not report.violations:
+    elif not noted.violations:
         call = base_call(schema, base, attrs, checked.inputs, checked.n_outputs, checked.dtypes)
         for quirk in quirks(call, version):
             said = edition_words(schema, base, Finding(quirk.where, "", quirk.reason), attrs)
             given = attrs.get(said.where, "left out" if schema.has_attribute(said.where) else _tensors(checked))
             right = f"a form that {loaded} gets right"
-            report.add(quirk.name, said.where, given, right, said.expected, severity=quirk.severity)
-    return report.violations
+            noted.add(quirk.name, said.where, given, right, said.expected, severity=quirk.severity)
+    return noted.violations
 
 
 def _tensors(checked: Checked) -> str:

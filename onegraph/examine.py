@@ -23,7 +23,7 @@ from .spec.shapes import MAX_RANK, compatible, show
 from .spec.values import BadValueError, convert, describe
 from .tensor_types import MAX_SIZE, tensor_type
 from .type_table import DTYPES, table_text, typed_ports, typing_of, unequal
-from .violation import ERROR, NOTE, Report, Violation, shortened
+from .violation import ERROR, NOTE, Violation, Violations, shortened
 
 MAX_VIOLATIONS = 64  # of an op, as nobody reads more
 MAX_INPUTS = 64  # of an op about which anything is remembered
@@ -61,32 +61,32 @@ def examine(
     by: type[Examination] | None = None,
 ) -> Checked:
     """Check one op and return what was made of it; the work behind ``check_op`` and the builder."""
-    report = (by or Examination)(edition, f"{shortened(kind)} {name!r}" if name else shortened(kind))
-    schema = report.find_schema(kind)
+    examination = (by or Examination)(edition, f"{shortened(kind)} {name!r}" if name else shortened(kind))
+    schema = examination.find_schema(kind)
     if schema is None:
-        return Checked(tuple(report.violations))
-    stored = report.check_attributes(schema, attrs, inputs)
-    in_types = report.tensor_types(inputs, "inputs")
-    out_types = None if outputs is None else report.tensor_types(outputs, "outputs")
+        return Checked(tuple(examination.violations))
+    stored = examination.check_attributes(schema, attrs, inputs)
+    in_types = examination.tensor_types(inputs, "inputs")
+    out_types = None if outputs is None else examination.tensor_types(outputs, "outputs")
     if out_types is not None:
         n_outputs = len(out_types)
-        report.check_outputs(schema, len(out_types))
+        examination.check_outputs(schema, len(out_types))
     shapes: tuple[Shape, ...] = ()
     dtypes: tuple[DataType | None, ...] = ()
     choices: tuple[tuple[DataType, ...], ...] = ()
     rows: tuple[Row, ...] = ()
-    if in_types is not None and report.check_inputs(schema, in_types):
-        rows, choices = report.matching_rows(schema, in_types, out_types)
+    if in_types is not None and examination.check_inputs(schema, in_types):
+        rows, choices = examination.matching_rows(schema, in_types, out_types)
         dtypes = tuple(
             [options[0] if len(options) == 1 else dtype if dtype in options else None for options in choices]
         )
         if out_types:
             given_types = [None if tensor is None else tensor.dtype for tensor in out_types]
             dtypes = tuple(given or found for given, found in zip_longest(given_types[: len(dtypes)], dtypes))
-        if not report.errors:
-            shapes = report.check_shapes(schema, stored, in_types, out_types, n_outputs, dtypes)
+        if not examination.errors:
+            shapes = examination.check_shapes(schema, stored, in_types, out_types, n_outputs, dtypes)
     return Checked(
-        tuple(report.violations),
+        tuple(examination.violations),
         schema,
         stored,
         tuple(in_types or ()),
@@ -98,7 +98,7 @@ def examine(
     )
 
 
-class Examination(Report):
+class Examination(Violations):
     """Goes over one op and collects what is wrong with it."""
 
     def find_schema(self, kind: object) -> Schema | None:

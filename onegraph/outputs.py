@@ -13,7 +13,7 @@ from .spec.dialect import base_call
 from .spec.dtypes import DataType
 from .spec.editions import Edition, base_of
 from .spec.schema import AttrValue, Schema, TensorType
-from .violation import Report
+from .violation import Violations
 
 
 def count_outputs(schema: Schema, wanted: object) -> int:
@@ -65,15 +65,15 @@ def output_dtypes(
 def _dtype_error(
     chosen: Edition, schema: Schema, port: str, options: Sequence[DataType], wanted: DataType | None
 ) -> SpecError:
-    report = Report(chosen, schema.kind)
-    report.page = chosen.page(schema)
+    noted = Violations(chosen, schema.kind)
+    noted.page = chosen.page(schema)
     given = "not given" if wanted is None else wanted
     expected = f"{'one of ' * (len(options) > 1)}{', '.join(map(str, options))} for {port}"
     variable = next(one.type for one in schema.outputs if one.name == port)
     same = [one.name for one in schema.inputs if one.type == variable]
     expected += f", the data type of {', '.join(same)}" if same and len(options) == 1 else ""
-    report.add("output_data_type", "dtype", given, expected)
-    return SpecError(report.violations)
+    noted.add("output_data_type", "dtype", given, expected)
+    return SpecError(noted.violations)
 
 
 @cache

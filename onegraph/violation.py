@@ -45,8 +45,8 @@ class Violation:
         return self.message
 
 
-class Report:
-    """Collects the violations of one op of an edition."""
+class Violations:
+    """The violations of one op of an edition, as they are found."""
 
     def __init__(self, edition: Edition, op: str) -> None:
         self.edition, self.op = edition, op
