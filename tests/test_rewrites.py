@@ -541,10 +541,10 @@ def test_a_mean_over_the_axes_between_is_a_pool(dtype: str) -> None:
 
 
 def test_a_kernel_that_would_be_unrolled_too_far_goes_along_another_axis() -> None:
-    parts = mean_form((2, 3, 1500, 2), [1, 2])
+    parts = mean_form((2, 3, 1200, 2), [1, 2])
     assert [part.kind for part in parts] == ["StaticReshape", "AvgPool"]
-    assert parts[1].attrs["kernel"] == (4500, 1)
-    assert [part.kind for part in mean_form((2, 1500, 3, 2), [1, 2])] == ["AvgPool"]
+    assert parts[1].attrs["kernel"] == (3600, 1)
+    assert [part.kind for part in mean_form((2, 1200, 3, 2), [1, 2])] == ["AvgPool"]
 
 
 @pytest.mark.parametrize(
@@ -554,7 +554,8 @@ def test_a_kernel_that_would_be_unrolled_too_far_goes_along_another_axis() -> No
         ((2, 8, 3, 4), [2, 3]),
         ((2, 3, 4, 8), [1, 2, 3]),
         ((64, 16), [1]),
-        ((64, 1, 16, 1), [2, 3]),
+        ((8, 1, 16, 1), [2, 3]),  # too small to gain
+        ((1, 64, 16), [0, 2]),
         ((2, 3, 4, 8), [1]),  # too small to gain
         ((1, 2, 2, 8), [1, 2]),
         ((1, 2, 2, 2**33), [1, 2]),  # more than the pool can count, and the product
@@ -582,6 +583,72 @@ def test_means_over_other_axes_are_products(shape: tuple[int, ...], axes: list[i
     for keep in (True, False):
         parts = mean_form(shape, axes, keep=keep)
         assert [part.kind for part in parts if part.kind != "StaticReshape"] == [*kinds, "Divide"]
+
+
+@pytest.mark.parametrize("kind", ["ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((64, 1, 16, 1), [2, 3]),
+        ((4096, 1), [0]),
+        ((4096, 1), [0, 1]),
+        ((64, 1, 64, 1), [0, 2]),
+        ((8, 2, 2, 2, 8, 8), [4, 5]),  # more axes than the kernel takes
+    ],
+)
+def test_axes_of_size_one_hide_from_the_library_that_what_is_reduced_comes_last(
+    kind: str, shape: tuple[int, ...], axes: list[int]
+) -> None:
+    one = og.DataType.f32
+    form, _ = library_form(BASE[kind], Call(BASE[kind], {"axes": tuple(axes)}, [TensorType(one, shape)], 1, [one]))
+    assert form is not None
+    assert [part.kind for part in form.parts if part.kind != "StaticReshape"] == [kind]
+    assert all(part.attrs["axes"] == (1,) for part in form.parts if part.kind == kind)
+
+
+LONG = 2**20  # numbers; a tenth added to itself so often, one by one in f32, is off by one in a hundred
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((LONG,), [0]),
+        ((LONG, 1), [0]),
+        ((1, LONG, 1), [1]),
+        ((1, LONG, 3), [1]),
+        ((2, 1024, 1024, 2), [1, 2]),
+        ((1024, 1, 1024), [0, 2]),
+        ((3, LONG), [1]),
+        ((1, 5 * 7 * 11 * 13 * 17 * 3, 2), [1]),
+    ],
+)
+@pytest.mark.parametrize(
+    ("kind", "power"), [("ReduceMean", 0.0), ("ReduceSum", 1.0), ("ReduceL1", 1.0), ("ReduceL2", 0.5)]
+)
+def test_long_sums_lose_nothing(kind: str, power: float, shape: tuple[int, ...], axes: list[int]) -> None:
+    graph = og.Graph()
+    x = graph.input("x", "f32", shape)
+    graph.output("y", graph.op(kind, [x], {"axes": axes, "keep_dims": False}))
+    tenth = np.float32(0.1)
+    wanted = float(tenth) * np.prod([shape[axis] for axis in axes]) ** power
+    found = graph.compile()(np.full(shape, tenth))
+    assert found.shape == tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
+    np.testing.assert_allclose(found, np.full(found.shape, wanted), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernels"),
+    [
+        ((2, 64, 64, 8), [(64, 64)]),
+        ((2, 512, 512, 8), [(4096, 1), (64, 1)]),
+        ((1, 6000, 8), [(3000, 1), (2, 1)]),
+    ],
+)
+def test_a_long_mean_is_a_mean_of_means(shape: tuple[int, ...], kernels: list[tuple[int, ...]]) -> None:
+    pools = [part for part in mean_form(shape, [*range(1, len(shape) - 1)]) if part.kind == "AvgPool"]
+    assert [pool.attrs["kernel"] for pool in pools] == kernels
+    (prime,) = [part.kind for part in mean_form((1, 8191, 8), [1]) if part.kind not in ("StaticReshape", "Divide")]
+    assert prime == "MatMul"
 
 
 def test_a_sum_by_a_product_is_exact_where_the_numbers_allow_it() -> None:

@@ -24,6 +24,10 @@ MAX_ELEMENTS = 2**29
 POOLED = range(64, MAX_ELEMENTS)
 # Of fewer elements, the reference kernel is as fast as a MatMul.
 SMALL = 256
+MAX_AXES = 5  # that the kernel of reductions takes
+# Kernels add up in f32 one number after another, which loses more with each of them, and all of it beyond 2**24.
+MAX_POOLED = 2**12
+MAX_SUMMED = 2**16  # by vectors of 16
 
 
 def reduction(call: Call) -> Form | None:
@@ -33,7 +37,8 @@ def reduction(call: Call) -> Form | None:
 
 def total(call: Call) -> Form | None:
     """ReduceSum, ReduceL1 and ReduceL2: MatMul by ones, unless the reduced axes come last."""
-    return _sum(call, reduced_axes(call))
+    axes = reduced_axes(call)
+    return _sum(call, axes) or (_flat(call, axes) if call.schema.kind == "ReduceSum" else None)
 
 
 def bias_add_backward(call: Call) -> Form | None:
@@ -47,22 +52,28 @@ def mean(call: Call) -> Form | None:
     parts = Parts(call)
     shape = parts.shape(0)
     inner = shape[1:-1]
-    between = 3 <= len(shape) <= 5 and axes == tuple(range(1, len(shape) - 1))
-    if not between or math.prod(inner) == 1 or math.prod(shape) not in POOLED:
-        return _sum(call, axes)
-    kernel = inner if inner[-1] <= MAX_UNROLLED else (math.prod(inner), 1)
-    ones, zeros = (1,) * len(kernel), (0,) * len(kernel)
-    found = parts.add(
-        "AvgPool",
-        parts.reshape(0, (shape[0], *kernel, shape[-1])),
-        kernel=kernel,
-        strides=ones,
-        pads_begin=zeros,
-        pads_end=zeros,
-        exclude_pad=True,  # there is no padding; False is among the wrong fusions with int8
-    )
+    between = 3 <= len(shape) <= 5 and axes == tuple(range(1, len(shape) - 1)) and math.prod(inner) > 1
+    kernels = _kernels(inner) if between and math.prod(shape) in POOLED else []
+    if not kernels:
+        return _sum(call, axes) or _flat(call, axes)
+    dtype = call.output_type(0)
+    assert dtype is not None
+    found: Source = 0 if len(kernels) == 1 else parts.cast(0, F32)
+    rows = shape[0] * math.prod(inner)
+    for kernel in kernels:
+        ones, zeros = (1,) * len(kernel), (0,) * len(kernel)
+        rows //= math.prod(kernel)
+        found = parts.add(
+            "AvgPool",
+            parts.reshape(found, (rows, *kernel, shape[-1])),
+            kernel=kernel,
+            strides=ones,
+            pads_begin=zeros,
+            pads_end=zeros,
+            exclude_pad=True,  # there is no padding; False is among the wrong fusions with int8
+        )
     return parts.form(
-        parts.reshape(found, _result_shape(call)),
+        parts.reshape(parts.cast(found, dtype), _result_shape(call)),
         note="AvgPool: the mean has a reference kernel only, unless the reduced axes come last",
     )
 
@@ -91,7 +102,7 @@ def extreme(call: Call) -> Form | None:
     shape = parts.shape(0)
     runs = _runs(shape, axes or ())
     if axes is None or _come_last(runs) or math.prod(shape) >= MAX_ELEMENTS:
-        return _of_nothing(call, axes)
+        return _of_nothing(call, axes) or _flat(call, axes)
     is_minimum = call.schema.kind == "ReduceMin"
     dtype = parts.type(0).dtype
     assert dtype is not None
@@ -142,6 +153,10 @@ def _add_step(parts: Parts, source: Source, shape: Dims, dtype: DataType) -> Sou
     before, count, after = shape
     given = parts.type(source).dtype
     assert given is not None
+    if after == 1 and count > MAX_SUMMED and (width := _divisor(count, MAX_SUMMED)) >= SMALL:
+        seen = parts.reshape(parts.cast(source, F32), (before * (count // width), width))
+        sums = parts.add("ReduceSum", seen, axes=(1,), keep_dims=True)
+        return parts.cast(_add_step(parts, sums, (before, count // width, 1), F32), dtype)
     if after == 1 and given is dtype:
         seen = parts.reshape(source, (before, count))
         return parts.add("ReduceSum", seen, axes=(1,), keep_dims=True)
@@ -161,7 +176,10 @@ def _sum(call: Call, axes: Dims | None) -> Form | None:
     parts, kind = Parts(call), call.schema.kind
     shape = parts.shape(0)
     runs = _runs(shape, axes or ())
-    if axes is None or _come_last(runs) or math.prod(shape) < SMALL:
+    counts = [count for is_reduced, count in runs if is_reduced]
+    is_norm = kind in ("ReduceL1", "ReduceL2")  # the library has a reference kernel only, whatever the axes
+    has_kernel = _come_last(runs) and not is_norm and math.prod(counts) <= MAX_SUMMED
+    if axes is None or not counts or has_kernel or math.prod(shape) < SMALL:
         return _of_nothing(call, axes)
     source: Source = 0
     if kind == "ReduceL1":
@@ -179,6 +197,45 @@ def _sum(call: Call, axes: Dims | None) -> Form | None:
         parts.reshape(found, _result_shape(call)),
         note="MatMul by ones: the reduction has a reference kernel only, unless the reduced axes come last",
     )
+
+
+def _flat(call: Call, axes: Dims | None) -> Form | None:
+    """The same over the second of two axes, where the library's kernel does not see that the reduced axes come last."""
+    parts = Parts(call)
+    shape = parts.shape(0)
+    if axes is None or math.prod(shape) < SMALL or not _come_last(runs := _runs(shape, axes)) or not runs:
+        return None
+    seen, reduced = [*shape], {*axes}
+    while len(seen) - 1 in reduced and seen[-1] > 1:
+        seen.pop()
+    if len(seen) < len(shape) <= MAX_AXES and all(shape[axis] == 1 for axis in axes if axis < len(seen)):
+        return None
+    count = math.prod([shape[axis] for axis in axes])
+    flat = parts.reshape(0, (math.prod(shape) // count, count))
+    found = parts.add(call.schema.kind, flat, axes=(1,), keep_dims=True)
+    return parts.form(
+        parts.reshape(found, _result_shape(call)),
+        note="over the last of two axes: the reduction has a reference kernel only, behind or with axes of size 1",
+    )
+
+
+def _kernels(inner: Dims) -> list[Dims]:
+    """The kernels of pools whose means make the mean over some axes; none where one would be too large."""
+    left, kernels = math.prod(inner), list[Dims]()
+    if left <= MAX_POOLED:
+        return [inner if inner[-1] <= MAX_UNROLLED else (left, 1)]
+    while left > 1:
+        size = _divisor(left, MAX_POOLED)
+        if size == 1:
+            return []
+        kernels.append((size, 1))
+        left //= size
+    return kernels
+
+
+def _divisor(count: int, most: int) -> int:
+    """The largest divisor of a count that is no larger than ``most``."""
+    return next(size for size in range(most, 0, -1) if count % size == 0)
 
 
 def _of_nothing(call: Call, axes: Dims | None) -> Form | None:
