@@ -872,6 +872,24 @@ def _():
     raw.compile_(raw.partitions(raw.graph(raw.op("Reorder", 1, *ends)))[0], *ends)
 
 
+LONG = (1, 5 * 2**22, 1, 2)  # too many to count them in f32
+STATISTICS = {"epsilon": 1.0, "momentum": 0.5}
+
+
+def refused_statistics():
+    ins = [capi.LogicalTensor(0, F, LONG), *(capi.LogicalTensor(number, F, (2,)) for number in (1, 2))]
+    outs = [capi.LogicalTensor(3, F, LONG), *(capi.LogicalTensor(number, F, (2,)) for number in (4, 5, 6, 7))]
+    capi.Graph().add_op(capi.Op(0, "BatchNormForwardTraining", inputs=ins, outputs=outs, attrs=STATISTICS))
+
+
+@record("compile", "statistics of more numbers than f32 counts", "wrong", refused_statistics, U, "long_sums")
+def _():
+    ins = [lt(0, LONG), lt(1, (2,)), lt(2, (2,))]
+    op = raw.op("BatchNormForwardTraining", 1, ins, [lt(number) for number in (3, 4, 5, 6, 7)], STATISTICS)
+    given = {0: np.full(LONG, 3, np.float32), 1: np.zeros(2, np.float32), 2: np.ones(2, np.float32)}
+    return verdict(np.allclose(raw.run([op], given)[6], 3))
+
+
 def uncompiled(partition):
     return raw.made(lib.dnnl_graph_compiled_partition_create, "dnnl_graph_compiled_partition_t", partition)
 

@@ -877,6 +877,21 @@ QUIRKY: dict[str, Call] = {
     "large_factor": use("Abs", {}, (2**40 - 87, 2)),
     "large_factor, of an even size": use("Reorder", {}, (2, 2 * (2**31 - 1))),
     "long_rows": use("LayerNorm", {"use_affine": False}, (1, 2**25)),
+    "long_sums": use("BatchNormForwardTraining", {"epsilon": 1.0}, (1, 2**24 + 1, 1, 2), (2,), (2,), n_outputs=5),
+    "long_sums, of a gradient": use(
+        "BatchNormTrainingBackward",
+        {"epsilon": 1.0, "data_format": "NCX"},
+        *[(2, 3, 2**12, 2**12)] * 2,
+        *[(3,)] * 3,
+        n_outputs=3,
+    ),
+    "long_sums, of a softmax": use("LogSoftmax", {"axis": -2}, (2**24 + 1, 2)),
+    "long_sums, of a pixel": use(
+        "InterpolateBackward",
+        {"mode": "nearest", "sizes": (2**12, 2**12 + 1), "data_format": "NCX"},
+        (1, 1, 1, 1),
+        (1, 1, 2**12, 2**12 + 1),
+    ),
     "default_dilations": use("MaxPoolBackward", PADDED, (1, 4, 4, 2), (1, 2, 2, 2)),
     "frozen_statistics": use("BatchNormTrainingBackward", {"epsilon": 1.0}, *STATS, (3,)),
     "gradient_without_gamma": use("BatchNormTrainingBackward", {"epsilon": 1.0}, *STATS, n_outputs=3),
@@ -933,6 +948,23 @@ def test_infinite_slopes(kind: str, attrs: dict[str, object], x: list[float], wa
     np.testing.assert_array_equal(graph.compile()(**{name: given[name] for name in graph.inputs}), np.float32(wanted))
 
 
+@pytest.mark.parametrize("fmt", ["NCX", "NXC"])
+def test_statistics_of_more_numbers_than_f32_counts(fmt: str) -> None:
+    # Of 3 and 5 in turn: mean 4, variance 1; added up one by one in f32 they stand still at 2**26 or before.
+    shape = (1, 2, 5 * 2**20, 4) if fmt == "NCX" else (1, 5 * 2**20, 4, 2)
+    graph = og.Graph()
+    stats = [graph.constant(np.full(2, value, np.float32)) for value in (0, 1)]
+    found = graph.batch_norm_forward_training(
+        graph.input("x", "f32", shape), *stats, epsilon=1.0, momentum=0.5, data_format=fmt
+    )
+    for name in ("running_mean", "batch_mean", "batch_variance"):
+        graph.output(name, getattr(found, name))
+    x = np.full(shape, 3, np.float32)
+    x[(slice(None), slice(None, None, 2)) if fmt == "NXC" else (..., slice(None, None, 2))] = 5
+    for array, wanted in zip(graph.compile()(x), (2, 4, 1), strict=True):
+        np.testing.assert_allclose(array, np.full(2, wanted), rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", QUIRKY)
 def test_quirk_is_recognised(name: str) -> None:
     assert name.partition(",")[0] in [quirk.name for quirk in quirks(QUIRKY[name], (3, 2, 0))]
@@ -950,6 +982,9 @@ def test_quirk_is_recognised(name: str) -> None:
             (1, 3, 2, 1, 1),
         ),
         use("LayerNorm", {"use_affine": False}, (1, 2**24)),
+        use("BatchNormForwardTraining", {"epsilon": 1.0}, (1, 2**12, 2**12, 2), (2,), (2,), n_outputs=5),
+        use("SoftMax", {"axis": 1}, (2, 2**25)),
+        use("LogSoftmax", {"axis": 0}, (2**24, 2)),
         use("Reorder", {}, (2**31, 2**20 * 3**8, 2**30 + 3)),
         use("MatMul", {}, (2**16, 2**16), (2**16, 2**14)),
         use("Convolution", {**ROW, "weights_format": "OIX"}, (1, 1, 2**30 - 512), (1, 1, 3)),

@@ -11,7 +11,7 @@ from .normalization import begin_axis
 from .pooling import geometry
 from .reduction import reduced_axes
 from .schema import Call
-from .shapes import compatible, known_dims
+from .shapes import compatible, known_dims, normalize_axis
 from .window import Dim, Window, channel_axis, spatial
 
 EXACT = 2**24  # up to which f32 holds every integer
@@ -306,3 +306,19 @@ def has_long_rows(call: Call) -> bool:
     """Whether the last axis of the source is longer than 2**24."""
     shape = call.shape("src")
     return shape is not None and len(shape) > 0 and (shape[-1] or 0) > 1 << 24
+
+
+def sums_one_by_one(call: Call) -> bool:
+    """Whether more than 2**24 numbers make one of the results: a statistic, a row along the axis, a pixel."""
+    shapes = [t.shape for t in call.inputs[:2] if t is not None and t.shape is not None]
+    if not shapes or any(dim is None for shape in shapes for dim in shape):
+        return False
+    sizes, kind = [[dim or 0 for dim in shape] for shape in shapes], call.schema.kind
+    first = sizes[0]
+    if kind in ("SoftMax", "LogSoftmax"):
+        axis = normalize_axis(call.s64("axis"), len(first))
+        return axis is not None and first[axis] > EXACT and prod(first[axis + 1 :]) > 1
+    if kind == "InterpolateBackward":
+        return len(sizes) == 2 and prod(sizes[1]) > prod(first) * EXACT
+    channels = first[-1 if call.string("data_format") == "NXC" else 1] if len(first) > 1 else 0
+    return prod(first) > channels * EXACT

@@ -27,6 +27,7 @@ from .conditions import (
     per_channel,
     per_group,
     slope_by_reference,
+    sums_one_by_one,
     untyped_stats,
     wide_integers,
 )
@@ -101,6 +102,14 @@ QUIRKS = (
         kinds("LayerNorm"),
         has_long_rows,
         "code is made for each element of the last axis: more than 2**24 take minutes and gigabytes to compile",
+    ),
+    Quirk(
+        "long_sums",
+        "src",
+        UNSAFE,
+        kinds("BatchNormForwardTraining BatchNormTrainingBackward SoftMax LogSoftmax InterpolateBackward"),
+        sums_one_by_one,
+        "more than 2**24 numbers are added up one by one in f32, so that the sum stands still",
     ),
     Quirk(
         "frozen_statistics",
