@@ -886,6 +886,11 @@ QUIRKY: dict[str, Call] = {
         n_outputs=3,
     ),
     "long_sums, of a softmax": use("LogSoftmax", {"axis": -2}, (2**24 + 1, 2)),
+    "long_sums, of a weight": use(
+        "ConvTransposeBackwardWeights",
+        {**ROW, "groups": 2, "weights_format": "IOX", "weights_shape": (2, 1, 1)},
+        *[(1, 2, 2**24 + 1)] * 2,
+    ),
     "long_sums, of a pixel": use(
         "InterpolateBackward",
         {"mode": "nearest", "sizes": (2**12, 2**12 + 1), "data_format": "NCX"},

@@ -309,7 +309,7 @@ def has_long_rows(call: Call) -> bool:
 
 
 def sums_one_by_one(call: Call) -> bool:
-    """Whether more than 2**24 numbers make one of the results: a statistic, a row along the axis, a pixel."""
+    """Whether more than 2**24 numbers make one of the results: a statistic, a row along the axis, a pixel, a weight."""
     shapes = [t.shape for t in call.inputs[:2] if t is not None and t.shape is not None]
     if not shapes or any(dim is None for shape in shapes for dim in shape):
         return False
@@ -320,5 +320,7 @@ def sums_one_by_one(call: Call) -> bool:
         return axis is not None and first[axis] > EXACT and prod(first[axis + 1 :]) > 1
     if kind == "InterpolateBackward":
         return len(sizes) == 2 and prod(sizes[1]) > prod(first) * EXACT
+    if kind == "ConvTransposeBackwardWeights" and call.s64("groups") == 1:
+        return False
     channels = first[-1 if call.string("data_format") == "NXC" else 1] if len(first) > 1 else 0
     return prod(first) > channels * EXACT

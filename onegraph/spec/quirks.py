@@ -107,7 +107,8 @@ QUIRKS = (
         "long_sums",
         "src",
         UNSAFE,
-        kinds("BatchNormForwardTraining BatchNormTrainingBackward SoftMax LogSoftmax InterpolateBackward"),
+        kinds("BatchNormForwardTraining BatchNormTrainingBackward SoftMax LogSoftmax InterpolateBackward")
+        | kinds("ConvTransposeBackwardWeights"),
         sums_one_by_one,
         "more than 2**24 numbers are added up one by one in f32, so that the sum stands still",
     ),
