@@ -8,7 +8,6 @@ library where every reader honours strides.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cached_property
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from .capi.caches import (
 from .capi.settings import has_avx2, has_vnni
 from .capi.threads import restore_threads
 from .errors import LibraryRuntimeError, OneGraphError, OutOfMemoryError, UnsupportedError
+from .forks import cached_property
 from .layouts import Layouts
 from .library_graph import capi_graph
 from .lower import Lowered, Step, Value

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import StateError
 
 _locks: weakref.WeakSet[Any] = weakref.WeakSet()
+
+if TYPE_CHECKING:
+    from functools import cached_property as cached_property
+else:
+
+    class cached_property(functools.cached_property):  # noqa: N801
+        """One without the lock that Python has here before 3.12. Where several threads compute, one value is kept."""
+
+        def __get__(self, instance: object, owner: type | None = None) -> Any:
+            """The value, which is computed when it is first asked for."""
+            if instance is None:
+                return self
+            return vars(instance).setdefault(self.attrname, self.func(instance))
 
 
 def new_rlock() -> threading.RLock:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import prod
 from types import MappingProxyType
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .errors import ArgumentError, UnsupportedError
+from .forks import cached_property
 from .graph import Graph
 from .memo import MAX_SIGNATURES
 from .op import Array, LogicalTensor, Op, schema_of

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 
 from .assemble import Assembly
 from .capi.homes import home
 from .capi.threads import ThreadCount, get_num_threads, restore_threads
 from .errors import UnsupportedError
+from .forks import cached_property
 from .frame import Frame, span
 from .graph import Graph
 from .lower import lower

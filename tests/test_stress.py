@@ -24,6 +24,7 @@ from conftest import SANITIZED
 import onegraph as og
 from onegraph import capi
 from onegraph.capi.forms import Forms, OpForm
+from onegraph.forks import cached_property
 from onegraph.native import RUNTIME
 from onegraph.program import Program
 from onegraph.spec.schema import TensorType
@@ -418,6 +419,24 @@ def forks_beside_the_thread_that_comes_out_of_one():
         beside.join()
 
     forked(child, times(1200, 60))
+
+
+@story
+def forks_while_a_value_is_computed_for_another_object():
+    began, done = threading.Event(), threading.Event()
+
+    class Slow:
+        @cached_property
+        def value(self):
+            began.set()
+            return done.wait()
+
+    def fork():
+        began.wait()
+        forked(lambda: done.set() or Slow().value)
+        done.set()
+
+    together(lambda: Slow().value, fork)
 
 
 @story

@@ -1,6 +1,7 @@
 """The house: arrows point one way, nothing generated is stale, the core works without the library."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -113,6 +114,11 @@ def test_nothing_asks_objects_for_their_class(path):
         if path.stem != "plain" and isinstance(node, ast.Name) and node.id == "isinstance":
             assert "isinstance" in imported, f"line {node.lineno}"
         assert not isinstance(node, ast.MatchClass), f"line {node.lineno}"
+
+
+def test_nothing_is_computed_under_a_lock_that_a_fork_may_find_held():
+    own = re.compile(r"^from functools import .*cached_property", flags=re.MULTILINE)
+    assert [path.name for path in PACKAGE.rglob("*.py") if own.search(path.read_text())] == []
 
 
 def test_only_native_knows_the_extension():

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 
 import numpy as np
 
 from ..errors import OutOfMemoryError
+from ..forks import cached_property
 from ..op import Array
 from ..plain import isinstance
 from ..spec.dtypes import DataType

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from types import MappingProxyType
 
 from ..errors import ArgumentError, shown
+from ..forks import cached_property
 from ..once import made_once
 from ..plain import text
 from . import CATEGORIES

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 
+from ..forks import cached_property
 from .attention import wrong_attention
 from .conditions import ends_behind_source, in_low_precision, misses_source, unread_as_padded
 from .int8_fusions import (
