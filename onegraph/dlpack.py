@@ -9,6 +9,8 @@ from __future__ import annotations
 import ctypes
 import math
 import operator
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -94,7 +96,6 @@ _KINDS: tuple[tuple[bytes, bytes, type[_Managed | _ManagedVersioned]], ...] = (
 )
 for _names in _KINDS:
     _keep(_names[1])  # a capsule points to its name, and may outlive this module
-_claims: dict[int, object] = {}  # by capsules that are being taken
 
 
 class _Owner:
@@ -145,20 +146,14 @@ def from_dlpack(value: Any) -> Array:
 
 def _take(capsule: object) -> tuple[_Managed | _ManagedVersioned, _Owner]:
     """Take what a capsule holds out of it; it is ours to delete from here on."""
-    claim = object()
-    try:
-        # Of two threads with one capsule, one gets it. There is no lock: the garbage collector may come meanwhile, and
-        # call a destructor that passes a tensor.
-        if _claims.setdefault(id(capsule), claim) is claim:
-            for name, used, kind in _KINDS:
-                if _is_valid(capsule, name):
-                    address = _pointer(capsule, name)
-                    _set_name(capsule, used)
-                    managed = kind.from_address(address)
-                    return managed, _Owner(address, managed.deleter)
-    finally:
-        if _claims.get(id(capsule)) is claim:
-            del _claims[id(capsule)]
+    for name, used, kind in _KINDS:
+        if _is_valid(capsule, name):
+            steps = partial(_pointer, capsule, name), partial(_set_name, capsule, used)
+            with suppress(ValueError):  # it has another name by now
+                # In one step of the interpreter: of several consumers, one gets it.
+                address, _ = map(partial.__call__, steps)
+                managed = kind.from_address(address)
+                return managed, _Owner(address, managed.deleter)
     if any(_is_valid(capsule, name) for *names, _ in _KINDS for name in names):
         raise BufferError("its DLPack capsule was consumed before")
     raise BufferError(f"__dlpack__ returned {class_of(capsule)}; expected a DLPack capsule")

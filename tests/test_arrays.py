@@ -1,6 +1,7 @@
 """What goes in and out of executables without a copy, and aligned memory."""
 
 import array
+import contextlib
 import ctypes
 import gc
 import itertools
@@ -338,6 +339,30 @@ def test_one_of_many_threads_gets_a_capsule():
         assert (len(found), len(refused)) == (1, 3)
         found.clear()
         assert producer.deleted == 1
+
+
+def test_another_consumer_may_take_a_capsule_at_any_moment():
+    moment, found = 0, ["numpy"]
+    while found == ["numpy"]:  # until what is taken is ours before that moment
+        producer, found, moment = Fixed(numbers()), [], moment + 1
+        steps = itertools.count()
+
+        def watch(frame, event, argument, *, producer=producer, found=found, moment=moment, steps=steps):
+            frame.f_trace_opcodes = frame.f_code.co_name == "_take"
+            if event == "opcode" and next(steps) == moment:
+                with contextlib.suppress(BufferError, ValueError):
+                    found.append(np.from_dlpack(producer) is None or "numpy")
+            return watch
+
+        before = sys.gettrace()
+        sys.settrace(watch)
+        try:
+            with contextlib.suppress(og.ArgumentError):
+                found.append(as_array("x", producer) is None or "ours")
+        finally:
+            sys.settrace(before)
+        assert len(found) == 1, f"moment {moment}"
+    assert moment > 10
 
 
 def test_numpy_as_a_producer():
