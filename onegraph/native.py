@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from .errors import STATUS_ERRORS, LibraryError, StateError, StatusError, UnsupportedError
+from .forks import new_rlock, refuse_inner
 from .once import Made
 from .plain import isinstance
 from .spec.dtypes import DataType
@@ -264,11 +265,19 @@ os.register_at_fork(
 )
 
 _compiled = [False]  # and no Event, whose lock a fork or an interrupt might leave taken
+before_compilation = new_rlock()  # held by who changes what must stay as it is once something is compiled
 
 
 def begin_compilation() -> None:
-    """Note that something is compiled: from now on the constant tensor cache must stay as it is."""
-    _compiled[0] = True
+    """Note that something is compiled: from now on the constant tensor cache must stay as it is.
+
+    Raises:
+        StateError: a signal handler, or a destructor, compiles in the midst of a change of the cache.
+    """
+    if not _compiled[0]:
+        refuse_inner(before_compilation, "the constant tensor cache")
+        with before_compilation:
+            _compiled[0] = True
 
 
 def has_compiled() -> bool:

@@ -47,9 +47,9 @@ def exported():
     return {name.decode() for name in names}
 
 
-def child(code, **variables):
+def child(code, *arguments, **variables):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
-    command = [sys.executable, "-c", code]
+    command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
 
 
@@ -328,6 +328,56 @@ def test_the_constant_cache_is_fixed_once_something_is_compiled():
     capi.set_constant_tensor_cache(capi.get_constant_tensor_cache())
     with pytest.raises(og.StateError, match="before anything is compiled"):
         capi.set_constant_tensor_cache(not capi.get_constant_tensor_cache())
+
+
+SWITCH = """
+import signal
+import sys
+
+import onegraph as og
+from onegraph import capi
+
+moment, compiled = int(sys.argv[1]), []
+ends = [capi.LogicalTensor(number, "f32", (4,)) for number in range(2)]
+
+
+def handler(*_):
+    try:
+        capi.Partition.from_op(capi.Op(0, "ReLU", inputs=ends[:1], outputs=ends[1:])).compile()
+        compiled.append(capi.get_constant_tensor_cache())
+    except og.StateError as error:
+        assert "the constant tensor cache: this thread is in the midst of changing it" in str(error), error
+
+
+def watch(frame, event, argument):
+    global moment
+    if frame.f_code.co_name in ("set_constant_tensor_cache", "call"):
+        moment -= 1
+        if moment == 0:
+            signal.raise_signal(signal.SIGUSR1)
+    return watch
+
+
+signal.signal(signal.SIGUSR1, handler)
+sys.settrace(watch)
+try:
+    capi.set_constant_tensor_cache(not capi.get_constant_tensor_cache())
+except og.StateError as error:
+    assert "before anything is compiled" in str(error), error
+finally:
+    sys.settrace(None)
+assert all(state == capi.get_constant_tensor_cache() for state in compiled)
+print(moment)
+"""
+
+
+def test_the_constant_cache_is_not_switched_behind_what_a_signal_handler_compiles():
+    for moment in range(1, 40):
+        done = child(SWITCH, str(moment))
+        assert done.returncode == 0, done.stderr
+        if int(done.stdout) > 0:
+            break
+    assert 5 < moment < 39
 
 
 def test_the_capacity_of_the_constant_cache_came_later():

@@ -68,9 +68,10 @@ def set_constant_tensor_cache(enabled: bool) -> None:
     flag("enabled", enabled)
     if enabled == get_constant_tensor_cache():
         return
-    if native.has_compiled():
-        raise StateError("the constant tensor cache can be switched only before anything is compiled")
-    call(lib.dnnl_graph_set_constant_tensor_cache, int(enabled))
+    with native.before_compilation:
+        if native.has_compiled():
+            raise StateError("the constant tensor cache can be switched only before anything is compiled")
+        call(lib.dnnl_graph_set_constant_tensor_cache, int(enabled))
 
 
 def get_constant_tensor_cache_capacity(engine_kind: str = "cpu") -> int:
@@ -95,9 +96,10 @@ def set_constant_tensor_cache_capacity(capacity: int, engine_kind: str = "cpu") 
     """
     function = _capacity_function("set", c_size_t)
     number, kind = integer("capacity", capacity, 0, 2**31 - 1), engine_kind_value(engine_kind)
-    if native.has_compiled():
-        raise StateError("the capacity of the constant tensor cache can be set only before anything is compiled")
-    _checked("set", function(kind, number))
+    with native.before_compilation:
+        if native.has_compiled():
+            raise StateError("the capacity of the constant tensor cache can be set only before anything is compiled")
+        _checked("set", function(kind, number))
 
 
 def _capacity_function(verb: str, argument: object) -> native.Function:
