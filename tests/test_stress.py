@@ -296,6 +296,36 @@ def the_interpreter_ends_while_daemons_get_errors():
         assert done.returncode == 0, done.stderr
 
 
+LETTING_GO = """
+import builtins, sys, threading, time
+sys.path.insert(0, sys.argv[1])
+import numpy as np, onegraph as og
+g = og.Graph()
+g.output("y", g.relu(g.input("x", "f32", (4,))))
+model, is_going = g.compile(threads=1), threading.Event()
+class Memory:
+    memory = np.ones(4, np.float32)
+    __array_interface__ = memory.__array_interface__
+    def __del__(self):
+        is_going.set()
+        time.sleep(0.5)  # the thread ends in here
+class Last:
+    def __del__(self, sleep=time.sleep):
+        sleep(1.5)
+builtins.last = Last()
+threading.Thread(target=lambda: model.bind(x=np.asarray(Memory())).run(), daemon=True).start()
+is_going.wait()
+"""
+
+
+@story
+def the_interpreter_ends_while_a_daemon_lets_go_of_an_array():
+    """The last reference to it is that of a bound run, and Python code runs where its memory goes."""
+    root = os.path.dirname(os.path.dirname(og.__file__))
+    done = subprocess.run([sys.executable, "-c", LETTING_GO, root], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @story
 def the_cache_is_switched_while_a_thread_compiles():
     """Layers with constants of their own never share what the library makes of the constants."""

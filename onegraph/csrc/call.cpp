@@ -265,6 +265,10 @@ PyObject *call(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
     } else if (outcome == Outcome::declined) {
         answer = Owned::share(Py_None).release();
     }
+    // Not in a destructor: where the caller has let go of an array meanwhile, Python code runs, as for fail.
+    for (Owned &array : run->arrays)
+        Py_XDECREF(array.release());
+    Py_XDECREF(run->frame.release());
     delete run;
     return answer;
 }
@@ -300,19 +304,17 @@ PyMethodDef METHOD = {"call", reinterpret_cast<PyCFunction>(reinterpret_cast<voi
 
 // An array that is to stay where it is: its owner could take other memory.
 struct Watch {
-    Owned array;
-    void *data;
-    npy_intp size;
+    PyArrayObject *array;
+    void *data = PyArray_DATA(array);
+    npy_intp size = PyArray_NBYTES(array);
 
-    explicit Watch(PyObject *object) : array(Owned::share(object)), data(PyArray_DATA(array.array())), size(nbytes()) {}
-    npy_intp nbytes() const { return PyArray_NBYTES(array.array()); }
-    bool has_moved() const { return PyArray_DATA(array.array()) != data || nbytes() != size; }
+    bool has_moved() const { return PyArray_DATA(array) != data || PyArray_NBYTES(array) != size; }
 };
 
 // A run whose arrays are fixed.
 struct Bound {
     std::uintptr_t plan;
-    PyObject *value, *failure; // as onegraph_bound_run has them; its function holds them
+    PyObject *value, *failure; // as onegraph_bound_run has them; its function holds them, and the arrays
     std::vector<Watch> watched;
 
     bool has_moved() const {
@@ -394,8 +396,8 @@ PyObject *bound_run(PyObject *, PyObject *arguments) noexcept {
     try {
         auto made = std::make_unique<Bound>(Bound {address, value, failure, {}});
         for (Py_ssize_t i = 0; i < PyTuple_Size(watched); i++)
-            made->watched.emplace_back(PyTuple_GetItem(watched, i));
-        return function_of(&RUN, BOUND, std::move(made), {value, failure, owner});
+            made->watched.push_back({reinterpret_cast<PyArrayObject *>(PyTuple_GetItem(watched, i))});
+        return function_of(&RUN, BOUND, std::move(made), {value, failure, owner, watched});
     } catch (const std::exception &) {
         return PyErr_NoMemory();
     }
