@@ -1,4 +1,4 @@
-"""Faults: memory that runs out at any moment, a library that loads half, an op of numpy's that raises.
+"""Faults: memory that runs out at any moment, a library that loads half or trips, an op of numpy's that raises.
 
 Each part runs in a process of its own: this file, run as a script with the name of one.
 """
@@ -9,6 +9,8 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -193,6 +195,35 @@ def in_numpy():
     assert og.capi.Allocator.live() >= 0
 
 
+def evicted():
+    """A thread ends, and is to free what it has for a kernel; the cache destroys that to make room for another."""
+    from onegraph import capi, native
+
+    hook = ctypes.CDLL(None)
+    capi.set_compiled_partition_cache_capacity(1)
+    ends = [capi.LogicalTensor(number, "f32", (4,)) for number in range(2)]
+    one, other = (
+        capi.Partition.from_op(capi.Op(0, kind, inputs=ends[:1], outputs=ends[1:])) for kind in ("Abs", "ReLU")
+    )
+    compiled, stream = [one.compile()], capi.Stream()
+    tensors = [capi.Tensor(tensor, np.ones(4, np.float32)) for tensor in ends]
+
+    def work():
+        compiled[0].execute(stream, tensors[:1], tensors[1:])
+        compiled.clear()  # the cache alone has it from here on
+        hook.stop_in(native._handle.dnnl_version)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    deadline = time.monotonic() + 30
+    while not hook.is_waiting():
+        assert time.monotonic() < deadline
+    other.compile()
+    hook.go_on()
+    while Path(f"/proc/self/task/{thread.native_id}").exists():
+        assert time.monotonic() < deadline
+
+
 # What Python 3.13.0 itself trips over: a generator that reads a variable of its function.
 PLAIN = """
 import _testcapi
@@ -228,17 +259,27 @@ def test_memory_runs_out(part):
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-@pytest.mark.skipif(RUNTIME == "SYCL", reason="a library for SYCL takes no allocator")
-def test_the_allocator_fails(tmp_path):
+def child_with(shim, part, folder):
+    """A child behind functions of libc that a test has written anew."""
     if shutil.which("cc") is None:
         pytest.skip("no C compiler")
     if SANITIZED:
-        pytest.skip("the memory comes from the sanitizer")
-    shim = tmp_path / "failing_memory.so"
-    command = ["cc", "-shared", "-fPIC", "-O1", "-o", str(shim), str(HERE / "failing_memory.c"), "-ldl"]
+        pytest.skip("these functions are the sanitizer's")
+    built = folder / f"{shim}.so"
+    command = ["cc", "-shared", "-fPIC", "-O1", "-o", str(built), str(HERE / f"{shim}.c"), "-ldl"]
     subprocess.run(command, check=True, timeout=120)
-    preloaded = " ".join(filter(None, [os.environ.get("LD_PRELOAD"), str(shim)]))
-    done = child(__file__, "in_c", LD_PRELOAD=preloaded)
+    preloaded = " ".join(filter(None, [os.environ.get("LD_PRELOAD"), str(built)]))
+    return child(__file__, part, LD_PRELOAD=preloaded)
+
+
+def test_a_cache_makes_room_while_a_thread_ends(tmp_path):
+    done = child_with("stopping_lock", "evicted", tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.skipif(RUNTIME == "SYCL", reason="a library for SYCL takes no allocator")
+def test_the_allocator_fails(tmp_path):
+    done = child_with("failing_memory", "in_c", tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     # Where constants are not kept, the blocks of one run serve the next ones.
     assert int(done.stdout.split()[2]) > 0 or not capi.get_constant_tensor_cache(), done.stdout
@@ -307,4 +348,4 @@ def test_a_full_stack_is_no_other_error_and_loses_nothing(shape):
 
 
 if __name__ == "__main__" and len(sys.argv) > 1:
-    {"in_c": in_c, "in_python": in_python, "alone": alone, "in_numpy": in_numpy}[sys.argv[1]]()
+    {part.__name__: part for part in (in_c, in_python, alone, in_numpy, evicted)}[sys.argv[1]]()

@@ -76,7 +76,7 @@ public:
     Execution &operator=(const Execution &) = delete;
 };
 
-// A kernel is destroyed, and no thread ends meanwhile.
+// Kernels are destroyed, and no thread ends meanwhile.
 class Destruction {
 public:
     Destruction() noexcept;
@@ -117,10 +117,24 @@ public:
     CacheChange &operator=(const CacheChange &) = delete;
 };
 
+// What is compiled goes into that cache, which destroys others to make room.
+class Compilation {
+public:
+    Compilation() noexcept;
+    ~Compilation();
+    Compilation(const Compilation &) = delete;
+    Compilation &operator=(const Compilation &) = delete;
+
+private:
+    int capacity_ = 0;
+};
+
 // What is there while a function runs.
 struct Nothing {};
 template <auto function>
 struct Meanwhile : Nothing {};
+template <>
+struct Meanwhile<&dnnl_graph_partition_compile> : Compilation {};
 template <>
 struct Meanwhile<&dnnl_graph_compiled_partition_execute> : Execution {};
 template <>
