@@ -1,6 +1,5 @@
 // oneapi/dnnl/dnnl_common.h
 
-size_t dnnl_engine_get_count(dnnl_engine_kind_t kind);
 dnnl_status_t dnnl_engine_create(dnnl_engine_t *engine, dnnl_engine_kind_t kind, size_t index);
 dnnl_status_t dnnl_engine_get_kind(dnnl_engine_t engine, dnnl_engine_kind_t *kind);
 dnnl_status_t dnnl_engine_destroy(dnnl_engine_t engine);

@@ -43,6 +43,9 @@ void onegraph_after_fork(int in_child);
 // guard: the text of the last C++ exception that a call of this thread threw; "" when it threw none.
 const char *onegraph_what(void);
 
+// guard: the number of engines of a kind; dnnl_engine_get_count itself has no status for an exception.
+int onegraph_engine_count(dnnl_engine_kind_t kind, size_t *count);
+
 // allocator: 64-byte aligned host memory for the library; a failed request throws, never returns NULL. Every thread
 // keeps some of what it frees for its next requests.
 void *onegraph_host_allocate(size_t size, size_t alignment);

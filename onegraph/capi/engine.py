@@ -114,8 +114,9 @@ def engine_count(kind: str) -> int:
 
     Raises:
         ArgumentError: the kind is unknown.
+        StatusError: the library failed, as where the runtime of SYCL does.
     """
-    return int(lib.dnnl_engine_get_count(engine_kind_value(kind)))
+    return int(read(lib.onegraph_engine_count, "size_t", engine_kind_value(kind)))
 
 
 def available_kind(kind: str) -> int:

@@ -174,6 +174,14 @@ extern "C" void onegraph_after_fork(int in_child) {
         forking.fetch_sub(1), passes--;
 }
 
+extern "C" int onegraph_engine_count(dnnl_engine_kind_t kind, size_t *count) {
+    const onegraph::Inside inside;
+    return onegraph::guarded([&] {
+        *count = dnnl_engine_get_count(kind);
+        return dnnl_success;
+    });
+}
+
 extern "C" void onegraph_lose_threads(void) {
     forked = true;
 }
