@@ -46,6 +46,9 @@ const char *onegraph_what(void);
 // guard: the number of engines of a kind; dnnl_engine_get_count itself has no status for an exception.
 int onegraph_engine_count(dnnl_engine_kind_t kind, size_t *count);
 
+// guard: calls a function that the headers lack, which takes a kind of engine, and a number or the address of one.
+int onegraph_call_newer(uintptr_t function, dnnl_engine_kind_t kind, size_t argument);
+
 // allocator: 64-byte aligned host memory for the library; a failed request throws, never returns NULL. Every thread
 // keeps some of what it frees for its next requests.
 void *onegraph_host_allocate(size_t size, size_t alignment);

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -250,12 +250,13 @@ def omp_function(name: str) -> Function | None:
     return getattr(_handle, name, None) if RUNTIME == "OpenMP" else None
 
 
-def library_function(name: str, argument_types: Sequence[Any]) -> Function | None:
-    """A function that is newer than the headers which the extension was compiled with; None where there is none."""
+def library_function(name: str) -> Function | None:
+    """A function that is newer than the headers which the extension was compiled with; None where there is none.
+
+    It takes a kind of engine, and a number or the address of one.
+    """
     function = getattr(_handle, name, None)
-    if function is not None:
-        function.argtypes, function.restype = list(argument_types), ctypes.c_int
-    return function
+    return function and partial(lib.onegraph_call_newer, ctypes.cast(function, ctypes.c_void_p).value)
 
 
 os.register_at_fork(

@@ -399,6 +399,13 @@ def test_the_capacity_of_the_constant_cache_came_later():
             capi.set_constant_tensor_cache_capacity(1)
 
 
+def test_what_a_newer_function_throws_is_a_status():
+    call = native.lib.onegraph_call_newer
+    assert native.library_function("dnnl_version").func == call
+    throws = native.address(native.ffi.addressof(native.lib, "onegraph_host_allocate"))
+    assert isinstance(native.status_error("f", call(throws, 1, (2**64 - 1) // 3)), og.errors.OutOfMemoryError)
+
+
 def test_version_info():
     info = capi.version_info()
     assert info["version"] == ".".join(map(str, native.VERSION))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from ctypes import POINTER, byref, c_int, c_size_t
-
 from .. import native
 from ..errors import StateError, UnsupportedError
-from ..native import call, lib, read
+from ..native import address, call, ffi, lib, read
 from ..validate import flag, integer
 from .engine import engine_kind_value
 
@@ -80,10 +78,9 @@ def get_constant_tensor_cache_capacity(engine_kind: str = "cpu") -> int:
     Raises:
         UnsupportedError: the library is older than 3.4.
     """
-    function = _capacity_function("get", POINTER(c_size_t))
-    found = c_size_t()
-    _checked("get", function(engine_kind_value(engine_kind), byref(found)))
-    return found.value
+    function, found = _capacity_function("get"), ffi.new("size_t *")
+    _checked("get", function(engine_kind_value(engine_kind), address(found)))
+    return int(found[0])
 
 
 def set_constant_tensor_cache_capacity(capacity: int, engine_kind: str = "cpu") -> None:
@@ -94,7 +91,7 @@ def set_constant_tensor_cache_capacity(capacity: int, engine_kind: str = "cpu") 
         ArgumentError: the capacity is not an integer of 0 or more.
         StateError: something was compiled.
     """
-    function = _capacity_function("set", c_size_t)
+    function = _capacity_function("set")
     number, kind = integer("capacity", capacity, 0, 2**31 - 1), engine_kind_value(engine_kind)
     with native.before_compilation:
         if native.has_compiled():
@@ -102,9 +99,9 @@ def set_constant_tensor_cache_capacity(capacity: int, engine_kind: str = "cpu") 
         _checked("set", function(kind, number))
 
 
-def _capacity_function(verb: str, argument: object) -> native.Function:
+def _capacity_function(verb: str) -> native.Function:
     name = f"dnnl_graph_{verb}_constant_tensor_cache_capacity"
-    function = native.library_function(name, [c_int, argument])
+    function = native.library_function(name)
     if function is None:
         loaded = ".".join(map(str, native.VERSION))
         raise UnsupportedError(f"{name} needs oneDNN 3.4; the loaded library is {loaded}")

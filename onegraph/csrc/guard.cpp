@@ -182,6 +182,12 @@ extern "C" int onegraph_engine_count(dnnl_engine_kind_t kind, size_t *count) {
     });
 }
 
+extern "C" int onegraph_call_newer(uintptr_t function, dnnl_engine_kind_t kind, size_t argument) {
+    const auto newer = reinterpret_cast<dnnl_status_t (*)(dnnl_engine_kind_t, size_t)>(function);
+    const onegraph::Inside inside;
+    return onegraph::guarded([&] { return newer(kind, argument); });
+}
+
 extern "C" void onegraph_lose_threads(void) {
     forked = true;
 }
