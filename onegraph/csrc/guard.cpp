@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <mutex>
 #include <shared_mutex>
 
 extern "C" void *__dso_handle __attribute__((visibility("hidden")));
@@ -21,7 +22,7 @@ constexpr useconds_t nap = 20; // microseconds
 // nobody inside the others go on until the fork itself.
 constexpr int patience = 5000;
 std::atomic<int> naps {0};
-std::shared_mutex ending; // held alone by a thread that ends, shared by those that may destroy kernels
+std::mutex ending; // held by a thread that ends, or may destroy kernels
 std::shared_mutex cache; // held alone by who changes the capacity of the cache of compiled partitions
 thread_local std::uint64_t executions = 0;
 thread_local bool has_begun_to_end = false;
@@ -81,11 +82,11 @@ Execution::~Execution() {
 }
 
 Destruction::Destruction() noexcept {
-    ending.lock_shared();
+    ending.lock();
 }
 
 Destruction::~Destruction() {
-    ending.unlock_shared();
+    ending.unlock();
 }
 
 Uncached::Uncached() {
@@ -119,22 +120,22 @@ CacheRead::~CacheRead() {
 
 CacheChange::CacheChange() noexcept {
     cache.lock();
-    ending.lock_shared();
+    ending.lock();
 }
 
 CacheChange::~CacheChange() {
-    ending.unlock_shared();
+    ending.unlock();
     cache.unlock();
 }
 
 Compilation::Compilation() noexcept {
     cache.lock_shared();
     dnnl_graph_get_compiled_partition_cache_capacity(&capacity_);
-    if (capacity_) ending.lock_shared();
+    if (capacity_) ending.lock();
 }
 
 Compilation::~Compilation() {
-    if (capacity_) ending.unlock_shared();
+    if (capacity_) ending.unlock();
     cache.unlock_shared();
 }
 } // namespace onegraph
