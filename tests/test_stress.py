@@ -353,6 +353,23 @@ def the_cache_is_switched_while_a_thread_compiles():
 # Forks ---------------------------------------------------------------------------------------------------------------
 
 
+@story
+def the_capacity_for_primitives_changes_while_threads_compile():
+    """3.2 by itself crashes on that."""
+    deadline = time.monotonic() + times(60, 8)
+
+    def work(seed):
+        rng = random.Random(seed)
+        while time.monotonic() < deadline:
+            shape = rng.choice([4, 8, 17]), 4
+            ends = [og.capi.LogicalTensor(number, "f32", shape) for number in range(2)]
+            op = og.capi.Op(0, "SoftMax", inputs=ends[:1], outputs=ends[1:], attrs={"axis": 1})
+            og.capi.Partition.from_op(op).compile()
+            og.capi.set_primitive_cache_capacity(rng.choice([0, 1, 1024]))
+
+    together(*[lambda seed=seed: work(seed) for seed in range(4)])
+
+
 def forked(work, seconds=30):
     """Run ``work`` in a child of a fork; it must end by itself."""
     child = os.fork()

@@ -143,6 +143,9 @@ template <>
 struct Meanwhile<&dnnl_graph_get_compiled_partition_cache_capacity> : CacheRead {};
 template <>
 struct Meanwhile<&dnnl_graph_set_compiled_partition_cache_capacity> : CacheChange {};
+// 3.2 crashes where its cache of primitives changes while it compiles.
+template <>
+struct Meanwhile<&dnnl_set_primitive_cache_capacity> : CacheChange {};
 
 template <auto function, typename... Arguments>
 dnnl_status_t guard(Arguments... arguments) noexcept {
