@@ -1,7 +1,8 @@
 """Examining one op: what is wrong with it, and what follows from it. The work behind the checker and the builder.
 
 An op is gone over in this order: it is known; its attributes are known, of the right kind, allowed and in range; none
-that is required is missing; the ports; the data types; then, if all that is in order, its own rules and its shapes.
+that is required is missing; the ports; the data types; its own rules, as far as what they read is in order; and if all
+is, its shapes.
 """
 
 from __future__ import annotations
@@ -15,10 +16,21 @@ from .errors import ArgumentError, shown
 from .mends import nearest_of, one_for_each, other_attribute, other_value, port_names, unknown_op
 from .op import LogicalTensor
 from .plain import isinstance, listed, text
-from .spec.dialect import base_call, edition_words, output_shapes
+from .spec.dialect import base_call, edition_words, output_shapes, unsettled_call
 from .spec.dtypes import DataType
 from .spec.editions import Edition, base_of
-from .spec.schema import Attribute, AttrValue, Call, Port, Row, Rule, Schema, Shape, TensorType
+from .spec.schema import (
+    Attribute,
+    AttrValue,
+    Call,
+    Port,
+    Row,
+    Rule,
+    Schema,
+    Shape,
+    TensorType,
+    UnsettledError,
+)
 from .spec.shapes import MAX_RANK, compatible, show
 from .spec.values import BadValueError, convert, describe
 from .tensor_types import MAX_SIZE, tensor_type
@@ -83,7 +95,7 @@ def examine(
         if out_types:
             given_types = [None if tensor is None else tensor.dtype for tensor in out_types]
             dtypes = tuple(given or found for given, found in zip_longest(given_types[: len(dtypes)], dtypes))
-        if not examination.errors:
+        if len(examination.violations) <= MAX_VIOLATIONS:
             shapes = examination.check_shapes(schema, stored, in_types, out_types, n_outputs, dtypes)
     return Checked(
         tuple(examination.violations),
@@ -99,7 +111,15 @@ def examine(
 
 
 class Examination(Violations):
-    """Goes over one op and collects what is wrong with it."""
+    """Goes over one op and collects what is wrong with it.
+
+    Attributes:
+        unsettled: the attributes that are wrong in themselves, missing, or meant by an unknown name.
+    """
+
+    def __init__(self, edition: Edition, op: str) -> None:
+        super().__init__(edition, op)
+        self.unsettled: set[str] = set()
 
     def find_schema(self, kind: object) -> Schema | None:
         """The op of this name; a violation where the edition has none."""
@@ -118,16 +138,16 @@ class Examination(Violations):
         """The attributes in the form in which they are stored, as far as they are right; messages read ``inputs``."""
         if attrs is None:
             attrs = {}
-        if not isinstance(attrs, Mapping):
-            self.add("attribute_kind", "attrs", attrs, "a dictionary of attribute names and values")
-            return {}
-        stored: dict[str, AttrValue] = {}
         try:
+            if not isinstance(attrs, Mapping):
+                raise TypeError
             pairs = listed(attrs.items())
             attrs = {name if (word := text(name)) is None else word: value for name, value in pairs}
         except Exception:  # a user's mapping may do anything
             self.add("attribute_kind", "attrs", attrs, "a dictionary of attribute names and values")
+            self.unsettled.update(attribute.name for attribute in schema.attributes)
             return {}
+        stored: dict[str, AttrValue] = {}
         for name, value in attrs.items():
             if len(self.violations) > MAX_VIOLATIONS:
                 break
@@ -146,6 +166,7 @@ class Examination(Violations):
                     self.add("disputed_value", name, shown(value), expected, severity=NOTE)
         for attribute in schema.attributes:
             if attribute.required and attribute.name not in attrs:
+                self.unsettled.add(attribute.name)
                 self.add("missing_attribute", attribute.name, "missing", f"{describe(attribute)} (required)")
         return stored
 
@@ -155,6 +176,7 @@ class Examination(Violations):
 
     def bad_value(self, schema: Schema, name: str, value: object, bad: BadValueError, inputs: object) -> None:
         """Note a value that an attribute cannot take, and what was probably meant."""
+        self.unsettled.add(name)
         fix = other_value(schema, name, value) or one_for_each(schema, schema.attribute(name), value, inputs)
         self.add(bad.rule, name, shown(value), bad.expected, fix or bad.fix)
 
@@ -169,7 +191,8 @@ class Examination(Violations):
                 given, fix = "a tensor among the attributes", "pass it as an input"
             self.add("unknown_attribute", where, given, f"the inputs {', '.join(names)}", fix)
         else:
-            fix = other_attribute(schema, where) or nearest_of(where, names)
+            meant, fix = other_attribute(schema, where)
+            self.unsettled.update([meant] if meant else [])
             expected = ", ".join(names) or "no attribute"
             self.add("unknown_attribute", where, "not an attribute of this op", expected, fix)
 
@@ -267,11 +290,14 @@ class Examination(Violations):
     ) -> tuple[Shape, ...]:
         """The shapes of the outputs, after the rules of the op; empty where one of them is broken."""
         base = base_of(schema)
-        call = base_call(schema, base, attrs, inputs, n_outputs, dtypes)
-        self._run(schema, base, call, base.rules, attrs)
-        if self.errors:
-            return ()
-        self._run(schema, base, call, base.shape_rules, attrs)
+        if self.unsettled:
+            call = unsettled_call(schema, base, attrs, inputs, self.unsettled, n_outputs, dtypes)
+        else:
+            call = base_call(schema, base, attrs, inputs, n_outputs, dtypes)
+        before = len(self.errors)
+        all_read = self._run(schema, base, call, base.rules, attrs)
+        if all_read and len(self.errors) == before:
+            self._run(schema, base, call, base.shape_rules, attrs)
         if self.errors:
             return ()
         shapes = output_shapes(schema, call, attrs)
@@ -289,7 +315,13 @@ class Examination(Violations):
 
     def _run(
         self, schema: Schema, base: Schema, call: Call, rules: Sequence[Rule], attrs: Mapping[str, AttrValue]
-    ) -> None:
+    ) -> bool:
+        """Note what the rules find; whether all of them could read what they wanted."""
+        all_read = True
         for rule in rules:
-            for finding in rule(call):
-                self.add_finding(rule.__name__, edition_words(schema, base, finding, attrs))
+            try:
+                for finding in rule(call):
+                    self.add_finding(rule.__name__, edition_words(schema, base, finding, attrs))
+            except UnsettledError:
+                all_read = False
+        return all_read

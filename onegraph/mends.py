@@ -23,8 +23,12 @@ SPATIAL = frozenset({"convolution", "pooling", "interpolation"})  # categories w
 
 def nearest_of(word: str, names: Sequence[str]) -> str:
     """A question for the name that was probably meant; empty where none is near."""
-    close = nearest(word, names)
-    return f"did you mean {close!r}?" if close else ""
+    return question(nearest(word, names))
+
+
+def question(name: str | None) -> str:
+    """A question for a name; empty where there is none."""
+    return f"did you mean {name!r}?" if name else ""
 
 
 def editions_with(has: Callable[[Edition], bool]) -> str:
@@ -47,8 +51,11 @@ def unknown_op(chosen: Edition, kind: object) -> str:
     return "; ".join(filter(None, (others, f"did you mean {close!r}?" if close else "")))
 
 
-def other_attribute(schema: Schema, name: str) -> str:
-    """The name here of an attribute that the op has in other editions, or which have it."""
+def other_attribute(schema: Schema, name: str) -> tuple[str, str]:
+    """The attribute that was probably meant, and what to say of that.
+
+    It is called ``name`` in another edition, or nearly so in this one; empty where there is none.
+    """
     base = base_of(schema)
     for edition in map(edition_named, EDITIONS):
         other = edition.meaning(base)
@@ -57,8 +64,12 @@ def other_attribute(schema: Schema, name: str) -> str:
         meant = name if other.dialect is None else other.dialect.attributes.get(name, name)
         meant = vocabulary(schema, base).get(meant, meant)
         if schema.has_attribute(meant):
-            return f"did you mean {meant!r}?"
-    return editions_with(lambda edition: (op := edition.meaning(base)) is not None and op.has_attribute(name))
+            return meant, question(meant)
+    others = editions_with(lambda edition: (op := edition.meaning(base)) is not None and op.has_attribute(name))
+    if others:
+        return "", others
+    meant = nearest(name, [attribute.name for attribute in schema.attributes]) or ""
+    return meant, question(meant)
 
 
 def other_value(schema: Schema, name: str, value: object) -> str:

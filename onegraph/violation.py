@@ -54,9 +54,9 @@ class Violations:
         self.violations: list[Violation] = []
 
     @property
-    def errors(self) -> bool:
-        """Whether there is a violation that breaks the specification."""
-        return any(violation.severity == ERROR for violation in self.violations)
+    def errors(self) -> list[Violation]:
+        """The violations that break the specification."""
+        return [violation for violation in self.violations if violation.severity == ERROR]
 
     def add(self, rule: str, where: str, given: object, expected: str, fix: str = "", severity: str = ERROR) -> None:
         """Note one violation; ``given`` may be anything that a user passed."""

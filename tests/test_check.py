@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onegraph as og
+from onegraph.cases import CASES
 from onegraph.check import _cycles
 from onegraph.spec.editions import BASE, edition
 from onegraph.violation import ERROR, LIBRARY, NOTE, UNSAFE
@@ -374,6 +375,61 @@ def test_whatever_is_given_the_answer_is_a_list_of_violations(data):
     assert all(isinstance(violation, og.Violation) and violation.message for violation in found)
     if edition(name).schema(kind) is None:
         assert rules(found) == ["unknown_op"]
+
+
+# All at once ---------------------------------------------------------------------------------------------------------
+
+OF_ONE_ATTRIBUTE = {"unknown_attribute", "missing_attribute", "attribute_kind", "attribute_value", "attribute_range"}
+
+
+def test_every_mistake_at_once():
+    attrs = {"strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1], "filter_fromat": "OIX"}
+    inputs = [("f32", (2, 5, 5, 6)), ("f32", (2, 11, 11, 4))]
+    found = og.check_op("ConvTransposeBackpropFilters", attrs, inputs, edition="legacy-1")
+    assert [(violation.rule, violation.where) for violation in found] == [
+        ("unknown_attribute", "filter_fromat"),
+        ("spatial_list_length", "dilations"),
+        ("shape_source", "filter_shape"),
+    ]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_wrong_attribute_is_no_reason_for_other_violations(case):
+    inputs = [("s64" if array.dtype == np.int64 else og.DataType.of(array.dtype), array.shape) for array in case.inputs]
+    if rules(og.check_op(case.kind, case.attrs, inputs)):
+        inputs = list(case.inputs)
+    assert not rules(og.check_op(case.kind, case.attrs, inputs))
+    for name in BASE[case.kind].attributes:
+        others = {other: value for other, value in case.attrs.items() if other != name.name}
+        for attrs in (others, {**others, name.name: object()}, {**others, name.name + "_": case.attrs.get(name.name)}):
+            found = og.check_op(case.kind, attrs, inputs)
+            if OF_ONE_ATTRIBUTE.intersection(rules(found)):
+                assert {*rules(found)} <= OF_ONE_ATTRIBUTE, (attrs, [violation.message for violation in found])
+
+
+@pytest.mark.parametrize(
+    ("kind", "attrs", "inputs", "rule"),
+    [
+        ("Convolution", {**WINDOW, "groups": 3}, [("f32", (1, 8, 8, 4)), ("f32", (3, 3, 1, 4))], "channels_match"),
+        (
+            "Convolution",
+            {**WINDOW, "strides": [1]},
+            [("f32", (1, 8, 8, 4)), ("f32", (3, 3, 4, 4))],
+            "spatial_list_length",
+        ),
+        ("Add", {}, [("f32", (2, 3)), ("f32", (4, 3))], "broadcastable"),
+        ("SoftMax", {"axis": 2}, [("f32", (2, 3))], "axis_in_range"),
+        ("MatMul", {}, [("f32", (2, 3)), ("f32", (4, 5))], "matmul_fits"),
+    ],
+)
+@pytest.mark.parametrize("mistake", ["an attribute", "a data type"])
+def test_a_broken_rule_is_told_beside_another_mistake(kind, attrs, inputs, rule, mistake):
+    assert rule in rules(og.check_op(kind, attrs, inputs))
+    if mistake == "an attribute":
+        attrs, other = {**attrs, "nothing": 1}, "unknown_attribute"
+    else:
+        inputs, other = [("boolean", inputs[0][1]), *inputs[1:]], "data_type"
+    assert {rule, other} <= {*rules(og.check_op(kind, attrs, inputs))}
 
 
 # What messages say to do ----------------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ def channels_match(call: Call) -> Iterable[Finding]:
     found = [*_channels(call)]
     if found:
         other = "NXC" if call.attr("data_format") == "NCX" else "NCX"
-        turned = Call(call.schema, {**call.given, "data_format": other}, call.inputs, call.n_outputs, call.output_types)
+        turned = call.with_attr("data_format", other)
         is_known = all(one is None or (one.shape is not None and None not in one.shape) for one in call.inputs)
         fix = f"with data_format={other!r} they agree" if is_known and not any(_channels(turned)) else ""
         yield from (one._replace(fix=fix) for one in found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..plain import isinstance
 from .dtypes import DataType
-from .schema import AttrValue, Call, Finding, Schema, Shape, TensorType
+from .schema import AttrValue, Call, Finding, Schema, Shape, TensorType, UnsettledCall
 
 
 def swap_channels(shape: Shape, weights_format: str) -> Shape:
@@ -89,6 +89,29 @@ def base_call(
         # MaxPoolBackprop of legacy-1 has a port that its successor lacks; it says nothing that src does not.
         del seen[len(base.inputs) :]
     return Call(base, _as_base_kinds(base, base_attrs(schema, attrs)), seen, n_outputs, output_types)
+
+
+def unsettled_call(
+    schema: Schema,
+    base: Schema,
+    attrs: Mapping[str, AttrValue],
+    inputs: Sequence[TensorType | None],
+    unsettled: Set[str],
+    n_outputs: int | None = None,
+    output_types: Sequence[DataType | None] = (),
+) -> Call:
+    """As ``base_call``, of a use some of whose attributes, in the edition's words, are wrong or missing."""
+    if schema.dialect is not None and not unsettled.isdisjoint({"weights_format", "filter_format"}):
+        # Nobody knows which dim is which where the channel axes stand the other way round.
+        unsettled = unsettled | (schema.dialect.swapped & attrs.keys())
+        inputs = [
+            replace(tensor, shape=tensor.shape and (None,) * len(tensor.shape), value=None)
+            if tensor is not None and is_swapped(schema, schema.input_port(index).name)
+            else tensor
+            for index, tensor in enumerate(inputs)
+        ]
+    names = frozenset(unsettled).union(new for new, old in vocabulary(schema, base).items() if old in unsettled)
+    return UnsettledCall(base_call(schema, base, attrs, inputs, n_outputs, output_types), names)
 
 
 def _as_base_kinds(base: Schema, attrs: Mapping[str, AttrValue]) -> dict[str, AttrValue]:
