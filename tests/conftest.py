@@ -3,6 +3,8 @@ import sys
 from pathlib import Path
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+# The processes of the suite share the processors: threads of OpenMP that wait are not to keep others from working.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")  # make asan
 
 
