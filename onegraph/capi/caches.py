@@ -17,6 +17,9 @@ def get_primitive_cache_capacity() -> int:
 def set_primitive_cache_capacity(capacity: int) -> None:
     """Set how many primitives the library keeps; 0 keeps none.
 
+    It waits until no other thread is in the library. So does every compilation before oneDNN 3.6 where the library keeps
+    some, and fewer than the 1024 that are its default.
+
     Raises:
         ArgumentError: the capacity is not an integer of 0 or more.
     """

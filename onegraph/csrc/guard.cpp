@@ -23,7 +23,7 @@ constexpr useconds_t nap = 20; // microseconds
 constexpr int patience = 5000;
 std::atomic<int> naps {0};
 std::mutex ending; // held by a thread that ends, or may destroy kernels
-std::shared_mutex cache; // held alone by who changes the capacity of the cache of compiled partitions
+std::shared_mutex cache; // of compiled partitions: held by those that compile, and alone by who changes its capacity
 thread_local std::uint64_t executions = 0;
 thread_local bool has_begun_to_end = false;
 
@@ -70,6 +70,30 @@ void pass() noexcept {
     passes++;
 }
 
+Alone::Alone() noexcept {
+    leave(); // or two that want to be alone would wait for each other
+    for (int nobody = 0; !closed.compare_exchange_weak(nobody, 1); nobody = 0)
+        usleep(nap);
+    while (true) {
+        inside.fetch_add(1);
+        if (closed.load() == 1 && inside.load() == depth + 1) break; // and nobody forks
+        inside.fetch_sub(1);
+        usleep(nap);
+    }
+    depth++;
+}
+
+Alone::~Alone() {
+    closed.fetch_sub(1);
+}
+
+AloneIfForgetful::AloneIfForgetful() noexcept {
+    const dnnl_version_t *version = dnnl_version();
+    int capacity = 0;
+    if (version->major == 3 && version->minor < 6) dnnl_get_primitive_cache_capacity(&capacity);
+    if (0 < capacity && capacity < 1024) alone_.emplace();
+}
+
 Execution::Execution() noexcept {
     if (executions == 0) abi::__cxa_thread_atexit(has_ended, nullptr, &__dso_handle);
 }
@@ -95,14 +119,14 @@ Uncached::Uncached() {
     if (capacity_ == 0) return;
     cache.unlock_shared();
     cache.lock();
-    alone_ = true;
+    is_changed_ = true;
     dnnl_graph_get_compiled_partition_cache_capacity(&capacity_);
     const Destruction destruction;
     dnnl_graph_set_compiled_partition_cache_capacity(0);
 }
 
 Uncached::~Uncached() {
-    if (alone_) {
+    if (is_changed_) {
         dnnl_graph_set_compiled_partition_cache_capacity(capacity_);
         cache.unlock();
     } else {

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <exception>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "oneapi/dnnl/dnnl.h"
@@ -65,6 +66,25 @@ public:
     Inside &operator=(const Inside &) = delete;
 };
 
+// No other thread is in the library meanwhile.
+class Alone {
+public:
+    Alone() noexcept;
+    ~Alone();
+    Alone(const Alone &) = delete;
+    Alone &operator=(const Alone &) = delete;
+};
+
+// Alone where the library's cache of primitives is smaller than by default. When 3.2 compiles, it takes the description of a
+// primitive from there, and crashes where the last owner of it goes before another one is made of that; 3.6 does not.
+class AloneIfForgetful {
+public:
+    AloneIfForgetful() noexcept;
+
+private:
+    std::optional<Alone> alone_;
+};
+
 // The thread executes a kernel, which keeps things for it that the library frees when the thread ends. A thread must not
 // be in the midst of that while a kernel is destroyed: the library would not find what the destructor has just freed, and
 // free it all the same.
@@ -95,8 +115,9 @@ public:
     Uncached &operator=(const Uncached &) = delete;
 
 private:
+    const AloneIfForgetful alone_;
     int capacity_ = 0;
-    bool alone_ = false;
+    bool is_changed_ = false;
 };
 
 // The capacity of that cache is read.
@@ -126,6 +147,7 @@ public:
     Compilation &operator=(const Compilation &) = delete;
 
 private:
+    const AloneIfForgetful alone_;
     int capacity_ = 0;
 };
 
@@ -143,9 +165,9 @@ template <>
 struct Meanwhile<&dnnl_graph_get_compiled_partition_cache_capacity> : CacheRead {};
 template <>
 struct Meanwhile<&dnnl_graph_set_compiled_partition_cache_capacity> : CacheChange {};
-// 3.2 crashes where its cache of primitives changes while it compiles.
+// 3.2 crashes where its cache of primitives changes while it is used.
 template <>
-struct Meanwhile<&dnnl_set_primitive_cache_capacity> : CacheChange {};
+struct Meanwhile<&dnnl_set_primitive_cache_capacity> : Alone {};
 
 template <auto function, typename... Arguments>
 dnnl_status_t guard(Arguments... arguments) noexcept {
