@@ -244,6 +244,12 @@ if read(lib.dnnl_graph_get_compiled_partition_cache_capacity, "int"):
 if read(lib.dnnl_graph_get_constant_tensor_cache, "int") != _KEEP_CONSTANTS:
     call(lib.dnnl_graph_set_constant_tensor_cache, int(_KEEP_CONSTANTS))
 
+# From what its cache of primitives keeps, an older library makes another primitive even after the cache has given it up
+# for new ones. With the default capacity that is too long ago to happen; the environment may have set another.
+LEAST_PRIMITIVES = 1024 if VERSION < (3, 6) else 0
+if 0 < read(lib.dnnl_get_primitive_cache_capacity, "int") < LEAST_PRIMITIVES:
+    call(lib.dnnl_set_primitive_cache_capacity, LEAST_PRIMITIVES)
+
 
 def omp_function(name: str) -> Function | None:
     """A function of the OpenMP runtime that the library itself is linked to; None where it has none."""

@@ -4,12 +4,14 @@ import gc
 import itertools
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import SANITIZED
 
 import onegraph as og
 from onegraph import capi, native, plan
@@ -286,13 +288,41 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - first)
 # Settings of the process: each in a process of its own ----------------------------------------------------------------
 
 
+FEW_PRIMITIVES = """
+from onegraph import capi
+from onegraph.native import lib
+lib.dnnl_set_primitive_cache_capacity(1)
+ends = [capi.LogicalTensor(0, "f32", (4, 16)), capi.LogicalTensor(1, "f32", (16, 8), property="constant")]
+ends += [capi.LogicalTensor(2, "f32"), capi.LogicalTensor(3, "f32")]
+for _ in range(20):
+    graph = capi.Graph()
+    graph.add_op(capi.Op(0, "MatMul", inputs=ends[:2], outputs=ends[2:3]))
+    graph.add_op(capi.Op(1, "ReLU", inputs=ends[2:3], outputs=ends[3:]))
+    graph.finalize()
+    graph.partitions()[0].compile()
+"""
+
+
+def test_a_library_that_keeps_few_primitives():
+    is_old = native.VERSION < (3, 6)
+    if not SANITIZED:
+        done = child(FEW_PRIMITIVES, MALLOC_PERTURB_="165")  # so that what is freed holds something else
+        assert done.returncode == (-signal.SIGSEGV if is_old else 0), done.stderr
+    code = "from onegraph import capi; print(capi.get_primitive_cache_capacity())"
+    kept = child(code, ONEDNN_PRIMITIVE_CACHE_CAPACITY="3")
+    assert kept.stdout.split() == ["1024" if is_old else "3"], kept.stderr
+    if is_old:
+        with pytest.raises(og.UnsupportedError, match="capacity: 7; .* expected 0, or 1024 and more"):
+            capi.set_primitive_cache_capacity(7)
+
+
 def test_settings_can_be_set_and_read_back():
     code = """
 from onegraph import capi, native, plan
 import onegraph as og
 capi.set_constant_tensor_cache(False); assert capi.get_constant_tensor_cache() is False
 capi.set_constant_tensor_cache(True); assert capi.get_constant_tensor_cache() is True
-capi.set_primitive_cache_capacity(7); assert capi.get_primitive_cache_capacity() == 7
+capi.set_primitive_cache_capacity(2048); assert capi.get_primitive_cache_capacity() == 2048
 capi.set_compiled_partition_cache_capacity(3); assert capi.get_compiled_partition_cache_capacity() == 3
 capi.set_compiled_partition_cache_capacity(0)
 for mode in ("bf16", "f16", "any", "tf32", "strict"):

@@ -15,15 +15,19 @@ def get_primitive_cache_capacity() -> int:
 
 
 def set_primitive_cache_capacity(capacity: int) -> None:
-    """Set how many primitives the library keeps; 0 keeps none.
-
-    It waits until no other thread is in the library. So does every compilation before oneDNN 3.6 where the library keeps
-    some, and fewer than the 1024 that are its default.
+    """Set how many primitives the library keeps; 0 keeps none. It waits until no other thread is in the library.
 
     Raises:
         ArgumentError: the capacity is not an integer of 0 or more.
+        UnsupportedError: the library is older than 3.6, and would crash for want of primitives that it gave up.
     """
-    call(lib.dnnl_set_primitive_cache_capacity, integer("capacity", capacity, 0, 2**31 - 1))
+    number = integer("capacity", capacity, 0, 2**31 - 1)
+    if 0 < number < native.LEAST_PRIMITIVES:
+        raise UnsupportedError(
+            f"capacity: {number}; oneDNN before 3.6 crashes where it keeps a few primitives; expected 0, or "
+            f"{native.LEAST_PRIMITIVES} and more"
+        )
+    call(lib.dnnl_set_primitive_cache_capacity, number)
 
 
 def get_compiled_partition_cache_capacity() -> int:

@@ -87,13 +87,6 @@ Alone::~Alone() {
     closed.fetch_sub(1);
 }
 
-AloneIfForgetful::AloneIfForgetful() noexcept {
-    const dnnl_version_t *version = dnnl_version();
-    int capacity = 0;
-    if (version->major == 3 && version->minor < 6) dnnl_get_primitive_cache_capacity(&capacity);
-    if (0 < capacity && capacity < 1024) alone_.emplace();
-}
-
 Execution::Execution() noexcept {
     if (executions == 0) abi::__cxa_thread_atexit(has_ended, nullptr, &__dso_handle);
 }
@@ -119,14 +112,14 @@ Uncached::Uncached() {
     if (capacity_ == 0) return;
     cache.unlock_shared();
     cache.lock();
-    is_changed_ = true;
+    alone_ = true;
     dnnl_graph_get_compiled_partition_cache_capacity(&capacity_);
     const Destruction destruction;
     dnnl_graph_set_compiled_partition_cache_capacity(0);
 }
 
 Uncached::~Uncached() {
-    if (is_changed_) {
+    if (alone_) {
         dnnl_graph_set_compiled_partition_cache_capacity(capacity_);
         cache.unlock();
     } else {

@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <exception>
 #include <new>
-#include <optional>
 #include <utility>
 
 #include "oneapi/dnnl/dnnl.h"
@@ -75,16 +74,6 @@ public:
     Alone &operator=(const Alone &) = delete;
 };
 
-// Alone where the library's cache of primitives is smaller than by default. When 3.2 compiles, it takes the description of a
-// primitive from there, and crashes where the last owner of it goes before another one is made of that; 3.6 does not.
-class AloneIfForgetful {
-public:
-    AloneIfForgetful() noexcept;
-
-private:
-    std::optional<Alone> alone_;
-};
-
 // The thread executes a kernel, which keeps things for it that the library frees when the thread ends. A thread must not
 // be in the midst of that while a kernel is destroyed: the library would not find what the destructor has just freed, and
 // free it all the same.
@@ -115,9 +104,8 @@ public:
     Uncached &operator=(const Uncached &) = delete;
 
 private:
-    const AloneIfForgetful alone_;
     int capacity_ = 0;
-    bool is_changed_ = false;
+    bool alone_ = false;
 };
 
 // The capacity of that cache is read.
@@ -147,7 +135,6 @@ public:
     Compilation &operator=(const Compilation &) = delete;
 
 private:
-    const AloneIfForgetful alone_;
     int capacity_ = 0;
 };
 
