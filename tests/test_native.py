@@ -312,7 +312,7 @@ def test_a_library_that_keeps_few_primitives():
     kept = child(code, ONEDNN_PRIMITIVE_CACHE_CAPACITY="3")
     assert kept.stdout.split() == ["1024" if is_old else "3"], kept.stderr
     if is_old:
-        with pytest.raises(og.UnsupportedError, match="capacity: 7; .* expected 0, or 1024 and more"):
+        with pytest.raises(og.UnsupportedError, match=r"capacity: 7; .* expected 0, or 1024 and more"):
             capi.set_primitive_cache_capacity(7)
 
 
