@@ -58,29 +58,14 @@ EXCEPTIONS = {
     ("check", "native"),
     ("frame", "program"),  # for type checkers alone
 }
-NEEDS_LIBRARY = {
-    *(
-        "native",
-        "capi",
-        "rewrites",
-        "lower",
-        "library_graph",
-        "plan",
-        "threads",
-        "patterns",
-        "layouts",
-        "assemble",
-        "frame",
-        "program",
-        "runs",
-    ),
-    *("runs", "cache", "implementations", "options", "profile", "executor", "verify", "bench"),
-    *("recorded", "conformance", "failing"),
-}
 
 
 def layer(name: str) -> int:
     return next(number for number, names in enumerate(LAYERS) if name in names)
+
+
+# What stands on the library; what captures is imported first of all, and waits for it.
+NEEDS_LIBRARY = frozenset().union(*LAYERS[layer("native") :]) - {"capture"}
 
 
 def imports(path: Path) -> set[str]:
