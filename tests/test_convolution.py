@@ -53,7 +53,7 @@ def assert_right(case, *results):
 @pytest.mark.parametrize("words", cases.WORDS, ids=lambda words: f"{words.kind}-{words.edition}")
 def test_random_uses(words, dtype):
     rng = np.random.default_rng([cases.WORDS.index(words), list(cases.DTYPES).index(dtype)])
-    for _ in range(12):
+    for _ in range(8):
         case = cases.make(rng, words, dtype)
         assert_right(case, *run(case)[:2])
 
