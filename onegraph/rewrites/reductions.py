@@ -8,6 +8,7 @@ from itertools import groupby
 
 import numpy as np
 
+from ..native import VERSION
 from ..spec.binary import axes_but_channels
 from ..spec.dtypes import DataType
 from ..spec.reduction import reduced_axes
@@ -28,6 +29,7 @@ MAX_AXES = 5  # that the kernel of reductions takes
 # Kernels add up in f32 one number after another, which loses more with each of them, and all of it beyond 2**24.
 MAX_POOLED = 2**12
 MAX_SUMMED = 2**16  # by vectors of 16
+MAX_MULTIPLIED = MAX_ELEMENTS if VERSION < (3, 7) else 2**13  # with ones, by a MatMul: 3.13's is such a kernel, too
 
 
 def reduction(call: Call) -> Form | None:
@@ -153,10 +155,10 @@ def _add_step(parts: Parts, source: Source, shape: Dims, dtype: DataType) -> Sou
     before, count, after = shape
     given = parts.type(source).dtype
     assert given is not None
-    if after == 1 and count > MAX_SUMMED and (width := _divisor(count, MAX_SUMMED)) >= SMALL:
-        seen = parts.reshape(parts.cast(source, F32), (before * (count // width), width))
-        sums = parts.add("ReduceSum", seen, axes=(1,), keep_dims=True)
-        return parts.cast(_add_step(parts, sums, (before, count // width, 1), F32), dtype)
+    most = MAX_SUMMED if after == 1 else MAX_MULTIPLIED
+    if count > most and (after == 1 or count < MAX_ELEMENTS) and (width := _divisor(count, most)) >= SMALL:
+        sums = _add_step(parts, parts.cast(source, F32), (before * (count // width), width, after), F32)
+        return parts.cast(_add_step(parts, sums, (before, count // width, after), F32), dtype)
     if after == 1 and given is dtype:
         seen = parts.reshape(source, (before, count))
         return parts.add("ReduceSum", seen, axes=(1,), keep_dims=True)
