@@ -29,9 +29,9 @@ from .spec.schema import (
     Schema,
     Shape,
     TensorType,
-    UnsettledError,
 )
 from .spec.shapes import MAX_RANK, compatible, show
+from .spec.unsettled import UnsettledError
 from .spec.values import BadValueError, convert, describe
 from .tensor_types import MAX_SIZE, tensor_type
 from .type_table import DTYPES, table_text, typed_ports, typing_of, unequal

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ..plain import isinstance
 from .dtypes import DataType
-from .schema import AttrValue, Call, Finding, Schema, Shape, TensorType, UnsettledCall
+from .schema import AttrValue, Call, Finding, Schema, Shape, TensorType
+from .unsettled import UnsettledCall
 
 
 def swap_channels(shape: Shape, weights_format: str) -> Shape:
