@@ -60,6 +60,11 @@ def has_vnni() -> bool:
     return get_cpu_isa() not in ("sse41", "avx", "avx2", "avx512_core")
 
 
+def has_avx512() -> bool:
+    """Whether the library may use AVX-512; its kernels for older CPUs add up more numbers one after another."""
+    return get_cpu_isa().startswith(("avx512", "avx10"))
+
+
 def has_avx2() -> bool:
     """Whether the library may use AVX2; its kernels for older CPUs read some memory as if it were aligned."""
     return get_cpu_isa() not in ("sse41", "avx")

@@ -8,6 +8,7 @@ from itertools import groupby
 
 import numpy as np
 
+from ..capi.settings import has_avx512
 from ..native import VERSION
 from ..spec.binary import axes_but_channels
 from ..spec.dtypes import DataType
@@ -28,8 +29,6 @@ SMALL = 256
 MAX_AXES = 5  # that the kernel of reductions takes
 # Kernels add up in f32 one number after another, which loses more with each of them, and all of it beyond 2**24.
 MAX_POOLED = 2**12
-MAX_SUMMED = 2**16  # by vectors of 16
-MAX_MULTIPLIED = MAX_ELEMENTS if VERSION < (3, 7) else 2**13  # with ones, by a MatMul: 3.13's is such a kernel, too
 
 
 def reduction(call: Call) -> Form | None:
@@ -155,7 +154,7 @@ def _add_step(parts: Parts, source: Source, shape: Dims, dtype: DataType) -> Sou
     before, count, after = shape
     given = parts.type(source).dtype
     assert given is not None
-    most = MAX_SUMMED if after == 1 else MAX_MULTIPLIED
+    most = _most_summed() if after == 1 else _most_multiplied()
     if count > most and (after == 1 or count < MAX_ELEMENTS) and (width := _divisor(count, most)) >= SMALL:
         sums = _add_step(parts, parts.cast(source, F32), (before * (count // width), width, after), F32)
         return parts.cast(_add_step(parts, sums, (before, count // width, after), F32), dtype)
@@ -174,13 +173,23 @@ def _add_step(parts: Parts, source: Source, shape: Dims, dtype: DataType) -> Sou
     return parts.add("MatMul", ones, parts.reshape(source, (*batch, count, after)), outputs=(result,))
 
 
+def _most_summed() -> int:
+    """How many numbers the kernel of reductions may add up: by vectors with AVX-512."""
+    return 2**16 if has_avx512() else MAX_POOLED
+
+
+def _most_multiplied() -> int:
+    """How many a MatMul by ones may: by blocks with AVX-512, which 3.13 leaves out for a few columns."""
+    return MAX_ELEMENTS if has_avx512() and VERSION < (3, 7) else MAX_POOLED
+
+
 def _sum(call: Call, axes: Dims | None) -> Form | None:
     parts, kind = Parts(call), call.schema.kind
     shape = parts.shape(0)
     runs = _runs(shape, axes or ())
     counts = [count for is_reduced, count in runs if is_reduced]
     is_norm = kind in ("ReduceL1", "ReduceL2")  # the library has a reference kernel only, whatever the axes
-    has_kernel = _come_last(runs) and not is_norm and math.prod(counts) <= MAX_SUMMED
+    has_kernel = _come_last(runs) and not is_norm and math.prod(counts) <= _most_summed()
     if axes is None or not counts or has_kernel or math.prod(shape) < SMALL:
         return _of_nothing(call, axes)
     source: Source = 0
