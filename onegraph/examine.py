@@ -19,17 +19,7 @@ from .plain import isinstance, listed, text
 from .spec.dialect import base_call, edition_words, output_shapes, unsettled_call
 from .spec.dtypes import DataType
 from .spec.editions import Edition, base_of
-from .spec.schema import (
-    Attribute,
-    AttrValue,
-    Call,
-    Port,
-    Row,
-    Rule,
-    Schema,
-    Shape,
-    TensorType,
-)
+from .spec.schema import Attribute, AttrValue, Call, Port, Row, Rule, Schema, Shape, TensorType
 from .spec.shapes import MAX_RANK, compatible, show
 from .spec.unsettled import UnsettledError
 from .spec.values import BadValueError, convert, describe
