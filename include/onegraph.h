@@ -67,12 +67,12 @@ typedef struct {
     int kind;
     size_t n_settings;
     const onegraph_setting_t *settings;
-} onegraph_form_t;
+} onegraph_template_t;
 
 // partition: adds ops to a graph, and tells the status of each. `names`: one after another, each with its zero.
 // `counts`: for each op the number of inputs and that of outputs. For each of these its id, and its place in `tensors`,
 // which are without ids.
-int onegraph_graph_add_ops(dnnl_graph_graph_t graph, size_t n_ops, const size_t *ids, onegraph_form_t **forms,
+int onegraph_graph_add_ops(dnnl_graph_graph_t graph, size_t n_ops, const size_t *ids, onegraph_template_t **templates,
         const char *names, const size_t *counts, const size_t *tensor_ids, const size_t *places,
         const dnnl_graph_logical_tensor_t *tensors, int *statuses);
 

@@ -44,7 +44,7 @@ from .steps import (
     numpy_step,
     slow_operand,
 )
-from .threads import SMALL
+from .threads import SMALL_BYTES
 
 PIECE = 400  # steps that the library searches for partitions at a time
 OVERLAP = 50  # more than any of its patterns is long
@@ -284,7 +284,7 @@ class Assembly(Layouts):
 
     def _use_threads(self, pattern: Pattern) -> bool:
         """From now on compile for one thread if the pattern is small and others may get more; returns whether it is."""
-        is_small = self._share and pattern.nbytes <= SMALL
+        is_small = self._share and pattern.nbytes <= SMALL_BYTES
         self._threads.use(1 if is_small else None)
         return is_small
 

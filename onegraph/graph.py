@@ -203,7 +203,7 @@ class Graph(Builder):
         Raises:
             SpecError: an op breaks the specification.
         """
-        from .rewriting import without_wildcards
+        from .flex_rewrite import without_wildcards
 
         return without_wildcards(self)
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from .errors import ArgumentError, FormatError, shown
+from .flex_rewrite import FlexRewrite
 from .graph import Graph
 from .knobs import Values, keyed
 from .plain import isinstance, text
-from .rewriting import Rewriting
 from .serialize.files import path_of, read_file
 from .validate import integer
 
@@ -62,7 +62,7 @@ def rewrite(
         ArgumentError: an option cannot be read, or names what the graph does not have.
         SpecError: the rewritten graph breaks the specification.
     """
-    return _rewritten(Rewriting(graph), in_shapes, op_attrs, mb, dt, op_kind)
+    return _rewritten(FlexRewrite(graph), in_shapes, op_attrs, mb, dt, op_kind)
 
 
 def rewrite_like_benchdnn(graph: Graph, **options: Any) -> tuple[Graph, list[int]]:
@@ -71,12 +71,12 @@ def rewrite_like_benchdnn(graph: Graph, **options: Any) -> tuple[Graph, list[int
     Raises:
         ArgumentError, SpecError: as :func:`rewrite` does.
     """
-    work = Rewriting(graph, passes_over=True)
+    work = FlexRewrite(graph, passes_over=True)
     return _rewritten(work, **options), work.passed_over
 
 
 def _rewritten(
-    work: Rewriting,
+    work: FlexRewrite,
     in_shapes: Values | None = None,
     op_attrs: Values | None = None,
     mb: int | None = None,
@@ -123,7 +123,7 @@ class HarnessCase:
         given = dict(self.options)
         mb = int(given.pop("mb", "0"))
         try:
-            return _rewritten(Rewriting(Graph.load(self.path), lenient=True), mb=mb, **given)
+            return _rewritten(FlexRewrite(Graph.load(self.path), lenient=True), mb=mb, **given)
         except ArgumentError as error:
             raise ArgumentError(f"{self.line}: {error}") from None
 

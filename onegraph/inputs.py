@@ -85,7 +85,7 @@ INTEGERS = MappingProxyType(
     }
 )
 # Ops that only move or convert elements: what the readers of the result ask of it is asked of the input.
-MOVES = frozenset({"Reorder", "TypeCast", "StaticReshape", "StaticTranspose", "DynamicReshape", "DynamicTranspose"})
+PASSED_ON = frozenset({"Reorder", "TypeCast", "StaticReshape", "StaticTranspose", "DynamicReshape", "DynamicTranspose"})
 
 
 def random_inputs(graph: Graph, seed: int = 0, progress: Callable[[int, int], None] | None = None) -> dict[str, Array]:
@@ -155,7 +155,7 @@ def _domains(graph: Graph) -> dict[int, Domain]:
         for index, tensor in enumerate(op.inputs):
             if tensor is None:
                 continue
-            asked = found.get(op.outputs[0].id) if index == 0 and op.kind in MOVES else _domain(op, index)
+            asked = found.get(op.outputs[0].id) if index == 0 and op.kind in PASSED_ON else _domain(op, index)
             if asked is not None:
                 known = found.get(tensor.id)
                 found[tensor.id] = asked if known is None else known & asked

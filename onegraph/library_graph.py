@@ -7,8 +7,8 @@ from itertools import chain
 
 from . import capi
 from .capi.compiled import STEPPING
-from .capi.forms import Forms, OpForm
 from .capi.logical_tensor import LogicalTensor as LibraryTensor
+from .capi.templates import LazyOps, OpTemplate
 from .errors import OneGraphError, UnsupportedError
 from .graph import Graph
 from .lower import NO_ATTRS, Lowered, Step, Value, lower, refuse_wildcards
@@ -52,31 +52,31 @@ def capi_graph(
             place = place_of[what] = len(tensors)
             tensors.append(capi_tensor(value.id, value, "variable" if constant is None else "constant"))
         places[number] = place
-    graph, forms = capi.Graph(fpmath_mode=fpmath_mode), Forms(tensors, places)
+    graph, ops = capi.Graph(fpmath_mode=fpmath_mode), LazyOps(tensors, places)
     refused: dict[int, str] = {}
     taken: list[int] = []
-    of_part: dict[int, OpForm] = {}
+    of_part: dict[int, OpTemplate] = {}
     for step in steps:
         part = step.part
         if part is None or step.executor != "library":
             refused[step.id] = ""
             continue
-        form = of_part.get(id(part))
-        if form is None:
+        template = of_part.get(id(part))
+        if template is None:
             try:
-                form = of_part[id(part)] = OpForm(part.kind, part.attrs, part.types, part.outputs, step.op.name)
+                template = of_part[id(part)] = OpTemplate(part.kind, part.attrs, part.types, part.outputs, step.op.name)
             except OneGraphError as error:
                 refused[step.id] = str(error)
                 continue
-        forms.add(form, step.id, step.op.name, step.inputs, step.outputs)
+        ops.add(template, step.id, step.op.name, step.inputs, step.outputs)
         taken.append(step.id)
-    refused.update(graph._add_forms(forms, taken))
+    refused.update(graph._add_lazy_ops(ops, taken))
     marks: list[int] = []
 
     def mark(kind: str, number: int, name: str, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """A Wildcard or an End."""
         ins, outs = ([TensorType(values[n].dtype, values[n].shape) for n in ends] for ends in (inputs, outputs))
-        forms.add(OpForm(kind, NO_ATTRS, ins, outs), number, name, inputs, outputs)
+        ops.add(OpTemplate(kind, NO_ATTRS, ins, outs), number, name, inputs, outputs)
         marks.append(number)
 
     for step in steps if refused else ():
@@ -89,7 +89,7 @@ def capi_graph(
     for offset, number in enumerate(dict.fromkeys((*returned, *needed))):
         if number in read and number in produced and number in places:
             mark("End" if values[number].dtype in FLOATS else "Wildcard", first_free + offset, "output", [number], [])
-    for reason in graph._add_forms(forms, marks).values():
+    for reason in graph._add_lazy_ops(ops, marks).values():
         raise UnsupportedError(reason)
     graph.finalize()
     return graph, {number: reason for number, reason in refused.items() if reason}

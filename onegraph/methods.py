@@ -52,7 +52,7 @@ def attribute_default(attribute: Attribute) -> str:
     return repr(attribute.default)
 
 
-def signature(schema: Schema) -> inspect.Signature:
+def python_signature(schema: Schema) -> inspect.Signature:
     """The signature of the op's method."""
     positional, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     parameters = [inspect.Parameter("self", positional)]
@@ -136,7 +136,7 @@ def _method(schema: Schema) -> Any:
 
     method.__name__ = method.__qualname__ = schema.name
     method.__doc__ = docstring(schema)
-    method.__signature__ = signature(schema)  # type: ignore[attr-defined]
+    method.__signature__ = python_signature(schema)  # type: ignore[attr-defined]
     return method
 
 

@@ -14,12 +14,12 @@ from typing import IO, Any
 import numpy as np
 
 from .arrays import aligned_empty
+from .atomic import write_atomically
 from .errors import ArgumentError, FormatError, shown
 from .graph import Graph
 from .op import Array, LogicalTensor
 from .plain import isinstance
 from .spec.shapes import compatible, show
-from .whole import write_whole
 
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 MAX_NAME = 2**16 - 1 - len(".npy")  # bytes; archives count them in 16 bits
@@ -122,7 +122,7 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> N
     place = Path(path)
     if not place.name:
         raise ArgumentError(f"{shown(str(path))} is not the name of a file")
-    write_whole(place, lambda stream: write_archive(stream, arrays))
+    write_atomically(place, lambda stream: write_archive(stream, arrays))
 
 
 def write_archive(stream: IO[bytes], arrays: Mapping[str, Array]) -> None:

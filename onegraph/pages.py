@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from .methods import OPTIONS, attribute_default, signature
+from .methods import OPTIONS, attribute_default, python_signature
 from .spec.dtypes import DataType
 from .spec.editions import DEFAULT, EDITIONS, Edition, base_of, edition
 from .spec.schema import Attribute, Port, Rule, Schema, Version
@@ -124,7 +124,7 @@ def _method(chosen: Edition, schema: Schema) -> str:
     """How the op is called: by its method with all that this takes, or the name of that where the words differ."""
     if chosen.name != DEFAULT:
         return schema.name
-    found = signature(schema)
+    found = python_signature(schema)
     shown = [one for name, one in found.parameters.items() if name not in ("self", *OPTIONS)]
     return f"g.{schema.name}{found.replace(parameters=shown)}"
 

@@ -20,9 +20,9 @@ from .spec.editions import BASE
 
 Wiring = int | tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 # The categories of ops that alone make nothing of a constant that is worth keeping.
-PLAIN = frozenset(["binary", "elementwise"])
+PLAIN_CATEGORIES = frozenset(["binary", "elementwise"])
 # The categories of ops that the library has fast kernels for, on every machine, so that few bytes mean little time.
-QUICK = PLAIN | {"matmul"}
+QUICK_CATEGORIES = PLAIN_CATEGORIES | {"matmul"}
 
 
 class Layout(NamedTuple):
@@ -98,7 +98,10 @@ class Pattern:
         self.nbytes = nbytes
         self._others: dict[CompiledPartition, list[CompiledPartition]] = {}
         categories = {BASE[step.kind].category for step in steps}
-        self.is_quick, self._is_plain = categories <= QUICK, len(steps) == 1 and categories <= PLAIN
+        self.is_quick, self._is_plain = (
+            categories <= QUICK_CATEGORIES,
+            len(steps) == 1 and categories <= PLAIN_CATEGORIES,
+        )
 
     def compile(self, values: Sequence[Value], layout: Layout, free: tuple[bool, ...]) -> Compiled:
         """What runs the ops on such values, for the number of threads that is set, after ``compile_others``.

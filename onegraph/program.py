@@ -18,7 +18,7 @@ from .plain import isinstance
 from .plan import LibraryStep, PlanSource
 from .report import PartitionReport, nbytes
 from .steps import NumpyStep
-from .threads import LONG, share_threads
+from .threads import LONG_SECONDS, share_threads
 
 ARENA = 0  # the slot of what lies inside
 # A program that needs more bytes than this is not run for measurement: its steps get every thread.
@@ -173,7 +173,7 @@ class Program:
         frame = Frame(self, source)
         if self.home not in (None, home()):  # a signal handler has forked: kernels would wait for threads that are gone
             return [None] * len(steps)
-        return frame.measure(LONG)  # where the plan itself knows of a fork
+        return frame.measure(LONG_SECONDS)  # where the plan itself knows of a fork
 
     @cached_property
     def reports(self) -> tuple[PartitionReport, ...]:

@@ -13,18 +13,18 @@ from .capi.threads import ThreadCount, restore_threads
 from .errors import OneGraphError
 from .plan import LibraryStep
 
-# A step that moves no more bytes than this is compiled for one thread from the start, and stays so where it is QUICK.
-SMALL = 1 << 15
-# One that takes no longer than this on one thread, in seconds, has nothing to gain.
-QUICK = 4e-6
-# One that moves more gets every thread: that it takes longer than LONG needs no measuring.
-LARGE = 1 << 20
-# One that takes longer on one thread, in seconds, gets every thread: a busy neighbour could only mislead measuring.
-LONG = 1e-4
+# A step that moves no more than this is compiled for one thread from the start, and stays so where it is quick.
+SMALL_BYTES = 1 << 15
+# One that takes no longer than this on one thread has nothing to gain.
+QUICK_SECONDS = 4e-6
+# One that moves more than this gets every thread: that it takes long needs no measuring.
+LARGE_BYTES = 1 << 20
+# One that takes longer than this on one thread gets every thread: a busy neighbour could only mislead measuring.
+LONG_SECONDS = 1e-4
 # One that takes longer on one thread is worth several: it gets every one where a neighbour keeps others from measuring.
-WORTHWHILE = 1e-5
-# More threads must gain more than this, in seconds: beside other work they join later than in a loop of one step alone.
-MIN_GAIN = 1e-6
+WORTHWHILE_SECONDS = 1e-5
+# More threads must gain more than this: beside other work they join later than in a loop of one step alone.
+MIN_GAIN_SECONDS = 1e-6
 
 Measure = Callable[[Sequence[LibraryStep], Sequence[int]], list[float | None]]
 
@@ -51,7 +51,7 @@ def share_threads(
             chosen[index] = compiled_for(step, counts[index], made)
             continue
         counts[index] = int(step.is_small)
-        if not step.is_quick and step.nbytes <= LARGE:
+        if not step.is_quick and step.nbytes <= LARGE_BYTES:
             alike.setdefault(step.like, []).append(index)
     if measure is None:
         return chosen, counts
@@ -67,9 +67,9 @@ def share_threads(
     firsts = [steps[indices[0]] for indices in alike.values()]
     short: list[tuple[list[int], float]] = []
     for indices, alone in zip(alike.values(), measure(firsts, [1] * len(firsts)), strict=True):
-        if not alone or (steps[indices[0]].is_small and alone < QUICK):
+        if not alone or (steps[indices[0]].is_small and alone < QUICK_SECONDS):
             continue
-        if alone < LONG:
+        if alone < LONG_SECONDS:
             short.append((indices, alone))
         else:
             give(limit, indices)
@@ -89,8 +89,8 @@ def fastest(seconds: Sequence[float | None], alone: float) -> int:
     """
     known = [taken for taken in seconds if taken is not None]
     if len(known) < len(seconds):
-        return 0 if alone < WORTHWHILE else len(seconds) - 1
-    return next(index for index, taken in enumerate(known) if taken <= min(known) + MIN_GAIN)
+        return 0 if alone < WORTHWHILE_SECONDS else len(seconds) - 1
+    return next(index for index, taken in enumerate(known) if taken <= min(known) + MIN_GAIN_SECONDS)
 
 
 def powers_of_two(limit: int) -> list[int]:

@@ -23,7 +23,7 @@ from conftest import SANITIZED
 
 import onegraph as og
 from onegraph import capi
-from onegraph.capi.forms import Forms, OpForm
+from onegraph.capi.templates import LazyOps, OpTemplate
 from onegraph.forks import cached_property
 from onegraph.native import RUNTIME
 from onegraph.program import Program
@@ -495,10 +495,10 @@ def forks_while_a_value_is_computed_for_another_object():
 def forks_wait_for_ops_that_are_handed_over():
     """Many ops are one call of C."""
     types = [TensorType(og.f32, (4,))]
-    count, form = 4000, OpForm("ReLU", {}, types, types)
-    ops = Forms([capi.LogicalTensor(0, "f32", (4,))], dict.fromkeys(range(count + 1), 0))
+    count, template = 4000, OpTemplate("ReLU", {}, types, types)
+    ops = LazyOps([capi.LogicalTensor(0, "f32", (4,))], dict.fromkeys(range(count + 1), 0))
     for number in range(count):
-        ops.add(form, number, "", [number], [number + 1])
+        ops.add(template, number, "", [number], [number + 1])
     began, ended = threading.Event(), []
 
     def hand_over(function, *arguments):
@@ -506,8 +506,8 @@ def forks_wait_for_ops_that_are_handed_over():
         assert function(*arguments) == 0
         ended.append(time.perf_counter())
 
-    with mock.patch("onegraph.capi.forms.call", hand_over):
-        thread = threading.Thread(target=capi.Graph()._add_forms, args=(ops, list(range(count))))
+    with mock.patch("onegraph.capi.templates.call", hand_over):
+        thread = threading.Thread(target=capi.Graph()._add_lazy_ops, args=(ops, list(range(count))))
         thread.start()
         began.wait()
         time.sleep(0.01)  # it takes more than ten times as long

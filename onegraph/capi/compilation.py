@@ -23,7 +23,7 @@ from .partition import Partition
 from .threads import get_num_threads
 
 _TENSORS, _COMPILED = ffi.typeof("dnnl_graph_logical_tensor_t *[]"), ffi.typeof("dnnl_graph_compiled_partition_t[]")
-MOVES = frozenset(["Dequantize", "Quantize", "Reorder", "StaticReshape", "StaticTranspose", "TypeCast"])
+ONE_TO_ONE = frozenset(["Dequantize", "Quantize", "Reorder", "StaticReshape", "StaticTranspose", "TypeCast"])
 _query = lib.dnnl_graph_compiled_partition_query_logical_tensor
 
 
@@ -106,7 +106,7 @@ def _spread(ops: Sequence[Op]) -> set[int]:
     inside = [(tensor.ndims, op._outputs[0].ndims) for op in ops for tensor in op._inputs if tensor._id in producers]
     if all(rank is not None and result is not None and rank >= result for rank, result in inside):
         return set()
-    return {_source(op._inputs[0], producers) for op in ops if op.schema.kind not in MOVES}
+    return {_source(op._inputs[0], producers) for op in ops if op.schema.kind not in ONE_TO_ONE}
 
 
 def _producers(ops: Sequence[Op]) -> dict[int, Op]:
@@ -115,7 +115,7 @@ def _producers(ops: Sequence[Op]) -> dict[int, Op]:
 
 def _source(tensor: LogicalTensor, producers: Mapping[int, Op]) -> int:
     """Where the data of a tensor comes from."""
-    while (producer := producers.get(tensor._id)) is not None and producer.schema.kind in MOVES:
+    while (producer := producers.get(tensor._id)) is not None and producer.schema.kind in ONE_TO_ONE:
         tensor = producer._inputs[0]
     return tensor._id
 

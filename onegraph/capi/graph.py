@@ -10,11 +10,11 @@ from ..native import Handle, call, create, enum_value, ffi, lib, read
 from ..once import once
 from ..validate import choice, expect
 from .engine import ENGINE_KIND_NAMES, available_kind
-from .forms import Forms
 from .logical_tensor import LogicalTensor
 from .op import Op, refuse_other_uses
 from .partition import Partition, count_ids
 from .settings import FPMATH_MODES
+from .templates import LazyOps
 
 POLICIES = ("fusion", "debug")
 
@@ -29,10 +29,10 @@ class Graph(Handle):
 
     __slots__ = (
         "_engine_kind",
-        "_forms",
         "_fpmath_mode",
         "_in_order",
         "_is_told",
+        "_lazy_ops",
         "_lock",
         "_ops",
         "_producers",
@@ -45,7 +45,7 @@ class Graph(Handle):
         self._engine_kind, self._fpmath_mode = ENGINE_KIND_NAMES[kind], fpmath_mode
         self._lock = new_rlock()
         self._ops: dict[int, Op] = {}
-        self._forms: Forms | None = None  # ops that are no objects yet
+        self._lazy_ops: LazyOps | None = None  # ops that are no objects yet
         self._tell()
 
     def _tell(self) -> None:
@@ -82,7 +82,7 @@ class Graph(Handle):
     @property
     def ops(self) -> tuple[Op, ...]:
         """The ops, in the order in which they were added."""
-        return tuple((self._ops if self._forms is None else self._forms).values())
+        return tuple((self._ops if self._lazy_ops is None else self._lazy_ops).values())
 
     @property
     def finalized(self) -> bool:
@@ -131,13 +131,13 @@ class Graph(Handle):
         op._frozen = True
         self._is_told = True
 
-    def _add_forms(self, forms: Forms, ids: Sequence[int]) -> dict[int, str]:
-        """Add those of ``forms`` with these ids; returns the reasons for the ones that the library refuses.
+    def _add_lazy_ops(self, ops: LazyOps, ids: Sequence[int]) -> dict[int, str]:
+        """Add those of ``ops`` with these ids; returns the reasons for the ones that the library refuses.
 
         The graph is not finalized, has no other ops, and no other thread changes it. There is no cycle.
         """
-        self._forms = forms
-        return forms.hand_over(self._ptr, ids)
+        self._lazy_ops = ops
+        return ops.hand_over(self._ptr, ids)
 
     def _take(self, op: Op) -> None:
         """Add an op that is in order to the C graph."""
@@ -218,6 +218,6 @@ class Graph(Handle):
             return []  # the library refuses to fill an array of no elements
         pointers = ffi.new("dnnl_graph_partition_t[]", count)
         call(lib.dnnl_graph_graph_get_partitions, self._ptr, count, pointers)
-        ops = self._ops if self._forms is None else self._forms
-        n_ids = count_ids(self._ops.values()) if self._forms is None else self._forms.n_ids
+        ops = self._ops if self._lazy_ops is None else self._lazy_ops
+        n_ids = count_ids(self._ops.values()) if self._lazy_ops is None else self._lazy_ops.n_ids
         return list(Partition._all(ffi.unpack(pointers, count), ops, n_ids, self._lock))

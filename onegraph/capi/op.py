@@ -22,7 +22,7 @@ from .checks import EDITION, check_use, refuse_newer
 from .logical_tensor import LogicalTensor
 
 if TYPE_CHECKING:
-    from .forms import OpForm
+    from .templates import OpTemplate
 
 _BY_NAME = {schema.name: schema for schema in BASE.values()}
 _KINDS = enum_names("graph_op_", tuple(_BY_NAME))
@@ -138,13 +138,15 @@ class Op(Handle):
             self._tell([setting_of(self._schema.attribute(name), value) for name, value in self._attrs.items()])
 
     @classmethod
-    def _of(cls, form: OpForm, id: int, name: str, inputs: list[LogicalTensor], outputs: list[LogicalTensor]) -> Op:
-        """An op of a form that was checked for tensors of these very types: nothing is looked at again.
+    def _of(
+        cls, template: OpTemplate, id: int, name: str, inputs: list[LogicalTensor], outputs: list[LogicalTensor]
+    ) -> Op:
+        """An op of a template that was checked for tensors of these very types: nothing is looked at again.
 
-        It cannot be changed, as it shares the attributes with the others of its form.
+        It cannot be changed, as it shares the attributes with the others of its template.
         """
         op = cls.__new__(cls)
-        op._make(id, form.schema, name, inputs, outputs, form.attrs, form.settings)
+        op._make(id, template.schema, name, inputs, outputs, template.attrs, template.settings)
         op._frozen = True
         return op
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from ..atomic import write_atomically
 from ..spec.editions import edition
-from ..whole import write_whole
 from .options import Integer, OutputPath, json_option
 from .terminal import emit, progress
 
@@ -40,7 +40,7 @@ def command(ops: tuple[str, ...], name: str | None, workers: int | None, as_json
     status = int(any(result.verdict != "agrees" for result in results))
     if html:
         text = page(results, facts)
-        write_whole(Path(html), lambda stream: stream.write(text.encode()))
+        write_atomically(Path(html), lambda stream: stream.write(text.encode()))
     if as_json:
         emit({**facts, "results": [result.to_dict() for result in results]})
         return status

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from ..atomic import write_atomically
 from ..check import check_graph
 from ..errors import LibraryError, UnsupportedError
-from ..whole import write_whole
 from . import note
 from .options import Compiling, Data, Integer, OutputPath, Source, compiling, graph_file, json_option
 from .terminal import emit, progress
@@ -74,7 +74,7 @@ def command(
     if output == "-":
         click.echo(content)
         return
-    write_whole(target, lambda stream: stream.write(content))
+    write_atomically(target, lambda stream: stream.write(content))
     if as_json:
         emit({"page": str(target), "bytes": len(content), "ops": len(graph.ops), "violations": len(violations)})
     else:

@@ -24,10 +24,10 @@ dnnl_status_t set(dnnl_graph_op_t op, const onegraph_setting_t &setting) {
 
 class Op {
 public:
-    Op(std::size_t id, const onegraph_form_t &form, const char *name) {
-        status_ = dnnl_graph_op_create(&op_, id, static_cast<dnnl_graph_op_kind_t>(form.kind), name);
-        for (std::size_t i = 0; !status_ && i < form.n_settings; i++)
-            status_ = set(op_, form.settings[i]);
+    Op(std::size_t id, const onegraph_template_t &given, const char *name) {
+        status_ = dnnl_graph_op_create(&op_, id, static_cast<dnnl_graph_op_kind_t>(given.kind), name);
+        for (std::size_t i = 0; !status_ && i < given.n_settings; i++)
+            status_ = set(op_, given.settings[i]);
     }
     ~Op() { dnnl_graph_op_destroy(op_); }
     Op(const Op &) = delete;
@@ -60,7 +60,7 @@ inline constexpr bool onegraph::needs_threads<&compile_uncached> = true;
 
 extern "C" {
 
-int onegraph_graph_add_ops(dnnl_graph_graph_t graph, size_t n_ops, const size_t *ids, onegraph_form_t **forms,
+int onegraph_graph_add_ops(dnnl_graph_graph_t graph, size_t n_ops, const size_t *ids, onegraph_template_t **templates,
         const char *names, const size_t *counts, const size_t *tensor_ids, const size_t *places,
         const dnnl_graph_logical_tensor_t *tensors, int *statuses) {
     const auto next = [&] {
@@ -71,7 +71,7 @@ int onegraph_graph_add_ops(dnnl_graph_graph_t graph, size_t n_ops, const size_t 
     const onegraph::Inside inside;
     return onegraph::guarded([&] {
         for (std::size_t i = 0; i < n_ops; i++) {
-            Op op(ids[i], *forms[i], names);
+            Op op(ids[i], *templates[i], names);
             names += std::strlen(names) + 1;
             for (std::size_t n = *counts++; n > 0; n--)
                 op.add_input(next());

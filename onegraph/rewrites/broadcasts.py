@@ -15,7 +15,7 @@ SYMMETRIC = frozenset(["Maximum", "Minimum", "SquaredDifference"])
 # The library exchanges the operands of these by itself.
 EXCHANGED = frozenset(["Add", "Multiply"])
 # Of fewer elements, the reference kernel is as fast as anything.
-SMALL = 256
+MIN_ELEMENTS = 256
 # Of more, ones of the size of the result take too much memory.
 MAX_ONES = 2**24
 
@@ -27,7 +27,7 @@ def binary(call: Call) -> Form | None:
     shape = known_dims(result.shape)
     first, second = (parts.shape(index) == shape for index in (0, 1))
     alike = parts.type(0).dtype is parts.type(1).dtype is result.dtype
-    if first or not alike or math.prod(shape) < SMALL or (second and kind in EXCHANGED):
+    if first or not alike or math.prod(shape) < MIN_ELEMENTS or (second and kind in EXCHANGED):
         return None
     if not second:
         if math.prod(shape) > MAX_ONES:

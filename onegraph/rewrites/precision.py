@@ -19,7 +19,7 @@ from ..op import Array
 from ..plain import isinstance
 from ..spec.dtypes import DataType
 from ..spec.editions import BASE
-from ..spec.library import MOVES, UNSUPPORTED, better_in_f32
+from ..spec.library import PLACING, UNSUPPORTED, better_in_f32
 from ..spec.quirks import quirks
 from ..spec.schema import Call, Port, TensorType
 from .form import Form, Part, Parts, Source
@@ -80,7 +80,7 @@ def in_own_types(call: Call, form: Form) -> Form:
 def _wrong_types(part: Part) -> str:
     """Why a part is to be computed in f32; empty where it is not, or where that would not help."""
     low = {t.dtype for t in (*part.types, *part.outputs) if t.dtype in LOW}
-    if not low or part.kind in MOVES or UNSUPPORTED.get(part.kind, VERSION) > VERSION:
+    if not low or part.kind in PLACING or UNSUPPORTED.get(part.kind, VERSION) > VERSION:
         return ""
     missing = sorted(str(dtype) for dtype in low if not is_native(dtype))
     if missing:

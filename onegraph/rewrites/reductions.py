@@ -25,7 +25,7 @@ MAX_UNROLLED = 1024
 MAX_ELEMENTS = 2**29
 POOLED = range(64, MAX_ELEMENTS)
 # Of fewer elements, the reference kernel is as fast as a MatMul.
-SMALL = 256
+MIN_ELEMENTS = 256
 MAX_AXES = 5  # that the kernel of reductions takes
 # Kernels add up in f32 one number after another, which loses more with each of them, and all of it beyond 2**24.
 MAX_POOLED = 2**12
@@ -85,7 +85,7 @@ def mean_backward(call: Call) -> Form | None:
     given, shape = parts.shape(0), _result_shape(call)
     kernel, count = call.s64s("kernel", len(shape) - 2), math.prod(shape[1:-1])
     everything = kernel == shape[1:-1] and math.prod(given[:-1]) == 1
-    if call.string("data_format") != "NXC" or not everything or not SMALL <= math.prod(shape) < MAX_ELEMENTS:
+    if call.string("data_format") != "NXC" or not everything or not MIN_ELEMENTS <= math.prod(shape) < MAX_ELEMENTS:
         return None
     if any(call.s64s(name, len(kernel)) != (0,) * len(kernel) for name in ("pads_begin", "pads_end")):
         return None
@@ -155,7 +155,7 @@ def _add_step(parts: Parts, source: Source, shape: Dims, dtype: DataType) -> Sou
     given = parts.type(source).dtype
     assert given is not None
     most = _most_summed() if after == 1 else _most_multiplied()
-    if count > most and (after == 1 or count < MAX_ELEMENTS) and (width := _divisor(count, most)) >= SMALL:
+    if count > most and (after == 1 or count < MAX_ELEMENTS) and (width := _divisor(count, most)) >= MIN_ELEMENTS:
         sums = _add_step(parts, parts.cast(source, F32), (before * (count // width), width, after), F32)
         return parts.cast(_add_step(parts, sums, (before, count // width, after), F32), dtype)
     if after == 1 and given is dtype:
@@ -190,7 +190,7 @@ def _sum(call: Call, axes: Dims | None) -> Form | None:
     counts = [count for is_reduced, count in runs if is_reduced]
     is_norm = kind in ("ReduceL1", "ReduceL2")  # the library has a reference kernel only, whatever the axes
     has_kernel = _come_last(runs) and not is_norm and math.prod(counts) <= _most_summed()
-    if axes is None or not counts or has_kernel or math.prod(shape) < SMALL:
+    if axes is None or not counts or has_kernel or math.prod(shape) < MIN_ELEMENTS:
         return _of_nothing(call, axes)
     source: Source = 0
     if kind == "ReduceL1":
@@ -214,7 +214,7 @@ def _flat(call: Call, axes: Dims | None) -> Form | None:
     """The same over the second of two axes, where the library's kernel does not see that the reduced axes come last."""
     parts = Parts(call)
     shape = parts.shape(0)
-    if axes is None or math.prod(shape) < SMALL or not _come_last(runs := _runs(shape, axes)) or not runs:
+    if axes is None or math.prod(shape) < MIN_ELEMENTS or not _come_last(runs := _runs(shape, axes)) or not runs:
         return None
     seen, reduced = [*shape], {*axes}
     while len(seen) - 1 in reduced and seen[-1] > 1:

@@ -7,7 +7,7 @@ import math
 from ..spec.schema import Call
 from ..spec.shapes import normalize_axis
 from .form import Dims, Form, Parts, Source
-from .reductions import MAX_ELEMENTS, SMALL, add_sum
+from .reductions import MAX_ELEMENTS, MIN_ELEMENTS, add_sum
 
 NOTE = "from other ops: the library has a reference kernel only, unless the axis is the last one"
 
@@ -57,7 +57,7 @@ def _seen(parts: Parts) -> Dims | None:
     axis = normalize_axis(parts.call.s64("axis"), len(shape))
     assert axis is not None
     before, count, after = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
-    if after == 1 or count == 1 or not SMALL <= math.prod(shape) < MAX_ELEMENTS:
+    if after == 1 or count == 1 or not MIN_ELEMENTS <= math.prod(shape) < MAX_ELEMENTS:
         return None
     return before, count, after
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from ..arrays import aligned_empty
+from ..atomic import Write, write_together
 from ..errors import ArgumentError, FormatError, shown
 from ..npz import ARCHIVE, read_elements, read_header, write_archive
 from ..op import Array
 from ..plain import isinstance
 from ..spec.dtypes import DataType
-from ..whole import Write, write_together
 from .form import Document, TensorForm
 from .names import Names
 from .text import MAX_BYTES

@@ -26,7 +26,7 @@ DENSE_ONLY = frozenset(
 )
 # Ops that place elements and compute nothing: the library has them in every float type, on every CPU; from 3.5 on, not
 # Concat, which numpy runs as fast as it would run the casts.
-MOVES = frozenset(["Concat", "Reorder", "StaticReshape", "StaticTranspose", "TypeCast"])
+PLACING = frozenset(["Concat", "Reorder", "StaticReshape", "StaticTranspose", "TypeCast"])
 # Ops that have no partition of their own, and the first version in which they have one.
 NEVER = (99, 0)
 UNSUPPORTED: dict[str, Version] = {"BiasAddBackward": NEVER, "Pow": NEVER, "Reciprocal": NEVER, "Select": (3, 6)}

@@ -8,7 +8,7 @@ import pytest
 import onegraph as og
 from onegraph import capi
 from onegraph.capi import CompiledPartition, LogicalTensor, default_engine
-from onegraph.capi.forms import Forms, OpForm
+from onegraph.capi.templates import LazyOps, OpTemplate
 from onegraph.native import VERSION, ffi
 from onegraph.rewrites import library_form, signature_form
 from onegraph.spec.dialect import base_call
@@ -52,16 +52,16 @@ def tensors() -> list[LogicalTensor]:
     return [LogicalTensor(number, "f32", shape) for number, shape in enumerate(shapes)]
 
 
-def by_forms() -> capi.Graph:
+def by_lazy_ops() -> capi.Graph:
     graph, (src, weights, middle, dst) = capi.Graph(), tensors()
-    conv = OpForm("Convolution", WINDOW, types(src, weights), types(middle))
-    clamp = OpForm("Clamp", {"min": -0.25, "max": 0.5}, types(middle), types(dst))
-    forms = Forms(
+    conv = OpTemplate("Convolution", WINDOW, types(src, weights), types(middle))
+    clamp = OpTemplate("Clamp", {"min": -0.25, "max": 0.5}, types(middle), types(dst))
+    ops = LazyOps(
         [src, weights, middle, dst], {tensor.id: place for place, tensor in enumerate((src, weights, middle, dst))}
     )
-    forms.add(conv, 10, "conv", [src.id, weights.id], [middle.id])
-    forms.add(clamp, 11, "clamp", [middle.id], [dst.id])
-    assert graph._add_forms(forms, [10, 11]) == {}
+    ops.add(conv, 10, "conv", [src.id, weights.id], [middle.id])
+    ops.add(clamp, 11, "clamp", [middle.id], [dst.id])
+    assert graph._add_lazy_ops(ops, [10, 11]) == {}
     graph.finalize()
     return graph
 
@@ -82,8 +82,8 @@ def run(compiled: CompiledPartition, arrays: dict[int, np.ndarray]) -> np.ndarra
     return out.data
 
 
-def test_forms_make_the_same_graph():
-    graphs = by_forms(), by_ops()
+def test_templates_make_the_same_graph():
+    graphs = by_lazy_ops(), by_ops()
     for ours, theirs in zip(*(graph.ops for graph in graphs), strict=True):
         assert (ours.id, ours.kind, ours.name, ours.attrs) == (theirs.id, theirs.kind, theirs.name, theirs.attrs)
         assert (ours.inputs, ours.outputs) == (theirs.inputs, theirs.outputs)
@@ -102,22 +102,22 @@ def test_forms_make_the_same_graph():
     assert (found[0].min(), found[0].max()) == (-0.25, 0.5)
 
 
-def test_an_op_of_a_form_cannot_be_changed():
-    op = by_forms().ops[1]
+def test_an_op_of_a_template_cannot_be_changed():
+    op = by_lazy_ops().ops[1]
     with pytest.raises(og.StateError, match="part of a graph"):
         op.set_attr("min", 0)
     op.attrs["min"] = 9
     assert op.attrs == {"min": -0.25, "max": 0.5}
 
 
-def test_one_form_for_many_ops():
+def test_one_template_for_many_ops():
     graph = capi.Graph()
     alike = LogicalTensor._checked(0, og.f32, (4, 4))
-    form = OpForm("LeakyReLU", {"alpha": 0.5}, types(alike), types(alike))
-    forms = Forms([alike], dict.fromkeys(range(6), 0))
+    template = OpTemplate("LeakyReLU", {"alpha": 0.5}, types(alike), types(alike))
+    ops = LazyOps([alike], dict.fromkeys(range(6), 0))
     for number in range(5):
-        forms.add(form, number, f"op {number}", [number], [number + 1])
-    assert graph._add_forms(forms, [*range(5)]) == {}
+        ops.add(template, number, f"op {number}", [number], [number + 1])
+    assert graph._add_lazy_ops(ops, [*range(5)]) == {}
     graph.finalize()
     x = {0: np.full((4, 4), -32, np.float32)}
     for partition in sorted(graph.partitions("debug"), key=lambda partition: partition.ops):
@@ -126,14 +126,14 @@ def test_one_form_for_many_ops():
     assert [x[number][0, 0] for number in range(6)] == [-32, -16, -8, -4, -2, -1]
 
 
-def test_forms_that_the_library_refuses_are_told():
+def test_templates_that_the_library_refuses_are_told():
     graph, alike = capi.Graph(), LogicalTensor(0, "f32", (4, 4))
-    right, wrong = (OpForm("LeakyReLU", {"alpha": 0.5}, types(alike), types(alike)) for _ in range(2))
+    right, wrong = (OpTemplate("LeakyReLU", {"alpha": 0.5}, types(alike), types(alike)) for _ in range(2))
     wrong._settings_in_c[0].attribute = 0x7777
-    forms = Forms([alike], dict.fromkeys(range(3), 0))
-    forms.add(wrong, 8, "wrong", [0], [1])
-    forms.add(right, 9, "right", [1], [2])
-    refused = graph._add_forms(forms, [8, 9])
+    ops = LazyOps([alike], dict.fromkeys(range(3), 0))
+    ops.add(wrong, 8, "wrong", [0], [1])
+    ops.add(right, 9, "right", [1], [2])
+    refused = graph._add_lazy_ops(ops, [8, 9])
     assert refused == {8: "dnnl_graph_add_op returned invalid_graph_op"}
     graph.finalize()
     assert [partition.ops for partition in graph.partitions("debug")] == [(9,)]
@@ -155,27 +155,27 @@ F32 = TensorType(og.f32, (2, 6, 4))
     ],
     ids=["types", "shape", "missing", "range", "unsafe", "crash"],
 )
-def test_forms_refuse_what_graphs_refuse(kind, attrs, inputs, outputs):
+def test_templates_refuse_what_graphs_refuse(kind, attrs, inputs, outputs):
     ins = [LogicalTensor(number, t.dtype, t.shape) for number, t in enumerate(inputs)]
     outs = [LogicalTensor(number + 9, t.dtype, t.shape) for number, t in enumerate(outputs)]
     said = []
     for name in ("first", "second"):
-        with pytest.raises((og.SpecError, og.UnsupportedError)) as by_form:
-            OpForm(kind, attrs, inputs, outputs, name)
-        with pytest.raises(type(by_form.value)) as by_op:
+        with pytest.raises((og.SpecError, og.UnsupportedError)) as by_template:
+            OpTemplate(kind, attrs, inputs, outputs, name)
+        with pytest.raises(type(by_template.value)) as by_op:
             capi.Graph().add_op(capi.Op(0, kind, name, inputs=ins, outputs=outs, attrs=attrs))
-        assert str(by_form.value) == str(by_op.value)
+        assert str(by_template.value) == str(by_op.value)
         assert name in str(by_op.value)
         said.append(str(by_op.value))
     assert said[0].replace("first", "second") == said[1]
 
 
 @pytest.mark.skipif(VERSION >= (3, 9), reason="the library has the mode of GELU")
-def test_forms_refuse_what_is_newer_than_the_library():
+def test_templates_refuse_what_is_newer_than_the_library():
     with pytest.raises(og.UnsupportedError, match=r"GELU.mode needs oneDNN 3\.9"):
-        OpForm("GELU", {"mode": "gelu_tanh"}, [F32], [F32])
+        OpTemplate("GELU", {"mode": "gelu_tanh"}, [F32], [F32])
     with pytest.raises(og.UnsupportedError, match=r"Dropout needs oneDNN 3\.12; the loaded library is"):
-        OpForm("Dropout", {}, [F32], [F32])
+        OpTemplate("Dropout", {}, [F32], [F32])
 
 
 def test_a_check_that_is_remembered_tells_attributes_apart():

@@ -16,7 +16,7 @@ from .op import CODES, SETTERS, Op, encoded, setting_of
 _TENSORS = ffi.typeof("dnnl_graph_logical_tensor_t[]")
 
 
-class OpForm:
+class OpTemplate:
     """What ops of one kind with the same attributes share: checked, and spelled for the library, once for all of them.
 
     Args:
@@ -53,10 +53,10 @@ class OpForm:
         self.settings = tuple(setting_of(self.schema.attribute(key), value) for key, value in attrs.items())
         in_c = [(s.number, SETTERS[s.kind][1], s.value, s.length) for s in self.settings]
         self._settings_in_c = ffi.new("onegraph_setting_t[]", in_c)
-        self.in_c = ffi.new("onegraph_form_t *", (CODES[self.schema.name], len(in_c), self._settings_in_c))
+        self.in_c = ffi.new("onegraph_template_t *", (CODES[self.schema.name], len(in_c), self._settings_in_c))
 
 
-class Forms(Mapping[int, Op]):
+class LazyOps(Mapping[int, Op]):
     """Ops by their ids. They are objects from the moment on when somebody asks for them.
 
     Args:
@@ -67,16 +67,16 @@ class Forms(Mapping[int, Op]):
     def __init__(self, tensors: Sequence[LogicalTensor], places: Mapping[int, int]) -> None:
         self._tensors, self._places = tensors, places
         self._structs = ffi.new(_TENSORS, [tensor._struct[0] for tensor in tensors])
-        self._given: dict[int, tuple[OpForm, str, Sequence[int], Sequence[int]]] = {}
+        self._given: dict[int, tuple[OpTemplate, str, Sequence[int], Sequence[int]]] = {}
         self._made: dict[int, Op] = {}
         self.n_ids = 0  # of ops, inputs and outputs
 
-    def add(self, form: OpForm, id: int, name: str, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """Note an op of a form that was checked for the types of these tensors: nothing is looked at again.
+    def add(self, template: OpTemplate, id: int, name: str, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """Note an op of a template that was checked for the types of these tensors: nothing is looked at again.
 
         The id is new; every tensor is one of those that are known here, and has one producer.
         """
-        self._given[id] = form, name, inputs, outputs
+        self._given[id] = template, name, inputs, outputs
         self.n_ids += 1 + len(inputs) + len(outputs)
 
     def hand_over(self, graph: object, ids: Sequence[int]) -> dict[int, str]:
@@ -95,7 +95,7 @@ class Forms(Mapping[int, Op]):
             graph,
             len(given),
             ffi.new("size_t[]", ids),
-            ffi.new("onegraph_form_t *[]", [form.in_c for form, _, _, _ in given]),
+            ffi.new("onegraph_template_t *[]", [template.in_c for template, _, _, _ in given]),
             names,
             ffi.new("size_t[]", counts),
             ffi.new("size_t[]", ends),
@@ -112,10 +112,10 @@ class Forms(Mapping[int, Op]):
 
     def __getitem__(self, id: int) -> Op:
         if id not in self._made:
-            form, name, *ends = self._given[id]
+            template, name, *ends = self._given[id]
             tensors, places = self._tensors, self._places
             ins, outs = ([tensors[places[number]]._numbered(number) for number in numbers] for numbers in ends)
-            self._made[id] = Op._of(form, id, name, ins, outs)
+            self._made[id] = Op._of(template, id, name, ins, outs)
         return self._made[id]
 
     def __iter__(self) -> Iterator[int]:

@@ -17,7 +17,7 @@ from .errors import FormatError
 Write = Callable[[IO[bytes]], object]
 
 
-def write_whole(path: Path, write: Write) -> None:
+def write_atomically(path: Path, write: Write) -> None:
     """Write a file under another name first, so that what was there stays until all of it is written.
 
     A link stays one. What is no regular file, such as ``/dev/null``, is written into and never replaced.
@@ -33,7 +33,7 @@ def write_whole(path: Path, write: Write) -> None:
 
 
 def write_together(files: Sequence[tuple[Path, Write]]) -> None:
-    """Write files as ``write_whole`` does, and put none in its place before all of them are written.
+    """Write files as ``write_atomically`` does, and put none in its place before all of them are written.
 
     Raises:
         FormatError: a file cannot be written.

@@ -29,12 +29,12 @@ from .spec.values import nearest
 from .tensor_types import as_shape
 from .validate import expect
 
-Form = dict[str, Any]
+JsonObject = dict[str, Any]
 FLOATS = ("f32", "bf16", "f16")
 CONVERSIONS = ("Quantize", "Dequantize", "DynamicQuantize", "DynamicDequantize", "TypeCast")
 
 
-class Rewriting:
+class FlexRewrite:
     """A graph while it is changed.
 
     ``lenient`` passes over shapes of what is no graph input, and takes what the specification forbids and the library
@@ -48,13 +48,13 @@ class Rewriting:
         self.passed_over: list[int] = []
         violations = check_graph(graph)  # among them shapes that loading put right
         self.strict = not lenient and not any(one.severity == ERROR or one.rule == "output_shape" for one in violations)
-        self.form: Form = dict(parse(graph.to_json()))
+        self.form: JsonObject = dict(parse(graph.to_json()))
         self.ids = tensor_ids(graph)
         self.constants: dict[int, Array] = {
             self.ids[tensor.id]: tensor.value for tensor in graph._tensors if tensor.value is not None
         }
-        self.ops: list[Form] = self.form["graph"]
-        self.uses: dict[int, list[Form]] = {}
+        self.ops: list[JsonObject] = self.form["graph"]
+        self.uses: dict[int, list[JsonObject]] = {}
         about = self.form.get(KEY) or {}
         names = read_names(self.form)
         for op in self.ops:
@@ -71,7 +71,7 @@ class Rewriting:
 
     # What is meant ----------------------------------------------------------------------------------------------------
 
-    def _op(self, option: str, key: object) -> Form:
+    def _op(self, option: str, key: object) -> JsonObject:
         order = {op["id"]: op for op in self.ops}
         if key in order:
             return order[key]
@@ -97,7 +97,7 @@ class Rewriting:
         listed = ", ".join(f"{number} ({name})" for number, name in [*self.inputs.items()][:12])
         raise ArgumentError(f"{option}: tensor {shown(key)}; the inputs are {listed or 'none'}")
 
-    def _schema(self, op: Form) -> Schema:
+    def _schema(self, op: JsonObject) -> Schema:
         said = (self.form.get(KEY) or {}).get("ops", {}).get(str(op["id"]), {})
         for name in (said.get("edition"), self.before.edition, "onednn-3.13", "legacy-1"):
             schema = None if name is None else edition(name).schema(op["kind"])
@@ -294,7 +294,7 @@ class Rewriting:
             if followed and op.kind != "Wildcard":
                 self.changed.update(self.ids[tensor.id] for tensor in op.outputs)
 
-    def _is_per_channel(self, op: Form) -> bool:
+    def _is_per_channel(self, op: JsonObject) -> bool:
         attrs = op["attrs"]
         per_channel = attrs.get("qtype", {}).get("value") == "per_channel" and "scales" in attrs
         return per_channel and op["inputs"][0]["id"] in self.changed
@@ -310,7 +310,7 @@ def without_wildcards(graph: Graph) -> Graph:
     """See :meth:`onegraph.Graph.without_wildcards`."""
     if not any(op.kind == "Wildcard" for op in graph.ops):
         return graph.copy()
-    work = Rewriting(graph)
+    work = FlexRewrite(graph)
     work.drop_wildcards()
     return work.graph()
 
@@ -318,14 +318,14 @@ def without_wildcards(graph: Graph) -> Graph:
 # Scales and zero points -----------------------------------------------------------------------------------------------
 
 
-def _single(name: str, attr: Form) -> Form:
+def _single(name: str, attr: JsonObject) -> JsonObject:
     """An attribute of a per_channel op, as if it were per_tensor."""
     if name == "qtype":
         return {**attr, "value": "per_tensor"}
     return {**attr, "value": attr["value"][:1]} if name in ("scales", "zps") else attr
 
 
-def _fitted(attrs: Form, shape: Shape) -> Form:
+def _fitted(attrs: JsonObject, shape: Shape) -> JsonObject:
     """Attributes of a per_channel op, with a scale and a zero point for each channel."""
     count = dim_at(shape, attrs["axis"]["value"] if "axis" in attrs else 1)
     if count is None:
