@@ -1,3 +1,4 @@
+import gc
 import os
 import sys
 from pathlib import Path
@@ -28,3 +29,9 @@ def interrupted(work, step):
     finally:
         sys.setprofile(None)
     return False
+
+
+def pytest_collection_finish():
+    """What was made up to here lives as long as the tests: no collection need look at it again."""
+    gc.collect()
+    gc.freeze()

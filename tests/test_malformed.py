@@ -1227,6 +1227,9 @@ class EndlessMap(Mapping):
         return 1
 
 
+MANY = {f"k{n}": n for n in range(10**5)}
+
+
 def liars():
     kinds = [str, int, float, bool, bytes, list, tuple, dict, np.ndarray, np.dtype, np.float32, np.int64, Mapping]
     kinds += [og.LogicalTensor, og.Op, og.Graph, og.DataType, pathlib.Path, Sequence]
@@ -1237,7 +1240,7 @@ def liars():
     others += [Verbose(), [Verbose()], Nameless("N", (Rude,), {})(), type("C" * 10**6, (), {})(), NoEnd([1]), Long([2])]
     others += [np.array([2, 3]).view(Lying), EndlessMap(), range(10**18), memoryview(np.array(1.0)), "x" * 10**7]
     others += [og.Op(0, 1, (None,), (None,), {}, 2, "x"), np.zeros(2, object), np.zeros(2, "S1"), np.float16("inf")]
-    others += [np.matrix([[1, 2]]), {f"k{n}": n for n in range(10**5)}]
+    others += [np.matrix([[1, 2]]), MANY.copy()]
     yield from ((f"others[{number}]", other) for number, other in enumerate(others))
 
 
@@ -1349,7 +1352,7 @@ def lies():
 
 # The two sides -------------------------------------------------------------------------------------------------------
 
-BATCHES = {"mutations": lambda: mutations(60), "junk": lambda: junk_calls(12000), "lies": lies}
+BATCHES = {"mutations": lambda: mutations(40), "junk": lambda: junk_calls(12000), "lies": lies}
 
 
 def run_cases(batch):
