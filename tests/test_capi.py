@@ -302,6 +302,27 @@ def test_strides_of_axes_of_size_one_mean_nothing(strides):
     np.testing.assert_allclose(result, x @ w.T[None, :, :, None], rtol=1e-4, atol=1e-5)
 
 
+def test_a_tensor_that_stands_twice_among_the_ports_is_given_once_or_twice():
+    graph, (a, b) = capi.Graph(), (lt(number, "f32", (4, 4)) for number in range(2))
+    graph.add_op(capi.Op(0, "MatMul", inputs=[a, a], outputs=[b]))
+    graph.finalize()
+    (partition,) = graph.partitions()
+    assert partition.input_ports == [a, a]
+    x, y = values(4, 4), np.empty((4, 4), np.float32)
+    source, other, target = capi.Tensor(a, x), capi.Tensor(a, x.copy()), capi.Tensor(b, y)
+    for compiled in (partition.compile([a]), partition.compile(partition.input_ports)):
+        for given in ([source], [source, source]):
+            y[...] = 0
+            compiled.execute(capi.Stream(), given, [target])
+            np.testing.assert_allclose(y, x @ x, rtol=1e-4, atol=1e-4)
+        for given in ([source] * 3, [source, other], []):
+            with pytest.raises(og.ArgumentError, match=r"inputs: tensors .*; expected \[0\], each once"):
+                compiled.execute(capi.Stream(), given, [target])
+    for given in ([a] * 3, [a, lt(0, "f32", (4, 4), strides=(1, 4))], []):
+        with pytest.raises(og.ArgumentError, match=r"inputs: tensors .*; expected \[0\], each once"):
+            partition.compile(given)
+
+
 # What must not be believed or done twice ------------------------------------------------------------------------------
 
 

@@ -293,15 +293,19 @@ def _():
 
 # Compile -------------------------------------------------------------------------------------------------------------
 
-case("compile", "missing input", A, "inputs: tensors [1] are missing")(
+case("compile", "missing input", A, "inputs: tensors [0]; expected [0, 1], each once")(
     lambda: partition_of(subtract()).compile([lt(0, (8,))])
 )
 case("compile", "one input twice", A, "each once")(lambda: partition_of(subtract()).compile([lt(0, (8,))] * 2))
-case("compile", "extra input", A, "tensor 9")(
+case("compile", "extra input", A, "inputs: tensors [0, 1, 9]; expected [0, 1], each once")(
     lambda: partition_of(subtract()).compile([lt(0, (8,)), lt(1, (8,)), lt(9, (8,))])
 )
-case("compile", "extra output", A, "tensor 9")(lambda: partition_of(relu()).compile(None, [lt(1, (8,)), lt(9, (8,))]))
-case("compile", "no output", A, "missing")(lambda: partition_of(relu()).compile(None, []))
+case("compile", "extra output", A, "outputs: tensors [1, 9]; expected [1], each once")(
+    lambda: partition_of(relu()).compile(None, [lt(1, (8,)), lt(9, (8,))])
+)
+case("compile", "no output", A, "outputs: tensors []; expected [1], each once")(
+    lambda: partition_of(relu()).compile(None, [])
+)
 case("compile", "None among inputs", A, "inputs[0]: None")(lambda: partition_of(relu()).compile([None]))
 case("compile", "inputs 3", A, "inputs: 3")(lambda: partition_of(relu()).compile(3))
 case("compile", "other shape than the graph", A, "as the graph has it")(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import ArgumentError, StateError, shown
 from ..native import VERSION, Handle, call, ffi, lib
@@ -20,6 +20,7 @@ from .partition import Partition
 from .tensor import Execution, Tensor
 from .threads import is_forked
 
+Given = TypeVar("Given")
 _destroy = lib.dnnl_graph_compiled_partition_destroy
 # From here on kernels step along axes of size 1, whose strides the library's own cache of kernels does not look at.
 STEPPING = (3, 3)
@@ -165,7 +166,8 @@ class CompiledPartition(Handle):
 
         Args:
             stream: of the engine that this was compiled for.
-            inputs, outputs: tensors in any order; they are matched by id.
+            inputs, outputs: tensors in any order; they are matched by id, and one that stands twice among the ports
+                may stand twice here.
 
         Raises:
             ArgumentError: a tensor is missing or unknown, differs from what was compiled, is not writable, or
@@ -184,8 +186,8 @@ class CompiledPartition(Handle):
             )
         if stream.engine is not self.engine:
             raise ArgumentError("stream: of another engine than the compiled partition")
-        ins = self._tensors("inputs", self.inputs, inputs)
-        outs = self._tensors("outputs", self.outputs, outputs)
+        ins = self._tensors("inputs", self.inputs, self.partition._input_ids, inputs)
+        outs = self._tensors("outputs", self.outputs, self.partition._output_ids, outputs)
         execution = Execution()
         try:
             execution.use((*ins, *outs))
@@ -227,19 +229,17 @@ class CompiledPartition(Handle):
                         "new graph"
                     )
 
-    def _tensors(self, name: str, wanted: Sequence[LogicalTensor], given: Sequence[Tensor]) -> list[Tensor]:
-        given = as_list(name, given, Tensor)
-        by_id = {tensor.logical_tensor.id: tensor for tensor in given}
-        ids = [tensor.id for tensor in wanted]
-        if sorted(by_id) != sorted(ids) or len(given) != len(ids):
-            raise ArgumentError(f"{name}: tensors {[t.logical_tensor.id for t in given]}; expected {ids}, each once")
+    def _tensors(
+        self, name: str, wanted: Sequence[LogicalTensor], ports: Sequence[int], given: Sequence[Tensor]
+    ) -> list[Tensor]:
+        by_id = _by_id(name, as_list(name, given, Tensor), ports, lambda tensor: tensor.logical_tensor.id)
         for tensor in wanted:
             got = by_id[tensor.id]
             if got.engine is not self.engine:
                 raise ArgumentError(f"{name}: tensor {tensor.id} is of another engine")
             if got.nbytes < (tensor.mem_size or 0) or not _same(got.logical_tensor, tensor):
                 raise ArgumentError(f"{name}: {got.logical_tensor!r}; expected {tensor!r}, as it was compiled")
-        return [by_id[number] for number in ids]
+        return [by_id[tensor.id] for tensor in wanted]
 
     def _refuse_overlap(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
         for position, out in enumerate(outputs):
@@ -284,15 +284,18 @@ def _matched(name: str, ports: Sequence[LogicalTensor], given: Sequence[LogicalT
     wanted = {port.id: port for port in ports}
     if given is None:
         return list(wanted.values())
-    found: dict[int, LogicalTensor] = {}
-    for tensor in as_list(name, given, LogicalTensor):
-        port = wanted.get(tensor.id)
-        if port is None or tensor.id in found:
-            raise ArgumentError(f"{name}: tensor {tensor.id}; expected the ids {sorted(wanted)}, each once")
+    found = _by_id(name, as_list(name, given, LogicalTensor), [port.id for port in ports], lambda tensor: tensor.id)
+    for tensor in found.values():
+        port = wanted[tensor.id]
         if tensor.dtype is not port.dtype or not compatible(tensor.shape, port.shape):
             raise ArgumentError(f"{name}: {tensor!r}; expected {port.dtype} {port.shape}, as the graph has it")
-        found[tensor.id] = tensor
-    missing = sorted(set(wanted) - set(found))
-    if missing:
-        raise ArgumentError(f"{name}: tensors {missing} are missing")
     return [found[number] for number in wanted]
+
+
+def _by_id(name: str, given: Sequence[Given], ports: Sequence[int], id_of: Callable[[Given], int]) -> dict[int, Given]:
+    """What was given for each id of ``ports``: once, or the same for every port."""
+    ids, found = [id_of(one) for one in given], {id_of(one): one for one in given}
+    is_same = all(found[number] == one for number, one in zip(ids, given, strict=True))
+    if not is_same or sorted(ids) not in (sorted(set(ports)), sorted(ports)):
+        raise ArgumentError(f"{name}: tensors {ids}; expected {sorted(set(ports))}, each once")
+    return found

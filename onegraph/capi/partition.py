@@ -150,7 +150,8 @@ class Partition(Handle):
         """Compile for an engine.
 
         Args:
-            inputs: one for each input port, in any order, every dim known; the ports themselves by default.
+            inputs: one for each input port, in any order, every dim known; the ports themselves by default. One that
+                stands twice among the ports may be given once.
             outputs: one for each output port, in any order; with an unknown shape the library infers it.
             engine: the default engine.
 
