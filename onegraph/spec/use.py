@@ -23,7 +23,6 @@ PRODUCTS = CONVOLUTIONS | {"MatMul"}
 FOLDED = frozenset(["BiasAdd", "BatchNormInference"])  # into the weights and the bias of the op before
 DEQUANTIZATIONS = frozenset(["Dequantize", "DynamicDequantize"])
 MOVES = VIEWS | {"Reorder", "TypeCast"}
-MAINS = POOLS | CONVOLUTIONS | BINARY | NORMS | {"Interpolate", "MatMul", "SoftMax"}
 # From this rank on, the kernel of an elementwise op counts on dense tensors, and with a binary op behind it writes past
 # its memory.
 WILD_RANK = 6

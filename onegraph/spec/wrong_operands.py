@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from math import prod
 
-from .use import BINARY, CONVOLUTIONS, MAINS, NORMS, POOLS, WILD_RANK, Operand, Use
+from .use import BINARY, CONVOLUTIONS, NORMS, POOLS, WILD_RANK, Operand, Use
 from .window import channel_axis
 
+Release = tuple[int, int, int]  # of the library
 # From here on, a vector along the last axis behind a binary op of tensors that lie channels last is read out of bounds.
 WILD_VECTORS = (3, 7)  # right in 3.6.2, a signal in 3.13.2
 # From here on, so is an operand behind a MatMul whose result lies with its axes in another order.
@@ -18,7 +19,7 @@ LAYER_NORM_MENDED = (3, 13)
 ROUNDED_OPERANDS = (3, 7)  # right in 3.6.2, wrong in 3.13.2
 
 
-def wrong_operand(uses: Sequence[Use], version: tuple[int, int, int]) -> str:
+def wrong_operand(uses: Sequence[Use], version: Release) -> str:
     """Why a library of ``version`` must not run these ops as one kernel, whatever their strides; empty where it may.
 
     Args:
@@ -45,7 +46,7 @@ def _rounds(main: Use, operand: Operand) -> bool:
     return not (channels_last and operand.along_last)
 
 
-def wrong_strides(uses: Sequence[Use], strided: Container[int], version: tuple[int, int, int]) -> str:
+def wrong_strides(uses: Sequence[Use], strided: Container[int], version: Release) -> str:
     """Why a library must not run these ops as one kernel on values that are not dense; empty where it may.
 
     Args:
@@ -72,7 +73,7 @@ def wrong_strides(uses: Sequence[Use], strided: Container[int], version: tuple[i
 def _operands(main: Use, later: Sequence[Use]) -> Iterator[Operand]:
     """What the binary ops after ``main`` join to its result."""
     elementwise = main.call.schema.category == "elementwise"
-    if main.kind not in MAINS and not elementwise:
+    if main.kind not in RIGHT and not elementwise:
         return
     result = main.result
     if elementwise and len(result) < WILD_RANK:
@@ -88,33 +89,65 @@ def _operands(main: Use, later: Sequence[Use]) -> Iterator[Operand]:
                 yield Operand(use, result, use.shape(index))
 
 
-def _wrong(main: Use, operand: Operand, version: tuple[int, int, int]) -> str:
-    what = f"oneDNN computes {main.kind} + {operand.binary.kind} wrong for an operand of shape {list(operand.shape)}"
+def _wrong(main: Use, operand: Operand, version: Release) -> str:
     if main.call.schema.category == "elementwise":
         return f"oneDNN computes {main.kind} + {operand.binary.kind} of rank {len(operand.result)} wrong"
-    if main.kind in CONVOLUTIONS:
-        channels = channel_axis(len(operand.result), main.call.string("data_format"))
-        right = operand.binary.kind != "BiasAdd" or operand.bias_axis == channels
-    elif main.kind in BINARY:
-        whole = len(operand.result) >= 3 and all(prod(main.shape(index)) == prod(operand.result) for index in (0, 1))
-        wild = version >= WILD_VECTORS and whole and operand.along_last and not operand.single
-        right = not operand.along_bare_channels and not wild
-    elif main.kind == "Interpolate":
-        right = main.call.string("data_format") == "NCX" or operand.single or operand.along_last
-    elif main.kind in POOLS:
-        along = len(operand.shape) == len(operand.result) and prod(operand.shape) == operand.shape[1]
-        right = operand.single or (along and main.call.string("data_format") == "NCX")
-    elif main.kind == "LayerNorm":
-        right = version >= LAYER_NORM_MENDED or prod(operand.shape) != prod(operand.result)
-    elif main.kind == "GroupNorm":
-        right = True
-    elif main.kind == "SoftMax":
-        same_rank = len(operand.shape) == len(operand.result) and operand.binary.kind != "BiasAdd"
-        right = same_rank and (operand.shape == operand.result or operand.along_last)
-    elif 1 in (len(main.shape(0)), len(main.shape(1))):  # a vector has an axis more in the kernel than in the result
-        right = operand.single or (len(main.shape(1)) > 1 and operand.along_last)
-    else:
-        flat = len(main.shape(0)) >= 3 and len(main.shape(1)) == 2
-        right = operand.along_last or (not flat and operand.binary.kind != "BiasAdd" and not operand.in_columns)
-        right = right or operand.shape == operand.result
-    return "" if right else what
+    if RIGHT[main.kind](main, operand, version):
+        return ""
+    return f"oneDNN computes {main.kind} + {operand.binary.kind} wrong for an operand of shape {list(operand.shape)}"
+
+
+# What the library reads right ----------------------------------------------------------------------------------------
+
+
+def _behind_convolution(main: Use, operand: Operand, _: Release) -> bool:
+    channels = channel_axis(len(operand.result), main.call.string("data_format"))
+    return operand.binary.kind != "BiasAdd" or operand.bias_axis == channels
+
+
+def _behind_binary(main: Use, operand: Operand, version: Release) -> bool:
+    whole = len(operand.result) >= 3 and all(prod(main.shape(index)) == prod(operand.result) for index in (0, 1))
+    wild = version >= WILD_VECTORS and whole and operand.along_last and not operand.single
+    return not operand.along_bare_channels and not wild
+
+
+def _behind_interpolate(main: Use, operand: Operand, _: Release) -> bool:
+    return main.call.string("data_format") == "NCX" or operand.single or operand.along_last
+
+
+def _behind_pool(main: Use, operand: Operand, _: Release) -> bool:
+    along = len(operand.shape) == len(operand.result) and prod(operand.shape) == operand.shape[1]
+    return operand.single or (along and main.call.string("data_format") == "NCX")
+
+
+def _behind_layer_norm(_: Use, operand: Operand, version: Release) -> bool:
+    return version >= LAYER_NORM_MENDED or prod(operand.shape) != prod(operand.result)
+
+
+def _behind_softmax(_: Use, operand: Operand, __: Release) -> bool:
+    same_rank = len(operand.shape) == len(operand.result) and operand.binary.kind != "BiasAdd"
+    return same_rank and (operand.shape == operand.result or operand.along_last)
+
+
+def _behind_matmul(main: Use, operand: Operand, _: Release) -> bool:
+    first, second = len(main.shape(0)), len(main.shape(1))
+    if 1 in (first, second):  # a vector has an axis more in the kernel than in the result
+        return operand.single or (second > 1 and operand.along_last)
+    if operand.along_last or operand.shape == operand.result:
+        return True
+    flat = first >= 3 and second == 2
+    return not flat and operand.binary.kind != "BiasAdd" and not operand.in_columns
+
+
+Right = Callable[[Use, Operand, Release], bool]
+# For each op that binary ops are joined to, whether an operand of these is read right.
+RIGHT: dict[str, Right] = {
+    **dict.fromkeys(CONVOLUTIONS, _behind_convolution),
+    **dict.fromkeys(BINARY, _behind_binary),
+    **dict.fromkeys(POOLS, _behind_pool),
+    "GroupNorm": lambda *_: True,
+    "Interpolate": _behind_interpolate,
+    "LayerNorm": _behind_layer_norm,
+    "MatMul": _behind_matmul,
+    "SoftMax": _behind_softmax,
+}
