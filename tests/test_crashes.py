@@ -567,6 +567,17 @@ for kind_, inputs_, dtype_, attrs_, right_ in (
         "does not honour strides",
     )(lambda a=(kind_, inputs_, dtype_, (6, 1), attrs_, right_): strided_output(*a))
 
+NOTHING = np.ones((0, 3), np.float32)
+for kind_, number_ in (("Exp", 1), ("Reorder", 1), ("ReLUBackward", 2)):
+    record(
+        "strides",
+        f"{kind_} of nothing into padded rows",
+        {(3, 2): "SIGFPE", (3, 6): "right"},
+        lambda a=(kind_, [NOTHING.shape] * number_, F, (5, 1), {}): strided_capi(*a),
+        U,
+        "does not honour strides",
+    )(lambda a=(kind_, [NOTHING] * number_, F, (5, 1), {}, NOTHING): strided_output(*a))
+
 
 def with_strides(strides):
     """An Exp whose input has these strides, which numpy could not have."""

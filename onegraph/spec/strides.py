@@ -36,6 +36,8 @@ def honours_strides(
         is_read: whether the op itself reads it, and not another op of the fusion.
         zero_points: what ``loses_zero_points`` says of it.
     """
+    if 0 in shape:  # elementwise kernels divide by the number of elements
+        return False
     if schema.kind in DENSE_ONLY or (schema.category == "elementwise" and len(shape) >= WILD_RANK):
         return False
     if schema.kind in STATISTICAL and len(shape) < rank:
