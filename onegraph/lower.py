@@ -30,7 +30,7 @@ from .spec.conditions import INTEGRAL
 from .spec.dialect import base_call, channel_swap, format_of, is_swapped
 from .spec.dtypes import DataType
 from .spec.editions import base_of
-from .spec.quantization import scale_axis, scale_count
+from .spec.quantization import misplaced_scales, scale_axis
 from .spec.schema import AttrValue, Call, Schema, Shape, TensorType
 from .spec.shapes import dense_strides, known_dims
 
@@ -302,15 +302,13 @@ class _Lowering:
 
 
 def _counted(op: Op, call: Call) -> Mapping[str, AttrValue]:
-    """Files may hold ops that break the specification; of scales that belong to no channel nothing says the meaning."""
+    """Files may hold ops that break the specification."""
     if call.schema.kind not in ("Quantize", "Dequantize"):
         return op.attrs
-    for found in scale_count(call):
-        axis = scale_axis(call, call.shape("src"), len(call.f32s("scales")))
-        if axis == call.s64("axis"):
-            raise UnsupportedError(f"{op.kind} {op.name!r}: {found.where}: {found.given}; expected {found.expected}")
-        return {**op.attrs, "axis": axis}
-    return op.attrs
+    for found in misplaced_scales(call):
+        raise UnsupportedError(f"{op.kind} {op.name!r}: {found.where}: {found.given}; expected {found.expected}")
+    axis = scale_axis(call, call.shape("src"), len(call.f32s("scales")))
+    return op.attrs if axis == call.s64("axis") else {**op.attrs, "axis": axis}
 
 
 def _executor(part: Part) -> str:

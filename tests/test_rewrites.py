@@ -14,7 +14,6 @@ import pytest
 
 import onegraph as og
 from onegraph import native
-from onegraph.op import Op
 from onegraph.reference import run
 from onegraph.rewrites import Part, is_native, library_form, precision
 from onegraph.spec.editions import BASE
@@ -387,17 +386,25 @@ def test_differing_zero_points_are_right(target: str, axis: int) -> None:
         assert "zero points apart" in executable.report().partitions[0].reason
 
 
-def test_scales_that_belong_to_no_channel_are_one_clear_error() -> None:
-    g = og.Graph()
-    g.output("y", g.dequantize(g.input("x", "s8", (4, 1)), qtype="per_channel", axis=0, scales=[0.5] * 4, zps=[0] * 4))
-    (op,) = g.ops
-    g._ops[0] = Op(
-        op.id, op.kind, op.inputs, op.outputs, {**op.attrs, "axis": 1}, op.name, op.edition
-    )  # as from a file
-    with pytest.raises(
-        og.UnsupportedError, match=r"'dequantize_0': scales: 4 scales; expected 1 scale,.* along axis 1"
-    ):
-        g.compile()
+@pytest.mark.parametrize(
+    ("shape", "attrs", "expected"),
+    [
+        ((4, 1), {"qtype": "per_channel", "scales": [0.5] * 4}, "4 scales; expected 1 scale,.* along axis 1"),
+        ((2, 3), {"qtype": "per_channel", "scales": [0.5]}, "1 scale; expected 3 scales,.* along axis 1"),
+        ((4, 2, 3), {"scales": [0.5] * 4}, "4 scales; expected 1 scale, as qtype is per_tensor"),
+        ((4, 1, 3), {"scales": [0.5] * 4}, "4 scales; expected 1 scale, as qtype is per_tensor"),
+    ],
+)
+def test_scales_that_belong_to_no_channel_are_one_clear_error(
+    shape: tuple[int, ...], attrs: dict[str, object], expected: str
+) -> None:
+    g = og.Graph(strict=False)
+    g.output("y", g.dequantize(g.input("x", "s8", shape), **attrs))
+    loaded = og.Graph.from_json(g.to_json())
+    with pytest.raises(og.UnsupportedError, match=f"'dequantize_0': scales: {expected}"):
+        loaded.compile()
+    with pytest.raises(og.UnsupportedError, match=f"scales: {expected}"):
+        run(loaded, {"x": np.ones(shape, np.int8)})
 
 
 @pytest.mark.parametrize("policy", ["fusion", "debug"])

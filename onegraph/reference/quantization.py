@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..spec.quantization import scale_axis
+from ..errors import UnsupportedError
+from ..spec.quantization import misplaced_scales, scale_axis
 from ..spec.schema import Call
 
 Floats = NDArray[np.float64]
@@ -28,6 +29,8 @@ def _spread(call: Call, values: Numbers, src: Numbers) -> Numbers:
 
 def _static(call: Call, src: Numbers) -> tuple[Numbers, Numbers]:
     """Scales as the 32-bit floats that they are in the library, and zero points."""
+    for found in misplaced_scales(call):  # of a file that breaks the specification
+        raise UnsupportedError(f"{call.schema.kind}: {found.where}: {found.given}; expected {found.expected}")
     scales = np.array(call.f32s("scales"), np.float32).astype(np.float64)
     zps = np.array(call.s64s("zps") if call.has("zps") else [0] * scales.size, np.int64)
     return _spread(call, scales, src), _spread(call, zps, src)

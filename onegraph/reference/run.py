@@ -120,6 +120,7 @@ def run(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     Raises:
         ArgumentError: an input is missing, unknown, or of another data type.
         SpecError: an op cannot have inputs of the shapes that are known only now.
+        UnsupportedError: nothing says which of the scales of an op belong to what, as in some files.
     """
     expect("graph", graph, Graph)
     if not isinstance(inputs, Mapping):

@@ -82,8 +82,15 @@ def scale_axis(call: Call, shape: Shape, count: int) -> int:
     int8_convtranspose_post_ops_add_fusion.json.
     """
     axis = call.s64("axis")
-    is_depthwise = shape is not None and len(shape) > 2 and axis == 1 != count and shape[:2] == (count, 1)
-    return 0 if is_depthwise else axis
+    if call.string("qtype") != "per_channel" or shape is None or len(shape) < 3:
+        return axis
+    return 0 if axis == 1 != count and shape[:2] == (count, 1) else axis
+
+
+def misplaced_scales(call: Call) -> Iterable[Finding]:
+    """What ``scale_count`` finds where the scales go along with no other axis: nothing says what they mean."""
+    if scale_axis(call, call.shape("src"), len(call.f32s("scales"))) == call.s64("axis"):
+        yield from scale_count(call)
 
 
 def fit_channels(scales: Sequence[float], zps: Sequence[int], count: int) -> tuple[list[float], list[int]]:
