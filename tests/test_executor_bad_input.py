@@ -561,6 +561,21 @@ def test_shapes_that_are_known_only_while_it_runs():
                 work(**given, u=np.ones(shape, F32))
 
 
+@pytest.mark.parametrize(
+    ("shape", "arrays", "error", "text"),
+    [
+        ((3, 4), [np.ones((2, 3), F32), np.ones((5, 4), F32)], og.ArgumentError, r"inputs\[1\]: shape \(5, 4\)"),
+        ((3, 4), [np.ones((2, 3), F32), None], og.ArgumentError, r"inputs\[1\]: None; expected .*shape=\(3, 4\)"),
+        ((None, 4), [np.ones((2, 3), F32), np.ones((5, 4), F32)], og.SpecError, "weights: 5 rows .*expected 3"),
+    ],
+)
+def test_one_op_on_numpy_takes_arrays_of_its_own_shapes(shape, arrays, error, text):
+    g = og.Graph()
+    g.matmul(g.input("x", og.f32, (2, 3)), g.input("w", og.f32, shape))
+    with pytest.raises(error, match=text):
+        og.reference.run_op(g.ops[0], arrays)
+
+
 class Apart(np.ndarray):
     """Arrays that say they share no memory with others."""
 

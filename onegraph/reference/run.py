@@ -69,7 +69,9 @@ def run_op(op: Op, inputs: Sequence[Array | None]) -> tuple[Array, ...]:
 
     Raises:
         OutOfMemoryError: there is no memory for what is computed.
-        ArgumentError: it is no op, or the inputs are not one array for each of its own.
+        ArgumentError: it is no op, or the inputs are not one array for each of its own, of the same shape.
+        SpecError: the op cannot have inputs of these shapes, which it does not know.
+        UnsupportedError: nothing says which of its scales belong to what.
     """
     expect("op", op, Op)
     schema = edition(op.edition).schema(op.kind)
@@ -79,6 +81,18 @@ def run_op(op: Op, inputs: Sequence[Array | None]) -> tuple[Array, ...]:
         raise ArgumentError(f"inputs: {shown(inputs)}; expected a list of numpy arrays")
     if len(inputs) != len(op.inputs):
         raise ArgumentError(f"inputs: {len(inputs)} arrays; expected {len(op.inputs)}")
+    for index, (array, tensor) in enumerate(zip(inputs, op.inputs, strict=True)):
+        if array is None or tensor is None:
+            if array is not tensor:
+                raise ArgumentError(f"inputs[{index}]: {shown(array)}; expected {'None' if tensor is None else tensor}")
+        elif not compatible(array.shape, tensor.shape):
+            raise ArgumentError(f"inputs[{index}]: shape {array.shape}; expected {show(tensor.shape)}")
+    if not _is_examined(op):
+        _refuse_shapes(op, inputs, lenient=True)
+    return _computed(op, schema, inputs)
+
+
+def _computed(op: Op, schema: Schema, inputs: Sequence[Array | None]) -> tuple[Array, ...]:
     base = base_of(schema)
     types = [
         None if array is None or tensor is None else TensorType(tensor.dtype, array.shape, array)
@@ -147,7 +161,7 @@ def run(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
         ]
         if not _is_examined(op):
             _refuse_shapes(op, arrays, lenient=not graph.strict)
-        for tensor, array in zip(op.outputs, run_op(op, arrays), strict=True):
+        for tensor, array in zip(op.outputs, _computed(op, schema_of(op), arrays), strict=True):
             values[tensor.id] = array
     return {
         name: tensor.value if tensor.value is not None else values[tensor.id] for name, tensor in graph.outputs.items()
