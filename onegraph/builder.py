@@ -31,8 +31,8 @@ from .violation import shortened
 class Builder(OpMethods):
     """What ops, tensors, inputs and outputs are added to: :class:`onegraph.Graph` without what is done with it."""
 
+    @once("_ops")
     def __init__(self, edition: str = DEFAULT, *, strict: bool = True) -> None:
-        once(self, "_ops")
         self.edition, self.strict = edition_named(edition).name, flag("strict", strict)
         # Numbers and names are taken in one step of the interpreter each, so that no two threads take the same. What
         # makes an op, input or output one of the graph comes last, so that an interrupt leaves none that nobody has.

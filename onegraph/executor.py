@@ -64,6 +64,7 @@ class Executable(Made):
         kind: type[Executable] = RECORDERS[-1].executable if RECORDERS and cls is Executable else cls
         return super().__new__(kind)
 
+    @once("_graph")
     def __init__(
         self,
         graph: Graph,
@@ -73,7 +74,6 @@ class Executable(Made):
         fpmath_mode: str | None = "strict",
         threads: Threads = None,
     ) -> None:
-        once(self, "_graph")
         expect("graph", graph, Graph)
         if not graph.outputs:
             raise ArgumentError("the graph has no output; declare one with g.output(name, tensor)")

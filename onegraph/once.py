@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .errors import StateError
 
 Record = TypeVar("Record")
+Method = TypeVar("Method", bound=Callable[..., None])
+_making: dict[int, tuple[object]] = {}  # objects whose ``__init__`` runs, by ``id``
 
 
 class Made:
@@ -33,27 +35,42 @@ def refuse_unmade(made: object, name: str) -> None:
         raise StateError(f"this {kind.__name__} was not made by its constructor, or that failed")
 
 
-def once(made: object, attribute: str) -> None:
-    """Raise StateError where ``__init__`` is called on an object that is made, and has the attribute."""
+def once(attribute: str) -> Callable[[Method], Method]:
+    """An ``__init__`` after which the object has the attribute, and which is refused then: StateError.
+
+    Where two threads call it on one object that ``__new__`` alone made, one of them makes it.
+    """
+
+    def guarded(method: Method) -> Method:
+        @wraps(method)
+        def checked(self: object, *args: Any, **kwargs: Any) -> None:
+            claim = (self,)  # an interrupt may leave it behind; no other object gets the number then
+            try:
+                if _making.setdefault(id(self), claim) is not claim or _is_made(self, attribute):
+                    raise StateError(
+                        f"this {type(self).__name__} is made; make another one instead of calling __init__ again"
+                    )
+                method(self, *args, **kwargs)
+            finally:
+                if _making.get(id(self)) is claim:
+                    del _making[id(self)]
+
+        return cast("Method", checked)
+
+    return guarded
+
+
+def _is_made(made: object, attribute: str) -> bool:
     try:
         getattr(made, attribute)
     except (AttributeError, StateError):
-        return  # as it should be
-    raise StateError(f"this {type(made).__name__} is made; make another one instead of calling __init__ again")
+        return False  # as it should be
+    return True
 
 
 def made_once(record: type[Record]) -> type[Record]:
     """A frozen dataclass, whose first field has no default, that neither ``__init__`` nor ``__setstate__`` changes."""
-    first = fields(record)[0].name  # type: ignore[arg-type]
-
-    def guarded(method: Callable[..., None]) -> Callable[..., None]:
-        @wraps(method)
-        def checked(self: object, *args: Any, **kwargs: Any) -> None:
-            once(self, first)
-            method(self, *args, **kwargs)
-
-        return checked
-
+    guarded = once(fields(record)[0].name)  # type: ignore[arg-type]
     for name in ("__init__", "__setstate__"):
         if name in vars(record):
             setattr(record, name, guarded(vars(record)[name]))

@@ -4,6 +4,7 @@ import itertools
 import os
 import subprocess
 import sys
+import threading
 import weakref
 
 import numpy as np
@@ -525,6 +526,34 @@ def test_what_is_made_is_not_made_again():
         late.__init__(tensor, values(2))
     late.__init__(tensor, array)  # the first call made nothing
     assert late.address == data.address
+
+
+def test_what_two_threads_make_is_made_by_one():
+    """Each of them would fill the half that the other one leaves: a shape of 64 with an array of 8."""
+    switching = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    ends = [(lt(0, "f32", (size,)), values(size)) for size in (8, 64)]
+    try:
+        for _ in range(200):
+            made, start, refused = capi.Tensor.__new__(capi.Tensor), threading.Barrier(2), []
+
+            def make(arguments, made=made, start=start, refused=refused):
+                start.wait()
+                try:
+                    made.__init__(*arguments)
+                except og.StateError as error:
+                    refused.append(str(error))
+
+            threads = [threading.Thread(target=make, args=(arguments,)) for arguments in ends]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert len(refused) == 1
+            made.check()
+            assert made.nbytes == made.data.nbytes
+    finally:
+        sys.setswitchinterval(switching)
 
 
 FORKS = """

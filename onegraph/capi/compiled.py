@@ -32,6 +32,7 @@ class CompiledPartition(Handle):
 
     __slots__ = ("_compilation",)
 
+    @once("_ptr")
     def __init__(
         self,
         partition: Partition,
@@ -39,7 +40,6 @@ class CompiledPartition(Handle):
         outputs: Sequence[LogicalTensor] | None = None,
         engine: Engine | None = None,
     ) -> None:
-        once(self, "_ptr")
         expect("partition", partition, Partition)
         engine = engine_or_default(engine)
         ins = _matched("inputs", partition.input_ports, inputs)

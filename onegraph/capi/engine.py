@@ -25,8 +25,8 @@ class Allocator(Handle):
 
     __slots__ = ()
 
+    @once("_ptr")
     def __init__(self) -> None:
-        once(self, "_ptr")
         if RUNTIME == "SYCL":
             raise UnsupportedError(
                 "the library is built for SYCL and takes no allocator of host memory; make the engine without one"
@@ -62,8 +62,8 @@ class Engine(Final):
 
     __slots__ = ("_allocator", "_index", "_ptr")
 
+    @once("_ptr")
     def __init__(self, kind: str = "cpu", index: int = 0, allocator: Allocator | None = None) -> None:
-        once(self, "_ptr")
         number, code, count = identifier("index", index), engine_kind_value(kind), engine_count(kind)
         if number >= count:
             raise UnsupportedError(f"engine {kind}:{number}: the library has {count} {kind} engines")
@@ -165,8 +165,8 @@ class Stream(Handle):
 
     __slots__ = ()
 
+    @once("_ptr")
     def __init__(self, engine: Engine | None = None) -> None:
-        once(self, "_ptr")
         owner = engine_or_default(engine)
         pointer = create(lib.dnnl_stream_create, "dnnl_stream_t", owner._ptr, lib.dnnl_stream_default_flags)
         super().__init__(pointer, lib.dnnl_stream_destroy, owner)

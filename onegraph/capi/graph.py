@@ -39,8 +39,8 @@ class Graph(Handle):
         "_tensors",
     )
 
+    @once("_ptr")
     def __init__(self, engine_kind: str = "cpu", fpmath_mode: str = "strict") -> None:
-        once(self, "_ptr")
         fpmath_mode, kind = choice("fpmath_mode", fpmath_mode, FPMATH_MODES), available_kind(engine_kind)
         self._engine_kind, self._fpmath_mode = ENGINE_KIND_NAMES[kind], fpmath_mode
         self._lock = new_rlock()

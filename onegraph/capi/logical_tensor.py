@@ -48,6 +48,7 @@ class LogicalTensor(Final):
 
     __slots__ = ("_dtype", "_id", "_layout", "_property", "_shape", "_strides", "_struct")
 
+    @once("_struct")
     def __init__(
         self,
         id: int,
@@ -58,7 +59,6 @@ class LogicalTensor(Final):
         layout: str = "strided",
         property: str = "undef",
     ) -> None:
-        once(self, "_struct")
         number, dims = identifier("id", id), as_shape(shape)
         data_type = DataType.of(dtype)
         dtype_value(data_type)
@@ -98,7 +98,7 @@ class LogicalTensor(Final):
     ) -> None:
         self._id, self._dtype, self._shape = number, dtype, dims
         self._layout, self._property = layout, property
-        self._struct = struct = new(_STRUCT)
+        struct = new(_STRUCT)
         code = DTYPES[dtype]
         if dims is None:
             self._strides = None
@@ -112,6 +112,7 @@ class LogicalTensor(Final):
             sizes = new(_DIMS, dims if known else [UNKNOWN_DIM if dim is None else dim for dim in dims])
             call(_init_with_dims, struct, number, code, len(dims), sizes, _LAYOUTS[layout], _PROPERTIES[property])
             self._strides = tuple(unpack(struct.layout.strides, len(dims))) if known and layout == "strided" else None
+        self._struct = struct  # last of all: another thread may have the object already
 
     @classmethod
     def _filled(cls, function: Function, *arguments: object) -> LogicalTensor:

@@ -70,6 +70,7 @@ class Op(Handle):
 
     __slots__ = ("_attrs", "_frozen", "_id", "_inputs", "_is_told", "_lock", "_name", "_outputs", "_schema")
 
+    @once("_ptr")
     def __init__(
         self,
         id: int,
@@ -80,7 +81,6 @@ class Op(Handle):
         outputs: Sequence[LogicalTensor] = (),
         attrs: Mapping[str, object] | None = None,
     ) -> None:
-        once(self, "_ptr")
         number = identifier("id", id)
         label = text(name)
         if label is None:

@@ -35,8 +35,8 @@ class Partition(Handle):
 
     __slots__ = ("_constants", "_graph_lock", "_graph_ops", "_input_ids", "_op_ids", "_output_ids")
 
+    @once("_ptr")
     def __init__(self, pointer: Any, ops: Mapping[int, Op]) -> None:
-        once(self, "_ptr")
         if not isinstance(pointer, ffi.CData) or ffi.typeof(pointer) is not _PARTITION or not pointer:
             raise ArgumentError("a partition comes from Graph.partitions() or Partition.from_op()")
         self._take(pointer, ops, ffi.new("size_t[3]"), ffi.new("size_t[]", count_ids(ops.values())), new_rlock())

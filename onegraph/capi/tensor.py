@@ -72,8 +72,8 @@ class Tensor(Handle):
 
     __slots__ = ("_executions", "_held", "_logical_tensor", "_nbytes", "_told")
 
+    @once("_ptr")
     def __init__(self, logical_tensor: LogicalTensor, data: Array, engine: Engine | None = None) -> None:
-        once(self, "_ptr")
         expect("logical_tensor", logical_tensor, LogicalTensor)
         owner = engine_or_default(engine)
         size = logical_tensor.mem_size
