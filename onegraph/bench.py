@@ -6,7 +6,6 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from numbers import Real
 from statistics import fmean, median
 from time import perf_counter_ns
 
@@ -14,7 +13,7 @@ from .errors import ArgumentError, shown
 from .executor import Executable
 from .graph import Graph
 from .op import Array
-from .plain import isinstance
+from .plain import real
 from .runs import sample
 from .serialize import with_known
 from .validate import as_list, flag, function, integer
@@ -110,8 +109,8 @@ def bench(
     variants = as_list("variants", variants, Variant)
     if not variants:
         raise ArgumentError("variants: []; expected one or more")
-    length = float(seconds) if isinstance(seconds, Real) else -1.0
-    if not 0 <= length <= MAX_SECONDS:
+    length = real(seconds)
+    if length is None or not 0 <= length <= MAX_SECONDS:
         raise ArgumentError(f"seconds: {shown(seconds)}; expected a number, 0 to {MAX_SECONDS}")
     runs = integer("runs", runs, 1, 2**31 - 1)
     flag("in_place", in_place)

@@ -18,7 +18,7 @@ from .errors import ArgumentError, FormatError, shown
 from .flex_rewrite import FlexRewrite
 from .graph import Graph
 from .knobs import Values, keyed
-from .plain import isinstance, text
+from .plain import text
 from .serialize.files import path_of, read_file
 from .validate import integer
 
@@ -91,8 +91,9 @@ def _rewritten(
         work.set_shapes(keyed("in_shapes", in_shapes))
     if mb is not None:
         work.set_batch(integer("mb", mb, 0, 2**31 - 1, "a batch size below 2**31, or 0 for that of the graph"))
-    if isinstance(dt, str) and ":" not in dt:
-        work.set_dtype(dt)
+    name = text(dt)
+    if name is not None and ":" not in name:
+        work.set_dtype(name)
     elif dt is not None:
         work.set_dtypes(keyed("dt", dt))
     return work.graph()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable
 from itertools import islice
+from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -29,6 +31,16 @@ def whole(value: object) -> int | None:
     if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64)):
         return operator.index(value)
     return None
+
+
+def real(value: object) -> float | None:
+    """The float that a number is, infinite where it is too large; None for all else, bools and spans of time."""
+    if not isinstance(value, Real) or isinstance(value, (bool, np.timedelta64)):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def listed(value: Iterable[Element]) -> list[Element]:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from enum import Enum
 from pathlib import Path
 
 import numpy as np
@@ -225,7 +226,15 @@ def test_data_types_for_some():
         rewrite(g, dt="1:s8")
 
 
-@pytest.mark.parametrize("options", [{"mb": 2}, {"dt": "bf16"}, {"in_shapes": "0:3x4"}, {"op_attrs": "0:beta:1"}])
+class Name(str, Enum):
+    """A string that formats itself in its own way."""
+
+    BF16 = "bf16"
+
+
+@pytest.mark.parametrize(
+    "options", [{"mb": 2}, {"dt": "bf16"}, {"dt": Name.BF16}, {"in_shapes": "0:3x4"}, {"op_attrs": "0:beta:1"}]
+)
 def test_an_op_without_attrs_is_rewritten_too(options):
     g = og.Graph()
     g.output(

@@ -262,6 +262,13 @@ def test_shapes_that_hang_on_data_are_measured_too():
     assert len(found.samples) == 10
 
 
+@pytest.mark.parametrize("seconds", [-1, float("nan"), 10**400, True, "1", None])
+def test_seconds_that_make_no_sense(seconds):
+    g = network(depth=1)
+    with pytest.raises(og.ArgumentError, match=r"seconds: .*; expected a number, 0 to"):
+        bench(g, random_inputs(g), [Variant()], seconds=seconds)
+
+
 @pytest.mark.parametrize("measure", [verify, lambda g, inputs: bench(g, inputs, [Variant()], seconds=0.0)])
 def test_inputs_that_there_are_not(measure):
     g = network(depth=1)

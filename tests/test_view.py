@@ -175,6 +175,7 @@ def test_violations_stand_at_their_op():
         ({"times": 3}, "times: 3; expected seconds"),
         ({"times": [1.0, -1]}, r"times: 1: -1; expected seconds by index"),
         ({"times": [float("nan")]}, "times: 0: nan"),
+        ({"times": [10**400]}, "times: 0: an integer of 1329 bits"),
         ({"times": {"0": 1.0}}, "times: '0': 1.0"),
         ({"times": [True]}, "times: 0: True"),
     ],

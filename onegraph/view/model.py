@@ -5,17 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from math import isfinite
-from numbers import Real
+from math import inf, isfinite
 from typing import Any, Protocol
-
-import numpy as np
 
 from ..errors import ArgumentError, shown
 from ..graph import Graph
 from ..op import Array, LogicalTensor, Op
 from ..pages import to_dict as op_page
-from ..plain import isinstance, listed, text, whole
+from ..plain import isinstance, listed, real, text, whole
 from ..spec.editions import edition
 from ..validate import expect
 from ..violation import Violation
@@ -236,10 +233,10 @@ def _seconds(times: object) -> dict[int, float]:
         raise ArgumentError(f"times: {shown(times)}; expected seconds of each partition, a list or by index")
     found: dict[int, float] = {}
     for index, seconds in listed(pairs):
-        number = isinstance(seconds, Real) and not isinstance(seconds, (bool, np.timedelta64))
-        if not isinstance(index, int) or not number or not 0 <= seconds < float("inf"):
+        number = real(seconds)
+        if not isinstance(index, int) or number is None or not 0 <= number < inf:
             raise ArgumentError(f"times: {shown(index)}: {shown(seconds)}; expected seconds by index of partition")
-        found[index] = float(seconds)
+        found[index] = number
     return found
 
 
