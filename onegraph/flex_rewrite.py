@@ -15,7 +15,7 @@ from .errors import ArgumentError, shown
 from .graph import Graph
 from .knobs import along, dims_of, plain_value, read_value, strides_of
 from .op import Array
-from .plain import isinstance
+from .plain import isinstance, text
 from .serialize.form import ATTR_TYPES, UNKNOWN, document, parse
 from .serialize.names import KEY, read_names
 from .serialize.reader import build
@@ -147,7 +147,8 @@ class FlexRewrite:
                         f"op_attrs: {schema.kind} has no attribute {shown(name)}; it has {names or 'none'}"
                     )
                 attribute = schema.attribute(name)
-                read = read_value(attribute, value) if isinstance(value, str) else plain_value(value)
+                word = text(value)
+                read = plain_value(value) if word is None else read_value(attribute, word)
                 op["attrs"][name] = {"type": ATTR_TYPES[attribute.kind], "value": read}
             self.changed.update(use["id"] for use in op["outputs"])
 

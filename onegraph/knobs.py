@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .errors import ArgumentError, shown
-from .plain import isinstance, listed
+from .plain import isinstance, listed, text
 from .spec.schema import Attribute
 from .spec.shapes import overlaps, show
 
@@ -29,11 +29,12 @@ def keyed(option: str, values: Values) -> dict[str | int, Any]:
         ArgumentError: it is neither that nor a dictionary, or has a key twice.
     """
     if isinstance(values, Mapping):
-        return dict(listed(values.items()))
+        return {_characters(key): _characters(value) for key, value in listed(values.items())}
     found: dict[str | int, Any] = {}
-    if not isinstance(values, str) or "," in values:
+    words = text(values)
+    if words is None or "," in words:
         raise ArgumentError(f"{option}: {shown(values)}; expected ID:VALUE+ID:VALUE, or a dictionary")
-    for part in values.split("+"):
+    for part in words.split("+"):
         key, _, value = part.partition(":")
         while value.startswith(f"{key}:"):  # as a line of oneDNN 3.2's own files has it
             value = value[len(key) + 1 :]
@@ -45,6 +46,11 @@ def keyed(option: str, values: Values) -> dict[str | int, Any]:
             raise ArgumentError(f"{option}: {shown(part)}; expected each id once")
         found[number] = value
     return found
+
+
+def _characters(value: Any) -> Any:
+    word = text(value)
+    return value if word is None else word
 
 
 def dims_of(option: str, text: str) -> list[int]:

@@ -227,9 +227,13 @@ def test_data_types_for_some():
 
 
 class Name(str, Enum):
-    """A string that formats itself in its own way."""
+    """Strings that hash and format themselves in their own way."""
 
     BF16 = "bf16"
+    OP = "relu_0"
+    TANH = "Tanh"
+    X = "x"
+    WIDE = "2x4"
 
 
 @pytest.mark.parametrize(
@@ -253,6 +257,16 @@ def test_an_op_without_attrs_is_rewritten_too(options):
         "op_attrs": ((5, 4), "f32"),
     }[next(iter(options))]
     assert found.outputs["y"].shape == found.inputs["x"].shape
+
+
+@pytest.mark.parametrize("options", [{"in_shapes": {Name.X: Name.WIDE}}, {"op_kind": {Name.OP: Name.TANH}}])
+def test_strings_are_their_characters(options):
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (2, 3))))
+    found = rewrite(g, **options)
+    assert (found.inputs["x"].shape, found.ops[0].kind) == (
+        ((2, 4), "ReLU") if "in_shapes" in options else ((2, 3), "Tanh")
+    )
 
 
 def test_kinds():
