@@ -1190,10 +1190,24 @@ def pooled_constant_that_takes_on_axes(g: og.Graph) -> og.LogicalTensor:
     return g.subtract(g.max_pool(constant(g, (2, 3, 4)), **window), g.input("x", "f32", (1, 1, 1, 1)))
 
 
+def image_of_constants(g: og.Graph) -> og.LogicalTensor:
+    window = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1], "groups": 2, "data_format": "NCX"}
+    image = g.conv_transpose(constant(g, (3, 4, 1)), constant(g, (4, 1, 7)), weights_format="IOX", **window)
+    return g.minimum(image, g.input("x", "f32", (7,)))
+
+
+def rectified_image_of_constants(g: og.Graph) -> og.LogicalTensor:
+    window = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1], "data_format": "NCX"}
+    image = g.convolution(constant(g, (3, 1, 1, 4)), constant(g, (1, 1, 1, 3)), weights_format="OIX", **window)
+    return g.add(g.relu(image), g.input("x", "f32", (4,)))
+
+
 @pytest.mark.parametrize("policy", ["fusion", "debug"])
 @pytest.mark.parametrize(
     "build",
     [
+        image_of_constants,
+        rectified_image_of_constants,
         product_and_constant,
         image_and_constant,
         quantized_and_constant,

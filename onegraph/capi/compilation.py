@@ -23,7 +23,18 @@ from .partition import Partition
 from .threads import get_num_threads
 
 _TENSORS, _COMPILED = ffi.typeof("dnnl_graph_logical_tensor_t *[]"), ffi.typeof("dnnl_graph_compiled_partition_t[]")
-ONE_TO_ONE = frozenset(["Dequantize", "Quantize", "Reorder", "StaticReshape", "StaticTranspose", "TypeCast"])
+ONE_TO_ONE = frozenset(
+    [
+        "Dequantize",
+        "DynamicDequantize",
+        "DynamicQuantize",
+        "Quantize",
+        "Reorder",
+        "StaticReshape",
+        "StaticTranspose",
+        "TypeCast",
+    ]
+)
 _query = lib.dnnl_graph_compiled_partition_query_logical_tensor
 
 
@@ -44,8 +55,9 @@ class Compilation:
         if len(outputs) > 1 or all(tensor.property == "constant" for tensor in inputs):
             # What follows from constants alone is computed in the first execution and not written in the next ones.
             inputs = [tensor._as_variable() for tensor in inputs]
-        elif written := _added(ops) | _spread(ops):
+        elif written := _added(ops) | _spread(ops) | _computed(ops, inputs):
             # What it makes of a constant in the first execution, the first kernel of the next ones would compute in.
+            # What it computes of constants alone, it would write to the output of the first execution only.
             inputs = [tensor._as_variable() if tensor._id in written else tensor for tensor in inputs]
         self.partition, self.engine, self.threads = partition, engine, get_num_threads() or 1
         self.home = home() if is_bound(op.schema.kind for op in ops) else None
@@ -107,6 +119,17 @@ def _spread(ops: Sequence[Op]) -> set[int]:
     if all(rank is not None and result is not None and rank >= result for rank, result in inside):
         return set()
     return {_source(op._inputs[0], producers) for op in ops if op.schema.kind not in ONE_TO_ONE}
+
+
+def _computed(ops: Sequence[Op], inputs: Sequence[LogicalTensor]) -> set[int]:
+    """The inputs of a partition that an op computes from which reads constants alone."""
+    producers = _producers(ops)
+    constants = {tensor._id for tensor in inputs if tensor.property == "constant"}
+    return {
+        _source(op._inputs[0], producers)
+        for op in ops
+        if op.schema.kind not in ONE_TO_ONE and all(_source(tensor, producers) in constants for tensor in op._inputs)
+    }
 
 
 def _producers(ops: Sequence[Op]) -> dict[int, Op]:
