@@ -62,8 +62,8 @@ def once(attribute: str) -> Callable[[Method], Method]:
 
 def _is_made(made: object, attribute: str) -> bool:
     try:
-        getattr(made, attribute)
-    except (AttributeError, StateError):
+        object.__getattribute__(made, attribute)  # without the error that __getattr__ would make of it
+    except AttributeError:
         return False  # as it should be
     return True
 
