@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-from .conformance.runner import Worker
 from .errors import ArgumentError
 from .graph import Graph
 from .once import Made
+from .process import Worker
 
 TIME_LIMIT = 60.0  # seconds for one graph
 # What names, numbers and shapes a message holds: they change while a graph shrinks.
@@ -69,7 +69,7 @@ class Prober(Made):
         self.command = None if command is None else _words(command)
         self.task = {"seed": seed, "options": dict(options or {})}
         self.time_limit = time_limit
-        self._worker = _Worker()
+        self._worker = Worker("failing")
         self._folder = tempfile.TemporaryDirectory(prefix="onegraph-")
 
     def __enter__(self) -> Prober:
@@ -86,6 +86,7 @@ class Prober(Made):
 
         Raises:
             ArgumentError: there are no random inputs for it; or the command is no program.
+            UnsupportedError: no worker process can be started.
         """
         path = Path(self._folder.name) / "graph.json"
         graph.save(path)
@@ -130,19 +131,6 @@ def _words(command: str) -> list[str]:
     if not any("{}" in word for word in words):
         raise ArgumentError(f"command: {command!r} has no {{}}; expected it where the path of the graph is to stand")
     return words
-
-
-class _Worker(Worker):
-    """The process that runs :func:`main`."""
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        self._buffer = b""
-        # The modules come from where this process has them.
-        code = f"import sys; sys.path[:] = {sys.path!r}; from onegraph.failing import main; main()"
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
-        return self._process
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ from .capi.threads import get_num_threads
 from .errors import ArgumentError, StateError, UnsupportedError, shown
 from .frame import Frame, span
 from .native import address_of
+from .process import command
 from .program import Program
 
 if TYPE_CHECKING:
@@ -46,13 +47,11 @@ def implementation_names(program: Program, policy: str, fpmath_mode: str) -> dic
     every = get_num_threads() or 1
     threads = {report.index: report.threads or every for report in program.reports if report.threads is not None}
     task = pickle.dumps((program.graph, policy, fpmath_mode, threads, get_cpu_isa()))
-    # The modules come from where this process has them.
-    code = f"import sys; sys.path[:] = {sys.path!r}; from onegraph.implementations import main; main()"
     settings = {name: value for name, value in os.environ.items() if "DNNL_VERBOSE" not in name}
     settings.update(ONEDNN_VERBOSE="profile_exec", OMP_NUM_THREADS=str(max([every, *threads.values()])))
     try:
         done = subprocess.run(
-            [sys.executable, "-c", code], input=task, capture_output=True, env=settings, timeout=TIME_LIMIT
+            command("implementations"), input=task, capture_output=True, env=settings, timeout=TIME_LIMIT
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UnsupportedError(f"implementation names: the process that finds them failed: {error}") from None

@@ -11,7 +11,7 @@ import onegraph as og
 from onegraph import conformance
 from onegraph.conformance import runner
 from onegraph.conformance.page import page
-from onegraph.conformance.runner import Outcome, Worker
+from onegraph.process import Outcome
 from onegraph.spec.editions import edition
 
 LIBRARY = tuple(map(int, og.version_info()["version"].split(".")))
@@ -98,25 +98,32 @@ def test_one_probe():
 
 
 def test_a_worker_that_hangs_or_dies_is_replaced(monkeypatch):
-    worker = Worker()
+    worker = runner.probing_worker()
     probe = {
         "name": "relu", "base": "ReLU", "allowed": True, "call": {}, "attrs": {}, "outputs": ["f32"],
         "tensors": [["f32", [4]]], "first": "", "count": None,
     }  # fmt: skip
     assert worker.run(probe, limit=1e-9).outcome == "hang"
-    assert worker.run(probe).outcome == "right"
+    assert worker.run(probe, limit=20).outcome == "right"
     worker._process.kill()
     worker._process.wait()
-    assert worker.run(probe).outcome == "right"
+    assert worker.run(probe, limit=20).outcome == "right"
     worker.close()
+
+
+def test_a_worker_trusts_no_module_in_its_working_directory(monkeypatch, tmp_path):
+    for name in ("json", "numpy", "onegraph"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(3)")
+    monkeypatch.chdir(tmp_path)
+    assert conformance.probe("relu", inputs=[("f32", [4])], outputs=["f32"]) == Outcome("right", "execute", "")
 
 
 def test_workers_that_cannot_be_started_are_one_error(monkeypatch):
     def refuse(*_, **__):
         raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(runner.subprocess, "Popen", refuse)
-    with pytest.raises(og.UnsupportedError, match=r"conformance: no worker process can be started: .*unavailable"):
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    with pytest.raises(og.UnsupportedError, match=r"no worker process can be started: .*unavailable"):
         runner.run_all([{}] * 3, workers=2)
 
 

@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).parents[1] / "onegraph"
 # Who may import whom inside the package; lower layers first. An import inside a function is listed as an exception.
 LAYERS = [
     {"errors", "forks", "plain"},
-    {"once", "atomic", "validate"},
+    {"once", "atomic", "validate", "process"},
     {"spec"},
     {"op"},
     {"tensor_types", "violation", "recipes"},

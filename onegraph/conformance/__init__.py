@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..errors import ArgumentError
+from ..process import Outcome
 from ..spec.editions import BASE, Edition, base_of
 from .probes import controls_of, probes_of
 from .results import VERDICTS, Result, summary, table
-from .runner import Outcome, Worker, run_all
+from .runner import TIME_LIMIT, probing_worker, run_all
 
 __all__ = ["VERDICTS", "Outcome", "Result", "probe", "run", "summary", "table", "too_new"]
 
@@ -82,7 +83,9 @@ def probe(
         outputs: data types of the outputs.
 
     Returns:
-        What became of it; compared with the reference where the specification allows the call.
+        What became of it, compared with the reference where the specification allows the call: ``right``, ``wrong``,
+        ``ran`` (nothing to compare with), ``unsupported``, ``refused`` (a status), ``crash`` (a signal) or ``hang``;
+        the last stage that was begun; and the status, the text of the exception, the signal, or the difference.
 
     Raises:
         ArgumentError: there is no op of that name.
@@ -92,7 +95,7 @@ def probe(
     if kind is None:
         raise ArgumentError(f"{name!r} is not an op")
     given = {attribute: list(pair) for attribute, pair in (attrs or {}).items()}
-    worker = Worker()
+    worker = probing_worker()
     try:
         return worker.run(
             {
@@ -105,7 +108,8 @@ def probe(
                 "tensors": [list(tensor) for tensor in inputs],
                 "first": "",
                 "count": None,
-            }
+            },
+            TIME_LIMIT,
         )
     finally:
         worker.close()

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..op import Array
+from ..process import Outcome
 from .probes import inputs_of, type_name
-from .runner import Outcome
 
 # From the best to the worst. The first is the only one in which library and specification agree.
 VERDICTS = {

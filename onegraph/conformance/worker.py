@@ -152,7 +152,3 @@ def main() -> None:
     """Serve the parent until its end of the pipe is closed."""
     for line in sys.stdin:
         tell(done=True, **answer(json.loads(line)))
-
-
-if __name__ == "__main__":
-    main()
