@@ -20,10 +20,8 @@ from ..op import Array
 from ..plain import isinstance
 from ..spec.dtypes import DataType
 from ..spec.shapes import known_dims
+from ..tolerance import FLOORS
 from .probes import inputs_of, reference_of
-
-# One rounding of the result, and the library's own accumulation in float32.
-TOLERANCES = {DataType.f32: 2e-5, DataType.bf16: 2.0**-6, DataType.f16: 2.0**-9}
 
 
 def tell(**facts: object) -> None:
@@ -124,7 +122,7 @@ def compare(got: Sequence[Array], expected: Sequence[Array]) -> str:
         finite = np.isfinite(theirs)
         scale = float(np.abs(theirs[finite]).max(initial=0.0))
         error = float(np.abs(ours[finite] - theirs[finite]).max(initial=0.0))
-        limit = TOLERANCES.get(DataType.of(actual.dtype), 0.0) * scale
+        limit = FLOORS.get(DataType.of(actual.dtype), 0.0) * scale
         if not error <= limit or not np.array_equal(ours[~finite], theirs[~finite], equal_nan=True):
             return f"output {index} is off by {error:.3g}, of {scale:.3g}"
     return ""
