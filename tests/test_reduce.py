@@ -1,10 +1,12 @@
 """Reducing: a planted op is all that is left, nothing grows, and the worker says how a graph fails."""
 
+import errno
 import json
 import os
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -311,6 +313,20 @@ def test_reduce_prints_code_that_fails(tmp_path):
     (tmp_path / "again.py").write_text(facts["python"])
     again = subprocess.run([sys.executable, "again.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert "UnsupportedError" in again.stderr
+
+
+def test_the_code_of_a_reduced_graph_is_written_whole(tmp_path, monkeypatch):
+    def full(*arguments, **options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    g = og.Graph()
+    g.output("y", g.op("Sign", [g.input("x", og.f32, (2, 2))], edition="legacy-1"))
+    g.save(tmp_path / "g.json")
+    monkeypatch.setattr(Path, "write_text", full)  # which would begin with an empty file
+    options = ["--no-fallback", "--json", "-o", str(tmp_path / "small.json")]
+    done = CliRunner().invoke(cli, ["reduce", str(tmp_path / "g.json"), *options])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "small.py").read_text() == json.loads(done.output)["python"]
 
 
 def test_convert_and_random_on_the_command_line(tmp_path):

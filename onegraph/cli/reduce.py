@@ -98,6 +98,7 @@ def command(
 def _reproducer(graph: Graph, path: Path, seed: int, compiling: Compiling, program: str | None) -> str:
     """Write the Python code that fails; returns it."""
     from ..codegen import save_python
+    from ..whole import write_whole
 
     try:
         save_python(graph, path)
@@ -116,5 +117,5 @@ if __name__ == "__main__":
     print(g.compile({options})(**inputs))
     print(og.reference.run(g, inputs))
 """
-    path.write_text(code, encoding="utf-8")
+    write_whole(path, lambda stream: stream.write(code.encode()))
     return code
