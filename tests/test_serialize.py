@@ -811,6 +811,25 @@ def test_a_file_for_a_version_says_defaults(kind, shapes, attrs, said, reload):
     assert og.Graph.from_json(g.to_json(for_version="3.2")).ops[0].attrs.keys() == {*attrs, *said}
 
 
+@pytest.mark.parametrize("source", ["legacy-1", "onednn-3.0", "onednn-3.2", "onednn-3.8"])
+@pytest.mark.parametrize("reload", [False, True])
+def test_a_file_for_a_version_says_defaults_of_what_came_later(source, reload):
+    g = og.Graph(source)
+    a, b = g.input("a", og.f32, (2, 3)), g.input("b", og.f32, (3, 4))
+    g.output("y", g.op("GELU", [g.op("MatMul", [a, b])]))
+    g = og.Graph.from_json(g.to_json()) if reload else g
+    plain, strict, mode = {"transpose_a": 0, "transpose_b": 0}, {"accumulation_mode": "strict"}, {"mode": "gelu_erf"}
+    for version, expected in (
+        ("3.8", [plain, {}]),
+        ("3.9", [plain, mode]),
+        ("3.13", [{**plain, **strict}, mode]),
+    ):
+        written = g.to_json(for_version=version)
+        ops = json.loads(written)["graph"]
+        assert [{name: attr["value"] for name, attr in op["attrs"].items()} for op in ops] == expected
+        assert [op.kind for op in og.Graph.from_json(written).ops] == ["MatMul", "GELU"]
+
+
 @pytest.mark.parametrize("reload", [False, True])
 def test_zero_points_that_a_version_requires_are_written(reload):
     g = og.Graph()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..op import LogicalTensor, Op, schema_of
 from ..plain import isinstance
-from ..spec.editions import NEWEST
+from ..spec.editions import NEWEST, base_of
 from ..spec.library import LIBRARY_VALUES
 from ..spec.schema import Attribute, AttrValue, Version
 from .form import ATTR_TYPES, MAX_ID, Json
@@ -213,8 +213,12 @@ class _Writing:
         return dict(zip(OP_KEYS, (number, name, op.kind, attrs, inputs, outputs), strict=True))
 
     def _completing(self, op: Op) -> dict[str, Json]:
-        schema = schema_of(op)
-        return {name: self._attr(schema.attribute(name), value) for name, value in self.known.completing(op).items()}
+        own = schema_of(op)
+        found = {}
+        for name, value in self.known.completing(op).items():
+            schema = own if own.has_attribute(name) else base_of(own)  # which has what came later
+            found[name] = self._attr(schema.attribute(name), value)
+        return found
 
     def _attr(self, attribute: Attribute, value: AttrValue) -> Json:
         kind = ATTR_TYPES[attribute.kind]
