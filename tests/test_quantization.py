@@ -41,6 +41,12 @@ def test_dequantize_does_not_round() -> None:
     assert run("Dequantize", {"scales": (0.25,), "zps": (3,)}, "f32", [0, 3, 4]) == [-0.75, 0.0, 0.25]
 
 
+@pytest.mark.parametrize("zero", [2**63 - 1, -(2**63) + 1])
+def test_the_difference_to_a_zero_point_may_be_wider_than_64_bits(zero: int) -> None:
+    expected = -(2.0**62) if zero > 0 else 2.0**62  # of which f32 shows no difference of 128
+    assert run("Dequantize", {"scales": (0.5,), "zps": (zero,)}, "f32", np.int64([-128, 0, 127])) == [expected] * 3
+
+
 def test_scales_are_32_bit_floats() -> None:
     assert run("Dequantize", {"scales": (0.1,)}, "f32", [3]) == [float(np.float32(np.float32(0.1) * np.float32(3)))]
 

@@ -45,7 +45,8 @@ def quantize(call: Call, src: Floats) -> Floats:
 def dequantize(call: Call, src: Numbers) -> Floats:
     """(src - zp) * scale."""
     scales, zps = _static(call, src)
-    return (src - zps) * scales
+    shifted = src - zps.astype(np.float64)  # zero points may be as wide as an int64, the differences wider
+    return np.asarray(shifted * scales, np.float64)
 
 
 def dynamic_quantize(call: Call, src: Floats, scales: Floats, zps: NDArray[np.int64] | None = None) -> Floats:
