@@ -470,6 +470,9 @@ for zero_ in (2**31, 2**40):
     valid("single", f"zero point {zero_}", "wrong")(
         lambda g, zero=zero_: g.dequantize(g.input("x", "u8", (2, 3)), scales=[0.5], zps=[zero])
     )
+valid("single", "a scale of 1e-40", "wrong")(
+    lambda g: g.quantize(g.relu(g.input("x", F, (2, 3))), scales=[1e-40], zps=[0], dtype="s8")
+)
 valid("single", "dilated gradient", "throws could not create a primitive descriptor for a deconvolution")(
     lambda g: g.conv_transpose_backward_data(
         g.input("d", F, (1, 2, 9, 9)), g.input("w", F, W), **{**DECONV, "dilations": [2, 2]}

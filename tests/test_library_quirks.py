@@ -912,6 +912,7 @@ QUIRKY: dict[str, Call] = {
     "differing_zero_points": use("Quantize", {**CHANNELS, "axis": 1, "zps": (0, 1, 2, 3)}, (3, 4)),
     "long_axis": use("Convolution", ROW, (1, 1, 2**30), (1, 1, 3)),
     "long_axis, of bf16": use("Convolution", ROW, (1, 1, 2**31 - 256), (1, 1, 3), dtype="bf16"),
+    "tiny_scale": use("Quantize", {"scales": (1e-40,)}, (3, 4)),
     "wide_zero_point": use("Dequantize", {"scales": (0.5,), "zps": (2**31,)}, (3, 4), dtype="u8"),
     "dynamic_zero_points": use("DynamicQuantize", {"qtype": "per_channel", "axis": 1}, (3, 4), (4,), (4,)),
     "bf16_statistics, of groups": use(

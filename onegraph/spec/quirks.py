@@ -246,6 +246,14 @@ QUIRKS = (
         "a zero point is cut to 32 bits",
     ),
     Quirk(
+        "tiny_scale",
+        "scales",
+        UNSAFE,
+        kinds("Quantize"),
+        lambda call: any(abs(scale) <= 2.0**-128 for scale in call.f32s("scales")),
+        "a scale whose reciprocal no 32-bit float holds makes the highest number of 0",
+    ),
+    Quirk(
         "dynamic_zero_points",
         "zps",
         LIBRARY,
