@@ -97,8 +97,8 @@ def command(
 
 def _reproducer(graph: Graph, path: Path, seed: int, compiling: Compiling, program: str | None) -> str:
     """Write the Python code that fails; returns it."""
+    from ..atomic import write_atomically
     from ..codegen import save_python
-    from ..whole import write_whole
 
     try:
         save_python(graph, path)
@@ -117,5 +117,5 @@ if __name__ == "__main__":
     print(g.compile({options})(**inputs))
     print(og.reference.run(g, inputs))
 """
-    write_whole(path, lambda stream: stream.write(code.encode()))
+    write_atomically(path, lambda stream: stream.write(code.encode()))
     return code
