@@ -7,6 +7,7 @@ from itertools import chain
 
 from . import capi
 from .capi.compiled import STEPPING
+from .capi.graph import unproduced_weights
 from .capi.logical_tensor import LogicalTensor as LibraryTensor
 from .capi.templates import LazyOps, OpTemplate
 from .errors import OneGraphError, UnsupportedError
@@ -86,9 +87,13 @@ def capi_graph(
     # What is read here and elsewhere, a graph output for one, must not vanish inside a partition.
     returned = [tensor.id for tensor in lowered.graph.outputs.values()]
     first_free = len(lowered.steps)  # the first of the ids that no step has
-    for offset, number in enumerate(dict.fromkeys((*returned, *needed))):
+    kept = dict.fromkeys((*returned, *needed))
+    for free, number in enumerate(kept, first_free):
         if number in read and number in produced and number in places:
-            mark("End" if values[number].dtype in FLOATS else "Wildcard", first_free + offset, "output", [number], [])
+            mark("End" if values[number].dtype in FLOATS else "Wildcard", free, "output", [number], [])
+    accepted = [(step.kind, step.inputs, step.outputs) for step in steps if step.id not in refused]
+    for free, number in enumerate(unproduced_weights(accepted), first_free + len(kept)):
+        mark("Wildcard", free, "weights", [], [number])
     for reason in graph._add_lazy_ops(ops, marks).values():
         raise UnsupportedError(reason)
     graph.finalize()

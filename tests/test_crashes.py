@@ -645,6 +645,26 @@ def _():
     partitioned(add, raw_relu(2, 1, 2), raw_relu(3, 2, 3, kind="Exp"), raw_relu(4, 2, 4, kind="Abs"), policy="fusion")
 
 
+@record(
+    "graph",
+    "weights that no op produces",
+    {(3, 2): "accepted", (3, 6): "SIGSEGV"},
+    lambda: dequantized_source().compile()(x=np.ones((1, 5, 5, 4), np.uint8), w=ones((5, 5, 1, 1))),
+)
+def _():
+    src, dst, y = (lt(number, (1, 5, 5, 4)) for number in (1, 3, 4))
+    dequantize = raw.op("Dequantize", 1, [lt(0, (1, 5, 5, 4), "u8")], [src], {"scales": [0.5], "zps": [0]})
+    convolution = raw.op("Convolution", 2, [src, lt(2, (5, 5, 1, 1))], [dst], CONV)
+    partitioned(dequantize, convolution, raw.op("ReLU", 3, [dst], [y]), policy="fusion")
+
+
+def dequantized_source():
+    g = og.Graph()
+    src, weights = g.dequantize(g.input("x", "u8", (1, 5, 5, 4)), scales=[0.5]), g.input("w", F, (5, 5, 1, 1))
+    g.output("y", g.relu(g.convolution(src, weights, **CONV)))
+    return g
+
+
 twin("graph", "self loop", "wrong")(lambda: verdict(partitioned(raw_relu(1, 0, 0))))
 twin("graph", "add_op after finalize", "refuses add_op: invalid_graph")(
     lambda: raw.call(lib.dnnl_graph_add_op, raw.graph(raw_relu()), raw_relu(2, 1, 2))

@@ -753,3 +753,44 @@ def test_the_stride_of_an_axis_of_size_one_in_another_graph() -> None:
         g.output("c", g.matmul(g.input("a", "f32", (1, 2, 5, 33)), right))
         turned = np.moveaxis(b, 2, 1)
         assert (g.compile()(a=a, b=turned) == np.matmul(a, turned)).all()
+
+
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_weights_that_no_op_produces_are_searched_for_fusions(is_constant: bool) -> None:
+    """From 3.6 on, the search crashes on them behind a Dequantize."""
+    rng = np.random.default_rng(0)
+    arrays = {"x": rng.integers(0, 9, (2, 5, 5, 4), np.uint8), "w": rng.integers(-4, 5, (1, 1, 4, 3)).astype("f4")}
+    g = og.Graph()
+    src = g.dequantize(g.input("x", "u8", (2, 5, 5, 4)), scales=[0.5], zps=[3])
+    weights = g.constant(arrays.pop("w")) if is_constant else g.input("w", "f32", (1, 1, 4, 3))
+    g.output("y", g.relu(g.convolution(src, weights, **CONV)))
+    model = g.compile()
+    assert [len(partition.ops) for partition in model.report().partitions] == [1, 2]
+    np.testing.assert_array_equal(model(**arrays), run(g, arrays)["y"])
+    assert [len(partition.ops) for partition in g.partitions() if partition.supported] == [1, 2]
+
+
+def of_dequantized_source(*, wildcard: bool) -> capi.Graph:
+    dims = (1, 5, 5, 4)
+    x, w = capi.LogicalTensor(0, "s8", dims), capi.LogicalTensor(1, "f32", (1, 1, 4, 4))
+    src, dst, y = (capi.LogicalTensor(number, "f32", dims) for number in (2, 3, 4))
+    graph = capi.Graph()
+    if wildcard:
+        graph.add_op(capi.Op(0, "Wildcard", outputs=[w]))
+    graph.add_op(capi.Op(1, "Dequantize", inputs=[x], outputs=[src], attrs={"scales": [0.5], "zps": [0]}))
+    graph.add_op(capi.Op(2, "Convolution", inputs=[src, w], outputs=[dst], attrs=CONV))
+    graph.add_op(capi.Op(3, "ReLU", inputs=[dst], outputs=[y]))
+    graph.finalize()
+    return graph
+
+
+def test_weights_that_no_op_produces_are_refused_by_the_one_to_one_objects() -> None:
+    graph = of_dequantized_source(wildcard=False)
+    assert sorted(partition.ops for partition in graph.partitions("debug")) == [(1,), (2,), (3,)]
+    if native.VERSION < (3, 6):
+        assert sorted(partition.ops for partition in graph.partitions()) == [(1,), (2, 3)]
+    else:
+        with pytest.raises(og.UnsupportedError, match=r"tensor 1: .*; expected policy='debug', or a Wildcard"):
+            graph.partitions()
+    produced = of_dequantized_source(wildcard=True).partitions()
+    assert sorted(partition.ops for partition in produced if partition.supported) == [(1,), (2, 3)]

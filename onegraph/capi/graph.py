@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import ArgumentError, StateError
+from ..errors import ArgumentError, StateError, UnsupportedError
 from ..forks import new_rlock, refuse_inner
-from ..native import Handle, call, create, enum_value, ffi, lib, read
+from ..native import VERSION, Handle, call, create, enum_value, ffi, lib, read
 from ..once import once
 from ..validate import choice, expect
 from .engine import ENGINE_KIND_NAMES, available_kind
@@ -17,6 +17,7 @@ from .settings import FPMATH_MODES
 from .templates import LazyOps
 
 POLICIES = ("fusion", "debug")
+Ends = tuple[str, Sequence[int], Sequence[int]]  # of an op: its kind, and the ids of its inputs and outputs
 
 
 class Graph(Handle):
@@ -200,6 +201,7 @@ class Graph(Handle):
 
         Raises:
             StateError: the graph is not finalized.
+            UnsupportedError: the library would crash.
         """
         policy = choice("policy", policy, POLICIES)
         self._refuse_inner()
@@ -212,6 +214,8 @@ class Graph(Handle):
     def _partitions(self, policy: str) -> list[Partition]:
         if not self.finalized:
             raise StateError("the graph is not finalized; call finalize() first")
+        if policy == "fusion":
+            self._refuse_unproduced_weights()
         call(lib.dnnl_graph_graph_filter, self._ptr, enum_value("graph_partition_policy_", policy))
         count = int(read(lib.dnnl_graph_graph_get_partition_num, "size_t", self._ptr))
         if count == 0:
@@ -221,3 +225,28 @@ class Graph(Handle):
         ops = self._ops if self._lazy_ops is None else self._lazy_ops
         n_ids = count_ids(self._ops.values()) if self._lazy_ops is None else self._lazy_ops.n_ids
         return list(Partition._all(ffi.unpack(pointers, count), ops, n_ids, self._lock))
+
+    def _refuse_unproduced_weights(self) -> None:
+        ends = [
+            (op.schema.kind, [tensor._id for tensor in op._inputs], [tensor._id for tensor in op._outputs])
+            for op in self._ops.values()
+        ]
+        for number in unproduced_weights(ends):
+            raise UnsupportedError(
+                f"tensor {number}: weights that no op produces, of a Convolution whose src a Dequantize does, "
+                "crash the library's search for fusions; expected policy='debug', or a Wildcard that produces them"
+            )
+
+
+def unproduced_weights(ops: Sequence[Ends]) -> list[int]:
+    """The weights on which the library's search for fusions crashes, from 3.6 on: it asks who produced them.
+
+    It does so for a Convolution whose src comes from a Dequantize.
+    """
+    if VERSION < (3, 6):
+        return []
+    producers = {number: kind for kind, _, outputs in ops for number in outputs}
+    convolutions = [
+        inputs for kind, inputs, _ in ops if kind == "Convolution" and producers.get(inputs[0]) == "Dequantize"
+    ]
+    return [*dict.fromkeys(inputs[1] for inputs in convolutions if inputs[1] not in producers)]
