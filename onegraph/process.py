@@ -21,7 +21,8 @@ def command(module: str) -> list[str]:
 
     It finds modules where this process does: not in its working directory, which ``-m`` would search first.
     """
-    return [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; from onegraph.{module} import main; main()"]
+    path = [str(place) for place in sys.path]
+    return [sys.executable, "-c", f"import sys; sys.path[:] = {path!r}; from onegraph.{module} import main; main()"]
 
 
 @dataclass(frozen=True)
