@@ -250,7 +250,7 @@ QUIRKS = (
         "scales",
         UNSAFE,
         kinds("Quantize"),
-        lambda call: any(abs(scale) <= 2.0**-128 for scale in call.f32s("scales")),
+        lambda call: any(0 < abs(scale) <= 2.0**-128 for scale in call.f32s("scales")),
         "a scale whose reciprocal no 32-bit float holds makes the highest number of 0",
     ),
     Quirk(
