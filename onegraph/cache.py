@@ -97,14 +97,17 @@ class Cache:
             _making.depth = depth + 1
             try:
                 with turn:
-                    entry = self.entries.get(key)
-                    if entry is None:
+                    if self._turns.get(key) is turn:
                         try:
-                            return self._add(key, make())
+                            entry = self.entries.get(key)
+                            if entry is None:
+                                return self._add(key, make())
                         finally:
                             self._turns.pop(key, None)
             finally:
                 _making.depth = depth
+            if entry is None:
+                return self.find(key, make)  # that turn is over: the entry is there, or the next one tries
         entry.used = self.tick()
         return entry
 

@@ -318,6 +318,31 @@ def test_a_shape_that_fails_is_tried_again_by_every_thread(monkeypatch):
     assert model.cache_info() == (3, 1, 0, 1, 16)
 
 
+def test_one_thread_at_a_time_makes_an_entry_though_some_fail():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(100):
+            kept, failures = Cache(16), iter([True, True])
+
+            def make(failures=failures):
+                if next(failures, False):
+                    raise og.OutOfMemoryError("compile", "out_of_memory")
+                return Entry(None, lambda *_: None)
+
+            def work(index, kept=kept, make=make):
+                try:
+                    return kept.find("key", make) is not None
+                except og.OutOfMemoryError:
+                    return False
+
+            assert sorted(at_once(6, work)) == [False] * 2 + [True] * 4
+            assert kept.info() == (3, 1, 0, 1, 16)
+            assert not kept._turns
+    finally:
+        sys.setswitchinterval(before)
+
+
 def permuting():
     g = og.Graph()
     dy, w = g.input("dy", og.f32, (1, 3, 1)), g.constant(np.ones((3, 1, 1), F32))
