@@ -85,8 +85,7 @@ class Cache:
         Raises:
             StateError: the thread is making an entry already, was interrupted by what asks, and would wait.
         """
-        entry = self.entries.get(key)
-        if entry is None:
+        while (entry := self.entries.get(key)) is None:
             turn, depth = self._turns.setdefault(key, new_rlock()), getattr(_making, "depth", 0)
             if depth and is_held(turn):
                 raise StateError(
@@ -97,17 +96,14 @@ class Cache:
             _making.depth = depth + 1
             try:
                 with turn:
-                    if self._turns.get(key) is turn:
+                    if self._turns.get(key) is turn:  # or else it is over: the entry is there, or the next one tries
                         try:
-                            entry = self.entries.get(key)
-                            if entry is None:
+                            if key not in self.entries:
                                 return self._add(key, make())
                         finally:
                             self._turns.pop(key, None)
             finally:
                 _making.depth = depth
-            if entry is None:
-                return self.find(key, make)  # that turn is over: the entry is there, or the next one tries
         entry.used = self.tick()
         return entry
 
