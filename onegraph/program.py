@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .assemble import Assembly
+from .assemble import assemble
 from .capi.homes import home
 from .capi.threads import ThreadCount, get_num_threads, restore_threads
 from .errors import UnsupportedError
@@ -17,6 +17,7 @@ from .op import Array
 from .plain import isinstance
 from .plan import LibraryStep, PlanSource
 from .report import PartitionReport, nbytes
+from .schedule import Schedule
 from .steps import NumpyStep
 from .threads import LONG_SECONDS, share_threads
 
@@ -45,21 +46,21 @@ class Program:
         count, share = ThreadCount(), not isinstance(threads, int)
         try:
             count.use(threads if isinstance(threads, int) else None)
-            assembly = Assembly.of(lower(graph), policy=policy, fpmath_mode=fpmath_mode, share=share)
+            schedule = assemble(lower(graph), policy=policy, fpmath_mode=fpmath_mode, share=share)
         finally:
             restore_threads(count.before)
         if not fallback:
-            _refuse_fallback([note.report(0, None) for note in assembly.notes if note.executor == "reference"])
+            _refuse_fallback([note.report(0, None) for note in schedule.notes if note.executor == "reference"])
         self.graph = graph
-        self.values = assembly.values
+        self.values = schedule.values
         self.free_frames: list[Frame] = []  # of finished calls, for the next ones
-        self._place_values(assembly)
-        self._plan(assembly, threads)
+        self._place_values(schedule)
+        self._plan(schedule, threads)
 
     # Where everything lies -------------------------------------------------------------------------------------------
 
-    def _place_values(self, assembly: Assembly) -> None:
-        values, steps, sizes = self.values, assembly.steps, assembly.sizes
+    def _place_values(self, schedule: Schedule) -> None:
+        values, steps, sizes = self.values, schedule.steps, schedule.sizes
         written: dict[int, int] = {}
         last: dict[int, int] = {}
         for index, step in enumerate(steps):
@@ -116,12 +117,12 @@ class Program:
         self._places = {number: (slot, 0) for number, slot in self.slots.items()}
         self._places.update((number, (ARENA, offset)) for number, offset in self.offsets.items())
 
-    def _plan(self, assembly: Assembly, threads: Threads) -> None:
+    def _plan(self, schedule: Schedule, threads: Threads) -> None:
         """The steps in turn: ranges of the plan's, and numpy's between them."""
         self.parts: list[range | NumpyStep] = []
-        in_c = [step for step in assembly.steps if isinstance(step, LibraryStep)]
+        in_c = [step for step in schedule.steps if isinstance(step, LibraryStep)]
         first = last = 0
-        for step in assembly.steps:
+        for step in schedule.steps:
             if isinstance(step, LibraryStep):
                 last += 1
                 continue
@@ -153,7 +154,7 @@ class Program:
         self.source = self._source(in_c, every)
         if not every:
             self.source.threads = counts
-        self._notes = assembly.notes
+        self._notes = schedule.notes
         self._threads = {step.note: count for step, count in zip(in_c, counts, strict=True)}
 
     def _source(self, steps: Sequence[LibraryStep], limit: int) -> PlanSource:

@@ -1,15 +1,13 @@
-"""The steps of a program: compiled partitions and what numpy does, and the order in which they can run."""
+"""Steps of a program that are no partitions as the library found them: numpy's, copies, a binary op on fewer axes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from heapq import heapify, heappop, heappush
-from itertools import pairwise
 from typing import NamedTuple
 
 from . import capi
-from .capi import CompiledPartition, Partition
+from .capi import CompiledPartition
 from .library_graph import capi_tensor
 from .lower import Step, Value
 from .op import Array, LogicalTensor, Op
@@ -147,36 +145,3 @@ def collapsed_binary(step: Step, values: Mapping[int, Value]) -> CompiledPartiti
     graph.finalize()
     (partition,) = graph.partitions("debug")
     return partition.compile(ends, [target])
-
-
-def in_order(partitions: Sequence[Partition], steps: Sequence[Step]) -> list[tuple[Partition, list[int]]]:
-    """The partitions in an order in which they can run, with the ids of their ops, in such an order too.
-
-    The steps of the graph stand in such an order already; among the partitions that are ready, the one with the lowest
-    id goes first.
-    """
-    ops = [sorted(partition.ops) for partition in partitions]
-    pairs = sorted(zip(partitions, ops, strict=True), key=lambda pair: pair[1])
-    if all(numbers[-1] < others[0] for (_, numbers), (_, others) in pairwise(pairs)):
-        return pairs
-    owner = {number: index for index, numbers in enumerate(ops) for number in numbers}
-    producer = {number: owner[step.id] for step in steps for number in step.outputs}
-    needs: list[set[int]] = [set() for _ in ops]
-    users: list[set[int]] = [set() for _ in ops]
-    for step in steps:
-        index = owner[step.id]
-        found = {producer[number] for number in step.inputs if number in producer} - {index}
-        needs[index] |= found
-        for other in found:
-            users[other].add(index)
-    ready = [(numbers[0], index) for index, numbers in enumerate(ops) if not needs[index]]
-    heapify(ready)
-    ordered = []
-    while ready:
-        _, index = heappop(ready)
-        ordered.append((partitions[index], ops[index]))
-        for user in users[index]:
-            needs[user].discard(index)
-            if not needs[user]:
-                heappush(ready, (ops[user][0], user))
-    return ordered

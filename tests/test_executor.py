@@ -364,8 +364,8 @@ def test_a_long_graph_is_searched_in_pieces_and_fused_all_the_same(rng, monkeypa
     g.output("y", y)
     data = rng.standard_normal((2, 8)).astype(np.float32)
     whole = g.compile(threads=1)
-    monkeypatch.setattr("onegraph.assemble.PIECE", 20)
-    monkeypatch.setattr("onegraph.assemble.OVERLAP", 6)
+    monkeypatch.setattr("onegraph.search.PIECE", 20)
+    monkeypatch.setattr("onegraph.search.OVERLAP", 6)
     pieces = g.compile(threads=1)
     assert [p.ops for p in pieces.report().partitions] == [p.ops for p in whole.report().partitions]
     assert np.array_equal(pieces(data), whole(data))

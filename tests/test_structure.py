@@ -35,7 +35,7 @@ LAYERS = [
     {"rewrites", "lower", "report", "memory", "plan"},
     {"library_graph"},
     {"threads", "steps", "patterns"},
-    {"layouts"},
+    {"schedule", "search"},
     {"assemble", "frame"},
     {"program"},
     {"runs"},

@@ -1,4 +1,6 @@
-"""How values lie in memory while steps are put together: views of the same memory, copies, and places in outputs.
+"""The steps of a graph in the order in which they run, and how its values lie in memory.
+
+Some are views of the memory of others, some are copied into another layout, and some have a place in an output.
 
 Where a graph output is a view, its source is written directly into the memory of the output.
 """
@@ -20,51 +22,57 @@ from .spec.editions import BASE
 from .spec.movement import transposition
 from .spec.schema import Call, TensorType
 from .spec.use import VIEWS, Use
-from .steps import Note, NumpyStep, as_it_is, needs_dense, reorder
+from .steps import Note, NumpyStep, as_it_is, caster, needs_dense, numpy_step, reorder
 
 
-class Layouts:
+class Schedule:
     """The steps that there are so far, what is noted of each, and the values that they read and write.
 
     Args:
         lowered: the graph.
+
+    Attributes:
+        sizes: bytes of values whose layout the library chose.
+        threads: how many the next partition is compiled for.
+        returned: the values that are outputs of the graph.
+        viewed: those whose memory is seen through several of them.
     """
 
     def __init__(self, lowered: Lowered) -> None:
-        self.lowered = lowered
         self.values: dict[int, Value] = dict(lowered.values)
         self.steps: list[LibraryStep | NumpyStep] = []
         self.notes: list[Note] = []
-        self.sizes: dict[int, int] = {}  # bytes of values whose layout the library chose
-        self._threads = ThreadCount()
-        self._returned = {tensor.id for tensor in lowered.graph.outputs.values()}
+        self.sizes: dict[int, int] = {}
+        self.threads = ThreadCount()
+        self.returned = {tensor.id for tensor in lowered.graph.outputs.values()}
         self._placed: dict[int, Value] = {}  # as they were before they were given a place in an output
-        self._place_in_outputs()
-        self._viewed = {
+        self._place_in_outputs(lowered)
+        self.viewed = {
             n for value in self.values.values() if value.storage != value.id for n in (value.id, value.storage)
         }
         self._dense_copies: dict[int, int] = {}
 
-    def _use(self, step: Step) -> Use:
+    def use(self, step: Step) -> Use:
+        """A step as the rules about the library see it."""
         types = [TensorType(self.values[number].dtype, self.values[number].shape) for number in step.inputs]
         call = Call(BASE[step.kind], step.attrs, types, len(step.outputs))
         return Use(call, step.inputs, step.outputs, self.values[step.outputs[0]].dtype)
 
-    def _place_in_outputs(self) -> None:
+    def _place_in_outputs(self, lowered: Lowered) -> None:
         """Where a graph output is a view of what the library writes, have that written into its memory."""
-        steps = [step for step in self.lowered.steps if step.executor == "library"]
-        views = [step for step in steps if step.kind in VIEWS and step.outputs[0] in self._returned]
+        steps = [step for step in lowered.steps if step.executor == "library"]
+        views = [step for step in steps if step.kind in VIEWS and step.outputs[0] in self.returned]
         producers = {n: step for step in steps for n in step.outputs} if views else {}
         for step in views:
             source, target = self.values[step.inputs[0]], self.values[step.outputs[0]]
             producer = producers.get(source.id)
-            if producer is None or producer.kind in VIEWS or source.id in self._returned or 0 in source.shape:
+            if producer is None or producer.kind in VIEWS or source.id in self.returned or 0 in source.shape:
                 continue
             if source.storage != source.id or target.storage != target.id or not target.dense:
                 continue
             strides = source.strides
             if step.kind == "StaticTranspose":
-                order = transposition(self._use(step).call)
+                order = transposition(self.use(step).call)
                 assert order is not None
                 strides = tuple([target.strides[order.index(axis)] for axis in range(len(order))])
             placed = source._replace(strides=strides, storage=target.id)
@@ -72,61 +80,61 @@ class Layouts:
                 self._placed[source.id] = source
                 self.values[source.id] = placed
 
-    def _take_back(self, numbers: Sequence[int]) -> bool:
+    def take_back(self, numbers: Sequence[int]) -> bool:
         """Give values memory of their own again; returns whether any of them had a place in an output."""
         found = [number for number in numbers if number in self._placed]
-        self._viewed -= {n for number in found for n in (number, self.values[number].storage)}
+        self.viewed -= {n for number in found for n in (number, self.values[number].storage)}
         self.values.update((number, self._placed.pop(number)) for number in found)
         return bool(found)
 
     # Views and copies ------------------------------------------------------------------------------------------------
 
-    def _add_view(self, step: Step) -> bool:
+    def add_view(self, step: Step) -> bool:
         """Take a reshape or a transpose as another way to look at the same memory, if it is one."""
         if step.executor != "library" or step.kind not in VIEWS:
             return False
         source, target = self.values[step.inputs[0]], self.values[step.outputs[0]]
         if source.storage == target.id:
-            self._note("view", step, "no copy: written into the memory of the output", step.note)
+            self.note("view", step, "no copy: written into the memory of the output", step.note)
             return True
-        if target.id in self._viewed or 0 in target.shape or not (target.dense or target.id in self._returned):
+        if target.id in self.viewed or 0 in target.shape or not (target.dense or target.id in self.returned):
             return False
         if step.kind == "StaticReshape" and not source.dense:
-            if target.id in self._returned and target.dense:
+            if target.id in self.returned and target.dense:
                 dense = source._replace(id=len(self.values), strides=dense_of(source.shape), storage=target.id)
                 self.values[dense.id] = dense
-                self._add_copy(source, dense, step, "the source of a reshape must be dense")
+                self.add_copy(source, dense, step, "the source of a reshape must be dense")
                 return True
-            source = self.values[self._dense_copy(source)]
+            source = self.values[self.dense_copy(source)]
         constant = source.constant
         if step.kind == "StaticReshape":
             strides = dense_of(target.shape)
             constant = None if constant is None else constant.reshape(target.shape)
         else:
-            order = transposition(self._use(step).call)
+            order = transposition(self.use(step).call)
             assert order is not None
             strides = tuple([source.strides[axis] for axis in order])
             constant = None if constant is None else constant.transpose(order)
         view = target._replace(strides=strides, storage=source.storage, constant=constant)
-        if target.id in self._returned:
+        if target.id in self.returned:
             view = view._replace(id=len(self.values), name=f"{target.name} (view)")
             self.values[view.id] = view
-            self._add_copy(view, target, step, "the result is stored as an array of its own")
+            self.add_copy(view, target, step, "the result is stored as an array of its own")
         else:
             self.values[target.id] = view
-            self._note("view", step, "no copy: other strides on the same memory", step.note)
+            self.note("view", step, "no copy: other strides on the same memory", step.note)
         return True
 
-    def _dense_copy(self, value: Value) -> int:
+    def dense_copy(self, value: Value) -> int:
         """A dense copy of a value, made once."""
         if value.id not in self._dense_copies:
-            dense = self._dense_twin(value)
+            dense = self.dense_twin(value)
             self._dense_copies[value.id] = dense.id
             if dense.constant is None:
-                self._add_copy(value, dense, None, "the reader does not honour strides")
+                self.add_copy(value, dense, None, "the reader does not honour strides")
         return self._dense_copies[value.id]
 
-    def _dense_twin(self, value: Value) -> Value:
+    def dense_twin(self, value: Value) -> Value:
         """A new value that is to hold the same, in dense memory of its own."""
         number = len(self.values)
         self.values[number] = value._replace(
@@ -138,30 +146,43 @@ class Layouts:
         )
         return self.values[number]
 
-    def _add_copy(self, source: Value, target: Value, step: Step | None, reason: str) -> None:
+    def add_copy(self, source: Value, target: Value, step: Step | None, reason: str) -> None:
         """A step that copies between layouts: the library's Reorder where it has the data type, else numpy."""
         note = Note("oneDNN", () if step is None else (step,), (reason,), (source,), (target,))
         index = len(self.notes)
         try:
             if not is_native(source.dtype):
                 raise UnsupportedError(f"numpy copies {source.dtype} faster")
-            self._threads.use(None)
+            self.threads.use(None)
             compiled = reorder(source, target)
         except OneGraphError:
             self.notes.append(note._replace(executor="copy"))
             self.steps.append(NumpyStep(as_it_is, (source.id,), (target.id,), index))
             return
         self.notes.append(note)
-        self._add_compiled(compiled, (source.id, target.id), index)
+        self.add_compiled(compiled, (source.id, target.id), index)
 
-    def _note(self, executor: str, step: Step, *reasons: str) -> int:
+    def add_cast(self, step: Step, reason: str) -> None:
+        """A TypeCast by numpy: of data types that the CPU has not, the library's takes 20 times as long."""
+        (target,) = step.outputs
+        reason = reason or "by numpy: the library's kernel for data types that the CPU has not is slower"
+        index = self.note("copy", step, step.note, reason)
+        self.steps.append(NumpyStep(caster(self.values[target].dtype), step.inputs, step.outputs, index))
+
+    # What is run -----------------------------------------------------------------------------------------------------
+
+    def note(self, executor: str, step: Step, *reasons: str) -> int:
         """Note who runs a step and why; returns the number of the note."""
         inputs = [self.values[number] for number in dict.fromkeys(step.inputs)]
         outputs = [self.values[number] for number in step.outputs]
         self.notes.append(Note(executor, (step,), reasons, inputs, outputs))
         return len(self.notes) - 1
 
-    def _add_compiled(self, compiled: CompiledPartition, numbers: Sequence[int], note: int) -> None:
+    def add_numpy(self, step: Step, reason: str) -> None:
+        """An op by numpy; without a reason of its own, for that of the step."""
+        self.steps.append(numpy_step(step, self.values, self.note("reference", step, reason or step.note)))
+
+    def add_compiled(self, compiled: CompiledPartition, numbers: Sequence[int], note: int) -> None:
         """A partition that is compiled, and the values at its ports, inputs first."""
         values = [self.values[number] for number in numbers]
         piece = {
