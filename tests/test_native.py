@@ -201,6 +201,28 @@ def test_what_a_run_needs_goes_without_a_function_of_python_for_an_interrupt_to_
     assert len(plan._idle) == idle + 1  # its stream serves the next one
 
 
+def test_what_somebody_froze_for_the_collector_stays_frozen():
+    code = """
+import gc
+import onegraph as og
+g = og.Graph()
+g.output("y", g.relu(g.input("x", "f32", (2, 2))))
+kept = [g.compile()]
+assert gc.get_freeze_count() == 0 and gc.isenabled()
+gc.freeze()
+count = gc.get_freeze_count()
+for _ in range(3):
+    kept.append(g.compile())
+    assert gc.get_freeze_count() == count and gc.isenabled()
+gc.unfreeze()
+kept.append(g.compile())
+assert gc.get_freeze_count() == 0 and gc.isenabled()
+print("right")
+"""
+    done = child(code)
+    assert (done.stdout, done.returncode) == ("right\n", 0), done.stderr
+
+
 def test_destructors_of_a_cycle_may_use_what_is_in_it():
     """The garbage collector calls the oldest first: here everything else is older than what has the destructor."""
     code = f"""{LIFE}

@@ -415,11 +415,17 @@ PyObject *hidden(PyObject *, PyObject *object) noexcept {
 // Lets the garbage collector run again, and has it take all objects that there are for old, unless somebody has frozen
 // some. It is one call of C, so that no interrupt comes in between.
 PyObject *resume_collector(PyObject *, PyObject *) noexcept {
+    static bool are_frozen = false; // from the first time on: Python counts them one by one
+    if (are_frozen) {
+        PyGC_Enable();
+        Py_RETURN_NONE;
+    }
     Owned name(PyUnicode_FromString("gc"));
     Owned gc(name ? PyImport_GetModule(name.get()) : nullptr);
     Owned thaw(gc ? PyObject_GetAttrString(gc.get(), "unfreeze") : nullptr); // there may be no memory later
     Owned count(thaw ? PyObject_CallMethod(gc.get(), "get_freeze_count", nullptr) : nullptr);
-    if (count && PyLong_AsLong(count.get()) == 0) {
+    are_frozen = count && PyLong_AsLong(count.get()) != 0;
+    if (count && !are_frozen) {
         Owned frozen(PyObject_CallMethod(gc.get(), "freeze", nullptr));
         Owned thawed(frozen ? PyObject_CallNoArgs(thaw.get()) : nullptr);
     }
