@@ -18,13 +18,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .capi.settings import is_native
 from .errors import ArgumentError, UnsupportedError
 from .forks import cached_property
 from .graph import Graph
 from .memo import MAX_SIGNATURES
 from .op import Array, LogicalTensor, Op, schema_of
 from .plain import isinstance
-from .rewrites import Form, Part, is_native, library_form, signature_form
+from .rewrites import Form, Part, library_form, signature_form
 from .rewrites.precision import rounded
 from .spec.conditions import INTEGRAL
 from .spec.dialect import base_call, channel_swap, format_of, is_swapped

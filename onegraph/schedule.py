@@ -12,12 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from .capi import CompiledPartition
+from .capi.settings import is_native
 from .capi.threads import ThreadCount
 from .errors import OneGraphError, UnsupportedError
 from .lower import Lowered, Step, Value, dense_of
 from .plan import LibraryStep
 from .report import nbytes
-from .rewrites import is_native
 from .spec.editions import BASE
 from .spec.movement import transposition
 from .spec.schema import Call, TensorType

@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph.capi.settings import has_vnni
+from onegraph.capi.settings import has_vnni, is_native
 from onegraph.errors import UnsupportedError
 from onegraph.reference import run
-from onegraph.rewrites import is_native
 from onegraph.spec.editions import BASE
 from onegraph.spec.quirks import LIBRARY, QUIRKS, UNSAFE, quirks
 from onegraph.spec.schema import Call, TensorType

@@ -14,8 +14,10 @@ import pytest
 
 import onegraph as og
 from onegraph import native
+from onegraph.capi import settings
+from onegraph.capi.settings import is_native
 from onegraph.reference import run
-from onegraph.rewrites import Part, is_native, library_form, precision
+from onegraph.rewrites import Part, library_form
 from onegraph.spec.editions import BASE
 from onegraph.spec.schema import Call, TensorType
 
@@ -507,7 +509,7 @@ def test_what_has_no_exact_form_runs_on_numpy_and_says_why(build: Build, reason:
 
 @pytest.fixture
 def f16_everywhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(precision, "version_info", lambda: {"cpu_dtypes": ["f32", "bf16", "f16"]})
+    monkeypatch.setattr(settings, "ISA_OF_DTYPE", {})
     is_native.cache_clear()
     yield
     is_native.cache_clear()

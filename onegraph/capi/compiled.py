@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from ..errors import ArgumentError, StateError, shown
+from ..errors import ArgumentError, OutOfMemoryError, StateError, StatusError, shown
 from ..native import VERSION, Handle, call, ffi, lib
 from ..once import once
 from ..spec.shapes import beyond_single_axes, compatible, dense_strides
@@ -17,6 +17,7 @@ from .engine import Engine, Stream, engine_or_default
 from .homes import Home, home
 from .logical_tensor import LogicalTensor, is_dense
 from .partition import Partition
+from .settings import get_cpu_isa, is_native
 from .tensor import Execution, Tensor
 from .threads import is_forked
 
@@ -48,7 +49,12 @@ class CompiledPartition(Handle):
         if VERSION >= STEPPING:
             ins, outs = ([_with_one_stride(tensor) for tensor in tensors] for tensors in (ins, outs))
         with partition._graph_lock:
-            self._compile(partition, ins, outs, engine)
+            try:
+                self._compile(partition, ins, outs, engine)
+            except OutOfMemoryError:
+                raise
+            except StatusError as error:
+                raise _refusal(error, partition) from None
             left = [tensor.id for tensor in self.outputs if tensor.layout == "any"]
             if left:  # beside the stats of a SoftMax, 3.9 and later do not say what they chose: nobody could execute it
                 dense = [LogicalTensor._checked(t.id, t.dtype, t.shape, property=t.property) for t in outs]
@@ -277,6 +283,16 @@ def _with_one_stride(tensor: LogicalTensor) -> LogicalTensor:
     if steps == strides:
         return tensor
     return LogicalTensor._checked(tensor.id, tensor.dtype, tensor.shape, steps, property=tensor.property)
+
+
+def _refusal(error: StatusError, partition: Partition) -> StatusError:
+    """The error, with the partition, why it was refused as far as that is known, and what to do."""
+    dtypes = {tensor.dtype for op in partition._ops for tensor in (*op._inputs, *op._outputs)}
+    missing = " and ".join(sorted(dtype.value for dtype in dtypes if not is_native(dtype)))
+    advice = "a onegraph.Graph finds another way"
+    if missing:
+        advice = f"this CPU ({get_cpu_isa()}) has no {missing}; a onegraph.Graph computes in f32 there"
+    return type(error)(error.function, error.status, "; ".join(filter(None, [error.what, f"{partition!r}: {advice}"])))
 
 
 def _matched(name: str, ports: Sequence[LogicalTensor], given: Sequence[LogicalTensor] | None) -> list[LogicalTensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 
 from .. import native
 from ..errors import StateError, StatusError
@@ -27,6 +28,8 @@ ISA_NAMES = (
 )
 NEWER_ISA_NAMES = ("avx10_2", "avx10_2_amx_2")  # the most that there is, so that nobody keeps the library from more
 ISA_HINTS = ("no_hints", "prefer_ymm")
+# The first that computes in a data type; in all others, every one does.
+ISA_OF_DTYPE = {DataType.bf16: "avx512_core", DataType.f16: "avx512_core_fp16"}
 FPMATH_MODES = ("strict", "bf16", "f16", "any", "tf32")
 _ISAS = enum_names("cpu_isa_", (*ISA_NAMES, *NEWER_ISA_NAMES))
 _HINTS = enum_names("cpu_isa_", ISA_HINTS)
@@ -68,6 +71,13 @@ def has_avx512() -> bool:
 def has_avx2() -> bool:
     """Whether the library may use AVX2; its kernels for older CPUs read some memory as if it were aligned."""
     return get_cpu_isa() not in ("sse41", "avx")
+
+
+@cache
+def is_native(dtype: DataType) -> bool:
+    """Whether the CPU, with the instructions that the library may use, computes in a data type."""
+    names, isa = [*_ISAS.values()], get_cpu_isa()
+    return dtype not in ISA_OF_DTYPE or (isa in names and names.index(isa) >= names.index(ISA_OF_DTYPE[dtype]))
 
 
 def set_max_cpu_isa(isa: str) -> None:
@@ -123,24 +133,17 @@ def version_info() -> dict[str, object]:
         version, hash and path of the library; its threading runtime and number of threads; the instruction set that it
         uses and the cap on it; the data types that it has and those that the CPU computes natively; cache settings.
     """
-    isa = get_cpu_isa()
-    names = [*_ISAS.values()]
-    rank = names.index(isa) if isa in names else -1
-    native_types = ["f32", "s8", "u8", "s32"]
-    if rank >= names.index("avx512_core"):
-        native_types.insert(1, "bf16")
-    if rank >= names.index("avx512_core_fp16"):
-        native_types.insert(2, "f16")
+    computed = DataType.f32, DataType.bf16, DataType.f16, DataType.s8, DataType.u8, DataType.s32
     return {
         "version": ".".join(map(str, native.VERSION)),
         "hash": native.HASH,
         "path": native.PATH,
         "threading_runtime": native.RUNTIME,
         "threads": get_num_threads(),
-        "cpu_isa": isa,
+        "cpu_isa": get_cpu_isa(),
         "max_cpu_isa": os.environ.get("ONEDNN_MAX_CPU_ISA") or os.environ.get("DNNL_MAX_CPU_ISA") or "no cap",
         "dtypes": [d.value for d in DataType if d.since <= native.VERSION],
-        "cpu_dtypes": native_types,
+        "cpu_dtypes": [d.value for d in computed if is_native(d)],
         "constant_tensor_cache": get_constant_tensor_cache(),
         "compiled_partition_cache_capacity": get_compiled_partition_cache_capacity(),
         "primitive_cache_capacity": get_primitive_cache_capacity(),

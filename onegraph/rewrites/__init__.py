@@ -19,7 +19,7 @@ from ..spec.quirks import quirks
 from ..spec.schema import Call, Schema
 from .compositions import COMPOSITIONS, PREFERRED
 from .form import Form, Part, form_of
-from .precision import in_own_types, is_native
+from .precision import in_own_types
 from .single import SINGLE, as_it_is
 
 # An attribute that allows the library something, which it need not make use of.
@@ -117,4 +117,4 @@ def _dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
-__all__ = ["Form", "Part", "is_native", "library_form", "signature_form"]
+__all__ = ["Form", "Part", "library_form", "signature_form"]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ..capi.settings import is_native
 from ..native import VERSION
 from ..plain import isinstance
 from ..spec.binary import slope_target
@@ -20,7 +21,6 @@ from ..spec.shapes import known_dims, normalize_axis
 from .broadcasts import binary, divide
 from .form import Form, Parts, Source, filled, result_types, scalar
 from .norms import group_norm, layer_norm, layer_norm_backward, rms_norm
-from .precision import is_native
 from .reductions import bias_add_backward, extreme, mean, mean_backward, reduction, total
 from .single import SINGLE, as_it_is
 from .softmax import softmax, softmax_backward

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 
-from ..capi.settings import version_info
+from ..capi.settings import is_native
 from ..native import VERSION
 from ..op import Array
 from ..plain import isinstance
@@ -36,14 +35,6 @@ _NORMS = frozenset(
         "LayerNormBackward",
     ]
 )
-
-
-@cache
-def is_native(dtype: DataType) -> bool:
-    """Whether the CPU, with the instructions that the library may use, computes in a float type."""
-    names = version_info()["cpu_dtypes"]
-    assert isinstance(names, list)
-    return dtype not in LOW or dtype.value in names
 
 
 def in_own_types(call: Call, form: Form) -> Form:
