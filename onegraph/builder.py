@@ -21,7 +21,7 @@ from .plain import isinstance, listed, text
 from .spec.dtypes import DataType
 from .spec.editions import DEFAULT, Edition
 from .spec.editions import edition as edition_named
-from .spec.schema import Schema, Shape
+from .spec.schema import AttrValue, Schema, Shape
 from .spec.shapes import MAX_RANK, is_dense, known_dims, overlaps, show
 from .tensor_types import as_shape
 from .validate import flag, integer
@@ -257,14 +257,30 @@ class Builder(OpMethods):
 
     def _add_op(
         self,
-        found: Signature,
-        inputs: Sequence[LogicalTensor | None],
-        name: str,
         chosen: Edition,
+        kind: str,
+        attrs: Mapping[str, AttrValue],
+        inputs: Sequence[LogicalTensor | None],
+        dtypes: tuple[DataType, ...],
+        *,
+        name: str,
         names: Sequence[str],
     ) -> tuple[LogicalTensor, ...]:
-        """Add an op that is in order, of a name that nobody has; its outputs."""
-        op = self._new_op(next(self._op_ids), found, inputs, name, chosen, names)
+        """Add an op like one of another graph; its outputs.
+
+        Args:
+            chosen, kind, attrs: the op, in the words of an edition.
+            inputs: tensors of this graph, in port order.
+            dtypes: of the outputs.
+            name: of the op, which nobody has.
+            names: of the outputs.
+
+        Raises:
+            SpecError: the op breaks the specification.
+        """
+        count, lenient = len(dtypes), not self.strict
+        found = signature(chosen, kind, attrs, inputs, name=name, n_outputs=count, dtypes=dtypes, lenient=lenient)
+        op = self._new_op(next(self._op_ids), found, inputs[: len(found.inputs)], name, chosen, names)
         self._append(op)
         return op.outputs
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from .arrays import array_of
 from .builder import Builder
 from .errors import ArgumentError, shown
-from .memo import signature
 from .op import Array, LogicalTensor
 from .plain import isinstance
 from .spec.editions import edition as edition_named
@@ -242,17 +241,8 @@ class Graph(Builder):
         for op in self._ops:
             sources = [None if tensor is None else renewed[tensor.id] for tensor in op.inputs]
             chosen, types = edition_named(op.edition), tuple(tensor.dtype for tensor in op.outputs)
-            found = signature(
-                chosen,
-                op.kind,
-                dict(op.attrs),
-                sources,
-                name=op.name,
-                n_outputs=len(types),
-                dtypes=types,
-                lenient=not self.strict,
-            )
-            results = other._add_op(found, sources, op.name, chosen, [tensor.name for tensor in op.outputs])
+            labels = [tensor.name for tensor in op.outputs]
+            results = other._add_op(chosen, op.kind, dict(op.attrs), sources, types, name=op.name, names=labels)
             renewed.update(zip((tensor.id for tensor in op.outputs), results, strict=True))
         other._outputs = {name: renewed[t.id]._laid_out(t.strides) for name, t in self._outputs.items()}
         return other

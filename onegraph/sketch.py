@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .graph import Graph
-from .memo import signature
 from .op import Array, LogicalTensor, Op
 from .plain import isinstance
 from .spec.dtypes import DataType
@@ -115,11 +114,7 @@ class _Sketch:
             made = Op(next(self.new._op_ids), op.kind, tuple(inputs), results, op.attrs, name, op.edition)
             self.new._append(made)
         else:
-            lenient = not self.new.strict
-            found = signature(
-                chosen, op.kind, attrs, inputs, name=name, n_outputs=len(dtypes), dtypes=dtypes, lenient=lenient
-            )
-            results = self.new._add_op(found, inputs, name, chosen, names)
+            results = self.new._add_op(chosen, op.kind, attrs, inputs, dtypes, name=name, names=names)
         self.renewed.update(zip((tensor.id for tensor in op.outputs), results, strict=True))
 
     def _outputs(self, produced: set[int], read: set[int]) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 from .errors import SpecError, UnsupportedError
 from .examine import examine
 from .graph import Graph
-from .memo import signature
 from .op import LogicalTensor, Op
 from .spec.editions import DEFAULT, Edition
 from .spec.editions import edition as edition_named
@@ -89,11 +88,8 @@ class _Translating:
         if wrong:
             reasons = "; ".join(f"{one.where}: {one.given}; expected {one.expected}" for one in wrong)
             raise UnsupportedError(f"{op.kind} {op.name!r} in {self.target.name}: {reasons}")
-        found = signature(
-            self.target, said.kind, dict(said.attrs), inputs, name=op.name, n_outputs=len(dtypes), dtypes=dtypes
-        )
         names = [f"{op.name}.{port.name}" for port in schema.outputs][: len(dtypes)]
-        results = self.new._add_op(found, inputs[: len(found.inputs)], op.name, self.target, names)
+        results = self.new._add_op(self.target, said.kind, dict(said.attrs), inputs, dtypes, name=op.name, names=names)
         for port, old, result in zip(schema.outputs, outputs, results, strict=False):
             order = said.permutations.get(port.name)
             self.renewed[old.id] = result if order is None else self._permuted(result, np.argsort(order).tolist(), op)
