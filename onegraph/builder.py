@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
-from .arrays import aligned_empty, array_of, owners
-from .errors import ArgumentError, class_of, shown
+from .contents import contents_of
+from .errors import ArgumentError, shown
 from .memo import signature
 from .mends import no_tensor
 from .methods import OpMethods
@@ -22,9 +19,9 @@ from .spec.dtypes import DataType
 from .spec.editions import DEFAULT, Edition
 from .spec.editions import edition as edition_named
 from .spec.schema import AttrValue, Schema, Shape
-from .spec.shapes import MAX_RANK, is_dense, known_dims, overlaps, show
-from .tensor_types import as_shape
-from .validate import flag, integer
+from .spec.shapes import is_dense, known_dims
+from .tensor_types import as_shape, as_strides
+from .validate import flag
 from .violation import shortened
 
 
@@ -92,7 +89,7 @@ class Builder(OpMethods):
             raise ArgumentError("name 'out' is the keyword that calls take their output arrays by; choose another")
         try:
             data_type, dims = DataType.of(dtype), as_shape(shape)
-            steps = _declared(strides, dims)
+            steps = as_strides(strides, dims)
         except ArgumentError as error:
             swapped = isinstance(dtype, (tuple, list)) and isinstance(shape, (str, DataType))
             mend = "; the data type comes before the shape" * swapped
@@ -122,21 +119,9 @@ class Builder(OpMethods):
         label = text(name)
         if label is None:
             raise ArgumentError(f"name: {shown(name)}; expected a string")
-        if not isinstance(array, (np.ndarray, np.generic)):
-            raise ArgumentError(f"constant: {class_of(array)}; expected a numpy array")
-        values = array_of("constant", array)
-        data_type = _contents_type(values, dtype)
-        if values.ndim > MAX_RANK:
-            raise ArgumentError(f"constant: rank {values.ndim}; expected at most {MAX_RANK} dimensions")
-        if copy:
-            kept = aligned_empty(values.shape, values.dtype)
-            kept[...] = values
-        else:
-            _refuse_unfit(values)
-            kept = values
+        found, kept, watches = contents_of(array, dtype, copy=copy)
         flags = kept.flags
-        watches = () if copy else tuple(weakref.ref(owner) for owner in owners(kept))
-        tensor = self._tensor(data_type, kept.shape, label or f"constant_{len(self._by_id)}", None, kept, watches)
+        tensor = self._tensor(found, kept.shape, label or f"constant_{len(self._by_id)}", None, kept, watches)
         flags.writeable = False
         return tensor
 
@@ -155,7 +140,7 @@ class Builder(OpMethods):
         name = self._free_name(name)
         tensor = self._own(tensor, "output")
         try:
-            steps = _declared(strides, tensor.shape)
+            steps = as_strides(strides, tensor.shape)
         except ArgumentError as error:
             raise ArgumentError(f"output {name!r}: {error}") from None
         if steps is not None and is_dense(known_dims(tensor.shape), steps):
@@ -360,41 +345,3 @@ class Builder(OpMethods):
     def _is_taken(self, name: str) -> bool:
         """Whether an op has the name; that of one that was not added, for an interrupt, is free."""
         return any(op.name == name for op in self._ops)
-
-
-def _declared(strides: object, dims: Shape) -> tuple[int, ...] | None:
-    if strides is None:
-        return None
-    given = listed(strides) if isinstance(strides, (tuple, list)) else None
-    if given is None or dims is None or None in dims or len(given) != len(dims):
-        raise ArgumentError(f"strides: {shown(strides)}; expected one integer for each dim of a shape that is known")
-    expected = "a number of elements, 0 to 2**48 - 1"
-    steps = tuple([integer("strides", step, 0, 2**48 - 1, expected) for step in given])
-    if overlaps(known_dims(dims), steps):
-        raise ArgumentError(f"strides: {steps} for shape {show(dims)}; expected memory of its own for each element")
-    return steps
-
-
-def _contents_type(values: Array, dtype: object) -> DataType:
-    """The data type of a constant of these contents."""
-    if dtype is not None:
-        wanted = DataType.of(dtype)
-        if values.dtype != wanted.numpy:
-            text = f"constant: an array of {values.dtype}; expected {wanted.numpy}, as dtype is {wanted}"
-            raise ArgumentError(f"{text}; convert it with .astype(og.{wanted}.numpy)")
-        return wanted
-    try:
-        return DataType.of(values.dtype)
-    except ArgumentError as error:
-        if values.dtype != np.int64:
-            raise
-        raise ArgumentError(f"{error}, or pass dtype=og.s64 where the specification wants s64") from None
-
-
-def _refuse_unfit(array: Array) -> None:
-    """Raise where an array cannot be kept as a constant without a copy."""
-    if not (array.flags.c_contiguous and array.flags.aligned):
-        raise ArgumentError("constant: an array that is not C-contiguous and aligned; expected copy=True")
-    base = array.base
-    if base is not None and (not isinstance(base, np.ndarray) or base.flags.writeable):
-        raise ArgumentError("constant: a view of memory that can still be written; expected copy=True")

@@ -11,7 +11,8 @@ from .op import LogicalTensor
 from .plain import isinstance, listed, whole
 from .spec.dtypes import DataType
 from .spec.schema import Shape, TensorType
-from .spec.shapes import MAX_RANK
+from .spec.shapes import MAX_RANK, known_dims, overlaps, show
+from .validate import integer
 
 MAX_SIZE = 2**60  # so that no number of bytes leaves 64 bits
 
@@ -64,3 +65,21 @@ def as_shape(shape: object) -> Shape:
     if math.prod(dim for dim in dims if dim) >= MAX_SIZE:
         raise ArgumentError(f"shape {shown(tuple(dims))}; a tensor has fewer than 2**60 elements")
     return tuple(dims)
+
+
+def as_strides(strides: object, dims: Shape) -> tuple[int, ...] | None:
+    """The strides of a tensor of a shape, as they are stored: one for each dim; None for dense row-major.
+
+    Raises:
+        ArgumentError: they are no such strides, or several elements would share memory.
+    """
+    if strides is None:
+        return None
+    given = listed(strides) if isinstance(strides, (tuple, list)) else None
+    if given is None or dims is None or None in dims or len(given) != len(dims):
+        raise ArgumentError(f"strides: {shown(strides)}; expected one integer for each dim of a shape that is known")
+    expected = "a number of elements, 0 to 2**48 - 1"
+    steps = tuple([integer("strides", step, 0, 2**48 - 1, expected) for step in given])
+    if overlaps(known_dims(dims), steps):
+        raise ArgumentError(f"strides: {steps} for shape {show(dims)}; expected memory of its own for each element")
+    return steps

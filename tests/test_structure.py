@@ -23,6 +23,7 @@ LAYERS = [
     {"dlpack", "mends", "type_table"},
     {"examine"},
     {"check", "methods", "arrays", "outputs", "memo", "lenient"},
+    {"contents"},
     {"builder"},
     {"graph", "cases", "reference", "translate", "stubs", "pages"},
     {"random_graph", "batch", "knobs", "sketch", "translation", "npz", "inputs", "tolerance"},
