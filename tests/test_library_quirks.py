@@ -166,6 +166,17 @@ def weights_by_row(g: og.Graph) -> og.LogicalTensor:
     return g.matmul(g.dequantize(g.input("x", "u8", (4, 8)), **ONE), w)
 
 
+def weights_by_batch_of_one(g: og.Graph) -> og.LogicalTensor:
+    """One scale along the first axis, which the library took for the first of five."""
+    w = g.dequantize(g.input("w", "s8", (1, 8, 5)), qtype="per_channel", axis=0, **ONE)
+    return g.matmul(g.dequantize(g.input("x", "u8", (2, 3, 8)), **ONE), w)
+
+
+def weights_by_kernel_of_one(g: og.Graph) -> og.LogicalTensor:
+    w = g.dequantize(g.input("w", "s8", (1, 1, 8, 4)), qtype="per_channel", axis=0, **ONE)
+    return g.conv_transpose(g.dequantize(g.input("x", "u8", (1, 3, 2, 4)), **ONE), w, **spread([1, 1]))
+
+
 def weights_by_element(g: og.Graph) -> og.LogicalTensor:
     w = g.dequantize(g.input("w", "s8", (4,)), **across(4, 0))
     return g.matmul(g.dequantize(g.input("x", "u8", (2, 4)), **ONE), w)
@@ -282,6 +293,8 @@ WRONG = {
     "matmul, vector by matrices": (vector_by_matrices, "MatMul"),
     "transposed convolution, bias not along the channels": (transposed_bias, "ConvTranspose"),
     "weights with a scale for each row": (weights_by_row, SCALES),
+    "weights with a scale for a batch of one": (weights_by_batch_of_one, SCALES),
+    "weights with a scale for a kernel of one": (weights_by_kernel_of_one, SCALES),
     "a vector of weights with a scale for each": (weights_by_element, SCALES),
     "weights with a scale for each input channel": (weights_by_input_channel, SCALES),
     "residual with a scale for each channel": (residual_by_channel, SCALES),

@@ -45,7 +45,7 @@ def n_scales(use: Use) -> int:
 
 
 def foreign_scales(uses: Sequence[Use]) -> bool:
-    """Whether a tensor has several scales, but for weights that have one for each output channel."""
+    """Whether a tensor has scales along an axis, be it of one element, but for weights along that of the channels."""
     producers = {number: use for use in uses for number in use.outputs}
     right: set[int] = set()
     for use in uses:
@@ -57,7 +57,10 @@ def foreign_scales(uses: Sequence[Use]) -> bool:
                 axis, rank = producer.call.s64("axis"), len(producer.result)
                 if (axis + rank if axis < 0 else axis) in _channel_axes(use):
                     right.add(number)
-    return any(use.kind in DEQUANTIZATIONS and n_scales(use) > 1 and use.outputs[0] not in right for use in uses)
+    return any(
+        use.kind in DEQUANTIZATIONS and use.call.string("qtype") == "per_channel" and use.outputs[0] not in right
+        for use in uses
+    )
 
 
 def _channel_axes(use: Use) -> tuple[int, ...]:
