@@ -121,6 +121,18 @@ def transposed_bias(g: og.Graph) -> og.LogicalTensor:
     return g.bias_add(wide, g.input("y", "f32", (4,)), data_format="NXC")
 
 
+def transposed_twice(g: og.Graph) -> og.LogicalTensor:
+    window = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+    x, w = g.input("x", "f32", (2, 4, 5, 4)), g.input("w", "f32", (1, 3, 4, 4))
+    wide = g.conv_transpose(x, w, **window)
+    return g.add(g.add(wide, wide), g.input("y", "f32", (1, 2, 1, 1)))
+
+
+def difference_twice(g: og.Graph) -> og.LogicalTensor:
+    difference = g.subtract(g.input("x", "f32", (1, 1, 6)), g.input("w", "f32", (1, 17, 1)))
+    return g.multiply(g.add(difference, difference), g.input("y", "f32", (1, 17, 1)))
+
+
 def matrix_by_vector(g: og.Graph) -> og.LogicalTensor:
     return g.add(g.matmul(g.input("x", "f32", (5, 3)), g.input("w", "f32", (3,))), g.input("y", "f32", (5,)))
 
@@ -292,6 +304,8 @@ WRONG = {
     "matmul, matrix by vector": (matrix_by_vector, "MatMul"),
     "matmul, vector by matrices": (vector_by_matrices, "MatMul"),
     "transposed convolution, bias not along the channels": (transposed_bias, "ConvTranspose"),
+    "transposed convolution and itself, vector": (transposed_twice, "what the same kernel computed"),
+    "difference and itself, vector": (difference_twice, "what the same kernel computed"),
     "weights with a scale for each row": (weights_by_row, SCALES),
     "weights with a scale for a batch of one": (weights_by_batch_of_one, SCALES),
     "weights with a scale for a kernel of one": (weights_by_kernel_of_one, SCALES),

@@ -27,15 +27,26 @@ def wrong_operand(uses: Sequence[Use], version: Release) -> str:
         version: of the library.
     """
     is_rounded = version >= ROUNDED_OPERANDS and any(use.kind == "Quantize" for use in uses)
+    made = set[int]()
     for number, main in enumerate(uses):
         for operand in _operands(main, uses[number + 1 :]):
             reason = _wrong(main, operand, version)
             if reason:
                 return reason
+            # It lies as the op before it chose to, which nothing here sees: a kernel of permuted axes.
+            if main.kind in BINARY and made.issuperset(main.inputs) and _is_partial(operand):
+                where = f"behind {main.kind} of what the same kernel computed"
+                return f"oneDNN reads an operand of shape {list(operand.shape)} wrong {where}"
             if is_rounded and _rounds(main, operand):
                 what = f"{main.kind} + {operand.binary.kind} + Quantize"
                 return f"oneDNN rounds {what} before the scale for an operand of shape {list(operand.shape)}"
+        made.update(main.outputs)
     return ""
+
+
+def _is_partial(operand: Operand) -> bool:
+    """Whether it is neither one element nor as large as what it is joined to."""
+    return not operand.single and operand.shape != operand.result
 
 
 def _rounds(main: Use, operand: Operand) -> bool:
@@ -57,14 +68,14 @@ def wrong_strides(uses: Sequence[Use], strided: Container[int], version: Release
     if version >= STRIDED_PRODUCTS and any(number in strided for use in uses for number in use.outputs):
         for number, main in enumerate(uses):
             for operand in _operands(main, uses[number + 1 :]) if main.kind == "MatMul" else ():
-                if not operand.single and operand.shape != operand.result:
+                if _is_partial(operand):
                     where = "behind a MatMul whose result is not dense"
                     return f"oneDNN reads an operand of shape {list(operand.shape)} out of bounds {where}"
     main = uses[0]
     if main.kind not in BINARY or not any(number in strided for number in main.inputs):
         return ""
     for operand in _operands(main, uses[1:]):
-        if not operand.single and operand.shape != operand.result:
+        if _is_partial(operand):
             where = f"behind {main.kind} of permuted axes"
             return f"oneDNN reads an operand of shape {list(operand.shape)} out of bounds {where}"
     return ""
