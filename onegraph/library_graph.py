@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from . import capi
-from .capi.compiled import STEPPING
 from .capi.graph import unproduced_weights
 from .capi.logical_tensor import LogicalTensor as LibraryTensor
 from .capi.templates import LazyOps, OpTemplate
@@ -25,7 +24,7 @@ def capi_tensor(number: int, value: Value, kind: str) -> LibraryTensor:
     """A value as the library is told of it: by its number, as ``variable`` or ``constant``."""
     if value.dense:
         return LibraryTensor._checked(number, value.dtype, value.shape, None, "strided", kind)
-    strides = value.strides if VERSION < STEPPING else beyond_single_axes(value.shape, value.strides)
+    strides = beyond_single_axes(value.shape, value.strides)
     return LibraryTensor(number, value.dtype, value.shape, strides=strides, property=kind)
 
 

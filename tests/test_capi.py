@@ -325,6 +325,16 @@ def test_a_tensor_that_stands_twice_among_the_ports_is_given_once_or_twice():
             partition.compile(given)
 
 
+def test_a_column_whose_stride_is_short():
+    ends = lt(0, "f32", (1, 4, 1, 3)), lt(1, "f32", (1, 4, 3, 1)), lt(2, "f32", (1, 4, 1, 1))
+    graph = capi.Graph()
+    graph.add_op(capi.Op(1, "MatMul", inputs=ends[:2], outputs=ends[2:]))
+    graph.finalize()
+    compiled = graph.partitions("debug")[0].compile([ends[0], lt(1, "f32", (1, 4, 3, 1), strides=(2, 3, 1, 2))])
+    x, w = values(1, 4, 1, 3), values(1, 4, 3, 1)
+    np.testing.assert_allclose(execute(compiled, {0: x, 1: w})[2], x @ w, rtol=1e-4, atol=1e-5)
+
+
 # What must not be believed or done twice ------------------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ..errors import ArgumentError, OutOfMemoryError, StateError, StatusError, shown
-from ..native import VERSION, Handle, call, ffi, lib
+from ..native import Handle, call, ffi, lib
 from ..once import once
 from ..spec.shapes import beyond_single_axes, compatible, dense_strides
 from ..validate import as_list, expect, identifier
@@ -23,8 +23,6 @@ from .threads import is_forked
 
 Given = TypeVar("Given")
 _destroy = lib.dnnl_graph_compiled_partition_destroy
-# From here on kernels step along axes of size 1, whose strides the library's own cache of kernels does not look at.
-STEPPING = (3, 3)
 AT_ONCE = 32  # compilations between which an interrupt is heard
 
 
@@ -46,8 +44,7 @@ class CompiledPartition(Handle):
         ins = _matched("inputs", partition.input_ports, inputs)
         outs = _matched("outputs", partition.output_ports, outputs)
         partition._check_tensors(ins, outs)
-        if VERSION >= STEPPING:
-            ins, outs = ([_with_one_stride(tensor) for tensor in tensors] for tensors in (ins, outs))
+        ins, outs = ([_with_one_stride(tensor) for tensor in tensors] for tensors in (ins, outs))
         with partition._graph_lock:
             try:
                 self._compile(partition, ins, outs, engine)
@@ -275,7 +272,11 @@ def _same(given: LogicalTensor, compiled: LogicalTensor) -> bool:
 
 
 def _with_one_stride(tensor: LogicalTensor) -> LogicalTensor:
-    """The same memory, with the one stride that onegraph gives to an axis of size 1."""
+    """The same memory, with the one stride that onegraph gives to an axis of size 1.
+
+    A MatMul of 3.2 fails with one that is too small for a matrix. From 3.3 on kernels step along such axes, whose
+    strides the library's own cache of kernels does not look at.
+    """
     shape, strides = [dim or 0 for dim in tensor.shape or ()], tensor.strides
     if strides is None or 1 not in shape:
         return tensor
