@@ -304,6 +304,17 @@ def test_strides_of_axes_of_size_one_mean_nothing(strides):
     np.testing.assert_allclose(result, x @ w.T[None, :, :, None], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("strides", [(1, 3, 1), (1, 4, 4), (1, 9, 7)], ids=str)
+def test_a_softmax_over_one_element_stays_in_its_memory(strides):
+    ends = lt(0, "f32", (3, 1, 1)), lt(1, "f32", (3, 1, 1))
+    op = capi.Op(1, "SoftMax", inputs=ends[:1], outputs=ends[1:], attrs={"axis": 2})
+    compiled = capi.Partition.from_op(op).compile(None, [lt(1, "f32", (3, 1, 1), strides=strides)])
+    memory = np.full(30, 7, np.float32)
+    result = capi.Tensor(compiled.outputs[0], memory[:3])
+    compiled.execute(capi.Stream(), [capi.Tensor(compiled.inputs[0], values(3, 1, 1))], [result])
+    np.testing.assert_array_equal(memory, [1] * 3 + [7] * 27)
+
+
 def test_a_tensor_that_stands_twice_among_the_ports_is_given_once_or_twice():
     graph, (a, b) = capi.Graph(), (lt(number, "f32", (4, 4)) for number in range(2))
     graph.add_op(capi.Op(0, "MatMul", inputs=[a, a], outputs=[b]))

@@ -581,6 +581,13 @@ for kind_, number_ in (("Exp", 1), ("Reorder", 1), ("ReLUBackward", 2)):
         "does not honour strides",
     )(lambda a=(kind_, [NOTHING] * number_, F, (5, 1), {}, NOTHING): strided_output(*a))
 
+record(
+    "strides",
+    "SoftMax over one element, of other strides",
+    {(3, 2): "wrong | overrun", (3, 6): "right"},
+    lambda: strided_capi("SoftMax", [(3, 1, 1)], F, (1, 4, 4), {"axis": 2}),
+)(lambda: strided_output("SoftMax", [np.ones((3, 1, 1), np.float32)], F, (1, 4, 4), {"axis": 2}, 1))
+
 
 def with_strides(strides):
     """An Exp whose input has these strides, which numpy could not have."""

@@ -50,6 +50,18 @@ def test_a_result_lies_as_declared():
     assert elements(pickle.loads(pickle.dumps(model))(**given)) == LAST
 
 
+@pytest.mark.parametrize("steps", [3, 7, 18])
+def test_a_softmax_lies_as_declared_beside_an_axis_of_size_one(steps):
+    g = og.Graph()
+    x = g.input("x", og.f32, (3, 2, 1, 3), strides=(3, 9, steps, 1))
+    g.output("y", g.softmax(x, axis=3, dtype="f32").dst, strides=(3, 9, 18, 1))
+    given, memory = random_inputs(g), np.full(60, 7, np.float32)
+    out = memory[:18].reshape(2, 3, 1, 3).transpose(1, 0, 2, 3)
+    g.compile()(**given, out=out)
+    np.testing.assert_allclose(out, og.reference.run(g, given)["y"], rtol=1e-5)
+    assert set(memory[18:]) == {7}
+
+
 def test_arrays_to_write_into():
     g, given = image()
     model = g.compile()

@@ -43,8 +43,8 @@ class CompiledPartition(Handle):
         engine = engine_or_default(engine)
         ins = _matched("inputs", partition.input_ports, inputs)
         outs = _matched("outputs", partition.output_ports, outputs)
-        partition._check_tensors(ins, outs)
         ins, outs = ([_with_one_stride(tensor) for tensor in tensors] for tensors in (ins, outs))
+        partition._check_tensors(ins, outs)
         with partition._graph_lock:
             try:
                 self._compile(partition, ins, outs, engine)
@@ -280,7 +280,10 @@ def _with_one_stride(tensor: LogicalTensor) -> LogicalTensor:
     shape, strides = [dim or 0 for dim in tensor.shape or ()], tensor.strides
     if strides is None or 1 not in shape:
         return tensor
-    steps = dense_strides(shape) if is_dense(tensor) else beyond_single_axes(shape, strides)
+    if is_dense(tensor):
+        steps = dense_strides(shape)
+    else:
+        steps = beyond_single_axes(shape, strides) if VERSION >= STEPPING else strides
     if steps == strides:
         return tensor
     return LogicalTensor._checked(tensor.id, tensor.dtype, tensor.shape, steps, property=tensor.property)
