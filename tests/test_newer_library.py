@@ -674,6 +674,13 @@ def quantized_batches_of_one_matrix(g: og.Graph) -> og.LogicalTensor:
     return g.quantize(g.matmul(x, w), scales=[4.0], zps=[3], dtype="s8")
 
 
+def quantized_pool(g: og.Graph, kind: str, dtype: str) -> og.LogicalTensor:
+    window = {"strides": [1, 1], "kernel": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0]}
+    x = g.dequantize(g.input("x", dtype, (2, 5, 5, 8)), scales=[0.03125], zps=[0])
+    y = g.avg_pool(x, **window, exclude_pad=True) if kind == "AvgPool" else g.max_pool(x, **window)
+    return g.quantize(g.relu(y), scales=[0.03125], zps=[0], dtype=dtype)
+
+
 def sequence_first(g: og.Graph) -> og.LogicalTensor:
     v = g.input("v", "f32", (33, 1, 2, 16))
     return g.matmul(g.input("p", "f32", (1, 2, 5, 33)), g.static_transpose(v, order=[1, 2, 0, 3]))
@@ -700,6 +707,11 @@ TROUBLE |= {
     for kind in ("LayerNorm", *(["GroupNorm NXC", "GroupNorm NCX"] if native.VERSION >= (3, 6) else []))
     for operand in ((4, 3, 1, 1), (1, 3, 2, 6), (4, 1, 1, 6), (1, 3, 1, 1), (6,), (4, 3, 2, 6))
     for second in (False, True)
+}
+TROUBLE |= {
+    f"{kind} of {dtype} and a ReLU": partial(quantized_pool, kind=kind, dtype=dtype)
+    for kind in ("AvgPool", "MaxPool")
+    for dtype in ("u8", "s8")
 }
 BATCHES: dict[str, dict[str, object]] = {
     "matrix": {"src": (4, 1, 5, 16)},

@@ -30,7 +30,7 @@ from .int8_fusions import (
 from .movement import transposition
 from .quirk import kinds
 from .schema import Version
-from .use import BINARY, CONVOLUTIONS, DEQUANTIZATIONS, FOLDED, NORMS, PRODUCTS, VIEWS, Use
+from .use import BINARY, CONVOLUTIONS, DEQUANTIZATIONS, FOLDED, NORMS, POOLS, PRODUCTS, VIEWS, Use
 from .window_quirks import BIAS_MENDED, BIAS_WRONG
 from .wrong_operands import wrong_operand
 
@@ -200,6 +200,12 @@ FUSIONS = (
         kinds("AvgPool"),
         "oneDNN lets an int8 AvgPool overflow where its scales are far apart",
         lambda fused: overflows(fused.uses),
+    ),
+    Fusion(
+        POOLS,
+        "oneDNN rounds to integers between an int8 pool and a ReLU",
+        lambda fused: fused.has("Dequantize", "ReLU"),
+        since=(3, 3),  # right in 3.2.0, wrong in 3.6.2 and 3.13.2
     ),
     Fusion(
         kinds("Reorder"),
