@@ -234,6 +234,18 @@ def test_an_axis_of_size_one_is_spread_over_other_strides(
     np.testing.assert_allclose(graph.compile()(**inputs), run(graph, inputs)["out"], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("strides", [(48, 1, 8), (48, 6, 1), (144, 1, 18, 3), (144, 48, 1, 8)], ids=str)
+def test_a_batch_norm_behind_a_convolution_by_weights_that_lie_otherwise(strides: tuple[int, ...]) -> None:
+    axes = len(strides) - 2
+    graph = og.Graph()
+    x, w = graph.input("x", "f32", (2, *[5] * axes, 8)), graph.input("w", "f32", (*[3] * axes, 8, 6), strides=strides)
+    window = {name: numbers[:axes] for name, numbers in CONV.items()}
+    vectors = [graph.constant(np.arange(1, 7, dtype=np.float32)) for _ in range(4)]
+    graph.output("out", graph.batch_norm_inference(graph.convolution(x, w, **window), *vectors, epsilon=0.1))
+    inputs = arrays(graph)
+    np.testing.assert_allclose(graph.compile()(**inputs), run(graph, inputs)["out"], rtol=1e-5, atol=1e-4)
+
+
 @pytest.mark.parametrize("low_precision", [False, True], ids=["f32", "s8"])
 @pytest.mark.parametrize(
     ("operand", "strides"),

@@ -13,6 +13,8 @@ Release = tuple[int, int, int]  # of the library
 WILD_VECTORS = (3, 7)  # right in 3.6.2, a signal in 3.13.2
 # From here on, so is an operand behind a MatMul whose result lies with its axes in another order.
 STRIDED_PRODUCTS = (3, 7)  # right in 3.6.2, a signal in 3.13.2
+# From here on, what a BatchNormInference multiplies weights by meets other elements where they are not dense.
+FOLDED_WEIGHTS = (3, 7)  # right in 3.6.2, wrong in 3.13.2
 # LayerNorm and what follows it are fused since 3.3 or later; an operand of the same shape is right in 3.13.
 LAYER_NORM_MENDED = (3, 13)
 # From here on, what a norm is joined to may become integers before the scale of a Quantize.
@@ -71,6 +73,10 @@ def wrong_strides(uses: Sequence[Use], strided: Container[int], version: Release
                 if _is_partial(operand):
                     where = "behind a MatMul whose result is not dense"
                     return f"oneDNN reads an operand of shape {list(operand.shape)} out of bounds {where}"
+    if version >= FOLDED_WEIGHTS and any(use.kind == "BatchNormInference" for use in uses):
+        for main in uses:  # right with OIX in any order
+            if main.kind == "Convolution" and main.inputs[1] in strided and main.call.string("weights_format") == "XIO":
+                return "oneDNN folds a BatchNormInference into other elements of weights that are not dense"
     main = uses[0]
     if main.kind not in BINARY or not any(number in strided for number in main.inputs):
         return ""
