@@ -761,6 +761,18 @@ def test_what_some_versions_get_wrong(name: str, policy: str, threads: int | Non
         np.testing.assert_allclose(executable(**inputs).astype(float), wanted, rtol=1e-4, atol=slack)
 
 
+@pytest.mark.parametrize("place", ["q", "k", "v", "out"])
+@pytest.mark.parametrize("strides", [(512, 128, 8, 1), (512, 8, 16, 1)], ids=str)
+def test_attention_of_batches_that_lie_apart(strides: tuple[int, ...], place: str) -> None:
+    graph = og.Graph()
+    q, k, v = (graph.input(n, "f32", (2, 2, 16, 8), strides=strides if n == place else None) for n in "qkv")
+    scores = graph.divide(graph.matmul(q, k, transpose_b=True), graph.constant(np.float32([2])))
+    shares = graph.softmax(scores, axis=-1, dtype="f32").dst
+    graph.output("out", graph.matmul(shares, v), strides=strides if place == "out" else None)
+    inputs = arrays(graph)
+    np.testing.assert_allclose(graph.compile()(**inputs), run(graph, inputs)["out"], rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["one mask for each batch", "keys for all heads", "transposed"])
 def test_attention_that_is_right_stays_one_partition(name: str) -> None:
     graph = og.Graph()

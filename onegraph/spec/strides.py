@@ -6,9 +6,10 @@ the other way round; what it costs then is a copy.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Set
 
 from ..plain import isinstance
+from .attention import MENDED
 from .library import DENSE_ONLY
 from .schema import Schema
 from .shapes import has_gaps
@@ -20,6 +21,8 @@ from .use import BINARY, PRODUCTS, WILD_RANK, Dims
 GAPLESS = frozenset(
     ["AvgPoolBackward", "BatchNormForwardTraining", "Dequantize", "Interpolate", "MaxPoolBackward", "Quantize"]
 )
+ATTENTION = frozenset(["MatMul", "SoftMax"])
+FLAT_BATCHES = (3, 3)  # from here on, until attention is mended: right in 3.2.0, wrong in 3.6.2
 # Ops with vectors along the channels, or statistics, that they take for dense.
 STATISTICAL = frozenset(["BatchNormForwardTraining", "BatchNormInference", "BatchNormTrainingBackward", "GroupNorm"])
 
@@ -64,3 +67,13 @@ def loses_zero_points(kinds: Container[str], attrs: Mapping[str, object]) -> boo
     """
     zero_points = attrs.get("zps")
     return isinstance(zero_points, tuple) and any(zero_points) and not any(kind in kinds for kind in PRODUCTS)
+
+
+def loses_batches(kinds: Set[str], shape: Dims, strides: Dims, version: tuple[int, int, int]) -> bool:
+    """Whether a library of ``version`` looks for a tensor of attention, of ops of these kinds, without its gaps.
+
+    It does so where the batches lie further apart than each of them is long.
+    """
+    if not FLAT_BATCHES <= version < MENDED or not kinds >= ATTENTION or not shape or shape[0] == 1:
+        return False
+    return strides[0] > max((dim * step for dim, step in zip(shape[1:], strides[1:], strict=True)), default=0)
