@@ -384,6 +384,8 @@ FUSION_OUTCOMES = {
     "transposed convolution and a residual behind a ReLU": "wrong | right",  # right with AVX-VNNI
     "convolution with an unread end and a residual": "wrong | right",  # by what lies behind its scratch memory
     "quantized convolution with an unread end": "overrun | wrong | SIGABRT | right",  # right on a CPU without VNNI
+    "weights with a scale for a batch of one": "wrong | right",  # by what lies behind the scale
+    "weights with a scale for a kernel of one": "wrong | right",
     "source and residual in one": "SIGSEGV",
     "source and residual of a convolution in one": "SIGSEGV",
     "F4 softmax, vector": "throws could not create a primitive descriptor for a binary",

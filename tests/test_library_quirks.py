@@ -179,13 +179,13 @@ def weights_by_row(g: og.Graph) -> og.LogicalTensor:
 
 
 def weights_by_batch_of_one(g: og.Graph) -> og.LogicalTensor:
-    """One scale along the first axis, which the library took for the first of five."""
-    w = g.dequantize(g.input("w", "s8", (1, 8, 5)), qtype="per_channel", axis=0, **ONE)
+    """One scale along the first axis, which the library took for the first of forty."""
+    w = g.dequantize(g.input("w", "s8", (1, 8, 40)), qtype="per_channel", axis=0, **ONE)
     return g.matmul(g.dequantize(g.input("x", "u8", (2, 3, 8)), **ONE), w)
 
 
 def weights_by_kernel_of_one(g: og.Graph) -> og.LogicalTensor:
-    w = g.dequantize(g.input("w", "s8", (1, 1, 8, 4)), qtype="per_channel", axis=0, **ONE)
+    w = g.dequantize(g.input("w", "s8", (1, 1, 40, 4)), qtype="per_channel", axis=0, **ONE)
     return g.conv_transpose(g.dequantize(g.input("x", "u8", (1, 3, 2, 4)), **ONE), w, **spread([1, 1]))
 
 

@@ -280,10 +280,7 @@ def _with_one_stride(tensor: LogicalTensor) -> LogicalTensor:
     shape, strides = [dim or 0 for dim in tensor.shape or ()], tensor.strides
     if strides is None or 1 not in shape:
         return tensor
-    if is_dense(tensor):
-        steps = dense_strides(shape)
-    else:
-        steps = beyond_single_axes(shape, strides) if VERSION >= STEPPING else strides
+    steps = dense_strides(shape) if is_dense(tensor) else beyond_single_axes(shape, strides)
     if steps == strides:
         return tensor
     return LogicalTensor._checked(tensor.id, tensor.dtype, tensor.shape, steps, property=tensor.property)
