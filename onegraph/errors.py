@@ -9,7 +9,7 @@
       StateError(RuntimeError)      a call at the wrong time: a finalized graph, a bound run in use
       UnsupportedError              the specification allows it; this library or machine does not
       LibraryError(ImportError)     no usable oneDNN library, or the extension is missing
-      StatusError(RuntimeError)     a C call failed; .function, .status and .what
+      StatusError(RuntimeError)     a C call failed; .function, .status, .what and .advice
         OutOfMemoryError, InvalidArgumentsError, UnimplementedError, LibraryRuntimeError,
         InvalidGraphError, InvalidGraphOpError, InvalidShapeError, InvalidDataTypeError
 
@@ -124,14 +124,15 @@ class StatusError(OneGraphError, RuntimeError):
         function: name of the C function.
         status: name of the status, without its ``dnnl_`` prefix.
         what: text of the C++ exception behind it, empty where there was none.
+        advice: what the call was made for, and what to do, where onegraph knows it; else empty.
     """
 
-    def __init__(self, function: str, status: str, what: str = "") -> None:
-        self.function, self.status, self.what = function, status, what
-        super().__init__(f"{function} returned {status}" + (f": {what}" if what else ""))
+    def __init__(self, function: str, status: str, what: str = "", advice: str = "") -> None:
+        self.function, self.status, self.what, self.advice = function, status, what, advice
+        super().__init__(f"{function} returned {status}" + "".join(f": {text}" for text in (what, advice) if text))
 
-    def __reduce__(self) -> tuple[type[StatusError], tuple[str, str, str]]:
-        return type(self), (self.function, self.status, self.what)
+    def __reduce__(self) -> tuple[type[StatusError], tuple[str, str, str, str]]:
+        return type(self), (self.function, self.status, self.what, self.advice)
 
 
 class OutOfMemoryError(StatusError, MemoryError):

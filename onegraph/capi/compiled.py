@@ -293,7 +293,7 @@ def _refusal(error: StatusError, partition: Partition) -> StatusError:
     advice = "a onegraph.Graph finds another way"
     if missing:
         advice = f"this CPU ({get_cpu_isa()}) has no {missing}; a onegraph.Graph computes in f32 there"
-    return type(error)(error.function, error.status, "; ".join(filter(None, [error.what, f"{partition!r}: {advice}"])))
+    return type(error)(error.function, error.status, error.what, f"{partition!r}: {advice}")
 
 
 def _matched(name: str, ports: Sequence[LogicalTensor], given: Sequence[LogicalTensor] | None) -> list[LogicalTensor]:
