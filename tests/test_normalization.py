@@ -127,6 +127,24 @@ def test_batch_norm_gradients(data_format: str, affine: bool) -> None:
     near(alone, differences(lambda x: forward(x, np.ones(3), beta), src, diff_dst), 1e-6)
 
 
+@pytest.mark.parametrize(
+    ("kind", "attrs", "src", "vectors"),
+    [
+        ("BatchNormForwardTraining", {"epsilon": EPS, "momentum": 0.5, "data_format": "NCX"}, (0, 3, 4), 2),
+        ("LayerNorm", {"use_affine": False}, (3, 0), 0),
+        ("GroupNorm", {"groups": 1, "use_affine": False, "data_format": "NCX"}, (2, 3, 0), 0),
+        ("RMSNorm", {}, (3, 0), 0),
+    ],
+)
+def test_statistics_of_nothing_are_no_numbers(
+    kind: str, attrs: dict[str, object], src: tuple[int, ...], vectors: int
+) -> None:
+    """And nobody is warned of it."""
+    dst, *statistics = run(kind, attrs, np.zeros(src), *[np.ones(3)] * vectors)
+    assert dst.shape == src
+    assert np.isnan([*map(np.max, statistics)]).all()
+
+
 # Layer, group and RMS normalization ----------------------------------------------------------------------------------
 
 

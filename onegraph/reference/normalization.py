@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,16 +31,21 @@ def _spread(call: Call, vector: Floats | None, rank: int) -> Floats | None:
     return None if vector is None else _along_channels(call, vector, rank)
 
 
+def _mean(array: Floats, axes: tuple[int, ...]) -> Floats:
+    """The mean, with the axes kept; of nothing NaN, of which numpy's own would warn."""
+    mean: Floats = array.sum(axis=axes, keepdims=True) / np.float64(prod(array.shape[axis] for axis in axes))
+    return mean
+
+
 def _moments(array: Floats, axes: tuple[int, ...]) -> tuple[Floats, Floats]:
     """Mean and biased variance, with the axes kept."""
-    mean: Floats = array.mean(axis=axes, keepdims=True)
-    return mean, np.square(array - mean).mean(axis=axes, keepdims=True)
+    mean = _mean(array, axes)
+    return mean, _mean(np.square(array - mean), axes)
 
 
 def _normalized_gradient(normalized: Floats, gradient: Floats, scale: Floats, axes: tuple[int, ...]) -> Floats:
     """Gradient by x of (x - mean(x)) * scale(x), given the gradient by that result."""
-    mean = gradient.mean(axis=axes, keepdims=True)
-    slope = (gradient * normalized).mean(axis=axes, keepdims=True)
+    mean, slope = _mean(gradient, axes), _mean(gradient * normalized, axes)
     result: Floats = scale * (gradient - mean - normalized * slope)
     return result
 
@@ -139,7 +146,7 @@ def group_norm(call: Call, src: Floats, gamma: Floats | None = None, beta: Float
 
 def rms_norm(call: Call, src: Floats, gamma: Floats | None = None) -> Floats:
     """src divided by the root of its mean square over the last axes."""
-    square = np.square(src).mean(axis=_normalized_axes(call, src.ndim), keepdims=True)
+    square = _mean(np.square(src), _normalized_axes(call, src.ndim))
     return _affine(src / np.sqrt(square + call.f32("epsilon")), gamma, None)
 
 
