@@ -72,8 +72,6 @@ def loses_zero_points(kinds: Container[str], attrs: Mapping[str, object]) -> boo
 def loses_batches(kinds: Set[str], shape: Dims, strides: Dims, version: tuple[int, int, int]) -> bool:
     """Whether a library of ``version`` looks for a tensor of attention, of ops of these kinds, without its gaps.
 
-    It does so where the batches lie further apart than each of them is long.
+    It does so where the batches lie further apart than each of them is long, or within each other.
     """
-    if not FLAT_BATCHES <= version < MENDED or not kinds >= ATTENTION or not shape or shape[0] == 1:
-        return False
-    return strides[0] > max((dim * step for dim, step in zip(shape[1:], strides[1:], strict=True)), default=0)
+    return FLAT_BATCHES <= version < MENDED and kinds >= ATTENTION and has_gaps(shape, strides)
