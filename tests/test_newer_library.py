@@ -482,6 +482,20 @@ def test_one_channel_and_strides(
     assert ("reference" in by) == (native.VERSION >= (3, 3))
 
 
+@pytest.mark.parametrize(("groups", "window"), [(1, (3, 3, 3)), (7, (3, 1, 2)), (7, (2, 2, 2))], ids=str)
+@pytest.mark.parametrize("data_format", ["NCX", "NXC"])
+def test_one_channel_of_a_source_one_deep(groups: int, window: tuple[int, ...], data_format: str) -> None:
+    shape = (2, groups, 1, 6, 6) if data_format == "NCX" else (2, 1, 6, 6, groups)
+    attrs = {"strides": [1] * 3, "pads_begin": [1, 0, 0], "pads_end": [1, 0, 0], "dilations": [1] * 3}
+    graph = og.Graph()
+    x, w = graph.input("x", "bf16", shape), graph.input("w", "bf16", (3 * groups, 1, *window))
+    formats = {"data_format": data_format, "weights_format": "OIX", "groups": groups}
+    graph.output("y", graph.op("Convolution", [x, w], {**attrs, **formats}))
+    inputs = arrays(graph)
+    got, wanted = (one.astype(float) for one in (graph.compile()(**inputs), run(graph, inputs)["y"]))
+    np.testing.assert_allclose(got, wanted, rtol=2e-2, atol=2e-2)
+
+
 def test_the_constant_cache_is_used_where_its_keys_differ() -> None:
     assert capi.get_constant_tensor_cache() == (native.VERSION < (3, 3))
 

@@ -178,15 +178,19 @@ def deep_at_both_ends(call: Call) -> bool:
 
 
 def one_channel_strided(call: Call) -> bool:
-    """Whether a convolution of one channel has strides on the last axis, and one column out or a source one deep."""
+    """Whether a convolution of one channel has strides on the last axis, and one column out or a source one deep.
+
+    In bf16, with a source one deep, it needs no strides.
+    """
     found = convolution_geometry(call)
     if found is None or found.wide_channels != found.groups or len(found.strides) < 2:
         return False
-    if found.strides[-1] == 1 or found.dilations[-1] > 1 or found.kernel is None or found.kernel[-1] == 1:
+    if found.dilations[-1] > 1 or found.kernel is None or found.kernel[-1] == 1:
         return False
+    strided = found.strides[-1] != 1
     if len(found.strides) == 3 and found.wide is not None and found.wide[0] == 1:
-        return True
-    return found.forward()[-1] == 1
+        return strided or in_low_precision(call)
+    return strided and found.forward()[-1] == 1
 
 
 def axis_below_last(call: Call) -> bool:

@@ -149,7 +149,8 @@ WINDOW_QUIRKS = (
         kinds("Convolution ConvTransposeBackwardData"),
         one_channel_strided,
         "with one channel in a group and strides on the last axis the kernel copies too few or too many elements of "
-        "the source where the result has one column or the source is one deep: wrong values, and writes beyond a block",
+        "the source where the result has one column or the source is one deep, then in bf16 without strides, too: "
+        "wrong values, and writes beyond a block",
         since=(3, 3),  # right in 3.2.0, wrong in 3.6.2 and 3.13.2
     ),
     Quirk(
