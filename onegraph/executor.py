@@ -227,7 +227,7 @@ class Executable(Made):
             UnsupportedError: that process failed.
         """
         entry = self._cache.latest()
-        note = "" if entry else "not compiled yet: shapes are known at the first call"
+        note = "" if entry else "not compiled yet: the next call compiles, for the shapes of its arrays"
         partitions = self._partitions(entry, implementations)
         options = self._options
         library = f"oneDNN {'.'.join(map(str, native.VERSION))}"
