@@ -1,5 +1,8 @@
 """The convolution family in the words of every edition that names it, against the definition."""
 
+import subprocess
+import sys
+
 import convolution_cases as cases
 import numpy as np
 import pytest
@@ -231,3 +234,28 @@ def test_violations_in_the_words_of_the_edition(rule, where, attrs, inputs):
     found = og.check_op("ConvTransposeBackpropFilters", {**WINDOW, **attrs}, types, edition="legacy-1")
     assert [(violation.rule, violation.where) for violation in found] == [(rule, where)]
     assert "weights" not in found[0].message
+
+
+AT_THE_END_OF_MEMORY = """
+import ctypes, mmap
+import numpy as np
+import onegraph as og
+
+page = mmap.PAGESIZE
+memory = mmap.mmap(-1, 2 * page)
+start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(start + page), ctypes.c_size_t(page), 0) == 0
+g = og.Graph()
+x, d = g.input("x", "bf16", (4, 1, 1)), g.input("d", "bf16", (4, 1, 4))
+window = {"strides": [2], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
+g.output("y", g.convolution_backward_weights(x, d, **window, weights_shape=[1, 1, 4]))
+src = np.frombuffer(memory, np.uint16, 4, page - 8).view(og.bf16.numpy).reshape(4, 1, 1)
+src[...] = 1
+assert (g.compile()(src, np.ones((4, 1, 4), og.bf16.numpy)).astype(float) == 4).all()
+"""
+
+
+def test_a_gradient_reads_nothing_behind_its_source():
+    command = [sys.executable, "-c", AT_THE_END_OF_MEMORY]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr

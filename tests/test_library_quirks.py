@@ -869,6 +869,13 @@ QUIRKY: dict[str, Call] = {
         (2, 9, 3, 5, 2),
         (2, 4, 3, 3, 2),
     ),
+    "gradient_of_one_column": use(
+        "ConvolutionBackwardWeights",
+        {"strides": (2,), "pads_begin": (0,), "pads_end": (0,), "dilations": (1,), "weights_shape": (1, 1, 4)},
+        (2, 1, 1),
+        (2, 1, 4),
+        dtype="bf16",
+    ),
     "gradient_of_dilated_groups": use(
         "ConvolutionBackwardWeights",
         {**WINDOW, "dilations": (2, 1), "groups": 4, "weights_shape": (3, 3, 1, 4)},

@@ -128,6 +128,14 @@ def few_windows(call: Call) -> bool:
     return padded and any(stride > 1 and min(one or 0, other or 0) <= FEW for stride, one, other in sizes)
 
 
+def one_column_of_one_channel(call: Call) -> bool:
+    """Whether a convolution of one channel in bf16 or f16 has strides along a last axis of size 1."""
+    found = convolution_geometry(call)
+    if found is None or found.wide is None or found.wide_channels != 1 or not in_low_precision(call):
+        return False
+    return found.wide[-1] == 1 and found.strides[-1] > 1
+
+
 def unread_as_padded(call: Call) -> bool:
     """Whether a convolution leaves as much unread at the end of the last axis as there is padding before it."""
     found = convolution_geometry(call)

@@ -15,6 +15,7 @@ from .conditions import (
     is_far,
     no_window_inside,
     one_channel_strided,
+    one_column_of_one_channel,
     rounded_wrong,
     unread_as_padded,
 )
@@ -96,6 +97,15 @@ WINDOW_QUIRKS = (
         kinds("ConvolutionBackwardWeights ConvTransposeBackwardWeights"),
         few_windows,
         "in bf16 the kernels read scratch memory that was never written",
+    ),
+    Quirk(
+        "gradient_of_one_column",
+        "strides",
+        UNSAFE,
+        kinds("ConvolutionBackwardWeights"),
+        one_column_of_one_channel,
+        "with one channel and strides along a last axis of size 1 the kernel for bf16 reads up to 32 bytes behind the "
+        "source: a signal where no memory is there",
     ),
     Quirk(
         "gradient_of_deep_windows",
