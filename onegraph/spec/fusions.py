@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from functools import cache
 
 from ..forks import cached_property
-from .attention import wrong_attention
+from .attention import (
+    MENDED,
+    along_another_axis,
+    broadcast_to_queries,
+    masked_by_head,
+    masked_from_the_left,
+    sized_otherwise,
+    transposed_at_last,
+)
 from .conditions import ends_behind_source, in_low_precision, misses_source, unread_as_padded
 from .int8_fusions import (
     foreign_residual,
@@ -90,8 +98,6 @@ def wrong_fusion(uses: Sequence[Use], version: tuple[int, int, int], *, vnni: bo
     fused = Fused(uses, vnni, avx2)
     if reason := wrong_operand(uses, version):
         return reason
-    if fused.has("SoftMax", "MatMul") and (reason := wrong_attention(uses, version)):
-        return reason
     return next((fusion.reason for fusion in _with(fused.kinds, version) if fusion.when(fused)), "")
 
 
@@ -165,6 +171,49 @@ SUMS_IN_16_BITS = "oneDNN adds products of int8 in 16 bits"
 RESIDUAL_OF_ITS_OWN = "oneDNN crashes on a residual that is the source or the weights of its product, or adds it wrong"
 
 FUSIONS = (
+    # Attention -------------------------------------------------------------------------------------------------------
+    Fusion(
+        kinds("SoftMax"),
+        "oneDNN computes attention wrong with a SoftMax along another axis than the last",
+        lambda fused: fused.has("MatMul") and along_another_axis(fused.uses),
+    ),
+    Fusion(
+        kinds("SoftMax"),
+        "oneDNN computes or executes int8 attention wrong with zero points, or with a transpose behind it",
+        lambda fused: fused.has("MatMul", "Quantize") and (fused.some(VIEWS) or shifted(fused.uses)),
+        mended=MENDED,
+    ),
+    Fusion(
+        kinds("SoftMax"),
+        "oneDNN crashes on attention whose mask is the first operand of the Add",
+        lambda fused: masked_from_the_left(fused.uses),
+        since=(3, 7),  # right in 3.6.2, a signal in 3.13.2
+    ),
+    Fusion(
+        kinds("SoftMax"),
+        "oneDNN computes attention wrong with a mask that is not one for all heads of each batch",
+        lambda fused: masked_by_head(fused.uses),
+        mended=MENDED,
+    ),
+    Fusion(
+        kinds("SoftMax"),
+        "oneDNN computes attention wrong whose keys or values are broadcast to the batch of the queries",
+        lambda fused: broadcast_to_queries(fused.uses),
+        mended=MENDED,
+    ),
+    Fusion(
+        kinds("SoftMax"),
+        "oneDNN computes attention wrong whose values are of another size than the queries",
+        lambda fused: sized_otherwise(fused.uses),
+        mended=MENDED,
+    ),
+    Fusion(
+        kinds("SoftMax"),
+        "oneDNN computes attention wrong whose result is transposed along its last axis",
+        lambda fused: transposed_at_last(fused.uses),
+        mended=MENDED,
+    ),
+    # Views, what is folded, outputs beside the result ----------------------------------------------------------------
     Fusion(
         VIEWS,
         "oneDNN takes every reshape, transpose, reshape for a shuffle of channels, and crashes where it is none",
