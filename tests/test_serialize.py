@@ -931,6 +931,7 @@ def test_any_input_can_become_a_constant():
     fixed = g.with_constants({"y": np.ones(2, np.float32)})
     assert (list(fixed.inputs), fixed.outputs["z"].shape, g.outputs["z"].shape) == (["x"], (2,), (2,))
     assert fixed.ops[0].inputs[1].name == "y"
+    assert og.Graph.from_json(fixed.to_json()).constant_inputs == ("t1",)
     assert g.with_constants({}).to_json() == g.to_json()
 
 

@@ -71,6 +71,10 @@ def with_constants(graph: Graph, arrays: object) -> Graph:
     _refuse_unknown(graph, arrays)
     for name, values in arrays.items():
         data[ids[graph.inputs[name].id]] = _contents(name, graph.inputs[name], values)
+    for op in raw["graph"]:  # type: ignore[attr-defined]
+        for use in (*op["inputs"], *op["outputs"]):
+            if use["id"] in data:
+                use["property_type"] = "constant"
     made = type(graph)(graph.edition, strict=graph.strict)
     build(made, document(raw), read_names(raw), data)
     return made
