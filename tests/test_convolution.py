@@ -237,7 +237,7 @@ def test_violations_in_the_words_of_the_edition(rule, where, attrs, inputs):
 
 
 AT_THE_END_OF_MEMORY = """
-import ctypes, mmap
+import ctypes, mmap, sys
 import numpy as np
 import onegraph as og
 
@@ -246,16 +246,21 @@ memory = mmap.mmap(-1, 2 * page)
 start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
 assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(start + page), ctypes.c_size_t(page), 0) == 0
 g = og.Graph()
-x, d = g.input("x", "bf16", (4, 1, 1)), g.input("d", "bf16", (4, 1, 4))
+source, result = g.input("source", "bf16", (4, 1, 1)), g.input("result", "bf16", (4, 1, 16))
 window = {"strides": [2], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
-g.output("y", g.convolution_backward_weights(x, d, **window, weights_shape=[1, 1, 4]))
+if sys.argv[1] == "ConvolutionBackwardWeights":
+    y = g.convolution_backward_weights(source, result, **window, weights_shape=[1, 1, 16])
+else:
+    y = g.conv_transpose_backward_weights(result, source, **window, weights_shape=[1, 1, 16])
+g.output("y", y)
 src = np.frombuffer(memory, np.uint16, 4, page - 8).view(og.bf16.numpy).reshape(4, 1, 1)
 src[...] = 1
-assert (g.compile()(src, np.ones((4, 1, 4), og.bf16.numpy)).astype(float) == 4).all()
+assert (g.compile()(source=src, result=np.ones((4, 1, 16), og.bf16.numpy)).astype(float) == 4).all()
 """
 
 
-def test_a_gradient_reads_nothing_behind_its_source():
-    command = [sys.executable, "-c", AT_THE_END_OF_MEMORY]
+@pytest.mark.parametrize("kind", ["ConvolutionBackwardWeights", "ConvTransposeBackwardWeights"])
+def test_a_gradient_reads_nothing_behind_its_source(kind):
+    command = [sys.executable, "-c", AT_THE_END_OF_MEMORY, kind]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

@@ -102,10 +102,10 @@ WINDOW_QUIRKS = (
         "gradient_of_one_column",
         "strides",
         UNSAFE,
-        kinds("ConvolutionBackwardWeights"),
+        kinds("ConvolutionBackwardWeights ConvTransposeBackwardWeights"),
         one_column_of_one_channel,
         "with one channel and strides along a last axis of size 1 the kernel for bf16 reads up to 32 bytes behind the "
-        "source: a signal where no memory is there",
+        "source, which is diff_dst of ConvTranspose: a signal where no memory is there",
     ),
     Quirk(
         "gradient_of_deep_windows",
