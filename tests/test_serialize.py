@@ -924,6 +924,13 @@ def test_contents_of_constants_are_given_later(tmp_path):
     assert [use["id"] for use in json.loads(back.to_json())["graph"][0]["inputs"]] == [0, 1]
 
 
+def test_an_input_that_no_op_reads_keeps_what_was_said_of_it():
+    g = og.Graph()
+    g.output("y", g.input("x", og.f32, (2, 3), strides=[1, 2], constant=True), strides=[4, 1])
+    back = og.Graph.from_json(g.to_json())
+    assert (back.constant_inputs, back.inputs["x"].strides) == (("x",), (1, 2))
+
+
 def test_any_input_can_become_a_constant():
     g = og.Graph()
     x, y = g.input("x", og.f32, (2,)), g.input("y", og.f32, (None,))

@@ -261,13 +261,14 @@ class _Writing:
         """What the form has no place for."""
         graph, ids = self.graph, self.ids
         constants = [tensor for tensor in graph._tensors if tensor.constant]
-        used = {t.id: t for t in (*graph.inputs.values(), *graph.outputs.values(), *constants)}
+        # The strides of a tensor that is an input and an output too are those of the input.
+        used = {t.id: t for t in (*graph.outputs.values(), *graph.inputs.values(), *constants)}
         about: dict[str, object] = {"form": VERSION, "edition": graph.edition}
         about["inputs"] = [{"id": ids[tensor.id], "name": name} for name, tensor in graph.inputs.items()]
         about["outputs"] = [{"id": ids[tensor.id], "name": name} for name, tensor in graph.outputs.items()]
         about["constants"] = [{"id": ids[tensor.id], "name": tensor.name} for tensor in constants]
         about["vectors"] = [ids[tensor.id] for tensor in graph._tensors if tensor.shape == (None,)]
-        about["tensors"] = [tensor_form(t, ids[t.id]) for t in used.values() if ids[t.id] not in self.written]
+        about["tensors"] = [self._tensor(t) for t in used.values() if ids[t.id] not in self.written]
         about["ops"] = self.said
         return {key: value for key, value in about.items() if value or key in ("inputs", "outputs")}
 
