@@ -931,6 +931,16 @@ def test_an_input_that_no_op_reads_keeps_what_was_said_of_it():
     assert (back.constant_inputs, back.inputs["x"].strides) == (("x",), (1, 2))
 
 
+def test_outputs_keep_their_strides_beside_constants():
+    g = og.Graph()
+    x = g.input("x", og.f32, (2, 3), strides=[6, 2])
+    g.output("y", g.add(x, g.input("w", og.f32, (3,))), strides=[4, 1])
+    g.output("z", x, strides=[8, 2])
+    fixed = g.with_constants({"w": np.ones(3, np.float32)})
+    assert [tensor.strides for tensor in fixed.outputs.values()] == [(4, 1), (8, 2)]
+    assert fixed.inputs["x"].strides == (6, 2)
+
+
 def test_any_input_can_become_a_constant():
     g = og.Graph()
     x, y = g.input("x", og.f32, (2,)), g.input("y", og.f32, (None,))

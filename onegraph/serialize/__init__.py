@@ -77,6 +77,7 @@ def with_constants(graph: Graph, arrays: object) -> Graph:
                 use["property_type"] = "constant"
     made = type(graph)(graph.edition, strict=graph.strict)
     build(made, document(raw), read_names(raw), data)
+    made._outputs = {name: t._laid_out(graph.outputs[name].strides) for name, t in made._outputs.items()}
     return made
 
 
