@@ -304,6 +304,10 @@ class FlexRewrite:
         found, names = document(self.form), read_names(self.form)
         graph = Graph(names.edition, strict=self.strict)
         build(graph, found, names, self.constants)
+        for name, tensor in graph.outputs.items():
+            old = self.before.outputs.get(name)
+            if old is not None and self.ids[old.id] not in self.changed:
+                graph._outputs[name] = tensor._laid_out(old.strides)  # with gaps too, which files do not have
         return graph
 
 

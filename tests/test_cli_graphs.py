@@ -755,6 +755,14 @@ def test_nothing_but_wildcards_is_nothing_to_run(command):
     assert onegraph("show", "only.json").exit_code == 0
 
 
+def test_outputs_beside_wildcards_keep_their_strides():
+    g = og.Graph()
+    x = g.input("x", og.f32, (2, 3))
+    g.wildcard(x, dtype=og.f32)
+    g.output("y", g.relu(x), strides=[4, 1])
+    assert g.without_wildcards().outputs["y"].strides == (4, 1)
+
+
 def test_inputs_that_a_wildcard_wrote_can_be_given_and_shaped():
     """A file as PyTorch dumps it: weights of Wildcards, and dims that it does not know."""
 
