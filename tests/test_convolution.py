@@ -241,26 +241,36 @@ import ctypes, mmap, sys
 import numpy as np
 import onegraph as og
 
+kind, size, channels, stride = sys.argv[1], *map(int, sys.argv[2:])
 page = mmap.PAGESIZE
 memory = mmap.mmap(-1, 2 * page)
 start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
 assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(start + page), ctypes.c_size_t(page), 0) == 0
 g = og.Graph()
-source, result = g.input("source", "bf16", (4, 1, 1)), g.input("result", "bf16", (4, 1, 16))
-window = {"strides": [2], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
-if sys.argv[1] == "ConvolutionBackwardWeights":
-    y = g.convolution_backward_weights(source, result, **window, weights_shape=[1, 1, 16])
-else:
-    y = g.conv_transpose_backward_weights(result, source, **window, weights_shape=[1, 1, 16])
-g.output("y", y)
-src = np.frombuffer(memory, np.uint16, 4, page - 8).view(og.bf16.numpy).reshape(4, 1, 1)
+shape = (4, channels, size)
+source, result = g.input("source", "bf16", shape), g.input("result", "bf16", (4, 16, 1))
+attrs = {"strides": [stride], "pads_begin": [0], "pads_end": [0], "dilations": [1], "data_format": "NCX"}
+tensors, letters = [source, result], "OIX"
+if kind == "ConvTransposeBackwardWeights":
+    tensors, letters = [result, source], "IOX"
+g.output("y", g.op(kind, tensors, attrs | {"weights_shape": [16, channels, 1], "weights_format": letters}))
+count = 4 * channels * size
+src = np.frombuffer(memory, np.uint16, count, page - 2 * count).view(og.bf16.numpy).reshape(shape)
 src[...] = 1
-assert (g.compile()(source=src, result=np.ones((4, 1, 16), og.bf16.numpy)).astype(float) == 4).all()
+assert (g.compile()(source=src, result=np.ones((4, 16, 1), og.bf16.numpy)).astype(float) == 4).all()
 """
 
 
-@pytest.mark.parametrize("kind", ["ConvolutionBackwardWeights", "ConvTransposeBackwardWeights"])
-def test_a_gradient_reads_nothing_behind_its_source(kind):
-    command = [sys.executable, "-c", AT_THE_END_OF_MEMORY, kind]
+@pytest.mark.parametrize(
+    ("kind", "size", "channels", "stride"),
+    [
+        ("ConvolutionBackwardWeights", 1, 1, 2),
+        ("ConvolutionBackwardWeights", 2, 1, 5),
+        ("ConvTransposeBackwardWeights", 1, 1, 2),
+        ("ConvTransposeBackwardWeights", 3, 3, 9),
+    ],
+)
+def test_a_gradient_reads_nothing_behind_its_source(kind, size, channels, stride):
+    command = [sys.executable, "-c", AT_THE_END_OF_MEMORY, kind, *map(str, (size, channels, stride))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

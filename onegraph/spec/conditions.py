@@ -128,12 +128,17 @@ def few_windows(call: Call) -> bool:
     return padded and any(stride > 1 and min(one or 0, other or 0) <= FEW for stride, one, other in sizes)
 
 
-def one_column_of_one_channel(call: Call) -> bool:
-    """Whether a convolution of one channel in bf16 or f16 has strides along a last axis of size 1."""
+def strides_beyond_source(call: Call) -> bool:
+    """Whether the strides of a convolution of few channels in bf16 or f16 are longer than the last axis of its source.
+
+    Padding in front counts as part of the source.
+    """
     found = convolution_geometry(call)
-    if found is None or found.wide is None or found.wide_channels != 1 or not in_low_precision(call):
+    if found is None or found.wide is None or found.groups > 1 or not in_low_precision(call):
         return False
-    return found.wide[-1] == 1 and found.strides[-1] > 1
+    size, begin = found.wide[-1], found.pads_begin[-1] if found.pads_begin is not None else 0
+    few = found.wide_channels is not None and found.wide_channels < 16
+    return few and size is not None and size + begin < found.strides[-1]
 
 
 def unread_as_padded(call: Call) -> bool:

@@ -15,8 +15,8 @@ from .conditions import (
     is_far,
     no_window_inside,
     one_channel_strided,
-    one_column_of_one_channel,
     rounded_wrong,
+    strides_beyond_source,
     unread_as_padded,
 )
 from .convolution_geometry import SIDES
@@ -103,9 +103,9 @@ WINDOW_QUIRKS = (
         "strides",
         UNSAFE,
         kinds("ConvolutionBackwardWeights ConvTransposeBackwardWeights"),
-        one_column_of_one_channel,
-        "with one channel and strides along a last axis of size 1 the kernel for bf16 reads up to 32 bytes behind the "
-        "source, which is diff_dst of ConvTranspose: a signal where no memory is there",
+        strides_beyond_source,
+        "with fewer than 16 channels and strides longer than the last axis the kernel for bf16 reads up to 32 bytes "
+        "behind the source, which is diff_dst of ConvTranspose: a signal where no memory is there",
     ),
     Quirk(
         "gradient_of_deep_windows",
