@@ -637,6 +637,16 @@ def windows_in_padding(g: og.Graph) -> og.LogicalTensor:
     return g.quantize(product, scales=[4.0], zps=[3], dtype="s8")
 
 
+def windows_in_padding_as_bf16(g: og.Graph) -> og.LogicalTensor:
+    """With a zero point, too, and a TypeCast between it and the convolution."""
+    x = g.dequantize(g.input("x", "u8", (1, 7, 1, 16)), scales=[0.5], zps=[3])
+    w = g.dequantize(g.input("w", "s8", (1, 2, 16, 1)), scales=[1.0], zps=[0])
+    x, w = g.type_cast(x, dtype="bf16"), g.type_cast(w, dtype="bf16")
+    window = {"strides": [1, 1], "dilations": [1, 2], "pads_begin": [1, 1], "pads_end": [1, 1]}
+    product = g.type_cast(g.convolution(x, w, **window), dtype="f32")
+    return g.quantize(product, scales=[2.0], zps=[0], dtype="s8")
+
+
 def bias_behind_source(g: og.Graph, join: str) -> og.LogicalTensor:
     """Of five windows in a row, two lie behind the source: with two threads, one has nothing else."""
     x, w, bias = g.input("x", "f32", (1, 3, 3, 2)), g.input("w", "f32", (3, 1, 2, 4)), g.input("b", "f32", (4,))
@@ -720,6 +730,7 @@ TROUBLE: dict[str, Build] = {
         *([group_norm_with_scales] if native.VERSION >= (3, 6) else ()),
         *(sequence_first, residual_of_the_source, windows_in_padding, spread_with_zero_point, stats_of_nothing),
         *(single_channels_of_weights_with_zero_point, gradient_of_attention, quantized_batches_of_one_matrix),
+        windows_in_padding_as_bf16,
     )
 }
 TROUBLE |= {

@@ -93,13 +93,17 @@ def has_gaps(use: Use, uses: Sequence[Use]) -> bool:
 
 def shifted_source(use: Use, uses: Sequence[Use]) -> bool:
     """Whether what a product reads first was dequantized with a zero point."""
-    return any(use.inputs[0] in other.outputs and any(_zero_points(other)) for other in uses)
+    return _is_shifted(use.inputs[0], uses)
 
 
 def shifted_weights(use: Use, uses: Sequence[Use]) -> bool:
     """Whether the weights of a product were dequantized with a zero point."""
+    return _is_shifted(use.inputs[1], uses)
+
+
+def _is_shifted(number: int, uses: Sequence[Use]) -> bool:
     producers = {number: other for other in uses for number in other.outputs}
-    producer = producers.get(use.inputs[1])
+    producer = producers.get(number)
     while producer is not None and producer.kind in MOVES:
         producer = producers.get(producer.inputs[0])
     return producer is not None and any(_zero_points(producer))
