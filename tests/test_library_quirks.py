@@ -1009,6 +1009,13 @@ def test_quirk_is_recognised(name: str) -> None:
     assert name.partition(",")[0] in [quirk.name for quirk in quirks(QUIRKY[name], (3, 2, 0))]
 
 
+@pytest.mark.parametrize(("version", "wrong"), [((3, 2, 0), False), ((3, 6, 2), True), ((3, 13, 2), False)])
+def test_dilated_windows_of_one_element_are_wrong_in_some_versions(version: tuple[int, int, int], wrong: bool) -> None:
+    window = {"strides": (2,), "pads_begin": (1,), "pads_end": (1,), "dilations": (2,)}
+    call = use("Convolution", window, (1, 1, 1), (1, 1, 33), dtype="bf16")
+    assert ("single_dilated" in [quirk.name for quirk in quirks(call, version)]) == wrong
+
+
 @pytest.mark.parametrize(
     "call",
     [

@@ -206,6 +206,15 @@ def one_channel_strided(call: Call) -> bool:
     return strided and found.forward()[-1] == 1
 
 
+def single_dilated(call: Call) -> bool:
+    """Whether a convolution in bf16 or f16 has padding before the last axis, and dilations along it of one element."""
+    found = convolution_geometry(call)
+    if found is None or found.kernel is None or not in_low_precision(call):
+        return False
+    padded = found.pads_begin is not None and found.pads_begin[-1] > 0
+    return padded and found.kernel[-1] == 1 and found.dilations[-1] > 1
+
+
 def axis_below_last(call: Call) -> bool:
     """Whether a normalization goes over more than the last axis."""
     rank, begin = call.rank("src"), begin_axis(call)

@@ -16,6 +16,7 @@ from .conditions import (
     no_window_inside,
     one_channel_strided,
     rounded_wrong,
+    single_dilated,
     strides_beyond_source,
     unread_as_padded,
 )
@@ -162,6 +163,17 @@ WINDOW_QUIRKS = (
         "the source where the result has one column or the source is one deep, then in bf16 without strides, too: "
         "wrong values, and writes beyond a block",
         since=(3, 3),  # right in 3.2.0, wrong in 3.6.2 and 3.13.2
+    ),
+    Quirk(
+        "single_dilated",
+        "dilations",
+        UNSAFE,
+        kinds("Convolution ConvTransposeBackwardData"),
+        single_dilated,
+        "in bf16, where windows of one element are dilated along the last axis and lie in the padding before and "
+        "behind it, the kernel reads behind the source: a signal where no memory is there",
+        mended=(3, 13),
+        since=(3, 3),  # right in 3.2.0, wrong in 3.6.2, right in 3.13.2
     ),
     Quirk(
         "far_windows",
