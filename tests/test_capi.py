@@ -279,6 +279,20 @@ def test_strided_tensors():
     np.testing.assert_allclose(execute(capi.Partition.from_op(op).compile(), {0: x})[1], np.exp(x), rtol=1e-5)
 
 
+def test_tensors_with_gaps_may_lie_right_behind_each_other():
+    memory = np.arange(16, dtype=np.float32) - 4
+    ends = [lt(number, "f32", (2, 3), strides=(5, 1)) for number in range(2)]
+    compiled = capi.Partition.from_op(capi.Op(1, "ReLU", inputs=ends[:1], outputs=ends[1:])).compile()
+    first, second = (np.lib.stride_tricks.as_strided(memory[at:], (2, 3), (20, 4)) for at in (0, 8))
+    source, result = capi.Tensor(ends[0], first), capi.Tensor(ends[1], second)
+    compiled.execute(capi.Stream(), [source], [result])
+    assert memory.tolist() == [-4, -3, -2, -1, 0, 1, 2, 3, 0, 0, 0, 7, 8, 1, 2, 3]
+    for at in (7, 4):  # the last element of one is the first of the other; or they are interlaced
+        result.set_data_handle(np.lib.stride_tricks.as_strided(memory[at:], (2, 3), (20, 4)))
+        with pytest.raises(og.ArgumentError, match="shares memory"):
+            compiled.execute(capi.Stream(), [source], [result])
+
+
 def test_bf16():
     x = values(4, 6).astype(og.bf16.numpy)
     op = capi.Op(1, "Abs", inputs=[lt(0, "bf16", (4, 6))], outputs=[lt(1, "bf16", (4, 6))])

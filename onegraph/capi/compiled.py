@@ -249,7 +249,7 @@ class CompiledPartition(Handle):
             for other in (*inputs, *outputs[:position]):
                 if out.nbytes == 0 or other.nbytes == 0:
                     continue
-                if out.address + out.nbytes <= other.address or other.address + other.nbytes <= out.address:
+                if out.address + out._span <= other.address or other.address + other._span <= out.address:
                     continue
                 exact = out.address == other.address
                 pair = self._compilation.in_place.get(out.logical_tensor.id)

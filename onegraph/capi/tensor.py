@@ -122,6 +122,15 @@ class Tensor(Handle):
         return self._nbytes
 
     @property
+    def _span(self) -> int:
+        """Bytes from the first element to the end of the last; of a flat array, all that the logical tensor takes."""
+        array = self._held.array
+        if array.flags.c_contiguous:
+            return self._nbytes
+        reach: int = sum((dim - 1) * step for dim, step in zip(array.shape, array.strides, strict=True))
+        return reach + array.itemsize
+
+    @property
     def address(self) -> int:
         """Address of the first element."""
         return self._held.place
