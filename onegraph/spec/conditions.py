@@ -237,10 +237,10 @@ def one_narrow_scale(call: Call) -> bool:
     return call.string("qtype") == "per_tensor" or (scales.shape is not None and set(scales.shape) <= {1})
 
 
-def one_pixel(call: Call) -> bool:
-    """Whether every spatial axis of the source has size 1."""
+def one_column(call: Call) -> bool:
+    """Whether the last spatial axis of the source has size 1."""
     shape = call.shape("src")
-    return shape is not None and set(spatial(shape, call.string("data_format"))) == {1}
+    return shape is not None and spatial(shape, call.string("data_format"))[-1:] == (1,)
 
 
 def over_one(call: Call) -> bool:

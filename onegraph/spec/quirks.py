@@ -21,8 +21,8 @@ from .conditions import (
     has_long_rows,
     has_long_side,
     known_reduction,
+    one_column,
     one_narrow_scale,
-    one_pixel,
     over_one,
     per_channel,
     per_group,
@@ -295,13 +295,14 @@ QUIRKS = (
         "align_corners is unsupported",
     ),
     Quirk(
-        "one_pixel",
+        "one_column",
         "src",
         UNSAFE,
-        kinds("Interpolate"),
-        one_pixel,
-        "a src of one pixel is taken for NXC in the result: wrong values, some of them written beyond it",
-        since=(3, 3),  # right in 3.2.0, wrong in 3.6.2
+        kinds("Interpolate InterpolateBackward"),
+        one_column,
+        "where the last spatial axis of src has size 1, its stride is that of the result, or of another op that was "
+        "compiled before: wrong values, some of them written beyond the result",
+        since=(3, 3),  # right in 3.2.0, wrong in 3.6.2 and 3.13.2
     ),
     Quirk(
         "group_norm_rank",
