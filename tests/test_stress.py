@@ -523,8 +523,10 @@ def forks_wait_for_ops_that_are_handed_over():
 
 HANDLERS = """
 import gc, os, sys, threading
+def say(what):
+    os.write(1, f"{what}\\n".encode())  # in one piece, where several processes write
 def collect():
-    print("collects", gc.collect() > 0, flush=True)
+    say(f"collects {gc.collect() > 0}")
 lock = threading.Lock()
 if sys.argv[2] == "lock":
     os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
@@ -556,11 +558,11 @@ else:
     thread.join()
 child = os.fork()
 if not child:
-    print(model(ones), flush=True)
+    say(model(ones))
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 thread.join()
-print(model(ones), flush=True)
+say(model(ones))
 """
 
 
