@@ -869,7 +869,7 @@ QUIRKY: dict[str, Call] = {
         (2, 9, 3, 5, 2),
         (2, 4, 3, 3, 2),
     ),
-    "gradient_of_one_column": use(
+    "gradient_of_long_strides": use(
         "ConvolutionBackwardWeights",
         {"strides": (2,), "pads_begin": (0,), "pads_end": (0,), "dilations": (1,), "weights_shape": (1, 1, 4)},
         (2, 1, 1),

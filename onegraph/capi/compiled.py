@@ -48,15 +48,15 @@ class CompiledPartition(Handle):
         with partition._graph_lock:
             try:
                 self._compile(partition, ins, outs, engine)
+                left = [tensor.id for tensor in self.outputs if tensor.layout == "any"]
+                if left:  # beside the stats of a SoftMax, 3.9 and later do not say what they chose: it could not be run
+                    dense = [LogicalTensor._checked(t.id, t.dtype, t.shape, property=t.property) for t in outs]
+                    outs = [one if one.id in left else tensor for one, tensor in zip(dense, outs, strict=True)]
+                    self._compile(partition, ins, outs, engine)
             except OutOfMemoryError:
                 raise
             except StatusError as error:
                 raise _refusal(error, partition) from None
-            left = [tensor.id for tensor in self.outputs if tensor.layout == "any"]
-            if left:  # beside the stats of a SoftMax, 3.9 and later do not say what they chose: nobody could execute it
-                dense = [LogicalTensor._checked(t.id, t.dtype, t.shape, property=t.property) for t in outs]
-                outs = [one if one.id in left else tensor for one, tensor in zip(dense, outs, strict=True)]
-                self._compile(partition, ins, outs, engine)
 
     @classmethod
     def _checked(

@@ -100,7 +100,7 @@ WINDOW_QUIRKS = (
         "in bf16 the kernels read scratch memory that was never written",
     ),
     Quirk(
-        "gradient_of_one_column",
+        "gradient_of_long_strides",
         "strides",
         UNSAFE,
         kinds("ConvolutionBackwardWeights ConvTransposeBackwardWeights"),
