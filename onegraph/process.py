@@ -62,9 +62,10 @@ class Worker:
         Raises:
             UnsupportedError: no process can be started.
         """
+        fresh = self._process is None
         outcome = self._run(task, limit)
-        if outcome.outcome == "crash" and outcome.stage == "start":
-            # It died before it began with this one: the last one had corrupted its memory.
+        if outcome.outcome in ("crash", "hang") and not fresh:
+            # A task before this one may have corrupted the memory of the process; a new one tells whose fault it is.
             outcome = self._run(task, limit)
         return outcome
 

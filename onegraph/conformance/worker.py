@@ -7,6 +7,7 @@ itself is what a probe is to find out.
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,6 +23,13 @@ from ..spec.dtypes import DataType
 from ..spec.shapes import known_dims
 from ..tolerance import FLOORS
 from .probes import inputs_of, reference_of
+
+ROOM = 4096  # bytes behind each output, in which a write beyond its end is seen and breaks nothing
+UNTOUCHED = 0xA5
+
+
+class OverrunError(Exception):
+    """The library wrote beyond the end of an output."""
 
 
 def tell(**facts: object) -> None:
@@ -52,6 +60,7 @@ def run(
 
     Raises:
         StatusError: a call failed.
+        OverrunError: the library wrote behind an output.
     """
     tell(stage="add_op")
     tensors = [
@@ -97,7 +106,13 @@ def _compile_and_execute(
     inferred = [
         LogicalTensor._of(read(query, "dnnl_graph_logical_tensor_t", compiled, tensor.id)) for tensor in results
     ]
-    arrays: list[Array] = [np.zeros(known_dims(tensor.shape), tensor.dtype.numpy) for tensor in inferred]
+    memory, arrays = [], list[Array]()
+    for tensor in inferred:
+        shape, dtype = known_dims(tensor.shape), tensor.dtype.numpy
+        room = np.zeros(math.prod(shape) * dtype.itemsize + ROOM, np.uint8)
+        room[-ROOM:] = UNTOUCHED
+        memory.append(room)
+        arrays.append(room[:-ROOM].view(dtype).reshape(shape))
     ins = [Tensor(tensor, np.ascontiguousarray(array)) for tensor, array in zip(tensors, inputs, strict=True)]
     outs = [Tensor(tensor, array) for tensor, array in zip(inferred, arrays, strict=True)]
     tell(stage="execute")
@@ -110,6 +125,9 @@ def _compile_and_execute(
         len(outs),
         ffi.new("const_dnnl_graph_tensor_t[]", [tensor._ptr for tensor in outs]),
     )
+    for index, room in enumerate(memory):
+        if (room[-ROOM:] != UNTOUCHED).any():
+            raise OverrunError(f"output {index} is written beyond its end")
     return arrays
 
 
@@ -138,6 +156,8 @@ def answer(probe: Mapping[str, Any]) -> dict[str, object]:
         return {"stage": error.function.removeprefix("dnnl_graph_"), "outcome": "refused", "detail": str(error)}
     except OneGraphError as error:
         return {"stage": "logical_tensor", "outcome": "refused", "detail": str(error)}
+    except OverrunError as error:
+        return {"stage": "execute", "outcome": "wrong", "detail": str(error)}
     if got is None:
         return {"stage": "partition", "outcome": "unsupported", "detail": "is_supported is 0"}
     if expected is None:
