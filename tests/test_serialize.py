@@ -931,6 +931,22 @@ def test_an_input_that_no_op_reads_keeps_what_was_said_of_it():
     assert (back.constant_inputs, back.inputs["x"].strides) == (("x",), (1, 2))
 
 
+def test_each_output_has_strides_of_its_own():
+    g = og.Graph()
+    x, c = g.input("x", og.f32, (2, 3), strides=[1, 2]), g.constant(np.ones((2, 3), np.float32))
+    y = g.add(x, c)
+    laid_out = {"dense": (y, None), "turned": (y, (1, 2)), "same": (x, (1, 2)), "x_dense": (x, None), "c": (c, (1, 2))}
+    for name, (tensor, strides) in laid_out.items():
+        g.output(name, tensor, strides=strides)
+    back = og.Graph.from_json(g.to_json())
+    assert {name: tensor.strides for name, tensor in back.outputs.items()} == {
+        name: strides for name, (_, strides) in laid_out.items()
+    }
+    back.output("more", back.outputs["dense"], strides=[1, 2])
+    again = og.Graph.from_json(back.to_json())
+    assert [tensor.strides for tensor in again.outputs.values()] == [*(s for _, s in laid_out.values()), (1, 2)]
+
+
 def test_outputs_keep_their_strides_beside_constants():
     g = og.Graph()
     x = g.input("x", og.f32, (2, 3), strides=[6, 2])
@@ -1007,6 +1023,10 @@ def changed(*path_and_value):
 NAMED = {"inputs": [{"id": 0, "name": "x"}]}
 
 
+def laid_out(stride):
+    return {"outputs": [{"id": 2, "name": "y", "stride": stride}]}
+
+
 @pytest.mark.parametrize(
     ("whole", "where", "expected"),
     [
@@ -1070,6 +1090,9 @@ NAMED = {"inputs": [{"id": 0, "name": "x"}]}
         (changed("onegraph", {"inputs": [{"id": 1, "name": "x"}]}), "onegraph.inputs[0]", "none produces"),
         (changed("onegraph", {**NAMED, "outputs": [{"id": 2, "name": "x"}]}), "onegraph.outputs[0]", "each name once"),
         (changed("onegraph", {"outputs": [{"id": 5, "name": "y"}]}), "onegraph.outputs[0]", "a tensor of an op"),
+        (changed("onegraph", laid_out([1])), "onegraph.outputs[0].stride", "2 strides"),
+        (changed("onegraph", laid_out([3, -1])), "onegraph.outputs[0].stride[1]", "a number of elements"),
+        (changed("onegraph", laid_out("3x1")), "onegraph.outputs[0].stride", "an array"),
         (changed("onegraph", {"ops": {"x": {}}}), "onegraph.ops", "ids of ops"),
         (changed("onegraph", {"ops": {"1": {"attrs": {"alpha": 1}}}}), "onegraph.ops.1.attrs.alpha", "inf"),
         (changed("onegraph", {"tensors": [{"id": 0}]}), "onegraph.tensors[0].dtype", "a value"),

@@ -216,12 +216,13 @@ def tensor_form(value: object, where: str) -> TensorForm:
     if dtype != "undef":  # which is no type to choose
         dtype = string(dtype, f"{where}.dtype", tuple(DataType.__members__))
     shape = _shape(raw.get("shape", [UNKNOWN]), f"{where}.shape")
+    steps = strides(raw.get("stride", [UNKNOWN]), f"{where}.stride")
     return TensorForm(
         where,
         identifier(_required(raw, "id", where), f"{where}.id"),
         None if dtype == "undef" else DataType[str(dtype)],
         shape,
-        _strides(raw.get("stride", [UNKNOWN]), f"{where}.stride", shape),
+        of_shape(steps, f"{where}.stride", shape),
         string(raw.get("layout_type", "undef"), f"{where}.layout_type", LAYOUTS),
         string(raw.get("property_type", "undef"), f"{where}.property_type", PROPERTIES),
         raw,
@@ -244,8 +245,8 @@ def _shape(value: object, where: str) -> Shape:
     return tuple(dims)
 
 
-def _strides(value: object, where: str, shape: Shape) -> tuple[int, ...] | None:
-    """The strides; None where one of them is unknown."""
+def strides(value: object, where: str) -> tuple[int, ...] | None:
+    """``value`` where it is an array of strides; None where one of them is unknown."""
     values = array(value, where)
     if len(values) > MAX_RANK:
         raise FormatError(where, f"{len(values)} strides", f"at most {MAX_RANK}")
@@ -253,9 +254,15 @@ def _strides(value: object, where: str, shape: Shape) -> tuple[int, ...] | None:
     steps = [integer(step, f"{where}[{index}]", UNKNOWN, S64_MAX, what) for index, step in enumerate(values)]
     if UNKNOWN in steps:
         return None
-    if shape is None or len(steps) != len(shape):
-        raise FormatError(where, shown(values), f"{0 if shape is None else len(shape)} strides, one for each dim")
     for index, step in enumerate(steps):
         if step < 0:
             raise FormatError(f"{where}[{index}]", step, what)
     return tuple(steps)
+
+
+def of_shape(steps: tuple[int, ...] | None, where: str, shape: Shape) -> tuple[int, ...] | None:
+    """``steps`` where there is one for each dim of ``shape``."""
+    rank = 0 if shape is None else len(shape)
+    if steps is not None and len(steps) != rank:
+        raise FormatError(where, shown([*steps]), f"{rank} strides, one for each dim")
+    return steps

@@ -9,7 +9,7 @@ from ..errors import FormatError, shown
 from ..plain import isinstance
 from ..spec.editions import DEFAULT, EDITIONS
 from ..spec.schema import Shape
-from .form import Json, TensorForm, array, identifier, integer, obj, real, string, tensor_form
+from .form import Json, TensorForm, array, identifier, integer, obj, real, strides, string, tensor_form
 from .text import said
 
 KEY = "onegraph"
@@ -34,6 +34,7 @@ class Names:
     Attributes:
         edition: the graph's.
         inputs, outputs: ids and names, in order; outputs is None where only the form says them.
+        strides: those of outputs that lie otherwise than the ops say of their tensors, by name.
         constants: names of constants by id.
         vectors: ids of tensors of one axis whose size is unknown, which the form cannot tell from an unknown rank.
         tensors: tensors that no op mentions.
@@ -44,6 +45,7 @@ class Names:
     edition: str = DEFAULT
     inputs: tuple[tuple[int, str], ...] = ()
     outputs: tuple[tuple[int, str], ...] | None = None
+    strides: Mapping[str, tuple[int, ...] | None] = field(default_factory=dict)
     constants: Mapping[int, str] = field(default_factory=dict)
     vectors: frozenset[int] = frozenset()
     tensors: tuple[TensorForm, ...] = ()
@@ -78,6 +80,7 @@ def read_names(whole: Json) -> Names:
         string(raw.get("edition", DEFAULT), f"{KEY}.edition", EDITIONS),
         _pairs(raw, "inputs"),
         _pairs(raw, "outputs") if "outputs" in raw else None,
+        _output_strides(raw),
         dict(_pairs(raw, "constants")),
         frozenset(
             identifier(number, f"{KEY}.vectors[{index}]")
@@ -105,6 +108,16 @@ def _pairs(raw: Json, key: str) -> tuple[tuple[int, str], ...]:
             raise FormatError(f"{where}.name", shown(name), "a name, and not the keyword 'out'")
         found.append((identifier(one.get("id"), f"{where}.id"), name))
     return tuple(found)
+
+
+def _output_strides(raw: Json) -> dict[str, tuple[int, ...] | None]:
+    found = {}
+    for index, value in enumerate(array(raw.get("outputs", []), f"{KEY}.outputs")):
+        where = f"{KEY}.outputs[{index}]"
+        one = obj(value, where)
+        if "stride" in one:
+            found[string(one.get("name"), f"{where}.name")] = strides(one["stride"], f"{where}.stride")
+    return found
 
 
 def _key(number: str) -> int:

@@ -22,9 +22,9 @@ from ..spec.editions import BASE, DEFAULT, Edition, base_of, edition
 from ..spec.schema import AttrValue, Schema, Shape, TensorType
 from ..spec.shapes import compatible, has_gaps, known_dims, merge
 from ..violation import NOTE, Violation
-from .form import Document, Json, OpForm, TensorForm
+from .form import Document, Json, OpForm, TensorForm, of_shape
 from .names import Names
-from .structure import one_shape, one_type, ordered, producers, steps
+from .structure import one_shape, one_type, ordered, producers, steps, worth
 
 if TYPE_CHECKING:
     from ..graph import Graph
@@ -116,7 +116,7 @@ class _Building:
         for name, number, where in self._outputs():
             if number not in self.tensors:
                 raise FormatError(where, f"tensor {number}", "a tensor of an op")
-            self.graph._outputs[name] = self._output(number)
+            self.graph._outputs[name] = self._output(name, number, where)
         places = {index: place for place, index in enumerate(order)}
         self.graph._file = Origin(
             self.found.raw,
@@ -157,17 +157,21 @@ class _Building:
             name = name or self._unnamed(number)
             if name in self.graph._inputs:
                 raise FormatError("onegraph.inputs", f"the name {shown(name)} twice", "each name once")
-            tensor = self.graph._inputs[name] = self.graph._tensor(dtype, shape, name, steps(uses, shape))
+            tensor = self.graph._inputs[name] = self.graph._tensor(dtype, shape, name, worth(steps(uses), shape))
             if any(use.property == "constant" for use in uses):
                 self.graph._constant_inputs.add(name)
         self.tensors[number] = tensor
 
-    def _output(self, number: int) -> LogicalTensor:
+    def _output(self, name: str, number: int, where: str) -> LogicalTensor:
         """A graph output, laid out as the file declares; not with gaps, for which a file could want any memory."""
         tensor = self.tensors[number]
-        if number not in self.producers:
+        if name in self.names.strides:
+            declared = of_shape(self.names.strides[name], f"{where}.stride", tensor.shape)
+        elif number in self.producers:
+            declared = steps(self.uses[number])
+        else:
             return tensor
-        found = steps(self.uses[number], tensor.shape)
+        found = worth(declared, tensor.shape)
         gaps = found is not None and has_gaps(known_dims(tensor.shape), found)
         return tensor._laid_out(None if gaps else found)
 

@@ -70,9 +70,13 @@ def one_shape(shape: Shape, first: TensorForm, uses: Sequence[TensorForm]) -> Sh
     return shape
 
 
-def steps(uses: Sequence[TensorForm], shape: Shape) -> tuple[int, ...] | None:
-    """Declared strides that are worth declaring: known, not those of a dense array, and of memory of its own."""
-    found = next((use.strides for use in uses if use.strides is not None), None)
+def steps(uses: Sequence[TensorForm]) -> tuple[int, ...] | None:
+    """The strides that the first use declares which declares any."""
+    return next((use.strides for use in uses if use.strides is not None), None)
+
+
+def worth(found: tuple[int, ...] | None, shape: Shape) -> tuple[int, ...] | None:
+    """Strides that are worth declaring: known, not those of a dense array, and of memory of its own."""
     if found is None or shape is None or None in shape or any(step >= MAX_STRIDE for step in found):
         return None
     dims = known_dims(shape)

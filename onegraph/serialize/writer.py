@@ -251,6 +251,13 @@ class _Writing:
                 form["property_type"] = "constant"
         return self.written[number]
 
+    def _output(self, name: str, tensor: LogicalTensor) -> Json:
+        """An output; with its strides where its tensor is written with others, as one that two outputs lay out is."""
+        number = self.ids[tensor.id]
+        stride = tensor_form(tensor, number)["stride"]
+        said = {"id": number, "name": name}
+        return said if stride == self.written[number]["stride"] else {**said, "stride": stride}
+
     def _names_constants(self) -> bool:
         """Whether the file has names of all constants; of those whose contents came later it has none."""
         about: Any = self.raw.get(KEY) or {}
@@ -265,10 +272,11 @@ class _Writing:
         used = {t.id: t for t in (*graph.outputs.values(), *graph.inputs.values(), *constants)}
         about: dict[str, object] = {"form": VERSION, "edition": graph.edition}
         about["inputs"] = [{"id": ids[tensor.id], "name": name} for name, tensor in graph.inputs.items()]
-        about["outputs"] = [{"id": ids[tensor.id], "name": name} for name, tensor in graph.outputs.items()]
+        tensors = [self._tensor(t) for t in used.values() if ids[t.id] not in self.written]
+        about["outputs"] = [self._output(name, tensor) for name, tensor in graph.outputs.items()]
         about["constants"] = [{"id": ids[tensor.id], "name": tensor.name} for tensor in constants]
         about["vectors"] = [ids[tensor.id] for tensor in graph._tensors if tensor.shape == (None,)]
-        about["tensors"] = [self._tensor(t) for t in used.values() if ids[t.id] not in self.written]
+        about["tensors"] = tensors
         about["ops"] = self.said
         return {key: value for key, value in about.items() if value or key in ("inputs", "outputs")}
 
