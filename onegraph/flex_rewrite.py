@@ -315,7 +315,7 @@ def without_wildcards(graph: Graph) -> Graph:
     """See :meth:`onegraph.Graph.without_wildcards`."""
     if not any(op.kind == "Wildcard" for op in graph.ops):
         return graph.copy()
-    work = FlexRewrite(graph)
+    work = FlexRewrite(graph, lenient=not graph.strict)
     work.drop_wildcards()
     return work.graph()
 

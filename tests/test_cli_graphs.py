@@ -763,6 +763,14 @@ def test_outputs_beside_wildcards_keep_their_strides():
     assert g.without_wildcards().outputs["y"].strides == (4, 1)
 
 
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_graph_without_wildcards_is_as_strict(strict):
+    g = og.Graph(strict=strict)
+    x = g.input("x", og.f32, (2, 3))
+    g.output("y", g.relu(g.op("Wildcard", x, dtype=og.f32)))
+    assert g.without_wildcards().strict is strict
+
+
 def test_inputs_that_a_wildcard_wrote_can_be_given_and_shaped():
     """A file as PyTorch dumps it: weights of Wildcards, and dims that it does not know."""
 

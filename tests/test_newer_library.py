@@ -801,9 +801,13 @@ def test_what_some_versions_get_wrong(name: str, policy: str, threads: int | Non
     graph.output("out", TROUBLE[name](graph))
     executable, inputs = graph.compile(policy=policy, threads=threads), arrays(graph)
     wanted = run(graph, inputs)["out"].astype(float)
-    slack = 1 if str(graph.outputs["out"].dtype) in ("u8", "s8") else 1e-4
+    dtype = str(graph.outputs["out"].dtype)
+    slack = 1 if dtype in ("u8", "s8") else 1e-4
+    rounding = (
+        2.0**-10 if dtype == "f16" else 1e-4
+    )  # a sum within a kernel, where there are any of f16, is rounded once
     for _ in range(3):
-        np.testing.assert_allclose(executable(**inputs).astype(float), wanted, rtol=1e-4, atol=slack)
+        np.testing.assert_allclose(executable(**inputs).astype(float), wanted, rtol=rounding, atol=slack)
 
 
 @pytest.mark.parametrize("place", ["q", "k", "v", "out"])
