@@ -21,6 +21,7 @@ from .report import nbytes
 from .spec.editions import BASE
 from .spec.movement import transposition
 from .spec.schema import Call, TensorType
+from .spec.strides import is_scattered
 from .spec.use import VIEWS, Use
 from .steps import Note, NumpyStep, as_it_is, caster, needs_dense, numpy_step, reorder
 
@@ -153,6 +154,8 @@ class Schedule:
         try:
             if not is_native(source.dtype):
                 raise UnsupportedError(f"numpy copies {source.dtype} faster")
+            if is_scattered(target.shape, target.strides):
+                raise UnsupportedError("oneDNN leaves the result unwritten")
             self.threads.use(None)
             compiled = reorder(source, target)
         except OneGraphError:

@@ -600,6 +600,17 @@ for kind_, inputs_, dtype_, attrs_, right_ in (
         "does not honour strides",
     )(lambda a=(kind_, inputs_, dtype_, (6, 1), attrs_, right_): strided_output(*a))
 
+COLUMNS = np.arange(1, 6301, dtype=np.float32).reshape(100, 63)
+for kind_ in ("Reorder", "ReLU"):
+    record(
+        "strides",
+        f"{kind_} into every fourth element",
+        "wrong",
+        lambda a=(kind_, [COLUMNS.shape], F, (252, 4), {}): strided_capi(*a),
+        U,
+        "does not honour strides",
+    )(lambda a=(kind_, [COLUMNS], F, (252, 4), {}, COLUMNS): strided_output(*a))
+
 NOTHING = np.ones((0, 3), np.float32)
 for kind_, number_ in (("Exp", 1), ("Reorder", 1), ("ReLUBackward", 2)):
     record(

@@ -155,6 +155,33 @@ def test_an_op_that_writes_dense_tensors_only_is_followed_by_a_copy():
     assert "LayerNorm writes dense tensors only" in copy.reason
 
 
+@pytest.mark.parametrize("kind", ["Reorder", "ReLU", "LayerNorm", "StaticTranspose"])
+@pytest.mark.parametrize(
+    ("shape", "strides"),
+    [
+        ((90, 70, 1), (280, 4, 1)),  # the last channel of four
+        ((100, 63), (252, 4)),
+        ((1, 30, 210), (7, 8, 240)),
+    ],
+)
+def test_every_fourth_element_of_a_long_result(kind, shape, strides):
+    attrs = {"order": [0, 1, 2][: len(shape)]} if kind == "StaticTranspose" else {}
+    if kind == "LayerNorm":
+        attrs = {"use_affine": False, "keep_stats": False}
+    g = og.Graph()
+    x = g.input("x", og.f32, shape)
+    g.output("y", g.op(kind, [x], attrs), strides=strides)
+    given = np.arange(1, 6301, dtype=np.float32).reshape(shape)
+    whole = np.full(sum((dim - 1) * step for dim, step in zip(shape, strides, strict=True)) + 1, -7, np.float32)
+    out = np.lib.stride_tricks.as_strided(whole, shape, [4 * step for step in strides])
+    g.compile()(given, out=out)
+    right = given
+    if kind == "LayerNorm":
+        right = (given - given.mean(-1, keepdims=True)) / np.sqrt(given.var(-1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(out, right, atol=1e-3)
+    assert (whole == -7).sum() == whole.size - 6300
+
+
 def test_a_graph_that_numpy_runs_as_a_whole():
     """A shape is computed in it."""
     g = og.Graph()

@@ -102,9 +102,9 @@ def beyond_single_axes(shape: Sequence[int], strides: Sequence[int]) -> tuple[in
     return tuple(step if dim > 1 else whole for dim, step in zip(shape, strides, strict=True))
 
 
-def has_gaps(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether a tensor is not dense in any order of its axes."""
-    whole = 1
+def has_gaps(shape: Sequence[int], strides: Sequence[int], apart: int = 1) -> bool:
+    """Whether a tensor is not dense in any order of its axes, its elements being so many places apart."""
+    whole = apart
     for step, dim in sorted((step, dim) for dim, step in zip(shape, strides, strict=True) if dim > 1):
         if step != whole:
             return True

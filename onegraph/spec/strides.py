@@ -7,6 +7,7 @@ the other way round; what it costs then is a copy.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Set
+from math import prod
 
 from ..plain import isinstance
 from .attention import MENDED
@@ -41,6 +42,8 @@ def honours_strides(
     """
     if 0 in shape:  # elementwise kernels divide by the number of elements
         return False
+    if not is_read and is_scattered(shape, strides):
+        return False
     if schema.kind in DENSE_ONLY or (schema.category == "elementwise" and len(shape) >= WILD_RANK):
         return False
     if schema.kind in STATISTICAL and len(shape) < rank:
@@ -58,6 +61,16 @@ def honours_strides(
     # Binary ops were seen to compute wrong with gaps or permuted axes together with an axis of size 1, and behind
     # another op with those of an operand of lower rank, whose strides are lost where it is given leading axes.
     return schema.kind not in BINARY or not (1 in shape or (is_read and len(shape) < rank))
+
+
+def is_scattered(shape: Dims, strides: Dims) -> bool:
+    """Whether the elements lie in one row, a multiple of 4 places apart, such as one channel of four.
+
+    Of a long dense tensor that is brought into this layout, a Reorder of every version writes the first elements only:
+    it moves the one axis of its loop behind those that there are, unless 16 divides it.
+    """
+    step = min((step for dim, step in zip(shape, strides, strict=True) if dim > 1), default=1)
+    return step % 4 == 0 and prod(shape) % 16 != 0 and not has_gaps(shape, strides, step)
 
 
 def loses_zero_points(kinds: Container[str], attrs: Mapping[str, object]) -> bool:
