@@ -19,7 +19,7 @@ from .rewrites.precision import rounded
 from .spec.dtypes import DataType
 from .spec.editions import BASE, DEFAULT
 from .spec.operands import collapsed, is_fast, varying
-from .spec.strides import honours_strides, loses_batches, loses_zero_points
+from .spec.strides import honours_strides, loses_batches, loses_sums, loses_zero_points
 
 ARITHMETIC = EXCHANGED | SYMMETRIC | {"Divide", "Subtract"}
 Run = Callable[[Sequence[Array | None]], Sequence[Array]]
@@ -57,7 +57,9 @@ class Note(NamedTuple):
 def needs_dense(value: Value, steps: Sequence[Step]) -> bool:
     """Whether one of the ops would compute wrong if a value that it reads or writes had other strides."""
     inside = {step.kind for step in steps}
-    return loses_batches(inside, value.shape, value.strides, VERSION) or not all(
+    if loses_batches(inside, value.shape, value.strides, VERSION):
+        return True
+    return loses_sums(inside, value.shape, value.strides, VERSION) or not all(
         honours_strides(
             BASE[step.kind],
             _rank(step),

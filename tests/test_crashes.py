@@ -567,6 +567,14 @@ valid("strides", "LayerNorm of padded rows", "wrong | overrun")(
 valid("strides", "axis of size 1", {(3, 2): "right | wrong"})(
     lambda g: g.add(g.input("x", F, (3, 1, 4), strides=(4, 2, 1)), g.input("y", F, (3, 1, 4), strides=(8, 8, 2)))
 )
+valid("strides", "Interpolate of columns before rows + Add", {(3, 2): "wrong", (3, 6): "right"}, "fusion")(
+    lambda g: g.add(
+        g.interpolate(
+            g.input("x", F, (1, 2, 3, 4), strides=(24, 12, 1, 3)), mode="nearest", sizes=[5, 4], data_format="NCX"
+        ),
+        g.input("y", F, (1, 2, 5, 4)),
+    )
+)
 
 
 def strided_output(kind, inputs, dtype, strides, attrs, right):

@@ -7,11 +7,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 import onegraph as og
+from onegraph import native
 from onegraph.capi.settings import has_vnni, is_native
 from onegraph.errors import UnsupportedError
 from onegraph.reference import run
@@ -734,6 +736,39 @@ def test_the_one_to_one_objects_refuse_strides_that_are_not_honoured(
             partition.compile(*given)
     else:
         partition.compile(*given)
+
+
+TURNED = {
+    "columns first": ((24, 12, 1, 3), True),
+    "batch second": ((12, 24, 4, 1), True),
+    "last": ((24, 1, 8, 2), False),
+}
+
+
+@pytest.mark.parametrize(("strides", "is_odd"), TURNED.values(), ids=TURNED)
+def test_what_is_added_to_an_interpolate_of_turned_axes(strides: tuple[int, ...], is_odd: bool) -> None:
+    shape, counts = (2, 2, 3, 4), np.arange(48, dtype=np.float32).reshape(2, 2, 3, 4)
+    attrs: dict[str, Any] = {"mode": "nearest", "sizes": (3, 4), "data_format": "NCX"}
+    graph = og.Graph()
+    x, y = graph.input("x", "f32", shape, strides=strides), graph.input("y", "f32", shape)
+    graph.output("out", graph.add(graph.interpolate(x, **attrs), y))
+    turned = np.lib.stride_tricks.as_strided(np.zeros(48, np.float32), shape, [4 * step for step in strides])
+    turned[...] = counts
+    executable = graph.compile()
+    assert executable(turned, 2 * counts).tolist() == (3 * counts).tolist()
+    assert executable.copies == 0
+    lt = og.capi.LogicalTensor
+    source, middle, other, out = lt(0, "f32", shape, strides=strides), *(lt(n, "f32", shape) for n in (1, 2, 3))
+    plain = og.capi.Graph()
+    plain.add_op(og.capi.Op(0, "Interpolate", inputs=[source], outputs=[middle], attrs=attrs))
+    plain.add_op(og.capi.Op(1, "Add", inputs=[middle, other], outputs=[out]))
+    plain.finalize()
+    (partition,) = plain.partitions()
+    if is_odd and native.VERSION < (3, 2, 1):
+        with pytest.raises(UnsupportedError, match=r"Interpolate \+ Add does not honour such strides"):
+            partition.compile([source, other], [out])
+    else:
+        partition.compile([source, other], [out])
 
 
 DEEP_WINDOWS = """

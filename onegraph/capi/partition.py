@@ -13,7 +13,7 @@ from ..plain import isinstance
 from ..spec.fusions import wrong_fusion
 from ..spec.schema import Shape, TensorType
 from ..spec.shapes import compatible, dense_strides, overlaps
-from ..spec.strides import honours_strides, loses_batches, loses_zero_points
+from ..spec.strides import honours_strides, loses_batches, loses_sums, loses_zero_points
 from ..spec.use import Use
 from ..spec.wrong_operands import wrong_strides
 from ..validate import expect
@@ -248,6 +248,8 @@ def _refuse_strides(tensor: LogicalTensor, uses: Sequence[Use]) -> None:
     inside = {use.kind for use in uses}
     if loses_batches(inside, shape, strides, VERSION):
         raise UnsupportedError(f"{tensor!r}: attention does not honour such strides; pass dense row-major")
+    if loses_sums(inside, shape, strides, VERSION):
+        raise UnsupportedError(f"{tensor!r}: Interpolate + Add does not honour such strides; pass dense row-major")
     for use in uses:
         is_read, zero_points = tensor.id in use.inputs, loses_zero_points(inside, use.call.given)
         schema, rank = use.call.schema, len(use.result)

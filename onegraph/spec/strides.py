@@ -24,6 +24,8 @@ GAPLESS = frozenset(
 )
 ATTENTION = frozenset(["MatMul", "SoftMax"])
 FLAT_BATCHES = (3, 3)  # from here on, until attention is mended: right in 3.2.0, wrong in 3.6.2
+SUMS = frozenset(["Add", "Interpolate"])
+SUMS_MENDED = (3, 2, 1)  # wrong in 3.2.0, right in 3.6.2
 # Ops with vectors along the channels, or statistics, that they take for dense.
 STATISTICAL = frozenset(["BatchNormForwardTraining", "BatchNormInference", "BatchNormTrainingBackward", "GroupNorm"])
 
@@ -88,3 +90,16 @@ def loses_batches(kinds: Set[str], shape: Dims, strides: Dims, version: tuple[in
     It does so where the batches lie further apart than each of them is long, or within each other.
     """
     return FLAT_BATCHES <= version < MENDED and kinds >= ATTENTION and has_gaps(shape, strides)
+
+
+def loses_sums(kinds: Set[str], shape: Dims, strides: Dims, version: tuple[int, int, int]) -> bool:
+    """Whether a library of ``version`` adds the wrong numbers where one of ops of these kinds has such a tensor.
+
+    For an Interpolate of axes that lie neither row-major nor channels last it has a reference kernel alone, which takes
+    single bytes for what it adds to.
+    """
+    if version >= SUMS_MENDED or not kinds >= SUMS:
+        return False
+    wide = [axis for axis, dim in enumerate(shape) if dim > 1]
+    found = sorted(wide, key=lambda axis: -strides[axis])
+    return found not in (wide, sorted(wide, key=lambda axis: axis == 1))
