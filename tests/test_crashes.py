@@ -576,6 +576,21 @@ valid("strides", "Interpolate of columns before rows + Add", {(3, 2): "wrong", (
     )
 )
 
+for name_, kind_, mode_, sizes_, outcome_ in (
+    ("the nearest of 5,428 elements", "Interpolate", "nearest", (5428, 4885), "wrong"),
+    ("between 2**18 elements", "Interpolate", "linear", (2**18, 2**18 - 1), "wrong"),
+    ("gradients of 4,377 elements", "InterpolateBackward", "nearest", (4377, 2188), "wrong"),
+    ("gradients between 4,321 elements", "InterpolateBackward", "linear", (4321, 4321), "wrong"),
+    ("gradients in the midst", "InterpolateBackward", "nearest", (52, 14), {(3, 2): "right", (3, 6): "wrong"}),
+):
+    valid("coordinates", name_, outcome_)(
+        lambda g, kind=kind_, mode=mode_, old=sizes_[0], new=sizes_[1]: g.op(
+            kind,
+            [g.input("x", F, (1, 1, old)), g.input("d", F, (1, 1, new))][: 1 + kind.endswith("Backward")],
+            {"mode": mode, "sizes": [new], "data_format": "NCX"},
+        )
+    )
+
 
 def strided_output(kind, inputs, dtype, strides, attrs, right):
     """One op whose output has gaps between its rows."""

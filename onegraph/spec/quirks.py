@@ -31,6 +31,7 @@ from .conditions import (
     untyped_stats,
     wide_integers,
 )
+from .coordinates import inexact_coordinates, misjudged_ties
 from .editions import BASE
 from .quirk import LIBRARY, UNSAFE, Quirk, kinds
 from .reduction import reduced_axes
@@ -302,6 +303,24 @@ QUIRKS = (
         one_column,
         "where the last spatial axis of src has size 1, its stride is that of the result, or of another op that was "
         "compiled before: wrong values, some of them written beyond the result",
+        since=(3, 3),  # right in 3.2.0, wrong in 3.6.2 and 3.13.2
+    ),
+    Quirk(
+        "inexact_coordinates",
+        "src",
+        UNSAFE,
+        kinds("Interpolate InterpolateBackward"),
+        inexact_coordinates,
+        "coordinates along axes as long as these are not exact in f32: other elements are taken for the nearest, and "
+        "gradients added to more or fewer than there are",
+    ),
+    Quirk(
+        "misjudged_ties",
+        "sizes",
+        UNSAFE,
+        kinds("InterpolateBackward"),
+        misjudged_ties,
+        "what is as near to one element as to the next may be added to neither or to both of them",
         since=(3, 3),  # right in 3.2.0, wrong in 3.6.2 and 3.13.2
     ),
     Quirk(
