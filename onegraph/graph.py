@@ -223,7 +223,8 @@ class Graph(Builder):
                 raise ArgumentError(f"{what}: {shown(given)}; expected a dictionary by names of inputs: {names}")
         other = Graph(self.edition, strict=self.strict)
         renewed: dict[int, LogicalTensor] = {}
-        values = {name: array_of(f"values: {name!r}", value) for name, value in (values or {}).items()}
+        # Copies: shapes are inferred of the very contents that the graph then has.
+        values = {name: array_of(f"values: {name!r}", value).copy() for name, value in (values or {}).items()}
         for name, value in values.items():
             if value.dtype.kind not in "iu":
                 raise ArgumentError(f"values: {name!r}: an array of {value.dtype}; expected integers")

@@ -130,6 +130,22 @@ def test_unknown_dims_are_specialised_at_the_first_call(rng):
         model(np.zeros((3, 5), np.float32))
 
 
+def test_a_specialised_graph_has_the_contents_that_it_was_given(rng):
+    g = og.Graph()
+    x, axes, bias = g.input("x", og.f32, (3, 4)), g.input("axes", og.s32, (1,)), g.input("bias", og.f32, (4,))
+    g.output("y", g.add(g.op("ReduceSum", [x, axes]), bias))
+    first = np.array([0], np.int32)
+    fixed = g.specialise({}, {"axes": first})
+    data = rng.standard_normal((3, 4)).astype(np.float32)
+    feed = {"x": data, "axes": np.array([0], np.int32), "bias": np.ones(4, np.float32)}
+    first[0] = 1
+    for y in (fixed.compile()(**feed), og.reference.run(fixed, feed)["y"]):
+        assert np.allclose(y, data.sum(0) + 1, rtol=1e-5)
+    for run in (fixed.compile(), lambda **feed: og.reference.run(fixed, feed)):  # [3] and [4] do not broadcast
+        with pytest.raises(og.SpecError, match="Add"):
+            run(**(feed | {"axes": first}))
+
+
 def test_a_shape_that_is_computed(rng):
     g = og.Graph()
     counts = g.input("counts", og.s32, (3,))

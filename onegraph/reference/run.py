@@ -154,18 +154,16 @@ def run(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     for name in inputs:
         if name not in graph.inputs:
             raise ArgumentError(f"unknown input {shown(name)}; the inputs are {', '.join(graph.inputs)}")
+    # What is given comes before the contents of inputs of which ``specialise`` was told.
+    is_told = any(tensor.value is not None for tensor in graph.inputs.values())
+    values = {tensor.id: tensor.value for tensor in graph._tensors if tensor.value is not None} | values
     for op in graph.ops:
-        arrays = [
-            None if source is None else values[source.id] if source.value is None else source.value
-            for source in op.inputs
-        ]
-        if not _is_examined(op):
+        arrays = [None if source is None else values[source.id] for source in op.inputs]
+        if is_told or not _is_examined(op):
             _refuse_shapes(op, arrays, lenient=not graph.strict)
         for tensor, array in zip(op.outputs, _computed(op, schema_of(op), arrays), strict=True):
             values[tensor.id] = array
-    return {
-        name: tensor.value if tensor.value is not None else values[tensor.id] for name, tensor in graph.outputs.items()
-    }
+    return {name: values[tensor.id] for name, tensor in graph.outputs.items()}
 
 
 def _is_examined(op: Op) -> bool:
