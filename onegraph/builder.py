@@ -54,7 +54,7 @@ class Builder(OpMethods):
     @property
     def constant_inputs(self) -> tuple[str, ...]:
         """Names of the inputs that are constant, with contents that come later; see ``with_constants``."""
-        return tuple(name for name in self._inputs if name in self._constant_inputs)
+        return tuple(name for name in [*self._inputs] if name in self._constant_inputs)
 
     @property
     def outputs(self) -> Mapping[str, LogicalTensor]:
@@ -289,7 +289,7 @@ class Builder(OpMethods):
         if not isinstance(tensor, LogicalTensor) or type(tensor.id) is not int:
             return None
         known = self._by_id.get(tensor.id)
-        return known if known is tensor or any(tensor is output for output in self._outputs.values()) else None
+        return known if known is tensor or any(tensor is output for output in [*self._outputs.values()]) else None
 
     def _own(self, tensor: object, where: str) -> LogicalTensor:
         known = self._known(tensor)

@@ -95,6 +95,8 @@ def check_graph(graph: Ops | Iterable[Op]) -> list[Violation]:
     Raises:
         ArgumentError: the edition of an op is unknown. Everything else is a violation.
     """
+    returned = getattr(graph, "outputs", None)
+    results = [*returned.values()] if isinstance(returned, Mapping) else []  # before the ops, which may become more
     ops = getattr(graph, "ops", graph)
     noted = Violations(edition_named(DEFAULT), "graph")
     if not isinstance(ops, (list, tuple)):
@@ -108,8 +110,7 @@ def check_graph(graph: Ops | Iterable[Op]) -> list[Violation]:
     if noted.violations:
         return noted.violations
     read = {tensor.id for op in ops for tensor in op.inputs if tensor is not None}
-    returned = getattr(graph, "outputs", None)
-    read |= {getattr(tensor, "id", None) for tensor in (returned.values() if isinstance(returned, Mapping) else ())}
+    read |= {getattr(tensor, "id", None) for tensor in results}
     found: list[Violation] = []
     for op in ops:
         chosen = edition_named(op.edition)

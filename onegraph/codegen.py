@@ -19,7 +19,7 @@ import numpy as np
 
 from .check import check_graph
 from .errors import ArgumentError, FormatError, SpecError, UnsupportedError, shown
-from .graph import Graph
+from .graph import Graph, snapshot
 from .memo import signature
 from .op import Array, LogicalTensor, Op
 from .plain import isinstance, text
@@ -29,7 +29,6 @@ from .serialize.writer import tensor_ids
 from .spec.dtypes import DataType
 from .spec.editions import DEFAULT, edition
 from .spec.schema import AttrValue, Schema
-from .validate import expect
 from .violation import ERROR
 
 WIDTH = 120
@@ -52,7 +51,7 @@ def to_python(graph: Graph, data: str = "graph.py.npz") -> tuple[str, dict[str, 
     Raises:
         UnsupportedError: the builder cannot be told of a shape or data type that a file gave.
     """
-    expect("graph", graph, Graph)
+    graph = snapshot(graph)
     label = text(data)
     if label is None:
         raise ArgumentError(f"data: {shown(data)}; expected the name of a file")

@@ -12,7 +12,7 @@ from typing import Any
 from .batch import with_batch
 from .check import ERROR, check_graph
 from .errors import ArgumentError, shown
-from .graph import Graph
+from .graph import Graph, snapshot
 from .knobs import along, dims_of, plain_value, read_value, strides_of
 from .op import Array
 from .plain import isinstance, text
@@ -27,7 +27,6 @@ from .spec.schema import Schema, Shape
 from .spec.shapes import dense_strides, dim_at, known_dims
 from .spec.values import nearest
 from .tensor_types import as_shape
-from .validate import expect
 
 JsonObject = dict[str, Any]
 FLOATS = ("f32", "bf16", "f16")
@@ -43,7 +42,7 @@ class FlexRewrite:
     """
 
     def __init__(self, graph: Graph, *, lenient: bool = False, passes_over: bool = False) -> None:
-        expect("graph", graph, Graph)
+        graph = snapshot(graph)
         self.before, self.lenient, self.passes_over = graph, lenient, passes_over
         self.passed_over: list[int] = []
         violations = check_graph(graph)  # among them shapes that loading put right

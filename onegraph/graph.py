@@ -16,6 +16,7 @@ from .spec.editions import edition as edition_named
 from .spec.schema import Shape
 from .spec.shapes import compatible, show
 from .tensor_types import as_shape
+from .validate import expect
 
 if TYPE_CHECKING:
     from .capi.partition import Partition
@@ -83,7 +84,7 @@ class Graph(Builder):
         """
         from .library_graph import library_partitions
 
-        return library_partitions(self, policy)
+        return library_partitions(self.copy(), policy)
 
     def to_json(self, *, for_version: str | None = None) -> str:
         """The graph in oneDNN Graph's own JSON form, which its test program and Netron read.
@@ -100,7 +101,7 @@ class Graph(Builder):
         """
         from .serialize import write
 
-        return write(self, for_version)
+        return write(self.copy(), for_version)
 
     @classmethod
     def from_json(cls, text: str | bytes, *, strict: bool = False) -> Graph:
@@ -134,7 +135,7 @@ class Graph(Builder):
         """
         from .serialize import save
 
-        save(self, path, for_version)
+        save(self.copy(), path, for_version)
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, strict: bool = False) -> Graph:
@@ -169,9 +170,10 @@ class Graph(Builder):
     def copy(self) -> Graph:
         """A graph of the same records; adding to either does not change the other."""
         other = Graph(self.edition, strict=self.strict)
-        other._ops, other._op_ids, other._by_id = list(self._ops), copy.copy(self._op_ids), dict(self._by_id)
-        other._inputs, other._outputs = dict(self._inputs), dict(self._outputs)
-        other._names, other._file = dict(self._names), self._file
+        # Each in one step of the interpreter, and before what it refers to: another thread may add to this graph.
+        other._outputs, other._ops = dict(self._outputs), list(self._ops)
+        other._inputs, other._by_id = dict(self._inputs), dict(self._by_id)
+        other._op_ids, other._names, other._file = copy.copy(self._op_ids), dict(self._names), self._file
         other._constant_inputs = set(self._constant_inputs)
         return other
 
@@ -219,7 +221,7 @@ class Graph(Builder):
         """
         for what, given in (("shapes", shapes), ("values", {} if values is None else values)):
             if not isinstance(given, Mapping) or not all(name in self._inputs for name in given):
-                names = ", ".join(self._inputs) or "none"
+                names = ", ".join(self.copy()._inputs) or "none"
                 raise ArgumentError(f"{what}: {shown(given)}; expected a dictionary by names of inputs: {names}")
         other = Graph(self.edition, strict=self.strict)
         renewed: dict[int, LogicalTensor] = {}
@@ -228,33 +230,45 @@ class Graph(Builder):
         for name, value in values.items():
             if value.dtype.kind not in "iu":
                 raise ArgumentError(f"values: {name!r}: an array of {value.dtype}; expected integers")
-        for tensor in self._tensors:
+        before = self.copy()
+        for tensor in before._tensors:
             if tensor.constant:
                 renewed[tensor.id] = other._tensor(tensor.dtype, tensor.shape, tensor.name, None, tensor.value)
-        for name, tensor in self._inputs.items():
+        for name, tensor in before._inputs.items():
             shape = as_shape(shapes.get(name, tensor.shape))
             if not compatible(shape, tensor.shape):
                 raise ArgumentError(f"input {name!r}: shape {show(shape)}; expected {show(tensor.shape)}")
             renewed[tensor.id] = other._inputs[name] = other._tensor(
                 tensor.dtype, shape, name, tensor.strides, values.get(name)
             )
-        other._constant_inputs = self._constant_inputs - values.keys()
-        for op in self._ops:
+        other._constant_inputs = before._constant_inputs - values.keys()
+        for op in before._ops:
             sources = [None if tensor is None else renewed[tensor.id] for tensor in op.inputs]
             chosen, types = edition_named(op.edition), tuple(tensor.dtype for tensor in op.outputs)
             labels = [tensor.name for tensor in op.outputs]
             results = other._add_op(chosen, op.kind, dict(op.attrs), sources, types, name=op.name, names=labels)
             renewed.update(zip((tensor.id for tensor in op.outputs), results, strict=True))
-        other._outputs = {name: renewed[t.id]._laid_out(t.strides) for name, t in self._outputs.items()}
+        other._outputs = {name: renewed[t.id]._laid_out(t.strides) for name, t in before._outputs.items()}
         return other
 
     def __repr__(self) -> str:
+        seen = self.copy()
         lines = [f"Graph(edition={self.edition!r})"]
-        lines += [f"  {t.name}: {t.dtype} {show(t.shape)} input" for t in self._inputs.values()]
-        for op in self._ops:
+        lines += [f"  {t.name}: {t.dtype} {show(t.shape)} input" for t in seen._inputs.values()]
+        for op in seen._ops:
             ins = ", ".join("-" if t is None else t.name for t in op.inputs)
             outs = ", ".join(f"{t.name}: {t.dtype} {show(t.shape)}" for t in op.outputs)
             attrs = ", ".join(f"{key}={value!r}" for key, value in op.attrs.items())
             lines.append(f"  {outs} = {op.kind}({ins}{'; ' + attrs if attrs else ''})")
-        lines += [f"  {name}: {t.name} output" for name, t in self._outputs.items()]
+        lines += [f"  {name}: {t.name} output" for name, t in seen._outputs.items()]
         return "\n".join(lines)
+
+
+def snapshot(graph: Graph) -> Graph:
+    """A copy of a graph to read from, as other threads, or signal handlers, may add to the graph meanwhile.
+
+    Raises:
+        ArgumentError: it is no graph.
+    """
+    expect("graph", graph, Graph)
+    return Graph.copy(graph)

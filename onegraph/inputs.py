@@ -18,13 +18,13 @@ import numpy as np
 
 from .arrays import laid_empty
 from .errors import ArgumentError
-from .graph import Graph
+from .graph import Graph, snapshot
 from .op import Array, LogicalTensor, Op, schema_of
 from .plain import isinstance
 from .spec.dtypes import DataType
 from .spec.editions import base_of
 from .spec.shapes import known_dims, show
-from .validate import expect, function, integer
+from .validate import function, integer
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def random_inputs(graph: Graph, seed: int = 0, progress: Callable[[int, int], No
         ArgumentError: a shape is not known, the contents of a shape tensor follow from nothing, or the tensors of the
             graph are larger than the memory of this machine.
     """
-    expect("graph", graph, Graph)
+    graph = snapshot(graph)
     start = integer("seed", seed, 0, 2**64 - 1, "a number from 0")
     if progress is not None:
         function("progress", progress)

@@ -9,7 +9,7 @@ import numpy as np
 
 from .errors import SpecError, UnsupportedError
 from .examine import examine
-from .graph import Graph
+from .graph import Graph, snapshot
 from .op import LogicalTensor, Op
 from .spec.editions import DEFAULT, Edition
 from .spec.editions import edition as edition_named
@@ -35,6 +35,7 @@ def translate_graph(graph: Graph, edition: str = DEFAULT) -> Graph:
 
 class _Translating:
     def __init__(self, graph: Graph, target: Edition) -> None:
+        graph = snapshot(graph)
         self.old, self.target, self.new = graph, target, Graph(target.name)
         self.renewed: dict[int, LogicalTensor] = {}
         self.read = {tensor.id for op in graph.ops for tensor in op.inputs if tensor is not None}

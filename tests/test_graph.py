@@ -13,7 +13,10 @@ from conftest import interrupted
 
 import onegraph as og
 from onegraph.codegen import to_python
+from onegraph.harness import rewrite
+from onegraph.inputs import random_inputs
 from onegraph.spec.editions import BASE
+from onegraph.translation import translate_graph
 
 WINDOW = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
 
@@ -452,6 +455,59 @@ FORBIDDEN = {
 def sources(strict):
     g = og.Graph(strict=strict)
     return g, g.input("x", og.f32, (None, 2, 8)), g.input("y", og.u8, (2, 1))
+
+
+READERS = {
+    "copy": lambda g, path: g.copy(),
+    "repr": lambda g, path: repr(g),
+    "to_json": lambda g, path: og.Graph.from_json(g.to_json()),
+    "save": lambda g, path: g.save(path / "g.json") or og.Graph.load(path / "g.json"),
+    "check_graph": lambda g, path: og.check_graph(g),
+    "to_dot": lambda g, path: g.to_dot(),
+    "html": lambda g, path: g._repr_html_(),
+    "specialise": lambda g, path: g.specialise({}),
+    "with_constants": lambda g, path: g.with_constants({"x": np.ones(4, np.float32)}),
+    "without_wildcards": lambda g, path: g.without_wildcards(),
+    "constant_inputs": lambda g, path: g.constant_inputs,
+    "random_inputs": lambda g, path: random_inputs(g),
+    "to_python": lambda g, path: to_python(g),
+    "translate_graph": lambda g, path: translate_graph(g, "onednn-3.2"),
+    "rewrite": lambda g, path: rewrite(g, mb=0),
+    "compile": lambda g, path: g.compile(threads=1),
+    "partitions": lambda g, path: g.partitions(),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_graph_that_is_read_may_grow_meanwhile(g, reader, tmp_path):
+    last = g.input("x", og.f32, (4,))
+    g.output("y", g.relu(last))
+    before, added = sys.gettrace(), iter(range(60))
+
+    def grow(frame, event, argument):
+        nonlocal last
+        number = next(added, None) if "onegraph" in frame.f_code.co_filename else None
+        if number is not None:
+            sys.settrace(None)
+            last = g.square(last)
+            g.output(f"y{number}", last)
+            g.output(f"z{number}", g.add(last, g.input(f"x{number}", og.f32, (4,))))
+            sys.settrace(grow)
+        return grow
+
+    sys.settrace(grow)
+    try:
+        found = READERS[reader](g, tmp_path)
+    finally:
+        sys.settrace(before)
+    if reader == "check_graph":
+        assert found == []
+    if isinstance(found, og.Graph):
+        known = {tensor.id for tensor in found._tensors if tensor.constant or tensor in found.inputs.values()}
+        for op in found.ops:
+            assert {tensor.id for tensor in op.inputs} <= known
+            known |= {tensor.id for tensor in op.outputs}
+        assert {tensor.id for tensor in found.outputs.values()} <= known
 
 
 @pytest.mark.parametrize("forbidden", FORBIDDEN)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..arrays import array_of
 from ..errors import ArgumentError, OutOfMemoryError, shown
-from ..graph import Graph
+from ..graph import Graph, snapshot
 from ..memo import signature
 from ..op import Op, schema_of
 from ..plain import isinstance
@@ -136,7 +136,7 @@ def run(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
         SpecError: an op cannot have inputs of the shapes that are known only now.
         UnsupportedError: nothing says which of the scales of an op belong to what, as in some files.
     """
-    expect("graph", graph, Graph)
+    graph = snapshot(graph)
     if not isinstance(inputs, Mapping):
         raise ArgumentError(f"inputs: {shown(inputs)}; expected a dictionary of arrays by names of inputs")
     values: dict[int, Array] = {}

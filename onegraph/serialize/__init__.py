@@ -13,12 +13,12 @@ import numpy as np
 
 from ..arrays import aligned_empty, array_of
 from ..errors import ArgumentError, FormatError, shown
-from ..graph import Graph
+from ..graph import Graph, snapshot
 from ..op import Array, LogicalTensor
 from ..plain import isinstance
 from ..plain import text as characters  # a module here has that name
 from ..spec.shapes import compatible, show
-from ..validate import expect, flag
+from ..validate import flag
 from .files import as_path, read_constants, read_file, write_files
 from .form import document, parse
 from .names import read_names
@@ -66,6 +66,7 @@ def with_constants(graph: Graph, arrays: object) -> Graph:
     """The graph with these contents of inputs, by name, as constants; see :meth:`onegraph.Graph.with_constants`."""
     if not isinstance(arrays, Mapping):
         raise ArgumentError(f"constants: {shown(arrays)}; expected a dictionary of arrays by names of inputs")
+    make, graph = type(graph), snapshot(graph)
     raw, ids = as_form(graph), tensor_ids(graph)
     data = {ids[tensor.id]: tensor.value for tensor in graph._tensors if tensor.value is not None}
     _refuse_unknown(graph, arrays)
@@ -75,7 +76,7 @@ def with_constants(graph: Graph, arrays: object) -> Graph:
         for use in (*op["inputs"], *op["outputs"]):
             if use["id"] in data:
                 use["property_type"] = "constant"
-    made = type(graph)(graph.edition, strict=graph.strict)
+    made = make(graph.edition, strict=graph.strict)
     build(made, document(raw), read_names(raw), data)
     made._outputs = {name: t._laid_out(graph.outputs[name].strides) for name, t in made._outputs.items()}
     return made
@@ -109,7 +110,7 @@ def with_known(graph: Graph, inputs: Mapping[str, Array]) -> tuple[Graph, dict[s
     Raises:
         ArgumentError: there is no such input, or an array does not fit its input.
     """
-    expect("graph", graph, Graph)
+    graph = snapshot(graph)
     if not isinstance(inputs, Mapping):
         raise ArgumentError(f"inputs: {shown(inputs)}; expected a dictionary of arrays by names of inputs")
     _refuse_unknown(graph, inputs)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
+from ..graph import Graph, snapshot
 from ..op import LogicalTensor, Op
 from ..plain import isinstance
 from ..spec.shapes import show
 from ..violation import Violation
 from .model import Record, ReportLike, Times, model
-
-if TYPE_CHECKING:
-    from ..graph import Graph
 
 
 def dot(
@@ -38,6 +35,7 @@ def dot(
     Raises:
         ArgumentError: an argument is not of the kinds that :func:`page` takes.
     """
+    graph = snapshot(graph)
     data = model(graph, report, violations, times, title=title)
     return "\n".join(_lines(graph, data, title)) + "\n"
 

@@ -9,12 +9,11 @@ from math import inf, isfinite
 from typing import Any, Protocol
 
 from ..errors import ArgumentError, shown
-from ..graph import Graph
+from ..graph import Graph, snapshot
 from ..op import Array, LogicalTensor, Op
 from ..pages import to_dict as op_page
 from ..plain import isinstance, listed, real, text, whole
 from ..spec.editions import edition
-from ..validate import expect
 from ..violation import Violation
 
 Times = Sequence[float] | Mapping[int, float]
@@ -54,7 +53,7 @@ def model(
     Raises:
         ArgumentError: an argument is not of these kinds.
     """
-    expect("graph", graph, Graph)
+    graph = snapshot(graph)
     if not isinstance(title, str):
         raise ArgumentError(f"title: {shown(title)}; expected a string")
     numbers = {op.name: number for number, op in enumerate(graph.ops)}
