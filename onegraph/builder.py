@@ -120,8 +120,12 @@ class Builder(OpMethods):
         if label is None:
             raise ArgumentError(f"name: {shown(name)}; expected a string")
         found, kept, watches = contents_of(array, dtype, copy=copy)
-        flags = kept.flags
-        tensor = self._tensor(found, kept.shape, label or f"constant_{len(self._by_id)}", None, kept, watches)
+        flags, seen = (
+            kept.flags,
+            kept.view(),
+        )  # whose shape and data type stay, where those of the caller's array change
+        seen.flags.writeable = False
+        tensor = self._tensor(found, seen.shape, label or f"constant_{len(self._by_id)}", None, seen, watches)
         flags.writeable = False
         return tensor
 

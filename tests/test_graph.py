@@ -132,8 +132,17 @@ def test_constants_are_copied_aligned_and_read_only(g):
     assert kept.value.__array_interface__["data"][0] % 64 == 0
     assert not kept.value.flags.writeable
     frozen = g.constant(array, copy=False)
-    assert frozen.value is array
+    assert frozen.value.base is array
     assert not array.flags.writeable
+
+
+@pytest.mark.parametrize(("name", "other"), [("shape", (2, 2)), ("dtype", np.int32)])
+def test_a_frozen_array_may_be_seen_in_another_way(g, name, other):
+    array, data = np.arange(4, dtype=np.float32), np.ones(4, np.float32)
+    g.output("y", g.add(g.input("x", og.f32, (4,)), g.constant(array, copy=False)))
+    setattr(array, name, other)
+    assert og.reference.run(g, {"x": data})["y"].tolist() == [1, 2, 3, 4]
+    assert g.compile()(data).tolist() == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(
