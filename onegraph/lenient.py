@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from .examine import Examination
+from .plain import isinstance
 from .spec.dtypes import DataType
 from .spec.editions import base_of
 from .spec.schema import Attribute, AttrValue, Port, Row, Schema, Shape, TensorType
@@ -70,7 +71,9 @@ class LenientExamination(Examination):
         n_outputs: int | None,
         dtypes: Sequence[DataType | None],
     ) -> tuple[Shape, ...]:
-        """As ever; output_padding says nothing beside a shape that is given."""
-        if self.kind == "ConvolutionBackwardData" and "dst_shape" in attrs:
+        """As ever; output_padding says nothing beside a shape that is given, whatever its numbers are."""
+        shape, padding = attrs.get("dst_shape"), attrs.get("output_padding")
+        fits = isinstance(shape, tuple) and isinstance(padding, tuple) and len(padding) == len(shape) - 2
+        if fits and self.kind == "ConvolutionBackwardData":
             attrs = {name: value for name, value in attrs.items() if name != "output_padding"}
         return super().check_shapes(schema, attrs, inputs, outputs, n_outputs, dtypes)

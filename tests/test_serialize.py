@@ -657,6 +657,17 @@ def test_the_librarys_own_defaults_are_none():
         load(file(op(0, "ConvTranspose", ins, [tensor(2, "f32", [1, 4, 4])], attrs)))
 
 
+@pytest.mark.parametrize("padding", [[], [0], [0, 0, 0]])
+def test_output_padding_of_another_length_than_the_axes(padding):
+    attrs = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "auto_pad": "same_upper"}
+    attrs |= {"data_format": "NCX", "weights_format": "OIX", "dst_shape": [1, 3, 4, 4]}
+    for strict in (True, False):
+        g = og.Graph(strict=strict)
+        dy, w = g.input("dy", og.f32, (1, 5, 4, 4)), g.input("w", og.f32, (5, 3, 3, 3))
+        with pytest.raises(og.SpecError, match=r"output_padding: \[.*\]; expected 2 elements"):
+            g.op("ConvolutionBackwardData", [dy, w], {**attrs, "output_padding": padding})
+
+
 def test_pads_that_the_library_takes():
     window = {"strides": [2], "pads_begin": [0], "pads_end": [-1], "dilations": [1], "data_format": "NCX"}
     ins = [tensor(0, "f32", [1, 2, 8]), tensor(1, "f32", [4, 2, 2])]
