@@ -173,7 +173,9 @@ def _domain(op: Op, index: int) -> Domain | None:
         # The input is the result of the op whose gradient is wanted.
         alpha = op.attrs.get("alpha", 1.0)
         assert isinstance(alpha, (int, float))
-        return {"SigmoidBackward": UNIT, "TanhBackward": Domain(-0.95, 0.95)}.get(kind, Domain(-0.9 * alpha, 2.0))
+        return {"SigmoidBackward": UNIT, "TanhBackward": Domain(-0.95, 0.95)}.get(
+            kind, Domain(max(-0.9 * alpha, -2.0), 2.0)
+        )
     return DOMAINS.get(kind, {}).get(index)
 
 

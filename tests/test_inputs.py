@@ -35,6 +35,8 @@ def graph(shape=(4, 8), dtype=og.f32):
         (lambda g, x: g.divide(x, x), lambda x: abs(x).min() >= 0.5),
         (lambda g, x: g.exp(x), lambda x: x.min() < 0 < x.max() <= 2),
         (lambda g, x: g.reduce_prod(x, axes=[0]), lambda x: abs(x).min() >= 0.9),
+        (lambda g, x: g.elu_backward(x, x, alpha=0.5), lambda x: -0.5 < x.min() < 0),
+        (lambda g, x: g.elu_backward(x, x, alpha=float("inf")), lambda x: -2 <= x.min() < x.max() <= 2),
         (lambda g, x: g.sigmoid_backward(x, x), lambda x: 0 < x.min() < x.max() < 1),
         (lambda g, x: g.add(g.sqrt(x), g.sigmoid_backward(x, x)), lambda x: 0.25 <= x.min() < x.max() < 1),
     ],
