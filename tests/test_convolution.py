@@ -117,6 +117,17 @@ def test_legacy_filter_axes_by_hand():
     assert later.tolist() == dst.tolist()
 
 
+@pytest.mark.parametrize(("added", "fits"), [(0, 8), (5, 13)])
+def test_padding_that_leaves_nothing_of_a_transposed_convolution(added, fits):
+    g = og.Graph()
+    src, weights = g.input("src", og.f32, (1, 3, 4)), g.input("weights", og.f32, (3, 2, 3))
+    attrs = {"strides": [2], "dilations": [1], "output_padding": [added], "data_format": "NCX", "weights_format": "IOX"}
+    # 2 * 3 + 3 elements without padding, and output_padding more
+    assert g.conv_transpose(src, weights, **attrs, pads_begin=[fits - 3], pads_end=[3]).shape == (1, 2, 1)
+    with pytest.raises(og.SpecError, match=rf"pads_begin: {fits - 2} \+ 3 along .*; expected less than {fits + 1} "):
+        g.conv_transpose(src, weights, **attrs, pads_begin=[fits - 2], pads_end=[3])
+
+
 def test_odd_padding_stands_at_the_end_for_same_upper():
     # K = 4, stride 1, size 5: three elements of padding; same_upper is (1, 2), same_lower is (2, 1).
     src = np.array([1, 10, 100, 1000, 10000], np.float32).reshape(1, 5, 1)

@@ -132,12 +132,14 @@ def spatial_fits(call: Call) -> Iterable[Finding]:
             if kind == "ConvTransposeBackwardData" and exact:
                 yield from _consistent(axis, window, wide, narrow, found.output_padding[axis], exact, str(wide_port))
         elif wide is None and narrow is not None and kind == "ConvTranspose":
-            if window.transposed(narrow, found.output_padding[axis]) < 1:
+            added = found.output_padding[axis]
+            whole = window.transposed(narrow, added) + window.begin + window.end
+            if window.begin + window.end >= whole:
+                terms = "stride * (size - 1) + reach" + " + output_padding" * bool(added)
                 yield Finding(
                     "pads_begin",
                     f"{window.begin} + {window.end} along spatial axis {axis}",
-                    f"padding that leaves an output of stride * (size - 1) + reach = {window.transposed(narrow, 0)} "
-                    "elements or more",
+                    f"less than {whole} together with pads_end, as the result has {terms} elements without padding",
                 )
         elif wide is not None and narrow is not None:
             where = wide_port or SHAPE_SOURCE[kind]
