@@ -137,6 +137,8 @@ class Op(Made):
     signature: Signature | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        if self.signature is not None and not isinstance(self.signature, Signature):
+            raise ArgumentError(f"signature: {shown(self.signature)}; expected that of an op of a graph, or None")
         if self.signature is None or self.attrs is not self.signature.attrs:
             if not isinstance(self.attrs, Mapping):
                 raise ArgumentError(f"attrs: {shown(self.attrs)}; expected a dictionary of attribute names and values")

@@ -241,6 +241,11 @@ def test_nothing_that_users_hold_is_remembered():
     assert total.shape == (8, 8, 2)
 
 
+def test_an_op_by_hand_has_the_signature_of_one_that_was_built():
+    with pytest.raises(og.ArgumentError, match="signature: 'x'; expected that of an op of a graph, or None"):
+        og.Op(0, "Square", (), (), {}, "op", "onednn-3.13", "x")
+
+
 def test_a_signature_stays_behind_when_an_op_is_copied_by_hand():
     g = og.Graph()
     g.output("y", g.leaky_relu(g.input("x", og.f32, (2,)), alpha=0.5))
