@@ -156,6 +156,12 @@ def test_the_report_of_an_executable():
     assert data == model(g, report.to_dict(), times={0: 1.5e-6})
 
 
+@pytest.mark.parametrize("shown", [view.notebook_html, view.notebook_svg, view.embedded, view.page, view.dot])
+def test_what_is_no_graph(shown):
+    with pytest.raises(og.ArgumentError, match="graph: None; expected a Graph"):
+        shown(None)
+
+
 def test_violations_stand_at_their_op():
     g = block()
     stray = violation("Convolution 'gone'")
@@ -493,7 +499,8 @@ def test_what_is_no_graph_and_no_violation(draw):
     for graph in (None, 3, "graph"):
         with pytest.raises(og.ArgumentError, match=r"graph: .*; expected a Graph"):
             draw(graph)
-    for violations in (1, [1], [None]):
+    by_hand = og.Violation("rule", "error", "op", "where", "given", "expected", None, "onednn-3.13", "page")
+    for violations in (1, [1], [None], [by_hand]):
         with pytest.raises(og.ArgumentError, match=r"violations: .*; expected what check_graph returns"):
             draw(og.Graph(), violations=violations)
 

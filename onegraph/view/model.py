@@ -21,6 +21,7 @@ Record = dict[str, object]
 # An op in the texts of reports and violations: its kind and the repr of its name.
 _NAMED = re.compile(r"\S+ ('.*'|\".*\")", re.DOTALL)
 PREVIEW = 12
+_TEXTS = ("rule", "severity", "op", "where", "given", "expected", "message")  # of a violation
 KNOWN = {"index", "ops", "names", "executor", "reason", "inputs", "outputs", "bytes", "fused"}
 
 
@@ -177,9 +178,14 @@ def _violations(violations: Iterable[Violation] | None) -> list[Violation]:
     found: object = [] if violations is None else violations
     if isinstance(found, Iterable):
         found = listed(found)
-        if all(isinstance(violation, Violation) for violation in found):
+        if all(map(_is_violation, found)):
             return found
     raise ArgumentError(f"violations: {shown(violations)}; expected what check_graph returns")
+
+
+def _is_violation(value: object) -> bool:
+    """Whether it is a violation; one that was made by hand may hold anything."""
+    return isinstance(value, Violation) and all(isinstance(getattr(value, name, None), str) for name in _TEXTS)
 
 
 def _facts(report: object) -> Mapping[str, object]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING
 
 from ..errors import UnsupportedError
+from ..graph import Graph
+from ..validate import expect
 from .document import embedded
 from .picture import svg
-
-if TYPE_CHECKING:
-    from ..graph import Graph
 
 # Ops beyond which a picture costs a notebook more than it shows: the frame weighs 600 bytes an op beside 150 kB, the
 # SVG 1,300 bytes an op, and 5 ms of drawing.
@@ -19,11 +17,13 @@ FRAME, PICTURE = 1500, 300
 
 def notebook_html(graph: Graph) -> str:
     """The page of a graph in a frame; its text where it has too many ops."""
+    expect("graph", graph, Graph)
     return embedded(graph) if len(graph.ops) <= FRAME else f"<pre>{escape(summary(graph))}</pre>"
 
 
 def notebook_svg(graph: Graph) -> str | None:
     """The SVG of a graph; None where it has too many ops, or the extra ``view`` is not installed."""
+    expect("graph", graph, Graph)
     if len(graph.ops) > PICTURE:
         return None
     try:
