@@ -133,6 +133,7 @@ SRC = ("f16", (2, 3))
         ("Dropout", {}, [SRC, ONE, ("s64", (0,)), CHANCE], "single_elements", "offset"),
         ("Dropout", {}, [SRC, ONE, ONE, ("f32", (2, 1))], "single_elements", "probability"),
         ("Dropout", {}, [SRC, ONE, ONE, TensorType(None, (), np.array(1.5))], "probability_range", "probability"),
+        ("Dropout", {}, [SRC, ONE, ONE, np.full(10**4, 1.5, np.float32)], "single_elements", "probability"),
         ("Dropout", {}, [SRC, ("s32", ()), ONE, CHANCE], "data_type", "seed"),
         ("Dropout", {}, [SRC, ONE, ONE], "input_count", "inputs"),
         ("End", {}, [("s8", (2,))], "data_type", "data types"),

@@ -20,10 +20,10 @@ def single_elements(call: Call) -> Iterable[Finding]:
 def probability_range(call: Call) -> Iterable[Finding]:
     """The probability is between 0 and 1, where it is known."""
     tensor = call.input("probability")
-    if tensor is not None and tensor.value is not None:
-        for value in tensor.value.ravel():
-            if not UNIT.holds(float(value)):
-                yield Finding("probability", float(value), UNIT.name)
+    if tensor is not None and tensor.value is not None and tensor.value.size == 1:
+        value = float(tensor.value.ravel()[0])
+        if not UNIT.holds(value):
+            yield Finding("probability", value, UNIT.name)
 
 
 def unknown_shapes(call: Call) -> tuple[Shape, ...]:
