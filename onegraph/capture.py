@@ -30,7 +30,7 @@ from .npz import write_arrays
 from .once import Made
 from .op import Array
 from .serialize.files import path_of
-from .validate import flag, integer
+from .validate import expect, flag, integer
 
 if TYPE_CHECKING:
     from .executor import Executable
@@ -97,6 +97,8 @@ class capture(Made):  # noqa: N801 - it is called like a function, as contextlib
 
     def graph(self, graph: Graph, options: Mapping[str, object]) -> Record:
         """A record of a graph that is about to be compiled."""
+        expect("graph", graph, Graph)
+        expect("options", options, Mapping)
         with _lock:
             self._graphs += 1
             number = self._graphs

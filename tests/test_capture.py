@@ -12,6 +12,7 @@ import pytest
 from conftest import interrupted
 
 import onegraph as og
+from onegraph.executor import Executable
 from onegraph.npz import read_inputs
 
 
@@ -288,3 +289,11 @@ def test_a_folder_that_somebody_else_made_or_took_away(tmp_path):
 def test_options_that_make_no_sense_are_refused_as_ever(tmp_path):
     with og.capture(tmp_path), pytest.raises(og.ArgumentError, match="threads"):
         doubling().compile(threads={(1, 2): 1})
+
+
+def test_what_is_no_graph_is_refused_and_leaves_no_files(tmp_path):
+    with og.capture(tmp_path / "bug") as bug:
+        for make in (lambda: Executable(None), lambda: bug.graph(None, {}), lambda: bug.graph(og.Graph(), None)):
+            with pytest.raises(og.ArgumentError, match=r"^(graph|options): "):
+                make()
+    assert [path.name for path in (tmp_path / "bug").iterdir()] == ["info.json"]
