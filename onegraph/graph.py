@@ -73,7 +73,7 @@ class Graph(Builder):
         """
         from .executor import Executable
 
-        return Executable(self.copy(), policy=policy, fallback=fallback, fpmath_mode=fpmath_mode, threads=threads)
+        return Executable(Graph.copy(self), policy=policy, fallback=fallback, fpmath_mode=fpmath_mode, threads=threads)
 
     def partitions(self, policy: str = "fusion") -> list[Partition]:
         """The partitions that the library makes of this graph, without compiling them.
@@ -84,7 +84,7 @@ class Graph(Builder):
         """
         from .library_graph import library_partitions
 
-        return library_partitions(self.copy(), policy)
+        return library_partitions(Graph.copy(self), policy)
 
     def to_json(self, *, for_version: str | None = None) -> str:
         """The graph in oneDNN Graph's own JSON form, which its test program and Netron read.
@@ -101,7 +101,7 @@ class Graph(Builder):
         """
         from .serialize import write
 
-        return write(self.copy(), for_version)
+        return write(Graph.copy(self), for_version)
 
     @classmethod
     def from_json(cls, text: str | bytes, *, strict: bool = False) -> Graph:
@@ -135,7 +135,7 @@ class Graph(Builder):
         """
         from .serialize import save
 
-        save(self.copy(), path, for_version)
+        save(Graph.copy(self), path, for_version)
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, strict: bool = False) -> Graph:
@@ -221,7 +221,7 @@ class Graph(Builder):
         """
         for what, given in (("shapes", shapes), ("values", {} if values is None else values)):
             if not isinstance(given, Mapping) or not all(name in self._inputs for name in given):
-                names = ", ".join(self.copy()._inputs) or "none"
+                names = ", ".join(self._inputs) or "none"
                 raise ArgumentError(f"{what}: {shown(given)}; expected a dictionary by names of inputs: {names}")
         other = Graph(self.edition, strict=self.strict)
         renewed: dict[int, LogicalTensor] = {}
@@ -230,7 +230,7 @@ class Graph(Builder):
         for name, value in values.items():
             if value.dtype.kind not in "iu":
                 raise ArgumentError(f"values: {name!r}: an array of {value.dtype}; expected integers")
-        before = self.copy()
+        before = Graph.copy(self)
         for tensor in before._tensors:
             if tensor.constant:
                 renewed[tensor.id] = other._tensor(tensor.dtype, tensor.shape, tensor.name, None, tensor.value)
@@ -252,7 +252,7 @@ class Graph(Builder):
         return other
 
     def __repr__(self) -> str:
-        seen = self.copy()
+        seen = Graph.copy(self)
         lines = [f"Graph(edition={self.edition!r})"]
         lines += [f"  {t.name}: {t.dtype} {show(t.shape)} input" for t in seen._inputs.values()]
         for op in seen._ops:
