@@ -120,10 +120,8 @@ class Builder(OpMethods):
         if label is None:
             raise ArgumentError(f"name: {shown(name)}; expected a string")
         found, kept, watches = contents_of(array, dtype, copy=copy)
-        flags, seen = (
-            kept.flags,
-            kept.view(),
-        )  # whose shape and data type stay, where those of the caller's array change
+        # A view keeps its shape and data type, where the caller gives others to the array.
+        flags, seen = kept.flags, kept.view()
         seen.flags.writeable = False
         tensor = self._tensor(found, seen.shape, label or f"constant_{len(self._by_id)}", None, seen, watches)
         flags.writeable = False
