@@ -591,6 +591,13 @@ for name_, kind_, mode_, sizes_, outcome_ in (
         )
     )
 
+valid("coordinates", "Interpolate to one pixel + Multiply", "wrong", "fusion")(
+    lambda g: g.multiply(
+        g.interpolate(g.input("x", F, (1, 33, 1, 1)), mode="nearest", sizes=[1, 1], data_format="NCX"),
+        g.input("y", F, (1, 33, 1, 1)),
+    )
+)
+
 
 def strided_output(kind, inputs, dtype, strides, attrs, right):
     """One op whose output has gaps between its rows."""

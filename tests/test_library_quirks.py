@@ -154,6 +154,16 @@ def resized_one_batch(g: og.Graph) -> og.LogicalTensor:
     return g.maximum(resized, g.input("y", "f32", (4, 3, 2)))
 
 
+def resized_to_one_pixel(g: og.Graph) -> og.LogicalTensor:
+    resized = g.interpolate(g.input("x", "f32", (1, 33, 2, 2)), mode="nearest", sizes=[1, 1], data_format="NCX")
+    return g.maximum(resized, g.input("y", "f32", (1, 33, 1, 1)))
+
+
+def one_pixel_channels_last(g: og.Graph) -> og.LogicalTensor:
+    resized = g.interpolate(g.input("x", "f32", (1, 2, 32)), mode="nearest", sizes=[1])
+    return g.subtract(resized, g.input("y", "f32", (32,)))
+
+
 def bare_channels(g: og.Graph) -> og.LogicalTensor:
     total = g.add(g.input("x", "f32", (3, 4, 1, 1)), g.input("w", "f32", (3, 4, 1, 1)))
     return g.multiply(g.relu(total), g.input("y", "f32", (4, 1, 1)))
@@ -302,6 +312,8 @@ WRONG = {
     "batch norm, source read twice": (folded_and_its_source, "BatchNormInference"),
     "interpolation, same shape": (resized_same, "Interpolate"),
     "interpolation, all but the batch": (resized_one_batch, "Interpolate"),
+    "interpolation to one pixel": (resized_to_one_pixel, "Interpolate"),
+    "interpolation to one pixel, channels last": (one_pixel_channels_last, "Interpolate"),
     "matmul, bias not along the last axis": (matmul_bias, "MatMul"),
     "matmul, matrix by vector": (matrix_by_vector, "MatMul"),
     "matmul, vector by matrices": (vector_by_matrices, "MatMul"),

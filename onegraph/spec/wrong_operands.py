@@ -129,7 +129,10 @@ def _behind_binary(main: Use, operand: Operand, version: Release) -> bool:
 
 
 def _behind_interpolate(main: Use, operand: Operand, _: Release) -> bool:
-    return main.call.string("data_format") == "NCX" or operand.single or operand.along_last
+    data_format, result = main.call.string("data_format"), operand.result
+    if prod(result) == result[channel_axis(len(result), data_format)]:  # one pixel: read out of bounds
+        return operand.single
+    return data_format == "NCX" or operand.single or operand.along_last
 
 
 def _behind_pool(main: Use, operand: Operand, _: Release) -> bool:
