@@ -598,6 +598,16 @@ valid("coordinates", "Interpolate to one pixel + Multiply", "wrong", "fusion")(
     )
 )
 
+valid("strides", "Interpolate of axes of size 1 + Add + Multiply", {(3, 2): "wrong", (3, 6): "right"}, "fusion")(
+    lambda g: g.multiply(
+        g.add(
+            g.interpolate(g.input("x", F, (1, 48, 1, 5, 1)), mode="nearest", sizes=[1, 2, 3], data_format="NCX"),
+            g.input("y", F, (1, 48, 1, 2, 3)),
+        ),
+        g.input("z", F, (1, 48, 1, 2, 3)),
+    )
+)
+
 
 def strided_output(kind, inputs, dtype, strides, attrs, right):
     """One op whose output has gaps between its rows."""

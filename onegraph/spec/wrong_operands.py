@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Sequence
 from math import prod
 
+from .strides import SUMS_MENDED
 from .use import BINARY, CONVOLUTIONS, NORMS, POOLS, WILD_RANK, Operand, Use
 from .window import channel_axis
 
@@ -128,8 +129,11 @@ def _behind_binary(main: Use, operand: Operand, version: Release) -> bool:
     return not operand.along_bare_channels and not wild
 
 
-def _behind_interpolate(main: Use, operand: Operand, _: Release) -> bool:
+def _behind_interpolate(main: Use, operand: Operand, version: Release) -> bool:
     data_format, result = main.call.string("data_format"), operand.result
+    is_sum = operand.binary.kind == "Add" and operand.shape == result
+    if is_sum and version < SUMS_MENDED and 1 in main.shape(0)[1:]:  # the axes may be taken to lie in any order
+        return False
     if prod(result) == result[channel_axis(len(result), data_format)]:  # one pixel: read out of bounds
         return operand.single
     return data_format == "NCX" or operand.single or operand.along_last
