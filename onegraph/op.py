@@ -69,7 +69,7 @@ class LogicalTensor(Made):
     @property
     def constant(self) -> bool:
         """Whether the contents are known when the graph is built."""
-        return self.value is not None
+        return _contents(self) is not None
 
     @property
     def type(self) -> TensorType:
@@ -81,6 +81,17 @@ class LogicalTensor(Made):
 
 
 make_tensor = _maker(LogicalTensor)
+_slot = vars(LogicalTensor)["value"]
+_contents: Callable[[LogicalTensor], Array | None] = _slot.__get__
+
+
+def _seen(tensor: LogicalTensor) -> Array | None:
+    """The contents as an array of the caller's own: whoever sets its shape or data type changes nothing else."""
+    kept = _contents(tensor)
+    return kept.view() if type(kept) is np.ndarray else kept  # a record that was made by hand may have anything
+
+
+LogicalTensor.value = property(_seen, _slot.__set__)  # type: ignore[assignment, misc]
 
 
 def _unpickled(
