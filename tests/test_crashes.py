@@ -456,6 +456,9 @@ valid("shapes", "DynamicQuantize of nothing", "SIGFPE")(
 valid("shapes", "DynamicDequantize of nothing", "SIGFPE")(
     lambda g: g.dynamic_dequantize(g.input("x", "u8", (0, 3)), g.input("s", F, (3,)), qtype="per_channel", axis=1)
 )
+valid("shapes", "GroupNorm of nothing", {(3, 2): "SIGSEGV", (3, 6): "wrong"})(
+    lambda g: g.group_norm(g.input("x", F, (2, 0, 6)), groups=3, use_affine=False).mean
+)
 valid("shapes", "Concat of rank 7", "refuses | throws")(
     lambda g: g.concat(g.input("x", F, (1, 2, 1, 2, 1, 2, 3)), g.input("y", F, (1, 2, 1, 2, 1, 2, 3)), axis=1)
 )

@@ -998,6 +998,7 @@ QUIRKY: dict[str, Call] = {
     "bf16_statistics, of groups": use(
         "GroupNorm", {"use_affine": False, "groups": 1}, (2, 3, 4), dtype="bf16", n_outputs=3
     ),
+    "empty_tensor, of groups": use("GroupNorm", {"use_affine": False, "groups": 3}, (2, 0, 6), n_outputs=3),
     "infinite_slope": use("HardSigmoidBackward", {"alpha": -np.inf, "beta": 0.5}, (3,), (3,)),
     "sizes_tensor": use("Interpolate", {"mode": "nearest"}, (1, 4, 2), (1,)),
     "align_corners": use(

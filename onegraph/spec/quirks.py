@@ -392,7 +392,7 @@ QUIRKS = (
         UNSAFE,
         kinds(
             _CONVOLUTIONS + " MatMul AvgPool AvgPoolBackward MaxPool MaxPoolBackward Quantize Dequantize "
-            "DynamicQuantize DynamicDequantize Concat Interpolate InterpolateBackward LayerNorm "
+            "DynamicQuantize DynamicDequantize Concat Interpolate InterpolateBackward GroupNorm LayerNorm "
             "LayerNormBackward BatchNormInference BatchNormForwardTraining BatchNormTrainingBackward "
             "PReLU PReLUBackward SoftMax SoftMaxBackward LogSoftmax LogSoftmaxBackward"
         )
