@@ -93,7 +93,7 @@ class Builder(OpMethods):
         except ArgumentError as error:
             swapped = isinstance(dtype, (tuple, list)) and isinstance(shape, (str, DataType))
             mend = "; the data type comes before the shape" * swapped
-            raise ArgumentError(f"input {name!r}: {error}{mend}") from None
+            raise ArgumentError(f"input {shown(name)}: {error}{mend}") from None
         tensor = self._tensor(data_type, dims, name, steps)
         (self._constant_inputs.add if constant else self._constant_inputs.discard)(name)
         self._inputs[name] = tensor
@@ -144,7 +144,7 @@ class Builder(OpMethods):
         try:
             steps = as_strides(strides, tensor.shape)
         except ArgumentError as error:
-            raise ArgumentError(f"output {name!r}: {error}") from None
+            raise ArgumentError(f"output {shown(name)}: {error}") from None
         if steps is not None and is_dense(known_dims(tensor.shape), steps):
             steps = None
         self._outputs[name] = tensor._laid_out(steps)

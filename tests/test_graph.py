@@ -160,6 +160,14 @@ def test_arrays_that_cannot_be_frozen(g, array, text):
     assert g.constant(array).value.tolist() == array.tolist()
 
 
+def test_a_long_name_is_cut_short_in_messages(g):
+    name, x = "n" * 10**6, g.input("x", og.f32, (2,))
+    for call in (lambda: g.input(name, "f31"), lambda: g.output(name, x, strides=(0,))):
+        with pytest.raises(og.ArgumentError, match=r"put 'nnn.*nnn'") as caught:
+            call()
+        assert len(str(caught.value)) < 1000
+
+
 def test_names_are_one_namespace(g):
     x = g.input("x", og.f32, (1,))
     for taken in (lambda: g.input("x", og.f32, (1,)), lambda: g.output("x", x)):
