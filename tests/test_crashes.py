@@ -398,6 +398,8 @@ FUSION_OUTCOMES = {
     "convolution with an unread end and a residual": "wrong | right",  # by what lies behind its scratch memory
     "quantized convolution with an unread end": "overrun | wrong | SIGABRT | right",  # right on a CPU without VNNI
     "difference and itself, vector": {(3, 2): "wrong", (3, 6): "right"},
+    "interpolation to one pixel": "overrun | wrong",
+    "interpolation to one pixel, channels last": "overrun | wrong | right",  # by what lies in memory
     "weights with a scale for a batch of one": "wrong | right",  # by what lies behind the scale
     "weights with a scale for a kernel of one": "wrong | right",
     "source and residual in one": "SIGSEGV",
