@@ -369,7 +369,7 @@ case("compile", "an axis of 2**31", U, "tabulate")(
             "Interpolate",
             inputs=[lt(0, (1, 2, 4, 4))],
             outputs=[lt(1, None)],
-            attrs={"mode": "nearest", "sizes": [2**31, 8], "data_format": "NCX"},
+            attrs={"mode": "bilinear", "sizes": [2**31, 8], "data_format": "NCX"},
         )
     ).compile()
 )
