@@ -958,6 +958,15 @@ def test_each_output_has_strides_of_its_own():
     assert [tensor.strides for tensor in again.outputs.values()] == [*(s for _, s in laid_out.values()), (1, 2)]
 
 
+def test_a_file_may_leave_strides_out():
+    ends = [{"id": number, "dtype": "f32", "shape": [2, 3]} for number in (0, 1)]
+    op = {"id": 0, "kind": "ReLU", "inputs": ends[:1], "outputs": ends[1:]}
+    g = og.Graph.from_json(json.dumps({"graph": [op], "onegraph": {"outputs": [{"id": 1, "name": "y"}]}}))
+    g.output("turned", g.outputs["y"], strides=[1, 2])
+    back = og.Graph.from_json(g.to_json())
+    assert [tensor.strides for tensor in back.outputs.values()] == [None, (1, 2)]
+
+
 def test_outputs_keep_their_strides_beside_constants():
     g = og.Graph()
     x = g.input("x", og.f32, (2, 3), strides=[6, 2])

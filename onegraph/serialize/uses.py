@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..op import LogicalTensor
@@ -28,7 +29,7 @@ class Uses:
         uses: dict[int, list[Use]] = {}
         for op in origin.raw["graph"]:  # type: ignore[attr-defined]
             for use in (*op.get("inputs", ()), *op.get("outputs", ())):
-                uses.setdefault(use["id"], []).append(_completed(use))
+                uses.setdefault(use["id"], []).append(completed(use))
         for tensor in graph._tensors:
             number = origin.tensor_ids.get(tensor.id)
             if number in uses and any(_type(use) != _type(uses[number][0]) for use in uses[number]):
@@ -36,7 +37,7 @@ class Uses:
 
     def form(self, raw: Use) -> Use:
         """One use as it is written."""
-        use = _completed(raw)
+        use = completed(raw)
         agreed = self.agreed.get(use["id"])
         return (
             use if agreed is None or _type(use) == _type(agreed) else {**agreed, "property_type": use["property_type"]}
@@ -58,7 +59,7 @@ def tensor_form(tensor: LogicalTensor, number: int) -> Use:
     }
 
 
-def _completed(raw: Use) -> Use:
+def completed(raw: Mapping[str, Any]) -> Use:
     """A use with all keys in the order in which they are read, and no others."""
     shape = raw.get("shape", [UNKNOWN])
     stride = raw.get("stride", [UNKNOWN] * len(shape) if UNKNOWN in shape else list(dense_strides(shape)))

@@ -22,7 +22,7 @@ from ..spec.schema import Attribute, AttrValue, Version
 from .form import ATTR_TYPES, MAX_ID, Json
 from .names import KEY, VERSION
 from .reader import LIBRARY_ATTRIBUTES
-from .uses import Uses, tensor_form
+from .uses import Uses, completed, tensor_form
 from .version import ForVersion, as_version
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ class _Writing:
         number = self.ids[tensor.id]
         stride = tensor_form(tensor, number)["stride"]
         said = {"id": number, "name": name}
-        return said if stride == self.written[number]["stride"] else {**said, "stride": stride}
+        return said if stride == completed(self.written[number])["stride"] else {**said, "stride": stride}
 
     def _names_constants(self) -> bool:
         """Whether the file has names of all constants; of those whose contents came later it has none."""

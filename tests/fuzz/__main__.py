@@ -123,7 +123,8 @@ def guided(seed, seconds):
         options = [f"-max_total_time={int(seconds)}", f"-seed={seed % 2**31}", "-timeout=60", "-verbosity=0"]
         command = [sys.executable, "-m", "tests.fuzz.coverage_guided", *options, f"-artifact_prefix={folder}/", folder]
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-        print(f"atheris, seed {seed}: {'nothing' if done.returncode == 0 else done.stderr[-4000:]}", flush=True)
+        said = "nothing" if done.returncode == 0 else done.stderr[-2000:] + done.stdout[-2000:]
+        print(f"atheris, seed {seed}: {said}", flush=True)
     return int(done.returncode != 0)
 
 
