@@ -50,6 +50,11 @@ FPMATH = MappingProxyType(
         "any": DataType.bf16,
     }
 )
+# Ops whose results the library is off by some millionths of 1, next to 0 as anywhere: docs/safety.md.
+INEXACT = frozenset(
+    ["Elu", "GELU", "GELUBackward", "Log", "LogSoftmax", "Mish", "SigmoidBackward", "SoftPlus", "TanhBackward"]
+)
+INEXACTNESS = 2.0**-19
 MARGIN = 4.0
 # Sums in f32 of so many numbers are within EPSILONS.
 SUMMED = 256
@@ -112,10 +117,20 @@ def disturbed(values: Array, dtype: DataType, rng: np.random.Generator, *, round
     wide = values.astype(np.float32)
     finite = wide[np.isfinite(wide)]
     spread = float(np.sqrt(np.mean(np.square(finite, dtype=np.float64)))) if finite.size else 0.0
+    return _moved(values, wide, epsilon * (np.abs(wide) + np.float32(spread)), rng)
+
+
+def inexact(values: Array, unit: float, rng: np.random.Generator) -> Array:
+    """What an op of :data:`INEXACT` computes where 1 is ``unit``: the values, off by some millionths of that."""
+    return _moved(values, values.astype(np.float32), np.float32(INEXACTNESS * unit), rng)
+
+
+def _moved(values: Array, wide: Floats, most: Floats | np.float32, rng: np.random.Generator) -> Array:
+    """The values, ``wide`` in f32, off by up to ``most``."""
     with np.errstate(all="ignore"):
         error = 2 * rng.random(wide.shape, np.float32) - 1
         # None is next to nothing: a tensor of few elements would say that rounding does nothing to it.
-        error = np.copysign((1 + 2 * np.abs(error)) / 3, error) * (epsilon * (np.abs(wide) + np.float32(spread)))
+        error = np.copysign((1 + 2 * np.abs(error)) / 3, error) * most
         moved: Array = (wide + error).astype(values.dtype)
         return moved
 

@@ -8,7 +8,7 @@ import onegraph as og
 from onegraph import verify as module
 from onegraph.bench import Variant, bench
 from onegraph.inputs import random_inputs
-from onegraph.tolerance import compare, disturbed
+from onegraph.tolerance import compare, disturbed, inexact
 from onegraph.verify import beginning, verify
 
 
@@ -206,6 +206,33 @@ def test_errors_of_long_sums_are_allowed_behind_a_clamp(seed):
     product = g.matmul(g.input("a", og.f32, (96, 4096)), g.input("b", og.f32, (4096, 256)))
     g.output("y", g.clamp(product, min=-1, max=1))
     assert verify(g, random_inputs(g, seed)).agrees
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "low", "high"),
+    [
+        ("gelu", {"mode": "gelu_erf"}, -5.5, -4),
+        ("mish", {}, -16, -12),
+        ("softplus", {"beta": 1.0}, -12, -8),
+        ("softplus", {"beta": 0.25}, -48, -36),
+        ("log", {}, 0.99999, 1.00001),
+    ],
+)
+def test_errors_of_functions_next_to_nothing_are_allowed(op, attrs, low, high):
+    """Every element is in a tail, so that none of them says how small the others are."""
+    g = og.Graph()
+    g.output("y", g.abs(getattr(g, op)(g.input("x", og.f32, (64,)), **attrs)))
+    x = np.linspace(low, high, 64, dtype=np.float32)
+    found = verify(g, {"x": x})
+    assert found.agrees
+    assert found.outputs[0].limit < 1e-4
+
+
+def test_errors_of_functions_are_millionths():
+    exact = np.zeros(10_000, np.float32)
+    error = np.abs(inexact(exact, 1.0, np.random.default_rng(0)))
+    assert 5e-7 < error.min() < error.max() < 2e-6
+    assert inexact(exact, 4.0, np.random.default_rng(0)).max() > 2 * error.max()
 
 
 def test_the_squares_of_large_numbers_do_not_hide_errors():

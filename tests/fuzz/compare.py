@@ -11,7 +11,8 @@ from onegraph.reference import run_op
 
 ROUNDING = {"f32": 2.0**-21, "bf16": 2.0**-8, "f16": 2.0**-11}
 INPUT_ROUNDING = 2.0**-22
-ABSOLUTE = ("Log", "LogSoftmax")  # off by as much next to 0 as they are anywhere: docs/safety.md
+# Off by as much next to 0 as they are anywhere: docs/safety.md.
+ABSOLUTE = ["Elu", "GELU", "GELUBackward", "Log", "LogSoftmax", "Mish", "SigmoidBackward", "SoftPlus", "TanhBackward"]
 RUNS = 6
 
 
@@ -39,7 +40,8 @@ def noisy_run(graph, inputs, rng):
             amount = ROUNDING.get(tensor.dtype.value, 0)
             values[tensor.id] = _moved(array, amount, rng) if amount else array
             if op.kind in ABSOLUTE:
-                values[tensor.id] = values[tensor.id] + ROUNDING["f32"] * rng(array.shape)
+                unit = max(1, 1 / (abs(op.attrs.get("beta", 1)) or 1))
+                values[tensor.id] = values[tensor.id] + ROUNDING["f32"] * unit * rng(array.shape)
     return {name: t.value if t.value is not None else values[t.id] for name, t in graph.outputs.items()}
 
 
