@@ -1,4 +1,4 @@
-"""What one thing is that the library gets wrong; they are in :mod:`.quirks` and :mod:`.window_quirks`."""
+"""What one thing is that the library gets wrong; they are gathered in :mod:`.quirks`."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Every quirk was seen in oneDNN 3.2.0, or in a later version where it says ``since``. ``library``: it refuses, by a
 status or an exception; ``unsafe``: it would crash, hang or give wrong numbers without a word. The one-to-one objects
-refuse both; the executor takes another way.
+refuse both; the executor takes another way. Those of convolutions and pools, of normalizations and of quantization
+stand in files of their own.
 """
 
 from __future__ import annotations
@@ -12,27 +13,23 @@ from math import isinf
 
 from .conditions import (
     INTEGRAL,
-    axis_below_last,
     batches_of_one_matrix,
     bias_of_many_axes,
-    broadcast_gamma,
     empty,
     has_large_factor,
     has_long_rows,
     has_long_side,
     known_reduction,
     one_column,
-    one_narrow_scale,
     over_one,
-    per_channel,
-    per_group,
     slope_by_reference,
     sums_one_by_one,
-    untyped_stats,
     wide_integers,
 )
 from .coordinates import inexact_coordinates, misjudged_ties
 from .editions import BASE
+from .normalization_quirks import NORMALIZATION_QUIRKS
+from .quantization_quirks import QUANTIZATION_QUIRKS
 from .quirk import LIBRARY, UNSAFE, Quirk, kinds
 from .reduction import reduced_axes
 from .schema import Call
@@ -113,38 +110,8 @@ QUIRKS = (
         sums_one_by_one,
         "more than 2**24 numbers are added up one by one in f32, so that the sum stands still",
     ),
-    Quirk(
-        "frozen_statistics",
-        "outputs",
-        UNSAFE,
-        kinds("BatchNormTrainingBackward"),
-        lambda call: call.n_outputs == 1,
-        "with one output the statistics are taken for constants; ask for all three",
-    ),
-    Quirk(
-        "gradient_without_gamma",
-        "gamma",
-        LIBRARY,
-        kinds("BatchNormTrainingBackward"),
-        lambda call: call.input("gamma") is None,
-        "four inputs and three outputs throw at compile; pass a gamma of ones",
-    ),
-    Quirk(
-        "batch_norm_rank",
-        "src",
-        LIBRARY,
-        kinds("BatchNormForwardTraining BatchNormTrainingBackward"),
-        lambda call: call.rank("src") in (2, 3),
-        "the training ops take no src of fewer than two spatial axes; they exhaust the memory or refuse",
-    ),
-    Quirk(
-        "batch_norm_many_axes",
-        "src",
-        UNSAFE,
-        kinds("BatchNormInference BatchNormForwardTraining BatchNormTrainingBackward"),
-        lambda call: (call.rank("src") or 0) > 5,
-        "more than three spatial axes are computed wrong, and written past the memory",
-    ),
+    *NORMALIZATION_QUIRKS,
+    *QUANTIZATION_QUIRKS,
     Quirk(
         "select_products",
         "cond",
@@ -163,121 +130,6 @@ QUIRKS = (
         wide_integers,
         "s32 is computed in f32, which does not hold every integer above 2**24, and one of them is taken for another",
         since=(3, 7),  # seen in 3.13.2
-    ),
-    Quirk(
-        "softmax_of_nothing",
-        "mode",
-        UNSAFE,
-        kinds("SoftMax"),
-        lambda call: call.string("mode") == "inf_as_zero" and call.s64("axis") not in (-1, (call.rank("src") or 0) - 1),
-        "inf_as_zero gives NaN along another axis than the last",
-        since=(3, 3),
-    ),
-    Quirk(
-        "norm_axis",
-        "begin_norm_axis",
-        UNSAFE,
-        kinds("LayerNorm LayerNormBackward"),
-        axis_below_last,
-        "begin_norm_axis is ignored: only the last axis is normalized",
-    ),
-    Quirk(
-        "rms_norm_axes",
-        "begin_norm_axis",
-        LIBRARY,
-        kinds("RMSNorm"),
-        lambda call: call.rank("src") not in (None, 2, 3, 4, 5) or axis_below_last(call),
-        "only the last axis of a src of 2 to 5 axes is normalized",
-    ),
-    Quirk(
-        "rms_norm_gamma",
-        "gamma",
-        UNSAFE,
-        kinds("RMSNorm"),
-        broadcast_gamma,
-        "gamma is taken for one factor for each element of the last axis, whatever its shape",
-    ),
-    Quirk(
-        "layer_norm_rank",
-        "src",
-        LIBRARY,
-        kinds("LayerNorm LayerNormBackward"),
-        lambda call: call.rank("src") == 1,
-        "a src of one axis throws at compile",
-    ),
-    Quirk(
-        "bf16_statistics",
-        "gamma",
-        UNSAFE,
-        kinds("LayerNorm GroupNorm"),
-        untyped_stats,
-        "mean and variance are written as f32 whatever their type is; a gamma of f32 makes sure that it is f32",
-    ),
-    Quirk(
-        "negative_axis",
-        "axis",
-        UNSAFE,
-        kinds("Quantize Dequantize DynamicQuantize DynamicDequantize"),
-        lambda call: per_channel(call) and call.s64("axis") < 0,
-        "a negative axis throws at compile or is taken for another one; count it from 0",
-    ),
-    Quirk(
-        "differing_zero_points",
-        "zps",
-        UNSAFE,
-        kinds("Quantize Dequantize"),
-        lambda call: call.has("zps") and len(set(call.s64s("zps"))) > 1,
-        "only the first of several zero points is used",
-    ),
-    Quirk(
-        "channel_zero_point",
-        "zps",
-        LIBRARY,
-        kinds("Quantize Dequantize"),
-        lambda call: per_channel(call) and call.has("zps") and any(call.s64s("zps")),
-        "a zero point beside scales for each channel never compiles",
-        since=(3, 7),  # right in 3.6.2, refused in 3.13.2
-    ),
-    Quirk(
-        "wide_zero_point",
-        "zps",
-        UNSAFE,
-        kinds("Quantize Dequantize"),
-        lambda call: call.has("zps") and any(not -(2**31) <= zero < 2**31 for zero in call.s64s("zps")),
-        "a zero point is cut to 32 bits",
-    ),
-    Quirk(
-        "tiny_scale",
-        "scales",
-        UNSAFE,
-        kinds("Quantize"),
-        lambda call: any(0 < abs(scale) <= 2.0**-128 for scale in call.f32s("scales")),
-        "a scale whose reciprocal no 32-bit float holds makes the highest number of 0",
-    ),
-    Quirk(
-        "dynamic_zero_points",
-        "zps",
-        LIBRARY,
-        kinds("DynamicQuantize DynamicDequantize"),
-        lambda call: per_channel(call) and call.input("zps") is not None,
-        "zero points for each channel throw at execute",
-    ),
-    Quirk(
-        "narrow_scale",
-        "scales",
-        UNSAFE,
-        kinds("DynamicDequantize"),
-        one_narrow_scale,
-        "one scale of bf16 or f16 is taken for one of f32",
-        since=(3, 7),  # seen in 3.13.2
-    ),
-    Quirk(
-        "dynamic_parameter_rank",
-        "scales",
-        LIBRARY,
-        kinds("DynamicQuantize DynamicDequantize"),
-        lambda call: not per_group(call) and any(call.rank(name) not in (None, 1) for name in ("scales", "zps")),
-        "scales and zero points that are no vectors are refused, or throw at execute",
     ),
     Quirk(
         "sizes_tensor",
@@ -322,14 +174,6 @@ QUIRKS = (
         misjudged_ties,
         "what is as near to one element as to the next may be added to neither or to both of them",
         since=(3, 3),  # right in 3.2.0, wrong in 3.6.2 and 3.13.2
-    ),
-    Quirk(
-        "group_norm_rank",
-        "src",
-        UNSAFE,
-        kinds("GroupNorm"),
-        lambda call: call.rank("src") == 2,
-        "a src without spatial axes gives wrong values, or a crash",
     ),
     Quirk(
         "matmul_over_one",
