@@ -966,3 +966,13 @@ def test_what_is_dequantized_to_integers_is_rounded() -> None:
     x = np.arange(12, dtype=np.uint8).reshape(2, 6)
     found = graph.compile()(x, np.full(2, 0.3, np.float32), np.ones(2, np.int8))
     assert found.tolist() == [[0, 0, 0, 1, 1, 1], [2, 2, 2, 2, 3, 3]]
+
+
+@pytest.mark.parametrize(("dtype", "low", "high"), [("s8", -128, 127), ("u8", 0, 255)])
+def test_what_is_dequantized_to_bytes_is_saturated(dtype: str, low: int, high: int) -> None:
+    graph = og.Graph(strict=False)
+    ends = graph.input("x", "s8", (2, 4)), graph.input("scales", "f32", (2,)), graph.input("zps", "s8", (2,))
+    graph.output("y", graph.op("DynamicDequantize", ends, {"qtype": "per_channel", "axis": 0}, dtype=dtype))
+    x = np.array([[2, 3, 10, 16], [6, 7, -75, 105]], np.int8)
+    found = graph.compile()(x, np.array([32, 1], np.float32), np.array([7, 5], np.int8))
+    assert found.tolist() == np.clip([[-160, -128, 96, 288], [1, 2, -80, 100]], low, high).tolist()

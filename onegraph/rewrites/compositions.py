@@ -231,8 +231,8 @@ def dynamic_quantization(call: Call) -> Form | None:
     if call.schema.kind == "DynamicQuantize":
         shifted = parts.add("Add", parts.add("Divide", 0, scales), points)
         return parts.form(_per_tensor(parts, shifted, call.output_type(0), "Quantize"), note=note)
-    if src.dtype not in (DataType.s8, DataType.u8) or call.output_type(0) is DataType.s32:
-        return None  # the library takes s32 for a result, where the specification does not
+    if src.dtype not in (DataType.s8, DataType.u8) or call.output_type(0) not in (F32, DataType.bf16, DataType.f16):
+        return None  # the library takes integers for a result, where the specification does not: a cast saturates none
     shifted = parts.add("Subtract", _per_tensor(parts, 0, F32, "Dequantize"), points)
     return parts.form(parts.add("Multiply", shifted, scales), note=note)
 
