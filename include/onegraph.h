@@ -100,15 +100,16 @@ typedef struct {
 // What these functions return beside a dnnl_status_t.
 enum {
     onegraph_busy = -1, // the plan is in a run
-    onegraph_misaligned = -2, // an address is no multiple of the size of the elements there; nothing was run
+    onegraph_misaligned = -2, // an address is no multiple of the alignment of its slot; nothing was run
     onegraph_moved = -4, // an array has other memory than when it was bound; nothing was run
 };
 
 // `slots`, `offsets`: where the tensors of all steps lie, in the order of the steps, and how many bytes from the start of
 // the slot. `limit`: number of threads of a run at most; 0 leaves it to the caller's OpenMP setting, which is always
-// restored. `bound`: whether only the thread that compiled the steps can run them. Copies what it is given.
-int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream_t stream, int limit, int bound, size_t n_steps,
-        const onegraph_step_t *steps, size_t n_places, const size_t *slots, const size_t *offsets, size_t n_slots);
+// restored. `bound`: whether only the thread that compiled the steps can run them. `alignment`: that of every slot at
+// least, in bytes. Copies what it is given.
+int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream_t stream, int limit, int bound, size_t alignment,
+        size_t n_steps, const onegraph_step_t *steps, size_t n_places, const size_t *slots, const size_t *offsets, size_t n_slots);
 int onegraph_plan_destroy(onegraph_plan *plan);
 int onegraph_plan_bind(onegraph_plan *plan, size_t slot, void *address);
 // The two that are called most take the plan as an integer: cffi converts that in a fraction of the time.

@@ -8,6 +8,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from .arrays import Held, as_array, cast_to, check_output, has_strides, laid_empty, output_array
+from .capi.settings import is_aligned
 from .errors import ArgumentError, shown
 from .forks import new_rlock
 from .graph import Graph
@@ -27,8 +28,8 @@ class Result(NamedTuple):
     strides: tuple[int, ...] | None
 
     def laid_out(self, array: Array) -> Array:
-        """``array`` where it has the strides of the output, else a new array that has them."""
-        if self.strides is None or has_strides(array, self.strides):
+        """``array`` where it has the strides of the output and the library can write there, else such a new array."""
+        if is_aligned(array) and (self.strides is None or has_strides(array, self.strides)):
             return array
         return laid_empty(self.shape, self.strides, self.dtype.numpy)
 
@@ -165,18 +166,18 @@ class Arguments:
 
 def _laid_out(tensor: LogicalTensor, array: Array) -> bool:
     """Whether the array is laid out as the input declares; axes of size 1 do not count."""
-    flags = array.flags
-    if not flags.aligned:
+    if not is_aligned(array):
         return False
     if tensor.strides is None:
-        return flags.c_contiguous
+        return array.flags.c_contiguous
     return has_strides(array, tensor.strides)
 
 
 def _layout_error(name: str, tensor: LogicalTensor, array: Array) -> ArgumentError:
     dense = [step * array.itemsize for step in tensor.strides or dense_strides(array.shape)]
-    what = f"strides {array.strides}" if array.flags.aligned else "an address that is not aligned"
-    mend = "; numpy.ascontiguousarray(array) has them" * (tensor.strides is None and array.flags.aligned)
+    aligned = is_aligned(array)
+    what = f"strides {array.strides}" if aligned else "an address that is not aligned"
+    mend = "; numpy.ascontiguousarray(array) has them" * (tensor.strides is None and aligned)
     return ArgumentError(f"input {name!r}: {what}; expected strides {tuple(dense)}, in bytes{mend}")
 
 

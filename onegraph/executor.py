@@ -12,6 +12,7 @@ from .arguments import Arguments, Result, refuse_shared, value_inputs
 from .arrays import Held
 from .cache import CAPACITY, Cache, CacheInfo, Entry, dispatch
 from .capi.homes import home
+from .capi.settings import is_aligned
 from .collector import without_collector
 from .errors import ArgumentError, StateError, StatusError, UnsupportedError, shown
 from .graph import Graph
@@ -186,7 +187,10 @@ class Executable(Made):
         outputs = _outputs(program)
         results = self._arguments.results(outputs, self._arguments.written(outs, given))
         for one in outputs:
-            if one.laid_out(results[one.name]) is not results[one.name]:
+            array = results[one.name]
+            if not is_aligned(array):
+                raise ArgumentError(f"output {one.name!r}: an address that is not aligned; pass a copy of the array")
+            if one.laid_out(array) is not array:
                 raise ArgumentError(f"output {one.name!r}: C-contiguous; expected strides of {one.strides} elements")
         frame = program.check_out()
         external = _external(program, given, results)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from .capi import CompiledPartition
 from .capi.engine import default_engine
+from .capi.settings import least_alignment
 from .errors import StateError
 from .native import Handle, address, create, ffi, lib, status_error
 
@@ -93,6 +94,7 @@ class Plan(Handle):
                 stream,
                 source.limit,
                 source.bound,
+                least_alignment(),
                 len(source.steps),
                 source.steps,
                 len(source.slots),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from .arrays import laid_empty
 from .assemble import assemble
 from .capi.homes import home
+from .capi.settings import is_aligned
 from .capi.threads import ThreadCount, get_num_threads, restore_threads
 from .errors import UnsupportedError
 from .forks import cached_property
@@ -92,7 +94,7 @@ class Program:
         for number in last:
             constant = values[number].constant
             if constant is not None:
-                self.constants[number] = constant
+                self.constants[number] = constant if is_aligned(constant) else _copied(constant)
         self.slots = {number: slot for slot, number in enumerate((*self.external, *self.constants), ARENA + 1)}
         lifetimes = [
             Lifetime(number, aligned(sizes.get(number) or nbytes(values[number])), start, last[number])
@@ -194,6 +196,14 @@ class Program:
         """Keep a frame for the next run."""
         frame.release()
         self.free_frames.append(frame)
+
+
+def _copied(constant: Array) -> Array:
+    """A constant in memory of its own, laid out as it was."""
+    strides = [step // constant.itemsize for step in constant.strides]
+    laid = laid_empty(constant.shape, strides, constant.dtype)
+    laid[...] = constant
+    return laid
 
 
 def _refuse_fallback(reports: Sequence[PartitionReport]) -> None:

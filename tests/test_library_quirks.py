@@ -1153,6 +1153,75 @@ def test_a_sum_behind_a_convolution_of_single_channels_at_any_address(isa: str) 
     assert done.returncode == 0, (done.returncode, done.stderr)
 
 
+AT_ODD_ADDRESSES = """
+import numpy as np
+import onegraph as og
+from onegraph import capi
+from onegraph.errors import ArgumentError
+from onegraph.reference import run
+
+def odd(shape, values=0):
+    array = np.empty(int(np.prod(shape)) + 16, np.float32)
+    array = array[(-array.ctypes.data // 4) % 16 + 1 :][: int(np.prod(shape))].reshape(shape)
+    array[...] = values
+    return array
+
+window = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0]}
+x = np.arange(2 * 5 * 6 * 8, dtype=np.float32).reshape(2, 5, 6, 8) % 7 - 3
+for size in (0, 1, 3):  # of the window of a convolution; 0 is a pool
+    for where in ("inputs", "constants"):
+        g, inputs = og.Graph(), {}
+        def source(name, array):
+            if where == "constants" and name != "x":
+                array.flags.writeable = False
+                whole = array.base
+                while whole is not None:
+                    whole.flags.writeable, whole = False, whole.base
+                return g.constant(array, copy=False)
+            inputs[name] = array
+            return g.input(name, "f32", array.shape)
+        data = source("x", odd(x.shape, x))
+        if size == 0:
+            y = g.avg_pool(data, **window, kernel=[2, 2], exclude_pad=False)
+        else:
+            weights = np.arange(size * size * 64, dtype=np.float32).reshape(size, size, 8, 8) % 5 - 2
+            y = g.convolution(data, source("w", odd(weights.shape, weights)), source("b", odd((8,), 3)), **window,
+                              dilations=[1, 1])
+            y = g.add(y, source("y", odd(y.shape, -2)))
+        g.output("z", y)
+        model, out, wanted = g.compile(), odd(y.shape), run(g, inputs)["z"]
+        assert model(**inputs, out=out) is out
+        assert np.array_equal(out, wanted)
+        assert np.array_equal(model(**inputs), wanted)
+        for arrays in (inputs, {**{name: array.copy() for name, array in inputs.items()}, "z": odd(y.shape)}):
+            try:
+                assert np.array_equal(model.bind(**arrays)(), wanted)
+            except ArgumentError as error:
+                assert "an address that is not aligned" in str(error)
+
+ends = capi.LogicalTensor(0, "f32", x.shape), capi.LogicalTensor(1, "f32", (2, 4, 5, 8))
+graph = capi.Graph()
+attrs = {**window, "kernel": [2, 2], "exclude_pad": False}
+graph.add_op(capi.Op(0, "AvgPool", inputs=[ends[0]], outputs=[ends[1]], attrs=attrs))
+graph.finalize()
+compiled = graph.partitions("debug")[0].compile([ends[0]], [ends[1]])
+tensors = capi.Tensor(ends[0], odd(x.shape, x)), capi.Tensor(ends[1], odd((2, 4, 5, 8)))
+try:
+    compiled.execute(capi.Stream(), [tensors[0]], [tensors[1]])
+except ArgumentError as error:
+    assert "not aligned to 16 bytes" in str(error)
+    assert not capi.settings.has_avx2()
+"""
+
+
+@pytest.mark.parametrize("isa", ["SSE41", "AVX", "AVX2"])
+def test_pools_and_sums_behind_convolutions_take_memory_at_any_address(isa: str) -> None:
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": isa}
+    command = [sys.executable, "-c", AT_ODD_ADDRESSES]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, (done.returncode, done.stderr)
+
+
 # Strides -------------------------------------------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ from .engine import Engine, Stream, engine_or_default
 from .homes import Home, home
 from .logical_tensor import LogicalTensor, is_dense
 from .partition import Partition
-from .settings import get_cpu_isa, is_native
+from .settings import get_cpu_isa, is_native, least_alignment
 from .tensor import Execution, Tensor
 from .threads import is_forked
 
@@ -202,6 +202,14 @@ class CompiledPartition(Handle):
         for tensor in outs:
             if not tensor.writable:
                 raise ArgumentError(f"outputs: tensor {tensor.logical_tensor.id} is read-only")
+        alignment = least_alignment()
+        for name, tensors in (("inputs", ins), ("outputs", outs)):
+            for tensor in tensors:
+                if tensor.nbytes and tensor.address % alignment:
+                    raise ArgumentError(
+                        f"{name}: tensor {tensor.logical_tensor.id} is not aligned to {alignment} bytes, as oneDNN "
+                        "wants it on a CPU without AVX2; pass a copy of its array"
+                    )
         self._refuse_overlap(ins, outs)
         self._refuse_other_constants(ins)
         call(

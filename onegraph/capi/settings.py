@@ -7,7 +7,8 @@ from functools import cache
 
 from .. import native
 from ..errors import StateError, StatusError
-from ..native import call, enum_names, enum_value, lib, read
+from ..native import address_of, call, enum_names, enum_value, lib, read
+from ..op import Array
 from ..spec.dtypes import DataType
 from ..validate import choice, integer
 from .caches import get_compiled_partition_cache_capacity, get_constant_tensor_cache, get_primitive_cache_capacity
@@ -71,6 +72,20 @@ def has_avx512() -> bool:
 def has_avx2() -> bool:
     """Whether the library may use AVX2; its kernels for older CPUs read some memory as if it were aligned."""
     return get_cpu_isa() not in ("sse41", "avx")
+
+
+def least_alignment() -> int:
+    """Bytes that every address which the library is handed is a multiple of.
+
+    Its kernels for CPUs without AVX2 add some memory to a register of 16 bytes where it lies: the source of an AvgPool,
+    and the bias and the result of a Convolution that something is added to.
+    """
+    return 1 if has_avx2() else 16
+
+
+def is_aligned(array: Array) -> bool:
+    """Whether the library can read and write an array where it lies."""
+    return array.flags.aligned and address_of(array) % least_alignment() == 0
 
 
 @cache

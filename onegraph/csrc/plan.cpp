@@ -267,8 +267,8 @@ int alone(onegraph_plan *plan, Body body) noexcept {
 
 extern "C" {
 
-int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream_t stream, int limit, int bound, size_t n_steps,
-        const onegraph_step_t *steps, size_t n_places, const size_t *slots, const size_t *offsets, size_t n_slots) {
+int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream_t stream, int limit, int bound, size_t alignment,
+        size_t n_steps, const onegraph_step_t *steps, size_t n_places, const size_t *slots, const size_t *offsets, size_t n_slots) {
     const onegraph::Inside inside;
     return onegraph::guarded([&] {
         auto made = std::make_unique<onegraph_plan>();
@@ -277,7 +277,7 @@ int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream
         made->bound = bound;
         made->tensors.reserve(n_places);
         made->starts.assign(n_slots + 1, 0);
-        made->alignments.assign(n_slots, 1);
+        made->alignments.assign(n_slots, alignment);
         for (std::size_t i = 0; i < n_steps; i++) {
             const onegraph_step_t &step = steps[i];
             const std::size_t first = made->tensors.size();
@@ -290,8 +290,8 @@ int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream
                 const std::size_t slot = slots[first + j];
                 made->places.push_back({tensor, slot, offsets[first + j]});
                 made->starts[slot + 1]++;
-                std::size_t &alignment = made->alignments[slot];
-                alignment = std::max(alignment, size_of(step.tensors[j]->data_type));
+                std::size_t &needed = made->alignments[slot];
+                needed = std::max(needed, size_of(step.tensors[j]->data_type));
             }
             const_dnnl_graph_tensor_t *own = made->tensors.data() + first;
             made->steps.push_back({step.partition, step.n_inputs, step.n_outputs, own, step.threads});
