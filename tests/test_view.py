@@ -11,12 +11,14 @@ import sys
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from importlib.resources import files
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import onegraph as og
 from onegraph import view
+from onegraph.report import Report
 from onegraph.view import notebook
 from onegraph.view.model import model
 
@@ -175,6 +177,8 @@ def test_violations_stand_at_their_op():
     ("arguments", "message"),
     [
         ({"report": "nonsense"}, "report: 'nonsense'; expected what Executable.report"),
+        ({"report": Report}, "report: <class 'onegraph.report.Report'>; expected what Executable.report"),
+        ({"report": SimpleNamespace(to_dict=3)}, r"report: namespace\(to_dict=3\); expected what Executable.report"),
         ({"report": {"partitions": 3}}, "expected what Executable.report"),
         ({"report": {"partitions": [3]}}, "expected what Executable.report"),
         ({"times": "12"}, "times: '12'; expected seconds"),

@@ -191,7 +191,8 @@ def _is_violation(value: object) -> bool:
 def _facts(report: object) -> Mapping[str, object]:
     if report is None:
         return {}
-    given = report if isinstance(report, Mapping) else getattr(report, "to_dict", dict)()
+    read = getattr(report, "to_dict", None)
+    given = report if isinstance(report, Mapping) else read() if callable(read) and not isinstance(report, type) else {}
     try:
         facts: Any = _plain(given)  # a dictionary may hold anything
     except (TypeError, RecursionError):
