@@ -405,6 +405,7 @@ FUSION_OUTCOMES = {
     "source and residual in one": "SIGSEGV",
     "source and residual of a convolution in one": "SIGSEGV",
     "F3 softmax, channels": "SIGSEGV",
+    "stage of single channels": "SIGSEGV",
     "transposed convolution and itself, vector": "SIGSEGV",
     "F4 softmax, vector": "throws could not create a primitive descriptor for a binary",
     "F7 pool to another type": "refuses partition_compile: unimplemented",

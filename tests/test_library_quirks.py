@@ -292,6 +292,23 @@ def own_residual_behind_a_convolution(g: og.Graph) -> og.LogicalTensor:
     return g.relu(g.add(x, g.convolution(x, w, g.input("b", "f32", (8,)), **window)))
 
 
+def stage_of_single_channels(g: og.Graph) -> og.LogicalTensor:
+    """A stage of a ResNet whose blocks narrow what they read to one channel."""
+
+    def part(source: og.LogicalTensor, channels: int, size: int) -> og.LogicalTensor:
+        assert source.shape is not None
+        shapes = (size, size, source.shape[-1], channels), (channels,)
+        parameters = [g.input(f"p{len(g.inputs)}", "f32", shape) for shape in shapes]
+        pads = [size // 2] * 2
+        return g.convolution(source, *parameters, strides=[1, 1], pads_begin=pads, pads_end=pads, dilations=[1, 1])
+
+    x = g.input("x", "f32", (1, 5, 5, 3))
+    for block in range(3):
+        narrow = g.relu(part(g.relu(part(x, 1, 1)), 1, 3))
+        x = g.relu(g.add(part(narrow, 8, 1), x if block else part(x, 8, 1)))
+    return x
+
+
 SCALES, GAPS = "scales along another axis", "ConvTranspose wrong where its strides leave gaps"
 WRONG = {
     "F1 pool, same shape": (avg_pool_same, "AvgPool"),
@@ -300,6 +317,7 @@ WRONG = {
     "F2 matmul, batch": (matmul_batch, "MatMul"),
     "F3 softmax, channels": (softmax_channels, "SoftMax"),
     "F4 softmax, vector": (softmax_vector, "SoftMax"),
+    "stage of single channels": (stage_of_single_channels, "single channels"),
     "batch norm along another axis": (folded_along_another_axis, "the channels of a BatchNormInference"),
     "matmul of one row, transposed": (transposed_row, "one row"),
     "softmax and itself": (softmax_twice, "one tensor and itself"),

@@ -154,6 +154,22 @@ def _is_depthwise(use: Use) -> bool:
     return use.shape(1)[1 if use.call.string("weights_format") == "OIX" else -2] == 1
 
 
+def _narrows_to_single_channels(fused: Fused) -> bool:
+    """Whether residual blocks have a convolution that the library takes for one of single channels.
+
+    The two convolutions of a partition that is nothing else are right.
+    """
+    return len(fused.uses) > 2 and any(_gives_single_channels(use) for use in fused.of("Convolution")[1:])
+
+
+def _gives_single_channels(use: Use) -> bool:
+    """Whether a convolution has a window of 3 by 3, and as many groups as channels of the source and of the result."""
+    shape = use.shape(1)
+    if use.call.string("weights_format") == "XIO":
+        shape = (shape[-1], shape[-2], *shape[:-2])
+    return shape == (use.call.s64("groups"), 1, 3, 3)
+
+
 def _normalizes_last(use: Use) -> bool:
     """Whether the channels of a BatchNormInference are the last of three or more axes."""
     return use.call.string("data_format") == "NXC" and len(use.shape(0)) > 2
@@ -166,6 +182,7 @@ def _normalizes_in_another_format(fused: Fused) -> bool:
 
 # The table -----------------------------------------------------------------------------------------------------------
 
+ONE_BY_ONE_CHANNELS = "oneDNN crashes on a Convolution of single channels in one kernel with one before it"
 SINGLE_SCALE = "oneDNN quantizes all with the first of several scales"
 SUMS_IN_16_BITS = "oneDNN adds products of int8 in 16 bits"
 RESIDUAL_OF_ITS_OWN = "oneDNN crashes on a residual that is the source or the weights of its product, or adds it wrong"
@@ -323,9 +340,14 @@ FUSIONS = (
     # Convolutions ----------------------------------------------------------------------------------------------------
     Fusion(
         kinds("Convolution"),
-        "oneDNN crashes on a Convolution of single channels in one kernel with one before it",
+        ONE_BY_ONE_CHANNELS,
         lambda fused: any(_is_depthwise(use) for use in fused.of("Convolution")[1:]),
         since=(3, 3),  # right in 3.2.0, a signal in 3.6.2 and 3.13.2
+    ),
+    Fusion(
+        kinds("Convolution"),
+        ONE_BY_ONE_CHANNELS,
+        _narrows_to_single_channels,
     ),
     Fusion(
         kinds("Convolution"),
