@@ -214,6 +214,15 @@ def test_graphs_that_are_not_strict_keep_batch_and_channels(diff_dst: tuple[int,
     assert result.shape == (2, 3, 4)
 
 
+def test_graphs_that_are_not_strict_add_no_gradient_to_nothing() -> None:
+    g = Graph(strict=False)
+    src, gradient = g.input("src", "f32", (2, 0, 4)), g.input("diff_dst", "f32", (2, 4, 4))
+    with pytest.raises(SpecError, match=r"src: shape \[2, 0, 4\]; expected spatial axes with elements"):
+        g.interpolate_backward(src, gradient, mode="nearest", scales=[2.0])
+    result = g.interpolate_backward(src, g.input("empty", "f32", (2, 0, 4)), mode="nearest", scales=[2.0])
+    assert result.shape == (2, 0, 4)
+
+
 def test_constant_sizes_are_checked() -> None:
     found = check_op("Interpolate", NEAR, [("f32", (2, 3, 4)), constant([0])])
     assert [(violation.rule, violation.where) for violation in found] == [("size_values", "sizes")]

@@ -126,10 +126,15 @@ def mode_rank(call: Call) -> Iterable[Finding]:
 
 def source_has_elements(call: Call) -> Iterable[Finding]:
     """No spatial axis of src is empty where the resized one is not."""
-    shape, sizes = call.shape("src"), resized(call)
-    if shape is None or sizes is None:
+    shape, fmt = call.shape("src"), call.string("data_format")
+    if shape is None:
         return
-    if any(old == 0 and new for old, new in zip(spatial(shape, call.string("data_format")), sizes, strict=True)):
+    resizings = [resized(call)]
+    if call.schema.kind == "InterpolateBackward" and _keeps_source(call):  # the library takes a diff_dst of any sizes
+        gradient = call.shape("diff_dst")
+        resizings.append(None if gradient is None else spatial(gradient, fmt))
+    pairs = [pair for sizes in resizings if sizes is not None for pair in zip(spatial(shape, fmt), sizes, strict=True)]
+    if any(old == 0 and new for old, new in pairs):
         yield Finding("src", f"shape {show(shape)}", "spatial axes with elements")
 
 
