@@ -292,20 +292,23 @@ def own_residual_behind_a_convolution(g: og.Graph) -> og.LogicalTensor:
     return g.relu(g.add(x, g.convolution(x, w, g.input("b", "f32", (8,)), **window)))
 
 
-def stage_of_single_channels(g: og.Graph) -> og.LogicalTensor:
-    """A stage of a ResNet whose blocks narrow what they read to one channel."""
+def stage(g: og.Graph, narrow: int, *, bias_add: bool = False) -> og.LogicalTensor:
+    """A stage of a ResNet whose blocks narrow what they read to so many channels."""
 
     def part(source: og.LogicalTensor, channels: int, size: int) -> og.LogicalTensor:
         assert source.shape is not None
         shapes = (size, size, source.shape[-1], channels), (channels,)
-        parameters = [g.input(f"p{len(g.inputs)}", "f32", shape) for shape in shapes]
+        weights, bias = (g.input(f"p{len(g.inputs)}", "f32", shape) for shape in shapes)
         pads = [size // 2] * 2
-        return g.convolution(source, *parameters, strides=[1, 1], pads_begin=pads, pads_end=pads, dilations=[1, 1])
+        window = {"strides": [1, 1], "pads_begin": pads, "pads_end": pads, "dilations": [1, 1]}
+        if bias_add:
+            return g.bias_add(g.convolution(source, weights, **window), bias)
+        return g.convolution(source, weights, bias, **window)
 
     x = g.input("x", "f32", (1, 5, 5, 3))
     for block in range(3):
-        narrow = g.relu(part(g.relu(part(x, 1, 1)), 1, 3))
-        x = g.relu(g.add(part(narrow, 8, 1), x if block else part(x, 8, 1)))
+        inner = g.relu(part(g.relu(part(x, narrow, 1)), narrow, 3))
+        x = g.relu(g.add(part(inner, 8, 1), x if block else part(x, 8, 1)))
     return x
 
 
@@ -317,7 +320,7 @@ WRONG = {
     "F2 matmul, batch": (matmul_batch, "MatMul"),
     "F3 softmax, channels": (softmax_channels, "SoftMax"),
     "F4 softmax, vector": (softmax_vector, "SoftMax"),
-    "stage of single channels": (stage_of_single_channels, "single channels"),
+    "stage of single channels": (lambda g: stage(g, 1), "single channels"),
     "batch norm along another axis": (folded_along_another_axis, "the channels of a BatchNormInference"),
     "matmul of one row, transposed": (transposed_row, "one row"),
     "softmax and itself": (softmax_twice, "one tensor and itself"),
@@ -571,6 +574,8 @@ FAST: dict[str, Build] = {
     "binary, elementwise": lambda g: g.relu(MAINS["sum"](g)),
     "matmul, one matrix each": lambda g: g.add(MAINS["batch matmul"](g), g.input("y", "f32", (2, 4, 6))),
     "matmul, vector": lambda g: g.add(MAINS["batch matmul"](g), g.input("y", "f32", (6,))),
+    "residual blocks": lambda g: stage(g, 4),
+    "residual blocks with ops for biases": lambda g: stage(g, 4, bias_add=True),
 }
 
 

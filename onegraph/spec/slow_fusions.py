@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .operands import is_fast, varying
-from .use import BINARY, Dims, Use
+from .use import BINARY, CONVOLUTIONS, Dims, Use
 
 
 def slow_fusion(uses: Sequence[Use]) -> str:
@@ -14,7 +14,7 @@ def slow_fusion(uses: Sequence[Use]) -> str:
     Measured on tensors of 8,000 to 500,000 elements, these take 20 to 2,000 times as long as their ops one by one.
     """
     main = uses[0]
-    derived = set(main.outputs)
+    derived, anew = set(main.outputs), set[int]()  # from the main op; from another convolution, which is a kernel anew
     producers = {number: use for use in uses for number in use.outputs}
     for use in uses[1:]:
         joined = derived.intersection(use.inputs) if use.kind in BINARY - {"BiasAdd"} else set()
@@ -24,7 +24,9 @@ def slow_fusion(uses: Sequence[Use]) -> str:
                 return (
                     f"oneDNN has a reference kernel only for {main.kind} + {use.kind} with an operand of shape {shape}"
                 )
-        if len(joined) > 1:
+        if use.kind in CONVOLUTIONS or anew.intersection(use.inputs):
+            anew.update(use.outputs)
+        if len(joined) > 1 and not joined & anew:
             for other in (producers[number] for number in joined):
                 swish = (other.kind, use.kind) == ("Sigmoid", "Multiply")
                 if other.call.schema.category == "elementwise" and not swish:

@@ -98,8 +98,8 @@ def _operands(main: Use, later: Sequence[Use]) -> Iterator[Operand]:
         return
     derived = set(main.outputs)
     for use in later:
-        if not derived.intersection(use.inputs):
-            continue
+        if use.kind in CONVOLUTIONS or not derived.intersection(use.inputs):
+            continue  # what another convolution computes is no longer in this kernel
         derived.update(use.outputs)
         if use.kind in BINARY:
             others = [index for index, number in enumerate(use.inputs) if number not in derived]
