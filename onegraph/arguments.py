@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from .arrays import Held, as_array, cast_to, check_output, has_strides, laid_empty, output_array
-from .capi.settings import is_aligned
+from .capi.settings import alignment_of, is_aligned
 from .errors import ArgumentError, shown
 from .forks import new_rlock
 from .graph import Graph
@@ -174,11 +174,11 @@ def _laid_out(tensor: LogicalTensor, array: Array) -> bool:
 
 
 def _layout_error(name: str, tensor: LogicalTensor, array: Array) -> ArgumentError:
+    if not is_aligned(array):
+        return ArgumentError(f"input {name!r}: not aligned to {alignment_of(array)} bytes; pass a copy of the array")
     dense = [step * array.itemsize for step in tensor.strides or dense_strides(array.shape)]
-    aligned = is_aligned(array)
-    what = f"strides {array.strides}" if aligned else "an address that is not aligned"
-    mend = "; numpy.ascontiguousarray(array) has them" * (tensor.strides is None and aligned)
-    return ArgumentError(f"input {name!r}: {what}; expected strides {tuple(dense)}, in bytes{mend}")
+    mend = "; numpy.ascontiguousarray(array) has them" * (tensor.strides is None)
+    return ArgumentError(f"input {name!r}: strides {array.strides}; expected strides {tuple(dense)}, in bytes{mend}")
 
 
 def refuse_shared(outputs: Mapping[str, Array], inputs: Mapping[str, Array]) -> None:

@@ -12,7 +12,7 @@ from .arguments import Arguments, Result, refuse_shared, value_inputs
 from .arrays import Held
 from .cache import CAPACITY, Cache, CacheInfo, Entry, dispatch
 from .capi.homes import home
-from .capi.settings import is_aligned
+from .capi.settings import alignment_of, is_aligned
 from .collector import without_collector
 from .errors import ArgumentError, StateError, StatusError, UnsupportedError, shown
 from .graph import Graph
@@ -189,7 +189,8 @@ class Executable(Made):
         for one in outputs:
             array = results[one.name]
             if not is_aligned(array):
-                raise ArgumentError(f"output {one.name!r}: an address that is not aligned; pass a copy of the array")
+                where = f"output {one.name!r}: not aligned to {alignment_of(array)} bytes"
+                raise ArgumentError(f"{where}; pass an array that numpy allocated")
             if one.laid_out(array) is not array:
                 raise ArgumentError(f"output {one.name!r}: C-contiguous; expected strides of {one.strides} elements")
         frame = program.check_out()

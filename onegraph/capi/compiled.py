@@ -207,8 +207,8 @@ class CompiledPartition(Handle):
             for tensor in tensors:
                 if tensor.nbytes and tensor.address % alignment:
                     raise ArgumentError(
-                        f"{name}: tensor {tensor.logical_tensor.id} is not aligned to {alignment} bytes, as oneDNN "
-                        "wants it on a CPU without AVX2; pass a copy of its array"
+                        f"{name}: tensor {tensor.logical_tensor.id} is not aligned to {alignment} bytes, which oneDNN "
+                        "asks for without AVX2; pass a copy of its array"
                     )
         self._refuse_overlap(ins, outs)
         self._refuse_other_constants(ins)

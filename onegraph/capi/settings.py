@@ -83,6 +83,11 @@ def least_alignment() -> int:
     return 1 if has_avx2() else 16
 
 
+def alignment_of(array: Array) -> int:
+    """Bytes that the address of an array is a multiple of where the library can read and write it."""
+    return max(least_alignment(), array.itemsize)
+
+
 def is_aligned(array: Array) -> bool:
     """Whether the library can read and write an array where it lies."""
     return array.flags.aligned and address_of(array) % least_alignment() == 0
