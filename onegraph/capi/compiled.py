@@ -202,15 +202,9 @@ class CompiledPartition(Handle):
         for tensor in outs:
             if not tensor.writable:
                 raise ArgumentError(f"outputs: tensor {tensor.logical_tensor.id} is read-only")
-        alignment = least_alignment()
-        for name, tensors in (("inputs", ins), ("outputs", outs)):
-            for tensor in tensors:
-                if tensor.nbytes and tensor.address % alignment:
-                    raise ArgumentError(
-                        f"{name}: tensor {tensor.logical_tensor.id} is not aligned to {alignment} bytes, which oneDNN "
-                        "asks for without AVX2; pass a copy of its array"
-                    )
         self._refuse_overlap(ins, outs)
+        _refuse_misaligned("inputs", ins)
+        _refuse_misaligned("outputs", outs)
         self._refuse_other_constants(ins)
         call(
             lib.dnnl_graph_compiled_partition_execute,
@@ -266,6 +260,16 @@ class CompiledPartition(Handle):
                         f"outputs: tensor {out.logical_tensor.id} shares memory with tensor "
                         f"{other.logical_tensor.id}; only the pairs in inplace_pairs may, as a whole"
                     )
+
+
+def _refuse_misaligned(name: str, tensors: Sequence[Tensor]) -> None:
+    alignment = least_alignment()
+    for tensor in tensors:
+        if tensor.nbytes and tensor.address % alignment:
+            raise ArgumentError(
+                f"{name}: tensor {tensor.logical_tensor.id} is not aligned to {alignment} bytes, which oneDNN asks for "
+                "without AVX2; pass a copy of its array"
+            )
 
 
 def _same(given: LogicalTensor, compiled: LogicalTensor) -> bool:
