@@ -806,6 +806,13 @@ def test_what_is_added_to_an_interpolate_of_turned_axes(strides: tuple[int, ...]
         partition.compile([source, other], [out])
 
 
+def run_script(text: str, **variables: str) -> None:
+    """Run Python code in a process of its own, with environment variables that are read when it starts."""
+    command, environment = [sys.executable, "-c", text], {**os.environ, **variables}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, (done.returncode, done.stderr)
+
+
 DEEP_WINDOWS = """
 import numpy as np
 import onegraph as og
@@ -821,10 +828,7 @@ assert np.array_equal(g.compile(threads=1)(**inputs), run(g, inputs)["y"])
 
 
 def test_the_gradient_of_deep_windows_reads_no_other_memory() -> None:
-    environment = {**os.environ, "MALLOC_PERTURB_": "165"}  # so that other memory is not 0
-    command = [sys.executable, "-c", DEEP_WINDOWS]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, (done.returncode, done.stderr)
+    run_script(DEEP_WINDOWS, MALLOC_PERTURB_="165")  # so that other memory is not 0
 
 
 LOW = {
@@ -1145,10 +1149,7 @@ assert any("without VNNI" in part.reason for part in model.report().partitions) 
 
 @pytest.mark.parametrize("isa", ["AVX2", "AVX512_CORE", "AVX512_CORE_VNNI"])
 def test_int8_is_right_with_and_without_vnni(isa: str) -> None:
-    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": isa}
-    command = [sys.executable, "-c", INT8]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stderr
+    run_script(INT8, ONEDNN_MAX_CPU_ISA=isa)
 
 
 BESIDE_A_CONVOLUTION = """
@@ -1170,10 +1171,7 @@ for channels in (5, 8):
 
 @pytest.mark.parametrize("isa", ["SSE41", "AVX", "AVX2"])
 def test_a_sum_behind_a_convolution_of_single_channels_at_any_address(isa: str) -> None:
-    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": isa}
-    command = [sys.executable, "-c", BESIDE_A_CONVOLUTION]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, (done.returncode, done.stderr)
+    run_script(BESIDE_A_CONVOLUTION, ONEDNN_MAX_CPU_ISA=isa)
 
 
 AT_ODD_ADDRESSES = """
@@ -1239,10 +1237,7 @@ except ArgumentError as error:
 
 @pytest.mark.parametrize("isa", ["SSE41", "AVX", "AVX2"])
 def test_pools_and_sums_behind_convolutions_take_memory_at_any_address(isa: str) -> None:
-    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": isa}
-    command = [sys.executable, "-c", AT_ODD_ADDRESSES]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, (done.returncode, done.stderr)
+    run_script(AT_ODD_ADDRESSES, ONEDNN_MAX_CPU_ISA=isa)
 
 
 # Strides -------------------------------------------------------------------------------------------------------------
