@@ -292,6 +292,16 @@ def own_residual_behind_a_convolution(g: og.Graph) -> og.LogicalTensor:
     return g.relu(g.add(x, g.convolution(x, w, g.input("b", "f32", (8,)), **window)))
 
 
+def int8_residual(g: og.Graph) -> og.LogicalTensor:
+    """A convolution of int8, and a factor for each channel behind its residual."""
+    half = {"scales": [0.5], "zps": [0]}
+    window = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+    ends = ("x", "u8", (1, 3, 4, 8)), ("w", "s8", (1, 1, 8, 16)), ("z", "u8", (1, 3, 4, 16))
+    x, w, residual = (g.dequantize(g.input(*end), **half) for end in ends)
+    total = g.add(g.convolution(x, w, **window), residual)
+    return g.quantize(g.multiply(total, g.input("y", "f32", (16,))), scales=[64.0], zps=[0], dtype="u8")
+
+
 def stage(g: og.Graph, narrow: int, *, bias_add: bool = False) -> og.LogicalTensor:
     """A stage of a ResNet whose blocks narrow what they read to so many channels."""
 
@@ -310,6 +320,15 @@ def stage(g: og.Graph, narrow: int, *, bias_add: bool = False) -> og.LogicalTens
         inner = g.relu(part(g.relu(part(x, narrow, 1)), narrow, 3))
         x = g.relu(g.add(part(inner, 8, 1), x if block else part(x, 8, 1)))
     return x
+
+
+def zero_point_behind_places(g: og.Graph) -> og.LogicalTensor:
+    """Eight channels by eight places, which lie first in the result and last in the kernel."""
+    ends = ("x", "s8", (1, 8, 2, 4)), ("w", "s8", (1, 1, 8, 8))
+    x, w = (g.dequantize(g.input(*end), scales=[2.0**-6], zps=[0]) for end in ends)
+    window = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+    product = g.convolution(x, w, data_format="NCX", **window)
+    return g.quantize(g.multiply(product, g.input("y", "f32", (1, 1, 1, 4))), scales=[1.0], zps=[99], dtype="u8")
 
 
 SCALES, GAPS = "scales along another axis", "ConvTranspose wrong where its strides leave gaps"
@@ -341,6 +360,7 @@ WRONG = {
     "transposed convolution, bias not along the channels": (transposed_bias, "ConvTranspose"),
     "transposed convolution and itself, vector": (transposed_twice, "what the same kernel computed"),
     "difference and itself, vector": (difference_twice, "what the same kernel computed"),
+    "zero point behind an operand along the places": (zero_point_behind_places, "the zero point of a Quantize"),
     "weights with a scale for each row": (weights_by_row, SCALES),
     "weights with a scale for a batch of one": (weights_by_batch_of_one, SCALES),
     "weights with a scale for a kernel of one": (weights_by_kernel_of_one, SCALES),
@@ -400,6 +420,13 @@ def test_residuals_that_are_right_stay_in_the_fusion() -> None:
     assert_right(graph, executable)
     if has_vnni():  # without it, such products run op by op
         assert all(partition.fused for partition in executable.report().partitions)
+
+
+def test_a_factor_behind_an_int8_residual_is_fused() -> None:
+    graph, executable = compiled(int8_residual)
+    assert_right(graph, executable)
+    if has_vnni():
+        assert [partition.fused for partition in executable.report().partitions] == [True]
 
 
 def compiled(build: Build, policy: str = "fusion") -> tuple[og.Graph, og.executor.Executable]:

@@ -25,6 +25,7 @@ from .conditions import ends_behind_source, in_low_precision, misses_source, unr
 from .int8_fusions import (
     foreign_residual,
     foreign_scales,
+    forgets_zero_point,
     has_gaps,
     n_scales,
     overflowing_residual,
@@ -325,6 +326,11 @@ FUSIONS = (
         CONVOLUTIONS,
         "oneDNN takes the zero point of the weights of an int8 convolution for 0, or refuses it",
         lambda fused: any(shifted_weights(use, fused.uses) for use in fused.of(*CONVOLUTIONS)),
+    ),
+    Fusion(
+        CONVOLUTIONS,
+        "oneDNN may forget the zero point of a Quantize by a scale of 1 behind an operand that goes along the places",
+        lambda fused: forgets_zero_point(fused.uses),
     ),
     Fusion(
         PRODUCTS,

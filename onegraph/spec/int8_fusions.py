@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from math import prod
 
 from .dtypes import DataType
-from .use import BINARY, DEQUANTIZATIONS, MOVES, PRODUCTS, Use
+from .operands import varying
+from .use import BINARY, CONVOLUTIONS, DEQUANTIZATIONS, MOVES, PRODUCTS, Use
 
 
 def shifted(uses: Sequence[Use]) -> bool:
@@ -26,6 +27,31 @@ def overflows(uses: Sequence[Use]) -> bool:
         for kind in ("Dequantize", "Quantize")
     )
     return bool(given and wanted) and 2**8 * max(given) >= 2**31 * min(wanted)
+
+
+def forgets_zero_point(uses: Sequence[Use]) -> bool:
+    """Whether a zero point without a scale is that of channels that lie first, behind a convolution and a binary op.
+
+    A binary op that goes along the places of an image is a kernel by itself, and so is the Quantize behind it, which
+    brings channels from the end to the front: a transposition that by 8 times 8 elements looks at scales alone.
+    """
+    return (
+        any(use.kind == "Quantize" and any(_zero_points(use)) and not scaled([use]) for use in uses)
+        and any(_has_channels_first(use) for use in uses if use.kind in CONVOLUTIONS)
+        and any(_goes_along_places(use) for use in uses if use.kind in BINARY - {"BiasAdd"})
+    )
+
+
+def _has_channels_first(use: Use) -> bool:
+    """Whether the channels of a convolution lie first, and they and the places may be taken by eights."""
+    shape = use.result
+    return use.call.string("data_format") == "NCX" and shape[1] % 8 == 0 and prod(shape[2:]) % 8 == 0
+
+
+def _goes_along_places(use: Use) -> bool:
+    """Whether an operand is smaller than the result, and varies along a spatial axis."""
+    shapes = [use.shape(index) for index in range(len(use.inputs))]
+    return any(shape != use.result and any(varying(use.result, shape)[2:]) for shape in shapes)
 
 
 def _zero_points(use: Use) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from math import prod
 
 from .strides import SUMS_MENDED
-from .use import BINARY, CONVOLUTIONS, NORMS, POOLS, WILD_RANK, Operand, Use
+from .use import BINARY, CONVOLUTIONS, DEQUANTIZATIONS, NORMS, POOLS, WILD_RANK, Operand, Use
 from .window import channel_axis
 
 Release = tuple[int, int, int]  # of the library
@@ -43,7 +43,8 @@ def wrong_operand(uses: Sequence[Use], version: Release) -> str:
             if is_rounded and _rounds(main, operand):
                 what = f"{main.kind} + {operand.binary.kind} + Quantize"
                 return f"oneDNN rounds {what} before the scale for an operand of shape {list(operand.shape)}"
-        made.update(main.outputs)
+        if main.kind not in DEQUANTIZATIONS or made.intersection(main.inputs):  # a residual is none of its results
+            made.update(main.outputs)
     return ""
 
 
