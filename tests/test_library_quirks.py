@@ -425,7 +425,7 @@ def test_residuals_that_are_right_stay_in_the_fusion() -> None:
 def test_a_factor_behind_an_int8_residual_is_fused() -> None:
     graph, executable = compiled(int8_residual)
     assert_right(graph, executable)
-    if has_vnni():
+    if has_vnni() and og.native.VERSION < (3, 7):  # from there on, vectors behind sums are read out of bounds
         assert [partition.fused for partition in executable.report().partitions] == [True]
 
 
