@@ -183,7 +183,7 @@ def _normalizes_in_another_format(fused: Fused) -> bool:
 
 # The table -----------------------------------------------------------------------------------------------------------
 
-ONE_BY_ONE_CHANNELS = "oneDNN crashes on a Convolution of single channels in one kernel with one before it"
+SINGLE_CHANNELS = "oneDNN crashes on a Convolution of single channels in one kernel with one before it"
 SINGLE_SCALE = "oneDNN quantizes all with the first of several scales"
 SUMS_IN_16_BITS = "oneDNN adds products of int8 in 16 bits"
 RESIDUAL_OF_ITS_OWN = "oneDNN crashes on a residual that is the source or the weights of its product, or adds it wrong"
@@ -346,13 +346,13 @@ FUSIONS = (
     # Convolutions ----------------------------------------------------------------------------------------------------
     Fusion(
         kinds("Convolution"),
-        ONE_BY_ONE_CHANNELS,
+        SINGLE_CHANNELS,
         lambda fused: any(_is_depthwise(use) for use in fused.of("Convolution")[1:]),
         since=(3, 3),  # right in 3.2.0, a signal in 3.6.2 and 3.13.2
     ),
     Fusion(
         kinds("Convolution"),
-        ONE_BY_ONE_CHANNELS,
+        SINGLE_CHANNELS,
         _narrows_to_single_channels,
     ),
     Fusion(
