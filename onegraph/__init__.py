@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import errors
+from ._version import __version__
 from .capture import capture
 from .check import Violation, check_attrs, check_graph, check_op
 from .errors import *  # noqa: F403
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from .capi import num_threads as num_threads
     from .capi import set_num_threads as set_num_threads
     from .capi import version_info as version_info
-
-__version__ = "0.1.0"
 
 f32 = DataType.f32
 f16 = DataType.f16
@@ -70,6 +69,7 @@ __all__ = [
     "check_graph",
     "check_op",
     "translate",
+    "__version__",
     *errors.__all__,
     *DataType.__members__,
     *_LAZY,

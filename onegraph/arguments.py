@@ -8,10 +8,10 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from .arrays import Held, as_array, cast_to, check_output, has_strides, laid_empty, output_array
+from .builder import DataGraph
 from .capi.settings import alignment_of, is_aligned
 from .errors import ArgumentError, shown
 from .forks import new_rlock
-from .graph import Graph
 from .lower import shape_tensors
 from .op import Array, LogicalTensor
 from .plain import isinstance, listed
@@ -40,7 +40,7 @@ class Arguments:
     ``copies`` counts the inputs that had to be copied, because they were not laid out as the graph declares.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: DataGraph) -> None:
         self.inputs = dict(graph.inputs)
         self.outputs = tuple(graph.outputs)
         self.copies = 0
@@ -191,7 +191,7 @@ def refuse_shared(outputs: Mapping[str, Array], inputs: Mapping[str, Array]) -> 
         seen[name] = array
 
 
-def value_inputs(graph: Graph) -> tuple[str, ...]:
+def value_inputs(graph: DataGraph) -> tuple[str, ...]:
     """The graph inputs whose contents give a shape or axes, so that they must be known before anything is compiled."""
     found = {tensor.id for tensor in shape_tensors(graph)}
     return tuple(name for name, tensor in graph.inputs.items() if tensor.id in found)

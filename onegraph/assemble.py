@@ -26,7 +26,6 @@ from .lower import Lowered, Step, Value
 from .native import VERSION
 from .patterns import Layout, Pattern, Wiring, wiring
 from .plain import isinstance
-from .plan import LibraryStep
 from .report import nbytes
 from .schedule import Schedule
 from .search import search
@@ -34,7 +33,7 @@ from .spec.fusions import wrong_fusion
 from .spec.slow_fusions import slow_fusion
 from .spec.use import VIEWS
 from .spec.wrong_operands import wrong_strides
-from .steps import ARITHMETIC, Note, collapsed_binary, needs_dense, slow_operand
+from .steps import ARITHMETIC, LibraryStep, Note, collapsed_binary, needs_dense, slow_operand
 from .threads import SMALL_BYTES
 
 ENOUGH = 1 << 27  # bytes that are there where memory is not short

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .graph import Graph
+from .builder import DataGraph
 from .op import LogicalTensor, Op, schema_of
 from .plain import isinstance
 from .spec.editions import base_of
@@ -17,7 +17,7 @@ from .spec.editions import base_of
 SHAPES = ("dst_shape", "src_shape", "output_shape", "input_shape")
 
 
-def with_batch(graph: Graph) -> list[LogicalTensor]:
+def with_batch(graph: DataGraph) -> list[LogicalTensor]:
     """The graph inputs that have a batch."""
     readers: dict[int, list[Op]] = {}
     for op in graph.ops:

@@ -1,13 +1,15 @@
-"""The op-builder: ops from Python calls, with every shape inferred and every mistake reported at once."""
+"""The data of a graph, and the op-builder: every shape is inferred, and every mistake is reported at once."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from .contents import contents_of
 from .errors import ArgumentError, shown
+from .file_origin import FileOrigin
 from .memo import signature
 from .mends import no_tensor
 from .methods import OpMethods
@@ -19,14 +21,18 @@ from .spec.dtypes import DataType
 from .spec.editions import DEFAULT, Edition
 from .spec.editions import edition as edition_named
 from .spec.schema import AttrValue, Schema, Shape
-from .spec.shapes import is_dense, known_dims
+from .spec.shapes import is_dense, known_dims, show
 from .tensor_types import as_shape, as_strides
 from .validate import flag
 from .violation import shortened
 
+AnyGraph = TypeVar("AnyGraph", bound="DataGraph")
 
-class Builder(OpMethods):
-    """What ops, tensors, inputs and outputs are added to: :class:`onegraph.Graph` without what is done with it."""
+
+class DataGraph(OpMethods):
+    """The ops, tensors, inputs and outputs of a graph. :class:`onegraph.Graph` adds what is done with them."""
+
+    _file: FileOrigin | None = None
 
     @once("_ops")
     def __init__(self, edition: str = DEFAULT, *, strict: bool = True) -> None:
@@ -204,7 +210,41 @@ class Builder(OpMethods):
         self._ops += (op,)
         return result
 
+    def copy(self: AnyGraph) -> AnyGraph:
+        """A graph of the same records; adding to either does not change the other."""
+        other = self._empty()
+        # Each in one step of the interpreter, and before what it refers to: another thread may add to this graph.
+        other._outputs, other._ops = dict(self._outputs), list(self._ops)
+        other._inputs, other._by_id = dict(self._inputs), dict(self._by_id)
+        other._op_ids, other._names, other._file = copy.copy(self._op_ids), dict(self._names), self._file
+        other._constant_inputs = set(self._constant_inputs)
+        return other
+
+    __copy__ = copy
+
+    def __repr__(self) -> str:
+        seen = DataGraph.copy(self)
+        lines = [f"Graph(edition={self.edition!r})"]
+        lines += [f"  {t.name}: {t.dtype} {show(t.shape)} input" for t in seen._inputs.values()]
+        for op in seen._ops:
+            ins = ", ".join("-" if t is None else t.name for t in op.inputs)
+            outs = ", ".join(f"{t.name}: {t.dtype} {show(t.shape)}" for t in op.outputs)
+            attrs = ", ".join(f"{key}={value!r}" for key, value in op.attrs.items())
+            lines.append(f"  {outs} = {op.kind}({ins}{'; ' + attrs if attrs else ''})")
+        lines += [f"  {name}: {t.name} output" for name, t in seen._outputs.items()]
+        return "\n".join(lines)
+
     # Internals ---------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _kind() -> type[DataGraph]:
+        """The class of every graph that is made from this one, also where a user has derived a class from it."""
+        return DataGraph
+
+    def _empty(self: AnyGraph, edition: str | None = None, *, strict: bool | None = None) -> AnyGraph:
+        """A graph without ops; of the same edition and strictness where nothing else is said."""
+        strict = self.strict if strict is None else strict
+        return cast("AnyGraph", self._kind()(edition or self.edition, strict=strict))
 
     @property
     def _tensors(self) -> tuple[LogicalTensor, ...]:
@@ -347,3 +387,19 @@ class Builder(OpMethods):
     def _is_taken(self, name: str) -> bool:
         """Whether an op has the name; that of one that was not added, for an interrupt, is free."""
         return any(op.name == name for op in self._ops)
+
+
+def snapshot(graph: AnyGraph) -> AnyGraph:
+    """A copy of a graph to read from, as other threads, or signal handlers, may add to the graph meanwhile.
+
+    Raises:
+        ArgumentError: it is no graph.
+    """
+    expect_graph(graph)
+    return DataGraph.copy(graph)
+
+
+def expect_graph(value: object) -> None:
+    """Raise ArgumentError where ``value`` is no graph."""
+    if not isinstance(value, DataGraph):
+        raise ArgumentError(f"graph: {shown(value)}; expected a Graph")

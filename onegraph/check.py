@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from .errors import ArgumentError
+from .errors import ERROR, LIBRARY, ArgumentError, Violation
 from .examine import MAX_VIOLATIONS, Checked, Examination, examine
 from .op import LogicalTensor, Op
 from .plain import isinstance, listed
@@ -20,7 +20,7 @@ from .spec.quirks import quirks
 from .spec.schema import Finding, Schema, Version
 from .spec.shapes import counted, show
 from .tensor_types import tensor_type
-from .violation import ERROR, LIBRARY, Violation, Violations, shortened
+from .violation import Violations, shortened
 
 
 def check_attrs(kind: str, attrs: object = None, *, edition: str | None = None) -> list[Violation]:

@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from .builder import snapshot
 from .check import check_graph
-from .errors import ArgumentError, FormatError, SpecError, UnsupportedError, shown
-from .graph import Graph, snapshot
+from .errors import ERROR, ArgumentError, FormatError, SpecError, UnsupportedError, shown
+from .graph import Graph
 from .memo import signature
 from .op import Array, LogicalTensor, Op
 from .plain import isinstance, text
@@ -29,7 +30,6 @@ from .serialize.writer import tensor_ids
 from .spec.dtypes import DataType
 from .spec.editions import DEFAULT, edition
 from .spec.schema import AttrValue, Schema
-from .violation import ERROR
 
 WIDTH = 120
 INLINE = 16  # elements of the largest constant that stands in the code

@@ -20,11 +20,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .violation import Violation
-
+from dataclasses import dataclass
 
 MAX_SHOWN = 1000
 _name = type.__dict__["__name__"]
@@ -70,6 +66,41 @@ def class_of(value: object) -> str:
 
 class OneGraphError(Exception):
     """Base of every exception that onegraph raises on purpose."""
+
+
+# The severities of a violation.
+ERROR, LIBRARY, UNSAFE, NOTE = "error", "library", "unsafe", "note"
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One mistake.
+
+    Attributes:
+        rule: id of the rule that is broken.
+        severity: ``error``: breaks the specification; ``library``: documented, but this library refuses it;
+            ``unsafe``: documented, but this library would crash or compute wrong; ``note``: allowed, worth knowing.
+        op: kind of the op, with its name where it has one.
+        where: attribute or port.
+        given: what was given, as text.
+        expected: what is allowed, as text.
+        message: all of it in one line.
+        edition: name of the edition that was checked against.
+        page: where the specification says it.
+    """
+
+    rule: str
+    severity: str
+    op: str
+    where: str
+    given: str
+    expected: str
+    message: str
+    edition: str
+    page: str
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class SpecError(OneGraphError, ValueError):

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from .errors import ArgumentError, shown
+from .errors import ERROR, NOTE, ArgumentError, Violation, shown
 from .mends import nearest_of, one_for_each, other_attribute, other_value, port_names, unknown_op
 from .op import LogicalTensor
 from .plain import isinstance, listed, text
@@ -25,7 +25,7 @@ from .spec.unsettled import UnsettledError
 from .spec.values import BadValueError, convert, describe
 from .tensor_types import MAX_SIZE, tensor_type
 from .type_table import DTYPES, table_text, typed_ports, typing_of, unequal
-from .violation import ERROR, NOTE, Violation, Violations, shortened
+from .violation import Violations, shortened
 
 MAX_VIOLATIONS = 64  # of an op, as nobody reads more
 MAX_INPUTS = 64  # of an op about which anything is remembered

@@ -10,17 +10,17 @@ from typing import Any, NamedTuple
 from . import native
 from .arguments import Arguments, Result, refuse_shared, value_inputs
 from .arrays import Held
+from .builder import DataGraph, expect_graph
 from .cache import CAPACITY, Cache, CacheInfo, Entry, dispatch
 from .capi.homes import home
 from .capi.settings import alignment_of, is_aligned
 from .collector import without_collector
 from .errors import ArgumentError, StateError, StatusError, UnsupportedError, shown
-from .graph import Graph
 from .implementations import implementation_names
 from .lower import refuse_wildcards, shape_tensors
 from .once import Made, once
 from .op import Array
-from .options import compile_options, refuse_unknown_partitions
+from .options import Options, compile_options, refuse_unknown_partitions
 from .outputs import picklable
 from .plain import isinstance
 from .plan import EXECUTE
@@ -32,10 +32,10 @@ from .runs import BoundRun, QuickCall, quick_call, refuse_elsewhere
 from .spec.dtypes import DataType
 from .spec.schema import Shape
 from .spec.shapes import known, show
-from .validate import expect, flag, integer
+from .specialise import specialise
+from .validate import flag, integer
 
 COMPUTED_SHAPE = "a shape or an axis depends on what the graph computes, so nothing can be compiled before it runs"
-RECORDERS: list[Any] = []  # each capture while it records
 
 
 class Port(NamedTuple):
@@ -60,22 +60,17 @@ class Executable(Made):
     works too, with one thread of the library where it is called in the thread that came out of the fork.
     """
 
-    def __new__(cls, *_: object, **__: object) -> Executable:
-        """An executable, of the class that records where ``capture`` does."""
-        kind: type[Executable] = RECORDERS[-1].executable if RECORDERS and cls is Executable else cls
-        return super().__new__(kind)
-
     @once("_graph")
     def __init__(
         self,
-        graph: Graph,
+        graph: DataGraph,
         *,
         policy: str = "fusion",
         fallback: bool = True,
         fpmath_mode: str | None = "strict",
         threads: Threads = None,
     ) -> None:
-        expect("graph", graph, Graph)
+        expect_graph(graph)
         if not graph.outputs:
             raise ArgumentError("the graph has no output; declare one with g.output(name, tensor)")
         refuse_wildcards(graph)
@@ -271,13 +266,8 @@ class Executable(Made):
         outs = ", ".join(f"{port.name}: {port.dtype} {show(port.shape)}" for port in self.outputs)
         return f"Executable({ins} -> {outs})\n{self.report()}"
 
-    def __getstate__(self) -> dict[str, object]:
-        return {"graph": self._graph, "capacity": self.cache_capacity, **self._options._asdict()}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        capacity = state.pop("capacity")
-        self.__init__(**state)  # type: ignore[misc]
-        self.cache_capacity = capacity
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (self._graph, self._options, self.cache_capacity)
 
     # Programs --------------------------------------------------------------------------------------------------------
 
@@ -292,9 +282,9 @@ class Executable(Made):
         values = {name: given[name].copy() for name in self._value_inputs}
         shapes = {name: array.shape for name, array in given.items()}
         key = (*shapes.values(), *(value.tobytes() for value in values.values()))
-        return self._entry(key, lambda: self._graph.specialise(shapes, values))
+        return self._entry(key, lambda: specialise(self._graph, shapes, values))
 
-    def _entry(self, key: tuple[object, ...], graph: Callable[[], Graph]) -> Entry:
+    def _entry(self, key: tuple[object, ...], graph: Callable[[], DataGraph]) -> Entry:
         """The entry of a key; where the program belongs to another thread, one of this thread's own."""
         entry = self._cache.find(key, lambda: self._compile(graph()))
         if entry.program is not None and entry.program.home not in (None, home()):
@@ -314,7 +304,7 @@ class Executable(Made):
             self._static, self._quick = None, _decline
         return error.with_traceback(None)  # whoever keeps the error keeps no program
 
-    def _compile(self, graph: Graph) -> Entry:
+    def _compile(self, graph: DataGraph) -> Entry:
         options = self._options
         unknown = {tensor.id for tensor in graph._tensors if tensor.shape is None or None in tensor.shape}
         is_computed = any(tensor.value is None for tensor in shape_tensors(graph))
@@ -365,6 +355,22 @@ class Executable(Made):
     def _by_name(self, results: Any) -> dict[str, Array]:
         """What a call returned, by name of output."""
         return dict(zip(self._graph.outputs, (results,) if self._result is None else results, strict=True))
+
+
+# Makers of executables that record; the last one is used.
+RECORDERS: list[Callable[..., Executable]] = []
+
+
+def compile_graph(graph: DataGraph, **options: Any) -> Executable:
+    """The executable of a graph; see :meth:`onegraph.Graph.compile`."""
+    make = RECORDERS[-1] if RECORDERS else Executable
+    return make(graph, **options)
+
+
+def _unpickled(graph: DataGraph, options: Options, capacity: int) -> Executable:
+    executable = compile_graph(graph, **options._asdict())
+    executable.cache_capacity = capacity
+    return executable
 
 
 def _decline(arrays: tuple[object, ...], out: object = None) -> None:

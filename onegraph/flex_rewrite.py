@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic
 
 from .batch import with_batch
+from .builder import AnyGraph, snapshot
 from .check import ERROR, check_graph
 from .errors import ArgumentError, shown
-from .graph import Graph, snapshot
 from .knobs import along, dims_of, plain_value, read_value, strides_of
 from .op import Array
 from .plain import isinstance, text
+from .serialize import write
 from .serialize.form import ATTR_TYPES, UNKNOWN, document, parse
 from .serialize.names import KEY, read_names
 from .serialize.reader import build
@@ -33,7 +34,7 @@ FLOATS = ("f32", "bf16", "f16")
 CONVERSIONS = ("Quantize", "Dequantize", "DynamicQuantize", "DynamicDequantize", "TypeCast")
 
 
-class FlexRewrite:
+class FlexRewrite(Generic[AnyGraph]):
     """A graph while it is changed.
 
     ``lenient`` passes over shapes of what is no graph input, and takes what the specification forbids and the library
@@ -41,13 +42,13 @@ class FlexRewrite:
     benchdnn does, and notes its id in ``passed_over``.
     """
 
-    def __init__(self, graph: Graph, *, lenient: bool = False, passes_over: bool = False) -> None:
+    def __init__(self, graph: AnyGraph, *, lenient: bool = False, passes_over: bool = False) -> None:
         graph = snapshot(graph)
         self.before, self.lenient, self.passes_over = graph, lenient, passes_over
         self.passed_over: list[int] = []
         violations = check_graph(graph)  # among them shapes that loading put right
         self.strict = not lenient and not any(one.severity == ERROR or one.rule == "output_shape" for one in violations)
-        self.form: JsonObject = dict(parse(graph.to_json()))
+        self.form: JsonObject = dict(parse(write(graph)))
         self.ids = tensor_ids(graph)
         self.constants: dict[int, Array] = {
             self.ids[tensor.id]: tensor.value for tensor in graph._tensors if tensor.value is not None
@@ -268,7 +269,7 @@ class FlexRewrite:
         if number in self.constants:
             self.constants[number] = self.constants[number].astype(DataType[name].numpy)
 
-    def graph(self) -> Graph:
+    def graph(self) -> AnyGraph:
         """The changed graph."""
         self._spread()
         for use in [use for number in self.changed - set(self.inputs) for use in self.uses[number]]:
@@ -299,9 +300,9 @@ class FlexRewrite:
         per_channel = attrs.get("qtype", {}).get("value") == "per_channel" and "scales" in attrs
         return per_channel and op["inputs"][0]["id"] in self.changed
 
-    def _read(self) -> Graph:
+    def _read(self) -> AnyGraph:
         found, names = document(self.form), read_names(self.form)
-        graph = Graph(names.edition, strict=self.strict)
+        graph = self.before._empty(names.edition, strict=self.strict)
         build(graph, found, names, self.constants)
         for name, tensor in graph.outputs.items():
             old = self.before.outputs.get(name)
@@ -310,7 +311,7 @@ class FlexRewrite:
         return graph
 
 
-def without_wildcards(graph: Graph) -> Graph:
+def without_wildcards(graph: AnyGraph) -> AnyGraph:
     """See :meth:`onegraph.Graph.without_wildcards`."""
     if not any(op.kind == "Wildcard" for op in graph.ops):
         return graph.copy()

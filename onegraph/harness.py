@@ -76,7 +76,7 @@ def rewrite_like_benchdnn(graph: Graph, **options: Any) -> tuple[Graph, list[int
 
 
 def _rewritten(
-    work: FlexRewrite,
+    work: FlexRewrite[Graph],
     in_shapes: Values | None = None,
     op_attrs: Values | None = None,
     mb: int | None = None,

@@ -20,13 +20,12 @@ import numpy as np
 from .capi.settings import get_cpu_isa, set_max_cpu_isa
 from .capi.threads import get_num_threads
 from .errors import ArgumentError, StateError, UnsupportedError, shown
-from .frame import Frame, span
 from .native import address_of
 from .process import command
-from .program import Program
+from .program import Frame, Program, span
 
 if TYPE_CHECKING:
-    from .graph import Graph
+    from .builder import DataGraph
 
 TIME_LIMIT = 600.0  # seconds
 MARK = "onegraph_partition,"
@@ -88,7 +87,7 @@ def main() -> None:
     run(graph, policy, fpmath_mode, threads)
 
 
-def run(graph: Graph, policy: str, fpmath_mode: str, threads: Mapping[int, int]) -> None:
+def run(graph: DataGraph, policy: str, fpmath_mode: str, threads: Mapping[int, int]) -> None:
     """Compile the graph, and run its partitions on blank memory with marks around each."""
     program = Program(graph, policy=policy, fallback=True, fpmath_mode=fpmath_mode, threads=threads)
     frame = Frame(program)

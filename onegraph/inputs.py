@@ -17,8 +17,9 @@ from types import MappingProxyType
 import numpy as np
 
 from .arrays import laid_empty
+from .builder import snapshot
 from .errors import ArgumentError
-from .graph import Graph, snapshot
+from .graph import Graph
 from .op import Array, LogicalTensor, Op, schema_of
 from .plain import isinstance
 from .spec.dtypes import DataType

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from .errors import ERROR, NOTE
 from .examine import Examination
 from .plain import isinstance
 from .spec.dtypes import DataType
 from .spec.editions import base_of
 from .spec.schema import Attribute, AttrValue, Port, Row, Schema, Shape, TensorType
-from .violation import ERROR, NOTE
 
 # Attributes that the library takes any value of, and rules that it does without; of which ops, "" for all.
 RANGES = frozenset({("pads_end", ""), ("sizes", "InterpolateBackward")})

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from . import capi
+from .builder import DataGraph
 from .capi.graph import unproduced_weights
 from .capi.logical_tensor import LogicalTensor as LibraryTensor
 from .capi.templates import LazyOps, OpTemplate
 from .errors import OneGraphError, UnsupportedError
-from .graph import Graph
 from .lower import NO_ATTRS, Lowered, Step, Value, lower, refuse_wildcards
 from .native import VERSION
 from .spec.dtypes import DataType
@@ -103,7 +103,7 @@ def _expressible(dtype: DataType) -> bool:
     return dtype.since <= VERSION
 
 
-def library_partitions(graph: Graph, policy: str) -> list[capi.Partition]:
+def library_partitions(graph: DataGraph, policy: str) -> list[capi.Partition]:
     """The partitions that the library makes of a graph, views and reference ops among them as unsupported ones."""
     refuse_wildcards(graph)
     return capi_graph(lower(graph), "strict")[0].partitions(policy)

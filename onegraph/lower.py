@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .builder import DataGraph
 from .capi.settings import is_native
 from .errors import ArgumentError, UnsupportedError
 from .forks import cached_property
-from .graph import Graph
 from .memo import MAX_SIGNATURES
 from .op import Array, LogicalTensor, Op, schema_of
 from .plain import isinstance
@@ -89,12 +89,12 @@ class Step(NamedTuple):
 class Lowered:
     """A graph in the library's terms, every shape known."""
 
-    graph: Graph
+    graph: DataGraph
     values: dict[int, Value]
     steps: tuple[Step, ...]
 
 
-def lower(graph: Graph) -> Lowered:
+def lower(graph: DataGraph) -> Lowered:
     """Lower a graph without Wildcards whose inputs have known shapes.
 
     Raises:
@@ -110,7 +110,7 @@ def lower(graph: Graph) -> Lowered:
     return Lowered(graph, lowering.values, tuple(lowering.steps))
 
 
-def shape_tensors(graph: Graph) -> Iterator[LogicalTensor]:
+def shape_tensors(graph: DataGraph) -> Iterator[LogicalTensor]:
     """The tensors whose contents give a shape or axes, so that they must be known before anything is compiled."""
     for op in graph.ops:
         for index in base_of(schema_of(op) if op.signature is None else op.signature.schema).shape_inputs:
@@ -119,7 +119,7 @@ def shape_tensors(graph: Graph) -> Iterator[LogicalTensor]:
                 yield tensor
 
 
-def refuse_wildcards(graph: Graph) -> None:
+def refuse_wildcards(graph: DataGraph) -> None:
     """Raise where a graph cannot be run at all.
 
     Raises:
@@ -138,7 +138,7 @@ INDEPENDENT_OUTPUTS = frozenset({"SoftMax", "Dropout"})
 
 
 class _Lowering:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: DataGraph) -> None:
         self.values: dict[int, Value] = {tensor.id: _value(tensor) for tensor in graph._tensors}
         given = {tensor.id for tensor in graph.inputs.values()}
         for tensor in graph.outputs.values():  # the last name of a value has it, as in programs

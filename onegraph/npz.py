@@ -15,8 +15,8 @@ import numpy as np
 
 from .arrays import aligned_empty
 from .atomic import write_atomically
+from .builder import DataGraph
 from .errors import ArgumentError, FormatError, shown
-from .graph import Graph
 from .op import Array, LogicalTensor
 from .plain import isinstance
 from .spec.shapes import compatible, show
@@ -26,7 +26,7 @@ MAX_NAME = 2**16 - 1 - len(".npy")  # bytes; archives count them in 16 bits
 ARCHIVE = "an archive as numpy.savez writes it"
 
 
-def read_inputs(path: str | os.PathLike[str], graph: Graph) -> dict[str, Array]:
+def read_inputs(path: str | os.PathLike[str], graph: DataGraph) -> dict[str, Array]:
     """The inputs of a graph from an ``.npz`` file, by name.
 
     Types that numpy does not know (bf16 and smaller) are taken as numpy stores them, as plain bytes of that size, and

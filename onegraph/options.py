@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from .builder import DataGraph
 from .capi.graph import POLICIES
 from .capi.settings import FPMATH_MODES
 from .capi.threads import check_threads
 from .errors import ArgumentError
-from .graph import Graph
 from .plain import isinstance
 from .program import Threads
 from .report import PartitionReport
@@ -25,7 +25,9 @@ class Options(NamedTuple):
     threads: Threads
 
 
-def compile_options(graph: Graph, policy: str, fallback: bool, fpmath_mode: str | None, threads: Threads) -> Options:
+def compile_options(
+    graph: DataGraph, policy: str, fallback: bool, fpmath_mode: str | None, threads: Threads
+) -> Options:
     """The options as they were given, those of the graph's file where they leave it open.
 
     Raises:

@@ -3,36 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from .capi import CompiledPartition
 from .capi.engine import default_engine
 from .capi.settings import least_alignment
 from .errors import StateError
 from .native import Handle, address, create, ffi, lib, status_error
+from .steps import LibraryStep
 
 EXECUTE = "dnnl_graph_compiled_partition_execute"
 CHUNK, PART = 1000, 50_000_000  # runs and nanoseconds in one call of C, after which an interrupt is heard
 _idle: list[Any] = []  # streams of plans that are gone; a SYCL queue that ran something would not free all its memory
-
-
-class LibraryStep(NamedTuple):
-    """A compiled partition, and where what it reads and writes lies.
-
-    ``pieces``: the numbers of the pieces of memory of its inputs and outputs, in the order in which it was compiled.
-    ``in_place``: (output, input) pieces of which the first may lie upon the second.
-    ``like``: what was compiled first of the same ops on the same layouts: it takes as long.
-    """
-
-    compiled: CompiledPartition
-    like: CompiledPartition
-    pieces: Sequence[int]
-    n_inputs: int
-    in_place: Sequence[tuple[int, int]]
-    note: int
-    nbytes: int  # that it reads and writes
-    is_small: bool = False  # compiled for one thread
-    is_quick: bool = False  # and no slower than its bytes
 
 
 class PlanSource:

@@ -9,11 +9,10 @@ from html import escape
 from statistics import median
 from time import perf_counter
 
-from .frame import Frame
-from .graph import Graph
+from .builder import DataGraph
 from .op import Array, Op, schema_of
 from .plain import isinstance
-from .program import Program
+from .program import Frame, Program
 from .reference import run as run_reference
 from .report import PartitionReport
 from .spec.dialect import base_call
@@ -220,7 +219,7 @@ def _time(frame: Frame) -> Iterator[float]:
 
 
 def measure_reference(
-    graph: Graph, partitions: Sequence[PartitionReport], given: Mapping[str, Array], runs: int
+    graph: DataGraph, partitions: Sequence[PartitionReport], given: Mapping[str, Array], runs: int
 ) -> Profile:
     """The same for a graph that numpy runs as a whole."""
     times = [_seconds(lambda: run_reference(graph, given)) for _ in range(runs)]
@@ -234,7 +233,7 @@ def _seconds(run: Callable[[], object]) -> float:
 
 
 def _profile(
-    graph: Graph, partitions: Sequence[PartitionReport], times: Sequence[Sequence[float]], runs: int
+    graph: DataGraph, partitions: Sequence[PartitionReport], times: Sequence[Sequence[float]], runs: int
 ) -> Profile:
     ops = {(op.kind, op.name): op for op in graph.ops}
     medians = [median(taken) for taken in times]

@@ -12,6 +12,7 @@ from itertools import combinations
 
 import numpy as np
 
+from .builder import expect_graph
 from .check import ERROR, check_graph
 from .errors import ArgumentError, OneGraphError
 from .graph import Graph
@@ -21,7 +22,7 @@ from .sketch import Change, changed
 from .spec.dtypes import DataType
 from .spec.schema import AttrValue, Shape
 from .spec.shapes import known_dims
-from .validate import expect, function, integer
+from .validate import function, integer
 
 MAX_TESTS = 2000
 FLOATS = frozenset({DataType.bf16, DataType.f16})
@@ -53,7 +54,7 @@ def reduce(
     Raises:
         ArgumentError: ``graph`` does not fail.
     """
-    expect("graph", graph, Graph)
+    expect_graph(graph)
     function("fails", fails)
     function("progress", progress)
     most = integer("max_tests", max_tests, 1, 2**62, "a number of 1 or more")

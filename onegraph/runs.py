@@ -15,14 +15,13 @@ from .arrays import Held, owners
 from .capi.homes import Home, home
 from .errors import ArgumentError, StateError, StatusError
 from .forks import is_held, new_rlock
-from .frame import Frame
 from .lower import Value
 from .native import lib
 from .once import Made
 from .op import Array
 from .plain import isinstance
 from .plan import plan_error
-from .program import Program
+from .program import Frame, Program
 from .spec.shapes import is_dense
 
 QuickCall = Callable[..., Any]

@@ -16,14 +16,13 @@ from .capi.settings import is_native
 from .capi.threads import ThreadCount
 from .errors import OneGraphError, UnsupportedError
 from .lower import Lowered, Step, Value, dense_of
-from .plan import LibraryStep
 from .report import nbytes
 from .spec.editions import BASE
 from .spec.movement import transposition
 from .spec.schema import Call, TensorType
 from .spec.strides import is_scattered
 from .spec.use import VIEWS, Use
-from .steps import Note, NumpyStep, as_it_is, caster, needs_dense, numpy_step, reorder
+from .steps import LibraryStep, Note, NumpyStep, as_it_is, caster, needs_dense, numpy_step, reorder
 
 
 class Schedule:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Generic
 
 import numpy as np
 
-from .graph import Graph
+from .builder import AnyGraph
 from .op import Array, LogicalTensor, Op
 from .plain import isinstance
 from .spec.dtypes import DataType
@@ -50,7 +51,7 @@ class Change:
     plain: bool = False
 
 
-def changed(graph: Graph, change: Change) -> Graph:
+def changed(graph: AnyGraph, change: Change) -> AnyGraph:
     """The graph with that change.
 
     Raises:
@@ -60,13 +61,13 @@ def changed(graph: Graph, change: Change) -> Graph:
     return _Sketch(graph, change).graph()
 
 
-class _Sketch:
-    def __init__(self, graph: Graph, change: Change) -> None:
-        self.old, self.change, self.new = graph, change, Graph(graph.edition, strict=graph.strict)
+class _Sketch(Generic[AnyGraph]):
+    def __init__(self, graph: AnyGraph, change: Change) -> None:
+        self.old, self.change, self.new = graph, change, graph._empty()
         self.renewed: dict[int, LogicalTensor] = {}
         self.kept = [(place, op) for place, op in enumerate(graph.ops) if change.ops is None or place in change.ops]
 
-    def graph(self) -> Graph:
+    def graph(self) -> AnyGraph:
         """Sources, ops, outputs."""
         produced = {tensor.id for _, op in self.kept for tensor in op.outputs}
         read = {tensor.id for _, op in self.kept for tensor in op.inputs if tensor is not None}

@@ -25,6 +25,25 @@ ARITHMETIC = EXCHANGED | SYMMETRIC | {"Divide", "Subtract"}
 Run = Callable[[Sequence[Array | None]], Sequence[Array]]
 
 
+class LibraryStep(NamedTuple):
+    """A compiled partition, and where what it reads and writes lies.
+
+    ``pieces``: the numbers of the pieces of memory of its inputs and outputs, in the order in which it was compiled.
+    ``in_place``: (output, input) pieces of which the first may lie upon the second.
+    ``like``: what was compiled first of the same ops on the same layouts: it takes as long.
+    """
+
+    compiled: CompiledPartition
+    like: CompiledPartition
+    pieces: Sequence[int]
+    n_inputs: int
+    in_place: Sequence[tuple[int, int]]
+    note: int
+    nbytes: int  # that it reads and writes
+    is_small: bool = False  # compiled for one thread
+    is_quick: bool = False  # and no slower than its bytes
+
+
 class NumpyStep(NamedTuple):
     """One op that numpy runs; None stands for an optional input that is not there."""
 

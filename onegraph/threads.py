@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from .capi import CompiledPartition
 from .capi.threads import ThreadCount, restore_threads
 from .errors import OneGraphError
-from .plan import LibraryStep
+from .steps import LibraryStep
 
 # A step that moves no more than this is compiled for one thread from the start, and stays so where it is quick.
 SMALL_BYTES = 1 << 15

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from .check import check_attrs, check_op
-from .errors import ArgumentError, SpecError, shown
+from .errors import ERROR, ArgumentError, SpecError, Violation, shown
 from .op import LogicalTensor
 from .plain import isinstance
 from .spec.dialect import base_call, channel_swap, format_of, is_swapped, swap_channels
@@ -21,7 +21,6 @@ from .spec.schema import Attribute, AttrValue, Call, Fill, Schema, Shape, Tensor
 from .spec.shapes import MAX_RANK, dense_strides, known_dims
 from .spec.values import BadValueError, convert
 from .tensor_types import tensor_type
-from .violation import ERROR, Violation
 
 Pair = tuple[DataType | None, Shape]
 # What can be done about an op that the target lacks, where the target has the other op.

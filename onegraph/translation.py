@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Generic
 
 import numpy as np
 
+from .builder import AnyGraph, snapshot
 from .errors import SpecError, UnsupportedError
 from .examine import examine
-from .graph import Graph, snapshot
 from .op import LogicalTensor, Op
 from .spec.editions import DEFAULT, Edition
 from .spec.editions import edition as edition_named
@@ -17,7 +18,7 @@ from .spec.schema import Schema
 from .translate import translate
 
 
-def translate_graph(graph: Graph, edition: str = DEFAULT) -> Graph:
+def translate_graph(graph: AnyGraph, edition: str = DEFAULT) -> AnyGraph:
     """The graph in the words of an edition; inputs, outputs and results stay what they are.
 
     Where a tensor stands with its axes in another order there, as the weights of legacy-1's ConvTranspose ops do, a
@@ -33,15 +34,15 @@ def translate_graph(graph: Graph, edition: str = DEFAULT) -> Graph:
     return _Translating(graph, edition_named(edition)).graph()
 
 
-class _Translating:
-    def __init__(self, graph: Graph, target: Edition) -> None:
+class _Translating(Generic[AnyGraph]):
+    def __init__(self, graph: AnyGraph, target: Edition) -> None:
         graph = snapshot(graph)
-        self.old, self.target, self.new = graph, target, Graph(target.name)
+        self.old, self.target, self.new = graph, target, graph._empty(target.name, strict=True)
         self.renewed: dict[int, LogicalTensor] = {}
         self.read = {tensor.id for op in graph.ops for tensor in op.inputs if tensor is not None}
         self.read |= {tensor.id for tensor in graph.outputs.values()}
 
-    def graph(self) -> Graph:
+    def graph(self) -> AnyGraph:
         """Inputs and constants, ops, outputs."""
         names = {tensor.id: name for name, tensor in self.old.inputs.items()}
         for tensor in self.old._tensors:

@@ -1,48 +1,11 @@
-"""The record of one mistake, and the collector of those of one op."""
+"""The violations of one op, collected as they are found."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from .errors import shown
+from .errors import ERROR, NOTE, Violation, shown
 from .plain import text
 from .spec.editions import Edition
-from .spec.quirk import LIBRARY as LIBRARY
-from .spec.quirk import UNSAFE as UNSAFE
 from .spec.schema import Finding
-
-ERROR, NOTE = "error", "note"  # the other severities are those of quirks
-
-
-@dataclass(frozen=True)
-class Violation:
-    """One mistake.
-
-    Attributes:
-        rule: id of the rule that is broken.
-        severity: ``error``: breaks the specification; ``library``: documented, but this library refuses it;
-            ``unsafe``: documented, but this library would crash or compute wrong; ``note``: allowed, worth knowing.
-        op: kind of the op, with its name where it has one.
-        where: attribute or port.
-        given: what was given, as text.
-        expected: what is allowed, as text.
-        message: all of it in one line.
-        edition: name of the edition that was checked against.
-        page: where the specification says it.
-    """
-
-    rule: str
-    severity: str
-    op: str
-    where: str
-    given: str
-    expected: str
-    message: str
-    edition: str
-    page: str
-
-    def __str__(self) -> str:
-        return self.message
 
 
 class Violations:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onegraph import check
-from onegraph.violation import ERROR, NOTE, Violation
+from onegraph.errors import ERROR, NOTE, Violation
 
 
 def check_op(

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import onegraph as og
 from onegraph.cases import CASES
 from onegraph.check import _cycles
+from onegraph.errors import ERROR, LIBRARY, NOTE, UNSAFE
 from onegraph.spec.editions import BASE, edition
-from onegraph.violation import ERROR, LIBRARY, NOTE, UNSAFE
 
 WINDOW = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
 

@@ -14,12 +14,11 @@ from .caches import (
     set_constant_tensor_cache_capacity,
     set_primitive_cache_capacity,
 )
-from .compiled import CompiledPartition
 from .engine import Allocator, Engine, Stream, default_engine, engine_count
 from .graph import Graph
 from .logical_tensor import LogicalTensor
 from .op import Op
-from .partition import Partition
+from .partition import CompiledPartition, Partition
 from .settings import (
     get_cpu_isa,
     get_cpu_isa_hints,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import StatusError
-from ..native import begin_compilation, call, ffi, lib, status_error
+from ..native import Handle, begin_compilation, call, ffi, lib, status_error
 from ..plain import isinstance
 from .caches import (
     get_compiled_partition_cache_capacity,
@@ -19,7 +19,6 @@ from .engine import Engine
 from .homes import home, is_bound
 from .logical_tensor import LogicalTensor
 from .op import Op
-from .partition import Partition
 from .threads import get_num_threads
 
 _TENSORS, _COMPILED = ffi.typeof("dnnl_graph_logical_tensor_t *[]"), ffi.typeof("dnnl_graph_compiled_partition_t[]")
@@ -49,9 +48,13 @@ class Compilation:
     """
 
     def __init__(
-        self, partition: Partition, inputs: Sequence[LogicalTensor], outputs: Sequence[LogicalTensor], engine: Engine
+        self,
+        partition: Handle,
+        ops: Sequence[Op],
+        inputs: Sequence[LogicalTensor],
+        outputs: Sequence[LogicalTensor],
+        engine: Engine,
     ) -> None:
-        ops = partition._ops
         if len(outputs) > 1 or all(tensor.property == "constant" for tensor in inputs):
             # What follows from constants alone is computed in the first execution and not written in the next ones.
             inputs = [tensor._as_variable() for tensor in inputs]
@@ -59,7 +62,8 @@ class Compilation:
             # What it makes of a constant in the first execution, the first kernel of the next ones would compute in.
             # What it computes of constants alone, it would write to the output of the first execution only.
             inputs = [tensor._as_variable() if tensor._id in written else tensor for tensor in inputs]
-        self.partition, self.engine, self.threads = partition, engine, get_num_threads() or 1
+        self.ops, self.engine, self.threads = ops, engine, get_num_threads() or 1
+        self._partition = partition
         self.home = home() if is_bound(op.schema.kind for op in ops) else None
         self.inputs, self._given = tuple(inputs), [tensor._as_variable() for tensor in outputs]
         self._ins = ffi.new(_TENSORS, [tensor._struct for tensor in inputs])
@@ -76,7 +80,7 @@ class Compilation:
             self.home.clear()
         made, status = ffi.new(_COMPILED, count), ffi.new("int *")
         arguments = len(self._ins), self._ins, len(self._outs), self._outs, self.engine._ptr, self.home is not None
-        call(lib.onegraph_partition_compile, self.partition._ptr, *arguments, count, made, status)
+        call(lib.onegraph_partition_compile, self._partition._ptr, *arguments, count, made, status)
         if status[0]:
             error = status_error("dnnl_graph_partition_compile", status[0])
             if isinstance(error, StatusError) and error.what:
@@ -89,7 +93,7 @@ class Compilation:
         self.outputs = tuple([LogicalTensor._filled(_query, pointer, tensor.id) for tensor in self._given])
         count, pairs = ffi.new("size_t *"), ffi.new("const dnnl_graph_inplace_pair_t **")
         call(lib.dnnl_graph_compiled_partition_get_inplace_ports, pointer, count, pairs)
-        ops = self.partition._ops
+        ops = self.ops
         listed = [pairs[0][index] for index in range(count[0] if all(op._in_place for op in ops) else 0)]
         # The library forgets that an op before the one that writes may read the input, too.
         reads = Counter(tensor._id for op in ops for tensor in op._inputs)

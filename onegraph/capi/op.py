@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ..errors import ArgumentError, SpecError, StateError, shown
 from ..examine import Examination
@@ -20,9 +20,6 @@ from ..spec.values import BadValueError, convert
 from ..validate import as_list, expect, identifier
 from .checks import EDITION, check_use, refuse_newer
 from .logical_tensor import LogicalTensor
-
-if TYPE_CHECKING:
-    from .templates import OpTemplate
 
 _BY_NAME = {schema.name: schema for schema in BASE.values()}
 _KINDS = enum_names("graph_op_", tuple(_BY_NAME))
@@ -139,14 +136,21 @@ class Op(Handle):
 
     @classmethod
     def _of(
-        cls, template: OpTemplate, id: int, name: str, inputs: list[LogicalTensor], outputs: list[LogicalTensor]
+        cls,
+        schema: Schema,
+        attrs: dict[str, AttrValue],
+        settings: Iterable[Setting],
+        number: int,
+        name: str,
+        inputs: list[LogicalTensor],
+        outputs: list[LogicalTensor],
     ) -> Op:
-        """An op of a template that was checked for tensors of these very types: nothing is looked at again.
+        """An op that was checked for tensors of these very types: nothing is looked at again.
 
-        It cannot be changed, as it shares the attributes with the others of its template.
+        It cannot be changed, as it shares ``attrs`` with other ops.
         """
         op = cls.__new__(cls)
-        op._make(id, template.schema, name, inputs, outputs, template.attrs, template.settings)
+        op._make(number, schema, name, inputs, outputs, attrs, settings)
         op._frozen = True
         return op
 

@@ -1,32 +1,32 @@
-"""Partitions: ops that are compiled together, and the checks of what they are compiled for."""
+"""Partitions: ops that are compiled together; and compiled partitions, which execute them on tensors."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
-from ..errors import ArgumentError, UnsupportedError
+from ..errors import ArgumentError, OutOfMemoryError, StateError, StatusError, UnsupportedError, shown
 from ..forks import new_rlock, refuse_inner
-from ..native import VERSION, Handle, call, create, ffi, lib, read
+from ..native import Handle, call, create, ffi, lib, read
 from ..once import once
 from ..plain import isinstance
-from ..spec.fusions import wrong_fusion
-from ..spec.schema import Shape, TensorType
-from ..spec.shapes import compatible, dense_strides, overlaps
-from ..spec.strides import honours_strides, loses_batches, loses_sums, loses_zero_points
-from ..spec.use import Use
-from ..spec.wrong_operands import wrong_strides
-from ..validate import expect
-from .engine import ENGINE_KIND_NAMES, Engine, available_kind
-from .logical_tensor import LogicalTensor, is_dense
-from .op import Op, check_types, refuse_other_uses
-from .settings import has_avx2, has_vnni
+from ..spec.schema import Shape
+from ..validate import as_list, expect, identifier
+from .caches import get_constant_tensor_cache
+from .compilation import Compilation
+from .engine import ENGINE_KIND_NAMES, Engine, Stream, available_kind, engine_or_default
+from .homes import Home, home
+from .logical_tensor import LogicalTensor
+from .op import Op, refuse_other_uses
+from .partition_checks import by_id, check_tensors, is_same, matched, refuse_misaligned, refuse_overlap, with_one_stride
+from .settings import get_cpu_isa, is_native
+from .tensor import Execution, Tensor
+from .threads import is_forked
 
-if TYPE_CHECKING:
-    import threading
-
-    from .compiled import CompiledPartition
-
+_destroy = lib.dnnl_graph_compiled_partition_destroy
+AT_ONCE = 32  # compilations between which an interrupt is heard
 _PARTITION = ffi.typeof("dnnl_graph_partition_t")
 
 
@@ -161,71 +161,11 @@ class Partition(Handle):
             SpecError: an op cannot have inputs of these shapes.
             StatusError: the library refused.
         """
-        from .compiled import CompiledPartition
-
         return CompiledPartition(self, inputs, outputs, engine)
 
     def _refuse_unsupported(self) -> None:
         if not self.supported:
             raise UnsupportedError(f"the library does not support the partition of {self._kinds()}")
-
-    def _check_tensors(self, inputs: Sequence[LogicalTensor], outputs: Sequence[LogicalTensor]) -> None:
-        self._refuse_unsupported()
-        for tensor in inputs:
-            if tensor.strides is None:
-                raise ArgumentError(f"inputs: {tensor!r}; expected a strided layout with every dim known")
-        for tensor in outputs:
-            if tensor.layout not in ("strided", "any"):
-                raise ArgumentError(f"outputs: {tensor!r}; expected layout strided or any")
-        # Inputs too: with strides of 0 most kernels compute wrong, or read past the memory.
-        for name, tensors in (("inputs", inputs), ("outputs", outputs)):
-            for tensor in tensors:
-                dims = [dim or 0 for dim in tensor.shape or ()]
-                if not is_dense(tensor) and overlaps(dims, tensor.strides or ()):
-                    raise ArgumentError(f"{name}: {tensor!r}; expected memory of its own for each element")
-        uses = self._check_shapes(inputs, outputs)
-        for tensor in (*inputs, *outputs):
-            _refuse_strides(tensor, uses)
-        strided = {tensor.id for tensor in (*inputs, *outputs) if not is_dense(tensor)}
-        reason = (
-            wrong_fusion(uses, VERSION, vnni=has_vnni(), avx2=has_avx2()) or wrong_strides(uses, strided, VERSION)
-            if len(uses) > 1
-            else ""
-        )
-        if reason:
-            raise UnsupportedError(
-                f"{self!r}: {reason}; take the partitions of the graph with policy 'debug', one for each op, "
-                "or build a onegraph.Graph, whose executable knows what to leave apart"
-            )
-
-    def _check_shapes(self, inputs: Sequence[LogicalTensor], outputs: Sequence[LogicalTensor]) -> list[Use]:
-        """Infer every shape inside: the library would take output shapes that are wrong for right.
-
-        Returns:
-            the ops in an order in which they can run.
-        """
-        uses: list[Use] = []
-        shapes: dict[int, Shape] = {tensor.id: tensor.shape for tensor in inputs}
-        pending = self._ops
-        inside = {tensor.id for op in pending for tensor in op.outputs}
-        while pending:
-            later: list[Op] = []
-            for op in pending:
-                if any(tensor.id not in shapes and tensor.id in inside for tensor in op.inputs):
-                    later.append(op)
-                    continue
-                types = [TensorType(tensor.dtype, shapes.get(tensor.id, tensor.shape)) for tensor in op.inputs]
-                results = [TensorType(tensor.dtype, None) for tensor in op.outputs]
-                found = check_types(op, types, results)
-                shapes.update((tensor.id, shape) for tensor, shape in zip(op.outputs, found, strict=False))
-                uses.append(op._use(types))
-            if len(later) == len(pending):
-                raise ArgumentError(f"ops {[op.id for op in pending]} form a cycle")
-            pending = later
-        for tensor in outputs:
-            if not compatible(tensor.shape, shapes.get(tensor.id)):
-                raise ArgumentError(f"outputs: {tensor!r}; expected shape {shapes[tensor.id]}, as the inputs imply")
-        return uses
 
     def __repr__(self) -> str:
         return f"Partition({self.id}: {self._kinds()}{'' if self.supported else ', unsupported'})"
@@ -234,24 +174,239 @@ class Partition(Handle):
         return ", ".join(op.schema.kind for op in self._ops)
 
 
+class CompiledPartition(Handle):
+    """``dnnl_graph_compiled_partition_t``: a partition with its kernels. ``Partition.compile`` makes it."""
+
+    __slots__ = ("_compilation", "_partition")
+
+    @once("_ptr")
+    def __init__(
+        self,
+        partition: Partition,
+        inputs: Sequence[LogicalTensor] | None = None,
+        outputs: Sequence[LogicalTensor] | None = None,
+        engine: Engine | None = None,
+    ) -> None:
+        expect("partition", partition, Partition)
+        engine = engine_or_default(engine)
+        ins = matched("inputs", partition.input_ports, inputs)
+        outs = matched("outputs", partition.output_ports, outputs)
+        ins, outs = ([with_one_stride(tensor) for tensor in tensors] for tensors in (ins, outs))
+        partition._refuse_unsupported()
+        check_tensors(repr(partition), partition._ops, ins, outs)
+        with partition._graph_lock:
+            try:
+                self._compile(partition, ins, outs, engine)
+                left = [tensor.id for tensor in self.outputs if tensor.layout == "any"]
+                if left:  # beside the stats of a SoftMax, 3.9 and later do not say what they chose: it could not be run
+                    dense = [LogicalTensor._checked(t.id, t.dtype, t.shape, property=t.property) for t in outs]
+                    outs = [one if one.id in left else tensor for one, tensor in zip(dense, outs, strict=True)]
+                    self._compile(partition, ins, outs, engine)
+            except OutOfMemoryError:
+                raise
+            except StatusError as error:
+                raise _refusal(error, partition) from None
+
+    @classmethod
+    def _checked(
+        cls,
+        partition: Partition,
+        inputs: Sequence[LogicalTensor],
+        outputs: Sequence[LogicalTensor],
+        engine: Engine,
+    ) -> CompiledPartition:
+        """What the constructor makes, of tensors that are known to be right: nothing is looked at.
+
+        There is one tensor for each port, in the order of the ports, with the data type that the graph has; inputs are
+        strided with every dim known, of shapes for which the ops were checked; outputs have the shapes that follow or
+        unknown ones, layout strided or any, and memory of its own for each element. ``wrong_fusion`` knows nothing of
+        the ops, and ``honours_strides`` holds of all tensors that are not dense. No other thread partitions the graph.
+
+        Raises:
+            UnsupportedError: the library does not support the partition.
+            StatusError: the library refused.
+        """
+        partition._refuse_unsupported()
+        compiled = cls.__new__(cls)
+        compiled._compile(partition, inputs, outputs, engine)
+        return compiled
+
+    def _compile(
+        self,
+        partition: Partition,
+        inputs: Sequence[LogicalTensor],
+        outputs: Sequence[LogicalTensor],
+        engine: Engine,
+    ) -> None:
+        self._partition = partition
+        self._compilation = Compilation(partition, partition._ops, inputs, outputs, engine)
+        (pointer,) = self._compilation.make(1)
+        self._own(pointer)
+        self._compilation.query(pointer)
+
+    def _own(self, pointer: Any) -> None:
+        compilation, destroy = self._compilation, _destroy
+        if compilation.home is not None:
+            destroy = partial(compilation.home.destroy, destroy)
+        super().__init__(pointer, destroy, self._partition, compilation.engine)
+
+    def _another(self) -> CompiledPartition:
+        """The same once more, to be compiled by ``_compile_others``: it shares nothing that is made of constants."""
+        other = CompiledPartition.__new__(CompiledPartition)
+        other._partition, other._compilation = self._partition, self._compilation
+        return other
+
+    def _compile_others(self, others: Sequence[CompiledPartition]) -> None:
+        """Compile what ``_another`` gave, for the number of threads that is set.
+
+        Raises:
+            StatusError: the library refused, for want of memory.
+        """
+        for start in range(0, len(others), AT_ONCE):
+            some = others[start : start + AT_ONCE]
+            for other, pointer in zip(some, self._compilation.make(len(some)), strict=True):
+                other._own(pointer)
+
+    @property
+    def is_thread_bound(self) -> bool:
+        """Whether only the thread that compiled it can execute it: so it is with most of the gradient ops."""
+        return self._compilation.home is not None
+
+    @property
+    def home(self) -> Home | None:
+        """That thread; None where all can."""
+        return self._compilation.home
+
+    @property
+    def partition(self) -> Partition:
+        """What was compiled."""
+        return self._partition
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that it was compiled for."""
+        return self._compilation.engine
+
+    @property
+    def inputs(self) -> tuple[LogicalTensor, ...]:
+        """The inputs as they were compiled, in the library's order."""
+        return self._compilation.inputs
+
+    @property
+    def outputs(self) -> tuple[LogicalTensor, ...]:
+        """The outputs as they were compiled: shapes inferred, layouts chosen."""
+        return self._compilation.outputs
+
+    def query_logical_tensor(self, id: int) -> LogicalTensor:
+        """The input or output ``id`` as it was compiled: shape inferred, layout chosen.
+
+        Raises:
+            ArgumentError: the partition has no such tensor.
+        """
+        number = identifier("id", id)
+        for tensor in (*self.inputs, *self.outputs):
+            if tensor.id == number:
+                return tensor
+        raise ArgumentError(f"tensor {shown(id)}; expected one of {[t.id for t in (*self.inputs, *self.outputs)]}")
+
+    @property
+    def inplace_pairs(self) -> list[tuple[int, int]]:
+        """(input id, output id) of the tensors that may share memory."""
+        return [(source, target) for target, source in self._compilation.in_place.items()]
+
+    def execute(self, stream: Stream, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+        """Execute, and wait for the end.
+
+        Args:
+            stream: of the engine that this was compiled for.
+            inputs, outputs: tensors in any order; they are matched by id, and one that stands twice among the ports
+                may stand twice here.
+
+        Raises:
+            ArgumentError: a tensor is missing or unknown, differs from what was compiled, is not writable, or
+                overlaps another one where that is not allowed; or a constant is not what it was before.
+            StatusError: the library failed.
+        """
+        expect("stream", stream, Stream)
+        if self._compilation.home not in (None, home()):
+            raise StateError(
+                f"{self.partition!r} was compiled by another thread, or before a fork, and only that one can execute it"
+            )
+        if self._compilation.threads > 1 and is_forked():
+            raise StateError(
+                f"{self.partition!r} was compiled for {self._compilation.threads} threads, and this thread, which "
+                "comes out of a fork, would wait for them for ever; compile it again here, or execute in a new thread"
+            )
+        if stream.engine is not self.engine:
+            raise ArgumentError("stream: of another engine than the compiled partition")
+        ins = self._tensors("inputs", self.inputs, self.partition._input_ids, inputs)
+        outs = self._tensors("outputs", self.outputs, self.partition._output_ids, outputs)
+        execution = Execution()
+        try:
+            execution.use((*ins, *outs))
+            self._execute(stream, ins, outs)
+        finally:
+            execution.done = True
+
+    def _execute(self, stream: Stream, ins: Sequence[Tensor], outs: Sequence[Tensor]) -> None:
+        for tensor in outs:
+            if not tensor.writable:
+                raise ArgumentError(f"outputs: tensor {tensor.logical_tensor.id} is read-only")
+        refuse_overlap(ins, outs, self._compilation.in_place)
+        refuse_misaligned("inputs", ins)
+        refuse_misaligned("outputs", outs)
+        self._refuse_other_constants(ins)
+        call(
+            lib.dnnl_graph_compiled_partition_execute,
+            self._ptr,
+            stream._ptr,
+            len(ins),
+            ffi.new("const_dnnl_graph_tensor_t[]", [tensor._ptr for tensor in ins]),
+            len(outs),
+            ffi.new("const_dnnl_graph_tensor_t[]", [tensor._ptr for tensor in outs]),
+        )
+        stream.wait()
+
+    def _refuse_other_constants(self, inputs: Sequence[Tensor]) -> None:
+        """The library keeps what it made of constants in the first execution and looks at them no more."""
+        if not get_constant_tensor_cache():
+            return  # nor does it later: nobody can turn that on any more
+        pairs = zip(self._compilation.inputs, inputs, strict=True)
+        given = {(one.id, one.shape): tensor._contents() for one, tensor in pairs if one.property == "constant"}
+        first = self._partition._constants
+        # All are looked at before one is noted, and once more then, as another thread may have been quicker.
+        for note in (first.get, first.setdefault):
+            for constant, data in given.items():
+                if note(constant, data) != data:
+                    raise ArgumentError(
+                        f"inputs: tensor {constant[0]} is constant, and its data differs from that of the first "
+                        "execution, which the library goes on to use; make it variable, or take the partition from a "
+                        "new graph"
+                    )
+
+    def _tensors(
+        self, name: str, wanted: Sequence[LogicalTensor], ports: Sequence[int], given: Sequence[Tensor]
+    ) -> list[Tensor]:
+        found = by_id(name, as_list(name, given, Tensor), ports, lambda tensor: tensor.logical_tensor.id)
+        for tensor in wanted:
+            got = found[tensor.id]
+            if got.engine is not self.engine:
+                raise ArgumentError(f"{name}: tensor {tensor.id} is of another engine")
+            if got.nbytes < (tensor.mem_size or 0) or not is_same(got.logical_tensor, tensor):
+                raise ArgumentError(f"{name}: {got.logical_tensor!r}; expected {tensor!r}, as it was compiled")
+        return [found[tensor.id] for tensor in wanted]
+
+
+def _refusal(error: StatusError, partition: Partition) -> StatusError:
+    """The error, with the partition, why it was refused as far as that is known, and what to do."""
+    dtypes = {tensor.dtype for op in partition._ops for tensor in (*op._inputs, *op._outputs)}
+    missing = " and ".join(sorted(dtype.value for dtype in dtypes if not is_native(dtype)))
+    advice = "a onegraph.Graph finds another way"
+    if missing:
+        advice = f"this CPU ({get_cpu_isa()}) has no {missing}; a onegraph.Graph computes in f32 there"
+    return type(error)(error.function, error.status, error.what, f"{partition!r}: {advice}")
+
+
 def count_ids(ops: Iterable[Op]) -> int:
     """Number of ids of ops, their inputs and their outputs; no partition of them has more."""
     return sum([1 + len(op._inputs) + len(op._outputs) for op in ops])
-
-
-def _refuse_strides(tensor: LogicalTensor, uses: Sequence[Use]) -> None:
-    """Raise UnsupportedError where an op would compute wrong for the strides of a tensor that goes in or out."""
-    shape = tuple([dim or 0 for dim in tensor.shape or ()])
-    strides = tensor.strides
-    if strides is None or strides == dense_strides(shape):
-        return
-    inside = {use.kind for use in uses}
-    if loses_batches(inside, shape, strides, VERSION):
-        raise UnsupportedError(f"{tensor!r}: attention does not honour such strides; pass dense row-major")
-    if loses_sums(inside, shape, strides, VERSION):
-        raise UnsupportedError(f"{tensor!r}: Interpolate + Add does not honour such strides; pass dense row-major")
-    for use in uses:
-        is_read, zero_points = tensor.id in use.inputs, loses_zero_points(inside, use.call.given)
-        schema, rank = use.call.schema, len(use.result)
-        if not honours_strides(schema, rank, shape, strides, is_read=is_read, zero_points=zero_points):
-            raise UnsupportedError(f"{tensor!r}: {use.kind} does not honour strides; pass dense row-major")

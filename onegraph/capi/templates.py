@@ -115,7 +115,7 @@ class LazyOps(Mapping[int, Op]):
             template, name, *ends = self._given[id]
             tensors, places = self._tensors, self._places
             ins, outs = ([tensors[places[number]]._numbered(number) for number in numbers] for numbers in ends)
-            self._made[id] = Op._of(template, id, name, ins, outs)
+            self._made[id] = Op._of(template.schema, template.attrs, template.settings, id, name, ins, outs)
         return self._made[id]
 
     def __iter__(self) -> Iterator[int]:

@@ -16,7 +16,7 @@ from typing import Any, NoReturn, TextIO
 
 import click
 
-from .. import __version__
+from .._version import __version__
 from ..errors import OneGraphError, SpecError
 from ..plain import isinstance
 from ..spec.values import nearest

@@ -10,12 +10,11 @@ from pathlib import Path
 import click
 
 from ..check import check_graph, check_op
-from ..errors import ArgumentError, FormatError, SpecError, shown
+from ..errors import ERROR, LIBRARY, UNSAFE, ArgumentError, FormatError, SpecError, Violation, shown
 from ..plain import isinstance
 from ..serialize.files import read_file
 from ..serialize.text import decode
 from ..spec.editions import DEFAULT, EDITIONS
-from ..violation import ERROR, LIBRARY, UNSAFE, Violation
 from .options import EditionName, Source, graph_file, json_option, standard_input
 from .terminal import emit
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from .. import __version__
+from .._version import __version__
 from ..plain import isinstance
 from .options import json_option
 from .terminal import emit

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import array_of
+from ..builder import DataGraph, snapshot
 from ..errors import ArgumentError, OutOfMemoryError, shown
-from ..graph import Graph, snapshot
 from ..memo import signature
 from ..op import Op, schema_of
 from ..plain import isinstance
@@ -121,7 +121,7 @@ def _is_numbers(array: object) -> bool:
     return isinstance(array, (np.ndarray, np.generic)) and np.asarray(array).dtype in NUMBERS
 
 
-def run(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+def run(graph: DataGraph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Run any graph on numpy.
 
     Args:

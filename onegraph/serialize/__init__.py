@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..arrays import aligned_empty, array_of
+from ..builder import AnyGraph, DataGraph, snapshot
 from ..errors import ArgumentError, FormatError, shown
-from ..graph import Graph, snapshot
 from ..op import Array, LogicalTensor
 from ..plain import isinstance
 from ..plain import text as characters  # a module here has that name
@@ -22,27 +22,27 @@ from ..validate import flag
 from .files import as_path, read_constants, read_file, write_files
 from .form import document, parse
 from .names import read_names
-from .reader import Origin, build
+from .reader import build
 from .writer import as_form, as_text, tensor_ids
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-__all__ = ["Origin", "load", "read", "save", "with_constants", "with_known", "write"]
+__all__ = ["load", "read", "save", "with_constants", "with_known", "write"]
 
 
-def write(graph: Graph, for_version: str | None = None) -> str:
+def write(graph: DataGraph, for_version: str | None = None) -> str:
     """The JSON text of a graph; see :meth:`onegraph.Graph.to_json`."""
     return as_text(as_form(graph, for_version))
 
 
-def read(make: type[Graph], text: str | bytes, *, strict: bool = False) -> Graph:
+def read(make: type[AnyGraph], text: str | bytes, *, strict: bool = False) -> AnyGraph:
     """The graph of a JSON text; see :meth:`onegraph.Graph.from_json`."""
     return _graph(make, text, None, strict)
 
 
-def save(graph: Graph, path: object, for_version: str | None = None) -> None:
+def save(graph: DataGraph, path: object, for_version: str | None = None) -> None:
     """Write a graph to a file; see :meth:`onegraph.Graph.save`."""
     target = as_path(path)
     ids = tensor_ids(graph)
@@ -51,7 +51,7 @@ def save(graph: Graph, path: object, for_version: str | None = None) -> None:
     write_files(target, as_text(as_form(graph, for_version, data.name if arrays else None)), data, arrays)
 
 
-def load(make: type[Graph], path: object, *, strict: bool = False) -> Graph:
+def load(make: type[AnyGraph], path: object, *, strict: bool = False) -> AnyGraph:
     """The graph of a file; see :meth:`onegraph.Graph.load`."""
     source = as_path(path)
     try:
@@ -62,7 +62,7 @@ def load(make: type[Graph], path: object, *, strict: bool = False) -> Graph:
         raise FormatError(f"{source}: {error.where}", error.given, error.expected) from None
 
 
-def with_constants(graph: Graph, arrays: object) -> Graph:
+def with_constants(graph: AnyGraph, arrays: object) -> AnyGraph:
     """The graph with these contents of inputs, by name, as constants; see :meth:`onegraph.Graph.with_constants`."""
     if not isinstance(arrays, Mapping):
         raise ArgumentError(f"constants: {shown(arrays)}; expected a dictionary of arrays by names of inputs")
@@ -82,7 +82,7 @@ def with_constants(graph: Graph, arrays: object) -> Graph:
     return made
 
 
-def _refuse_unknown(graph: Graph, arrays: Mapping[str, object]) -> None:
+def _refuse_unknown(graph: DataGraph, arrays: Mapping[str, object]) -> None:
     for name in arrays:
         if characters(name) not in graph.inputs:
             names = ", ".join([*graph.inputs][:12]) or "none"
@@ -104,7 +104,7 @@ def _contents(name: str, tensor: LogicalTensor, given: object) -> Array:
     return kept
 
 
-def with_known(graph: Graph, inputs: Mapping[str, Array]) -> tuple[Graph, dict[str, Array]]:
+def with_known(graph: AnyGraph, inputs: Mapping[str, Array]) -> tuple[AnyGraph, dict[str, Array]]:
     """The graph with what its file calls constant as constants, from ``inputs``; and the inputs that are left.
 
     Raises:
@@ -119,7 +119,7 @@ def with_known(graph: Graph, inputs: Mapping[str, Array]) -> tuple[Graph, dict[s
     return made, {name: inputs[name] for name in made.inputs if name in inputs}
 
 
-def _graph(make: type[Graph], text: str | bytes, path: Path | None, strict: object) -> Graph:
+def _graph(make: type[AnyGraph], text: str | bytes, path: Path | None, strict: object) -> AnyGraph:
     is_strict = flag("strict", strict)
     raw = parse(text)
     found, names = document(raw), read_names(raw)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from ..errors import FormatError, shown
+from ..file_origin import Json
 from ..plain import isinstance
 from ..spec.dtypes import DataType
 from ..spec.schema import Shape
@@ -33,7 +34,6 @@ FPMATH_MODES = ("strict", "bf16", "f16", "tf32", "any")
 LAYOUTS = ("undef", "any", "strided", "opaque")
 PROPERTIES = ("undef", "variable", "constant", "host_scalar")
 
-Json = Mapping[str, object]
 AttrForm = tuple[str, object]
 
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..errors import FormatError, shown
+from ..file_origin import Json
 from ..plain import isinstance
 from ..spec.editions import DEFAULT, EDITIONS
 from ..spec.schema import Shape
-from .form import Json, TensorForm, array, identifier, integer, obj, real, strides, string, tensor_form
+from .form import TensorForm, array, identifier, integer, obj, real, strides, string, tensor_form
 from .text import said
 
 KEY = "onegraph"

@@ -1,17 +1,18 @@
 """From the records of a file to a graph.
 
 The ops are put in an order in which each stands after those that it reads from, and every one is examined as the
-builder examines it. What the builder has no place for stays in :class:`Origin`, beside the graph.
+builder examines it. What the builder has no place for stays in :class:`FileOrigin`, beside the graph.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..errors import FormatError, SpecError, shown
+from ..errors import NOTE, FormatError, SpecError, Violation, shown
 from ..examine import Checked, examine
+from ..file_origin import FileOrigin
 from ..lenient import LenientExamination
 from ..memo import signature
 from ..mends import unknown_op
@@ -21,55 +22,19 @@ from ..spec.dtypes import DataType
 from ..spec.editions import BASE, DEFAULT, Edition, base_of, edition
 from ..spec.schema import AttrValue, Schema, Shape, TensorType
 from ..spec.shapes import compatible, has_gaps, known_dims, merge
-from ..violation import NOTE, Violation
-from .form import Document, Json, OpForm, TensorForm, of_shape
+from .form import Document, OpForm, TensorForm, of_shape
 from .names import Names
 from .structure import one_shape, one_type, ordered, producers, steps, worth
 
 if TYPE_CHECKING:
-    from ..graph import Graph
+    from ..builder import DataGraph
 
 # What the library writes of its own accord into a graph that it dumps.
 LIBRARY_ATTRIBUTES = frozenset({"partition_id", "backend", "op_depth", "matched"})
 NOT_PRODUCED = "a tensor that ops read and none produces"
 
 
-@dataclass(frozen=True)
-class Origin:
-    """What a file said of a graph beyond what the graph holds; true also of copies and after ops were added.
-
-    Attributes:
-        raw: the file.
-        op_order: for each op of the file its place in ``Graph.ops``.
-        tensor_ids: ids in the file of the first tensors of the graph, by the ids that they have there.
-        n_ops, inputs, outputs: the graph as it was when it was loaded.
-        notes: shapes that the file has and that are not those that follow, which the graph has.
-    """
-
-    raw: Json
-    op_order: tuple[int, ...]
-    tensor_ids: Mapping[int, int]
-    n_ops: int
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    notes: tuple[Violation, ...]
-
-    @property
-    def fpmath_mode(self) -> str:
-        """The mode that the graph was made for."""
-        return str(self.raw.get("fpmath_mode", "strict"))
-
-    def unchanged(self, graph: Graph) -> bool:
-        """Whether nothing was added since."""
-        return (
-            len(graph.ops) == self.n_ops
-            and tuple(graph.inputs) == self.inputs
-            and tuple(graph.outputs) == self.outputs
-            and len(graph._tensors) == len(self.tensor_ids)
-        )
-
-
-def build(graph: Graph, found: Document, names: Names, data: Mapping[int, Array]) -> None:
+def build(graph: DataGraph, found: Document, names: Names, data: Mapping[int, Array]) -> None:
     """Fill an empty graph.
 
     Args:
@@ -86,7 +51,7 @@ def build(graph: Graph, found: Document, names: Names, data: Mapping[int, Array]
 
 
 class _Building:
-    def __init__(self, graph: Graph, found: Document, names: Names, data: Mapping[int, Array]) -> None:
+    def __init__(self, graph: DataGraph, found: Document, names: Names, data: Mapping[int, Array]) -> None:
         self.graph, self.found, self.names, self.data = graph, found, names, data
         self.producers = producers(found.ops)
         self.uses: dict[int, list[TensorForm]] = {}
@@ -118,7 +83,7 @@ class _Building:
                 raise FormatError(where, f"tensor {number}", "a tensor of an op")
             self.graph._outputs[name] = self._output(name, number, where)
         places = {index: place for place, index in enumerate(order)}
-        self.graph._file = Origin(
+        self.graph._file = FileOrigin(
             self.found.raw,
             tuple(places[index] for index in range(len(order))),
             {tensor.id: number for number, tensor in self.tensors.items()},

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..file_origin import FileOrigin
 from ..op import LogicalTensor
 from ..spec.shapes import dense_strides
 from .form import UNKNOWN
 
 if TYPE_CHECKING:
-    from ..graph import Graph
-    from .reader import Origin
+    from ..builder import DataGraph
 
 Use = dict[str, Any]
 
@@ -22,7 +22,7 @@ class Uses:
     The library takes uses that say different things of one tensor, and writes such graphs; Netron does not read them.
     """
 
-    def __init__(self, graph: Graph, origin: Origin | None) -> None:
+    def __init__(self, graph: DataGraph, origin: FileOrigin | None) -> None:
         self.agreed: dict[int, Use] = {}  # data type, shape and layout, where uses disagree
         if origin is None:
             return

@@ -14,19 +14,20 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..file_origin import FileOrigin, Json
 from ..op import LogicalTensor, Op, schema_of
 from ..plain import isinstance
 from ..spec.editions import NEWEST, base_of
 from ..spec.library import LIBRARY_VALUES
 from ..spec.schema import Attribute, AttrValue, Version
-from .form import ATTR_TYPES, MAX_ID, Json
+from .form import ATTR_TYPES, MAX_ID
 from .names import KEY, VERSION
 from .reader import LIBRARY_ATTRIBUTES
 from .uses import Uses, completed, tensor_form
 from .version import ForVersion, as_version
 
 if TYPE_CHECKING:
-    from ..graph import Graph
+    from ..builder import DataGraph
 
 OP_KEYS = ("id", "name", "kind", "attrs", "inputs", "outputs")
 TENSOR_KEYS = ("id", "dtype", "shape", "stride", "layout_type", "property_type")
@@ -43,7 +44,7 @@ def as_text(form: Json) -> str:
     return _SURROGATES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def as_form(graph: Graph, for_version: str | None = None, data: str | None = None) -> Json:
+def as_form(graph: DataGraph, for_version: str | None = None, data: str | None = None) -> Json:
     """The graph as a JSON object.
 
     Args:
@@ -58,7 +59,7 @@ def as_form(graph: Graph, for_version: str | None = None, data: str | None = Non
     return _Writing(graph, None if for_version is None else as_version(for_version)).form(data)
 
 
-def tensor_ids(graph: Graph) -> dict[int, int]:
+def tensor_ids(graph: DataGraph) -> dict[int, int]:
     """For each tensor of the graph its id in the file."""
     origin = graph._file
     if origin is None:
@@ -70,7 +71,7 @@ def tensor_ids(graph: Graph) -> dict[int, int]:
     }
 
 
-def op_ids(graph: Graph) -> dict[str, int]:
+def op_ids(graph: DataGraph) -> dict[str, int]:
     """For each op of the graph, by its name, its id in the file."""
     order: tuple[int, ...] = () if graph._file is None else graph._file.op_order
     given: Any = () if graph._file is None else graph._file.raw["graph"]
@@ -96,7 +97,7 @@ def _known_first(raw: Json, known: Sequence[str]) -> Json:
 
 
 class _Writing:
-    def __init__(self, graph: Graph, version: Version | None) -> None:
+    def __init__(self, graph: DataGraph, version: Version | None) -> None:
         self.graph, self.version, self.origin = graph, version, graph._file
         self.raw: Json = {} if self.origin is None else self.origin.raw
         self.ids = tensor_ids(graph)
@@ -115,7 +116,7 @@ class _Writing:
         """The whole object."""
         graph, raw = self.graph, self.raw
         ops = self._ops()
-        unchanged = self.origin is not None and self.origin.unchanged(graph)
+        unchanged = self.origin is not None and _is_unchanged(graph, self.origin)
         form: dict[str, object] = {
             "version": _UNREADABLE.sub(" ", str(raw.get("version") or _version_of(graph))),
             "engine_kind": raw.get("engine_kind", "cpu"),
@@ -281,7 +282,7 @@ class _Writing:
         return {key: value for key, value in about.items() if value or key in ("inputs", "outputs")}
 
 
-def _version_of(graph: Graph) -> str:
+def _version_of(graph: DataGraph) -> str:
     name, _, version = graph.edition.partition("-")
     return f"{version}.0" if name == "onednn" else f"{NEWEST[0]}.{NEWEST[1]}.0"
 
@@ -298,3 +299,13 @@ def _endless(value: AttrValue) -> str | list[str | float] | None:
     if isinstance(value, tuple):
         return [str(one) if math.isinf(one) else one for one in value] if any(map(math.isinf, value)) else None
     return str(value) if isinstance(value, float) and math.isinf(value) else None
+
+
+def _is_unchanged(graph: DataGraph, origin: FileOrigin) -> bool:
+    """Whether nothing was added to a graph since it was loaded."""
+    return (
+        len(graph.ops) == origin.n_ops
+        and tuple(graph.inputs) == origin.inputs
+        and tuple(graph.outputs) == origin.outputs
+        and len(graph._tensors) == len(origin.tensor_ids)
+    )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ..errors import LIBRARY, UNSAFE
 from .conditions import axis_below_last, broadcast_gamma, untyped_stats
-from .quirk import LIBRARY, UNSAFE, Quirk, kinds
+from .quirk import Quirk, kinds
 
 NORMALIZATION_QUIRKS = (
     Quirk(

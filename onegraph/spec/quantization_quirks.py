@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ..errors import LIBRARY, UNSAFE
 from .conditions import one_narrow_scale, per_channel, per_group
-from .quirk import LIBRARY, UNSAFE, Quirk, kinds
+from .quirk import Quirk, kinds
 
 QUANTIZATION_QUIRKS = (
     Quirk(

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from .schema import Call, Version
 
-LIBRARY, UNSAFE = "library", "unsafe"
-
 
 @dataclass(frozen=True)
 class Quirk:

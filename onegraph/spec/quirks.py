@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import cache
 from math import isinf
 
+from ..errors import LIBRARY, UNSAFE
 from .conditions import (
     INTEGRAL,
     batches_of_one_matrix,
@@ -30,7 +31,7 @@ from .coordinates import inexact_coordinates, misjudged_ties
 from .editions import BASE
 from .normalization_quirks import NORMALIZATION_QUIRKS
 from .quantization_quirks import QUANTIZATION_QUIRKS
-from .quirk import LIBRARY, UNSAFE, Quirk, kinds
+from .quirk import Quirk, kinds
 from .reduction import reduced_axes
 from .schema import Call
 from .window_quirks import WINDOW_QUIRKS

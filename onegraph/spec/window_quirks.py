@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from ..errors import LIBRARY, UNSAFE
 from .conditions import (
     deep_at_both_ends,
     dilated_groups,
@@ -21,7 +22,7 @@ from .conditions import (
     unread_as_padded,
 )
 from .convolution_geometry import SIDES
-from .quirk import LIBRARY, UNSAFE, Quirk, kinds
+from .quirk import Quirk, kinds
 from .shapes import known_dims
 from .window import SHAPE_SOURCE
 

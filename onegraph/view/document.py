@@ -12,18 +12,18 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING
 
+from ..errors import Violation
 from ..validate import integer
-from ..violation import Violation
 from .model import Record, ReportLike, Times, model
 
 if TYPE_CHECKING:
-    from ..graph import Graph
+    from ..builder import DataGraph
 
 SCRIPTS = ("dagre.min.js", "layout.js", "draw.js", "camera.js", "panel.js", "page.js")
 
 
 def page(
-    graph: Graph,
+    graph: DataGraph,
     report: ReportLike | Mapping[str, object] | None = None,
     violations: Iterable[Violation] | None = None,
     times: Times | None = None,
@@ -46,7 +46,7 @@ def page(
     return _document({**data, "embedded": False}, title)
 
 
-def embedded(graph: Graph, *, height: int = 520) -> str:
+def embedded(graph: DataGraph, *, height: int = 520) -> str:
     """The page as a frame for a notebook. The frame has an origin of its own and can reach nothing around it."""
     height = integer("height", height, 1, 2**15)
     data = model(graph, specification=True)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from ..graph import Graph, snapshot
+from ..builder import DataGraph, snapshot
+from ..errors import Violation
 from ..op import LogicalTensor, Op
 from ..plain import isinstance
 from ..spec.shapes import show
-from ..violation import Violation
 from .model import Record, ReportLike, Times, model
 
 
 def dot(
-    graph: Graph,
+    graph: DataGraph,
     report: ReportLike | Mapping[str, object] | None = None,
     violations: Iterable[Violation] | None = None,
     times: Times | None = None,
@@ -40,7 +40,7 @@ def dot(
     return "\n".join(_lines(graph, data, title)) + "\n"
 
 
-def _lines(graph: Graph, data: Record, title: str) -> Iterator[str]:
+def _lines(graph: DataGraph, data: Record, title: str) -> Iterator[str]:
     yield f"digraph {quoted(title)} {{"
     yield '  node [shape=box, style="rounded,filled", fillcolor="white", fontname="sans-serif"];'
     yield '  edge [fontname="sans-serif", fontsize=10];'
@@ -64,7 +64,7 @@ def _lines(graph: Graph, data: Record, title: str) -> Iterator[str]:
     yield from _ends(graph)
 
 
-def _ends(graph: Graph) -> Iterator[str]:
+def _ends(graph: DataGraph) -> Iterator[str]:
     """Graph inputs, constants and outputs, and the lines between everything."""
     sources = {tensor.id: f"op_{number}" for number, op in enumerate(graph.ops) for tensor in op.outputs}
     for name, tensor in graph.inputs.items():

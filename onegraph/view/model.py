@@ -8,13 +8,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import inf, isfinite
 from typing import Any, Protocol
 
-from ..errors import ArgumentError, shown
-from ..graph import Graph, snapshot
+from ..builder import DataGraph, snapshot
+from ..errors import ArgumentError, Violation, shown
 from ..op import Array, LogicalTensor, Op
 from ..pages import to_dict as op_page
 from ..plain import isinstance, listed, real, text, whole
 from ..spec.editions import edition
-from ..violation import Violation
 
 Times = Sequence[float] | Mapping[int, float]
 Record = dict[str, object]
@@ -33,7 +32,7 @@ class ReportLike(Protocol):
 
 
 def model(
-    graph: Graph,
+    graph: DataGraph,
     report: ReportLike | Mapping[str, object] | None = None,
     violations: Iterable[Violation] | None = None,
     times: Times | None = None,
@@ -94,7 +93,7 @@ def model(
     }
 
 
-def _tensors(graph: Graph) -> Iterator[LogicalTensor]:
+def _tensors(graph: DataGraph) -> Iterator[LogicalTensor]:
     yield from graph.inputs.values()
     for op in graph.ops:
         yield from (tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
+from ..builder import DataGraph, expect_graph
 from ..errors import UnsupportedError
-from ..graph import Graph
-from ..validate import expect
 from .document import embedded
 from .picture import svg
 
@@ -15,15 +14,15 @@ from .picture import svg
 FRAME, PICTURE = 1500, 300
 
 
-def notebook_html(graph: Graph) -> str:
+def notebook_html(graph: DataGraph) -> str:
     """The page of a graph in a frame; its text where it has too many ops."""
-    expect("graph", graph, Graph)
+    expect_graph(graph)
     return embedded(graph) if len(graph.ops) <= FRAME else f"<pre>{escape(summary(graph))}</pre>"
 
 
-def notebook_svg(graph: Graph) -> str | None:
+def notebook_svg(graph: DataGraph) -> str | None:
     """The SVG of a graph; None where it has too many ops, or the extra ``view`` is not installed."""
-    expect("graph", graph, Graph)
+    expect_graph(graph)
     if len(graph.ops) > PICTURE:
         return None
     try:
@@ -32,7 +31,7 @@ def notebook_svg(graph: Graph) -> str | None:
         return None
 
 
-def summary(graph: Graph) -> str:
+def summary(graph: DataGraph) -> str:
     """A large graph in a few lines: how many ops of each kind, the inputs and outputs."""
     kinds: dict[str, int] = {}
     for op in graph.ops:

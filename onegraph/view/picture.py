@@ -6,14 +6,13 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from ..errors import UnsupportedError
+from ..errors import UnsupportedError, Violation
 from ..validate import flag
-from ..violation import Violation
 from .document import asset, encoded
 from .model import ReportLike, Times, model
 
 if TYPE_CHECKING:
-    from ..graph import Graph
+    from ..builder import DataGraph
 
 SCRIPTS = ("dagre.min.js", "layout.js", "draw.js")
 # dagre recurses once for each rank of a band; the interpreter counts the bytes of its stack and raises beyond this.
@@ -23,7 +22,7 @@ PRELUDE = "globalThis.structuredClone = value => JSON.parse(JSON.stringify(value
 
 
 def svg(
-    graph: Graph,
+    graph: DataGraph,
     report: ReportLike | Mapping[str, object] | None = None,
     violations: Iterable[Violation] | None = None,
     times: Times | None = None,

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from .arrays import as_array
-from .capture import Record
-from .errors import OneGraphError
-from .executor import RECORDERS, Executable
-from .graph import Graph
-from .op import Array
-from .runs import BoundRun
+from ..arrays import as_array
+from ..builder import DataGraph
+from ..errors import OneGraphError
+from ..executor import RECORDERS, Executable
+from ..op import Array
+from ..plain import isinstance
+from ..runs import BoundRun
+from .recording import Record, Recording
+
+
+class Recorder:
+    """Makes executables that are recorded in a folder, and in those of the captures around it."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+
+    def __call__(self, graph: DataGraph, **options: Any) -> Recorded:
+        """The executable of a graph."""
+        recordings = [one.recording for one in [*RECORDERS] if isinstance(one, Recorder)]
+        return Recorded(recordings, graph, **options)
 
 
 class Recorded(Executable):
     """An executable whose compilation and calls are recorded."""
 
-    def __init__(self, graph: Graph, **options: Any) -> None:
-        self._records: list[Record] = [recorder.graph(graph, options) for recorder in tuple(RECORDERS)]
+    def __init__(self, recordings: Sequence[Recording], graph: DataGraph, **options: Any) -> None:
+        self._records: list[Record] = [recording.graph(graph, options) for recording in recordings]
         self._reported = ""
         try:
             super().__init__(graph, **options)
@@ -59,10 +72,6 @@ class Recorded(Executable):
             self._reported = text
             for record in self._records:
                 record.report(text)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled, it is an executable like any other."""
-        return Executable.__new__, (Executable,), self.__getstate__()
 
 
 def _plain(name: str, value: object) -> Array | None:

@@ -1,0 +1,189 @@
+"""The checks of what a partition is compiled for and executed on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from ..errors import ArgumentError, UnsupportedError
+from ..native import VERSION
+from ..spec.fusions import wrong_fusion
+from ..spec.schema import Shape, TensorType
+from ..spec.shapes import beyond_single_axes, compatible, dense_strides, overlaps
+from ..spec.strides import honours_strides, loses_batches, loses_sums, loses_zero_points
+from ..spec.use import Use
+from ..spec.wrong_operands import wrong_strides
+from ..validate import as_list
+from .logical_tensor import LogicalTensor, is_dense
+from .op import Op, check_types
+from .settings import has_avx2, has_vnni, least_alignment
+from .tensor import Tensor
+
+Given = TypeVar("Given")
+
+
+def check_tensors(
+    label: str, ops: Sequence[Op], inputs: Sequence[LogicalTensor], outputs: Sequence[LogicalTensor]
+) -> None:
+    """Check what a partition is to be compiled for.
+
+    Args:
+        label: text of the partition, for messages.
+        ops: those of the partition.
+        inputs, outputs: one logical tensor for each port.
+
+    Raises:
+        ArgumentError: a tensor has no such layout or shape.
+        UnsupportedError: the library computes these ops wrong for such tensors.
+    """
+    for tensor in inputs:
+        if tensor.strides is None:
+            raise ArgumentError(f"inputs: {tensor!r}; expected a strided layout with every dim known")
+    for tensor in outputs:
+        if tensor.layout not in ("strided", "any"):
+            raise ArgumentError(f"outputs: {tensor!r}; expected layout strided or any")
+    # Inputs too: with strides of 0 most kernels compute wrong, or read past the memory.
+    for name, tensors in (("inputs", inputs), ("outputs", outputs)):
+        for tensor in tensors:
+            dims = [dim or 0 for dim in tensor.shape or ()]
+            if not is_dense(tensor) and overlaps(dims, tensor.strides or ()):
+                raise ArgumentError(f"{name}: {tensor!r}; expected memory of its own for each element")
+    uses = _infer_shapes(ops, inputs, outputs)
+    for tensor in (*inputs, *outputs):
+        _refuse_strides(tensor, uses)
+    strided = {tensor.id for tensor in (*inputs, *outputs) if not is_dense(tensor)}
+    reason = (
+        wrong_fusion(uses, VERSION, vnni=has_vnni(), avx2=has_avx2()) or wrong_strides(uses, strided, VERSION)
+        if len(uses) > 1
+        else ""
+    )
+    if reason:
+        raise UnsupportedError(
+            f"{label}: {reason}; take the partitions of the graph with policy 'debug', one for each op, "
+            "or build a onegraph.Graph, whose executable knows what to leave apart"
+        )
+
+
+def _infer_shapes(ops: Sequence[Op], inputs: Sequence[LogicalTensor], outputs: Sequence[LogicalTensor]) -> list[Use]:
+    """Infer every shape inside: the library would take output shapes that are wrong for right.
+
+    Returns:
+        the ops in an order in which they can run.
+    """
+    uses: list[Use] = []
+    shapes: dict[int, Shape] = {tensor.id: tensor.shape for tensor in inputs}
+    pending = [*ops]
+    inside = {tensor.id for op in pending for tensor in op.outputs}
+    while pending:
+        later: list[Op] = []
+        for op in pending:
+            if any(tensor.id not in shapes and tensor.id in inside for tensor in op.inputs):
+                later.append(op)
+                continue
+            types = [TensorType(tensor.dtype, shapes.get(tensor.id, tensor.shape)) for tensor in op.inputs]
+            results = [TensorType(tensor.dtype, None) for tensor in op.outputs]
+            found = check_types(op, types, results)
+            shapes.update((tensor.id, shape) for tensor, shape in zip(op.outputs, found, strict=False))
+            uses.append(op._use(types))
+        if len(later) == len(pending):
+            raise ArgumentError(f"ops {[op.id for op in pending]} form a cycle")
+        pending = later
+    for tensor in outputs:
+        if not compatible(tensor.shape, shapes.get(tensor.id)):
+            raise ArgumentError(f"outputs: {tensor!r}; expected shape {shapes[tensor.id]}, as the inputs imply")
+    return uses
+
+
+def _refuse_strides(tensor: LogicalTensor, uses: Sequence[Use]) -> None:
+    """Raise UnsupportedError where an op would compute wrong for the strides of a tensor that goes in or out."""
+    shape = tuple([dim or 0 for dim in tensor.shape or ()])
+    strides = tensor.strides
+    if strides is None or strides == dense_strides(shape):
+        return
+    inside = {use.kind for use in uses}
+    if loses_batches(inside, shape, strides, VERSION):
+        raise UnsupportedError(f"{tensor!r}: attention does not honour such strides; pass dense row-major")
+    if loses_sums(inside, shape, strides, VERSION):
+        raise UnsupportedError(f"{tensor!r}: Interpolate + Add does not honour such strides; pass dense row-major")
+    for use in uses:
+        is_read, zero_points = tensor.id in use.inputs, loses_zero_points(inside, use.call.given)
+        schema, rank = use.call.schema, len(use.result)
+        if not honours_strides(schema, rank, shape, strides, is_read=is_read, zero_points=zero_points):
+            raise UnsupportedError(f"{tensor!r}: {use.kind} does not honour strides; pass dense row-major")
+
+
+def refuse_misaligned(name: str, tensors: Sequence[Tensor]) -> None:
+    """Raise where the memory of a tensor starts where the library cannot take it."""
+    alignment = least_alignment()
+    for tensor in tensors:
+        if tensor.nbytes and tensor.address % alignment:
+            raise ArgumentError(
+                f"{name}: tensor {tensor.logical_tensor.id} is not aligned to {alignment} bytes, which oneDNN asks for "
+                "without AVX2; pass a copy of its array"
+            )
+
+
+def is_same(given: LogicalTensor, compiled: LogicalTensor) -> bool:
+    """Whether a tensor has the type and the layout for which a partition was compiled."""
+    if given.dtype is not compiled.dtype or given.layout != compiled.layout:
+        return False
+    if given.layout == "opaque":
+        return given.layout_id == compiled.layout_id
+    if given.shape != compiled.shape:
+        return False
+    pairs = zip(given.shape or (), given.strides or (), compiled.strides or (), strict=True)
+    return all(dim == 1 or ours == theirs for dim, ours, theirs in pairs)
+
+
+def with_one_stride(tensor: LogicalTensor) -> LogicalTensor:
+    """The same memory, with the one stride that onegraph gives to an axis of size 1.
+
+    A MatMul of 3.2 fails with one that is too small for a matrix. From 3.3 on kernels step along such axes, whose
+    strides the library's own cache of kernels does not look at.
+    """
+    shape, strides = [dim or 0 for dim in tensor.shape or ()], tensor.strides
+    if strides is None or 1 not in shape:
+        return tensor
+    steps = dense_strides(shape) if is_dense(tensor) else beyond_single_axes(shape, strides)
+    if steps == strides:
+        return tensor
+    return LogicalTensor._checked(tensor.id, tensor.dtype, tensor.shape, steps, property=tensor.property)
+
+
+def matched(name: str, ports: Sequence[LogicalTensor], given: Sequence[LogicalTensor] | None) -> list[LogicalTensor]:
+    """``given`` in the order of ``ports``, once each; exactly the ids of the ports, and fitting them."""
+    wanted = {port.id: port for port in ports}
+    if given is None:
+        return list(wanted.values())
+    found = by_id(name, as_list(name, given, LogicalTensor), [port.id for port in ports], lambda tensor: tensor.id)
+    for tensor in found.values():
+        port = wanted[tensor.id]
+        if tensor.dtype is not port.dtype or not compatible(tensor.shape, port.shape):
+            raise ArgumentError(f"{name}: {tensor!r}; expected {port.dtype} {port.shape}, as the graph has it")
+    return [found[number] for number in wanted]
+
+
+def by_id(name: str, given: Sequence[Given], ports: Sequence[int], id_of: Callable[[Given], int]) -> dict[int, Given]:
+    """What was given for each id of ``ports``: once, or the same for every port."""
+    ids, found = [id_of(one) for one in given], {id_of(one): one for one in given}
+    is_same = all(found[number] == one for number, one in zip(ids, given, strict=True))
+    if not is_same or sorted(ids) not in (sorted(set(ports)), sorted(ports)):
+        raise ArgumentError(f"{name}: tensors {ids}; expected {sorted(set(ports))}, each once")
+    return found
+
+
+def refuse_overlap(inputs: Sequence[Tensor], outputs: Sequence[Tensor], in_place: Mapping[int, int]) -> None:
+    """Raise where an output shares memory with another tensor; ``in_place``: for some outputs the input they may."""
+    for position, out in enumerate(outputs):
+        for other in (*inputs, *outputs[:position]):
+            if out.nbytes == 0 or other.nbytes == 0:
+                continue
+            if out.address + out._span <= other.address or other.address + other._span <= out.address:
+                continue
+            exact = out.address == other.address
+            pair = in_place.get(out.logical_tensor.id)
+            if not (exact and other in inputs and pair == other.logical_tensor.id):
+                raise ArgumentError(
+                    f"outputs: tensor {out.logical_tensor.id} shares memory with tensor "
+                    f"{other.logical_tensor.id}; only the pairs in inplace_pairs may, as a whole"
+                )
