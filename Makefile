@@ -3,9 +3,10 @@ PYTHON ?= python3
 PYTHONS ?= $(PYTHON)
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := $(wildcard include/*.h onegraph/csrc/*) build_ffi.py pyproject.toml
+STUB := onegraph/builder/op_methods.pyi
+SOURCES := $(wildcard include/*.h onegraph/native/csrc/*) build_ffi.py pyproject.toml
 
-.PHONY: demo test test-newer stress asan tsan lint bench fuzz stubs docs wheel test-wheel clean
+.PHONY: demo test test-newer stress asan tsan lint bench fuzz docs wheel test-wheel clean
 
 demo: $(VENV)/.examples
 	$(BIN)/python examples/autoencoder.py
@@ -47,7 +48,7 @@ MINUTES ?= 10
 fuzz: $(VENV)/.fuzz
 	MALLOC_PERTURB_=165 $(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
-lint: $(VENV)/.dev
+lint: $(VENV)/.dev $(STUB)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -55,11 +56,6 @@ lint: $(VENV)/.dev
 # Against C, PyTorch, ONNX Runtime and OpenVINO; half an hour on an idle machine. benchmarks/README.md
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks --json benchmarks/results.json
-
-# What is computed from the op records: the methods for editors and type checkers, and the reference pages.
-stubs: $(VENV)/.dev
-	$(BIN)/python -m onegraph.stubs
-	$(BIN)/python -m onegraph.pages
 
 # The site of docs/, in build/docs; a warning is an error.
 docs: $(VENV)/.dev
@@ -98,5 +94,9 @@ $(VENV)/.dev: $(VENV)/.created $(SOURCES)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@ $(VENV)/.examples
 
+# The methods for editors and type checkers, computed from the op records.
+$(STUB): $(VENV)/.dev $(wildcard onegraph/opset/*.py onegraph/opset/*/*.py onegraph/builder/*.py)
+	$(BIN)/python -m onegraph.builder.stubs
+
 clean:
-	rm -rf $(VENV) build dist onegraph/*.so
+	rm -rf $(VENV) build dist docs/ops onegraph/*.so $(STUB)

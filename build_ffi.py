@@ -5,7 +5,8 @@
 
 The extension is cffi in API mode. ``include/`` holds the declarations that cffi reads, one file per upstream
 header; the real headers (from the ``onednn-devel-cpu-gomp`` wheel) give every value, size and signature, so
-nothing of the C API is written twice. The glue is compiled as C++ with every call guarded (onegraph/csrc/guard.h).
+nothing of the C API is written twice. The glue is compiled as C++ with every call guarded: see
+``onegraph/native/csrc/guard.h``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import platform
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from importlib import metadata
@@ -23,7 +25,9 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ROOT = Path(__file__).resolve().parent
+CSRC = ROOT / "onegraph" / "native" / "csrc"
 MODULE = "onegraph._ffi"
+STUB = Path("builder/op_methods.pyi")
 # In the order in which upstream's headers include each other; ours last.
 HEADERS = (
     "dnnl_common_types.h",
@@ -78,7 +82,7 @@ def find_headers() -> Path:
 
 
 def find_library() -> Path:
-    """The libdnnl that the linker resolves symbols against; at run time onegraph.native chooses one itself."""
+    """The libdnnl that the linker resolves symbols against; at run time onegraph.native.library chooses one itself."""
     return wheel_file(LIBRARY_WHEEL, "libdnnl.so.3")
 
 
@@ -113,8 +117,13 @@ def compile_ffi(target: Path) -> Path:
         MODULE,
         f'#include "guard.h"\n{guarded_calls(declarations)}\n',
         source_extension=".cpp",
-        sources=[str(ROOT / "onegraph" / "csrc" / name) for name in SOURCES],
-        include_dirs=[str(headers), np.get_include(), str(ROOT / "include"), str(ROOT / "onegraph" / "csrc")],
+        sources=[str(CSRC / name) for name in SOURCES],
+        include_dirs=[
+            str(headers),
+            np.get_include(),
+            str(ROOT / "include"),
+            str(CSRC),
+        ],
         library_dirs=[str(library.parent)],
         extra_link_args=["-l:libdnnl.so.3", *sanitizers()],
         extra_compile_args=["-std=c++17", "-O2", "-Wall", "-Wno-unused-function", "-fvisibility=hidden", *sanitizers()],
@@ -134,6 +143,12 @@ def compile_ffi(target: Path) -> Path:
         return arrived.replace(target / built.name)
 
 
+def write_stub(target: Path) -> Path:
+    """Write the stub of the op methods, which is computed from the op records; returns its path."""
+    subprocess.run([sys.executable, "-m", "onegraph.builder.stubs", str(target)], cwd=ROOT, check=True)
+    return target
+
+
 def can_build() -> bool:
     """Whether there is a libdnnl wheel for this machine; elsewhere onegraph is pure Python."""
     return sys.platform == "linux" and platform.machine() == "x86_64"
@@ -144,13 +159,19 @@ class CustomBuildHook(BuildHookInterface[Any]):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Build the extension and tell hatchling of it; ``version`` is hatchling's word for the kind of wheel."""
-        if self.target_name != "wheel" or not can_build():
+        if self.target_name != "wheel":
             return
         if version == "editable":
-            compile_ffi(ROOT / "onegraph")
+            package = ROOT / "onegraph"
+            write_stub(package / STUB)
         else:
             self.scratch = tempfile.TemporaryDirectory()
-            built = compile_ffi(Path(self.scratch.name))
+            package = Path(self.scratch.name)
+            build_data["force_include"][str(write_stub(package / STUB.name))] = f"onegraph/{STUB}"
+        if not can_build():
+            return
+        built = compile_ffi(package)
+        if version != "editable":
             build_data["force_include"][str(built)] = f"onegraph/{built.name}"
         build_data["pure_python"] = False
         # The stable ABI of the oldest Python that pyproject.toml admits.

@@ -22,7 +22,7 @@ from typing import TypeVar
 import numpy as np
 
 import onegraph as og
-from onegraph import native
+from onegraph.native import library as native
 
 from .timing import Row
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 import numpy as np
 
 import onegraph as og
-from onegraph.op import Array
+from onegraph.ir.op import Array
 
 from .timing import QUICK, Contender, Effort, Row, alternate
 
@@ -24,7 +24,7 @@ def layer(size: int) -> og.Graph:
     return g
 
 
-def shared(model: og.executor.Executable, x: Array, n_callers: int, pool: ThreadPoolExecutor) -> Contender:
+def shared(model: og.runtime.executable.Executable, x: Array, n_callers: int, pool: ThreadPoolExecutor) -> Contender:
     """``count`` calls in all, dealt out to the callers."""
 
     def call(count: int) -> None:

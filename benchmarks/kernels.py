@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from onegraph import capi
-from onegraph.report import Report
+from onegraph.compiler.report import Report
 
 
 def notes(report: Report, run: Callable[[], object]) -> str:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 import onegraph as og
-from onegraph import capi, native
-from onegraph.arrays import aligned_empty
+from onegraph import capi
+from onegraph.arrays.ndarrays import aligned_empty
+from onegraph.native import library
 
 from .compiled import compiled
 from .models.network import sizes
@@ -79,14 +80,14 @@ class CLoop:
         self._steps = ffi.new("struct step[]", len(partitions))
         for step, partition in zip(self._steps, partitions, strict=True):
             done = partition.compile()
-            step.compiled = ffi.cast("void *", native.address(done._ptr))
+            step.compiled = ffi.cast("void *", library.address(done._ptr))
             step.n_inputs, step.inputs = self._tensors(ffi, done.inputs, held)
             step.n_outputs, step.outputs = self._tensors(ffi, done.outputs, held)
             self._held.append(done)
         self.outputs = {name: held[tensor.id] for name, tensor in graph.outputs.items()}
-        function = ctypes.CDLL(native.PATH).dnnl_graph_compiled_partition_execute
+        function = ctypes.CDLL(library.PATH).dnnl_graph_compiled_partition_execute
         self._function = ffi.cast("void *", ctypes.cast(function, ctypes.c_void_p).value)
-        self._stream_pointer = ffi.cast("void *", native.address(self._stream._ptr))
+        self._stream_pointer = ffi.cast("void *", library.address(self._stream._ptr))
 
     def _tensors(self, ffi: Any, logical: tuple[capi.LogicalTensor, ...], held: dict[int, Any]) -> tuple[int, Any]:
         pointers = ffi.new("const void *[]", len(logical))
@@ -94,7 +95,7 @@ class CLoop:
             if tensor.id not in held:
                 held[tensor.id] = aligned_empty(sizes(tensor), tensor.dtype.numpy)
             made = capi.Tensor(tensor, held[tensor.id])
-            pointers[index] = ffi.cast("void *", native.address(made._ptr))
+            pointers[index] = ffi.cast("void *", library.address(made._ptr))
             self._held.append(made)
         self._held.append(pointers)
         return len(logical), pointers

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from onegraph import capi, native
+from onegraph import capi
+from onegraph.native import library
 
 from .timing import Row
 
@@ -35,8 +36,8 @@ def environment() -> dict[str, str | int | None]:
         "processors": os.cpu_count(),
         "threads": capi.get_num_threads(),
         "load": round(os.getloadavg()[0]),
-        "library": ".".join(map(str, native.VERSION)),
-        "library hash": native.HASH,
+        "library": ".".join(map(str, library.VERSION)),
+        "library hash": library.HASH,
         "python": platform.python_version(),
         "numpy": np.__version__,
     }

@@ -1,12 +1,15 @@
 """Settings of the documentation site: ``make docs`` builds it with Sphinx, and every warning is an error."""
 
 import re
+from pathlib import Path
 
 import click
 from pygments.lexers import BashSessionLexer
 from sphinx.application import Sphinx
 
 import onegraph
+from onegraph.builder.op_pages import markdown_edition
+from onegraph.opset.editions.registry import EDITIONS, edition
 
 project = "onegraph"
 author = "the onegraph developers"
@@ -65,8 +68,17 @@ def _plain_help(_app: object, _context: click.Context, lines: list[str]) -> None
     lines[:] = [re.sub(r"^-(?= )|[*`]", r"\\\g<0>", line) for line in lines]
 
 
+def _write_op_pages(_app: Sphinx) -> None:
+    """One page for each edition, computed from the op records."""
+    folder = Path(__file__).with_name("ops")
+    folder.mkdir(exist_ok=True)
+    for name in EDITIONS:
+        (folder / f"{name}.md").write_text(markdown_edition(edition(name)))
+
+
 def setup(app: Sphinx) -> None:
     """Connect the handlers of docstrings and of commands, and the colours of sessions."""
     app.add_lexer("console", Console)
+    app.connect("builder-inited", _write_op_pages)
     app.connect("autodoc-process-docstring", _plain, priority=400)  # before napoleon writes markup
     app.connect("sphinx-click-process-description", _plain_help)

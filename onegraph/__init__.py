@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from . import errors
 from ._version import __version__
-from .capture import capture
-from .check import Violation, check_attrs, check_graph, check_op
+from .checker.check import Violation, check_attrs, check_graph, check_op
 from .errors import *  # noqa: F403
 from .graph import Graph
-from .op import LogicalTensor, Op
-from .spec.dtypes import DataType
-from .spec.editions import EDITIONS
-from .translate import Translation, translate
+from .ir.op import LogicalTensor, Op
+from .opset.dtypes import DataType
+from .opset.editions.registry import EDITIONS
+from .tools.capture import capture
+from .transform.translate_op import Translation, translate
 
 if TYPE_CHECKING:
     from . import capi as capi

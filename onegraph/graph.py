@@ -7,15 +7,15 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from . import serialize, view
-from .builder import DataGraph
-from .flex_rewrite import without_wildcards
-from .op import Array
-from .spec.schema import Shape
-from .specialise import specialise
+from .builder.graph import DataGraph
+from .ir.op import Array
+from .opset.schema import Shape
+from .transform.json_rewrite import without_wildcards
+from .transform.specialise import specialise
 
 if TYPE_CHECKING:
     from .capi.partition import Partition
-    from .executor import Executable
+    from .runtime.executable import Executable
 
 
 class Graph(DataGraph):
@@ -67,7 +67,7 @@ class Graph(DataGraph):
             ArgumentError: an option is wrong, or the graph has no output.
             LibraryError: there is no usable oneDNN library.
         """
-        from .executor import compile_graph  # which needs the library
+        from .runtime.executable import compile_graph
 
         return compile_graph(
             Graph.copy(self), policy=policy, fallback=fallback, fpmath_mode=fpmath_mode, threads=threads
@@ -80,7 +80,7 @@ class Graph(DataGraph):
             ArgumentError: the policy is unknown, or a graph input has unknown dims, or gives a shape or axes.
             LibraryError: there is no usable oneDNN library.
         """
-        from .library_graph import library_partitions  # which needs the library
+        from .compiler.to_capi import library_partitions
 
         return library_partitions(Graph.copy(self), policy)
 

@@ -7,10 +7,10 @@ other caller, is :class:`ThrewError` here. Nothing is freed; run it in a process
 import numpy as np
 
 from onegraph.errors import STATUS_ERRORS
-from onegraph.native import enum_value, ffi, lib
-from onegraph.spec.dtypes import DataType
-from onegraph.spec.editions import BASE
-from onegraph.spec.library import LIBRARY_VALUES
+from onegraph.faults.library import LIBRARY_VALUES
+from onegraph.native.library import enum_value, ffi, lib
+from onegraph.opset.dtypes import DataType
+from onegraph.opset.editions.registry import BASE
 
 UNKNOWN = -(2**63)
 MAX_RANK = 12

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onegraph import check
+from onegraph.checker import check
 from onegraph.errors import ERROR, NOTE, Violation
 
 

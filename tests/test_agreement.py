@@ -22,16 +22,16 @@ import pytest
 
 import onegraph as og
 from onegraph import capi
-from onegraph.cases import CASES, Case
 from onegraph.errors import SpecError, StatusError, UnsupportedError
-from onegraph.examine import examine
-from onegraph.native import VERSION, create, enum_value, ffi, lib
-from onegraph.op import LogicalTensor
-from onegraph.spec.dtypes import DataType
-from onegraph.spec.editions import BASE, DEFAULT, edition
-from onegraph.spec.library import LIBRARY_VALUES
-from onegraph.spec.schema import Attribute, Schema, TensorType
-from onegraph.spec.shapes import compatible
+from onegraph.faults.library import LIBRARY_VALUES
+from onegraph.inference.infer import examine
+from onegraph.ir.op import LogicalTensor
+from onegraph.native.library import VERSION, create, enum_value, ffi, lib
+from onegraph.opset.dtypes import DataType
+from onegraph.opset.editions.registry import BASE, DEFAULT, edition
+from onegraph.opset.schema import Attribute, Schema, TensorType
+from onegraph.opset.shapes import compatible
+from onegraph.testing.cases import CASES, Case
 
 LIBRARY = (3, 2)
 EDITION = edition("onednn-3.2")

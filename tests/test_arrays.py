@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph.arrays import aligned_empty, array_of, as_array, cast_to, check_output, numpy_name
-from onegraph.dlpack import from_dlpack
+from onegraph.arrays.dlpack import from_dlpack
+from onegraph.arrays.ndarrays import aligned_empty, array_of, as_array, cast_to, check_output, numpy_name
 
 # A producer of DLPack capsules, written apart from the reader: bytes at the offsets of dlpack.h on 64-bit machines.
 
@@ -376,7 +376,7 @@ def test_arrays_may_be_alive_at_the_end_of_the_process():
     code = """
 import atexit, sys
 sys.path.insert(0, "tests")
-from onegraph.arrays import as_array
+from onegraph.arrays.ndarrays import as_array
 from test_arrays import Wrapped, numbers
 class Holder:
     pass
@@ -405,7 +405,7 @@ def test_a_destructor_may_pass_a_tensor_while_another_is_taken():
     code = """
 import faulthandler, gc, sys
 sys.path.insert(0, "tests")
-from onegraph.dlpack import from_dlpack
+from onegraph.arrays.dlpack import from_dlpack
 from test_arrays import Wrapped, numbers
 faulthandler.dump_traceback_later(20, exit=True)
 passed = 0

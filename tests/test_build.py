@@ -35,7 +35,7 @@ def sdist(tmp_path_factory):
 
 def test_sdist_is_complete_and_builds_a_wheel_from_itself(sdist, tmp_path):
     names = {str(path.relative_to(sdist)) for path in sdist.rglob("*") if path.is_file()}
-    assert {"build_ffi.py", "pyproject.toml", "README.md", "LICENSE", "onegraph/csrc/guard.h"} <= names
+    assert {"build_ffi.py", "pyproject.toml", "README.md", "LICENSE", "onegraph/native/csrc/guard.h"} <= names
     assert {f"include/{header}" for header in build_ffi.HEADERS} <= names
     assert not [name for name in names if name.endswith((".so", ".pyc"))]
     done = build("--wheel", "--outdir", str(tmp_path), cwd=sdist)
@@ -45,7 +45,12 @@ def test_sdist_is_complete_and_builds_a_wheel_from_itself(sdist, tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         inside = set(archive.namelist())
         archive.extractall(tmp_path / "installed")
-    assert {"onegraph/_ffi.abi3.so", "onegraph/py.typed", "onegraph/methods.pyi", "onegraph/graph.py"} <= inside
+    assert {
+        "onegraph/_ffi.abi3.so",
+        "onegraph/py.typed",
+        "onegraph/builder/op_methods.pyi",
+        "onegraph/graph.py",
+    } <= inside
     assert not [name for name in inside if name.endswith((".cpp", ".h"))]
     code = "import onegraph as og; print(og.__file__); og.capi.Engine()"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "installed", capture_output=True, text=True)

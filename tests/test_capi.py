@@ -12,8 +12,9 @@ import pytest
 from conftest import interrupted
 
 import onegraph as og
-from onegraph import capi, native, reference
-from onegraph.capi import checks
+from onegraph import capi, reference
+from onegraph.capi import op_checks
+from onegraph.native import library
 
 lt = capi.LogicalTensor
 CONV = {
@@ -146,7 +147,7 @@ def test_in_place_of_a_fused_add():
     np.testing.assert_allclose(c, whole, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.skipif(native.RUNTIME != "SYCL", reason="a library of another runtime takes allocators")
+@pytest.mark.skipif(library.RUNTIME != "SYCL", reason="a library of another runtime takes allocators")
 def test_a_library_for_sycl_takes_no_allocator():
     with pytest.raises(og.UnsupportedError, match="takes no allocator of host memory"):
         capi.Allocator()
@@ -154,7 +155,7 @@ def test_a_library_for_sycl_takes_no_allocator():
     assert capi.Engine().allocator is None
 
 
-@pytest.mark.skipif(native.RUNTIME == "SYCL", reason="a library for SYCL takes no allocator")
+@pytest.mark.skipif(library.RUNTIME == "SYCL", reason="a library for SYCL takes no allocator")
 def test_an_engine_with_an_allocator_counts_its_blocks():
     engine = capi.Engine(allocator=capi.Allocator())
     assert isinstance(engine.allocator, capi.Allocator)
@@ -635,7 +636,7 @@ assert os.waitpid(child, 0)[1] == 0
 """
 
 
-@pytest.mark.skipif(native.RUNTIME != "OpenMP", reason="threads can be set for OpenMP only")
+@pytest.mark.skipif(library.RUNTIME != "OpenMP", reason="threads can be set for OpenMP only")
 @pytest.mark.parametrize("what", ["convolution", "gradient"])
 def test_what_was_compiled_for_threads_that_a_fork_took_away_does_not_wait_for_them(what):
     done = subprocess.run([sys.executable, "-c", FORKS, what], capture_output=True, text=True, timeout=120, check=False)
@@ -753,7 +754,7 @@ partition.compile()
     assert len(graph.ops) == 1
 
 
-@pytest.mark.skipif(native.RUNTIME == "SYCL", reason="no kernel of it belongs to a thread")
+@pytest.mark.skipif(library.RUNTIME == "SYCL", reason="no kernel of it belongs to a thread")
 def test_kernels_of_a_thread_are_not_cached():
     in_a_process(
         """
@@ -938,15 +939,15 @@ assert count > 10
 
 
 def test_what_no_version_takes_is_examined_in_two_editions(monkeypatch):
-    editions, examine = set(), checks.examine
+    editions, examine = set(), op_checks.examine
 
     def noted(*arguments, edition, **options):
         editions.add(edition.name)
         return examine(*arguments, edition=edition, **options)
 
-    monkeypatch.setattr(checks, "examine", noted)
+    monkeypatch.setattr(op_checks, "examine", noted)
     with pytest.raises(og.SpecError, match="axis: 7"):
         capi.Graph().add_op(
             capi.Op(1, "SoftMax", inputs=[lt(0, "f32", (2, 3))], outputs=[lt(1, "f32")], attrs={"axis": 7})
         )
-    assert editions == {checks.EDITION.name, "onednn-3.13"}
+    assert editions == {op_checks.EDITION.name, "onednn-3.13"}

@@ -12,8 +12,8 @@ import pytest
 from conftest import interrupted
 
 import onegraph as og
-from onegraph.executor import compile_graph
-from onegraph.npz import read_inputs
+from onegraph.runtime.executable import compile_graph
+from onegraph.serialize.npz import read_inputs
 
 
 def doubling(dims=(2, 3), dtype=og.f32):
@@ -67,7 +67,7 @@ def test_without_inputs_there_are_none(tmp_path):
 
 
 def test_afterwards_nothing_is_different(tmp_path):
-    from onegraph.executor import RECORDERS, Executable
+    from onegraph.runtime.executable import RECORDERS, Executable
 
     with og.capture(tmp_path):
         inside = doubling().compile()
@@ -77,7 +77,7 @@ def test_afterwards_nothing_is_different(tmp_path):
 
 
 def test_an_interrupt_at_the_start_leaves_nothing_that_records(tmp_path):
-    from onegraph.executor import RECORDERS, Executable
+    from onegraph.runtime.executable import RECORDERS, Executable
 
     for step in range(1, 1000):
         recorder = og.capture(tmp_path / str(step))
@@ -206,7 +206,7 @@ def test_threads(tmp_path):
 
 
 def test_a_recorded_executable_is_pickled_as_any(tmp_path):
-    from onegraph.executor import Executable
+    from onegraph.runtime.executable import Executable
 
     with og.capture(tmp_path):
         data = pickle.dumps(doubling().compile())
@@ -219,7 +219,7 @@ CRASH = """
 import os, signal, sys
 import numpy as np
 import onegraph as og
-from onegraph.executor import Executable
+from onegraph.runtime.executable import Executable
 
 Executable.__call__ = lambda self, *arrays, **named: os.kill(os.getpid(), signal.SIGKILL)
 g = og.Graph()

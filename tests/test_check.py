@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onegraph as og
-from onegraph.cases import CASES
-from onegraph.check import _cycles
+from onegraph.checker.check import _cycles
 from onegraph.errors import ERROR, LIBRARY, NOTE, UNSAFE
-from onegraph.spec.editions import BASE, edition
+from onegraph.opset.editions.registry import BASE, edition
+from onegraph.testing.cases import CASES
 
 WINDOW = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
 

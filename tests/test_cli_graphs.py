@@ -15,12 +15,12 @@ from click.testing import CliRunner
 from conftest import SHARED
 
 import onegraph as og
-from onegraph import bench
-from onegraph import verify as verify_module
 from onegraph.cli import cli
 from onegraph.cli import verify as verify_command
-from onegraph.spec.dtypes import DataType
-from onegraph.tolerance import compare
+from onegraph.opset.dtypes import DataType
+from onegraph.testing.tolerance import compare
+from onegraph.tools import bench
+from onegraph.tools import verify as verify_module
 
 COMMANDS = ("run", "check", "verify", "bench", "show", "view")
 QUICK = {"bench": ("--seconds", "0"), "view": ("-o", "page.html")}
@@ -281,7 +281,7 @@ def test_view_writes_a_page(graph):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_graphs_are_rewritten_on_the_way_in(graph, command):
-    pytest.importorskip("onegraph.harness")
+    pytest.importorskip("onegraph.tools.harness")
     done = onegraph(command, graph, "--mb", "5", "--json", *QUICK.get(command, ()))
     assert done.exit_code == 0, done.output
     if command == "run":

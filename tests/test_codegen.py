@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onegraph as og
-from onegraph.cases import CASES
-from onegraph.codegen import load_python, save_python, to_python, unsaid
-from onegraph.inputs import random_inputs
-from onegraph.random_graph import random_graph
-from onegraph.spec.editions import EDITIONS, base_of, edition
-from onegraph.translation import translate_graph
+from onegraph.opset.editions.registry import EDITIONS, base_of, edition
+from onegraph.testing.cases import CASES
+from onegraph.testing.random_graph import random_graph
+from onegraph.testing.random_inputs import random_inputs
+from onegraph.tools.python_code import load_python, save_python, to_python, unsaid
+from onegraph.transform.translate_graph import translate_graph
 
 FILES = sorted((SHARED / "data" / "benchdnn-3.2").rglob("*.json"))
 

@@ -8,11 +8,12 @@ import sys
 import pytest
 
 import onegraph as og
-from onegraph import conformance, process
-from onegraph.conformance import runner
-from onegraph.conformance.page import page
-from onegraph.process import Outcome, Worker
-from onegraph.spec.editions import edition
+from onegraph._util import worker_process
+from onegraph._util.worker_process import Outcome, Worker
+from onegraph.opset.editions.registry import edition
+from onegraph.tools import conformance
+from onegraph.tools.conformance import runner
+from onegraph.tools.conformance.page import page
 
 LIBRARY = tuple(map(int, og.version_info()["version"].split(".")))
 ON_3_2 = pytest.mark.skipif(LIBRARY[:2] != (3, 2), reason="what 3.2 does is pinned; another library is loaded")
@@ -123,7 +124,7 @@ def test_a_crash_of_a_worker_that_had_other_tasks_is_tried_in_a_new_one(tmp_path
         "        answer = {'stage': 'run', 'done': True, 'outcome': 'right', 'detail': str(count)}\n"
         "        print(json.dumps(answer), flush=True)\n"
     )
-    monkeypatch.setattr(process, "command", lambda module: [
+    monkeypatch.setattr(worker_process, "command", lambda module: [
         sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import {module}; {module}.main()"
     ])  # fmt: skip
     worker = Worker("tasks")

@@ -16,11 +16,12 @@ import pytest
 from conftest import interrupted
 
 import onegraph as og
-from onegraph import collector, executor, native, program
-from onegraph.cache import Cache, Counter, Entry
+from onegraph.native import gc_pause, library
+from onegraph.runtime import executable, program
+from onegraph.runtime.program_cache import Cache, Counter, Entry
 
 F32 = np.float32
-openmp = pytest.mark.skipif(native.RUNTIME != "OpenMP", reason="only the threads of OpenMP can be set")
+openmp = pytest.mark.skipif(library.RUNTIME != "OpenMP", reason="only the threads of OpenMP can be set")
 
 
 def rows_summed(rows=None, **options):
@@ -76,12 +77,12 @@ def compilations(monkeypatch):
     """The shapes of ``x`` for which programs were made."""
     made = []
 
-    class Counted(executor.Program):
+    class Counted(executable.Program):
         def __init__(self, graph, **options):
             made.append(graph.inputs["x"].shape)
             super().__init__(graph, **options)
 
-    monkeypatch.setattr(executor, "Program", Counted)
+    monkeypatch.setattr(executable, "Program", Counted)
     return made
 
 
@@ -221,8 +222,8 @@ def test_the_collector_runs_when_the_compilation_that_stopped_it_ends_while_anot
         gc.enable()
         return False
 
-    monkeypatch.setattr(collector, "gc", SimpleNamespace(isenabled=stopped_until_now, disable=gc.disable))
-    assert collector.without_collector(gc.isenabled)
+    monkeypatch.setattr(gc_pause, "gc", SimpleNamespace(isenabled=stopped_until_now, disable=gc.disable))
+    assert gc_pause.without_collector(gc.isenabled)
     assert gc.isenabled()
 
 
@@ -297,14 +298,14 @@ def test_threads_that_ask_for_the_same_new_shape_compile_it_once(call, compilati
 
 def test_a_shape_that_fails_is_tried_again_by_every_thread(monkeypatch):
     model = rows_summed(threads=1)
-    make, failures = executor.Program, iter([True, True])
+    make, failures = executable.Program, iter([True, True])
 
     def failing(graph, **options):
         if next(failures, False):
             raise og.OutOfMemoryError("compile", "out_of_memory")
         return make(graph, **options)
 
-    monkeypatch.setattr(executor, "Program", failing)
+    monkeypatch.setattr(executable, "Program", failing)
 
     def work(index):
         try:
@@ -609,7 +610,7 @@ def forked(work):
 """
 
 
-@pytest.mark.skipif(native.RUNTIME != "OpenMP", reason="OpenMP alone can do with the thread that forked")
+@pytest.mark.skipif(library.RUNTIME != "OpenMP", reason="OpenMP alone can do with the thread that forked")
 def test_a_forked_child_can_use_what_it_inherits():
     said = in_a_process(
         SETUP
@@ -647,7 +648,7 @@ print("well")
     assert said == "well\n"
 
 
-@pytest.mark.skipif(native.RUNTIME == "OpenMP", reason="OpenMP can do with the thread that forked")
+@pytest.mark.skipif(library.RUNTIME == "OpenMP", reason="OpenMP can do with the thread that forked")
 def test_a_forked_child_is_told_that_the_threads_are_lost():
     said = in_a_process(
         SETUP

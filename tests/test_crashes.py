@@ -27,8 +27,9 @@ from raw import RefusedError, ThrewError, ffi, lib, lt
 from test_malformed import ACROSS, CASES, CONV, OPS, POOL, graph_of, partition_of, relu, tensors
 
 import onegraph as og
-from onegraph import capi, native, reference
-from onegraph.arrays import strided_empty
+from onegraph import capi, reference
+from onegraph.arrays.ndarrays import strided_empty
+from onegraph.native import library
 
 A, S, E, U = og.ArgumentError, og.StateError, og.SpecError, og.UnsupportedError
 F = "f32"
@@ -1149,7 +1150,7 @@ def matmul_on(on=None, destroy=False, property="undef", between=lambda: None):
 
 
 def own_engine(keep=True):
-    engine = capi.Engine(allocator=None if native.RUNTIME == "SYCL" else capi.Allocator())
+    engine = capi.Engine(allocator=None if library.RUNTIME == "SYCL" else capi.Allocator())
     ts = [capi.LogicalTensor(n, F, SQUARE) for n in range(3)]
     compiled = partition_of(capi.Op(1, "MatMul", inputs=ts[:2], outputs=ts[2:])).compile(engine=engine)
     x, y = np.eye(64, dtype=np.float32), np.zeros(SQUARE, np.float32)
@@ -1353,7 +1354,7 @@ def alone(function, row):
 
 def expected(row):
     """The outcomes that are known of the loaded library, on this CPU: those of the newest version that is not newer."""
-    known = [version for version in row.outcome if version <= native.VERSION[:2]]
+    known = [version for version in row.outcome if version <= library.VERSION[:2]]
     info = og.version_info()
     of_this_cpu = WITH_AMX if "amx" in info["cpu_isa"] else {} if "bf16" in info["cpu_dtypes"] else NARROW
     return of_this_cpu.get(row.name, row.outcome[max(known)]).split(" | ")
@@ -1382,7 +1383,7 @@ def test_the_library_fails_and_onegraph_does_not(group):
         any_signal = ["SIG", "hang"] if any(note.startswith("SIG") for note in expected(row)) else []
         if not outcome.startswith((*expected(row), *any_signal)):
             noted = " | ".join(expected(row))
-            failed.append(f"{row.name}: oneDNN {native.VERSION} by itself: {outcome}; noted is {noted}")
+            failed.append(f"{row.name}: oneDNN {library.VERSION} by itself: {outcome}; noted is {noted}")
     assert not failed, "\n".join(failed)
 
 

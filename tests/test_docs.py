@@ -28,9 +28,9 @@ from benchmarks.timing import Row
 from onegraph.capi import get_num_threads
 from onegraph.capi.settings import has_vnni
 from onegraph.cli import COMMANDS
-from onegraph.harness import OPTIONS as REWRITES
-from onegraph.native import RUNTIME, VERSION
-from onegraph.spec.editions import DEFAULT, EDITIONS
+from onegraph.native.library import RUNTIME, VERSION
+from onegraph.opset.editions.registry import DEFAULT, EDITIONS
+from onegraph.tools.harness import OPTIONS as REWRITES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

@@ -1,7 +1,7 @@
 """Every edition against the facts parsed from its documents, one op and one attribute or port at a time.
 
 ``SLIPS`` lists where a text is wrong, with the reason; the schemas say what is meant there. A slip that the text does
-not have fails. What is no slip but a fact of the edition stands in ``onegraph.spec.editions`` and ``.legacy``.
+not have fails. What is no slip but a fact of the edition stands in ``onegraph.opset.editions``.
 """
 
 import itertools
@@ -13,9 +13,9 @@ import pytest
 from conftest import SHARED
 
 from onegraph import ArgumentError, check_attrs, check_op
-from onegraph.spec.dialect import edition_words
-from onegraph.spec.editions import BASE, EDITIONS, base_of, edition
-from onegraph.spec.schema import Fill, Finding, Row
+from onegraph.opset.editions.dialect import edition_words
+from onegraph.opset.editions.registry import BASE, EDITIONS, base_of, edition
+from onegraph.opset.schema import Fill, Finding, Row
 
 COUNTS = {
     "legacy-1": 99,

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph import capi, errors, native
-from onegraph.executor import Executable
-from onegraph.failing import Prober
-from onegraph.runs import BoundRun
+from onegraph import capi, errors
+from onegraph.native import library
+from onegraph.runtime.bound_run import BoundRun
+from onegraph.runtime.executable import Executable
+from onegraph.tools.failure_probe import Prober
 
 CONV = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
 
@@ -107,7 +108,7 @@ def test_what_messages_say(call, text):
     assert str(caught.value).startswith(text)
 
 
-@pytest.mark.skipif(native.VERSION >= (3, 8), reason="the library has it")
+@pytest.mark.skipif(library.VERSION >= (3, 8), reason="the library has it")
 def test_what_a_later_version_takes():
     text = "Multiply: data types: src_0=f32, src_1=bf16, dst=f32; needs oneDNN 3.8; the loaded library is 3."
     with pytest.raises(og.UnsupportedError) as caught:
@@ -142,7 +143,7 @@ def test_the_one_to_one_objects_say_of_an_attribute_what_the_checker_says(kind, 
     with pytest.raises(og.SpecError) as caught:
         capi.Op(1, kind).set_attr(name, value)
     given = {str(name) if isinstance(name, list) else name: value}
-    found = og.check_attrs(kind, given, edition=f"onednn-3.{min(native.VERSION[1], 13)}")
+    found = og.check_attrs(kind, given, edition=f"onednn-3.{min(library.VERSION[1], 13)}")
     assert caught.value.violations == tuple(one for one in found if one.rule != "missing_attribute")
 
 
@@ -204,7 +205,7 @@ def test_the_title_of_a_page_is_no_op_but_says_which_one_is_meant():
 
 def test_status_error_names_function_and_status():
     with pytest.raises(og.InvalidArgumentsError) as caught:
-        native.call(native.lib.dnnl_graph_set_compiled_partition_cache_capacity, -1)
+        library.call(library.lib.dnnl_graph_set_compiled_partition_cache_capacity, -1)
     assert caught.value.function == "dnnl_graph_set_compiled_partition_cache_capacity"
     assert caught.value.status == "invalid_arguments"
     assert caught.value.what == ""
@@ -333,7 +334,7 @@ def test_memory_that_there_is_not():
     with pytest.raises(og.OneGraphError):
         big.compile()(np.ones((1, 1), np.float32), np.ones((1, 1), np.float32))
     with pytest.raises(og.OutOfMemoryError, match="bytes for shape"):
-        og.arrays.aligned_empty((2**29, 2**29), np.dtype(np.float32))
+        og.arrays.ndarrays.aligned_empty((2**29, 2**29), np.dtype(np.float32))
 
 
 def test_channels_that_agree_in_the_other_format_are_said_so():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph import native
+from onegraph.native import library
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def test_declared_strides_and_counted_copies(rng):
 
 def test_threads():
     before = og.get_num_threads()
-    assert (before is None) if native.RUNTIME != "OpenMP" else before >= 1
+    assert (before is None) if library.RUNTIME != "OpenMP" else before >= 1
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, (4,))))
     assert g.compile(threads=1)(np.full(4, -1, np.float32)).tolist() == [0] * 4
@@ -380,8 +380,8 @@ def test_a_long_graph_is_searched_in_pieces_and_fused_all_the_same(rng, monkeypa
     g.output("y", y)
     data = rng.standard_normal((2, 8)).astype(np.float32)
     whole = g.compile(threads=1)
-    monkeypatch.setattr("onegraph.search.PIECE", 20)
-    monkeypatch.setattr("onegraph.search.OVERLAP", 6)
+    monkeypatch.setattr("onegraph.compiler.partitioner.PIECE", 20)
+    monkeypatch.setattr("onegraph.compiler.partitioner.OVERLAP", 6)
     pieces = g.compile(threads=1)
     assert [p.ops for p in pieces.report().partitions] == [p.ops for p in whole.report().partitions]
     assert np.array_equal(pieces(data), whole(data))

@@ -18,7 +18,7 @@ import pytest
 from conftest import SANITIZED
 
 from onegraph import capi
-from onegraph.native import RUNTIME
+from onegraph.native.library import RUNTIME
 
 HERE = Path(__file__).resolve().parent
 
@@ -123,9 +123,9 @@ def alone():
     """One request of the interpreter fails, whichever: what follows from it is told, and nothing stays changed."""
     import _testcapi
 
-    from onegraph.arrays import aligned_empty
-    from onegraph.collector import without_collector
-    from onegraph.forks import new_rlock
+    from onegraph._util.fork_safety import new_rlock
+    from onegraph.arrays.ndarrays import aligned_empty
+    from onegraph.native.gc_pause import without_collector
 
     model = scratchy(power=False).compile()
     wanted = model(X).copy()
@@ -197,7 +197,8 @@ def in_numpy():
 
 def evicted():
     """A thread ends, and is to free what it has for a kernel; the cache destroys that to make room for another."""
-    from onegraph import capi, native
+    from onegraph import capi
+    from onegraph.native import library
 
     hook = ctypes.CDLL(None)
     capi.set_compiled_partition_cache_capacity(1)
@@ -211,7 +212,7 @@ def evicted():
     def work():
         compiled[0].execute(stream, tensors[:1], tensors[1:])
         compiled.clear()  # the cache alone has it from here on
-        hook.stop_in(native._handle.dnnl_version)
+        hook.stop_in(library._handle.dnnl_version)
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -299,10 +300,10 @@ for _ in range(2):  # the second try fails as the first one did
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.7])
 def test_a_library_that_is_cut_off(share, tmp_path):
-    from onegraph import native
+    from onegraph.native import library
 
     cut = tmp_path / "libdnnl.so.3"
-    whole = Path(native.PATH).read_bytes()
+    whole = Path(library.PATH).read_bytes()
     cut.write_bytes(whole[: int(len(whole) * share)])
     done = child("-c", HALF, ONEGRAPH_LIBRARY=str(cut))
     assert done.returncode == 0, done.stderr[-3000:]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from onegraph.memory import ALIGNMENT, Lifetime, aligned, plan_memory
+from onegraph.compiler.memory_planner import ALIGNMENT, Lifetime, aligned, plan_memory
 from tests.fuzz import attributes, compare
 from tests.fuzz.differ import WAYS, check
 from tests.fuzz.recipe import build, reproducer

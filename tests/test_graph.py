@@ -12,11 +12,11 @@ import pytest
 from conftest import interrupted
 
 import onegraph as og
-from onegraph.codegen import to_python
-from onegraph.harness import rewrite
-from onegraph.inputs import random_inputs
-from onegraph.spec.editions import BASE
-from onegraph.translation import translate_graph
+from onegraph.opset.editions.registry import BASE
+from onegraph.testing.random_inputs import random_inputs
+from onegraph.tools.harness import rewrite
+from onegraph.tools.python_code import to_python
+from onegraph.transform.translate_graph import translate_graph
 
 WINDOW = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onegraph as og
-from onegraph.harness import read_harness, rewrite, rewrite_like_benchdnn
-from onegraph.inputs import random_inputs
-from onegraph.random_graph import random_graph
+from onegraph.testing.random_graph import random_graph
+from onegraph.testing.random_inputs import random_inputs
+from onegraph.tools.harness import read_harness, rewrite, rewrite_like_benchdnn
 
 CORPUS = SHARED / "data" / "benchdnn-3.2"
 HARNESSES = sorted(CORPUS.glob("*/harness_*"))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph.inputs import random_inputs
-from onegraph.npz import read_inputs, write_arrays
+from onegraph.serialize.npz import read_inputs, write_arrays
+from onegraph.testing.random_inputs import random_inputs
 
 
 def graph(shape=(4, 8), dtype=og.f32):

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph import native
 from onegraph.capi.settings import has_vnni, is_native
 from onegraph.errors import UnsupportedError
+from onegraph.faults.quirks import LIBRARY, QUIRKS, UNSAFE, quirks
+from onegraph.faults.use import BINARY
+from onegraph.native import library
+from onegraph.opset.editions.registry import BASE
+from onegraph.opset.schema import Call, TensorType
 from onegraph.reference import run
-from onegraph.spec.editions import BASE
-from onegraph.spec.quirks import LIBRARY, QUIRKS, UNSAFE, quirks
-from onegraph.spec.schema import Call, TensorType
-from onegraph.spec.use import BINARY
 
 POOL = {"strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "kernel": [2, 2]}
 S8, U8 = {"scales": [0.02], "zps": [0]}, {"scales": [0.05], "zps": [3]}
@@ -377,7 +377,7 @@ WRONG = {
     "source and residual in one": (own_residual, "residual that is the source"),
     "source and residual of a convolution in one": (own_residual_behind_a_convolution, "residual that is the source"),
 }
-if og.native.VERSION < (3, 6):
+if og.native.library.VERSION < (3, 6):
     WRONG["quantized reorder and sum"] = (quantized_reorder_and_sum, "a scale other than 1")
 if is_native(og.bf16):  # else numpy casts
     WRONG["residual of the other sign behind a cast"] = (cast_residual, "residual for s8")
@@ -425,11 +425,11 @@ def test_residuals_that_are_right_stay_in_the_fusion() -> None:
 def test_a_factor_behind_an_int8_residual_is_fused() -> None:
     graph, executable = compiled(int8_residual)
     assert_right(graph, executable)
-    if has_vnni() and og.native.VERSION < (3, 7):  # from there on, vectors behind sums are read out of bounds
+    if has_vnni() and og.native.library.VERSION < (3, 7):  # from there on, vectors behind sums are read out of bounds
         assert [partition.fused for partition in executable.report().partitions] == [True]
 
 
-def compiled(build: Build, policy: str = "fusion") -> tuple[og.Graph, og.executor.Executable]:
+def compiled(build: Build, policy: str = "fusion") -> tuple[og.Graph, og.runtime.executable.Executable]:
     graph = og.Graph()
     graph.output("out", build(graph))
     return graph, graph.compile(policy=policy)
@@ -446,7 +446,7 @@ def arrays(graph: og.Graph) -> dict[str, np.ndarray]:
     return found
 
 
-def assert_right(graph: og.Graph, executable: og.executor.Executable) -> None:
+def assert_right(graph: og.Graph, executable: og.runtime.executable.Executable) -> None:
     inputs = arrays(graph)
     got, wanted = executable(**inputs), run(graph, inputs)["out"]
     if got.dtype.kind in "iu":  # the library multiplies by 1 / scale, so that a tie may round to the other side
@@ -491,7 +491,7 @@ def test_the_one_to_one_objects_refuse_wrong_fusions(name: str) -> None:
             partition.compile()
 
 
-@pytest.mark.skipif(og.native.VERSION >= (3, 3), reason="newer libraries do not fuse the two")
+@pytest.mark.skipif(og.native.library.VERSION >= (3, 3), reason="newer libraries do not fuse the two")
 @pytest.mark.skipif(not is_native(og.bf16), reason="the library has no such MatMul for this CPU")
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_the_one_to_one_objects_normalize_a_matmul_by_parameters_of_f32_alone(dtype: str) -> None:
@@ -826,7 +826,7 @@ def test_what_is_added_to_an_interpolate_of_turned_axes(strides: tuple[int, ...]
     plain.add_op(og.capi.Op(1, "Add", inputs=[middle, other], outputs=[out]))
     plain.finalize()
     (partition,) = plain.partitions()
-    if is_odd and native.VERSION < (3, 2, 1):
+    if is_odd and library.VERSION < (3, 2, 1):
         with pytest.raises(UnsupportedError, match=r"Interpolate \+ Add does not honour such strides"):
             partition.compile([source, other], [out])
     else:
@@ -1448,6 +1448,6 @@ def test_the_one_to_one_objects_keep_a_constant_that_is_added(guarded: bool, mon
     for _ in range(3):
         made.execute(og.capi.Stream(), ins, [og.capi.Tensor(made.outputs[0], out)])
         errors.append(np.abs(out - (data[0] @ data[1] + data[2])).max())
-    wrong = not guarded and og.native.VERSION < (3, 3)  # newer ones run without that cache
+    wrong = not guarded and og.native.library.VERSION < (3, 3)  # newer ones run without that cache
     assert errors[0] < 1e-4
     assert (max(errors[1:]) > 1) == wrong

@@ -28,16 +28,17 @@ import pytest
 from test_errors import Nameless, Verbose
 
 import onegraph as og
-from onegraph import capi, native, reference, view
-from onegraph.bench import Variant, bench
-from onegraph.codegen import load_python, save_python, to_python
-from onegraph.executor import Executable
-from onegraph.harness import read_harness, rewrite
-from onegraph.inputs import random_inputs
-from onegraph.random_graph import random_graph
-from onegraph.reduce import reduce
-from onegraph.spec.editions import BASE
-from onegraph.verify import verify
+from onegraph import capi, reference, view
+from onegraph.native import library
+from onegraph.opset.editions.registry import BASE
+from onegraph.runtime.executable import Executable
+from onegraph.testing.random_graph import random_graph
+from onegraph.testing.random_inputs import random_inputs
+from onegraph.tools.bench import Variant, bench
+from onegraph.tools.harness import read_harness, rewrite
+from onegraph.tools.python_code import load_python, save_python, to_python
+from onegraph.tools.reduce import reduce
+from onegraph.tools.verify import verify
 
 ok = None  # in the place of an exception: the call is fine
 CASES = collections.defaultdict(list)
@@ -93,7 +94,7 @@ def tensors(compiled):
 
 def later(since, *parts):
     """What is expected where something came with a version: nothing, or that it is unsupported."""
-    return (ok,) if since <= native.VERSION else (U, *parts)
+    return (ok,) if since <= library.VERSION else (U, *parts)
 
 
 A, S, E, U, T = og.ArgumentError, og.StateError, og.SpecError, og.UnsupportedError, TypeError
@@ -856,7 +857,7 @@ def _():
     call = model((256, 256))
     call(one((256, 256)), one((256, 256)))
     process = os.fork()
-    if not process and native.RUNTIME != "OpenMP":
+    if not process and library.RUNTIME != "OpenMP":
         failed = 0
         for again in (lambda: call(one((256, 256)), one((256, 256))), lambda: model()(one(), one()), relu_by_hand):
             try:
@@ -1124,7 +1125,7 @@ def objects():
     partition = partition_of(op)
     found = [graph, x, y, model, graph.ops[0], model.report(), model.bind(x=array((2, 3))), a, b, op, relu(2, 1, 2)]
     found += [capi.Graph(), graph_of(relu()), partition, partition.compile(), capi.Stream(), capi.Engine()]
-    found += [] if native.RUNTIME == "SYCL" else [capi.Allocator()]
+    found += [] if library.RUNTIME == "SYCL" else [capi.Allocator()]
     return [*found, capi.Tensor(a, array((2, 3))), capi.Tensor(b, array((2, 3)))]
 
 

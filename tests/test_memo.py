@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph import memo
-from onegraph.cases import CASES, Case
-from onegraph.examine import MAX_INPUTS, examine
-from onegraph.memo import MAX_ELEMENTS, MAX_SIGNATURES, attrs_key, read_attrs, signature
-from onegraph.op import LogicalTensor
-from onegraph.spec.dtypes import DataType
-from onegraph.spec.editions import EDITIONS, edition
+from onegraph.builder import signature_cache
+from onegraph.builder.signature_cache import MAX_ELEMENTS, MAX_SIGNATURES, attrs_key, read_attrs, signature
+from onegraph.inference.infer import MAX_INPUTS, examine
+from onegraph.ir.op import LogicalTensor
+from onegraph.opset.dtypes import DataType
+from onegraph.opset.editions.registry import EDITIONS, edition
+from onegraph.testing.cases import CASES, Case
 
 BASE = edition("onednn-3.13")
 READ = {
@@ -279,13 +279,13 @@ def test_specialised_ops_share_what_built_ones_do():
 
 
 def test_only_so_many_are_kept():
-    info = memo._remembered.cache_info
+    info = signature_cache._remembered.cache_info
     assert info().maxsize == MAX_SIGNATURES
     g = og.Graph()
     for size in range(1, MAX_SIGNATURES + 100):
         assert g.relu(g.input(f"x{size}", og.f32, (size, 1, 1))).shape == (size, 1, 1)
     assert info().currsize == MAX_SIGNATURES
-    memo._remembered.cache_clear()
+    signature_cache._remembered.cache_clear()
     many = g.concat(*[g.inputs["x1"]] * (MAX_INPUTS + 1), axis=0)
     assert many.shape == (MAX_INPUTS + 1, 1, 1)
     long = np.full(MAX_ELEMENTS + 1, 0.5, np.float32)
@@ -314,5 +314,5 @@ def test_threads_build_the_same_graphs():
     seeds = [1, 3, 5, 7] * 4
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(build, seeds))
-    memo._remembered.cache_clear()
+    signature_cache._remembered.cache_clear()
     assert found == [build(seed) for seed in seeds]

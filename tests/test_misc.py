@@ -9,12 +9,12 @@ import pytest
 from specification import check_op
 
 from onegraph.errors import UnsupportedError
-from onegraph.examine import examine
+from onegraph.inference.infer import examine
+from onegraph.opset.dtypes import DataType
+from onegraph.opset.editions.registry import BASE, edition
+from onegraph.opset.schema import AttrValue, Call, Shape, TensorType
 from onegraph.reference.misc import philox, random_words
 from onegraph.reference.run import reference_function
-from onegraph.spec.dtypes import DataType
-from onegraph.spec.editions import BASE, edition
-from onegraph.spec.schema import AttrValue, Call, Shape, TensorType
 
 M32, M64 = 2**32 - 1, 2**64 - 1
 

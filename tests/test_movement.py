@@ -9,9 +9,9 @@ import pytest
 from numpy.typing import NDArray
 from specification import check_op
 
+from onegraph.opset.editions.registry import BASE
+from onegraph.opset.schema import AttrValue, Call, Shape, TensorType
 from onegraph.reference.run import reference_function
-from onegraph.spec.editions import BASE
-from onegraph.spec.schema import AttrValue, Call, Shape, TensorType
 
 Floats = NDArray[np.float64]
 

@@ -14,8 +14,10 @@ import pytest
 from conftest import SANITIZED
 
 import onegraph as og
-from onegraph import capi, native, plan
+from onegraph import capi
 from onegraph.capi.settings import has_avx512
+from onegraph.native import library
+from onegraph.runtime import plan
 
 ROOT = Path(__file__).resolve().parents[1]
 NOT_DECLARED = {
@@ -49,7 +51,7 @@ def declared(*headers):
 
 
 def exported():
-    names = re.findall(rb"\0(dnnl_graph_\w+)(?=\0)", Path(native.PATH).read_bytes())
+    names = re.findall(rb"\0(dnnl_graph_\w+)(?=\0)", Path(library.PATH).read_bytes())
     return {name.decode() for name in names}
 
 
@@ -64,7 +66,7 @@ def test_every_graph_function_of_the_library_is_declared_or_listed():
     assert len(found) > 50
     missing = found - declared("dnnl_graph.h") - set(NOT_DECLARED)
     assert not missing, f"declare these in include/dnnl_graph.h, or list them with a reason: {sorted(missing)}"
-    if native.VERSION[:2] == (3, 2):
+    if library.VERSION[:2] == (3, 2):
         assert declared("dnnl_graph.h") <= found
 
 
@@ -72,7 +74,7 @@ def test_every_declared_function_is_called_or_listed():
     package = ROOT / "onegraph"
     sources = "".join(path.read_text() for path in (*package.glob("*.py"), *package.glob("capi/*.py")))
     names = declared("dnnl.h", "dnnl_common.h", "dnnl_graph.h")
-    in_c = "".join(path.read_text() for path in package.glob("csrc/*.cpp"))
+    in_c = "".join(path.read_text() for path in package.glob("native/csrc/*.cpp"))
     unused = {n for n in names if not re.search(rf"\blib\.{n}\b", sources) and not re.search(rf"\b{n}[(>]", in_c)}
     assert unused == set(NOT_CALLED)
 
@@ -85,7 +87,7 @@ def test_every_declared_function_has_a_status_for_an_exception():
 
 def test_every_declared_function_is_there():
     for name in declared("dnnl.h", "dnnl_common.h", "dnnl_graph.h"):
-        assert callable(getattr(native.lib, name))
+        assert callable(getattr(library.lib, name))
 
 
 @pytest.mark.parametrize("what", ["missing", "directory", "text", "other"])
@@ -114,7 +116,7 @@ except og.LibraryError as error:
 def test_the_guard_turns_a_cpp_exception_into_an_error_and_the_process_goes_on():
     code = """
 import numpy as np
-import onegraph.spec.quirks as quirks
+import onegraph.faults.quirks as quirks
 quirks.QUIRKS = ()
 import onegraph as og
 from onegraph import capi
@@ -313,7 +315,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - first)
 
 FEW_PRIMITIVES = """
 from onegraph import capi
-from onegraph.native import lib
+from onegraph.native.library import lib
 lib.dnnl_set_primitive_cache_capacity(1)
 ends = [capi.LogicalTensor(0, "f32", (4, 16)), capi.LogicalTensor(1, "f32", (16, 8), property="constant")]
 ends += [capi.LogicalTensor(2, "f32"), capi.LogicalTensor(3, "f32")]
@@ -327,7 +329,7 @@ for _ in range(20):
 
 
 def test_a_library_that_keeps_few_primitives():
-    is_old = native.VERSION < (3, 6)
+    is_old = library.VERSION < (3, 6)
     if not SANITIZED:
         done = child(FEW_PRIMITIVES, MALLOC_PERTURB_="165")  # so that what is freed holds something else
         assert done.returncode == (-signal.SIGSEGV if is_old and has_avx512() else 0), done.stderr
@@ -443,7 +445,7 @@ def test_the_constant_cache_is_not_switched_behind_what_a_signal_handler_compile
 
 
 def test_the_capacity_of_the_constant_cache_came_later():
-    if native.VERSION >= (3, 4):
+    if library.VERSION >= (3, 4):
         assert capi.get_constant_tensor_cache_capacity() >= 0
     else:
         with pytest.raises(og.UnsupportedError, match=r"needs oneDNN 3\.4"):
@@ -453,15 +455,15 @@ def test_the_capacity_of_the_constant_cache_came_later():
 
 
 def test_what_a_newer_function_throws_is_a_status():
-    call = native.lib.onegraph_call_newer
-    assert native.library_function("dnnl_version").func == call
-    throws = native.address(native.ffi.addressof(native.lib, "onegraph_host_allocate"))
-    assert isinstance(native.status_error("f", call(throws, 1, (2**64 - 1) // 3)), og.errors.OutOfMemoryError)
+    call = library.lib.onegraph_call_newer
+    assert library.library_function("dnnl_version").func == call
+    throws = library.address(library.ffi.addressof(library.lib, "onegraph_host_allocate"))
+    assert isinstance(library.status_error("f", call(throws, 1, (2**64 - 1) // 3)), og.errors.OutOfMemoryError)
 
 
 def test_version_info():
     info = capi.version_info()
-    assert info["version"] == ".".join(map(str, native.VERSION))
+    assert info["version"] == ".".join(map(str, library.VERSION))
     assert Path(str(info["path"])).is_file()
     assert info["compiled_partition_cache_capacity"] == 0
     assert list(itertools.islice(info["dtypes"], 1)) == ["f32"]

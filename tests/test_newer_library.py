@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph import capi, native
-from onegraph.cases import CASES, Case
+from onegraph import capi
+from onegraph.native import library
 from onegraph.reference import run
+from onegraph.testing.cases import CASES, Case
 
 Build = Callable[[og.Graph], og.LogicalTensor]
 Version = tuple[int, int]
@@ -97,9 +98,9 @@ def test_ops_of_later_versions_are_run_by_the_libraries_that_have_them(name: str
     for found, expected in zip(got if isinstance(got, tuple) else (got,), wanted.values(), strict=True):
         np.testing.assert_allclose(found.astype(float), expected.astype(float), rtol=1e-4, atol=1e-5)
     by = [(partition.executor, partition.reason) for partition in executable.report().partitions]
-    if native.VERSION[:2] in TRIED:
-        assert (by == [("oneDNN", "")]) == (since <= native.VERSION), by
-    elif since > native.VERSION:
+    if library.VERSION[:2] in TRIED:
+        assert (by == [("oneDNN", "")]) == (since <= library.VERSION), by
+    elif since > library.VERSION:
         assert any(reason for _, reason in by)
 
 
@@ -114,7 +115,7 @@ def is_later(case: Case) -> bool:
     return case.kind in {*KINDS, "SoftMax"}
 
 
-@pytest.mark.skipif(native.VERSION[:2] != (3, 13), reason="what the library runs of every use was seen in 3.13")
+@pytest.mark.skipif(library.VERSION[:2] != (3, 13), reason="what the library runs of every use was seen in 3.13")
 @pytest.mark.parametrize("case", [*filter(is_later, CASES)], ids=str)
 def test_no_use_of_a_later_op_is_left_to_numpy(case: Case) -> None:
     graph = og.Graph()
@@ -139,11 +140,11 @@ def test_a_dropout_and_its_mask_are_fused_with_what_changes_nothing() -> None:
     for got, wanted in zip(executable(**inputs), run(graph, inputs).values(), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-6)
     by_numpy = [part.executor for part in executable.report().partitions].count("reference")
-    assert by_numpy == (native.VERSION < (3, 12))
+    assert by_numpy == (library.VERSION < (3, 12))
 
 
 def test_the_one_to_one_objects_refuse_a_mask_in_a_fusion() -> None:
-    if native.VERSION < (3, 12):
+    if library.VERSION < (3, 12):
         with pytest.raises(og.UnsupportedError, match="needs oneDNN"):
             capi.LogicalTensor(1, "s64", (1,))
         return
@@ -162,7 +163,7 @@ def test_the_one_to_one_objects_refuse_a_mask_in_a_fusion() -> None:
 @pytest.mark.parametrize("name", ["s4", "u4", "f4_e2m1"])
 def test_two_elements_are_in_a_byte(name: str) -> None:
     dtype = og.DataType(name)
-    if dtype.since > native.VERSION:
+    if dtype.since > library.VERSION:
         pytest.skip(f"{name} needs oneDNN {dtype.since}")
     tensor = capi.LogicalTensor(0, dtype, (3, 3))
     assert capi.Tensor(tensor, np.zeros(5, np.uint8).view(dtype.numpy)).nbytes == 5
@@ -173,7 +174,7 @@ def test_two_elements_are_in_a_byte(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", [og.DataType(name) for name in ("f8_e5m2", "f8_e4m3", "s4", "u4")], ids=str)
 def test_logical_tensors_of_later_types(dtype: og.DataType) -> None:
-    if dtype.since > native.VERSION:
+    if dtype.since > library.VERSION:
         with pytest.raises(og.UnsupportedError, match=f"{dtype} needs oneDNN"):
             capi.LogicalTensor(0, dtype, (4, 8))
     else:
@@ -228,7 +229,7 @@ def test_one_pixel_is_refused_by_the_one_to_one_objects() -> None:
             op = capi.Op(1, "Interpolate", inputs=[src], outputs=[dst], attrs=attrs)
             return capi.Partition.from_op(op).compile([capi.LogicalTensor(0, "f32", (2, 4, 1, 1))])
 
-        if native.VERSION < (3, 3):
+        if library.VERSION < (3, 3):
             assert compiled().outputs[0].shape == (2, 4, 8, 8)
         else:
             with pytest.raises(og.UnsupportedError, match="one_column"):
@@ -328,7 +329,7 @@ def test_integers_that_f32_does_not_hold(kind: str) -> None:
     graph = og.Graph()
     graph.output("z", graph.op(kind, [graph.input(name, "s32", (4,)) for name in "xy"]))
     assert graph.compile()(*np.array(WIDE, np.int32)).tolist() == wanted
-    if since <= native.VERSION:
+    if since <= library.VERSION:
         ends = [capi.LogicalTensor(number, "s32", (4,)) for number in range(2)]
         result = capi.LogicalTensor(2, "boolean" if kind == "GreaterEqual" else "s32", (4,))
         with pytest.raises(og.UnsupportedError, match="wide_integers"):
@@ -344,7 +345,7 @@ def test_integers_that_are_known_to_be_small_are_the_librarys(shift: int, is_exa
     graph.output("y", graph.select(mask, x, graph.constant(np.zeros((1, 1), np.float32))))
     executable, inputs = graph.compile(), arrays(graph)
     np.testing.assert_array_equal(executable(**inputs), run(graph, inputs)["y"])
-    if native.VERSION >= (3, 13):
+    if library.VERSION >= (3, 13):
         assert ("reference" not in [partition.executor for partition in executable.report().partitions]) == is_exact
 
 
@@ -364,11 +365,11 @@ def test_gammas_of_any_shape(gamma: tuple[int, ...]) -> None:
     x = np.where(np.arange(24) % 3, 1, -1).astype(np.float32).reshape(2, 3, 4)
     factors = np.arange(1, 1 + np.prod(gamma), dtype=np.float32).reshape(gamma)
     np.testing.assert_allclose(graph.compile()(x, factors), x * factors, rtol=1e-4)
-    if native.VERSION >= (3, 11) and gamma not in ((4,), (1, 1, 4)):
+    if library.VERSION >= (3, 11) and gamma not in ((4,), (1, 1, 4)):
         refused("RMSNorm", {}, ("f32", (2, 3, 4)), ("f32", gamma), dtype="f32", name="rms_norm_gamma")
 
 
-@pytest.mark.skipif(native.VERSION < (3, 9), reason="SoftMax has no stats before 3.9")
+@pytest.mark.skipif(library.VERSION < (3, 9), reason="SoftMax has no stats before 3.9")
 @pytest.mark.parametrize("layouts", [("any", "any"), ("any", "strided"), ("strided", "any")], ids="-".join)
 def test_what_is_compiled_with_layout_any_beside_stats_can_be_executed(layouts: tuple[str, str]) -> None:
     source = capi.LogicalTensor(0, "f32", (2, 2))
@@ -408,7 +409,7 @@ def test_one_scale_of_any_type(dtype: str, scale: str, shape: tuple[int, int]) -
     values = np.arange(12).reshape(shape)
     arrays = values.astype(og.DataType.of(dtype).numpy), np.array([0.25], og.DataType.of(scale).numpy)
     np.testing.assert_array_equal(graph.compile()(*arrays).astype(float), values / 4)
-    if native.VERSION >= (3, 7) and scale != "f32":
+    if library.VERSION >= (3, 7) and scale != "f32":
         refused("DynamicDequantize", attrs, (dtype, shape), (scale, (1,)), dtype=scale, name="narrow_scale")
 
 
@@ -499,7 +500,7 @@ def test_one_channel_and_strides(
     inputs, executable = arrays(graph), graph.compile()
     np.testing.assert_allclose(executable(**inputs), run(graph, inputs)["y"], rtol=1e-5, atol=1e-5)
     by = [partition.executor for partition in executable.report().partitions]
-    assert ("reference" in by) == (native.VERSION >= (3, 3))
+    assert ("reference" in by) == (library.VERSION >= (3, 3))
 
 
 @pytest.mark.parametrize(("groups", "window"), [(1, (3, 3, 3)), (7, (3, 1, 2)), (7, (2, 2, 2))], ids=str)
@@ -517,7 +518,7 @@ def test_one_channel_of_a_source_one_deep(groups: int, window: tuple[int, ...], 
 
 
 def test_the_constant_cache_is_used_where_its_keys_differ() -> None:
-    assert capi.get_constant_tensor_cache() == (native.VERSION < (3, 3))
+    assert capi.get_constant_tensor_cache() == (library.VERSION < (3, 3))
 
 
 # What some versions get wrong ----------------------------------------------------------------------------------------
@@ -747,7 +748,7 @@ TROUBLE: dict[str, Build] = {
     for function in (
         *(masked_attention, attention_masked_by_one, attention_along_another_axis, select_of_many_axes),
         *(select_infinity, inf_as_zero_along_columns, norm_with_scales, product_with_scales, source_with_scales),
-        *([group_norm_with_scales] if native.VERSION >= (3, 6) else ()),
+        *([group_norm_with_scales] if library.VERSION >= (3, 6) else ()),
         *(sequence_first, residual_of_the_source, windows_in_padding, spread_with_zero_point, stats_of_nothing),
         *(single_channels_of_weights_with_zero_point, gradient_of_attention, quantized_batches_of_one_matrix),
         windows_in_padding_as_bf16,
@@ -761,7 +762,7 @@ TROUBLE |= {
     f"quantized {kind}, {operand}{', second' * second}": partial(
         quantized_norm, kind=kind, operand=operand, second=second
     )
-    for kind in ("LayerNorm", *(["GroupNorm NXC", "GroupNorm NCX"] if native.VERSION >= (3, 6) else []))
+    for kind in ("LayerNorm", *(["GroupNorm NXC", "GroupNorm NCX"] if library.VERSION >= (3, 6) else []))
     for operand in ((4, 3, 1, 1), (1, 3, 2, 6), (4, 1, 1, 6), (1, 3, 1, 1), (6,), (4, 3, 2, 6))
     for second in (False, True)
 }
@@ -827,7 +828,7 @@ def test_attention_that_is_right_stays_one_partition(name: str) -> None:
     graph = og.Graph()
     graph.output("out", ATTENTION[name](graph))
     sizes = [len(partition.kinds) for partition in graph.compile().report().partitions]
-    assert native.VERSION < (3, 3) or sizes in ([4], [6])
+    assert library.VERSION < (3, 3) or sizes in ([4], [6])
 
 
 def test_the_stride_of_an_axis_of_size_one_in_another_graph() -> None:
@@ -872,7 +873,7 @@ def of_dequantized_source(*, wildcard: bool) -> capi.Graph:
 def test_weights_that_no_op_produces_are_refused_by_the_one_to_one_objects() -> None:
     graph = of_dequantized_source(wildcard=False)
     assert sorted(partition.ops for partition in graph.partitions("debug")) == [(1,), (2,), (3,)]
-    if native.VERSION < (3, 6):
+    if library.VERSION < (3, 6):
         assert sorted(partition.ops for partition in graph.partitions()) == [(1,), (2, 3)]
     else:
         with pytest.raises(og.UnsupportedError, match=r"tensor 1: .*; expected policy='debug', or a Wildcard"):

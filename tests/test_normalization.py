@@ -10,11 +10,11 @@ import pytest
 from numpy.typing import NDArray
 from specification import check_op
 
+from onegraph.opset.dtypes import DataType
+from onegraph.opset.editions.registry import BASE, edition
+from onegraph.opset.schema import Call, TensorType
+from onegraph.opset.values import convert
 from onegraph.reference.run import reference_function
-from onegraph.spec.dtypes import DataType
-from onegraph.spec.editions import BASE, edition
-from onegraph.spec.schema import Call, TensorType
-from onegraph.spec.values import convert
 
 Floats = NDArray[np.float64]
 EPS = 1e-3

@@ -8,12 +8,12 @@ import pytest
 import onegraph as og
 from onegraph import capi
 from onegraph.capi import CompiledPartition, LogicalTensor, default_engine
-from onegraph.capi.templates import LazyOps, OpTemplate
-from onegraph.native import VERSION, ffi
-from onegraph.rewrites import library_form, signature_form
-from onegraph.spec.dialect import base_call
-from onegraph.spec.editions import base_of
-from onegraph.spec.schema import TensorType
+from onegraph.capi.op_template import LazyOps, OpTemplate
+from onegraph.compiler.rewrites import library_form, signature_form
+from onegraph.native.library import VERSION, ffi
+from onegraph.opset.editions.dialect import base_call
+from onegraph.opset.editions.registry import base_of
+from onegraph.opset.schema import TensorType
 
 WINDOW = {"strides": (1, 1), "pads_begin": (1, 1), "pads_end": (1, 1), "dilations": (1, 1)}
 RNG = np.random.default_rng(3)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph.cases import CASES, Case
 from onegraph.errors import UnsupportedError
-from onegraph.op import LogicalTensor
+from onegraph.ir.op import LogicalTensor
+from onegraph.opset.dtypes import DataType
+from onegraph.opset.editions.registry import BASE
 from onegraph.reference import run
-from onegraph.spec.dtypes import DataType
-from onegraph.spec.editions import BASE
+from onegraph.testing.cases import CASES, Case
 
 # The reference computes in float64 and rounds once. The library computes in float32, some of its kernels by
 # approximations that are good to a few units of 1e-6 of the largest value, and rounds to the type of the result, a half
@@ -48,7 +48,7 @@ def arguments(case: Case) -> dict[str, np.ndarray]:
     return {f"x{number}": array for number, array in enumerate(case.inputs)}
 
 
-def results(executable: og.executor.Executable, case: Case) -> dict[str, np.ndarray]:
+def results(executable: og.runtime.executable.Executable, case: Case) -> dict[str, np.ndarray]:
     got = executable(**arguments(case))
     names = [port.name for port in executable.outputs]
     return dict(zip(names, got if isinstance(got, tuple) else (got,), strict=True))

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph import native
-from onegraph.codegen import load_python, save_python
-from onegraph.inputs import random_inputs
-from onegraph.random_graph import random_graph
-from onegraph.sketch import Change, changed
-from onegraph.spec.editions import BASE
-from onegraph.translation import translate_graph
-from onegraph.verify import verify
+from onegraph.native import library
+from onegraph.opset.editions.registry import BASE
+from onegraph.testing.random_graph import random_graph
+from onegraph.testing.random_inputs import random_inputs
+from onegraph.tools.python_code import load_python, save_python
+from onegraph.tools.verify import verify
+from onegraph.transform.rebuild import Change, changed
+from onegraph.transform.translate_graph import translate_graph
 
 DIMS, LAST = (2, 8, 5, 6), (240, 1, 48, 8)  # an image with its channels last
 KINDS = [kind for kind in BASE if kind not in ("End", "Wildcard")]
@@ -259,7 +259,7 @@ def test_files_whose_results_would_take_any_memory():
         assert og.Graph.from_json(json.dumps(form)).outputs["y"].strides == found
 
 
-@pytest.mark.skipif(native.VERSION[:2] != (3, 2), reason="what this version infers")
+@pytest.mark.skipif(library.VERSION[:2] != (3, 2), reason="what this version infers")
 def test_strides_that_the_library_gets_wrong_are_no_layout():
     """The products of these dims overflow there; the result would be written over itself."""
     g = og.Graph()

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from specification import check_op
 
+from onegraph.opset.dtypes import DataType
+from onegraph.opset.editions.registry import BASE
+from onegraph.opset.ops.pooling import geometry
+from onegraph.opset.schema import Call, TensorType
+from onegraph.opset.values import convert
 from onegraph.reference.run import reference_function
-from onegraph.spec.dtypes import DataType
-from onegraph.spec.editions import BASE
-from onegraph.spec.pooling import geometry
-from onegraph.spec.schema import Call, TensorType
-from onegraph.spec.values import convert
 
 Floats = NDArray[np.float64]
 PLAIN: dict[str, Any] = {"strides": [2], "pads_begin": [0], "pads_end": [0], "kernel": [3]}

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph import implementations
-from onegraph.profile import Profile, ProfileRow, flops
+from onegraph.runtime import kernel_names
+from onegraph.runtime.profile import Profile, ProfileRow, flops
 
 F32 = np.float32
 WINDOW = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
@@ -273,5 +273,5 @@ onegraph_partition,done
 onegraph_partition,3
 onegraph_partition,done
 onegraph_partition,end""".splitlines()
-    names = dict(implementations.parse(lines))
+    names = dict(kernel_names.parse(lines))
     assert names == {0: "convolution jit:avx512_core", 2: "reorder jit:uni, matmul gemm:jit:f32", 3: ""}

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from specification import check_op
 
-from onegraph.examine import examine
+from onegraph.inference.infer import examine
+from onegraph.opset.dtypes import DataType
+from onegraph.opset.editions.registry import BASE, edition
+from onegraph.opset.schema import AttrValue, Call, TensorType
 from onegraph.reference.run import narrow, reference_function
-from onegraph.spec.dtypes import DataType
-from onegraph.spec.editions import BASE, edition
-from onegraph.spec.schema import AttrValue, Call, TensorType
 
 KINDS = ("Quantize", "Dequantize", "DynamicQuantize", "DynamicDequantize", "TypeCast")
 

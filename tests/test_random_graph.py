@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onegraph as og
-from onegraph.inputs import random_inputs
-from onegraph.random_graph import random_graph
-from onegraph.spec.editions import EDITIONS, edition
+from onegraph.opset.editions.registry import EDITIONS, edition
+from onegraph.testing.random_graph import random_graph
+from onegraph.testing.random_inputs import random_inputs
 
 EVERY = ("f32", "bf16", "f16", "s8", "u8", "s4", "u4", "f8_e4m3", "f8_e5m2")
 
@@ -87,7 +87,7 @@ def test_int8_comes_with_its_conversions():
 
 DIGEST = """
 import hashlib
-from onegraph.random_graph import random_graph
+from onegraph.testing.random_graph import random_graph
 found = hashlib.sha256()
 for seed in range(8):
     for edition in ("onednn-3.13", "legacy-1"):

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 import onegraph as og
 from onegraph.cli import cli
-from onegraph.codegen import load_python
-from onegraph.failing import Failure, Prober
-from onegraph.random_graph import random_graph
-from onegraph.reduce import reduce, size
-from onegraph.sketch import Change, changed
+from onegraph.testing.random_graph import random_graph
+from onegraph.tools.failure_probe import Failure, Prober
+from onegraph.tools.python_code import load_python
+from onegraph.tools.reduce import reduce, size
+from onegraph.transform.rebuild import Change, changed
 
 
 def errors(graph):

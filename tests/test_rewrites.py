@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph import native
 from onegraph.capi import settings
 from onegraph.capi.settings import is_native
+from onegraph.compiler.rewrites import Part, library_form
+from onegraph.native import library
+from onegraph.opset.editions.registry import BASE
+from onegraph.opset.schema import Call, TensorType
 from onegraph.reference import run
-from onegraph.rewrites import Part, library_form
-from onegraph.spec.editions import BASE
-from onegraph.spec.schema import Call, TensorType
 
 Build = Callable[[og.Graph, str], "og.LogicalTensor | tuple[og.LogicalTensor, ...]"]
 TOLERANCE = {"f32": 1e-5, "bf16": 2.0**-7, "f16": 2.0**-9}
@@ -268,7 +268,7 @@ REWRITTEN: dict[str, Build] = {
 }
 
 
-def compiled(build: Build, dtype: str, **options: object) -> tuple[og.Graph, og.executor.Executable]:
+def compiled(build: Build, dtype: str, **options: object) -> tuple[og.Graph, og.runtime.executable.Executable]:
     graph = og.Graph()
     made = build(graph, dtype)
     for number, tensor in enumerate(made if isinstance(made, tuple) else (made,)):
@@ -287,7 +287,7 @@ def arrays(graph: og.Graph) -> dict[str, np.ndarray]:
     return found
 
 
-def assert_right(graph: og.Graph, executable: og.executor.Executable) -> None:
+def assert_right(graph: og.Graph, executable: og.runtime.executable.Executable) -> None:
     inputs = arrays(graph)
     for _ in range(2):
         got = executable(**inputs)
@@ -298,7 +298,7 @@ def assert_right(graph: og.Graph, executable: og.executor.Executable) -> None:
             np.testing.assert_allclose(actual.astype(float), wanted.astype(float), rtol=0, atol=limit)
 
 
-def executors(executable: og.executor.Executable) -> list[str]:
+def executors(executable: og.runtime.executable.Executable) -> list[str]:
     return [partition.executor for partition in executable.report().partitions]
 
 
@@ -308,7 +308,7 @@ def test_a_rewritten_op_is_right_and_not_by_numpy(name: str, dtype: str) -> None
     graph, executable = compiled(REWRITTEN[name], dtype)
     assert_right(graph, executable)
     by_numpy = {p.reason for p in executable.report().partitions if p.executor == "reference"}
-    if name.startswith("concat") and not is_native(og.DataType(dtype)) and native.VERSION >= (3, 5):
+    if name.startswith("concat") and not is_native(og.DataType(dtype)) and library.VERSION >= (3, 5):
         # From 3.5 on, no partition has data types that the CPU has no arithmetic of, not even where it only moves them.
         assert by_numpy
         assert all("does not support the partition of Concat" in reason for reason in by_numpy)
@@ -343,14 +343,14 @@ def test_a_report_says_why_an_op_was_rewritten(text: str) -> None:
     assert_right(graph, executable)
     (partition,) = executable.report().partitions
     assert partition.executor == "oneDNN"
-    assert native.VERSION >= (3, 3) or ("rewritten: " in partition.reason and text in partition.reason)
+    assert library.VERSION >= (3, 3) or ("rewritten: " in partition.reason and text in partition.reason)
 
 
 def test_every_low_precision_op_runs_in_f32_on_a_cpu_without_it() -> None:
     code = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from onegraph.native import VERSION
+from onegraph.native.library import VERSION
 from test_rewrites import REWRITTEN, assert_right, compiled, executors
 for name, build in REWRITTEN.items():
     graph, executable = compiled(build, "bf16")
@@ -495,7 +495,7 @@ def test_what_has_no_exact_form_runs_on_numpy_and_says_why(build: Build, reason:
     else:
         graph, executable = compiled(build, "f32")
     assert_right(graph, executable)
-    if "3.9" in reason and native.VERSION >= (3, 9):
+    if "3.9" in reason and library.VERSION >= (3, 9):
         assert executors(executable) == ["oneDNN"]
         return
     (refused,) = [one for one in executable.report().partitions if one.executor == "reference"]
@@ -953,7 +953,7 @@ def test_pads_that_leave_rows_out(strides: list[int], executor: str) -> None:
     tensors = [graph.input("x", "f32", (2, 8, 8, 3)), graph.input("w", "f32", (2, 2, 3, 4))]
     graph.output("y", graph.op("Convolution", tensors, {**attrs, "strides": strides}))
     executable = graph.compile()
-    assert executors(executable) == ["reference" if native.VERSION >= (3, 3) else executor]
+    assert executors(executable) == ["reference" if library.VERSION >= (3, 3) else executor]
     assert executable.outputs[0].shape == ((2, 3, 3, 4) if executor == "oneDNN" else (2, 6, 6, 4))
     assert_right(graph, executable)
 

@@ -19,14 +19,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onegraph as og
-from onegraph import sketch
-from onegraph.cases import CASES
-from onegraph.codegen import load_python, save_python
-from onegraph.harness import rewrite
-from onegraph.random_graph import random_graph
-from onegraph.serialize import text as json_text
-from onegraph.serialize import with_constants
-from onegraph.translation import translate_graph
+from onegraph.serialize import json_text, with_constants
+from onegraph.testing.cases import CASES
+from onegraph.testing.random_graph import random_graph
+from onegraph.tools.harness import rewrite
+from onegraph.tools.python_code import load_python, save_python
+from onegraph.transform import rebuild
+from onegraph.transform.translate_graph import translate_graph
 
 UNKNOWN = -(2**63)
 CORPUS = SHARED / "data" / "benchdnn-3.2"
@@ -885,7 +884,7 @@ def test_constant_inputs_go_along(tmp_path):
         load_python(source),
         g.specialise({}),
         translate_graph(g, "oneapi-1.2"),
-        sketch.changed(g, sketch.Change()),
+        rebuild.changed(g, rebuild.Change()),
     ):
         assert other.constant_inputs == ("w",)
     assert g.with_constants({"w": np.ones((3, 4), np.float32)}).constant_inputs == ()
@@ -1106,10 +1105,26 @@ def laid_out(stride):
         (changed("onegraph", {"form": 2}), "onegraph.form", "a newer onegraph"),
         (changed("onegraph", {"edition": "1"}), "onegraph.edition", "legacy-1"),
         (changed("onegraph", {"inputs": [{"id": 0}]}), "onegraph.inputs[0].name", "a string"),
-        (changed("onegraph", {"inputs": [{"id": 0, "name": "out"}]}), "onegraph.inputs[0].name", "keyword"),
-        (changed("onegraph", {"inputs": [{"id": 1, "name": "x"}]}), "onegraph.inputs[0]", "none produces"),
-        (changed("onegraph", {**NAMED, "outputs": [{"id": 2, "name": "x"}]}), "onegraph.outputs[0]", "each name once"),
-        (changed("onegraph", {"outputs": [{"id": 5, "name": "y"}]}), "onegraph.outputs[0]", "a tensor of an op"),
+        (
+            changed("onegraph", {"inputs": [{"id": 0, "name": "out"}]}),
+            "onegraph.inputs[0].name",
+            "keyword",
+        ),
+        (
+            changed("onegraph", {"inputs": [{"id": 1, "name": "x"}]}),
+            "onegraph.inputs[0]",
+            "none produces",
+        ),
+        (
+            changed("onegraph", {**NAMED, "outputs": [{"id": 2, "name": "x"}]}),
+            "onegraph.outputs[0]",
+            "each name once",
+        ),
+        (
+            changed("onegraph", {"outputs": [{"id": 5, "name": "y"}]}),
+            "onegraph.outputs[0]",
+            "a tensor of an op",
+        ),
         (changed("onegraph", laid_out([1])), "onegraph.outputs[0].stride", "2 strides"),
         (changed("onegraph", laid_out([3, -1])), "onegraph.outputs[0].stride[1]", "a number of elements"),
         (changed("onegraph", laid_out("3x1")), "onegraph.outputs[0].stride", "an array"),

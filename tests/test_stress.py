@@ -23,11 +23,11 @@ from conftest import SANITIZED
 
 import onegraph as og
 from onegraph import capi
-from onegraph.capi.templates import LazyOps, OpTemplate
-from onegraph.forks import cached_property
-from onegraph.native import RUNTIME
-from onegraph.program import Program
-from onegraph.spec.schema import TensorType
+from onegraph._util.fork_safety import cached_property
+from onegraph.capi.op_template import LazyOps, OpTemplate
+from onegraph.native.library import RUNTIME
+from onegraph.opset.schema import TensorType
+from onegraph.runtime.program import Program
 
 WHOLE = bool(os.environ.get("ONEGRAPH_STRESS"))
 LIMIT = 3600 if WHOLE else 240  # seconds for one process
@@ -507,7 +507,7 @@ def forks_wait_for_ops_that_are_handed_over():
         assert function(*arguments) == 0
         ended.append(time.perf_counter())
 
-    with mock.patch("onegraph.capi.templates.call", hand_over):
+    with mock.patch("onegraph.capi.op_template.call", hand_over):
         thread = threading.Thread(target=capi.Graph()._add_lazy_ops, args=(ops, list(range(count))))
         thread.start()
         began.wait()

@@ -1,6 +1,7 @@
-"""The house: arrows point one way, nothing generated is stale, the core works without the library."""
+"""The stages of the package: each imports only those below, and the core works without the library."""
 
 import ast
+import graphlib
 import re
 import subprocess
 import sys
@@ -8,87 +9,80 @@ from pathlib import Path
 
 import pytest
 
-from onegraph import pages, stubs
+from onegraph.opset.editions.registry import BASE, EDITIONS, base_of, edition
 from onegraph.reference import reference_function
-from onegraph.spec.editions import BASE, EDITIONS, base_of, edition
 
 PACKAGE = Path(__file__).parents[1] / "onegraph"
-# Who may import whom inside the package; lower layers first. An import inside a function is listed as an exception.
-LAYERS = [
-    {"errors", "forks", "plain"},
-    {"once", "atomic", "validate", "process"},
-    {"spec"},
-    {"op"},
-    {"tensor_types", "violation", "recipes"},
-    {"dlpack", "mends", "type_table"},
-    {"examine"},
-    {"check", "methods", "arrays", "outputs", "memo", "lenient"},
-    {"contents"},
-    {"builder"},
-    {"graph", "cases", "reference", "translate", "stubs", "pages"},
-    {"random_graph", "batch", "knobs", "sketch", "translation", "npz", "inputs", "tolerance"},
-    {"view", "reduce"},
-    {"serialize"},
-    {"flex_rewrite", "codegen"},
-    {"harness"},
-    {"native"},
-    {"capi", "collector"},
-    {"rewrites", "lower", "report", "memory", "plan"},
-    {"library_graph"},
-    {"threads", "steps", "patterns"},
-    {"schedule", "search"},
-    {"assemble", "frame"},
-    {"program"},
-    {"runs"},
-    {"arguments", "cache", "implementations", "options", "profile"},
-    {"executor"},
-    {"verify", "bench"},
-    {"capture", "recorded"},
-    {"conformance"},
-    {"failing"},
-    {"cli"},
-]
-EXCEPTIONS = {
-    ("graph", "executor"),
-    ("graph", "library_graph"),
-    ("graph", "capi"),
-    ("graph", "serialize"),
-    ("graph", "flex_rewrite"),
-    ("graph", "view"),
-    ("errors", "violation"),
-    ("check", "native"),
-    ("frame", "program"),  # for type checkers alone
+# The stages of the package. Each imports only stages above its own line; no file waits for one that waits for it.
+STAGES = {
+    "_version": "the version, which the build reads too",
+    "errors": "every exception, and the record of a violation",
+    "_util": "small tools without any knowledge of oneDNN",
+    "opset": "the specification as data: a record for each op, and the editions",
+    "ir": "the records that a graph is made of",
+    "arrays": "arrays of numpy and of other libraries, taken and made",
+    "inference": "one op examined: violations, data types, shapes",
+    "builder": "graphs as data, and one method for each op",
+    "native": "the extension: the oneDNN library is loaded and called here alone",
+    "faults": "what oneDNN gets wrong, by version",
+    "checker": "ops and graphs held against the specification and the library",
+    "reference": "every op in numpy",
+    "serialize": "graphs to and from files",
+    "transform": "graphs made from graphs",
+    "view": "pictures of graphs",
+    "capi": "the objects of the C API, one to one",
+    "compiler": "from a graph to compiled steps",
+    "runtime": "compiled graphs run on arrays",
+    "graph": "the public Graph",
+    "testing": "cases, random graphs, random inputs, tolerances",
+    "tools": "verify, bench, reduce, capture, conformance",
+    "__init__": "the public names",
+    "cli": "the command line",
+    "__main__": "python -m onegraph",
+}
+# What stands on the library, which the core does without.
+NEEDS_LIBRARY = {"native", "capi", "compiler", "runtime"}
+MODULES = {
+    ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(PACKAGE.rglob("*.py"))
 }
 
 
-def layer(name: str) -> int:
-    return next(number for number, names in enumerate(LAYERS) if name in names)
-
-
-# What stands on the library; what captures is imported first of all, and waits for it.
-NEEDS_LIBRARY = frozenset().union(*LAYERS[layer("native") :]) - {"capture"}
-
-
-def imports(path: Path) -> set[str]:
-    """Top-level modules of the package that ``path`` imports."""
-    depth = len(path.relative_to(PACKAGE).parts)
-    found = set()
+def imports(name: str) -> set[str]:
+    """The modules of the package that a module imports, at the top, inside functions, or for type checkers."""
+    path, found = MODULES[name], set()
+    package = path.relative_to(PACKAGE).parent.parts
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.level == depth:
-            names = [node.module] if node.module else [alias.name for alias in node.names]
-            found |= {name.split(".")[0] for name in names}
-    return found
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = [*package[: len(package) - node.level + 1], *(node.module or "").split(".")]
+            source = ".".join(filter(None, base))
+            for alias in (alias for alias in node.names if alias.name != "_ffi"):
+                inner = ".".join(filter(None, (source, alias.name)))
+                found.add(inner if inner in MODULES else source or "__init__")
+    return found - {name}
 
 
-MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path.parent != PACKAGE or "__" not in path.name]
+def stage(name: str) -> str:
+    return name.split(".")[0]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_arrows_point_one_way(path):
-    name = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    for other in imports(path):
-        if other != name and not other.startswith("_") and (name, other) not in EXCEPTIONS:
-            assert layer(other) <= layer(name), f"{name} must not import {other}"
+def test_the_stages_are_all_there_is():
+    assert {stage(name) for name in MODULES} == set(STAGES)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_stage_imports_only_stages_below(name):
+    order = [*STAGES]
+    for other in imports(name):
+        if stage(other) != stage(name):
+            assert order.index(stage(other)) < order.index(stage(name)), f"{name} must not import {other}"
+
+
+def test_no_imports_form_a_circle():
+    try:
+        [*graphlib.TopologicalSorter({name: imports(name) for name in MODULES}).static_order()]
+    except graphlib.CycleError as error:
+        pytest.fail(" <- ".join(error.args[1]))
 
 
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -97,7 +91,7 @@ def test_nothing_asks_objects_for_their_class(path):
     tree = ast.parse(path.read_text())
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
     for node in ast.walk(tree):
-        if path.stem != "plain" and isinstance(node, ast.Name) and node.id == "isinstance":
+        if path.stem != "exact_types" and isinstance(node, ast.Name) and node.id == "isinstance":
             assert "isinstance" in imported, f"line {node.lineno}"
         assert not isinstance(node, ast.MatchClass), f"line {node.lineno}"
 
@@ -108,17 +102,7 @@ def test_nothing_is_computed_under_a_lock_that_a_fork_may_find_held():
 
 
 def test_only_native_knows_the_extension():
-    users = [path.name for path in PACKAGE.rglob("*.py") if "_ffi" in path.read_text() and path.name != "native.py"]
-    assert users == []
-
-
-def test_the_stub_is_fresh():
-    assert stubs.PATH.read_text() == stubs.stub(), "run make stubs"
-
-
-@pytest.mark.parametrize("name", EDITIONS)
-def test_the_reference_pages_are_fresh(name):
-    assert (pages.DOCS / f"{name}.md").read_text() == pages.markdown_edition(edition(name)), "run make stubs"
+    assert [name for name, path in MODULES.items() if "_ffi" in path.read_text()] == ["native.library"]
 
 
 @pytest.mark.parametrize("name", EDITIONS)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import onegraph as og
+from onegraph.opset.editions.dialect import base_call
+from onegraph.opset.editions.registry import EDITIONS, base_of, edition
+from onegraph.opset.schema import Fill
 from onegraph.reference import run
-from onegraph.spec.dialect import base_call
-from onegraph.spec.editions import EDITIONS, base_of, edition
-from onegraph.spec.schema import Fill
-from onegraph.translate import Translation, translate
+from onegraph.transform.translate_op import Translation, translate
 
 BASE_EDITION = "onednn-3.13"
 WINDOW = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}

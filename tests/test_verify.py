@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph import verify as module
-from onegraph.bench import Variant, bench
-from onegraph.inputs import random_inputs
-from onegraph.tolerance import compare, disturbed, inexact
-from onegraph.verify import beginning, verify
+from onegraph.testing.random_inputs import random_inputs
+from onegraph.testing.tolerance import compare, disturbed, inexact
+from onegraph.tools import verify as module
+from onegraph.tools.bench import Variant, bench
+from onegraph.tools.verify import beginning, verify
 
 
 def network(dtype=og.f32, depth=3):

@@ -18,7 +18,7 @@ import pytest
 
 import onegraph as og
 from onegraph import view
-from onegraph.report import Report
+from onegraph.compiler.report import Report
 from onegraph.view import notebook
 from onegraph.view.model import model
 
@@ -177,7 +177,7 @@ def test_violations_stand_at_their_op():
     ("arguments", "message"),
     [
         ({"report": "nonsense"}, "report: 'nonsense'; expected what Executable.report"),
-        ({"report": Report}, "report: <class 'onegraph.report.Report'>; expected what Executable.report"),
+        ({"report": Report}, "report: <class 'onegraph.compiler.report.Report'>; expected what Executable.report"),
         ({"report": SimpleNamespace(to_dict=3)}, r"report: namespace\(to_dict=3\); expected what Executable.report"),
         ({"report": {"partitions": 3}}, "expected what Executable.report"),
         ({"report": {"partitions": [3]}}, "expected what Executable.report"),

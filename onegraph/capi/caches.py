@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .. import native
+from .._util.validation import flag, integer
 from ..errors import StateError, UnsupportedError
-from ..native import address, call, ffi, lib, read
-from ..validate import flag, integer
+from ..native import library
+from ..native.library import address, call, ffi, lib, read
 from .engine import engine_kind_value
 
 
@@ -22,10 +22,10 @@ def set_primitive_cache_capacity(capacity: int) -> None:
         UnsupportedError: the library is older than 3.6, and would crash for want of primitives that it gave up.
     """
     number = integer("capacity", capacity, 0, 2**31 - 1)
-    if 0 < number < native.LEAST_PRIMITIVES:
+    if 0 < number < library.LEAST_PRIMITIVES:
         raise UnsupportedError(
             f"capacity: {number}; oneDNN before 3.6 crashes where it keeps a few primitives; expected 0, or "
-            f"{native.LEAST_PRIMITIVES} and more"
+            f"{library.LEAST_PRIMITIVES} and more"
         )
     call(lib.dnnl_set_primitive_cache_capacity, number)
 
@@ -73,8 +73,8 @@ def set_constant_tensor_cache(enabled: bool) -> None:
     flag("enabled", enabled)
     if enabled == get_constant_tensor_cache():
         return
-    with native.before_compilation:
-        if native.has_compiled():
+    with library.before_compilation:
+        if library.has_compiled():
             raise StateError("the constant tensor cache can be switched only before anything is compiled")
         call(lib.dnnl_graph_set_constant_tensor_cache, int(enabled))
 
@@ -100,21 +100,21 @@ def set_constant_tensor_cache_capacity(capacity: int, engine_kind: str = "cpu") 
     """
     function = _capacity_function("set")
     number, kind = integer("capacity", capacity, 0, 2**31 - 1), engine_kind_value(engine_kind)
-    with native.before_compilation:
-        if native.has_compiled():
+    with library.before_compilation:
+        if library.has_compiled():
             raise StateError("the capacity of the constant tensor cache can be set only before anything is compiled")
         _checked("set", function(kind, number))
 
 
-def _capacity_function(verb: str) -> native.Function:
+def _capacity_function(verb: str) -> library.Function:
     name = f"dnnl_graph_{verb}_constant_tensor_cache_capacity"
-    function = native.library_function(name)
+    function = library.library_function(name)
     if function is None:
-        loaded = ".".join(map(str, native.VERSION))
+        loaded = ".".join(map(str, library.VERSION))
         raise UnsupportedError(f"{name} needs oneDNN 3.4; the loaded library is {loaded}")
     return function
 
 
 def _checked(verb: str, status: int) -> None:
     if status:
-        raise native.status_error(f"dnnl_graph_{verb}_constant_tensor_cache_capacity", status)
+        raise library.status_error(f"dnnl_graph_{verb}_constant_tensor_cache_capacity", status)

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .._util.exact_types import isinstance
 from ..errors import StatusError
-from ..native import Handle, begin_compilation, call, ffi, lib, status_error
-from ..plain import isinstance
+from ..native.library import Handle, begin_compilation, call, ffi, lib, status_error
 from .caches import (
     get_compiled_partition_cache_capacity,
     get_primitive_cache_capacity,
@@ -16,9 +16,9 @@ from .caches import (
     set_primitive_cache_capacity,
 )
 from .engine import Engine
-from .homes import home, is_bound
 from .logical_tensor import LogicalTensor
 from .op import Op
+from .thread_affinity import home, is_bound
 from .threads import get_num_threads
 
 _TENSORS, _COMPILED = ffi.typeof("dnnl_graph_logical_tensor_t *[]"), ffi.typeof("dnnl_graph_compiled_partition_t[]")

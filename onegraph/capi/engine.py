@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._util.fork_safety import new_rlock
+from .._util.init_once import once
+from .._util.validation import choice, expect, identifier
 from ..errors import UnsupportedError
-from ..forks import new_rlock
-from ..native import RUNTIME, Final, Handle, address, call, create, enum_names, enum_value, ffi, lib, read
-from ..once import once
-from ..validate import choice, expect, identifier
+from ..native.library import RUNTIME, Final, Handle, address, call, create, enum_names, enum_value, ffi, lib, read
 
 ENGINE_KINDS = ("cpu", "gpu")
 ENGINE_KIND_NAMES = enum_names("", ENGINE_KINDS)

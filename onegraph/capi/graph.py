@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .._util.fork_safety import new_rlock, refuse_inner
+from .._util.init_once import once
+from .._util.validation import choice, expect
 from ..errors import ArgumentError, StateError, UnsupportedError
-from ..forks import new_rlock, refuse_inner
-from ..native import VERSION, Handle, call, create, enum_value, ffi, lib, read
-from ..once import once
-from ..validate import choice, expect
+from ..native.library import VERSION, Handle, call, create, enum_value, ffi, lib, read
 from .engine import ENGINE_KIND_NAMES, available_kind
 from .logical_tensor import LogicalTensor
 from .op import Op, refuse_other_uses
+from .op_template import LazyOps
 from .partition import Partition, count_ids
 from .settings import FPMATH_MODES
-from .templates import LazyOps
 
 POLICIES = ("fusion", "debug")
 Ends = tuple[str, Sequence[int], Sequence[int]]  # of an op: its kind, and the ids of its inputs and outputs

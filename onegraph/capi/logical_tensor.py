@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .._util.exact_types import isinstance, listed
+from .._util.init_once import once
+from .._util.validation import choice, identifier, integer
 from ..errors import ArgumentError, shown
-from ..native import DTYPE_NAMES, DTYPES, Final, Function, call, dtype_value, enum_names, ffi, lib, read
-from ..once import once
-from ..plain import isinstance, listed
-from ..spec.dtypes import DataType
-from ..spec.schema import Shape
-from ..spec.shapes import is_dense as is_row_major
-from ..tensor_types import as_shape
-from ..validate import choice, identifier, integer
+from ..ir.tensor_type import as_shape
+from ..native.library import DTYPE_NAMES, DTYPES, Final, Function, call, dtype_value, enum_names, ffi, lib, read
+from ..opset.dtypes import DataType
+from ..opset.schema import Shape
+from ..opset.shapes import is_dense as is_row_major
 
 LAYOUTS = ("undef", "any", "strided", "opaque")
 PROPERTIES = ("undef", "variable", "constant")

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from .._util.exact_types import isinstance, text
+from .._util.fork_safety import new_rlock, refuse_inner
+from .._util.init_once import once
+from .._util.validation import as_list, expect, identifier
 from ..errors import ArgumentError, SpecError, StateError, shown
-from ..examine import Examination
-from ..forks import new_rlock, refuse_inner
-from ..mends import unknown_op
-from ..native import Function, Handle, call, enum_names, enum_value, ffi, lib, read
-from ..once import once
-from ..plain import isinstance, text
-from ..spec.editions import BASE, DEFAULT, edition
-from ..spec.library import LIBRARY_VALUES
-from ..spec.schema import Attribute, AttrValue, Call, Schema, Shape, TensorType
-from ..spec.use import Use
-from ..spec.values import BadValueError, convert
-from ..validate import as_list, expect, identifier
-from .checks import EDITION, check_use, refuse_newer
+from ..faults.library import LIBRARY_VALUES
+from ..faults.use import Use
+from ..inference.infer import Examination
+from ..inference.suggestions import unknown_op
+from ..native.library import Function, Handle, call, enum_names, enum_value, ffi, lib, read
+from ..opset.editions.registry import BASE, DEFAULT, edition
+from ..opset.schema import Attribute, AttrValue, Call, Schema, Shape, TensorType
+from ..opset.values import BadValueError, convert
 from .logical_tensor import LogicalTensor
+from .op_checks import EDITION, check_use, refuse_newer
 
 _BY_NAME = {schema.name: schema for schema in BASE.values()}
 _KINDS = enum_names("graph_op_", tuple(_BY_NAME))
@@ -27,7 +27,7 @@ CODES = {name: number for number, name in _KINDS.items()}
 _OP = ffi.typeof("dnnl_graph_op_t *")
 _create, _destroy = lib.dnnl_graph_op_create, lib.dnnl_graph_op_destroy
 _add_input, _add_output = lib.dnnl_graph_op_add_input, lib.dnnl_graph_op_add_output
-# For each kind of value its setter, its letter in csrc/partition.cpp, and what it is an array of.
+# For each kind of value its setter, its letter in native/csrc/partition.cpp, and what it is an array of.
 SETTERS = {
     "f32": (lib.dnnl_graph_op_set_attr_f32, b"f", "float[]"),
     "s64": (lib.dnnl_graph_op_set_attr_s64, b"i", "int64_t[]"),

@@ -7,22 +7,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from .._util.exact_types import isinstance
+from .._util.fork_safety import new_rlock, refuse_inner
+from .._util.init_once import once
+from .._util.validation import as_list, expect, identifier
 from ..errors import ArgumentError, OutOfMemoryError, StateError, StatusError, UnsupportedError, shown
-from ..forks import new_rlock, refuse_inner
-from ..native import Handle, call, create, ffi, lib, read
-from ..once import once
-from ..plain import isinstance
-from ..spec.schema import Shape
-from ..validate import as_list, expect, identifier
+from ..native.library import Handle, call, create, ffi, lib, read
+from ..opset.schema import Shape
 from .caches import get_constant_tensor_cache
 from .compilation import Compilation
 from .engine import ENGINE_KIND_NAMES, Engine, Stream, available_kind, engine_or_default
-from .homes import Home, home
 from .logical_tensor import LogicalTensor
 from .op import Op, refuse_other_uses
 from .partition_checks import by_id, check_tensors, is_same, matched, refuse_misaligned, refuse_overlap, with_one_stride
 from .settings import get_cpu_isa, is_native
 from .tensor import Execution, Tensor
+from .thread_affinity import Home, home
 from .threads import is_forked
 
 _destroy = lib.dnnl_graph_compiled_partition_destroy

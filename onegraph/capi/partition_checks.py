@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from .._util.validation import as_list
 from ..errors import ArgumentError, UnsupportedError
-from ..native import VERSION
-from ..spec.fusions import wrong_fusion
-from ..spec.schema import Shape, TensorType
-from ..spec.shapes import beyond_single_axes, compatible, dense_strides, overlaps
-from ..spec.strides import honours_strides, loses_batches, loses_sums, loses_zero_points
-from ..spec.use import Use
-from ..spec.wrong_operands import wrong_strides
-from ..validate import as_list
+from ..faults.fusions import wrong_fusion
+from ..faults.strides import honours_strides, loses_batches, loses_sums, loses_zero_points
+from ..faults.use import Use
+from ..faults.wrong_operands import wrong_strides
+from ..native.library import VERSION
+from ..opset.schema import Shape, TensorType
+from ..opset.shapes import beyond_single_axes, compatible, dense_strides, overlaps
 from .logical_tensor import LogicalTensor, is_dense
 from .op import Op, check_types
 from .settings import has_avx2, has_vnni, least_alignment

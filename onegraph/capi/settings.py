@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from functools import cache
 
-from .. import native
+from .._util.validation import choice, integer
 from ..errors import StateError, StatusError
-from ..native import address_of, call, enum_names, enum_value, lib, read
-from ..op import Array
-from ..spec.dtypes import DataType
-from ..validate import choice, integer
+from ..ir.op import Array
+from ..native import library
+from ..native.library import address_of, call, enum_names, enum_value, lib, read
+from ..opset.dtypes import DataType
 from .caches import get_compiled_partition_cache_capacity, get_constant_tensor_cache, get_primitive_cache_capacity
 from .threads import get_num_threads
 
@@ -127,7 +127,7 @@ def set_cpu_isa_hints(hints: str) -> None:
     _early("the hint", lib.dnnl_set_cpu_isa_hints, number)
 
 
-def _early(what: str, function: native.Function, value: int) -> None:
+def _early(what: str, function: library.Function, value: int) -> None:
     try:
         call(function, value)
     except StatusError as error:
@@ -155,14 +155,14 @@ def version_info() -> dict[str, object]:
     """
     computed = DataType.f32, DataType.bf16, DataType.f16, DataType.s8, DataType.u8, DataType.s32
     return {
-        "version": ".".join(map(str, native.VERSION)),
-        "hash": native.HASH,
-        "path": native.PATH,
-        "threading_runtime": native.RUNTIME,
+        "version": ".".join(map(str, library.VERSION)),
+        "hash": library.HASH,
+        "path": library.PATH,
+        "threading_runtime": library.RUNTIME,
         "threads": get_num_threads(),
         "cpu_isa": get_cpu_isa(),
         "max_cpu_isa": os.environ.get("ONEDNN_MAX_CPU_ISA") or os.environ.get("DNNL_MAX_CPU_ISA") or "no cap",
-        "dtypes": [d.value for d in DataType if d.since <= native.VERSION],
+        "dtypes": [d.value for d in DataType if d.since <= library.VERSION],
         "cpu_dtypes": [d.value for d in computed if is_native(d)],
         "constant_tensor_cache": get_constant_tensor_cache(),
         "compiled_partition_cache_capacity": get_compiled_partition_cache_capacity(),

@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import owners, strided
+from .._util.fork_safety import new_rlock, refuse_inner
+from .._util.init_once import once
+from .._util.validation import expect
+from ..arrays.ndarrays import owners, strided
 from ..errors import ArgumentError, StateError, shown
-from ..forks import new_rlock, refuse_inner
-from ..native import Handle, address, address_of, call, create, ffi, lib, read
-from ..once import once
-from ..op import Array
-from ..spec.dtypes import DataType
-from ..validate import expect
+from ..ir.op import Array
+from ..native.library import Handle, address, address_of, call, create, ffi, lib, read
+from ..opset.dtypes import DataType
 from .engine import Engine, engine_at, engine_or_default
 from .logical_tensor import LogicalTensor
 

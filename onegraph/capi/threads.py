@@ -7,10 +7,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from .. import native
+from .._util.validation import integer
 from ..errors import UnsupportedError
-from ..native import lib
-from ..validate import integer
+from ..native import library
+from ..native.library import lib
 from .engine import engines_exist
 
 # More threads than processors only get in each other's way, and OpenMP ends the process where it can start no more.
@@ -26,7 +26,7 @@ def get_num_threads() -> int | None:
     It is OpenMP's setting of the calling thread: a new thread begins with that of the process, from ``OMP_NUM_THREADS``
     or the number of processors, whatever other threads have set.
     """
-    function = native.omp_function("omp_get_max_threads")
+    function = library.omp_function("omp_get_max_threads")
     return None if function is None else int(function())
 
 
@@ -56,9 +56,9 @@ def set_num_threads(count: int) -> None:
             wait for ever for threads that the child does not have.
     """
     number = check_threads(count)
-    function = native.omp_function("omp_set_num_threads")
+    function = library.omp_function("omp_set_num_threads")
     if function is None:
-        raise UnsupportedError(f"the library runs its threads with {native.RUNTIME}; only OpenMP's can be set")
+        raise UnsupportedError(f"the library runs its threads with {library.RUNTIME}; only OpenMP's can be set")
     if number > 1 and is_forked():
         raise UnsupportedError(
             f"threads: {number}; this process was forked after oneDNN ran, so that this thread can only use 1; "
@@ -107,13 +107,13 @@ class ThreadCount:
 
 def _after_fork() -> None:
     """A forked child has none of the library's threads; it would wait for them for ever."""
-    if native.RUNTIME in THREADED_ELSEWHERE:
-        if native.has_compiled():
+    if library.RUNTIME in THREADED_ELSEWHERE:
+        if library.has_compiled():
             lib.onegraph_lose_threads()
     elif engines_exist():  # OpenMP can do with the one that there is
         lib.onegraph_forked()
         _forked.add(threading.get_ident())
 
 
-if native.omp_function("omp_set_num_threads") is not None or native.RUNTIME in THREADED_ELSEWHERE:
+if library.omp_function("omp_set_num_threads") is not None or library.RUNTIME in THREADED_ELSEWHERE:
     os.register_at_fork(after_in_child=_after_fork)

@@ -16,10 +16,10 @@ from typing import Any, NoReturn, TextIO
 
 import click
 
+from .._util.exact_types import isinstance
 from .._version import __version__
 from ..errors import OneGraphError, SpecError
-from ..plain import isinstance
-from ..spec.values import nearest
+from ..opset.values import nearest
 
 # Command and what the list of commands says of it, so that the list is printed without loading any.
 COMMANDS = {

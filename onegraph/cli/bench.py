@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from ..plain import isinstance
-from ..serialize.form import FPMATH_MODES
+from .._util.exact_types import isinstance
+from ..serialize.document import FPMATH_MODES
 from .options import POLICIES, Data, Integer, Number, Source, data, graph_file, json_option
 from .terminal import emit, progress, show, table
 
 if TYPE_CHECKING:
-    from ..bench import Measurement
-    from ..op import Array
-    from ..profile import Profile
+    from ..ir.op import Array
+    from ..runtime.profile import Profile
+    from ..tools.bench import Measurement
 
 
 class Several(click.ParamType[Any]):
@@ -90,7 +90,7 @@ def command(
     --in-place is benchdnn's way: numbers matter to ops that branch on them, and results that lie upon inputs are in
     the cache already. With --json every sample is there, in seconds.
     """
-    from ..bench import PROFILED, Variant, bench
+    from ..tools.bench import PROFILED, Variant, bench
 
     graph = source.load_to_run()
     options = itertools.product(policy, fpmath_mode or (None,), threads or (None,))

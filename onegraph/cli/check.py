@@ -9,12 +9,12 @@ from pathlib import Path
 
 import click
 
-from ..check import check_graph, check_op
+from .._util.exact_types import isinstance
+from ..checker.check import check_graph, check_op
 from ..errors import ERROR, LIBRARY, UNSAFE, ArgumentError, FormatError, SpecError, Violation, shown
-from ..plain import isinstance
+from ..opset.editions.registry import DEFAULT, EDITIONS
 from ..serialize.files import read_file
-from ..serialize.text import decode
-from ..spec.editions import DEFAULT, EDITIONS
+from ..serialize.json_text import decode
 from .options import EditionName, Source, graph_file, json_option, standard_input
 from .terminal import emit
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from ..atomic import write_atomically
-from ..spec.editions import edition
+from .._util.atomic_write import write_atomically
+from ..opset.editions.registry import edition
 from .options import Integer, OutputPath, json_option
 from .terminal import emit, progress
 
@@ -27,10 +27,10 @@ def command(ops: tuple[str, ...], name: str | None, workers: int | None, as_json
 
     Exit status 1 where library and edition disagree in any.
     """
-    from .. import conformance as tool
-    from .. import native
     from ..capi import version_info
-    from ..conformance.page import page
+    from ..native import library
+    from ..tools import conformance as tool
+    from ..tools.conformance.page import page
 
     facts = version_info()
     name = name or f"onednn-{'.'.join(str(facts['version']).split('.')[:2])}"
@@ -56,7 +56,7 @@ def command(ops: tuple[str, ...], name: str | None, workers: int | None, as_json
     if len(others) > LISTED:
         click.echo(f"and {len(others) - LISTED} more, which --json and --html have")
     click.echo("\n" + "\n".join(f"{verdict:11}  {meaning}" for verdict, meaning in tool.VERDICTS.items()))
-    newer = tool.too_new(edition(name), native.VERSION)
+    newer = tool.too_new(edition(name), library.VERSION)
     if newer:
         click.echo(f"\nnewer than this library, not tried: {', '.join(newer)}")
     return status

@@ -29,8 +29,8 @@ def command(
     A FILE that ends in .py is RUN, as python FILE runs it, and the graph is its variable g. JSON is read and never run.
     Constants go to an .npz file beside the output. Without -o the other form is printed, with --for-version JSON.
     """
-    from ..codegen import load_python, save_python, to_python, unsaid
-    from ..translation import translate_graph
+    from ..tools.python_code import load_python, save_python, to_python, unsaid
+    from ..transform.translate_graph import translate_graph
 
     is_python = source.path.endswith(".py")
     if is_python:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from .._util.exact_types import isinstance
 from .._version import __version__
-from ..plain import isinstance
 from .options import json_option
 from .terminal import emit
 

@@ -6,10 +6,10 @@ import textwrap
 
 import click
 
+from ..builder.op_pages import by_category, markdown, markdown_edition, text, to_dict
 from ..errors import ArgumentError
-from ..mends import unknown_op
-from ..pages import by_category, markdown, markdown_edition, text, to_dict
-from ..spec.editions import DEFAULT, edition
+from ..inference.suggestions import unknown_op
+from ..opset.editions.registry import DEFAULT, edition
 from .options import EditionName, json_option
 from .terminal import emit
 

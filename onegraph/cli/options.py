@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from .._util.exact_types import isinstance
 from ..errors import ArgumentError, FormatError, SpecError, UnsupportedError
 from ..graph import Graph
-from ..npz import read_inputs, write_arrays
-from ..plain import isinstance
-from ..serialize.form import FPMATH_MODES
-from ..serialize.text import MAX_BYTES
-from ..spec.editions import EDITIONS, edition
+from ..opset.editions.registry import EDITIONS, edition
+from ..serialize.document import FPMATH_MODES
+from ..serialize.json_text import MAX_BYTES
+from ..serialize.npz import read_inputs, write_arrays
 from . import note
 
 if TYPE_CHECKING:
-    from ..op import Array
+    from ..ir.op import Array
     from .terminal import Progress
 
 Command = Callable[..., Any]
@@ -186,7 +186,7 @@ class Source:
         """The graph as the options rewrite it; like benchdnn, they may name shapes of tensors that no op reads."""
         if not self.rewrites:
             return graph
-        from ..harness import rewrite_like_benchdnn
+        from ..tools.harness import rewrite_like_benchdnn
 
         found, passed_over = rewrite_like_benchdnn(graph, **self.rewrites)
         if passed_over:
@@ -312,7 +312,7 @@ class Data:
             ArgumentError: a shape is unknown, so that no random data can be made; or the results would go to a file
                 that is read.
         """
-        from ..inputs import random_inputs
+        from ..testing.random_inputs import random_inputs
 
         if self.outputs is not None:
             self.source.keep("--outputs", self.outputs, graph, *([] if self.inputs is None else [self.inputs]))

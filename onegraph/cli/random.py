@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ..spec.editions import DEFAULT
+from ..opset.editions.registry import DEFAULT
 from .options import EditionName, Integer, graph_output, json_option, written
 
 
@@ -32,8 +32,8 @@ def command(
 
     Constants go to an .npz file beside the output; without -o they are inputs that are called constant.
     """
-    from ..codegen import save_python
-    from ..random_graph import DTYPES, random_graph
+    from ..testing.random_graph import DTYPES, random_graph
+    from ..tools.python_code import save_python
 
     chosen = DTYPES if dtypes is None else dtypes.split(",")
     graph = random_graph(seed, ops, dtypes=chosen, kinds=None if kinds is None else kinds.split(","), edition=edition)

@@ -52,9 +52,9 @@ def command(
 
     Exit status 1 where nothing fails.
     """
-    from ..failing import Prober
-    from ..options import compile_options
-    from ..reduce import reduce
+    from ..runtime.compile_options import compile_options
+    from ..tools.failure_probe import Prober
+    from ..tools.reduce import reduce
 
     graph = source.load_to_run(cut=command is None)  # a program of the user's may want the Wildcards
     compile_options(graph, **compiling._asdict())  # else every graph would fail for a wrong option
@@ -97,8 +97,8 @@ def command(
 
 def _reproducer(graph: Graph, path: Path, seed: int, compiling: Compiling, program: str | None) -> str:
     """Write the Python code that fails; returns it."""
-    from ..atomic import write_atomically
-    from ..codegen import save_python
+    from .._util.atomic_write import write_atomically
+    from ..tools.python_code import save_python
 
     try:
         save_python(graph, path)
@@ -111,7 +111,7 @@ def _reproducer(graph: Graph, path: Path, seed: int, compiling: Compiling, progr
     options = ", ".join(f"{name}={value!r}" for name, value in compiling._asdict().items() if value is not None)
     code += f"""
 if __name__ == "__main__":
-    from onegraph.inputs import random_inputs
+    from onegraph.testing.random_inputs import random_inputs
 
     inputs = random_inputs(g, {seed})
     print(g.compile({options})(**inputs))

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
-from ..plain import isinstance
+from .._util.exact_types import isinstance
+from ..opset.dtypes import DataType
 from ..serialize import with_known
-from ..spec.dtypes import DataType
 from .options import Compiling, Data, Source, compiling, data, graph_file, json_option
 from .terminal import dims, emit, progress, show, table
 
 if TYPE_CHECKING:
-    from ..op import Array
+    from ..ir.op import Array
 
 
 @click.command()

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .._util.exact_types import isinstance
 from ..errors import LibraryError, UnsupportedError
-from ..op import schema_of
-from ..plain import isinstance
+from ..ir.op import schema_of
+from ..opset.schema import Fill
 from ..serialize.writer import op_ids, tensor_ids
-from ..spec.schema import Fill
 from . import note
 from .options import Compiling, Source, compiling, graph_file, json_option
 from .terminal import dims, emit, show, table
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from ..compiler.report import PartitionReport
     from ..graph import Graph
-    from ..op import LogicalTensor, Op
-    from ..report import PartitionReport
+    from ..ir.op import LogicalTensor, Op
 
 COLOURS = (
     "cyan",

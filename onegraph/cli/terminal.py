@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import click
 
-from ..plain import isinstance
+from .._util.exact_types import isinstance
 from . import escaped
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from .options import Compiling, Data, Source, compiling, data, graph_file, json_
 from .terminal import dims, emit, progress, show, table
 
 if TYPE_CHECKING:
-    from ..tolerance import Comparison
-    from ..verify import Verification
+    from ..testing.tolerance import Comparison
+    from ..tools.verify import Verification
 
 
 @click.command()
@@ -30,7 +30,7 @@ def command(source: Source, data: Data, compiling: Compiling, as_json: bool) -> 
 
     Exit status 1 where a result differs.
     """
-    from ..verify import verify
+    from ..tools.verify import verify
 
     graph = source.load_to_run()
     with progress("verify") as tell:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from ..atomic import write_atomically
-from ..check import check_graph
+from .._util.atomic_write import write_atomically
+from ..checker.check import check_graph
 from ..errors import LibraryError, UnsupportedError
 from . import note
 from .options import Compiling, Data, Integer, OutputPath, Source, compiling, graph_file, json_option

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..spec.binary import slope_target
-from ..spec.schema import Call
-from ..spec.shapes import known_dims
+from ..opset.ops.binary import slope_target
+from ..opset.schema import Call
+from ..opset.shapes import known_dims
 
 Floats = NDArray[np.float64]
 

@@ -14,10 +14,10 @@ from types import EllipsisType
 import numpy as np
 from numpy.typing import NDArray
 
-from ..spec.convolution_geometry import Geometry, geometry
-from ..spec.schema import Call
-from ..spec.shapes import known_dims
-from ..spec.window import given_shape, spatial
+from ..opset.convolution_geometry import Geometry, geometry
+from ..opset.schema import Call
+from ..opset.shapes import known_dims
+from ..opset.window import given_shape, spatial
 from .binary import _along_channels
 from .windows import meetings
 

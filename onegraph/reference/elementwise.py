@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ..spec.schema import Call
+from ..opset.schema import Call
 
 Floats = NDArray[np.float64]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ..spec.interpolation import resized
-from ..spec.schema import Call
+from ..opset.ops.interpolation import resized
+from ..opset.schema import Call
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ArgumentError
-from ..spec.legacy_ops import reshaped
-from ..spec.schema import Call
+from ..opset.editions.legacy_ops import reshaped
+from ..opset.schema import Call
 from .elementwise import _erf
 
 Floats = NDArray[np.float64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..spec.schema import Call
+from ..opset.schema import Call
 
 Floats = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UnsupportedError
-from ..spec.schema import Call
+from ..opset.schema import Call
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

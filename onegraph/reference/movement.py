@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..spec.movement import reshape_shape, transposition
-from ..spec.schema import Call
+from ..opset.ops.movement import reshape_shape, transposition
+from ..opset.schema import Call
 
 Floats = NDArray[np.float64]
 

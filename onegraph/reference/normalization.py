@@ -7,8 +7,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from ..spec.normalization import DEFAULT_MOMENTUM, begin_axis
-from ..spec.schema import Call
+from ..opset.ops.normalization import DEFAULT_MOMENTUM, begin_axis
+from ..opset.schema import Call
 from .binary import _along_channels
 from .convolution import _channels_back, _channels_first
 

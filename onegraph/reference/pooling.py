@@ -12,9 +12,9 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from ..spec.pooling import Geometry, geometry
-from ..spec.schema import Call
-from ..spec.window import Window
+from ..opset.ops.pooling import Geometry, geometry
+from ..opset.schema import Call
+from ..opset.window import Window
 from .convolution import _channels_back, _channels_first, _sizes
 from .windows import meetings
 

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UnsupportedError
-from ..spec.quantization import misplaced_scales, scale_axis
-from ..spec.schema import Call
+from ..opset.ops.quantization import misplaced_scales, scale_axis
+from ..opset.schema import Call
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.float64] | NDArray[np.int64]

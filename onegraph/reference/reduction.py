@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..spec.reduction import reduced_axes
-from ..spec.schema import Call
+from ..opset.ops.reduction import reduced_axes
+from ..opset.schema import Call
 
 Floats = NDArray[np.float64]
 

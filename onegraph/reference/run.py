@@ -9,18 +9,18 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import array_of
-from ..builder import DataGraph, snapshot
+from .._util.exact_types import isinstance
+from .._util.validation import expect
+from ..arrays.ndarrays import array_of
+from ..builder.graph import DataGraph, snapshot
+from ..builder.signature_cache import signature
 from ..errors import ArgumentError, OutOfMemoryError, shown
-from ..memo import signature
-from ..op import Op, schema_of
-from ..plain import isinstance
-from ..spec.dialect import base_call, channel_swap, format_of, is_swapped
-from ..spec.dtypes import DataType
-from ..spec.editions import base_of, edition
-from ..spec.schema import Schema, TensorType
-from ..spec.shapes import compatible, known, show
-from ..validate import expect
+from ..ir.op import Op, schema_of
+from ..opset.dtypes import DataType
+from ..opset.editions.dialect import base_call, channel_swap, format_of, is_swapped
+from ..opset.editions.registry import base_of, edition
+from ..opset.schema import Schema, TensorType
+from ..opset.shapes import compatible, known, show
 from . import (
     binary,
     convolution,

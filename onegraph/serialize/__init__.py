@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arrays import aligned_empty, array_of
-from ..builder import AnyGraph, DataGraph, snapshot
+from .._util.exact_types import isinstance
+from .._util.exact_types import text as characters
+from .._util.validation import flag
+from ..arrays.ndarrays import aligned_empty, array_of
+from ..builder.graph import AnyGraph, DataGraph, snapshot
 from ..errors import ArgumentError, FormatError, shown
-from ..op import Array, LogicalTensor
-from ..plain import isinstance
-from ..plain import text as characters  # a module here has that name
-from ..spec.shapes import compatible, show
-from ..validate import flag
+from ..ir.op import Array, LogicalTensor
+from ..opset.shapes import compatible, show
+from .document import document, parse
 from .files import as_path, read_constants, read_file, write_files
-from .form import document, parse
 from .names import read_names
 from .reader import build
 from .writer import as_form, as_text, tensor_ids

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import numpy as np
 
-from ..arrays import aligned_empty
-from ..atomic import Write, write_together
+from .._util.atomic_write import Write, write_together
+from .._util.exact_types import isinstance
+from ..arrays.ndarrays import aligned_empty
 from ..errors import ArgumentError, FormatError, shown
-from ..npz import ARCHIVE, read_elements, read_header, write_archive
-from ..op import Array
-from ..plain import isinstance
-from ..spec.dtypes import DataType
-from .form import Document, TensorForm
+from ..ir.op import Array
+from ..opset.dtypes import DataType
+from .document import Document, TensorForm
+from .json_text import MAX_BYTES
 from .names import Names
-from .text import MAX_BYTES
+from .npz import ARCHIVE, read_elements, read_header, write_archive
 
 MAX_PATH = 4096  # bytes, of Linux
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from .._util.exact_types import isinstance
 from ..errors import FormatError, shown
-from ..file_origin import Json
-from ..plain import isinstance
-from ..spec.editions import DEFAULT, EDITIONS
-from ..spec.schema import Shape
-from .form import TensorForm, array, identifier, integer, obj, real, strides, string, tensor_form
-from .text import said
+from ..ir.file_origin import Json
+from ..opset.editions.registry import DEFAULT, EDITIONS
+from ..opset.schema import Shape
+from .document import TensorForm, array, identifier, integer, obj, real, strides, string, tensor_form
+from .json_text import said
 
 KEY = "onegraph"
 VERSION = 1

@@ -10,24 +10,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from .._util.exact_types import isinstance
+from ..builder.signature_cache import signature
 from ..errors import NOTE, FormatError, SpecError, Violation, shown
-from ..examine import Checked, examine
-from ..file_origin import FileOrigin
-from ..lenient import LenientExamination
-from ..memo import signature
-from ..mends import unknown_op
-from ..op import Array, LogicalTensor, Op
-from ..plain import isinstance
-from ..spec.dtypes import DataType
-from ..spec.editions import BASE, DEFAULT, Edition, base_of, edition
-from ..spec.schema import AttrValue, Schema, Shape, TensorType
-from ..spec.shapes import compatible, has_gaps, known_dims, merge
-from .form import Document, OpForm, TensorForm, of_shape
+from ..inference.infer import Checked, examine
+from ..inference.lenient import LenientExamination
+from ..inference.suggestions import unknown_op
+from ..ir.file_origin import FileOrigin
+from ..ir.op import Array, LogicalTensor, Op
+from ..opset.dtypes import DataType
+from ..opset.editions.registry import BASE, DEFAULT, Edition, base_of, edition
+from ..opset.schema import AttrValue, Schema, Shape, TensorType
+from ..opset.shapes import compatible, has_gaps, known_dims, merge
+from .document import Document, OpForm, TensorForm, of_shape
 from .names import Names
 from .structure import one_shape, one_type, ordered, producers, steps, worth
 
 if TYPE_CHECKING:
-    from ..builder import DataGraph
+    from ..builder.graph import DataGraph
 
 # What the library writes of its own accord into a graph that it dumps.
 LIBRARY_ATTRIBUTES = frozenset({"partition_id", "backend", "op_depth", "matched"})

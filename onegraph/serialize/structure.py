@@ -6,9 +6,9 @@ import heapq
 from collections.abc import Mapping, Sequence
 
 from ..errors import FormatError
-from ..spec.schema import Shape
-from ..spec.shapes import compatible, is_dense, known_dims, merge, overlaps, show
-from .form import OpForm, TensorForm
+from ..opset.schema import Shape
+from ..opset.shapes import compatible, is_dense, known_dims, merge, overlaps, show
+from .document import OpForm, TensorForm
 
 MAX_STRIDE = 2**48  # as for the inputs of the builder
 

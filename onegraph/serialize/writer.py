@@ -14,20 +14,20 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..file_origin import FileOrigin, Json
-from ..op import LogicalTensor, Op, schema_of
-from ..plain import isinstance
-from ..spec.editions import NEWEST, base_of
-from ..spec.library import LIBRARY_VALUES
-from ..spec.schema import Attribute, AttrValue, Version
-from .form import ATTR_TYPES, MAX_ID
+from .._util.exact_types import isinstance
+from ..faults.library import LIBRARY_VALUES
+from ..ir.file_origin import FileOrigin, Json
+from ..ir.op import LogicalTensor, Op, schema_of
+from ..opset.editions.registry import NEWEST, base_of
+from ..opset.schema import Attribute, AttrValue, Version
+from .document import ATTR_TYPES, MAX_ID
+from .for_version import ForVersion, as_version
 from .names import KEY, VERSION
 from .reader import LIBRARY_ATTRIBUTES
-from .uses import Uses, completed, tensor_form
-from .version import ForVersion, as_version
+from .tensor_uses import Uses, completed, tensor_form
 
 if TYPE_CHECKING:
-    from ..builder import DataGraph
+    from ..builder.graph import DataGraph
 
 OP_KEYS = ("id", "name", "kind", "attrs", "inputs", "outputs")
 TENSOR_KEYS = ("id", "dtype", "shape", "stride", "layout_type", "property_type")

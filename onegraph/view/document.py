@@ -12,12 +12,12 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING
 
+from .._util.validation import integer
 from ..errors import Violation
-from ..validate import integer
 from .model import Record, ReportLike, Times, model
 
 if TYPE_CHECKING:
-    from ..builder import DataGraph
+    from ..builder.graph import DataGraph
 
 SCRIPTS = ("dagre.min.js", "layout.js", "draw.js", "camera.js", "panel.js", "page.js")
 

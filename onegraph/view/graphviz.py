@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from ..builder import DataGraph, snapshot
+from .._util.exact_types import isinstance
+from ..builder.graph import DataGraph, snapshot
 from ..errors import Violation
-from ..op import LogicalTensor, Op
-from ..plain import isinstance
-from ..spec.shapes import show
+from ..ir.op import LogicalTensor, Op
+from ..opset.shapes import show
 from .model import Record, ReportLike, Times, model
 
 

@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import inf, isfinite
 from typing import Any, Protocol
 
-from ..builder import DataGraph, snapshot
+from .._util.exact_types import isinstance, listed, real, text, whole
+from ..builder.graph import DataGraph, snapshot
+from ..builder.op_pages import to_dict as op_page
 from ..errors import ArgumentError, Violation, shown
-from ..op import Array, LogicalTensor, Op
-from ..pages import to_dict as op_page
-from ..plain import isinstance, listed, real, text, whole
-from ..spec.editions import edition
+from ..ir.op import Array, LogicalTensor, Op
+from ..opset.editions.registry import edition
 
 Times = Sequence[float] | Mapping[int, float]
 Record = dict[str, object]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from ..builder import DataGraph, expect_graph
+from ..builder.graph import DataGraph, expect_graph
 from ..errors import UnsupportedError
 from .document import embedded
 from .picture import svg

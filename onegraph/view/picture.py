@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from .._util.validation import flag
 from ..errors import UnsupportedError, Violation
-from ..validate import flag
 from .document import asset, encoded
 from .model import ReportLike, Times, model
 
 if TYPE_CHECKING:
-    from ..builder import DataGraph
+    from ..builder.graph import DataGraph
 
 SCRIPTS = ("dagre.min.js", "layout.js", "draw.js")
 # dagre recurses once for each rank of a band; the interpreter counts the bytes of its stack and raises beyond this.

@@ -3,8 +3,8 @@
 from hypothesis import strategies as st
 
 import onegraph as og
-from onegraph.cases import CASES
-from onegraph.spec.editions import EDITIONS, edition
+from onegraph.opset.editions.registry import EDITIONS, edition
+from onegraph.testing.cases import CASES
 
 NUMBERS = st.one_of(st.integers(-3, 9), st.sampled_from([2**31, 2**63 - 1, 2**63, -(2**63), -(2**63) - 1, 10**400]))
 FLOATS = st.one_of(st.floats(), st.sampled_from([1e39, -0.0, 5e-324]))

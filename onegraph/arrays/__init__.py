@@ -1,0 +1,1 @@
+"""Arrays of numpy and of other libraries, as the package takes and makes them."""

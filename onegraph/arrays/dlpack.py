@@ -1,0 +1,213 @@
+"""DLPack: the memory of another library's CPU tensor as a numpy array.
+
+The structures and the rules of ownership are those of ``dlpack.h`` 1.1 and of the Python specification for DLPack.
+Capsules are read here because ``numpy.from_dlpack`` knows neither bfloat16 nor the 8-bit floats.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import operator
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..errors import class_of
+from ..ir.op import Array
+from ..ir.tensor_type import MAX_SIZE
+from ..opset.dtypes import DataType
+
+MAX_VERSION = (1, 1)
+MAX_RANK = 32  # of numpy 1
+READ_ONLY = 1
+PADDED = 4  # elements of fewer than 8 bits take a byte each
+HOST = (1, 3, 11)  # the CPU's own memory, and what CUDA and ROCm pin in it
+DEVICES = {2: "CUDA", 8: "Metal", 10: "ROCm", 13: "CUDA managed", 14: "oneAPI"}
+DTYPES: dict[tuple[int, int], np.dtype[Any]] = {
+    # signed, unsigned, floating and complex numbers, by type code and bits
+    **{(code, 8 * size): np.dtype(f"{kind}{size}") for code, kind in ((0, "i"), (1, "u")) for size in (1, 2, 4, 8)},
+    **{(2, 8 * size): np.dtype(f"f{size}") for size in (2, 4, 8)},
+    **{(5, 8 * size): np.dtype(f"c{size}") for size in (8, 16)},
+    (4, 16): DataType.bf16.numpy,
+    (6, 8): DataType.boolean.numpy,
+    (10, 8): DataType.f8_e4m3.numpy,
+    (12, 8): DataType.f8_e5m2.numpy,
+    (14, 8): DataType.e8m0.numpy,
+    (0, 4): DataType.s4.numpy,
+    (1, 4): DataType.u4.numpy,
+    (17, 4): DataType.f4_e2m1.numpy,
+}
+
+
+class _Tensor(ctypes.Structure):
+    """``DLTensor``, with its device and data type flattened."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _Managed(ctypes.Structure):
+    """``DLManagedTensor``, of DLPack before 1.0."""
+
+    _fields_ = (("tensor", _Tensor), ("manager_ctx", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
+    major, flags = 1, 0
+
+
+class _ManagedVersioned(ctypes.Structure):
+    """``DLManagedTensorVersioned``. Another major version may change what follows the deleter."""
+
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    )
+
+
+def _python(name: str, result: Any, *arguments: Any) -> Any:
+    """A function of Python's C API. Those of ``ctypes.pythonapi`` itself are everybody's, argument types and all."""
+    return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
+
+
+_is_valid = _python("PyCapsule_IsValid", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
+_pointer = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+_set_name = _python("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
+_keep = _python("Py_IncRef", None, ctypes.py_object)
+_Deleter = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)  # called with the GIL held, as by numpy
+
+_KINDS: tuple[tuple[bytes, bytes, type[_Managed | _ManagedVersioned]], ...] = (
+    (b"dltensor_versioned", b"used_dltensor_versioned", _ManagedVersioned),
+    (b"dltensor", b"used_dltensor", _Managed),
+)
+for _names in _KINDS:
+    _keep(_names[1])  # a capsule points to its name, and may outlive this module
+
+
+class _Owner:
+    """Memory that a producer lends. Its deleter is called once, when no array views the memory any more."""
+
+    __slots__ = ("__array_interface__", "_delete", "_managed")
+    __array_interface__: dict[str, object]
+
+    def __init__(self, managed: int, deleter: int | None) -> None:
+        self._managed = managed
+        self._delete = _Deleter(deleter) if deleter else None
+
+    def release(self) -> None:
+        delete, self._delete = self._delete, None
+        if delete is not None:
+            delete(self._managed)
+
+    __del__ = release
+
+
+def from_dlpack(value: Any) -> Array:
+    """View the memory of an object with ``__dlpack__``; nothing is copied.
+
+    The array keeps the memory alive. It is read-only where the producer says so, which DLPack can say since 1.0.
+
+    Raises:
+        BufferError: the memory is not the CPU's, or numpy has no array like it.
+        Exception: whatever the producer raises.
+    """
+    device = int(value.__dlpack_device__()[0])
+    if device not in HOST:
+        where = DEVICES.get(device, "another device")
+        raise BufferError(f"it is in memory of {where} (DLPack device type {device}); copy it to the CPU first")
+    negated = getattr(value, "is_neg", None)  # torch puts off a change of sign, and exports the memory without it
+    if negated is not None and negated():
+        raise BufferError("its negative bit is set; pass tensor.resolve_neg()")
+    try:
+        capsule = value.__dlpack__(max_version=MAX_VERSION)
+    except TypeError:  # a producer from before DLPack 1.0 takes no such argument
+        capsule = value.__dlpack__()
+    managed, owner = _take(capsule)
+    try:
+        return _view(managed, owner)
+    except BaseException:
+        owner.release()
+        raise
+
+
+def _take(capsule: object) -> tuple[_Managed | _ManagedVersioned, _Owner]:
+    """Take what a capsule holds out of it; it is ours to delete from here on."""
+    for name, used, kind in _KINDS:
+        if _is_valid(capsule, name):
+            steps = partial(_pointer, capsule, name), partial(_set_name, capsule, used)
+            with suppress(ValueError):  # it has another name by now
+                # In one step of the interpreter: of several consumers, one gets it.
+                address, _ = map(partial.__call__, steps)
+                managed = kind.from_address(address)
+                return managed, _Owner(address, managed.deleter)
+    if any(_is_valid(capsule, name) for *names, _ in _KINDS for name in names):
+        raise BufferError("its DLPack capsule was consumed before")
+    raise BufferError(f"__dlpack__ returned {class_of(capsule)}; expected a DLPack capsule")
+
+
+def _view(managed: _Managed | _ManagedVersioned, owner: _Owner) -> Array:
+    if managed.major != MAX_VERSION[0]:
+        raise BufferError(f"DLPack {managed.major}; expected {MAX_VERSION[0]}")
+    tensor, flags = managed.tensor, managed.flags
+    if tensor.device_type not in HOST:
+        raise BufferError(f"DLPack device type {tensor.device_type}; expected memory of the CPU")
+    dtype = DTYPES.get((tensor.code, tensor.bits))
+    if dtype is None or tensor.lanes != 1:
+        given = f"code {tensor.code} of {tensor.bits} bits in {tensor.lanes} lanes"
+        raise BufferError(f"DLPack data type {given}; expected {', '.join(map(str, DataType))}")
+    if tensor.bits < 8 and not flags & PADDED:
+        raise BufferError(f"{dtype} packed into bytes; expected a byte for each element")
+    shape, strides, size = _layout(tensor, dtype.itemsize)
+    if 0 in shape:
+        owner.release()
+        return np.empty(shape, dtype)
+    if not tensor.data:
+        raise BufferError("it has no memory, as a tensor that is not computed yet")
+    address = tensor.data + tensor.byte_offset
+    if address + size >= 2**63:
+        raise BufferError(f"shape {shape} and strides {strides} bytes lead out of memory")
+    owner.__array_interface__ = {
+        "version": 3,
+        "data": (address, flags & READ_ONLY != 0),
+        "typestr": dtype.str if dtype.isbuiltin == 1 else f"|V{dtype.itemsize}",
+        "shape": shape,
+        "strides": strides,
+    }
+    array = np.asarray(owner)
+    return array if array.dtype == dtype else array.view(dtype)
+
+
+def _layout(tensor: _Tensor, itemsize: int) -> tuple[tuple[int, ...], tuple[int, ...] | None, int]:
+    """Shape, strides in bytes (None for dense row-major), and the bytes from the first element to behind the last."""
+    rank = tensor.ndim
+    if rank == 0:
+        return (), None, itemsize
+    if not 0 < rank <= MAX_RANK or not tensor.shape:
+        raise BufferError(f"rank {rank}; expected a shape of at most {MAX_RANK} dims")
+    integers = ctypes.c_int64 * rank
+    shape = tuple(integers.from_address(tensor.shape)[:])
+    if min(shape) < 0 or math.prod(filter(None, shape)) >= MAX_SIZE:
+        raise BufferError(f"shape {shape}; expected dims of 0 or more, and fewer than 2**60 elements")
+    if not tensor.strides:
+        return shape, None, math.prod(shape) * itemsize
+    # The stride of an axis that nobody steps along may be anything.
+    steps = integers.from_address(tensor.strides)[:]
+    strides = [step if dim > 1 else 0 for dim, step in zip(shape, steps, strict=True)]
+    if min(strides) < 0:
+        raise BufferError(f"strides {strides}; expected none below 0: make a contiguous copy first")
+    size = sum(map(operator.mul, shape, strides)) - sum(strides) + 1
+    return shape, tuple([step * itemsize for step in strides]), size * itemsize

@@ -1,0 +1,1 @@
+"""The op-builder: graphs as data, one method for each op."""

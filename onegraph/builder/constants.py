@@ -1,0 +1,63 @@
+"""The contents of constants: arrays of the caller, copied or kept."""
+
+from __future__ import annotations
+
+import weakref
+
+import numpy as np
+
+from .._util.exact_types import isinstance
+from ..arrays.ndarrays import aligned_empty, array_of, owners
+from ..errors import ArgumentError, class_of
+from ..ir.op import Array
+from ..opset.dtypes import DataType
+from ..opset.shapes import MAX_RANK
+
+
+def contents_of(array: object, dtype: object, *, copy: bool) -> tuple[DataType, Array, tuple[weakref.ref[Array], ...]]:
+    """What :meth:`onegraph.Graph.constant` takes of an array.
+
+    Returns:
+        the data type; the array that is kept, which can still be written; references to the arrays that have its
+        memory, so that numpy resizes none of them.
+
+    Raises:
+        ArgumentError: as that method says.
+    """
+    if not isinstance(array, (np.ndarray, np.generic)):
+        raise ArgumentError(f"constant: {class_of(array)}; expected a numpy array")
+    values = array_of("constant", array)
+    found = _data_type(values, dtype)
+    if values.ndim > MAX_RANK:
+        raise ArgumentError(f"constant: rank {values.ndim}; expected at most {MAX_RANK} dimensions")
+    if not copy:
+        _refuse_unfit(values)
+        return found, values, tuple(weakref.ref(owner) for owner in owners(values))
+    kept = aligned_empty(values.shape, values.dtype)
+    kept[...] = values
+    return found, kept, ()
+
+
+def _data_type(values: Array, dtype: object) -> DataType:
+    """The data type of a constant of these contents."""
+    if dtype is not None:
+        wanted = DataType.of(dtype)
+        if values.dtype != wanted.numpy:
+            text = f"constant: an array of {values.dtype}; expected {wanted.numpy}, as dtype is {wanted}"
+            raise ArgumentError(f"{text}; convert it with .astype(og.{wanted}.numpy)")
+        return wanted
+    try:
+        return DataType.of(values.dtype)
+    except ArgumentError as error:
+        if values.dtype != np.int64:
+            raise
+        raise ArgumentError(f"{error}, or pass dtype=og.s64 where the specification wants s64") from None
+
+
+def _refuse_unfit(array: Array) -> None:
+    """Raise where an array cannot be kept as a constant without a copy."""
+    if not (array.flags.c_contiguous and array.flags.aligned):
+        raise ArgumentError("constant: an array that is not C-contiguous and aligned; expected copy=True")
+    base = array.base
+    if base is not None and (not isinstance(base, np.ndarray) or base.flags.writeable):
+        raise ArgumentError("constant: a view of memory that can still be written; expected copy=True")

@@ -1,0 +1,71 @@
+"""One method for each op of the base vocabulary, made from its schema: ``g.convolution(src, weights, strides=...)``.
+
+Inputs are positional or by port name, attributes by name. Signature and docstring are computed from the record, and
+``op_methods.pyi`` is generated from the same records for editors and type checkers.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from .._util.exact_types import isinstance
+from .._util.init_once import refuse_unmade
+from ..ir.op import LogicalTensor
+from ..opset.editions.registry import BASE, DEFAULT, edition
+from ..opset.schema import Schema
+from ..opset.values import nearest
+from .op_signatures import OPTIONS, docstring, python_signature
+
+
+class OpMethods:
+    """The op methods of :class:`onegraph.Graph`."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Called for what does not exist alone: the error names what was probably meant."""
+        refuse_unmade(self, name)
+        close = None if name.startswith("_") else _meant(name, [one for one in dir(type(self)) if one[0] != "_"])
+        fix = f"; did you mean {close!r}?" if close else ""
+        # Python would add a guess of its own, among the names of the object.
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{fix}", name=name, obj=None)
+
+
+def _meant(name: str, names: list[str]) -> str | None:
+    """The method that was probably meant: ``MatMul``, ``relue``, and ``conv2d``, ``reshape``, ``sum`` by a part."""
+    schema = edition(DEFAULT).schema(name)
+    if schema is not None:
+        return schema.name
+    stem = re.sub(r"_?[123]d$", "", name.lower())
+    starts = [one for one in names if one.startswith(stem)] if len(stem) > 2 else []
+    ends = [one for one in names if one.endswith(f"_{stem}")]
+    return min(starts, key=len, default=None) or (ends[-1] if ends else nearest(name, names))
+
+
+def _method(schema: Schema) -> Any:
+    ports = {port.name: index for index, port in enumerate(schema.inputs) if not port.variadic}
+
+    def method(self: Any, *inputs: object, **keywords: Any) -> Any:
+        if not keywords:
+            return self.op(schema.kind, inputs, edition=DEFAULT)
+        options = {option: keywords.pop(option) for option in OPTIONS if option in keywords}
+        tensors = list(inputs)
+        attrs: dict[str, object] = {}
+        for key, value in keywords.items():
+            if key in ports and (isinstance(value, LogicalTensor) or not schema.has_attribute(key)):
+                index = ports[key]
+                tensors += [None] * (index + 1 - len(tensors))
+                if tensors[index] is not None:
+                    raise TypeError(f"{schema.name}() got two tensors for input {key!r}")
+                tensors[index] = value
+            elif value is not None or not schema.has_attribute(key):
+                attrs[key] = value
+        return self.op(schema.kind, tensors, attrs, edition=DEFAULT, **options)
+
+    method.__name__ = method.__qualname__ = schema.name
+    method.__doc__ = docstring(schema)
+    method.__signature__ = python_signature(schema)  # type: ignore[attr-defined]
+    return method
+
+
+for _schema in BASE.values():
+    setattr(OpMethods, _schema.name, _method(_schema))

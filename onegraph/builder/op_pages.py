@@ -1,0 +1,167 @@
+"""Reference pages of the operation set, computed from its records: plain data, Markdown, text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ..opset.dtypes import DataType
+from ..opset.editions.registry import DEFAULT, Edition, base_of
+from ..opset.schema import Attribute, Port, Rule, Schema, Version
+from .op_signatures import OPTIONS, attribute_default, python_signature
+
+
+def to_dict(chosen: Edition, schema: Schema) -> dict[str, object]:
+    """Everything that is known of an op in an edition, as plain values."""
+    return {
+        "kind": schema.kind,
+        "name": schema.name,
+        "category": schema.category,
+        "edition": chosen.name,
+        "page": chosen.page(schema),
+        "doc": schema.doc,
+        "notes": list(schema.notes),
+        "since": _version(schema.since),
+        "base": base_of(schema).kind,
+        "attributes": [_attribute_dict(attribute) for attribute in schema.attributes],
+        "inputs": [_port_dict(port) for port in schema.inputs],
+        "outputs": [_port_dict(port) for port in schema.outputs],
+        "types": [{name: _type_names(types) for name, types in row.types.items()} for row in schema.types],
+        "rules": [{"id": rule.__name__, "doc": _first_line(rule)} for rule in _rules(schema)],
+    }
+
+
+def _attribute_dict(attribute: Attribute) -> dict[str, object]:
+    return {
+        "name": attribute.name,
+        "kind": attribute.kind,
+        "required": attribute.required,
+        "default": None if attribute.default is None else attribute_default(attribute).strip("'"),
+        "values": list(attribute.values),
+        "aliases": dict(attribute.aliases),
+        "range": attribute.range.name if attribute.range else None,
+        "since": _version(attribute.since),
+        "doc": attribute.doc,
+    }
+
+
+def _port_dict(port: Port) -> dict[str, object]:
+    return {
+        "name": port.name,
+        "type": port.type,
+        "optional": port.optional,
+        "variadic": port.variadic,
+        "since": _version(port.since),
+    }
+
+
+def _version(version: Version) -> str:
+    return f"{version[0]}.{version[1]}"
+
+
+def _type_names(types: Iterable[DataType]) -> list[str]:
+    found = set(types)
+    return [dtype.value for dtype in DataType if dtype in found]
+
+
+def _rules(schema: Schema) -> tuple[Rule, ...]:
+    base = base_of(schema)
+    return (*base.rules, *base.shape_rules)
+
+
+def _first_line(rule: Rule) -> str:
+    return (rule.__doc__ or "").strip().splitlines()[0]
+
+
+def _allowed(attribute: Attribute) -> str:
+    if attribute.values:
+        return ", ".join(attribute.values)
+    return attribute.range.name if attribute.range else "any"
+
+
+def _need(attribute: Attribute) -> str:
+    if attribute.required:
+        return "required"
+    return "optional" if attribute.default is None else f"default {attribute_default(attribute)}"
+
+
+def _ports(ports: tuple[Port, ...]) -> str:
+    marks = {(True, False): "?", (False, True): "*", (True, True): "*", (False, False): ""}
+    return ", ".join(f"{port.name}: {port.type}{marks[port.optional, port.variadic]}" for port in ports) or "none"
+
+
+def _type_rows(schema: Schema) -> list[str]:
+    return [
+        ", ".join(f"{name} = {' or '.join(_type_names(types))}" for name, types in row.types.items())
+        for row in schema.types
+    ]
+
+
+def markdown(chosen: Edition, schema: Schema) -> str:
+    """The page of one op."""
+    since = f" Since oneDNN {_version(schema.since)}." if schema.since > (3, 0) else ""
+    lines = [f"## {schema.kind}", "", _escaped(f"{_sentence(schema.doc)}{since}"), ""]
+    lines += [f"Method `{_method(chosen, schema)}`. {chosen.page(schema)}.", ""]
+    lines += [f"- Inputs: {_escaped(_ports(schema.inputs))}", f"- Outputs: {_escaped(_ports(schema.outputs))}"]
+    lines += [f"- Types: {'; '.join(_type_rows(schema)) or 'any'}", ""]
+    if schema.attributes:
+        lines += ["| attribute | kind | need | allowed | meaning |", "| --- | --- | --- | --- | --- |"]
+        for attribute in schema.attributes:
+            cells = (attribute.name, attribute.kind, _need(attribute), _allowed(attribute), attribute.doc)
+            lines.append("| " + " | ".join(_escaped(cell) for cell in cells) + " |")
+        lines.append("")
+    lines += [f"- `{rule.__name__}`: {_escaped(_first_line(rule))}" for rule in _rules(schema)]
+    lines += [f"\n{_escaped(note)}" for note in schema.notes]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _method(chosen: Edition, schema: Schema) -> str:
+    """How the op is called: by its method with all that this takes, or the name of that where the words differ."""
+    if chosen.name != DEFAULT:
+        return schema.name
+    found = python_signature(schema)
+    shown = [one for name, one in found.parameters.items() if name not in ("self", *OPTIONS)]
+    return f"g.{schema.name}{found.replace(parameters=shown)}"
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(".") else text + "."
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|").replace("*", "\\*")
+
+
+def markdown_edition(chosen: Edition) -> str:
+    """The page of an edition: its ops, by category."""
+    lines = [f"# {chosen.name}", "", f"{chosen.title}: {len(chosen.schemas)} ops. `?` optional, `*` any number.", ""]
+    for category, schemas in by_category(chosen):
+        names = ", ".join(f"[{schema.kind}](#{schema.kind.lower()})" for schema in schemas)
+        lines.append(f"- {category}: {names}")
+    pages = [markdown(chosen, schema) for _, schemas in by_category(chosen) for schema in schemas]
+    return "\n".join([*lines, "", *pages])
+
+
+def by_category(chosen: Edition) -> Iterator[tuple[str, list[Schema]]]:
+    """The ops of an edition, category by category."""
+    for category in dict.fromkeys(schema.category for schema in chosen.schemas.values()):
+        yield category, [schema for schema in chosen.schemas.values() if schema.category == category]
+
+
+def text(chosen: Edition, schema: Schema) -> str:
+    """The page of one op for a terminal."""
+    lines = [f"{schema.kind}  ({schema.category}, {chosen.page(schema)})", f"  {schema.doc}", ""]
+    lines += [f"  inputs   {_ports(schema.inputs)}", f"  outputs  {_ports(schema.outputs)}"]
+    lines += [f"  {'types' if not number else '':7}  {row}" for number, row in enumerate(_type_rows(schema))]
+    if schema.attributes:
+        cells = [(a.name, a.kind, _need(a), _allowed(a)) for a in schema.attributes]
+        widths = [max(len(row[column]) for row in cells) for column in range(3)]
+        lines += ["", "  attributes"]
+        for row in cells:
+            padded = (f"{cell:{width}}" for cell, width in zip(row[:3], widths, strict=True))
+            lines.append(f"    {'  '.join(padded)}  {row[3]}")
+    lines += ["", *(f"  {note}" for note in schema.notes)] if schema.notes else []
+    rules = _rules(schema)
+    if rules:
+        width = max(len(rule.__name__) for rule in rules)
+        lines += ["", "  rules", *(f"    {rule.__name__:{width}}  {_first_line(rule)}" for rule in rules)]
+    return "\n".join(lines)

@@ -1,0 +1,82 @@
+"""The signature and the docstring of an op's method, computed from the op's record."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+
+from .._util.exact_types import isinstance
+from ..opset.editions.registry import DEFAULT, edition
+from ..opset.schema import Attribute, Fill, Port, Schema
+
+WIDTH = 108
+OPTIONS = ("name", "dtype", "outputs")
+
+
+def attribute_default(attribute: Attribute) -> str:
+    """The default as documentation shows it."""
+    if isinstance(attribute.default, Fill):
+        return f"all {attribute.default.value}"
+    return repr(attribute.default)
+
+
+def python_signature(schema: Schema) -> inspect.Signature:
+    """The signature of the op's method."""
+    positional, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    parameters = [inspect.Parameter("self", positional)]
+    taken = set()
+    for port in schema.inputs:
+        if port.variadic:
+            parameters.append(inspect.Parameter(port.name, inspect.Parameter.VAR_POSITIONAL))
+            break
+        default = None if port.optional else inspect.Parameter.empty
+        parameters.append(inspect.Parameter(port.name, positional, default=default))
+        taken.add(port.name)
+    for attribute in schema.attributes:
+        if attribute.name in taken:
+            continue  # one parameter takes the tensor or the attribute, as in weights_shape
+        value: object = None if isinstance(attribute.default, Fill) else attribute.default
+        if attribute.required:
+            value = inspect.Parameter.empty
+        parameters.append(inspect.Parameter(attribute.name, keyword, default=value))
+    parameters += [inspect.Parameter(option, keyword, default=None) for option in OPTIONS]
+    return inspect.Signature(parameters)
+
+
+def docstring(schema: Schema) -> str:
+    """The docstring of the op's method."""
+    chosen = edition(DEFAULT)
+    since = f"; since oneDNN {schema.since[0]}.{schema.since[1]}" if schema.since > (3, 0) else ""
+    results = ", ".join(f"{port.name}: {port.type}" for port in schema.outputs) or "nothing"
+    lines = [_wrapped(f"{schema.kind}: {schema.doc}"), *(f"\n{_wrapped(note)}" for note in schema.notes), "", "Args:"]
+    lines += [_entry(f"{port.name}: {_port(port)}") for port in schema.inputs]
+    lines += [_entry(f"{attribute.name}: {_attribute(schema, attribute)}") for attribute in schema.attributes]
+    lines += [
+        _entry("name: text for reports."),
+        _entry("dtype: data type of the result, where the table leaves it open."),
+        _entry("outputs: names of the optional outputs that are wanted."),
+        *("", "Returns:", _entry(results)),
+        *("", "Data types:", *(_entry(str(row)) for row in schema.types)),
+        *("", "Raises:", _entry("SpecError: the op breaks the specification; the graph is unchanged.")),
+        *("", f"Source: {chosen.page(schema)}{since}"),
+    ]
+    return "\n".join(lines)
+
+
+def _port(port: Port) -> str:
+    return f"{port.type}{', optional' if port.optional else ''}{', any number' if port.variadic else ''}"
+
+
+def _attribute(schema: Schema, attribute: Attribute) -> str:
+    need = "required" if attribute.required else f"default {attribute_default(attribute)}"
+    allowed = f" ({', '.join(attribute.values)})" if attribute.values else ""
+    since = f" Since {attribute.since[0]}.{attribute.since[1]}." if attribute.since > schema.since else ""
+    return f"{attribute.kind}, {need}{allowed}. {attribute.doc}{since}"
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, WIDTH)
+
+
+def _entry(text: str) -> str:
+    return textwrap.fill(text, WIDTH, initial_indent="    ", subsequent_indent="        ")

@@ -1,0 +1,194 @@
+"""Ops that were examined before: real graphs repeat theirs, with the same attributes on the same shapes.
+
+A :class:`onegraph.ir.op.Signature` is made from a key of plain, immutable values and from nothing else: what the key
+leaves out, such as the contents of weights, is not there when the op is examined, and so cannot decide anything. Only
+ops that are in order are remembered; the others are examined again, for messages that name them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from types import MappingProxyType
+
+import numpy as np
+
+from .._util.exact_types import isinstance
+from ..errors import SpecError
+from ..inference.infer import MAX_INPUTS, Checked, examine
+from ..inference.lenient import LenientExamination
+from ..ir.op import Array, LogicalTensor, Signature
+from ..opset.dtypes import DataType
+from ..opset.editions.registry import Edition, edition
+from ..opset.schema import Schema, Shape, TensorType
+from ..opset.shapes import known_dims
+from .op_outputs import implied_outputs, output_dtypes
+
+MAX_SIGNATURES = 4096
+MAX_ELEMENTS = 256  # of a list or a constant in a key: what is longer costs more than to examine it again
+_NUMBERS = frozenset([int, float, bool])
+_KINDS = _NUMBERS | {str, list, tuple}
+
+AttrsKey = tuple[tuple[str, type, object], ...]
+TensorKey = tuple[DataType | None, Shape, bytes | None] | None
+
+
+def signature(
+    chosen: Edition,
+    kind: object,
+    attrs: object,
+    inputs: Sequence[LogicalTensor | None],
+    *,
+    name: str = "",
+    dtype: DataType | None = None,
+    n_outputs: int | None = None,
+    dtypes: tuple[DataType, ...] | None = None,
+    lenient: bool = False,
+) -> Signature:
+    """Examine an op, or remember what came of it before.
+
+    Args:
+        chosen: the edition whose words these are.
+        kind, attrs: as users write them.
+        inputs: tensors of a graph, in port order.
+        name: name of the op, for messages.
+        dtype: data type of the result where the table leaves it open.
+        n_outputs: number of outputs; by default what the attributes imply.
+        dtypes: data types of all outputs, where they are known.
+        lenient: take too what the specification forbids and the library takes.
+
+    Raises:
+        SpecError: the op breaks the specification, with every violation.
+    """
+    schema = chosen.schema(kind)
+    key = None if schema is None else _key(schema, attrs, inputs)
+    if schema is not None and key is not None:
+        try:
+            found = _remembered(chosen.name, schema.kind, *key, dtype, n_outputs, dtypes)
+        except SpecError:  # it is raised again below, with the name of the op
+            found = None
+        if found is not None:
+            return found
+    try:
+        checked = examine(kind, attrs, inputs, edition=chosen, name=name, dtype=dtype, n_outputs=n_outputs)
+        return _made_from(checked, chosen, dtype, n_outputs, dtypes)
+    except SpecError:
+        if not lenient:
+            raise
+    by = LenientExamination
+    checked = examine(kind, attrs, inputs, edition=chosen, name=name, dtype=dtype, n_outputs=n_outputs, by=by)
+    return replace(_made_from(checked, chosen, dtype, n_outputs, dtypes), lenient=True)
+
+
+def _key(
+    schema: Schema, attrs: object, inputs: Sequence[LogicalTensor | None]
+) -> tuple[AttrsKey, tuple[TensorKey, ...]] | None:
+    attributes = None if len(inputs) > MAX_INPUTS else attrs_key(attrs)
+    if attributes is None:
+        return None
+    tensors: list[TensorKey] = []
+    for index, tensor in enumerate(inputs):
+        if tensor is None:
+            tensors.append(None)
+        elif tensor.value is None or index not in schema.read_inputs:
+            tensors.append((tensor.dtype, tensor.shape, None))
+        elif _is_plain(tensor, tensor.value):
+            tensors.append((tensor.dtype, tensor.shape, tensor.value.tobytes()))
+        else:
+            return None
+    return attributes, tuple(tensors)
+
+
+@lru_cache(maxsize=MAX_SIGNATURES)
+def _remembered(
+    edition_name: str,
+    kind: str,
+    attributes: AttrsKey,
+    tensors: tuple[TensorKey, ...],
+    dtype: DataType | None,
+    n_outputs: int | None,
+    dtypes: tuple[DataType, ...] | None,
+) -> Signature | None:
+    chosen = edition(edition_name)
+    inputs = [None if tensor is None else _tensor_type(*tensor) for tensor in tensors]
+    checked = examine(kind, read_attrs(attributes), inputs, edition=chosen, dtype=dtype, n_outputs=n_outputs)
+    return None if checked.errors else _made_from(checked, chosen, dtype, n_outputs, dtypes)
+
+
+def _made_from(
+    checked: Checked,
+    chosen: Edition,
+    dtype: DataType | None,
+    n_outputs: int | None,
+    dtypes: tuple[DataType, ...] | None,
+) -> Signature:
+    """The signature of an op; SpecError where it is not in order, or ``dtype`` is missing or not one it may have."""
+    if checked.errors:
+        raise SpecError(checked.errors)
+    schema, attrs, inputs = checked.schema, checked.attrs, checked.inputs
+    assert schema is not None
+    assert attrs is not None
+    if dtypes is None:
+        count = implied_outputs(schema, attrs, inputs) if n_outputs is None else n_outputs
+        dtypes = tuple(output_dtypes(chosen, schema, checked.dtype_choices[:count], dtype))
+    while inputs and inputs[-1] is None:
+        inputs = inputs[:-1]
+    return Signature(schema, MappingProxyType(dict(attrs)), inputs, dtypes, checked.shapes[: len(dtypes)])
+
+
+def attrs_key(attrs: object) -> AttrsKey | None:
+    """Attributes as a key in which 1, 1.0 and True differ, and 0.0 and -0.0; None where no key tells all of them."""
+    if attrs is None:
+        return ()
+    if type(attrs) is not dict:
+        return None  # a mapping of another kind may do anything
+    found: list[tuple[str, type, object]] = []
+    for name, value in [*attrs.items()]:
+        kind = type(value)
+        if kind not in _KINDS:
+            if not (kind is np.ndarray or isinstance(value, np.generic)) or value.dtype.kind not in "iufb":
+                return None
+            if value.ndim > 1 or value.size > MAX_ELEMENTS:
+                return None
+            value = value.tolist()
+            kind = type(value)
+        if kind is list or kind is tuple:
+            value = tuple(value[: MAX_ELEMENTS + 1])
+            kinds = {*map(type, value)}
+            kind = kinds.pop() if kinds else int
+            if kinds or kind not in _NUMBERS or len(value) > MAX_ELEMENTS:
+                return None
+            if kind is float and not all(value):
+                value = tuple(element or repr(element) for element in value)
+        elif kind is float:
+            value = value or repr(value)
+        elif kind not in _KINDS:
+            return None
+        if type(name) is not str:
+            return None
+        found.append((name, kind, value))
+    return tuple(found)
+
+
+def read_attrs(key: AttrsKey) -> dict[str, object]:
+    """The attributes that a key was made from."""
+    return {name: tuple(map(kind, value)) if isinstance(value, tuple) else kind(value) for name, kind, value in key}
+
+
+def _is_plain(tensor: LogicalTensor, value: Array) -> bool:
+    """Whether the contents of a tensor are what its type says, and few."""
+    return (
+        type(value) is np.ndarray
+        and value.size <= MAX_ELEMENTS
+        and value.shape == tensor.shape
+        and tensor.dtype is not None
+        and value.dtype == tensor.dtype.numpy
+    )
+
+
+def _tensor_type(dtype: DataType | None, shape: Shape, contents: bytes | None) -> TensorType:
+    if contents is None or dtype is None:
+        return TensorType(dtype, shape)
+    value = np.frombuffer(contents, dtype.numpy) if contents else np.empty(0, dtype.numpy)
+    return TensorType(dtype, shape, value.reshape(known_dims(shape)))

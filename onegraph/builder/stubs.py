@@ -1,0 +1,96 @@
+"""Writes ``op_methods.pyi``, the op methods as type checkers see them: ``python -m onegraph.builder.stubs``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from .._util.exact_types import isinstance
+from ..opset.editions.registry import BASE
+from ..opset.schema import Attribute, Fill, Schema
+from .op_signatures import docstring
+
+PATH = Path(__file__).with_name("op_methods.pyi")
+TYPES = {
+    "f32": "float",
+    "f32[]": "Sequence[float]",
+    "s64": "int",
+    "s64[]": "Sequence[int]",
+    "bool": "bool",
+    "str": "str",
+}
+HEADER = '''"""Generated from onegraph.opset.ops when the package is built; do not edit."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+from ..ir.op import LogicalTensor
+'''
+
+
+def stub() -> str:
+    """The text of the file."""
+    lines = [HEADER]
+    for schema in BASE.values():
+        if len(schema.outputs) > 1:
+            lines.append(f"class {schema.kind}Outputs(NamedTuple):")
+            lines += [f"    {port.name}: LogicalTensor" for port in schema.outputs] + [""]
+    lines.append("class OpMethods:")
+    for schema in BASE.values():
+        lines += _method(schema)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _method(schema: Schema) -> list[str]:
+    parameters = ["self"]
+    for port in schema.inputs:
+        if port.variadic:
+            parameters.append(f"*{port.name}: LogicalTensor")
+            continue
+        both = "LogicalTensor"
+        if schema.has_attribute(port.name):
+            both += f" | {TYPES[schema.attribute(port.name).kind]}"
+        parameters.append(f"{port.name}: {both}" + (" | None = None" if port.optional else ""))
+    if not schema.variadic:
+        parameters.append("*")
+    ports = {port.name for port in schema.inputs}
+    parameters += [_parameter(attribute) for attribute in schema.attributes if attribute.name not in ports]
+    parameters += ["name: str | None = None", "dtype: object = None", "outputs: Sequence[str] | None = None"]
+    body = "\n".join(f"        {line}".rstrip() for line in docstring(schema).splitlines())
+    return [
+        f"    def {schema.name}(",
+        *(f"        {parameter}," for parameter in parameters),
+        f"    ) -> {_result(schema)}:",
+        f'        """{body.strip()}',
+        '        """',
+        "",
+    ]
+
+
+def _parameter(attribute: Attribute) -> str:
+    type_ = TYPES[attribute.kind]
+    if attribute.values:
+        type_ = f"Literal[{', '.join(repr(value) for value in (*attribute.values, *attribute.aliases))}]"
+    if attribute.required:
+        return f"{attribute.name}: {type_}"
+    if attribute.default is None or isinstance(attribute.default, Fill):
+        return f"{attribute.name}: {type_} | None = None"
+    return f"{attribute.name}: {type_} = {attribute.default!r}"
+
+
+def _result(schema: Schema) -> str:
+    """One tensor where the op always has one output, a named tuple where it always has several."""
+    required = sum(not port.optional for port in schema.outputs)
+    if len(schema.outputs) == 1:
+        return "LogicalTensor"
+    if not schema.outputs:
+        return "tuple[()]"
+    if required == len(schema.outputs) and schema.implied_outputs is None:
+        return f"{schema.kind}Outputs"
+    return "Any"
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else PATH
+    target.write_text(stub())
+    print(target)

@@ -1,0 +1,100 @@
+"""What keeps an op from being added to a graph: the specification, and what this library crashes on or gets wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
+
+from ..builder.signature_cache import MAX_SIGNATURES, AttrsKey, attrs_key, read_attrs
+from ..errors import OneGraphError, SpecError, UnsupportedError
+from ..faults.quirks import quirks
+from ..inference.infer import MAX_INPUTS, Examination, examine
+from ..native.library import VERSION
+from ..opset.dtypes import DataType
+from ..opset.editions.registry import BASE, DEFAULT, NEWEST, edition
+from ..opset.schema import AttrValue, Call, Schema, Shape, TensorType
+
+MAX_INTERPOLATED = 2**24
+_LOADED = f"the loaded library is {VERSION[0]}.{VERSION[1]}"
+EDITION = edition(f"onednn-{VERSION[0]}.{min(VERSION[1], NEWEST[1])}")
+
+
+def check_use(
+    schema: Schema,
+    attrs: dict[str, AttrValue],
+    name: str,
+    inputs: Sequence[TensorType],
+    outputs: Sequence[TensorType],
+) -> tuple[Shape, ...]:
+    """``examined``, or what came of it before for an op with the same attributes and types."""
+    key = attrs_key(attrs) if len(inputs) + len(outputs) <= MAX_INPUTS else None
+    if key is None:
+        return examined(schema, attrs, name, inputs, outputs)
+    types = tuple([(tensor.dtype, tensor.shape, tensor.bound) for tensor in (*inputs, *outputs)])
+    with suppress(OneGraphError):
+        return _remembered(schema.kind, key, types, len(inputs))
+    return examined(schema, attrs, name, inputs, outputs)  # for messages that name the op
+
+
+@lru_cache(maxsize=MAX_SIGNATURES)
+def _remembered(
+    kind: str, attrs: AttrsKey, types: tuple[tuple[DataType | None, Shape, int | None], ...], n_inputs: int
+) -> tuple[Shape, ...]:
+    tensors = [TensorType(dtype, shape, None, bound) for dtype, shape, bound in types]
+    stored: Any = read_attrs(attrs)
+    return examined(BASE[kind], stored, "", tensors[:n_inputs], tensors[n_inputs:])
+
+
+def examined(
+    schema: Schema,
+    attrs: dict[str, AttrValue],
+    name: str,
+    inputs: Sequence[TensorType],
+    outputs: Sequence[TensorType],
+    by: type[Examination] | None = None,
+) -> tuple[Shape, ...]:
+    """The output shapes of an op, in whose examination, ``by`` some other one than usual, nothing was found.
+
+    Raises:
+        SpecError: it breaks the specification.
+        UnsupportedError: the library refuses it, crashes on it or computes it wrong.
+    """
+    checked = examine(schema.kind, attrs, list(inputs), list(outputs), edition=EDITION, name=name, by=by)
+    label = f"{schema.kind} {name!r}" if name else schema.kind
+    if checked.errors:
+        newest = examine(schema.kind, attrs, list(inputs), list(outputs), edition=edition(DEFAULT), by=by)
+        for minor in range(VERSION[1] + 1, NEWEST[1] + 1) if not newest.errors else ():
+            later = edition(f"onednn-3.{minor}")
+            newer = examine(schema.kind, attrs, list(inputs), list(outputs), edition=later, by=by)
+            if not newer.errors:
+                what = ", ".join(dict.fromkeys(f"{error.where}: {error.given}" for error in checked.errors))
+                raise UnsupportedError(f"{label}: {what}; needs oneDNN 3.{minor}; {_LOADED}")
+        raise SpecError(checked.errors)
+    found = quirks(Call(schema, attrs, inputs, len(outputs), [tensor.dtype for tensor in outputs]), VERSION)
+    if found:
+        reasons = "; ".join(f"{quirk.reason} [{quirk.severity}: {quirk.name}]" for quirk in found)
+        raise UnsupportedError(f"{label}: {reasons}")
+    _refuse_endless(schema, label, [*inputs, *(TensorType(None, shape) for shape in checked.shapes)])
+    return checked.shapes
+
+
+def _refuse_endless(schema: Schema, label: str, tensors: Sequence[TensorType]) -> None:
+    """The library tabulates every position of an interpolation when it compiles, which takes minutes and gigabytes."""
+    if schema.kind not in ("Interpolate", "InterpolateBackward"):
+        return
+    longest = max((dim or 0 for tensor in tensors for dim in tensor.shape or ()), default=0)
+    if longest > MAX_INTERPOLATED:
+        raise UnsupportedError(
+            f"{label}: an axis of {longest} elements; the library would tabulate every position "
+            f"of it; expected at most {MAX_INTERPOLATED}"
+        )
+
+
+def refuse_newer(schema: Schema, attribute: str = "") -> None:
+    """Raise where the loaded library is older than an op, or than one of its attributes."""
+    what = f"{schema.kind}.{attribute}" if attribute else schema.kind
+    since = schema.attribute(attribute).since if attribute else schema.since
+    if since > VERSION:
+        raise UnsupportedError(f"{what} needs oneDNN {since[0]}.{since[1]}; {_LOADED}")

@@ -1,0 +1,125 @@
+"""Many ops at once: what ops alike share, checked once, and C arrays of them that a graph takes in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from .._util.exact_types import isinstance
+from ..inference.lenient import LenientExamination
+from ..native.library import call, ffi, lib, status_error
+from ..opset.editions.registry import BASE
+from ..opset.schema import AttrValue, TensorType
+from .logical_tensor import LogicalTensor
+from .op import CODES, SETTERS, Op, encoded, setting_of
+from .op_checks import check_use, examined, refuse_newer
+
+_TENSORS = ffi.typeof("dnnl_graph_logical_tensor_t[]")
+
+
+class OpTemplate:
+    """What ops of one kind with the same attributes share: checked, and spelled for the library, once for all of them.
+
+    Args:
+        kind: as the specification names it, an op that the library has.
+        attrs: attributes in the form in which they are stored.
+        inputs, outputs: the types of the tensors.
+        name: text for messages.
+
+    Raises:
+        SpecError: the op breaks the specification.
+        UnsupportedError: the library is too old, refuses the op, crashes on it or computes it wrong.
+    """
+
+    __slots__ = ("_settings_in_c", "attrs", "in_c", "schema", "settings")
+
+    def __init__(
+        self,
+        kind: str,
+        attrs: Mapping[str, AttrValue],
+        inputs: Sequence[TensorType],
+        outputs: Sequence[TensorType],
+        name: str = "",
+    ) -> None:
+        self.schema, self.attrs = BASE[kind], dict(attrs)
+        refuse_newer(self.schema)
+        for attribute in attrs:
+            refuse_newer(self.schema, attribute)
+        pads = attrs.get("pads_end")
+        # Of a graph that is not strict.
+        if kind == "Convolution" and isinstance(pads, tuple) and any(pad < 0 for pad in pads):
+            examined(self.schema, self.attrs, name, inputs, outputs, LenientExamination)
+        else:
+            check_use(self.schema, self.attrs, name, inputs, outputs)
+        self.settings = tuple(setting_of(self.schema.attribute(key), value) for key, value in attrs.items())
+        in_c = [(s.number, SETTERS[s.kind][1], s.value, s.length) for s in self.settings]
+        self._settings_in_c = ffi.new("onegraph_setting_t[]", in_c)
+        self.in_c = ffi.new("onegraph_template_t *", (CODES[self.schema.name], len(in_c), self._settings_in_c))
+
+
+class LazyOps(Mapping[int, Op]):
+    """Ops by their ids. They are objects from the moment on when somebody asks for them.
+
+    Args:
+        tensors: those that differ in more than the id.
+        places: for each id of a tensor the place of the one that is the same but for the id.
+    """
+
+    def __init__(self, tensors: Sequence[LogicalTensor], places: Mapping[int, int]) -> None:
+        self._tensors, self._places = tensors, places
+        self._structs = ffi.new(_TENSORS, [tensor._struct[0] for tensor in tensors])
+        self._given: dict[int, tuple[OpTemplate, str, Sequence[int], Sequence[int]]] = {}
+        self._made: dict[int, Op] = {}
+        self.n_ids = 0  # of ops, inputs and outputs
+
+    def add(self, template: OpTemplate, id: int, name: str, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """Note an op of a template that was checked for the types of these tensors: nothing is looked at again.
+
+        The id is new; every tensor is one of those that are known here, and has one producer.
+        """
+        self._given[id] = template, name, inputs, outputs
+        self.n_ids += 1 + len(inputs) + len(outputs)
+
+    def hand_over(self, graph: object, ids: Sequence[int]) -> dict[int, str]:
+        """Add ops that were noted to a C graph; returns the reasons for those that the library refuses."""
+        given, places = [self._given[number] for number in ids], self._places
+        counts: list[int] = []
+        ends: list[int] = []
+        for _, _, inputs, outputs in given:
+            counts += (len(inputs), len(outputs))
+            ends += inputs
+            ends += outputs
+        names = b"".join([encoded(name) + b"\0" for _, name, _, _ in given])
+        statuses = ffi.new("int[]", len(given))
+        call(
+            lib.onegraph_graph_add_ops,
+            graph,
+            len(given),
+            ffi.new("size_t[]", ids),
+            ffi.new("onegraph_template_t *[]", [template.in_c for template, _, _, _ in given]),
+            names,
+            ffi.new("size_t[]", counts),
+            ffi.new("size_t[]", ends),
+            ffi.new("size_t[]", [places[number] for number in ends]),
+            self._structs,
+            statuses,
+        )
+        refused = {}
+        for number, status in zip(ids, statuses, strict=True):
+            if status:
+                refused[number] = str(status_error("dnnl_graph_add_op", status))
+                del self._given[number]
+        return refused
+
+    def __getitem__(self, id: int) -> Op:
+        if id not in self._made:
+            template, name, *ends = self._given[id]
+            tensors, places = self._tensors, self._places
+            ins, outs = ([tensors[places[number]]._numbered(number) for number in numbers] for numbers in ends)
+            self._made[id] = Op._of(template.schema, template.attrs, template.settings, id, name, ins, outs)
+        return self._made[id]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._given)
+
+    def __len__(self) -> int:
+        return len(self._given)

@@ -1,0 +1,1 @@
+"""Ops and graphs held against the specification and the loaded library."""

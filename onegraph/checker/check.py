@@ -1,0 +1,267 @@
+"""Checking ops and graphs against the specification: every mistake at once, as records that people and programs read.
+
+Nothing here needs the library. Where one can be loaded, the records say too what it refuses or gets wrong although the
+specification allows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from .._util.exact_types import isinstance, listed
+from ..errors import ERROR, LIBRARY, ArgumentError, Violation
+from ..faults.quirks import quirks
+from ..inference.infer import MAX_VIOLATIONS, Checked, Examination, examine
+from ..inference.violations import Violations, shortened
+from ..ir.op import LogicalTensor, Op
+from ..ir.tensor_type import tensor_type
+from ..opset.editions.dialect import base_call, edition_words
+from ..opset.editions.registry import BASE, DEFAULT, base_of
+from ..opset.editions.registry import edition as edition_named
+from ..opset.schema import Finding, Schema, Version
+from ..opset.shapes import counted, show
+
+
+def check_attrs(kind: str, attrs: object = None, *, edition: str | None = None) -> list[Violation]:
+    """Check a dictionary of attributes by itself, without inputs.
+
+    Args:
+        kind: the op, as the edition names it.
+        attrs: attribute names and values.
+        edition: name of the edition, ``onednn-3.13`` by default.
+
+    Returns:
+        Every violation, an empty list where there is none.
+
+    Raises:
+        ArgumentError: the edition is unknown. Everything else is a violation.
+    """
+    examination = Examination(edition_named(DEFAULT if edition is None else edition), shortened(kind))
+    schema = examination.find_schema(kind)
+    if schema is not None:
+        examination.check_attributes(schema, attrs)
+    return list(examination.violations)
+
+
+def check_op(
+    kind: str,
+    attrs: object = None,
+    inputs: object = (),
+    outputs: object = None,
+    *,
+    edition: str | None = None,
+) -> list[Violation]:
+    """Check one op: attributes, ports, data types, shapes; then what the loaded library makes of it.
+
+    Args:
+        kind: the op, as the edition names it.
+        attrs: attribute names and values.
+        inputs: logical tensors, (dtype, shape) pairs or arrays in port order; None skips an optional port.
+        outputs: the same for the outputs, where they are to be checked too.
+        edition: name of the edition, ``onednn-3.13`` by default.
+
+    Returns:
+        Every violation, an empty list where there is none. Those of severity ``error`` break the specification;
+        ``library`` and ``unsafe`` say that the loaded library is too old, refuses the op or gets it wrong.
+
+    Raises:
+        ArgumentError: the edition is unknown. Everything else is a violation.
+    """
+    chosen = edition_named(DEFAULT if edition is None else edition)
+    checked = examine(kind, attrs, inputs, outputs, edition=chosen)
+    wanted = checked.n_outputs or 0
+    return [*checked.violations, *_library_violations(checked, chosen.name, shortened(kind), wanted)]
+
+
+class Ops(Protocol):
+    """What has ops, as a graph does."""
+
+    @property
+    def ops(self) -> Sequence[Op]:
+        """The ops."""
+
+
+def check_graph(graph: Ops | Iterable[Op]) -> list[Violation]:
+    """Check a graph: every op, and how they hang together.
+
+    Args:
+        graph: a :class:`onegraph.Graph`, or ops in any order.
+
+    Returns:
+        Every violation, an empty list where there is none. Of a graph that was loaded, shapes that the file has and
+        that loading put right are among them, as notes.
+
+    Raises:
+        ArgumentError: the edition of an op is unknown. Everything else is a violation.
+    """
+    returned = getattr(graph, "outputs", None)
+    results = [*returned.values()] if isinstance(returned, Mapping) else []  # before the ops, which may become more
+    ops = getattr(graph, "ops", graph)
+    noted = Violations(edition_named(DEFAULT), "graph")
+    if not isinstance(ops, (list, tuple)):
+        noted.add("graph_kind", "graph", graph, "a Graph or a list of ops")
+        return noted.violations
+    ops = listed(ops)
+    for index, op in enumerate(ops):
+        if len(noted.violations) <= MAX_VIOLATIONS and not _is_record(op):
+            expected = "an Op with a name, of logical tensors, and with integers for ids"
+            noted.add("op_kind", f"ops[{index}]", op, expected)
+    if noted.violations:
+        return noted.violations
+    read = {tensor.id for op in ops for tensor in op.inputs if tensor is not None}
+    read |= {getattr(tensor, "id", None) for tensor in results}
+    found: list[Violation] = []
+    for op in ops:
+        chosen = edition_named(op.edition)
+        outputs = list(op.outputs)
+        checked = examine(op.kind, op.attrs, list(op.inputs), outputs, edition=chosen, name=op.name)
+        found += checked.violations
+        wanted = max((count for count, tensor in enumerate(outputs, 1) if tensor.id in read), default=0)
+        found += _library_violations(checked, chosen.name, f"{op.kind} {op.name!r}", wanted)
+    notes = getattr(getattr(graph, "_file", None), "notes", ())
+    return [*notes, *found, *_structure(ops)]
+
+
+def _is_record(op: object) -> bool:
+    """Whether it is an Op with fields of the right kinds; one that was made by hand may hold anything."""
+    if not isinstance(op, Op) or not isinstance(op.inputs, tuple) or not isinstance(op.outputs, tuple):
+        return False
+    tensors = [*op.outputs, *(tensor for tensor in op.inputs if tensor is not None)]
+    if (
+        not isinstance(op.name, str)
+        or not isinstance(op.kind, str)
+        or not all(isinstance(tensor, LogicalTensor) for tensor in tensors)
+    ):
+        return False
+    try:
+        ids = (op.id, *(tensor.id for tensor in tensors))
+        return all(isinstance(number, int) for number in ids) and all(map(tensor_type, tensors))
+    except ArgumentError:
+        return False
+
+
+# How ops hang together ------------------------------------------------------------------------------------------------
+
+
+def _structure(ops: Sequence[Op]) -> Iterator[Violation]:
+    ids: dict[int, Op] = {}
+    producers: dict[int, Op] = {}
+    tensors: dict[int, LogicalTensor] = {}
+    for op in ops:
+        noted = Violations(edition_named(op.edition), f"{op.kind} {op.name!r}")
+        other = ids.setdefault(op.id, op)
+        if other is not op:
+            noted.add("op_id", "id", op.id, f"an id of its own; it is that of {other.name!r}")
+        for tensor in (tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None):
+            known = tensors.setdefault(tensor.id, tensor)
+            if (known.dtype, known.shape) != (tensor.dtype, tensor.shape):
+                expected = f"{known.dtype} {show(known.shape)}, as an earlier use of this id has it"
+                noted.add("tensor_mismatch", f"tensor {tensor.id}", f"{tensor.dtype} {show(tensor.shape)}", expected)
+        for tensor in op.outputs:
+            other = producers.setdefault(tensor.id, op)
+            if other is not op:
+                noted.add(
+                    "two_producers", f"tensor {tensor.id}", "produced again", f"only {other.name!r} to produce it"
+                )
+        yield from noted.violations
+    yield from _cycles(ops, producers)
+
+
+def _cycles(ops: Sequence[Op], producers: dict[int, Op]) -> Iterator[Violation]:
+    """One violation that names the ops that wait for each other; ops behind a cycle wait too."""
+    needs = [{t.id for t in op.inputs if t is not None and t.id in producers} for op in ops]
+    readers: dict[int, list[int]] = {}
+    for index, tensors in enumerate(needs):
+        for number in tensors:
+            readers.setdefault(number, []).append(index)
+    missing = [len(tensors) for tensors in needs]
+    ready = [index for index, count in enumerate(missing) if not count]
+    for index in ready:  # which grows
+        for tensor in ops[index].outputs:
+            for reader in readers.pop(tensor.id, ()):
+                missing[reader] -= 1
+                if not missing[reader]:
+                    ready.append(reader)
+    waiting = [op for op, count in zip(ops, missing, strict=True) if count]
+    if waiting:
+        noted = Violations(edition_named(waiting[0].edition), f"{waiting[0].kind} {waiting[0].name!r}")
+        names = ", ".join(op.name for op in waiting)
+        noted.add("cycle", "inputs", f"a cycle among {names}", "ops that do not wait for their own results")
+        yield from noted.violations
+
+
+# What the loaded library makes of it ----------------------------------------------------------------------------------
+
+
+def _library_version() -> tuple[int, int, int] | None:
+    """Version of the library, None where none can be loaded."""
+    try:
+        from ..native.library import VERSION
+    except ImportError:
+        return None
+    return VERSION
+
+
+def _library_violations(checked: Checked, edition: str, op: str, wanted: int) -> list[Violation]:
+    """What is documented, but too new for the loaded library, refused by it, or computed wrong.
+
+    ``wanted``: how many of the outputs are; of a graph, those up to the last that something reads.
+    """
+    version = _library_version()
+    schema, attrs = checked.schema, checked.attrs
+    if version is None or schema is None or attrs is None or checked.errors:
+        return []
+    noted = Violations(edition_named(edition), op)
+    noted.page = noted.edition.page(schema)
+    loaded = f"oneDNN {'.'.join(map(str, version))}"
+    for where, since in _newer(checked, schema, version, wanted):
+        needed = f"oneDNN {since[0]}.{since[1]} or later; the loaded library is {loaded}"
+        noted.add("newer_than_library", where, f"since {since[0]}.{since[1]}", needed, severity=LIBRARY)
+    base = base_of(schema)
+    if base.kind not in BASE:
+        noted.add(
+            "no_library_op", "kind", schema.kind, f"an op that {loaded} has; this runs on numpy", severity=LIBRARY
+        )
+    elif not noted.violations:
+        call = base_call(schema, base, attrs, checked.inputs, checked.n_outputs, checked.dtypes)
+        for quirk in quirks(call, version):
+            said = edition_words(schema, base, Finding(quirk.where, "", quirk.reason), attrs)
+            given = attrs.get(said.where, "left out" if schema.has_attribute(said.where) else _tensors(checked))
+            right = f"a form that {loaded} gets right"
+            noted.add(quirk.name, said.where, given, right, said.expected, severity=quirk.severity)
+    return noted.violations
+
+
+def _tensors(checked: Checked) -> str:
+    """The inputs of an op, for a message."""
+    inputs = [tensor for tensor in checked.inputs if tensor is not None]
+    shown = ", ".join(f"{tensor.dtype} {show(tensor.shape)}" for tensor in inputs[:4])
+    return f"{counted(len(inputs), 'input')}: {shown}" + (", ..." if len(inputs) > 4 else "")
+
+
+def _newer(
+    checked: Checked, schema: Schema, version: tuple[int, int, int], wanted: int
+) -> Iterator[tuple[str, Version]]:
+    """What of the op is newer than the library, and the version that has it."""
+    base = base_of(schema)
+    if base.since > version:
+        yield "kind", base.since
+    for name, value in (checked.attrs or {}).items():
+        attribute = schema.attribute(name)
+        if attribute.since > version and value != attribute.default:  # the default says no more than its absence
+            yield name, attribute.since
+    for index, tensor in enumerate(checked.inputs):
+        if tensor is not None:
+            port = schema.input_port(index)
+            since = max(port.since, tensor.dtype.since if tensor.dtype else port.since)
+            if since > version:
+                yield port.name, since
+    for port in schema.outputs[:wanted]:
+        if port.since > version:
+            yield port.name, port.since
+    if checked.rows and all(row.since > version for row in checked.rows):
+        yield "data types", min(row.since for row in checked.rows)
+
+
+__all__ = ["ERROR", "Violation", "check_attrs", "check_graph", "check_op"]

@@ -1,0 +1,1 @@
+"""From a graph to compiled steps: lowering, partitions, layouts, memory, threads."""

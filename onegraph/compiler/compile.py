@@ -1,0 +1,307 @@
+"""From a lowered graph to steps that run: partitions compiled by the library, and what numpy does in their place.
+
+A partition that the library refuses, or would compute wrong, is tried op by op; what is still refused becomes a view
+where it only names the axes anew, and a numpy step otherwise. The layout of a tensor between partitions is left to the
+library where every reader honours strides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .._util.exact_types import isinstance
+from .._util.fork_safety import cached_property
+from ..capi import CompiledPartition, Partition
+from ..capi.caches import (
+    compiled_partition_cache_changes,
+    get_compiled_partition_cache_capacity,
+    get_constant_tensor_cache,
+)
+from ..capi.settings import has_avx2, has_vnni
+from ..capi.threads import restore_threads
+from ..errors import OneGraphError, OutOfMemoryError, UnsupportedError
+from ..faults.fusions import wrong_fusion
+from ..faults.slow_fusions import slow_fusion
+from ..faults.use import VIEWS
+from ..faults.wrong_operands import wrong_strides
+from ..native.library import VERSION
+from .lower import Lowered, Step, Value
+from .partition_cache import Layout, Pattern, Wiring, wiring
+from .partitioner import search
+from .report import nbytes
+from .schedule import Schedule
+from .steps import ARITHMETIC, LibraryStep, Note, collapsed_binary, needs_dense, slow_operand
+from .thread_tuning import SMALL_BYTES
+from .to_capi import capi_graph
+
+ENOUGH = 1 << 27  # bytes that are there where memory is not short
+
+
+def assemble(lowered: Lowered, *, policy: str, fpmath_mode: str, share: bool) -> Schedule:
+    """The steps of a graph, compiled.
+
+    Args:
+        lowered: the graph.
+        policy: ``fusion`` or ``debug``.
+        fpmath_mode: as the library takes it.
+        share: whether small partitions are compiled for one thread.
+    """
+    changes = compiled_partition_cache_changes()
+    keeps = get_compiled_partition_cache_capacity() > 0 or (VERSION >= (3, 3) and get_constant_tensor_cache())
+    schedule = _Assembler(lowered, fpmath_mode, share=share, keeps=keeps).run(policy)
+    switched = changes != compiled_partition_cache_changes() or get_compiled_partition_cache_capacity() > 0
+    if keeps or not switched:
+        return schedule
+    # Another thread switched the cache on meanwhile.
+    return _Assembler(lowered, fpmath_mode, share=share, keeps=True).run(policy)
+
+
+class _Assembler:
+    """Fills the schedule of a graph.
+
+    ``keeps``: whether the library keeps what it makes of constants for all that is compiled of a partition, by the
+    number of the partition, or with the compiled one, which it then gives out again.
+    """
+
+    def __init__(self, lowered: Lowered, fpmath_mode: str, *, share: bool, keeps: bool) -> None:
+        self._lowered = lowered
+        self._schedule = Schedule(lowered)
+        self._values = self._schedule.values
+        self._share = share
+        self._fpmath_mode = fpmath_mode
+        self._patterns: dict[Wiring, Pattern] = {}
+        self._slow: dict[int, bool] = {}  # binary ops, by their parts
+        self._collapsed: dict[int, tuple[CompiledPartition, list[int]]] = {}
+        self._keeps = keeps
+
+    def run(self, policy: str) -> Schedule:
+        """Fill it, once."""
+        steps = self._lowered.steps
+        library_ops = sum(step.executor == "library" for step in steps)
+        try:
+            if policy == "fusion" and library_ops > 1:  # looking for fusions takes 3 ms, whatever the graph
+                for partition, found in search(self._lowered, self._fpmath_mode):
+                    self._add(found, partition)
+            else:
+                for step in steps:
+                    self._add_one(step)
+            for pattern in self._patterns.values():
+                self._use_threads(pattern)
+                pattern.compile_others()
+        finally:
+            restore_threads(self._schedule.threads.before)
+        return self._schedule
+
+    # Partitions ------------------------------------------------------------------------------------------------------
+
+    def _add(self, steps: Sequence[Step], partition: Partition | None) -> None:
+        """What the library found that it can do in one, or one op."""
+        if len(steps) == 1:
+            self._add_one(steps[0], "", partition)
+            return
+        reason = ""
+        if any(step.kind not in VIEWS for step in steps):  # views are no copies, or one
+            try:
+                pattern, numbers = self._pattern(steps, partition)
+                if not (reason := pattern.reason):
+                    self._add_library(pattern, steps, numbers)
+                    return
+            except OneGraphError as error:
+                reason = _refusal(error)
+        for step in steps:
+            self._add_one(step, reason)
+
+    def _pattern(self, steps: Sequence[Step], partition: Partition | None = None) -> tuple[Pattern, list[int]]:
+        """What the library knows of ops like these, and the values of these in turn.
+
+        Args:
+            steps: one op, or several.
+            partition: what the library made of them; by default that is found out for one op.
+
+        Raises:
+            OneGraphError: the library refuses the op.
+        """
+        results = steps[0].outputs if len(steps) == 1 or partition is None else partition.output_ids
+        key, numbers = wiring(steps, results)
+        pattern = self._patterns.get(key)
+        if pattern is not None and not (self._keeps and self._reads_constants(steps)):
+            return pattern, numbers
+        reason = ""
+        if partition is None:
+            graph, refused = capi_graph(self._lowered, self._fpmath_mode, steps)
+            if refused:
+                raise UnsupportedError(*refused.values())
+            (partition,) = graph.partitions("debug")
+        if len(steps) > 1:
+            inputs = [*dict.fromkeys(partition.input_ids)]
+            uses = [self._schedule.use(step) for step in steps]
+            reason = wrong_fusion(uses, VERSION, vnni=has_vnni(), avx2=has_avx2()) or slow_fusion(uses)
+            reason = reason and f"{reason}, so that the ops run one by one"
+        else:
+            inputs = [*dict.fromkeys(steps[0].inputs)]
+        size = sum([nbytes(self._values[number]) for number in (*inputs, *results)])
+        pattern = self._patterns[key] = Pattern(partition, steps, inputs, results, numbers, size, reason)
+        return pattern, numbers
+
+    def _reads_constants(self, steps: Sequence[Step]) -> bool:
+        return any(self._values[number].constant is not None for step in steps for number in step.inputs)
+
+    def _add_one(self, step: Step, note: str = "", partition: Partition | None = None) -> None:
+        """One op: the library's if it takes it, or else a view or a step of numpy's."""
+        schedule, reason = self._schedule, ""
+        if step.executor == "view":
+            return  # a change of axis order that costs nothing
+        if step.executor == "library":
+            if step.kind in VIEWS and schedule.add_view(step):
+                return
+            try:
+                if step.kind not in ARITHMETIC or not self._add_collapsed(step, note):
+                    pattern, numbers = self._pattern((step,), partition)
+                    self._add_library(pattern, (step,), numbers, note)
+                return
+            except OneGraphError as error:
+                reason = _refusal(error)
+            if schedule.take_back(step.outputs):  # the strides that a place in the output asks for may be the reason
+                self._add_one(step, note)
+                return
+        if step.executor == "copy" or step.kind == "TypeCast":
+            schedule.add_cast(step, reason)
+        elif not schedule.add_view(step):
+            schedule.add_numpy(step, reason)
+
+    # The library's partitions ----------------------------------------------------------------------------------------
+
+    def _add_library(self, pattern: Pattern, steps: Sequence[Step], numbers: Sequence[int], note: str = "") -> None:
+        """What runs steps of a pattern on their values, ``numbers``."""
+        schedule, ends = self._schedule, [numbers[place] for place in pattern.places]
+        count = pattern.n_inputs
+        if len(steps) > 1 and len(ends) > count + 1:
+            schedule.take_back(ends[count:])  # a view and its source would be written into one memory
+        values = [self._values[number] for number in ends]
+        layout, copies = self._layout(pattern, steps, values)
+        free = tuple([value.dense and self._is_free(value) for value in values[count:]]) if layout.is_open else ()
+        is_small = self._use_threads(pattern)
+        compiled = pattern.compile(values, layout, free)
+        for index, chosen, size in compiled.chosen:
+            value = values[index] = values[index]._replace(strides=chosen)
+            self._values[value.id], schedule.sizes[value.id] = value, size
+        pieces = [value.storage for value in values]
+        index = len(schedule.notes)
+        in_place = compiled.in_place and [(pieces[target], pieces[source]) for target, source in compiled.in_place]
+        made, like = compiled.made, compiled.like
+        is_quick = is_small and pattern.is_quick
+        schedule.steps.append(
+            LibraryStep(made, like, pieces, count, in_place, index, pattern.nbytes, is_small, is_quick)
+        )
+        schedule.notes.append(Note("oneDNN", steps, (note,), values[:count], values[count:]))
+        for source, target in copies:
+            schedule.add_copy(source, target, steps[-1], f"{steps[-1].kind} writes dense tensors only")
+
+    def _layout(
+        self, pattern: Pattern, steps: Sequence[Step], values: list[Value]
+    ) -> tuple[Layout, list[tuple[Value, Value]]]:
+        """What there is of a pattern for the strides of ``values``, in which dense ones replace those that ops misread.
+
+        Beside it the copies to be made of results behind the ops: source and target.
+
+        Raises:
+            UnsupportedError: the ops cannot be run on values of these strides.
+        """
+        schedule, count, copies = self._schedule, pattern.n_inputs, list[tuple[Value, Value]]()
+        layout = pattern.layouts.get(tuple([value.strides for value in values]))
+        if layout is not None:
+            return layout, copies
+        returned = {value.id for value in values[count:] if value.id in schedule.returned and not value.dense}
+        strided = {value.id for value in values if not value.dense}
+        uses = [schedule.use(step) for step in steps] if strided and len(steps) > 1 else []
+        if not uses or not wrong_strides(uses, strided, VERSION):
+            returned.clear()
+        elif reason := wrong_strides(uses, strided - returned, VERSION):
+            raise UnsupportedError(f"{reason}, so that the ops run one by one")
+        for index, value in enumerate(values):
+            if value.id in returned or (not value.dense and needs_dense(value, steps)):
+                if index < count:
+                    values[index] = self._values[schedule.dense_copy(value)]
+                    continue
+                if value.id not in schedule.returned:
+                    raise UnsupportedError(f"{steps[-1].kind} writes dense tensors only")
+                values[index] = schedule.dense_twin(value)
+                copies.append((values[index], value))
+        # Channels-last strides serve convolutions of channels-first data best, and all else in their midst.
+        is_open = any(step.attrs.get("data_format") == "NCX" for step in steps)
+        is_open = is_open or not all(value.dense for value in values[:count])
+        return pattern.layouts.setdefault(tuple([value.strides for value in values]), Layout(is_open, {})), copies
+
+    def _use_threads(self, pattern: Pattern) -> bool:
+        """From now on compile for one thread if the pattern is small and others may get more; returns whether it is."""
+        is_small = self._share and pattern.nbytes <= SMALL_BYTES
+        self._schedule.threads.use(1 if is_small else None)
+        return is_small
+
+    def _add_collapsed(self, step: Step, note: str) -> bool:
+        """A binary op whose operand the library broadcasts fast on fewer axes only, if it is one."""
+        if not self._is_slow(step):
+            return False
+        ends = [*step.inputs, *step.outputs]
+        is_dense = all(self._values[number].dense for number in ends)
+        known = self._collapsed.get(id(step.part)) if is_dense else None
+        if known is None:
+            self._schedule.threads.use(None)
+            compiled = collapsed_binary(step, self._values)
+            if compiled is None:
+                return False
+            places = [ends.index(tensor.id) for tensor in (*compiled.inputs, *compiled.outputs)]
+            known = self._collapsed[id(step.part)] = compiled, places
+        reason = "on fewer axes, as the library has a reference kernel only for an operand that is broadcast like this"
+        compiled, places = known
+        index = self._schedule.note("oneDNN", step, note, reason)
+        self._schedule.add_compiled(compiled, [ends[place] for place in places], index)
+        return True
+
+    def _is_slow(self, step: Step) -> bool:
+        """Whether the library has no fast kernel for the operand of a binary op."""
+        known = self._slow.get(id(step.part))
+        if known is None:
+            known = self._slow[id(step.part)] = slow_operand(step, self._values) is not None
+        return known
+
+    @cached_property
+    def _readers(self) -> dict[int, list[Step]]:
+        """The steps that read a value."""
+        readers: dict[int, list[Step]] = {}
+        for step in self._lowered.steps:
+            for number in step.inputs:
+                readers.setdefault(number, []).append(step)
+        return readers
+
+    def _is_free(self, value: Value) -> bool:
+        """Whether the layout of a value may be any: it stays inside, and whoever reads it honours strides."""
+        if len(value.shape) < 2 or 0 in value.shape:
+            return False
+        if value.id in self._schedule.returned or value.id in self._schedule.viewed:
+            return False
+        readers = self._readers.get(value.id, ())
+        return bool(readers) and all(
+            step.executor == "library"
+            and step.kind != "StaticReshape"
+            and not needs_dense(value, [step])
+            and not (step.kind in ARITHMETIC and self._is_slow(step))
+            for step in readers
+        )
+
+
+def _refusal(error: OneGraphError) -> str:
+    """Why the library does not run something; where memory is short, which may pass, the error is raised again.
+
+    The library throws bad_alloc for some of the shapes that it cannot do, too.
+    """
+    if isinstance(error, OutOfMemoryError):
+        try:
+            if not error.what:
+                raise MemoryError
+            np.empty(ENOUGH, np.uint8)
+        except MemoryError:
+            raise error from None
+    return str(error)

@@ -1,0 +1,341 @@
+"""From a graph as users write it to what the library is given.
+
+Every op is read in base words and becomes steps of four kinds: library ops, with attributes that this library takes and
+computes right; views, where an edition orders the axes of a tensor in another way than the library (strides are
+exchanged, no data moves); copies, where numpy casts between data types that the CPU does not compute in; or a reference
+op, which numpy runs. The library sees all but its own ops as Wildcards, so that it neither fuses across them nor makes
+a partition that would have to wait for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+
+from .._util.exact_types import isinstance
+from .._util.fork_safety import cached_property
+from ..builder.graph import DataGraph
+from ..builder.signature_cache import MAX_SIGNATURES
+from ..capi.settings import is_native
+from ..errors import ArgumentError, UnsupportedError
+from ..faults.conditions import INTEGRAL
+from ..ir.op import Array, LogicalTensor, Op, schema_of
+from ..opset.dtypes import DataType
+from ..opset.editions.dialect import base_call, channel_swap, format_of, is_swapped
+from ..opset.editions.registry import base_of
+from ..opset.ops.quantization import misplaced_scales, scale_axis
+from ..opset.schema import AttrValue, Call, Schema, Shape, TensorType
+from ..opset.shapes import dense_strides, known_dims
+from .rewrites import Form, Part, library_form, signature_form
+from .rewrites.precision import rounded
+
+Dims = tuple[int, ...]
+dense_of = lru_cache(maxsize=MAX_SIGNATURES)(dense_strides)
+NO_ATTRS: Mapping[str, AttrValue] = MappingProxyType({})
+
+
+class Value(NamedTuple):
+    """A tensor of the lowered graph.
+
+    ``storage`` is the id of the value whose memory it lives in: its own, or that of the value it is a view of.
+    ``strides`` are in elements.
+    """
+
+    id: int
+    dtype: DataType
+    shape: Dims
+    strides: Dims
+    storage: int
+    name: str
+    constant: Array | None = None
+
+    @property
+    def dense(self) -> bool:
+        """Whether the strides are those of a dense row-major array."""
+        return self.strides == dense_of(self.shape)
+
+
+class Step(NamedTuple):
+    """An op of the lowered graph: it, or a part of it, or a change of its tensors.
+
+    ``executor`` is library, view, copy or reference; ``note`` says what was rewritten. ``part`` is what the library is
+    given; ``whole`` says whether that is all of the op, so that numpy may run the op in its place.
+    """
+
+    id: int
+    executor: str
+    kind: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    op: Op
+    attrs: Mapping[str, AttrValue] = NO_ATTRS
+    note: str = ""
+    part: Part | None = None
+    whole: bool = True
+
+    @property
+    def label(self) -> str:
+        """The kind of the op, and what part of it the step is where it is not all."""
+        return self.op.kind if self.whole or self.kind == self.op.kind else f"{self.op.kind}: {self.kind}"
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A graph in the library's terms, every shape known."""
+
+    graph: DataGraph
+    values: dict[int, Value]
+    steps: tuple[Step, ...]
+
+
+def lower(graph: DataGraph) -> Lowered:
+    """Lower a graph without Wildcards whose inputs have known shapes.
+
+    Raises:
+        ArgumentError: a shape, or the axes of a reduction, depend on data, so that they are not known before the graph
+            runs; or a tensor is too large.
+    """
+    for tensor in shape_tensors(graph):
+        if tensor.value is None:
+            raise ArgumentError(f"{tensor.name!r} gives a shape or axes, and is not known before the graph runs")
+    lowering = _Lowering(graph)
+    for op in graph.ops:
+        lowering.add(op)
+    return Lowered(graph, lowering.values, tuple(lowering.steps))
+
+
+def shape_tensors(graph: DataGraph) -> Iterator[LogicalTensor]:
+    """The tensors whose contents give a shape or axes, so that they must be known before anything is compiled."""
+    for op in graph.ops:
+        for index in base_of(schema_of(op) if op.signature is None else op.signature.schema).shape_inputs:
+            tensor = op.inputs[index] if index < len(op.inputs) else None
+            if tensor is not None:
+                yield tensor
+
+
+def refuse_wildcards(graph: DataGraph) -> None:
+    """Raise where a graph cannot be run at all.
+
+    Raises:
+        UnsupportedError: there is a Wildcard that has a result: nothing says what it computes.
+    """
+    for op in graph.ops:
+        if op.kind == "Wildcard" and op.outputs:
+            mend = "Graph.without_wildcards() makes what it writes an input"
+            raise UnsupportedError(
+                f"{op.name!r} is a Wildcard, which has no meaning of its own and cannot be run; {mend}"
+            )
+
+
+# Ops that give the same without their optional outputs, which an older library does not have.
+INDEPENDENT_OUTPUTS = frozenset({"SoftMax", "Dropout"})
+
+
+class _Lowering:
+    def __init__(self, graph: DataGraph) -> None:
+        self.values: dict[int, Value] = {tensor.id: _value(tensor) for tensor in graph._tensors}
+        given = {tensor.id for tensor in graph.inputs.values()}
+        for tensor in graph.outputs.values():  # the last name of a value has it, as in programs
+            value = self.values[tensor.id]
+            if tensor.id not in given and value.constant is None:
+                self.values[tensor.id] = value._replace(strides=tensor.strides or dense_of(value.shape))
+        self.steps: list[Step] = []
+        self._graph = graph
+        self._casts: dict[tuple[int, DataType | None], int] = {}
+        self._bounds: dict[int, int] = {}
+
+    def add(self, op: Op) -> None:
+        if not op.outputs:
+            return  # an End computes nothing
+        signature = op.signature
+        schema = schema_of(op) if signature is None else signature.schema
+        n_outputs = len(op.outputs)
+        if n_outputs > 1 and base_of(schema).kind in INDEPENDENT_OUTPUTS:
+            while n_outputs > 1 and op.outputs[n_outputs - 1].id not in self._read:
+                n_outputs -= 1  # changes nothing in the others
+        bounds = self._bounds_of(op, base_of(schema).kind)
+        if signature is not None:
+            form, reason = signature_form(signature, n_outputs, bounds)
+        else:
+            types = [None if tensor is None else tensor.type for tensor in op.inputs]
+            dtypes = [tensor.dtype for tensor in op.outputs[:n_outputs]]
+            call = base_call(schema, base_of(schema), op.attrs, types, n_outputs, dtypes)
+            call = base_call(schema, base_of(schema), _counted(op, call), types, n_outputs, dtypes)
+            form, reason = library_form(schema, call)
+        if form is None:
+            inputs = tuple([tensor.id for tensor in op.inputs if tensor is not None])
+            self._step("reference", op.kind, inputs, tuple([tensor.id for tensor in op.outputs]), op, note=reason)
+        elif schema.dialect is not None and schema.dialect.swapped:
+            self._add_swapped(op, schema, form, n_outputs)
+        elif (ports := form.direct) is not None:
+            (part,) = form.parts
+            ins = tuple([tensor.id for port in ports if (tensor := op.inputs[port]) is not None])
+            outs = tuple([tensor.id for tensor in op.outputs[:n_outputs]])
+            self._step(_executor(part), part.kind, ins, outs, op, part.attrs, form.note, part)
+        else:
+            sources = [-1 if tensor is None else tensor.id for tensor in op.inputs]
+            self._add_form(op, form, sources, [tensor.id for tensor in op.outputs[:n_outputs]])
+
+    def _bounds_of(self, op: Op, kind: str) -> tuple[int | None, ...]:
+        """How far from 0 the integers are that an op reads, None where nobody knows; nothing for other ops.
+
+        What it makes of them is noted too: the library computes masks in attention with them, as part of it.
+        """
+        source = op.inputs[0] if op.inputs else None
+        if kind == "GenIndex" and source is not None and source.shape is not None:
+            axis = op.attrs["axis"]
+            assert isinstance(axis, int)
+            self._bounds[op.outputs[0].id] = source.shape[axis] or 0
+        if kind not in INTEGRAL or source is None or source.dtype is not DataType.s32:
+            return ()
+        found = tuple([None if tensor is None else self._bound(tensor) for tensor in op.inputs])
+        known = [bound for bound in found if bound is not None]
+        if len(known) == len(found):
+            self._bounds[op.outputs[0].id] = sum(known)
+        return found
+
+    def _bound(self, tensor: LogicalTensor) -> int | None:
+        if tensor.value is None:
+            return self._bounds.get(tensor.id)
+        return int(np.abs(tensor.value.astype(np.int64)).max(initial=0))
+
+    @cached_property
+    def _read(self) -> set[int]:
+        """The tensors that somebody reads."""
+        read = {tensor.id for op in self._graph.ops for tensor in op.inputs if tensor is not None}
+        return read | {tensor.id for tensor in self._graph.outputs.values()}
+
+    def _add_swapped(self, op: Op, schema: Schema, form: Form, n_outputs: int) -> None:
+        """A form of an op some of whose tensors have their axes in another order than the library."""
+        used = {source for part in form.parts for source in part.inputs if isinstance(source, int)}
+        sources = []
+        for index, tensor in enumerate(op.inputs):
+            seen = -1 if tensor is None else tensor.id
+            if tensor is not None and index in used and is_swapped(schema, schema.input_port(index).name):
+                seen = self._view(op, schema, tensor)
+                self._step("view", "Wildcard", (tensor.id,), (seen,), op, note="axis order of the edition")
+            sources.append(seen)
+        results = [
+            self._view(op, schema, tensor) if is_swapped(schema, port.name) else tensor.id
+            for port, tensor in zip(schema.outputs, op.outputs[:n_outputs], strict=False)
+        ]
+        self._add_form(op, form, sources, results)
+        for tensor, seen in zip(op.outputs, results, strict=False):
+            if seen != tensor.id:
+                self._step("view", "Wildcard", (seen,), (tensor.id,), op, note="axis order of the edition")
+
+    def _add_form(self, op: Op, form: Form, sources: list[int], results: list[int]) -> None:
+        """Steps for the parts of a form, which reads ``sources`` and writes ``results``."""
+        whole = len(form.parts) == 1
+        # An edition may have ports that the base vocabulary has not, and the other way round.
+        numbers = [*sources, *[-1] * form.n_inputs][: form.n_inputs]
+        targets = dict(zip(form.results, results, strict=True))
+        for part in form.parts:
+            ins = [numbers[source] if isinstance(source, int) else self._constant(source) for source in part.inputs]
+            if part.kind == "TypeCast" and not whole:
+                known = self._casts.get((ins[0], part.outputs[0].dtype))
+                if known is None and self.values[ins[0]].constant is not None and len(numbers) not in targets:
+                    known = self._cast_constant(self.values[ins[0]], part.outputs[0].dtype)
+                if known is not None and len(numbers) not in targets:
+                    numbers.append(known)
+                    continue
+            first = len(numbers)
+            for index, tensor in enumerate(part.outputs, first):
+                numbers.append(targets[index] if index in targets else self._fresh(tensor, f"{op.name} ({part.kind})"))
+            outs = tuple(numbers[first:])
+            if part.kind == "TypeCast" and not whole:
+                self._casts[ins[0], part.outputs[0].dtype] = outs[0]
+            self._step(_executor(part), part.kind, tuple(ins), outs, op, part.attrs, form.note, part, whole)
+
+    def _step(
+        self,
+        executor: str,
+        kind: str,
+        inputs: tuple[int, ...],
+        outputs: tuple[int, ...],
+        op: Op,
+        attrs: Mapping[str, AttrValue] = NO_ATTRS,
+        note: str = "",
+        part: Part | None = None,
+        whole: bool = True,
+    ) -> None:
+        self.steps.append(Step(len(self.steps), executor, kind, inputs, outputs, op, attrs, note, part, whole))
+
+    def _view(self, op: Op, schema: Schema, tensor: LogicalTensor) -> int:
+        """The tensor with its axes as the library has them."""
+        whole = self.values[tensor.id]
+        order = channel_swap(len(whole.shape), format_of(schema, op.attrs))
+        number = len(self.values)
+        self.values[number] = whole._replace(
+            id=number,
+            shape=tuple([whole.shape[axis] for axis in order]),
+            strides=tuple([whole.strides[axis] for axis in order]),
+            name=f"{whole.name} (view)",
+            constant=None if whole.constant is None else whole.constant.transpose(order),
+        )
+        return number
+
+    def _constant(self, array: Array) -> int:
+        return self._fresh(TensorType(DataType.of(array.dtype), array.shape, array), "constant")
+
+    def _cast_constant(self, value: Value, dtype: DataType | None) -> int:
+        """A constant in another data type, made once."""
+        assert value.constant is not None
+        assert dtype is not None
+        array = np.ascontiguousarray(rounded(value.constant, dtype)).reshape(value.shape)
+        number = self._fresh(TensorType(dtype, value.shape, array), f"{value.name} ({dtype})")
+        self._casts[value.id, dtype] = number
+        return number
+
+    def _fresh(self, tensor: TensorType, name: str) -> int:
+        """A value that the graph has not: a constant that a rewrite adds, or what is between the parts of a form."""
+        assert tensor.dtype is not None
+        shape = known_dims(tensor.shape)
+        number = len(self.values)
+        self.values[number] = Value(number, tensor.dtype, shape, dense_of(shape), number, name, tensor.value)
+        return number
+
+
+def _counted(op: Op, call: Call) -> Mapping[str, AttrValue]:
+    """Files may hold ops that break the specification."""
+    if call.schema.kind not in ("Quantize", "Dequantize"):
+        return op.attrs
+    for found in misplaced_scales(call):
+        raise UnsupportedError(f"{op.kind} {op.name!r}: {found.where}: {found.given}; expected {found.expected}")
+    axis = scale_axis(call, call.shape("src"), len(call.f32s("scales")))
+    return op.attrs if axis == call.s64("axis") else {**op.attrs, "axis": axis}
+
+
+def _executor(part: Part) -> str:
+    """Who runs a part: casts of types that the CPU has not take the library 20 times as long as numpy."""
+    if part.kind != "TypeCast" or all(t.dtype is None or is_native(t.dtype) for t in (*part.types, *part.outputs)):
+        return "library"
+    return "copy"
+
+
+def _value(tensor: LogicalTensor) -> Value:
+    dtype, shape = tensor.dtype, tensor.shape
+    strides = _dense_strides(shape, dtype)
+    if strides is None:
+        if shape is None or None in shape:
+            raise ArgumentError(f"the shape of {tensor.name!r} is not known before the graph runs")
+        raise ArgumentError(f"{tensor.name!r}: shape {shape}; expected a tensor of less than 2**63 bytes")
+    dims: Dims = shape  # type: ignore[assignment]
+    return Value(tensor.id, dtype, dims, tensor.strides or strides, tensor.id, tensor.name, tensor.value)
+
+
+@lru_cache(maxsize=MAX_SIGNATURES)
+def _dense_strides(shape: Shape, dtype: DataType) -> Dims | None:
+    """Strides of a dense tensor; None where a dim is unknown, or it is too large."""
+    if shape is None:
+        return None
+    dims = tuple([dim for dim in shape if dim is not None])
+    if len(dims) < len(shape) or prod([dim or 1 for dim in dims]) * dtype.numpy.itemsize >= 2**63:
+        return None
+    return dense_of(dims)

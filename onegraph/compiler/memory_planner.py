@@ -1,0 +1,112 @@
+"""Memory of the values inside a program: one block, in which values that are not alive together share their place."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ..arrays.ndarrays import ALIGNMENT
+
+
+class Lifetime(NamedTuple):
+    """A piece of memory that is written by step ``start`` and used last by step ``end``.
+
+    ``size`` in bytes, as ``aligned`` has it.
+    """
+
+    number: int
+    size: int
+    start: int
+    end: int
+
+
+def aligned(size: int) -> int:
+    """``size`` as a multiple of the alignment, and not 0: every piece has an address of its own."""
+    return max(-(-size // ALIGNMENT), 1) * ALIGNMENT
+
+
+def plan_memory(lifetimes: Sequence[Lifetime], in_place: Mapping[int, int]) -> tuple[dict[int, int], int]:
+    """Offsets in one block for pieces of memory with these lifetimes, and the size of the block.
+
+    Going through the steps in order, a piece takes the smallest gap that holds it, at the end of the block if none
+    does, and gives its place back after its last step.
+
+    Args:
+        lifetimes: of every piece.
+        in_place: from a piece to one that it may lie exactly upon, if that ends in the very step which writes it.
+    """
+    offsets: dict[int, int] = {}
+    found = {piece.number: piece for piece in lifetimes}
+    ending: dict[int, list[Lifetime]] = {}
+    for piece in lifetimes:
+        ending.setdefault(piece.end, []).append(piece)
+    given_on: set[int] = set()
+    gaps = _Gaps()
+    freed = 0
+    order = sorted(lifetimes, key=lambda piece: piece.start)
+    steps = sorted(ending)
+    for piece in order:
+        while freed < len(steps) and steps[freed] < piece.start:
+            for dead in ending[steps[freed]]:
+                if dead.number not in given_on:
+                    gaps.free(offsets[dead.number], dead.size)
+            freed += 1
+        source = found.get(in_place.get(piece.number, -1))
+        if (
+            source is not None
+            and source.size == piece.size
+            and source.start < source.end == piece.start
+            and source.number not in given_on
+        ):
+            given_on.add(source.number)
+            offsets[piece.number] = offsets[source.number]
+        else:
+            offsets[piece.number] = gaps.take(piece.size)
+    return offsets, gaps.end
+
+
+class _Gaps:
+    """The free parts of a block that grows: by offset, to join neighbours, and by size, to find the best."""
+
+    def __init__(self) -> None:
+        self.end = 0
+        self._by_size: list[tuple[int, int]] = []
+        self._size_at: dict[int, int] = {}
+        self._start_before: dict[int, int] = {}  # of the gap that ends at an offset
+
+    def take(self, size: int) -> int:
+        index = bisect_left(self._by_size, (size, 0))
+        if index < len(self._by_size):
+            gap, start = self._by_size[index]
+            self._remove(start)
+            if gap > size:
+                self._add(start + size, gap - size)
+            return start
+        last = self._start_before.get(self.end)
+        start = self.end
+        if last is not None:  # the block grows by what the gap at its end lacks
+            start = last
+            self._remove(last)
+        self.end = start + size
+        return start
+
+    def free(self, start: int, size: int) -> None:
+        before = self._start_before.get(start)
+        if before is not None:
+            size += self._remove(before)
+            start = before
+        if start + size in self._size_at:
+            size += self._remove(start + size)
+        self._add(start, size)
+
+    def _add(self, start: int, size: int) -> None:
+        self._size_at[start] = size
+        self._start_before[start + size] = start
+        insort(self._by_size, (size, start))
+
+    def _remove(self, start: int) -> int:
+        size = self._size_at.pop(start)
+        del self._start_before[start + size]
+        del self._by_size[bisect_left(self._by_size, (size, start))]
+        return size

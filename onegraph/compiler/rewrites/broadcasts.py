@@ -1,0 +1,66 @@
+"""Binary ops whose first operand is broadcast: the library has a fast kernel only where it is the second one."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..._util.exact_types import isinstance
+from ...opset.schema import Call, TensorType
+from ...opset.shapes import known_dims
+from .form import Form, Parts, Source, result_types
+
+SYMMETRIC = frozenset(["Maximum", "Minimum", "SquaredDifference"])
+# The library exchanges the operands of these by itself.
+EXCHANGED = frozenset(["Add", "Multiply"])
+# Of fewer elements, the reference kernel is as fast as anything.
+MIN_ELEMENTS = 256
+# Of more, ones of the size of the result take too much memory.
+MAX_ONES = 2**24
+
+
+def binary(call: Call) -> Form | None:
+    """Exchanged, negated or multiplied out, unless the first operand has the shape of the result."""
+    parts, kind = Parts(call), call.schema.kind
+    (result,) = result_types(call)
+    shape = known_dims(result.shape)
+    first, second = (parts.shape(index) == shape for index in (0, 1))
+    alike = parts.type(0).dtype is parts.type(1).dtype is result.dtype
+    if first or not alike or math.prod(shape) < MIN_ELEMENTS or (second and kind in EXCHANGED):
+        return None
+    if not second:
+        if math.prod(shape) > MAX_ONES:
+            return None
+        found = parts.add(kind, _times(parts, np.ones(shape, _numpy(parts, 0)), 0), 1)
+    elif kind in SYMMETRIC:
+        found = parts.add(kind, 1, 0)
+    elif kind == "Subtract":
+        minus = np.full((1,) * len(shape), -1, _numpy(parts, 1))
+        found = parts.add("Add", parts.add("Multiply", 1, minus), 0)
+    else:
+        found = divide(parts, 0, 1)
+    note = "the first operand is broadcast, for which the library has a reference kernel only"
+    return parts.form(found, note=note)
+
+
+def divide(parts: Parts, dividend: Source, divisor: Source) -> int:
+    """A quotient whose dividend is broadcast to the shape of the divisor."""
+    if isinstance(dividend, np.ndarray) and dividend.size == 1:
+        # Whatever becomes of NaN here, it is NaN behind the division.
+        number = float(dividend.item())
+        return parts.add("Divide", parts.add("Clamp", divisor, min=number, max=number), divisor)
+    ones = parts.add("Clamp", divisor, min=1.0, max=1.0)
+    return parts.add("Divide", _times(parts, ones, dividend), divisor)
+
+
+def _times(parts: Parts, ones: Source, factor: Source) -> int:
+    """The factor in the shape of the ones."""
+    shape, dtype = parts.shape(ones), parts.type(factor).dtype
+    return parts.add("Multiply", ones, factor, outputs=(TensorType(dtype, shape),))
+
+
+def _numpy(parts: Parts, source: Source) -> np.dtype[np.generic]:
+    dtype = parts.type(source).dtype
+    assert dtype is not None
+    return dtype.numpy

@@ -1,0 +1,305 @@
+"""Several ops for one: where views of its tensors, or other ops, compute exactly what the library has no op for.
+
+What takes more than one arithmetic op is computed in f32 and rounded once, to the type of the result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ..._util.exact_types import isinstance
+from ...capi.settings import is_native
+from ...faults.conditions import batches_of_one_matrix
+from ...native.library import VERSION
+from ...opset.dtypes import DataType
+from ...opset.ops.binary import slope_target
+from ...opset.schema import AttrValue, Call, TensorType
+from ...opset.shapes import known_dims, normalize_axis
+from .broadcasts import binary, divide
+from .form import Form, Parts, Source, filled, result_types, scalar
+from .norms import group_norm, layer_norm, layer_norm_backward, rms_norm
+from .reductions import bias_add_backward, extreme, mean, mean_backward, reduction, total
+from .single import SINGLE, as_it_is
+from .softmax import softmax, softmax_backward
+
+F32 = DataType.f32
+MAX_CONCAT_INPUTS, MAX_CONCAT_RANK = 64, 6
+
+
+# Elementwise ----------------------------------------------------------------------------------------------------------
+
+
+def gelu_tanh(call: Call) -> Form | None:
+    """x * sigmoid(2 u) for 0.5 * x * (1 + tanh(u)), which is the same, u = sqrt(2 / pi) * (x + 0.044715 * x ** 3)."""
+    if call.string("mode") != "gelu_tanh":
+        return None
+    parts = Parts(call)
+    (x,) = parts.wide()
+    rank = len(parts.shape(x))
+    slope = 2 * math.sqrt(2 / math.pi)
+    cubic = parts.add("Multiply", parts.add("Square", x), scalar(0.044715 * slope, rank))
+    twice = parts.add("Multiply", x, parts.add("Add", cubic, scalar(slope, rank)))
+    return parts.form(parts.add("Multiply", x, parts.add("Sigmoid", twice)), note="by Sigmoid: no GELU by tanh")
+
+
+_POWERS: dict[float, tuple[str, ...]] = {
+    0.5: ("Sqrt",),
+    -0.5: ("Sqrt", "inverse", "Abs"),  # of -0, whose root is -0
+    2.0: ("Square",),
+    -1.0: ("inverse",),
+    -2.0: ("Square", "inverse"),
+    3.0: ("Square", "times"),
+    4.0: ("Square", "Square"),
+}
+
+
+def power(call: Call) -> Form | None:
+    """Exponents that are roots and products; the identity."""
+    parts, beta = Parts(call), call.f32("beta")
+    if beta == 1:
+        return parts.form(0, note="a copy: Pow is unsupported")
+    steps = _POWERS.get(beta)
+    if steps is None:
+        return None
+    (src,) = parts.wide() if len(steps) > 1 else [0]
+    dtype = parts.type(src).dtype
+    assert dtype is not None
+    found: Source = src
+    for step in steps:
+        if step == "inverse":
+            found = divide(parts, scalar(1, len(parts.shape(src))).astype(dtype.numpy), found)
+        elif step == "times":
+            found = parts.add("Multiply", found, src)
+        else:
+            found = parts.add(step, found)
+    names = ", ".join("Divide" if step == "inverse" else "Multiply" if step == "times" else step for step in steps)
+    return parts.form(found, note=f"{names}: Pow is unsupported")
+
+
+def reciprocal(call: Call) -> Form:
+    """1 / x."""
+    parts = Parts(call)
+    dtype = parts.type(0).dtype
+    assert dtype is not None
+    one = scalar(1, len(parts.shape(0))).astype(dtype.numpy)
+    return parts.form(divide(parts, one, 0), note="Divide: Reciprocal is unsupported")
+
+
+def dropout(call: Call) -> Form | None:
+    """Behind a LeakyReLU that changes nothing: alone it has no partition, and behind a MatMul a reference kernel.
+
+    The mask is what becomes of ones; in a fusion, the library does not write it.
+    """
+    if call.schema.since > VERSION:
+        return None
+    parts = Parts(call)
+    shape = parts.shape(0)
+    seen = (1,) * (2 - len(shape)) + shape
+
+    def dropped(src: Source) -> int:
+        return parts.add("Dropout", parts.add("LeakyReLU", src, alpha=1.0), 1, 2, 3)
+
+    dtype = parts.type(0).dtype
+    src = parts.cast(0, dtype if dtype is not None and is_native(dtype) else F32)
+    results = [parts.reshape(dropped(parts.reshape(src, seen)), shape)]
+    if len(call.output_types) > 1:
+        scaled = dropped(filled(call, seen, 1))
+        kept = parts.add("Clamp", scaled, min=0.0, max=1.0)
+        results.append(parts.reshape(_per_tensor(parts, kept, DataType.u8, "Quantize"), shape))
+    return parts.form(*results, note="behind a LeakyReLU that changes nothing: Dropout has no partition of its own")
+
+
+# Views ----------------------------------------------------------------------------------------------------------------
+
+
+def _seen_with(call: Call, inputs: dict[int, Sequence[int]], first: Sequence[int], **attrs: AttrValue) -> Form | None:
+    """The same op with some inputs in other shapes, and its first output in the shape ``first``."""
+    parts = Parts(call)
+    seen: list[TensorType | None] = [
+        tensor if tensor is None or index not in inputs else TensorType(tensor.dtype, tuple(inputs[index]))
+        for index, tensor in enumerate(call.inputs)
+    ]
+    inner = Call(call.schema, {**call.given, **attrs}, seen, call.n_outputs, call.output_types)
+    rewrite = SINGLE.get(call.schema.kind, as_it_is)(inner)
+    if rewrite is None:
+        return None
+    sources = [
+        source if isinstance(source, np.ndarray) or source not in inputs else parts.reshape(source, inputs[source])
+        for source in rewrite.inputs
+    ]
+    found = result_types(inner)
+    number = parts.add(rewrite.kind, *sources, outputs=(*found, *rewrite.dropped), **rewrite.attrs)
+    wanted = result_types(call)
+    results = [parts.reshape(number + index, known_dims(tensor.shape)) for index, tensor in enumerate(wanted)]
+    notes = [f"src seen as {list(first)}", rewrite.note]
+    return parts.form(*results, note="; ".join(note for note in notes if note))
+
+
+def batch_norm(call: Call) -> Form | None:
+    """With fewer than two spatial axes, or more than three: with two of them, the second of size 1."""
+    shape = call.shape("src")
+    if shape is None or len(shape) in (4, 5):
+        return None
+    dims = known_dims(shape)
+    last = call.string("data_format") == "NXC"
+    axes = (math.prod(dims[1:-1] if last else dims[2:]), 1)
+    seen = (dims[0], *axes, dims[-1]) if last else (*dims[:2], *axes)
+    gradient = call.schema.kind == "BatchNormTrainingBackward"
+    return _seen_with(call, {0: seen, 1: seen} if gradient else {0: seen}, seen)
+
+
+def prelu(call: Call) -> Form | None:
+    """Without a channel axis, or with a slope that the reference kernel takes: on five axes, the first of size 1."""
+    shape = call.shape("src")
+    if shape is None or len(shape) >= 5:
+        return None
+    dims = known_dims(shape)
+    seen = (1,) * (5 - len(dims)) + dims
+    target = slope_target(call, call.shape("slope"), dims)
+    slope = (1,) * (5 - len(target or ())) + known_dims(target)
+    shapes: dict[int, Sequence[int]] = {0: seen, 1: slope}
+    if call.schema.kind == "PReLU":
+        return _seen_with(call, shapes, seen, per_channel_broadcast=False)
+    return _seen_with(call, {**shapes, 2: seen}, seen)
+
+
+def concat(call: Call) -> Form | None:
+    """More inputs than the library takes: in two rounds or more. More axes: the others as one before and one after."""
+    parts = Parts(call)
+    shape = parts.shape(0)
+    axis = normalize_axis(call.s64("axis"), len(shape))
+    assert axis is not None
+    many, deep = len(call.inputs) > MAX_CONCAT_INPUTS, len(shape) > MAX_CONCAT_RANK
+    if not many and not deep:
+        return None
+    found: list[Source] = list(range(len(call.inputs)))
+    joined = axis
+    if deep:
+        outer, inner, joined = math.prod(shape[:axis]), math.prod(shape[axis + 1 :]), 1
+        found = [parts.reshape(source, (outer, parts.shape(source)[axis], inner)) for source in found]
+    while len(found) > 1:
+        blocks = [found[at : at + MAX_CONCAT_INPUTS] for at in range(0, len(found), MAX_CONCAT_INPUTS)]
+        found = [block[0] if len(block) == 1 else parts.add("Concat", *block, axis=joined) for block in blocks]
+    (result,) = result_types(call)
+    note = f"at most {MAX_CONCAT_INPUTS} inputs of at most {MAX_CONCAT_RANK} axes at once"
+    return parts.form(parts.reshape(found[0], known_dims(result.shape)), note=note)
+
+
+# Quantization ---------------------------------------------------------------------------------------------------------
+
+
+def _per_tensor(parts: Parts, source: Source, dtype: DataType | None, kind: str) -> int:
+    """Quantize or Dequantize with scale 1 and zero point 0: nothing but the change of type, rounded and saturated."""
+    attrs: dict[str, AttrValue] = {"scales": (1.0,), "zps": (0,), "qtype": "per_tensor"}
+    return parts.add(kind, source, outputs=(TensorType(dtype, parts.shape(source)),), **attrs)
+
+
+def static_quantization(call: Call) -> Form | None:
+    """Zero points for each channel: added and subtracted in f32, as the library uses the first one only, or none."""
+    if not call.has("zps") or call.string("qtype") != "per_channel":
+        return None
+    parts = Parts(call)
+    rank = len(parts.shape(0))
+    axis = normalize_axis(call.s64("axis"), rank)
+    assert axis is not None
+    scales = parts.along(np.array(call.f32s("scales"), np.float32), rank, axis)
+    zps = parts.along(np.array(call.s64s("zps"), np.float32), rank, axis)
+    note = "zero points apart: the library takes one for all channels at most"
+    if call.schema.kind == "Dequantize":
+        shifted = parts.add("Subtract", _per_tensor(parts, 0, F32, "Dequantize"), zps)
+        return parts.form(parts.add("Multiply", shifted, scales), note=note)
+    shifted = parts.add("Add", parts.add("Divide", 0, scales), zps)
+    return parts.form(_per_tensor(parts, shifted, call.output_type(0), "Quantize"), note=note)
+
+
+def dynamic_quantization(call: Call) -> Form | None:
+    """Zero points for each channel: added and subtracted in f32, as the library throws."""
+    zps = call.input("zps")
+    if call.string("qtype") != "per_channel" or zps is None or zps.dtype not in (DataType.s8, DataType.u8):
+        return None
+    parts = Parts(call)
+    src = parts.type(0)
+    rank = len(parts.shape(0))
+    axis = normalize_axis(call.s64("axis"), rank)
+    assert axis is not None
+    scales = parts.along(parts.cast(1, F32), rank, axis)
+    points = parts.along(_per_tensor(parts, 2, F32, "Dequantize"), rank, axis)
+    note = "zero points apart: for each channel they throw at execute"
+    if call.schema.kind == "DynamicQuantize":
+        shifted = parts.add("Add", parts.add("Divide", 0, scales), points)
+        return parts.form(_per_tensor(parts, shifted, call.output_type(0), "Quantize"), note=note)
+    if src.dtype not in (DataType.s8, DataType.u8) or call.output_type(0) not in (F32, DataType.bf16, DataType.f16):
+        return None  # the library takes integers for a result, where the specification does not: a cast saturates none
+    shifted = parts.add("Subtract", _per_tensor(parts, 0, F32, "Dequantize"), points)
+    return parts.form(parts.add("Multiply", shifted, scales), note=note)
+
+
+def matmul(call: Call) -> Form | None:
+    """With a bias: of operands of one rank, as which they are seen. Batches of one matrix: along the second axis."""
+    rewrite, moved = SINGLE["MatMul"](call), batches_of_one_matrix(call)
+    has_bias = call.input("bias") is not None
+    if rewrite is None or not (has_bias or moved):
+        return None
+    parts, (dst,) = Parts(call), result_types(call)
+    src, weights = parts.shape(0), parts.shape(1)
+    rank = max(len(src), len(weights), 2)
+    columns = (*weights, 1) if len(weights) == 1 else weights
+    flags = {"transpose_a": call.flag("transpose_a") and len(src) > 1}
+    flags["transpose_b"] = call.flag("transpose_b") and len(weights) > 1
+
+    def seen(shape: Sequence[int]) -> list[int]:
+        """With the axes of size 1 that a product of vectors lacks."""
+        dims = [*shape, *[1] * (len(weights) == 1)]
+        return placed([*dims[:-1], *[1] * (len(src) == 1), *dims[-1:]])
+
+    def placed(dims: list[int]) -> list[int]:
+        """With the batches where they are to be: of the first two axes, one has size 1."""
+        return [dims[1], dims[0], *dims[2:]] if moved and len(dims) == 4 else dims
+
+    product = parts.add(
+        "MatMul",
+        parts.reshape(0, placed([*[1] * (rank - len(src)), *src])),
+        parts.reshape(1, (*(1,) * (rank - len(columns)), *columns)),
+        *([parts.reshape(2, seen(parts.shape(2)))] if has_bias else []),
+        outputs=(TensorType(dst.dtype, tuple(seen(known_dims(dst.shape)))),),
+        **{**rewrite.attrs, **flags},
+    )
+    note = "MatMul of operands of one rank: with such a bias the library hangs, or adds it along other axes"
+    if moved:
+        note = "MatMul of batches along the second axis: of those along the first, the library misplaces the rows"
+    return parts.form(parts.reshape(product, known_dims(dst.shape)), note=note)
+
+
+Composition = Callable[[Call], Form | None]
+# These come first, where there is one: the op as it is has no partition, or no fast kernel.
+PREFERRED: dict[str, Composition] = {
+    **dict.fromkeys(("Add", "Divide", "Maximum", "Minimum", "Multiply", "SquaredDifference", "Subtract"), binary),
+    "Dropout": dropout,
+    "Pow": power,
+    "Reciprocal": reciprocal,
+    "AvgPoolBackward": mean_backward,
+    "BiasAddBackward": bias_add_backward,
+    "ReduceMean": mean,
+    **dict.fromkeys(("ReduceMax", "ReduceMin"), extreme),
+    **dict.fromkeys(("ReduceL1", "ReduceL2", "ReduceSum"), total),
+    **dict.fromkeys(("SoftMax", "LogSoftmax"), softmax),
+    **dict.fromkeys(("SoftMaxBackward", "LogSoftmaxBackward"), softmax_backward),
+}
+# These come where the op as it is would not be right.
+COMPOSITIONS: dict[str, Composition] = {
+    "LayerNorm": layer_norm,
+    "LayerNormBackward": layer_norm_backward,
+    "GroupNorm": group_norm,
+    "RMSNorm": rms_norm,
+    **dict.fromkeys(("BatchNormInference", "BatchNormForwardTraining", "BatchNormTrainingBackward"), batch_norm),
+    "ReduceProd": reduction,
+    "GELU": gelu_tanh,
+    "MatMul": matmul,
+    **dict.fromkeys(("PReLU", "PReLUBackward"), prelu),
+    "Concat": concat,
+    **dict.fromkeys(("Quantize", "Dequantize"), static_quantization),
+    **dict.fromkeys(("DynamicQuantize", "DynamicDequantize"), dynamic_quantization),
+}

@@ -1,0 +1,205 @@
+"""What the library is given in the place of an op: a few ops in base words, and the values between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from ..._util.exact_types import isinstance
+from ..._util.fork_safety import cached_property
+from ...errors import OutOfMemoryError
+from ...ir.op import Array
+from ...opset.dtypes import DataType
+from ...opset.editions.registry import BASE
+from ...opset.schema import AttrValue, Call, TensorType
+from ...opset.shapes import known_dims, show
+
+Dims = tuple[int, ...]
+# A value of a form by its number, or a constant.
+Source = int | Array
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One op of a form.
+
+    ``inputs`` are constants, or numbers of values: the inputs of the op that is rewritten come first, absent ones
+    counted, then the results of the parts, one after another. ``outputs`` are the types of its own results.
+    """
+
+    kind: str
+    attrs: Mapping[str, AttrValue]
+    inputs: tuple[Source, ...]
+    types: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
+
+    @property
+    def call(self) -> Call:
+        """The part as a use of its op."""
+        return Call(BASE[self.kind], self.attrs, self.types, len(self.outputs), [t.dtype for t in self.outputs])
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """Parts in an order in which they can run; ``results`` are the values that the outputs of the op are.
+
+    Values are numbered: first the ``n_inputs`` inputs of the op in base words, then what the parts make, in order.
+    ``note`` says what was rewritten, and why; it is empty where the library is given the op itself.
+    """
+
+    parts: tuple[Part, ...]
+    results: tuple[int, ...]
+    n_inputs: int
+    note: str = ""
+
+    @cached_property
+    def direct(self) -> tuple[int, ...] | None:
+        """The inputs that the only part reads, where it makes the outputs and nothing else; None for other forms."""
+        if len(self.parts) > 1 or self.results != tuple(range(self.n_inputs, self.n_inputs + len(self.results))):
+            return None
+        (part,) = self.parts
+        ports = tuple([source for source in part.inputs if isinstance(source, int)])
+        return ports if len(ports) == len(part.inputs) and len(part.outputs) == len(self.results) else None
+
+    @property
+    def constants(self) -> list[Array]:
+        """The constants that the form adds."""
+        return [source for part in self.parts for source in part.inputs if isinstance(source, np.ndarray)]
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """A form of one part: another op, or the op with other attributes and inputs.
+
+    ``dropped`` are outputs that the library makes beyond those of the op.
+    """
+
+    kind: str
+    attrs: Mapping[str, AttrValue]
+    inputs: Sequence[Source]
+    note: str = ""
+    dropped: tuple[TensorType, ...] = ()
+
+
+class Parts:
+    """The parts of a form, put together one by one.
+
+    Args:
+        call: the op that is rewritten, every shape known.
+    """
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.parts: list[Part] = []
+        self._types: list[TensorType | None] = list(call.inputs)
+        self._casts: dict[tuple[int, DataType], int] = {}
+
+    def type(self, source: Source) -> TensorType:
+        """Data type and shape of a value."""
+        if isinstance(source, np.ndarray):
+            return TensorType(DataType.of(source.dtype), source.shape)
+        found = self._types[source]
+        assert found is not None
+        return found
+
+    def shape(self, source: Source) -> Dims:
+        """Shape of a value."""
+        return known_dims(self.type(source).shape)
+
+    def add(self, kind: str, *inputs: Source, outputs: Sequence[TensorType] = (), **attrs: AttrValue) -> int:
+        """Add a part; returns the number of its first result, and the others follow.
+
+        ``outputs``: its types; one output of the data type of the first input by default.
+        """
+        types = tuple(self.type(source) for source in inputs)
+        if not outputs:
+            shape = BASE[kind].shape(Call(BASE[kind], attrs, types, 1))[0]
+            outputs = (TensorType(types[0].dtype, shape),)
+        self.parts.append(Part(kind, attrs, inputs, types, tuple(outputs)))
+        first = len(self._types)
+        self._types += outputs
+        return first
+
+    def cast(self, source: Source, dtype: DataType) -> Source:
+        """The value in another float type: itself where it has that type."""
+        found = self.type(source)
+        if found.dtype is dtype:
+            return source
+        if isinstance(source, np.ndarray):
+            return source.astype(dtype.numpy)
+        if (source, dtype) not in self._casts:
+            self._casts[source, dtype] = self.add("TypeCast", source, outputs=(TensorType(dtype, found.shape),))
+        return self._casts[source, dtype]
+
+    def reshape(self, source: Source, shape: Sequence[int]) -> Source:
+        """The value in another shape: itself where it has that shape."""
+        if self.shape(source) == tuple(shape):
+            return source
+        if isinstance(source, np.ndarray):
+            return source.reshape(shape)
+        return self.add("StaticReshape", source, shape=tuple(shape), special_zero=False)
+
+    def transpose(self, source: int, order: Sequence[int]) -> int:
+        """The value with its axes in another order."""
+        if tuple(order) == tuple(range(len(order))):
+            return source
+        return self.add("StaticTranspose", source, order=tuple(order))
+
+    def wide(self) -> list[Source]:
+        """The inputs in f32."""
+        return [self.cast(index, DataType.f32) for index, tensor in enumerate(self.call.inputs) if tensor is not None]
+
+    def along(self, vector: Source, rank: int, axis: int) -> Source:
+        """A vector with axes of size 1 around its own, which becomes ``axis`` of ``rank``."""
+        shape = [1] * rank
+        shape[axis] = prod(self.shape(vector))
+        return self.reshape(vector, shape)
+
+    def form(self, *results: Source, note: str) -> Form:
+        """The form, in which every output of the op is a value that a part made, in the data type that it must have.
+
+        Results beyond the outputs of the op in this use are left out.
+        """
+        found = []
+        for result, dtype in zip(results, self.call.output_types, strict=False):
+            assert dtype is not None
+            typed = self.cast(result, dtype)
+            if not isinstance(typed, int) or typed < len(self.call.inputs) or typed in found:
+                typed = self.add("Reorder", typed)
+            found.append(typed)
+        return Form(tuple(self.parts), tuple(found), len(self.call.inputs), note)
+
+
+def scalar(value: float, rank: int) -> Array:
+    """A number as a constant of f32 that broadcasts to tensors of ``rank``."""
+    return np.full((1,) * rank, value, np.float32)
+
+
+def filled(call: Call, shape: Dims, value: float, dtype: DataType = DataType.f32) -> Array:
+    """A constant for an op that holds a number everywhere.
+
+    Raises:
+        OutOfMemoryError: there is no memory for it.
+    """
+    try:
+        return np.full(shape, value, dtype.numpy)
+    except (MemoryError, ValueError):  # of no size that arrays have
+        what = f"{call.schema.kind}: a constant {dtype} {show(shape)}"
+        raise OutOfMemoryError("numpy.full", "out_of_memory", what) from None
+
+
+def result_types(call: Call) -> tuple[TensorType, ...]:
+    """The types of the outputs of a use."""
+    shapes = call.schema.shape(call)
+    return tuple(TensorType(dtype, shape) for dtype, shape in zip(call.output_types, shapes, strict=False))
+
+
+def form_of(rewrite: Rewrite, call: Call) -> Form:
+    """A rewrite as a form."""
+    parts = Parts(call)
+    outputs = result_types(call)
+    first = parts.add(rewrite.kind, *rewrite.inputs, outputs=(*outputs, *rewrite.dropped), **rewrite.attrs)
+    return Form(tuple(parts.parts), tuple(range(first, first + len(outputs))), len(call.inputs), rewrite.note)

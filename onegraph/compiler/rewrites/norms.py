@@ -1,0 +1,104 @@
+"""Normalization over several axes or groups, which the library has not: views of the tensors, and ops around them."""
+
+from __future__ import annotations
+
+import math
+
+from ...opset.dtypes import DataType
+from ...opset.ops.normalization import begin_axis
+from ...opset.schema import AttrValue, Call, TensorType
+from .form import Dims, Form, Parts, Source, scalar
+from .reductions import add_sum
+
+F32 = DataType.f32
+
+
+def _rows(shape: Dims, begin: int) -> Dims:
+    return (*(shape[:begin] or (1,)), math.prod(shape[begin:]))
+
+
+def _plain_norm(parts: Parts, src: Source, shape: Dims, epsilon: float) -> list[int]:
+    """src in ``shape``, normalized along its last axis; mean and variance."""
+    stats = TensorType(F32, shape[:-1])
+    attrs: dict[str, AttrValue] = {"keep_stats": True, "use_affine": False, "epsilon": epsilon}
+    first = parts.add("LayerNorm", parts.reshape(src, shape), outputs=(TensorType(F32, shape), stats, stats), **attrs)
+    return [first, first + 1, first + 2]
+
+
+def layer_norm(call: Call) -> Form | None:
+    """Over several axes: over one, as which they are seen."""
+    parts = Parts(call)
+    inputs = parts.wide()
+    shape, begin = parts.shape(0), begin_axis(call)
+    assert begin is not None
+    outer = shape[:begin]
+    dst: Source
+    dst, mean, variance = _plain_norm(parts, inputs[0], _rows(shape, begin), call.f32("epsilon"))
+    dst = parts.reshape(dst, shape)
+    if call.flag("use_affine"):
+        dst = parts.add("Add", parts.add("Multiply", dst, inputs[1]), inputs[2])
+    stats = [parts.reshape(number, outer) for number in (mean, variance)] if len(call.output_types) > 1 else []
+    return parts.form(dst, *stats, note="LayerNorm over one axis, as which the normalized ones are seen")
+
+
+def layer_norm_backward(call: Call) -> Form | None:
+    """As :func:`layer_norm`; the gradients of gamma and beta, which go along the last axis alone, are sums."""
+    parts = Parts(call)
+    inputs = parts.wide()
+    shape, begin = parts.shape(0), begin_axis(call)
+    assert begin is not None
+    src, diff_dst, mean, variance = inputs[:4]
+    rows, affine = _rows(shape, begin), call.flag("use_affine")
+    gradient = parts.add("Multiply", diff_dst, inputs[4]) if affine else diff_dst
+    attrs: dict[str, AttrValue] = {"use_affine": False, "epsilon": call.f32("epsilon")}
+    seen = [parts.reshape(tensor, rows) for tensor in (src, gradient)]
+    seen += [parts.reshape(tensor, rows[:-1]) for tensor in (mean, variance)]
+    found = parts.add("LayerNormBackward", *seen, outputs=(TensorType(F32, rows),), **attrs)
+    results = [parts.reshape(found, shape)]
+    if affine:
+        stats = (*shape[:begin], *(1,) * (len(shape) - begin))
+        root = parts.add("Sqrt", parts.add("Add", parts.reshape(variance, stats), scalar(call.f32("epsilon"), 1)))
+        normalized = parts.add("Divide", parts.add("Subtract", src, parts.reshape(mean, stats)), root)
+        others = tuple(range(len(shape) - 1))
+        results.append(add_sum(parts, parts.add("Multiply", diff_dst, normalized), others))
+        results.append(add_sum(parts, diff_dst, others))
+    return parts.form(*results, note="LayerNormBackward over one axis, as which the normalized ones are seen")
+
+
+def group_norm(call: Call) -> Form:
+    """A LayerNorm of the groups, as which the tensor is seen."""
+    parts = Parts(call)
+    inputs = parts.wide()
+    source, groups = inputs[0], call.s64("groups")
+    shape = parts.shape(source)
+    nxc = call.string("data_format") == "NXC"
+    last = len(shape) - 1
+    if nxc and last > 1:
+        source = parts.add("StaticTranspose", source, order=(0, last, *range(1, last)))
+    first = parts.shape(source)
+    dst: Source
+    rows = (first[0], groups, math.prod(first[1:]) // groups)
+    dst, mean, variance = _plain_norm(parts, source, rows, call.f32("epsilon"))
+    dst = parts.reshape(dst, first)
+    if nxc and last > 1:
+        dst = parts.add("StaticTranspose", dst, order=(0, *range(2, last + 1), 1))
+    if call.flag("use_affine"):
+        gamma, beta = (parts.along(vector, last + 1, last if nxc else 1) for vector in inputs[1:3])
+        dst = parts.add("Add", parts.add("Multiply", dst, gamma), beta)
+    return parts.form(dst, mean, variance, note="LayerNorm of the groups: the library has no GroupNorm")
+
+
+def rms_norm(call: Call) -> Form:
+    """src by the root of the mean of its squares."""
+    parts = Parts(call)
+    inputs = parts.wide()
+    shape, begin = parts.shape(0), begin_axis(call)
+    assert begin is not None
+    square: Source = parts.add("Square", inputs[0])
+    if any(shape[axis] != 1 for axis in range(begin, len(shape))):
+        square = parts.add("ReduceMean", square, axes=tuple(range(begin, len(shape))), keep_dims=True)
+    root = parts.add("Sqrt", parts.add("Add", square, scalar(call.f32("epsilon"), 1)))
+    dst = parts.add("Divide", inputs[0], root)
+    if len(inputs) > 1:
+        dst = parts.add("Multiply", dst, inputs[1])
+    return parts.form(dst, note="from other ops: the library has no such RMSNorm")

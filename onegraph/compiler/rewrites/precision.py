@@ -1,0 +1,136 @@
+"""Ops in data types that the library or the CPU has not for them: computed in f32, and rounded once.
+
+What a type table of the specification forbids does not come here. The library may be older than a row of the table, may
+not know the row for one of the ops, or may run on a CPU that has no arithmetic of the type; the casts are exact in one
+direction, and in the other they are the rounding that the op itself would do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..._util.exact_types import isinstance
+from ...capi.settings import is_native
+from ...faults.library import PLACING, UNSUPPORTED, better_in_f32
+from ...faults.quirks import quirks
+from ...ir.op import Array
+from ...native.library import VERSION
+from ...opset.dtypes import DataType
+from ...opset.editions.registry import BASE
+from ...opset.schema import Call, Port, TensorType
+from .form import Form, Part, Parts, Source
+
+LOW = frozenset([DataType.f16, DataType.bf16])
+# Statistics and parameters of these are f32 in the library, whatever the type of src is.
+_NORMS = frozenset(
+    [
+        "BatchNormInference",
+        "BatchNormForwardTraining",
+        "BatchNormTrainingBackward",
+        "GroupNorm",
+        "LayerNorm",
+        "LayerNormBackward",
+    ]
+)
+
+
+def in_own_types(call: Call, form: Form) -> Form:
+    """The form with every part in data types that the library has for it; the same form where it is in such ones."""
+    reasons = [_wrong_types(part) for part in form.parts]
+    if not any(reasons):
+        return form
+    parts = Parts(call)
+    numbers = list(range(len(call.inputs)))
+    for part, reason in zip(form.parts, reasons, strict=True):
+        inputs: list[Source] = [numbers[source] if isinstance(source, int) else source for source in part.inputs]
+        outputs: Sequence[TensorType] = part.outputs
+        if reason:
+            ports, targets = _wide_ports(part)
+            inputs = [parts.cast(s, DataType.f32) if wide else s for s, wide in zip(inputs, ports, strict=True)]
+            outputs = [
+                TensorType(DataType.f32, t.shape) if wide else t for t, wide in zip(part.outputs, targets, strict=True)
+            ]
+        first = parts.add(part.kind, *inputs, outputs=outputs, **part.attrs)
+        for index, (have, want) in enumerate(zip(outputs, part.outputs, strict=True)):
+            assert want.dtype is not None
+            number = first + index if have is want else parts.cast(first + index, want.dtype)
+            assert isinstance(number, int)
+            numbers.append(number)
+    notes = [form.note, *reasons]
+    return Form(
+        tuple(parts.parts),
+        tuple(numbers[result] for result in form.results),
+        form.n_inputs,
+        "; ".join(dict.fromkeys(note for note in notes if note)),
+    )
+
+
+def _wrong_types(part: Part) -> str:
+    """Why a part is to be computed in f32; empty where it is not, or where that would not help."""
+    low = {t.dtype for t in (*part.types, *part.outputs) if t.dtype in LOW}
+    if not low or part.kind in PLACING or UNSUPPORTED.get(part.kind, VERSION) > VERSION:
+        return ""
+    missing = sorted(str(dtype) for dtype in low if not is_native(dtype))
+    if missing:
+        return f"in f32: the CPU has no arithmetic of {' and '.join(missing)} that the library uses"
+    if part.kind in _NORMS and any(_bf16_vectors(part)):
+        return "parameters and statistics in f32: bf16 ones are unsupported"
+    if not _in_table(part.call):
+        names = ", ".join(str(t.dtype) for t in (*part.types, *part.outputs))
+        return f"in f32: oneDNN {VERSION[0]}.{VERSION[1]} has no {part.kind} of {names}"
+    if reason := better_in_f32(part.call, VERSION):
+        return f"in f32: {reason}"
+    found = quirks(part.call, VERSION)
+    return f"in f32: {found[0].reason}" if found and not quirks(_in_f32(part).call, VERSION) else ""
+
+
+def _bf16_vectors(part: Part) -> list[bool]:
+    """For each input, then for each output, whether it is a parameter or a statistic in bf16."""
+    schema = BASE[part.kind]
+    ports = [*_ports(part), *schema.outputs[: len(part.outputs)]]
+    types = (*part.types, *part.outputs)
+    return [port.type == "T2" and t.dtype is DataType.bf16 for port, t in zip(ports, types, strict=True)]
+
+
+def _wide_ports(part: Part) -> tuple[list[bool], list[bool]]:
+    """Which inputs and which outputs of a part become f32."""
+    types = (*part.types, *part.outputs)
+    wide = [t.dtype in LOW for t in types]
+    if part.kind in _NORMS and all(t.dtype is None or is_native(t.dtype) for t in types):
+        wide = _bf16_vectors(part)
+    return wide[: len(part.types)], wide[len(part.types) :]
+
+
+def _in_f32(part: Part) -> Part:
+    """A part with the types that it would have in f32."""
+    inputs, outputs = (
+        tuple(replace(t, dtype=DataType.f32) if wide else t for t, wide in zip(types, ports, strict=True))
+        for types, ports in zip((part.types, part.outputs), _wide_ports(part), strict=True)
+    )
+    return replace(part, types=inputs, outputs=outputs)
+
+
+def _ports(part: Part) -> list[Port]:
+    """The port of each input; where optional ones are absent, the next one of their type stands for them."""
+    return [BASE[part.kind].input_port(index) for index in range(len(part.inputs))]
+
+
+def _in_table(call: Call) -> bool:
+    """Whether the table of the library's version has a row of these data types."""
+    schema = call.schema
+    found = {schema.input_port(index).type: tensor.dtype for index, tensor in enumerate(call.inputs) if tensor}
+    found.update(zip((port.type for port in schema.outputs), call.output_types, strict=False))
+    return any(
+        all(found.get(name) in (None, *types) for name, types in row.types.items())
+        for row in schema.types
+        if row.since <= VERSION
+    )
+
+
+def rounded(array: Array, dtype: DataType) -> Array:
+    """The array in another float type, rounded to the nearest; what is too large becomes infinite."""
+    with np.errstate(all="ignore"):
+        return array.astype(dtype.numpy)

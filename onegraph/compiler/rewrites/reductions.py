@@ -1,0 +1,273 @@
+"""Reductions: the library's kernel for other axes than the last ones takes 50 times as long as a way around it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import groupby
+
+import numpy as np
+
+from ...capi.settings import has_avx512
+from ...native.library import VERSION
+from ...opset.dtypes import DataType
+from ...opset.ops.binary import axes_but_channels
+from ...opset.ops.reduction import reduced_axes
+from ...opset.schema import Call, TensorType
+from ...opset.shapes import known_dims
+from .form import Dims, Form, Parts, Source, result_types, scalar
+
+F32 = DataType.f32
+# The kernel of a pool is unrolled along its last axis: from some thousands on, compiling takes longer than running.
+MAX_UNROLLED = 1024
+# Of fewer elements, a mean fused with what follows it is faster than a pool apart from that. Of more, the pool may be
+# refused, or end in a signal at compile: it counts in 32 bits, some of it in bytes.
+MAX_ELEMENTS = 2**29
+POOLED = range(64, MAX_ELEMENTS)
+# Of fewer elements, the reference kernel is as fast as a MatMul.
+MIN_ELEMENTS = 256
+MAX_AXES = 5  # that the kernel of reductions takes
+# Kernels add up in f32 one number after another, which loses more with each of them, and all of it beyond 2**24.
+MAX_POOLED = 2**12
+
+
+def reduction(call: Call) -> Form | None:
+    """Over no axes, or those of size 1: nothing to reduce, so that other axes on the same memory remain."""
+    return _of_nothing(call, reduced_axes(call))
+
+
+def total(call: Call) -> Form | None:
+    """ReduceSum, ReduceL1 and ReduceL2: MatMul by ones, unless the reduced axes come last."""
+    axes = reduced_axes(call)
+    return _sum(call, axes) or (_flat(call, axes) if call.schema.kind == "ReduceSum" else None)
+
+
+def bias_add_backward(call: Call) -> Form | None:
+    """The sum over all axes but that of the channels."""
+    return _sum(call, axes_but_channels(call))
+
+
+def mean(call: Call) -> Form | None:
+    """ReduceMean: AvgPool over all axes but the first and the last, else a sum; unless the reduced axes come last."""
+    axes = reduced_axes(call)
+    parts = Parts(call)
+    shape = parts.shape(0)
+    inner = shape[1:-1]
+    between = 3 <= len(shape) <= 5 and axes == tuple(range(1, len(shape) - 1)) and math.prod(inner) > 1
+    kernels = _kernels(inner) if between and math.prod(shape) in POOLED else []
+    if not kernels:
+        return _sum(call, axes) or _flat(call, axes)
+    dtype = call.output_type(0)
+    assert dtype is not None
+    found: Source = 0 if len(kernels) == 1 else parts.cast(0, F32)
+    rows = shape[0] * math.prod(inner)
+    for kernel in kernels:
+        ones, zeros = (1,) * len(kernel), (0,) * len(kernel)
+        rows //= math.prod(kernel)
+        found = parts.add(
+            "AvgPool",
+            parts.reshape(found, (rows, *kernel, shape[-1])),
+            kernel=kernel,
+            strides=ones,
+            pads_begin=zeros,
+            pads_end=zeros,
+            exclude_pad=True,  # there is no padding; False is among the wrong fusions with int8
+        )
+    return parts.form(
+        parts.reshape(parts.cast(found, dtype), _result_shape(call)),
+        note="AvgPool: the mean has a reference kernel only, unless the reduced axes come last",
+    )
+
+
+def mean_backward(call: Call) -> Form | None:
+    """AvgPoolBackward of a pool over everything, of one image, channels last: a division and a broadcast."""
+    parts = Parts(call)
+    given, shape = parts.shape(0), _result_shape(call)
+    kernel, count = call.s64s("kernel", len(shape) - 2), math.prod(shape[1:-1])
+    everything = kernel == shape[1:-1] and math.prod(given[:-1]) == 1
+    if call.string("data_format") != "NXC" or not everything or not MIN_ELEMENTS <= math.prod(shape) < MAX_ELEMENTS:
+        return None
+    if any(call.s64s(name, len(kernel)) != (0,) * len(kernel) for name in ("pads_begin", "pads_end")):
+        return None
+    dtype = parts.type(0).dtype
+    assert dtype is not None
+    # In f32, as few of the narrow types hold the count.
+    share = parts.cast(parts.add("Divide", parts.cast(0, F32), scalar(count, len(shape))), dtype)
+    found = parts.add("Multiply", np.ones(shape, dtype.numpy), share)
+    return parts.form(found, note="by other ops: the library has a reference kernel only, where there is one image")
+
+
+def extreme(call: Call) -> Form | None:
+    """ReduceMax and ReduceMin: MaxPool, of the negative for a minimum, unless the reduced axes come last."""
+    axes, parts = reduced_axes(call), Parts(call)
+    shape = parts.shape(0)
+    runs = _runs(shape, axes or ())
+    if axes is None or _come_last(runs) or math.prod(shape) >= MAX_ELEMENTS:
+        return _of_nothing(call, axes) or _flat(call, axes)
+    is_minimum = call.schema.kind == "ReduceMin"
+    dtype = parts.type(0).dtype
+    assert dtype is not None
+    minus = np.full((1,) * len(shape), -1, dtype.numpy)
+    source: Source = parts.add("Multiply", 0, minus) if is_minimum else 0
+    for before, count, after in _three_axes(runs):
+        if after == 1:
+            source = parts.add("ReduceMax", parts.reshape(source, (before, count)), axes=(1,), keep_dims=True)
+            continue
+        seen = parts.reshape(source, (before, count, 1, after))
+        ones, zeros = (1, 1), (0, 0)
+        source = parts.add("MaxPool", seen, kernel=(count, 1), strides=ones, pads_begin=zeros, pads_end=zeros)
+    if is_minimum:
+        source = parts.add("Multiply", source, minus.reshape((1,) * len(parts.shape(source))))
+    return parts.form(
+        parts.reshape(source, _result_shape(call)),
+        note="MaxPool: the reduction has a reference kernel only, unless the reduced axes come last",
+    )
+
+
+def add_sum(parts: Parts, source: Source, axes: Sequence[int], dtype: DataType = F32) -> Source:
+    """Parts that add up a value over some axes, which the result has not; of ``dtype``, computed in f32."""
+    shape = parts.shape(source)
+    kept = tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
+    steps = _three_axes(_runs(shape, axes))
+    for index, seen in enumerate(steps, 1):
+        source = _add_step(parts, source, seen, dtype if index == len(steps) else F32)
+    return parts.reshape(source, kept)
+
+
+def _three_axes(runs: Sequence[tuple[bool, int]]) -> list[Dims]:
+    """The reductions one after another, the last axes first, each over the second of three axes."""
+    left, steps = [*runs], list[Dims]()
+    for place in reversed([index for index, (is_reduced, _) in enumerate(runs) if is_reduced]):
+        count = left.pop(place)[1]
+        before, after = (math.prod([dim for _, dim in part]) for part in (left[:place], left[place:]))
+        steps.append((before, count, after))
+    return steps
+
+
+def _come_last(runs: Sequence[tuple[bool, int]]) -> bool:
+    """Whether nothing that is kept comes after what is reduced."""
+    return len(runs) < 2 or (len(runs) == 2 and runs[1][0])
+
+
+def _add_step(parts: Parts, source: Source, shape: Dims, dtype: DataType) -> Source:
+    """The sum of a value, seen in three axes, over the second of them."""
+    before, count, after = shape
+    given = parts.type(source).dtype
+    assert given is not None
+    most = _most_summed() if after == 1 else _most_multiplied()
+    if count > most and (after == 1 or count < MAX_ELEMENTS) and (width := _divisor(count, most)) >= MIN_ELEMENTS:
+        sums = _add_step(parts, parts.cast(source, F32), (before * (count // width), width, after), F32)
+        return parts.cast(_add_step(parts, sums, (before, count // width, after), F32), dtype)
+    if after == 1 and given is dtype:
+        seen = parts.reshape(source, (before, count))
+        return parts.add("ReduceSum", seen, axes=(1,), keep_dims=True)
+    if count >= MAX_ELEMENTS:  # gigabytes of ones
+        seen = parts.reshape(parts.cast(source, F32), shape)
+        return parts.cast(parts.add("ReduceSum", seen, axes=(1,), keep_dims=True), dtype)
+    result = TensorType(dtype, (before, after) if 1 in (before, after) else (before, 1, after))
+    if after == 1:
+        ones = np.ones((count, 1), given.numpy)
+        return parts.add("MatMul", parts.reshape(source, (before, count)), ones, outputs=(result,))
+    batch = () if before == 1 else (before,)
+    ones = np.ones((*(1 for _ in batch), 1, count), given.numpy)
+    return parts.add("MatMul", ones, parts.reshape(source, (*batch, count, after)), outputs=(result,))
+
+
+def _most_summed() -> int:
+    """How many numbers the kernel of reductions may add up: by vectors with AVX-512."""
+    return 2**16 if has_avx512() else MAX_POOLED
+
+
+def _most_multiplied() -> int:
+    """How many a MatMul by ones may: by blocks with AVX-512, which 3.13 leaves out for a few columns."""
+    return MAX_ELEMENTS if has_avx512() and VERSION < (3, 7) else MAX_POOLED
+
+
+def _sum(call: Call, axes: Dims | None) -> Form | None:
+    parts, kind = Parts(call), call.schema.kind
+    shape = parts.shape(0)
+    runs = _runs(shape, axes or ())
+    counts = [count for is_reduced, count in runs if is_reduced]
+    is_norm = kind in ("ReduceL1", "ReduceL2")  # the library has a reference kernel only, whatever the axes
+    has_kernel = _come_last(runs) and not is_norm and math.prod(counts) <= _most_summed()
+    if axes is None or not counts or has_kernel or math.prod(shape) < MIN_ELEMENTS:
+        return _of_nothing(call, axes)
+    source: Source = 0
+    if kind == "ReduceL1":
+        source = parts.add("Abs", source)
+    elif kind == "ReduceL2":
+        source = parts.add("Square", parts.cast(0, F32))
+    dtype = call.output_type(0) if kind in ("ReduceSum", "ReduceL1", "BiasAddBackward") else F32
+    assert dtype is not None
+    found = add_sum(parts, source, axes, dtype)
+    if kind == "ReduceMean":
+        found = parts.add("Divide", found, scalar(math.prod([shape[axis] for axis in axes]), len(parts.shape(found))))
+    elif kind == "ReduceL2":
+        found = parts.add("Sqrt", found)
+    return parts.form(
+        parts.reshape(found, _result_shape(call)),
+        note="MatMul by ones: the reduction has a reference kernel only, unless the reduced axes come last",
+    )
+
+
+def _flat(call: Call, axes: Dims | None) -> Form | None:
+    """The same over the second of two axes, where the library's kernel does not see that the reduced axes come last."""
+    parts = Parts(call)
+    shape = parts.shape(0)
+    if axes is None or math.prod(shape) < MIN_ELEMENTS or not _come_last(runs := _runs(shape, axes)) or not runs:
+        return None
+    seen, reduced = [*shape], {*axes}
+    while len(seen) - 1 in reduced and seen[-1] > 1:
+        seen.pop()
+    if len(seen) < len(shape) <= MAX_AXES and all(shape[axis] == 1 for axis in axes if axis < len(seen)):
+        return None
+    count = math.prod([shape[axis] for axis in axes])
+    flat = parts.reshape(0, (math.prod(shape) // count, count))
+    found = parts.add(call.schema.kind, flat, axes=(1,), keep_dims=True)
+    return parts.form(
+        parts.reshape(found, _result_shape(call)),
+        note="over the last of two axes: the reduction has a reference kernel only, behind or with axes of size 1",
+    )
+
+
+def _kernels(inner: Dims) -> list[Dims]:
+    """The kernels of pools whose means make the mean over some axes; none where one would be too large."""
+    left, kernels = math.prod(inner), list[Dims]()
+    if left <= MAX_POOLED:
+        return [inner if inner[-1] <= MAX_UNROLLED else (left, 1)]
+    while left > 1:
+        size = _divisor(left, MAX_POOLED)
+        if size == 1:
+            return []
+        kernels.append((size, 1))
+        left //= size
+    return kernels
+
+
+def _divisor(count: int, most: int) -> int:
+    """The largest divisor of a count that is no larger than ``most``."""
+    return next(size for size in range(most, 0, -1) if count % size == 0)
+
+
+def _of_nothing(call: Call, axes: Dims | None) -> Form | None:
+    parts = Parts(call)
+    if axes is None or any(parts.shape(0)[axis] != 1 for axis in axes):
+        return None
+    found: Source = 0
+    if call.schema.kind in ("ReduceL1", "ReduceL2"):
+        found = parts.add("Abs", found)
+    return parts.form(
+        parts.reshape(found, _result_shape(call)),
+        note="no reduction: there are no axes, or they have size 1, which throws at compile",
+    )
+
+
+def _runs(shape: Dims, axes: Sequence[int]) -> list[tuple[bool, int]]:
+    """Whether reduced, and size, of neighbouring axes that are all reduced or all kept; none where the size is 1."""
+    wide = [(axis in axes, dim) for axis, dim in enumerate(shape) if dim > 1]
+    return [(key, math.prod([dim for _, dim in run])) for key, run in groupby(wide, key=lambda pair: pair[0])]
+
+
+def _result_shape(call: Call) -> Dims:
+    (result,) = result_types(call)
+    return known_dims(result.shape)

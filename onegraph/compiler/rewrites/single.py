@@ -1,0 +1,264 @@
+"""One op for one op: the op itself, with attributes that the library takes and computes right, or another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ...native.library import VERSION
+from ...opset.convolution_geometry import Geometry, geometry
+from ...opset.dtypes import DataType
+from ...opset.ops import interpolation, pooling
+from ...opset.ops.binary import axes_but_channels
+from ...opset.ops.reduction import reduced_axes
+from ...opset.schema import AttrValue, Call, TensorType
+from ...opset.shapes import known_dims, normalize_axis
+from ...opset.window import SHAPE_SOURCE, given_shape, spatial
+from .form import Rewrite, Source, filled
+
+
+def _given(call: Call, *left_out: str) -> dict[str, AttrValue]:
+    """The attributes that were given, without those that are newer than the library or in ``left_out``."""
+    return {
+        name: value
+        for name, value in call.given.items()
+        if name not in left_out and call.schema.attribute(name).since <= VERSION
+    }
+
+
+def _all_inputs(call: Call) -> list[Source]:
+    return [index for index, tensor in enumerate(call.inputs) if tensor is not None]
+
+
+def as_it_is(call: Call) -> Rewrite:
+    """The op itself."""
+    return Rewrite(call.schema.kind, _given(call), _all_inputs(call))
+
+
+# Convolutions --------------------------------------------------------------------------------------------------------
+
+
+def _explicit_pads(call: Call) -> tuple[Geometry, dict[str, AttrValue]]:
+    """The attributes of a convolution with the padding as numbers: auto_pad is wrong in some of the gradients."""
+    found = geometry(call)
+    assert found is not None
+    assert found.pads_begin is not None
+    assert found.pads_end is not None
+    ends = _covering(found, found.pads_end)
+    attrs = _given(call, "auto_pad", "output_padding", *SHAPE_SOURCE.values())
+    return replace(found, pads_end=ends), {**attrs, "pads_begin": found.pads_begin, "pads_end": ends}
+
+
+def _covering(found: Geometry, ends: Sequence[int]) -> tuple[int, ...]:
+    """The padding at the ends with which just the windows that there are fit in the wide side.
+
+    It is what is said, unless that is negative, as in files, or output_padding makes room for one window more.
+    """
+    covering = list(ends)
+    for axis, (end, count) in enumerate(zip(ends, found.narrow or found.forward(), strict=True)):
+        window, wide = found.window(axis), None if found.wide is None else found.wide[axis]
+        if window is None or wide is None or count is None:
+            continue
+        least = window.transposed(count) + window.end - wide
+        covering[axis] = min(max(end, least, 0), least + window.stride - 1)
+    return tuple(covering)
+
+
+def _convolution(call: Call) -> Rewrite:
+    _, attrs = _explicit_pads(call)
+    return Rewrite("Convolution", attrs, _all_inputs(call))
+
+
+def _conv_transpose(call: Call) -> Rewrite:
+    found, attrs = _explicit_pads(call)
+    return Rewrite("ConvTranspose", {**attrs, "output_padding": found.output_padding}, _all_inputs(call))
+
+
+_AS_TRANSPOSED = {"OIX": "IOX", "XIO": "XOI"}
+_AS_CONVOLUTION = {"IOX": "OIX", "XOI": "XIO"}
+
+
+def _convolution_backward_data(call: Call) -> Rewrite | None:
+    found, attrs = _explicit_pads(call)
+    shape = given_shape(call)
+    assert shape is not None
+    if found.groups == 1:
+        return Rewrite(call.schema.kind, {**attrs, "dst_shape": known_dims(shape)}, (0, 1))
+    # Groups never compile; the op is the ConvTranspose whose weights are the same memory under another name.
+    wide = spatial(shape, found.data_format)
+    least = replace(found, output_padding=(0,) * len(wide)).backward()
+    added = tuple((size or 0) - (base or 0) for size, base in zip(wide, least, strict=True))
+    if any(extra < 0 for extra in added):
+        return None
+    attrs["weights_format"] = _AS_TRANSPOSED[found.weights_format]
+    attrs["output_padding"] = added
+    return Rewrite("ConvTranspose", attrs, (0, 1), "ConvTranspose: groups do not compile otherwise")
+
+
+def _weights_gradient(call: Call) -> Rewrite:
+    _, attrs = _explicit_pads(call)
+    shape = given_shape(call)
+    assert shape is not None
+    return Rewrite(call.schema.kind, {**attrs, "weights_shape": known_dims(shape)}, (0, 1))
+
+
+def _conv_transpose_backward_data(call: Call) -> Rewrite:
+    found, attrs = _explicit_pads(call)
+    if all(dilation == 1 for dilation in found.dilations):
+        return Rewrite(call.schema.kind, attrs, (0, 1))
+    attrs["weights_format"] = _AS_CONVOLUTION[found.weights_format]
+    return Rewrite("Convolution", attrs, (0, 1), "Convolution: dilations do not compile otherwise")
+
+
+# Pooling -------------------------------------------------------------------------------------------------------------
+
+
+def _pool(call: Call) -> Rewrite | None:
+    """Explicit pads and no rounding: some of the ways to derive them are wrong in the library."""
+    found = pooling.geometry(call)
+    assert found is not None
+    begins, ends = [], []
+    for axis, window in enumerate(found.windows):
+        covering = found.covering(axis)
+        assert window is not None
+        assert covering is not None
+        # Rounding down, every end padding from here on to one step further gives the same window positions.
+        end = max(covering.end, 0)
+        if end - covering.end >= window.stride:
+            return None
+        begins.append(window.begin)
+        ends.append(end)
+    attrs = _given(call, "auto_pad", "rounding_type", "src_shape")
+    attrs |= {"pads_begin": tuple(begins), "pads_end": tuple(ends)}
+    if call.schema.has_attribute("dilations"):
+        attrs["dilations"] = call.s64s("dilations", len(begins))
+    if call.schema.kind != "AvgPoolBackward":
+        return Rewrite(call.schema.kind, attrs, _all_inputs(call))
+    whole = pooling.source_shape(call)[0]
+    return Rewrite(call.schema.kind, {**attrs, "src_shape": known_dims(whole)}, (0,))
+
+
+# Normalization -------------------------------------------------------------------------------------------------------
+
+
+def _input(call: Call, name: str) -> tuple[DataType, tuple[int, ...]]:
+    """Data type and shape of an input that is there."""
+    tensor = call.input(name)
+    assert tensor is not None
+    assert tensor.dtype is not None
+    return tensor.dtype, known_dims(tensor.shape)
+
+
+def _batch_norm_backward(call: Call) -> Rewrite:
+    """All inputs and outputs, always: with one output the library takes the statistics for constants."""
+    dtype, shape = _input(call, "mean")
+    inputs, notes = _all_inputs(call), []
+    dropped: tuple[TensorType, ...] = ()
+    if call.n_outputs == 1 or call.input("gamma") is None:
+        # Without diff_gamma the specification ignores gamma.
+        inputs = [*inputs[:4], filled(call, shape, 1, dtype)]
+        notes.append("gamma of ones added")
+    if call.n_outputs == 1:
+        dropped = (TensorType(dtype, shape),) * 2
+        notes.append("diff_gamma and diff_beta computed and dropped")
+    return Rewrite(call.schema.kind, _given(call), inputs, ", ".join(notes), dropped)
+
+
+def _layer_norm(call: Call) -> Rewrite:
+    affine, keep = call.flag("use_affine"), call.flag("keep_stats")
+    attrs = {**_given(call), "keep_stats": keep, "use_affine": affine}
+    dtype, shape = _input(call, "src")
+    if affine or not keep or dtype is not DataType.bf16:
+        return Rewrite(call.schema.kind, attrs, _all_inputs(call))
+    # The library writes f32 statistics whatever their type; with a gamma, add_op holds them to its type.
+    vectors = filled(call, shape[-1:], 1), filled(call, shape[-1:], 0)
+    return Rewrite(
+        call.schema.kind, {**attrs, "use_affine": True}, (0, *vectors), "gamma of ones and beta of zeros added"
+    )
+
+
+def _layer_norm_backward(call: Call) -> Rewrite:
+    return Rewrite(call.schema.kind, {**_given(call), "use_affine": call.flag("use_affine")}, _all_inputs(call))
+
+
+# Quantization --------------------------------------------------------------------------------------------------------
+
+
+def _quantization(call: Call) -> Rewrite:
+    """The axis counted from 0, and zero points always."""
+    attrs = _given(call, "axis")
+    rank = call.rank("src")
+    if call.string("qtype") == "per_channel":
+        axis = normalize_axis(call.s64("axis"), rank or 0)
+        assert axis is not None
+        attrs["axis"] = axis
+    if call.schema.has_attribute("zps") and not call.has("zps") and not _of_eight_bit_floats(call):
+        attrs["zps"] = (0,) * len(call.f32s("scales"))
+    return Rewrite(call.schema.kind, attrs, _all_inputs(call))
+
+
+def _of_eight_bit_floats(call: Call) -> bool:
+    """Whether it is to or from floats of 8 bits, which have no zero points."""
+    dtypes = [*(tensor.dtype for tensor in call.inputs[:1] if tensor), call.output_type(0)]
+    return any(dtype in (DataType.f8_e4m3, DataType.f8_e5m2) for dtype in dtypes)
+
+
+# Others --------------------------------------------------------------------------------------------------------------
+
+
+def _interpolation(call: Call) -> Rewrite:
+    """The sizes as an attribute, wherever they come from."""
+    sizes = interpolation.resized(call)
+    assert sizes is not None
+    attrs = {**_given(call, "scales"), "sizes": tuple(size or 0 for size in sizes)}
+    return Rewrite(call.schema.kind, attrs, (0, 1) if call.schema.kind == "InterpolateBackward" else (0,))
+
+
+def _reduction(call: Call) -> Rewrite:
+    axes = reduced_axes(call)
+    assert axes is not None
+    return Rewrite(call.schema.kind, {**_given(call, "axes"), "axes": axes}, (0,))
+
+
+def _bias_add_backward(call: Call) -> Rewrite:
+    attrs: dict[str, AttrValue] = {"axes": axes_but_channels(call), "keep_dims": False}
+    return Rewrite("ReduceSum", attrs, (0,), "ReduceSum: BiasAddBackward is unsupported")
+
+
+def _matmul(call: Call) -> Rewrite:
+    """A permission that the CPU makes no use of is left out: it may sum in f32 all the same."""
+    attrs = _given(call)
+    if attrs.get("accumulation_mode") not in ("f32", "s32", "f16"):
+        return Rewrite(call.schema.kind, attrs, _all_inputs(call))
+    mode = attrs.pop("accumulation_mode")
+    return Rewrite(call.schema.kind, attrs, _all_inputs(call), f"without accumulation_mode: {mode!r} does not compile")
+
+
+def _prelu(call: Call) -> Rewrite:
+    """One slope for all: the library takes it only where it is broadcast as numpy does."""
+    attrs = _given(call)
+    if call.shape("slope") == (1,):
+        attrs["per_channel_broadcast"] = False
+    return Rewrite(call.schema.kind, attrs, _all_inputs(call))
+
+
+SINGLE: dict[str, Callable[[Call], Rewrite | None]] = {
+    "Convolution": _convolution,
+    "ConvolutionBackwardData": _convolution_backward_data,
+    "ConvolutionBackwardWeights": _weights_gradient,
+    "ConvTranspose": _conv_transpose,
+    "ConvTransposeBackwardData": _conv_transpose_backward_data,
+    "ConvTransposeBackwardWeights": _weights_gradient,
+    "BatchNormTrainingBackward": _batch_norm_backward,
+    "LayerNorm": _layer_norm,
+    "LayerNormBackward": _layer_norm_backward,
+    "BiasAddBackward": _bias_add_backward,
+    "PReLU": _prelu,
+    "MatMul": _matmul,
+    **dict.fromkeys(("AvgPool", "AvgPoolBackward", "MaxPool", "MaxPoolBackward"), _pool),
+    **dict.fromkeys(("Quantize", "Dequantize", "DynamicQuantize", "DynamicDequantize"), _quantization),
+    **dict.fromkeys(("Interpolate", "InterpolateBackward"), _interpolation),
+    **dict.fromkeys(
+        ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"), _reduction
+    ),
+}

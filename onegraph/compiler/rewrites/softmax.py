@@ -1,0 +1,66 @@
+"""SoftMax along another axis than the last: the library's kernel takes a thousand times as long as its parts do."""
+
+from __future__ import annotations
+
+import math
+
+from ...opset.schema import Call
+from ...opset.shapes import normalize_axis
+from .form import Dims, Form, Parts, Source
+from .reductions import MAX_ELEMENTS, MIN_ELEMENTS, add_sum
+
+NOTE = "from other ops: the library has a reference kernel only, unless the axis is the last one"
+
+
+def softmax(call: Call) -> Form | None:
+    """exp(x - max) by its sum; or for LogSoftmax x - max less the logarithm of the sum of exp(x - max)."""
+    parts = Parts(call)
+    seen = _seen(parts)
+    if seen is None or len(call.output_types) > 1 or (call.schema.has_attribute("mode") and call.has("mode")):
+        return None
+    before, count, after = seen
+    (src,) = parts.wide()
+    wide = parts.reshape(src, (before, count, 1, after))
+    greatest = parts.add(
+        "MaxPool", wide, kernel=(count, 1), strides=(1, 1), pads_begin=(0, 0), pads_end=(0, 0), data_format="NXC"
+    )
+    less = parts.add("Subtract", parts.reshape(wide, seen), parts.reshape(greatest, (before, 1, after)))
+    exp = parts.add("Exp", less)
+    total = _sum(parts, exp, seen)
+    found = (
+        parts.add("Divide", exp, total)
+        if call.schema.kind == "SoftMax"
+        else parts.add("Subtract", less, parts.add("Log", total))
+    )
+    return parts.form(parts.reshape(found, parts.shape(0)), note=NOTE)
+
+
+def softmax_backward(call: Call) -> Form | None:
+    """(d - sum(d * y)) * y; or for LogSoftmax d - exp(y) * sum(d)."""
+    parts = Parts(call)
+    seen = _seen(parts)
+    if seen is None:
+        return None
+    diff_dst, dst = (parts.reshape(source, seen) for source in parts.wide())
+    if call.schema.kind == "SoftMaxBackward":
+        total = _sum(parts, parts.add("Multiply", diff_dst, dst), seen)
+        found = parts.add("Multiply", parts.add("Subtract", diff_dst, total), dst)
+    else:
+        scaled = parts.add("Multiply", parts.add("Exp", dst), _sum(parts, diff_dst, seen))
+        found = parts.add("Subtract", diff_dst, scaled)
+    return parts.form(parts.reshape(found, parts.shape(0)), note=NOTE)
+
+
+def _seen(parts: Parts) -> Dims | None:
+    """The shape in three axes with the one in question between; None where the op is best as it is."""
+    shape = parts.shape(0)
+    axis = normalize_axis(parts.call.s64("axis"), len(shape))
+    assert axis is not None
+    before, count, after = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+    if after == 1 or count == 1 or not MIN_ELEMENTS <= math.prod(shape) < MAX_ELEMENTS:
+        return None
+    return before, count, after
+
+
+def _sum(parts: Parts, source: Source, seen: Dims) -> Source:
+    return parts.reshape(add_sum(parts, source, (1,)), (seen[0], 1, seen[2]))

@@ -1,0 +1,196 @@
+"""The steps of a graph in the order in which they run, and how its values lie in memory.
+
+Some are views of the memory of others, some are copied into another layout, and some have a place in an output.
+
+Where a graph output is a view, its source is written directly into the memory of the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..capi import CompiledPartition
+from ..capi.settings import is_native
+from ..capi.threads import ThreadCount
+from ..errors import OneGraphError, UnsupportedError
+from ..faults.strides import is_scattered
+from ..faults.use import VIEWS, Use
+from ..opset.editions.registry import BASE
+from ..opset.ops.movement import transposition
+from ..opset.schema import Call, TensorType
+from .lower import Lowered, Step, Value, dense_of
+from .report import nbytes
+from .steps import LibraryStep, Note, NumpyStep, as_it_is, caster, needs_dense, numpy_step, reorder
+
+
+class Schedule:
+    """The steps that there are so far, what is noted of each, and the values that they read and write.
+
+    Args:
+        lowered: the graph.
+
+    Attributes:
+        sizes: bytes of values whose layout the library chose.
+        threads: how many the next partition is compiled for.
+        returned: the values that are outputs of the graph.
+        viewed: those whose memory is seen through several of them.
+    """
+
+    def __init__(self, lowered: Lowered) -> None:
+        self.values: dict[int, Value] = dict(lowered.values)
+        self.steps: list[LibraryStep | NumpyStep] = []
+        self.notes: list[Note] = []
+        self.sizes: dict[int, int] = {}
+        self.threads = ThreadCount()
+        self.returned = {tensor.id for tensor in lowered.graph.outputs.values()}
+        self._placed: dict[int, Value] = {}  # as they were before they were given a place in an output
+        self._place_in_outputs(lowered)
+        self.viewed = {
+            n for value in self.values.values() if value.storage != value.id for n in (value.id, value.storage)
+        }
+        self._dense_copies: dict[int, int] = {}
+
+    def use(self, step: Step) -> Use:
+        """A step as the rules about the library see it."""
+        types = [TensorType(self.values[number].dtype, self.values[number].shape) for number in step.inputs]
+        call = Call(BASE[step.kind], step.attrs, types, len(step.outputs))
+        return Use(call, step.inputs, step.outputs, self.values[step.outputs[0]].dtype)
+
+    def _place_in_outputs(self, lowered: Lowered) -> None:
+        """Where a graph output is a view of what the library writes, have that written into its memory."""
+        steps = [step for step in lowered.steps if step.executor == "library"]
+        views = [step for step in steps if step.kind in VIEWS and step.outputs[0] in self.returned]
+        producers = {n: step for step in steps for n in step.outputs} if views else {}
+        for step in views:
+            source, target = self.values[step.inputs[0]], self.values[step.outputs[0]]
+            producer = producers.get(source.id)
+            if producer is None or producer.kind in VIEWS or source.id in self.returned or 0 in source.shape:
+                continue
+            if source.storage != source.id or target.storage != target.id or not target.dense:
+                continue
+            strides = source.strides
+            if step.kind == "StaticTranspose":
+                order = transposition(self.use(step).call)
+                assert order is not None
+                strides = tuple([target.strides[order.index(axis)] for axis in range(len(order))])
+            placed = source._replace(strides=strides, storage=target.id)
+            if placed.dense or not needs_dense(placed, [producer]):
+                self._placed[source.id] = source
+                self.values[source.id] = placed
+
+    def take_back(self, numbers: Sequence[int]) -> bool:
+        """Give values memory of their own again; returns whether any of them had a place in an output."""
+        found = [number for number in numbers if number in self._placed]
+        self.viewed -= {n for number in found for n in (number, self.values[number].storage)}
+        self.values.update((number, self._placed.pop(number)) for number in found)
+        return bool(found)
+
+    # Views and copies ------------------------------------------------------------------------------------------------
+
+    def add_view(self, step: Step) -> bool:
+        """Take a reshape or a transpose as another way to look at the same memory, if it is one."""
+        if step.executor != "library" or step.kind not in VIEWS:
+            return False
+        source, target = self.values[step.inputs[0]], self.values[step.outputs[0]]
+        if source.storage == target.id:
+            self.note("view", step, "no copy: written into the memory of the output", step.note)
+            return True
+        if target.id in self.viewed or 0 in target.shape or not (target.dense or target.id in self.returned):
+            return False
+        if step.kind == "StaticReshape" and not source.dense:
+            if target.id in self.returned and target.dense:
+                dense = source._replace(id=len(self.values), strides=dense_of(source.shape), storage=target.id)
+                self.values[dense.id] = dense
+                self.add_copy(source, dense, step, "the source of a reshape must be dense")
+                return True
+            source = self.values[self.dense_copy(source)]
+        constant = source.constant
+        if step.kind == "StaticReshape":
+            strides = dense_of(target.shape)
+            constant = None if constant is None else constant.reshape(target.shape)
+        else:
+            order = transposition(self.use(step).call)
+            assert order is not None
+            strides = tuple([source.strides[axis] for axis in order])
+            constant = None if constant is None else constant.transpose(order)
+        view = target._replace(strides=strides, storage=source.storage, constant=constant)
+        if target.id in self.returned:
+            view = view._replace(id=len(self.values), name=f"{target.name} (view)")
+            self.values[view.id] = view
+            self.add_copy(view, target, step, "the result is stored as an array of its own")
+        else:
+            self.values[target.id] = view
+            self.note("view", step, "no copy: other strides on the same memory", step.note)
+        return True
+
+    def dense_copy(self, value: Value) -> int:
+        """A dense copy of a value, made once."""
+        if value.id not in self._dense_copies:
+            dense = self.dense_twin(value)
+            self._dense_copies[value.id] = dense.id
+            if dense.constant is None:
+                self.add_copy(value, dense, None, "the reader does not honour strides")
+        return self._dense_copies[value.id]
+
+    def dense_twin(self, value: Value) -> Value:
+        """A new value that is to hold the same, in dense memory of its own."""
+        number = len(self.values)
+        self.values[number] = value._replace(
+            id=number,
+            strides=dense_of(value.shape),
+            storage=number,
+            name=f"{value.name} (dense)",
+            constant=None if value.constant is None else np.ascontiguousarray(value.constant),
+        )
+        return self.values[number]
+
+    def add_copy(self, source: Value, target: Value, step: Step | None, reason: str) -> None:
+        """A step that copies between layouts: the library's Reorder where it has the data type, else numpy."""
+        note = Note("oneDNN", () if step is None else (step,), (reason,), (source,), (target,))
+        index = len(self.notes)
+        try:
+            if not is_native(source.dtype):
+                raise UnsupportedError(f"numpy copies {source.dtype} faster")
+            if is_scattered(target.shape, target.strides):
+                raise UnsupportedError("oneDNN leaves the result unwritten")
+            self.threads.use(None)
+            compiled = reorder(source, target)
+        except OneGraphError:
+            self.notes.append(note._replace(executor="copy"))
+            self.steps.append(NumpyStep(as_it_is, (source.id,), (target.id,), index))
+            return
+        self.notes.append(note)
+        self.add_compiled(compiled, (source.id, target.id), index)
+
+    def add_cast(self, step: Step, reason: str) -> None:
+        """A TypeCast by numpy: of data types that the CPU has not, the library's takes 20 times as long."""
+        (target,) = step.outputs
+        reason = reason or "by numpy: the library's kernel for data types that the CPU has not is slower"
+        index = self.note("copy", step, step.note, reason)
+        self.steps.append(NumpyStep(caster(self.values[target].dtype), step.inputs, step.outputs, index))
+
+    # What is run -----------------------------------------------------------------------------------------------------
+
+    def note(self, executor: str, step: Step, *reasons: str) -> int:
+        """Note who runs a step and why; returns the number of the note."""
+        inputs = [self.values[number] for number in dict.fromkeys(step.inputs)]
+        outputs = [self.values[number] for number in step.outputs]
+        self.notes.append(Note(executor, (step,), reasons, inputs, outputs))
+        return len(self.notes) - 1
+
+    def add_numpy(self, step: Step, reason: str) -> None:
+        """An op by numpy; without a reason of its own, for that of the step."""
+        self.steps.append(numpy_step(step, self.values, self.note("reference", step, reason or step.note)))
+
+    def add_compiled(self, compiled: CompiledPartition, numbers: Sequence[int], note: int) -> None:
+        """A partition that is compiled, and the values at its ports, inputs first."""
+        values = [self.values[number] for number in numbers]
+        piece = {
+            tensor.id: value.storage
+            for tensor, value in zip((*compiled.inputs, *compiled.outputs), values, strict=True)
+        }
+        in_place = [(piece[target], piece[source]) for source, target in compiled.inplace_pairs]
+        count, size = len(compiled.inputs), sum(map(nbytes, values))
+        self.steps.append(LibraryStep(compiled, compiled, [*piece.values()], count, in_place, note, size))

@@ -1,0 +1,169 @@
+"""Steps of a program that are no partitions as the library found them: numpy's, copies, a binary op on fewer axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from .. import capi
+from ..capi import CompiledPartition
+from ..faults.operands import collapsed, is_fast, varying
+from ..faults.strides import honours_strides, loses_batches, loses_sums, loses_zero_points
+from ..ir.op import Array, LogicalTensor, Op
+from ..native.library import VERSION
+from ..opset.dtypes import DataType
+from ..opset.editions.registry import BASE, DEFAULT
+from ..reference import run_op
+from .lower import Step, Value
+from .report import PartitionReport
+from .rewrites.broadcasts import EXCHANGED, SYMMETRIC
+from .rewrites.precision import rounded
+from .to_capi import capi_tensor
+
+ARITHMETIC = EXCHANGED | SYMMETRIC | {"Divide", "Subtract"}
+Run = Callable[[Sequence[Array | None]], Sequence[Array]]
+
+
+class LibraryStep(NamedTuple):
+    """A compiled partition, and where what it reads and writes lies.
+
+    ``pieces``: the numbers of the pieces of memory of its inputs and outputs, in the order in which it was compiled.
+    ``in_place``: (output, input) pieces of which the first may lie upon the second.
+    ``like``: what was compiled first of the same ops on the same layouts: it takes as long.
+    """
+
+    compiled: CompiledPartition
+    like: CompiledPartition
+    pieces: Sequence[int]
+    n_inputs: int
+    in_place: Sequence[tuple[int, int]]
+    note: int
+    nbytes: int  # that it reads and writes
+    is_small: bool = False  # compiled for one thread
+    is_quick: bool = False  # and no slower than its bytes
+
+
+class NumpyStep(NamedTuple):
+    """One op that numpy runs; None stands for an optional input that is not there."""
+
+    run: Run
+    inputs: tuple[int | None, ...]
+    outputs: tuple[int, ...]
+    note: int
+
+
+class Note(NamedTuple):
+    """Who runs some steps, and why; ``report`` puts it in words. Without steps it is a copy of the input."""
+
+    executor: str
+    steps: Sequence[Step]
+    reasons: tuple[str, ...]
+    inputs: Sequence[Value]
+    outputs: Sequence[Value]
+
+    def report(self, index: int, threads: int | None) -> PartitionReport:
+        """The partition ``index`` of a program, which has this number of threads."""
+        reasons = self.reasons
+        if self.executor == "oneDNN":
+            reasons = (*reasons, *[step.note for step in self.steps])
+        kinds = tuple(step.label for step in self.steps) or ("copy of",)
+        names = tuple(step.op.name for step in self.steps) or (self.inputs[0].name,)
+        ends = tuple(self.inputs), tuple(self.outputs)
+        return PartitionReport(index, self.executor, kinds, names, reasons, *ends, threads)
+
+
+def needs_dense(value: Value, steps: Sequence[Step]) -> bool:
+    """Whether one of the ops would compute wrong if a value that it reads or writes had other strides."""
+    inside = {step.kind for step in steps}
+    if loses_batches(inside, value.shape, value.strides, VERSION):
+        return True
+    return loses_sums(inside, value.shape, value.strides, VERSION) or not all(
+        honours_strides(
+            BASE[step.kind],
+            _rank(step),
+            value.shape,
+            value.strides,
+            is_read=value.id in step.inputs,
+            zero_points=loses_zero_points(inside, step.attrs),
+        )
+        for step in steps
+    )
+
+
+def _rank(step: Step) -> int:
+    """Rank of the first result of a step."""
+    results = step.op.outputs if step.part is None else step.part.outputs
+    return len(results[0].shape or ())
+
+
+def numpy_step(step: Step, values: Mapping[int, Value], note: int) -> NumpyStep:
+    """An op that numpy runs in the library's place: as the user wrote it, or the part of it that the step is."""
+    op = step.op
+    if step.whole:
+        given = tuple([None if tensor is None else tensor.id for tensor in op.inputs])
+        return NumpyStep(partial(run_op, op), given, tuple([tensor.id for tensor in op.outputs]), note)
+    ins, outs = (
+        tuple([LogicalTensor(n, values[n].dtype, values[n].shape, None, values[n].name) for n in ends])
+        for ends in (step.inputs, step.outputs)
+    )
+    part = Op(step.id, step.kind, ins, outs, step.attrs, op.name, DEFAULT)
+    return NumpyStep(partial(run_op, part), step.inputs, step.outputs, note)
+
+
+def as_it_is(arrays: Sequence[Array | None]) -> list[Array]:
+    """What there is of the inputs: a copy into another layout is made where the result is stored."""
+    return [array for array in arrays if array is not None]
+
+
+def caster(dtype: DataType) -> Run:
+    """A cast to a float type; one to f32 is exact, so that storing the result is all there is to do."""
+    if dtype is DataType.f32:
+        return as_it_is
+    return lambda arrays: [rounded(array, dtype) for array in arrays if array is not None]
+
+
+def reorder(source: Value, target: Value) -> CompiledPartition:
+    """The library's copy from one layout to another.
+
+    Raises:
+        OneGraphError: it has none for the data type or the layouts.
+    """
+    graph = capi.Graph()
+    ends = capi_tensor(source.id, source, "variable"), capi_tensor(target.id, target, "variable")
+    graph.add_op(capi.Op(0, "Reorder", inputs=[ends[0]], outputs=[ends[1]]))
+    graph.finalize()
+    (partition,) = graph.partitions("debug")
+    return partition.compile([ends[0]], [ends[1]])
+
+
+def slow_operand(step: Step, values: Mapping[int, Value]) -> tuple[Value, Value] | None:
+    """The inputs of a binary op, the one to be broadcast last, if the library has a fast kernel on fewer axes only."""
+    if step.kind not in ARITHMETIC:
+        return None
+    result = values[step.outputs[0]].shape
+    whole, operand = (values[number] for number in step.inputs)
+    if step.kind in EXCHANGED and whole.shape != result:
+        whole, operand = operand, whole
+    if whole.shape != result or operand.shape == result or is_fast(varying(result, operand.shape)):
+        return None
+    return whole, operand
+
+
+def collapsed_binary(step: Step, values: Mapping[int, Value]) -> CompiledPartition | None:
+    """A binary op with a slow operand, on fewer axes of the same memory; None for another op.
+
+    Raises:
+        OneGraphError: the library refuses it.
+    """
+    found, result = slow_operand(step, values), values[step.outputs[0]]
+    if found is None or not all(value.dense for value in (*found, result)):
+        return None
+    shapes = collapsed(result.shape, found[1].shape)
+    ends = [capi.LogicalTensor(value.id, value.dtype, shape) for value, shape in zip(found, shapes, strict=True)]
+    target = capi.LogicalTensor(result.id, result.dtype, shapes[0])
+    graph = capi.Graph()
+    graph.add_op(capi.Op(0, step.kind, inputs=ends, outputs=[target]))
+    graph.finalize()
+    (partition,) = graph.partitions("debug")
+    return partition.compile(ends, [target])

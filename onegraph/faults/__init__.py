@@ -1,0 +1,1 @@
+"""What oneDNN gets wrong, by version."""

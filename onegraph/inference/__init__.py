@@ -1,0 +1,1 @@
+"""One op examined: its violations, and the data types and shapes of its outputs."""

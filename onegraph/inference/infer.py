@@ -1,0 +1,317 @@
+"""Examining one op: what is wrong with it, and what follows from it. The work behind the checker and the builder.
+
+An op is gone over in this order: it is known; its attributes are known, of the right kind, allowed and in range; none
+that is required is missing; the ports; the data types; its own rules, as far as what they read is in order; and if all
+is, its shapes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from typing import NamedTuple
+
+from .._util.exact_types import isinstance, listed, text
+from ..errors import ERROR, NOTE, ArgumentError, Violation, shown
+from ..ir.op import LogicalTensor
+from ..ir.tensor_type import MAX_SIZE, tensor_type
+from ..opset.dtypes import DataType
+from ..opset.editions.dialect import base_call, edition_words, output_shapes, unsettled_call
+from ..opset.editions.registry import Edition, base_of
+from ..opset.schema import Attribute, AttrValue, Call, Port, Row, Rule, Schema, Shape, TensorType
+from ..opset.shapes import MAX_RANK, compatible, show
+from ..opset.unsettled import UnsettledError
+from ..opset.values import BadValueError, convert, describe
+from .suggestions import nearest_of, one_for_each, other_attribute, other_value, port_names, unknown_op
+from .type_table import DTYPES, table_text, typed_ports, typing_of, unequal
+from .violations import Violations, shortened
+
+MAX_VIOLATIONS = 64  # of an op, as nobody reads more
+MAX_INPUTS = 64  # of an op about which anything is remembered
+
+
+class Checked(NamedTuple):
+    """The outcome of one check: the violations, and what was made of the op as far as it made sense."""
+
+    violations: tuple[Violation, ...]
+    schema: Schema | None = None
+    attrs: Mapping[str, AttrValue] | None = None
+    inputs: tuple[TensorType | None, ...] = ()
+    n_outputs: int | None = None
+    shapes: tuple[Shape, ...] = ()
+    dtypes: tuple[DataType | None, ...] = ()
+    dtype_choices: tuple[tuple[DataType, ...], ...] = ()
+    rows: tuple[Row, ...] = ()
+
+    @property
+    def errors(self) -> tuple[Violation, ...]:
+        """The violations that break the specification."""
+        return tuple(violation for violation in self.violations if violation.severity == ERROR)
+
+
+def examine(
+    kind: object,
+    attrs: object,
+    inputs: object,
+    outputs: object = None,
+    *,
+    edition: Edition,
+    name: str = "",
+    dtype: DataType | None = None,
+    n_outputs: int | None = None,
+    by: type[Examination] | None = None,
+) -> Checked:
+    """Check one op and return what was made of it; the work behind ``check_op`` and the builder."""
+    examination = (by or Examination)(edition, f"{shortened(kind)} {name!r}" if name else shortened(kind))
+    schema = examination.find_schema(kind)
+    if schema is None:
+        return Checked(tuple(examination.violations))
+    stored = examination.check_attributes(schema, attrs, inputs)
+    in_types = examination.tensor_types(inputs, "inputs")
+    out_types = None if outputs is None else examination.tensor_types(outputs, "outputs")
+    if out_types is not None:
+        n_outputs = len(out_types)
+        examination.check_outputs(schema, len(out_types))
+    shapes: tuple[Shape, ...] = ()
+    dtypes: tuple[DataType | None, ...] = ()
+    choices: tuple[tuple[DataType, ...], ...] = ()
+    rows: tuple[Row, ...] = ()
+    if in_types is not None and examination.check_inputs(schema, in_types):
+        rows, choices = examination.matching_rows(schema, in_types, out_types)
+        dtypes = tuple(
+            [options[0] if len(options) == 1 else dtype if dtype in options else None for options in choices]
+        )
+        if out_types:
+            given_types = [None if tensor is None else tensor.dtype for tensor in out_types]
+            dtypes = tuple(given or found for given, found in zip_longest(given_types[: len(dtypes)], dtypes))
+        if len(examination.violations) <= MAX_VIOLATIONS:
+            shapes = examination.check_shapes(schema, stored, in_types, out_types, n_outputs, dtypes)
+    return Checked(
+        tuple(examination.violations),
+        schema,
+        stored,
+        tuple(in_types or ()),
+        n_outputs,
+        shapes,
+        dtypes,
+        choices,
+        rows,
+    )
+
+
+class Examination(Violations):
+    """Goes over one op and collects what is wrong with it.
+
+    Attributes:
+        unsettled: the attributes that are wrong in themselves, missing, or meant by an unknown name.
+    """
+
+    def __init__(self, edition: Edition, op: str) -> None:
+        super().__init__(edition, op)
+        self.unsettled: set[str] = set()
+
+    def find_schema(self, kind: object) -> Schema | None:
+        """The op of this name; a violation where the edition has none."""
+        schema = self.edition.schema(kind)
+        if schema is None:
+            self.add(
+                "unknown_op", "kind", kind, f"an op of edition {self.edition.name}", unknown_op(self.edition, kind)
+            )
+        else:
+            self.page = self.edition.page(schema)
+        return schema
+
+    # Attributes --------------------------------------------------------------------------------------------------
+
+    def check_attributes(self, schema: Schema, attrs: object, inputs: object = ()) -> dict[str, AttrValue]:
+        """The attributes in the form in which they are stored, as far as they are right; messages read ``inputs``."""
+        if attrs is None:
+            attrs = {}
+        try:
+            if not isinstance(attrs, Mapping):
+                raise TypeError
+            pairs = listed(attrs.items())
+            attrs = {name if (word := text(name)) is None else word: value for name, value in pairs}
+        except Exception:  # a user's mapping may do anything
+            self.add("attribute_kind", "attrs", attrs, "a dictionary of attribute names and values")
+            self.unsettled.update(attribute.name for attribute in schema.attributes)
+            return {}
+        stored: dict[str, AttrValue] = {}
+        for name, value in attrs.items():
+            if len(self.violations) > MAX_VIOLATIONS:
+                break
+            if not isinstance(name, str) or not schema.has_attribute(name):
+                self.unknown_attribute(schema, name, value)
+                continue
+            attribute = schema.attribute(name)
+            try:
+                stored[name] = self.converted(attribute, value)
+            except BadValueError as bad:
+                self.bad_value(schema, name, value, bad, inputs)
+            else:
+                if (word := text(value)) in attribute.disputed:
+                    taken = attribute.aliases[word]
+                    expected = f"{taken!r}; the page prints both, and this is taken as {taken}"
+                    self.add("disputed_value", name, shown(value), expected, severity=NOTE)
+        for attribute in schema.attributes:
+            if attribute.required and attribute.name not in attrs:
+                self.unsettled.add(attribute.name)
+                self.add("missing_attribute", attribute.name, "missing", f"{describe(attribute)} (required)")
+        return stored
+
+    def converted(self, attribute: Attribute, value: object) -> AttrValue:
+        """The stored form of a value; BadValueError where there is none."""
+        return convert(attribute, value)
+
+    def bad_value(self, schema: Schema, name: str, value: object, bad: BadValueError, inputs: object) -> None:
+        """Note a value that an attribute cannot take, and what was probably meant."""
+        self.unsettled.add(name)
+        fix = other_value(schema, name, value) or one_for_each(schema, schema.attribute(name), value, inputs)
+        self.add(bad.rule, name, shown(value), bad.expected, fix or bad.fix)
+
+    def unknown_attribute(self, schema: Schema, name: object, value: object) -> None:
+        """Note an attribute that the op does not have, and what was probably meant."""
+        where, is_tensor = shortened(name), isinstance(value, LogicalTensor)
+        records: Sequence[Attribute | Port] = schema.inputs if is_tensor else schema.attributes
+        names = [record.name for record in records]
+        if is_tensor:
+            given, fix = "neither an input nor an attribute of this op", nearest_of(where, names)
+            if where in names:
+                given, fix = "a tensor among the attributes", "pass it as an input"
+            self.add("unknown_attribute", where, given, f"the inputs {', '.join(names)}", fix)
+        else:
+            meant, fix = other_attribute(schema, where)
+            self.unsettled.update([meant] if meant else [])
+            expected = ", ".join(names) or "no attribute"
+            self.add("unknown_attribute", where, "not an attribute of this op", expected, fix)
+
+    # Ports and data types ----------------------------------------------------------------------------------------
+
+    def tensor_types(self, tensors: object, where: str) -> list[TensorType | None] | None:
+        """The types of what was given for tensors, None where something is no tensor."""
+        if isinstance(tensors, LogicalTensor):
+            tensors = [tensors]
+        if type(tensors) is not list and (not isinstance(tensors, Sequence) or isinstance(tensors, (str, bytes))):
+            self.add("tensor_kind", where, tensors, "a list of logical tensors, (dtype, shape) pairs or arrays")
+            return None
+        try:
+            tensors = listed(tensors)
+        except Exception:  # a user's sequence may do anything
+            self.add("tensor_kind", where, tensors, "a list of logical tensors, (dtype, shape) pairs or arrays")
+            return None
+        found: list[TensorType | None] = []
+        sound = True
+        for index, tensor in enumerate(tensors):
+            if len(self.violations) > MAX_VIOLATIONS:
+                return None
+            try:
+                found.append(None if tensor is None else tensor_type(tensor))
+            except ArgumentError as error:
+                self.add("tensor_kind", f"{where}[{index}]", tensor, "a logical tensor", str(error))
+                sound = False
+        return found if sound else None
+
+    def check_inputs(self, schema: Schema, inputs: Sequence[TensorType | None]) -> bool:
+        """Port counts; whether they are in order. Trailing Nones are the same as leaving them out."""
+        if len(inputs) < schema.required_inputs or (len(inputs) > len(schema.inputs) and not schema.variadic):
+            self.add("input_count", "inputs", len(inputs), port_names(schema.inputs))
+            return False
+        sound = True
+        for index, tensor in enumerate(inputs):
+            if tensor is None:
+                port = schema.input_port(index)
+                if not port.optional:
+                    self.add("missing_input", port.name, None, "a tensor (required)")
+                    sound = False
+                elif any(inputs[index + 1 :]):
+                    self.add("missing_input", port.name, None, "a tensor, as a later optional input is given")
+                    sound = False
+            elif tensor.shape is not None and len(tensor.shape) > MAX_RANK:
+                rank = f"rank {len(tensor.shape)}"
+                self.add("rank_limit", schema.input_port(index).name, rank, f"at most {MAX_RANK} dimensions")
+                sound = False
+        return sound
+
+    def check_outputs(self, schema: Schema, count: int) -> None:
+        """The number of outputs, where they are given."""
+        required = sum(not port.optional for port in schema.outputs)
+        any_number = any(port.variadic for port in schema.outputs)
+        if count < required or (count > len(schema.outputs) and not any_number):
+            self.add("output_count", "outputs", count, port_names(schema.outputs))
+
+    def matching_rows(
+        self,
+        schema: Schema,
+        inputs: Sequence[TensorType | None],
+        outputs: Sequence[TensorType | None] | None,
+    ) -> tuple[tuple[Row, ...], tuple[tuple[DataType, ...], ...]]:
+        """The rows of the type table that the inputs, and outputs where they are given, satisfy.
+
+        Beside them the data types that each output may have, given the inputs.
+        """
+        in_types = tuple([None if tensor is None else tensor.dtype for tensor in inputs])
+        out_types = tuple([None if tensor is None else tensor.dtype for tensor in outputs or ()])
+        typing = typing_of if len(in_types) <= MAX_INPUTS else typing_of.__wrapped__
+        rows, choices = typing(self.edition.name, schema.kind, in_types, out_types)
+        if not rows or schema.has_fixed_types:
+            self.check_types(schema, rows, typed_ports(schema, in_types, out_types))
+        return rows, choices
+
+    def check_types(self, schema: Schema, rows: Sequence[Row], typed: Sequence[tuple[Port, DataType]]) -> None:
+        """The data types of the ports, against the rows that hold."""
+        fixed = [(port, dtype) for port, dtype in typed if port.type in DTYPES and dtype is not DTYPES[port.type]]
+        for port, dtype in fixed:
+            self.add("data_type", port.name, dtype, port.type)
+        if not rows and schema.types and not fixed:
+            given = ", ".join(f"{port.name}={dtype}" for port, dtype in typed)
+            self.add("data_type", "data types", given, table_text(schema), unequal(typed))
+
+    # Shapes ------------------------------------------------------------------------------------------------------
+
+    def check_shapes(
+        self,
+        schema: Schema,
+        attrs: Mapping[str, AttrValue],
+        inputs: Sequence[TensorType | None],
+        outputs: Sequence[TensorType | None] | None,
+        n_outputs: int | None,
+        dtypes: Sequence[DataType | None],
+    ) -> tuple[Shape, ...]:
+        """The shapes of the outputs, after the rules of the op; empty where one of them is broken."""
+        base = base_of(schema)
+        if self.unsettled:
+            call = unsettled_call(schema, base, attrs, inputs, self.unsettled, n_outputs, dtypes)
+        else:
+            call = base_call(schema, base, attrs, inputs, n_outputs, dtypes)
+        before = len(self.errors)
+        all_read = self._run(schema, base, call, base.rules, attrs)
+        if all_read and len(self.errors) == before:
+            self._run(schema, base, call, base.shape_rules, attrs)
+        if self.errors:
+            return ()
+        shapes = output_shapes(schema, call, attrs)
+        for port, shape, tensor in zip(schema.outputs, shapes, outputs or (), strict=False):
+            if tensor is not None and not compatible(shape, tensor.shape):
+                self.add("output_shape", port.name, show(tensor.shape), f"{show(shape)}, which follows from the inputs")
+        for port, shape in zip(schema.outputs, shapes, strict=False):
+            if shape is None:
+                continue
+            if len(shape) > MAX_RANK:
+                self.add("rank_limit", port.name, f"rank {len(shape)}", f"at most {MAX_RANK} dimensions")
+            elif math.prod([dim for dim in shape if dim]) >= MAX_SIZE:
+                self.add("size_limit", port.name, show(shape), "fewer than 2**60 elements")
+        return shapes
+
+    def _run(
+        self, schema: Schema, base: Schema, call: Call, rules: Sequence[Rule], attrs: Mapping[str, AttrValue]
+    ) -> bool:
+        """Note what the rules find; whether all of them could read what they wanted."""
+        all_read = True
+        for rule in rules:
+            try:
+                for finding in rule(call):
+                    self.add_finding(rule.__name__, edition_words(schema, base, finding, attrs))
+            except UnsettledError:
+                all_read = False
+        return all_read

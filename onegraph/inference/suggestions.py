@@ -1,0 +1,153 @@
+"""The ends of messages: what was probably meant, which edition has it, how to write it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from .._util.exact_types import isinstance, text
+from ..errors import ArgumentError, class_of, shown
+from ..ir.op import LogicalTensor
+from ..ir.tensor_type import tensor_type
+from ..opset.dtypes import DataType
+from ..opset.editions.dialect import vocabulary
+from ..opset.editions.registry import DEFAULT, EDITIONS, Edition, base_of
+from ..opset.editions.registry import edition as edition_named
+from ..opset.schema import Attribute, Port, Schema
+from ..opset.values import nearest, takes
+from .violations import shortened
+
+SPATIAL = frozenset({"convolution", "pooling", "interpolation"})  # categories with lists of one element for each axis
+
+
+def nearest_of(word: str, names: Sequence[str]) -> str:
+    """A question for the name that was probably meant; empty where none is near."""
+    return question(nearest(word, names))
+
+
+def question(name: str | None) -> str:
+    """A question for a name; empty where there is none."""
+    return f"did you mean {name!r}?" if name else ""
+
+
+def editions_with(has: Callable[[Edition], bool]) -> str:
+    """Which editions have something, in words; empty where none has."""
+    names = [name for name in EDITIONS if has(edition_named(name))]
+    guides = [name for name in names if name.startswith("onednn-")]
+    texts = [name for name in names if name not in guides]
+    if len(guides) > 1:
+        texts.append(f"{guides[0]} and later" if guides[-1] == DEFAULT else f"{guides[0]} to {guides[-1]}")
+    else:
+        texts += guides
+    return f"{', '.join(texts)} {'have' if len(names) > 1 else 'has'} it" if names else ""
+
+
+def unknown_op(chosen: Edition, kind: object) -> str:
+    """What to do about an op that an edition does not have."""
+    text = shortened(kind)
+    others = editions_with(lambda edition: edition.schema(kind) is not None)
+    close = chosen.renamed(text) if others else chosen.nearest(text)
+    return "; ".join(filter(None, (others, f"did you mean {close!r}?" if close else "")))
+
+
+def other_attribute(schema: Schema, name: str) -> tuple[str, str]:
+    """The attribute that was probably meant, and what to say of that.
+
+    It is called ``name`` in another edition, or nearly so in this one; empty where there is none.
+    """
+    base = base_of(schema)
+    for edition in map(edition_named, EDITIONS):
+        other = edition.meaning(base)
+        if other is None or not other.has_attribute(name):
+            continue
+        meant = name if other.dialect is None else other.dialect.attributes.get(name, name)
+        meant = vocabulary(schema, base).get(meant, meant)
+        if schema.has_attribute(meant):
+            return meant, question(meant)
+    others = editions_with(lambda edition: (op := edition.meaning(base)) is not None and op.has_attribute(name))
+    if others:
+        return "", others
+    meant = nearest(name, [attribute.name for attribute in schema.attributes]) or ""
+    return meant, question(meant)
+
+
+def other_value(schema: Schema, name: str, value: object) -> str:
+    """Which editions have a value that an attribute of the op does not have here."""
+    base, word = base_of(schema), text(value)
+
+    def has(edition: Edition) -> bool:
+        op = edition.meaning(base)
+        return op is not None and op.has_attribute(name) and word in op.attribute(name).values
+
+    return "" if word is None else editions_with(has)
+
+
+def one_for_each(schema: Schema, attribute: Attribute, value: object, inputs: object) -> str:
+    """The list to write where one number was given for all spatial axes; empty for what is no such attribute."""
+    per_axis = schema.category in SPATIAL and not attribute.name.endswith("_shape")
+    if not per_axis or not attribute.kind.endswith("[]") or not takes(attribute, [value]):
+        return ""
+    try:
+        rank = tensor_type(inputs[0]).rank if isinstance(inputs, (list, tuple)) and inputs else None
+    except ArgumentError:  # another violation says so
+        rank = None
+    if rank is None or rank < 3:
+        return f"write one for each spatial axis: [{shown(value)}, {shown(value)}] for two"
+    return f"write [{', '.join([shown(value)] * (rank - 2))}], one for each spatial axis"
+
+
+def port_names(ports: Sequence[Port]) -> str:
+    """How many ports there are, and their names, with a legend where one of them is optional."""
+    names = ", ".join(port.name + ("?" if port.optional else "") for port in ports)
+    least, most = sum(not port.optional for port in ports), len(ports)
+    if not ports:
+        return "none"
+    count = f"{least} {'or' if most == least + 1 else 'to'} {most}" if least < most else str(most)
+    if any(port.variadic for port in ports):
+        count = f"at least {least}"
+    return f"{count}: {names}" + (" (? is optional)" if "?" in names else "")
+
+
+def no_tensor(value: object, where: str, inputs: Sequence[object] = (), method: str = "") -> str:
+    """The message for what is no tensor of the graph: what it is, and how to make one of it.
+
+    Args:
+        value: what was given.
+        where: for what.
+        inputs: all that was given for inputs.
+        method: name of the op method, where the op takes any number of inputs.
+    """
+    expected = "a tensor of this graph"
+    if isinstance(value, LogicalTensor):
+        return f"{where}: tensor {shown(value.name)} is of another graph; expected {expected}"
+    if isinstance(value, np.ndarray):
+        return f"{where}: an array; expected {expected}: wrap it in g.constant(array)"
+    if isinstance(value, tuple) and not value:
+        return f"{where}: what an op without outputs returns; expected {expected}"
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return f"{where}: the outputs {', '.join(value._fields)}; expected one of them, as in .{value._fields[0]}"
+    if isinstance(value, (int, float, np.generic)) and not isinstance(value, bool):
+        dtype = next((tensor.dtype for tensor in inputs if isinstance(tensor, LogicalTensor)), DataType.f32)
+        name = dtype.numpy.type.__name__
+        if not _holds(dtype, value):
+            return f"{where}: {shown(value)}; expected {expected}"
+        scalar = f"np.{name}({shown(value)})" if hasattr(np, name) else f"np.array({shown(value)}, og.{dtype}.numpy)"
+        return f"{where}: {shown(value)}; expected {expected}: g.constant({scalar})"
+    if isinstance(value, (list, tuple)) and value and all(isinstance(element, LogicalTensor) for element in value):
+        if not method:
+            return f"{where}: a {class_of(value)} of tensors; expected {expected}: one of them, without brackets"
+        shorter = ", ".join(element.name for element in value[:3]) + (", ..." if len(value) > 3 else "")
+        return f"{where}: a {class_of(value)}; expected its tensors one by one: g.{method}({shorter})"
+    return f"{where}: {shown(value)}; expected {expected}"
+
+
+def _holds(dtype: DataType, number: object) -> bool:
+    """Whether a tensor of integers of this type can hold a number as it is; one of floats may round."""
+    if dtype.value[0] not in "su":
+        return True
+    try:
+        with np.errstate(invalid="ignore"):
+            return bool(np.asarray(number).astype(dtype.numpy).astype(np.float64) == number)
+    except (OverflowError, TypeError, ValueError):
+        return False

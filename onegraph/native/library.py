@@ -1,0 +1,292 @@
+"""The only module that knows the extension: it loads the library, makes calls and turns a status into an exception.
+
+The library is the ``libdnnl.so.3`` of the installed ``onednn-cpu-gomp`` wheel, or the file that the environment
+variable ``ONEGRAPH_LIBRARY`` names. Importing this module loads it; everything that works without oneDNN does not
+import it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from collections.abc import Callable
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NoReturn
+
+from .._util.exact_types import isinstance
+from .._util.fork_safety import new_rlock, refuse_inner
+from .._util.init_once import Made
+from ..errors import STATUS_ERRORS, LibraryError, StateError, StatusError, UnsupportedError
+from ..opset.dtypes import DataType
+
+WHEEL = "onednn-cpu-gomp"
+SONAME = "libdnnl.so.3"
+VARIABLE = "ONEGRAPH_LIBRARY"
+OLDEST = (3, 2)
+INSTALL = f"run: pip install {WHEEL}==2023.2.0, or set {VARIABLE} to the path of a {SONAME} of oneDNN 3.2 or later"
+# What the library itself needs, and how to get it.
+RUNTIME_LIBRARIES = {
+    "libgomp": "install libgomp (Debian: apt-get install libgomp1)",
+    "libstdc++": "install libstdc++ (Debian: apt-get install libstdc++6)",
+}
+
+Function = Callable[..., int]
+
+
+def find_library() -> Path:
+    """Path of the library to load.
+
+    Raises:
+        LibraryError: there is none, or ``ONEGRAPH_LIBRARY`` names no file.
+    """
+    chosen = os.environ.get(VARIABLE)
+    if chosen:
+        path = Path(chosen)
+        if not path.is_file():
+            raise LibraryError(f"{VARIABLE} is {chosen!r}, which is not a file; {INSTALL}")
+        return path.resolve()
+    try:
+        files = metadata.files(WHEEL) or []
+    except metadata.PackageNotFoundError:
+        raise LibraryError(f"the oneDNN library is not installed; {INSTALL}") from None
+    for file in files:
+        path = Path(str(file.locate()))
+        if file.name == SONAME and path.exists():
+            return path.resolve()
+    raise LibraryError(f"the {WHEEL} package is installed without {SONAME}; {INSTALL}")
+
+
+def _refuse_cut_off(path: Path) -> None:
+    """Raise LibraryError where a segment of the file ends behind the file: the loader would map it, and then crash."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        header = file.read(64)
+        if len(header) < 64 or header[:5] != b"\x7fELF\x02":
+            return  # the loader says what is wrong with it
+        (start,), (length, count) = struct.unpack_from("<Q", header, 32), struct.unpack_from("<HH", header, 54)
+        file.seek(start)
+        table = file.read(length * count)
+    complete = len(table) == length * count
+    # Of each segment the place in the file and the number of bytes there.
+    ends = [
+        sum(struct.unpack_from("<Q16xQ", table, at + 8)) for at in range(0, len(table) if complete else 0, length or 1)
+    ]
+    if not complete or max(ends, default=0) > size:
+        raise LibraryError(f"cannot load {path}: it is cut off at {size} bytes; {INSTALL}")
+
+
+def _load(path: Path) -> tuple[ctypes.CDLL, Any, Any]:
+    try:
+        _refuse_cut_off(path)
+        handle = ctypes.CDLL(str(path))
+    except OSError as error:
+        needs = next((mend for name, mend in RUNTIME_LIBRARIES.items() if name in str(error)), INSTALL)
+        raise LibraryError(f"cannot load {path}: {error}; {needs}") from None
+    if not hasattr(handle, "dnnl_version"):
+        raise LibraryError(f"{path} is not a oneDNN library; {INSTALL}")
+    if not hasattr(handle, "dnnl_graph_graph_create"):
+        raise LibraryError(f"{path} is a oneDNN library without the graph API; {INSTALL}")
+    try:
+        from .. import _ffi
+    except ImportError as error:
+        raise LibraryError(
+            f"the compiled part of onegraph is missing or does not fit {path}: {error}; "
+            "reinstall onegraph, or run python build_ffi.py in a checkout"
+        ) from None
+    extension: Any = _ffi
+    return handle, extension.ffi, extension.lib
+
+
+def _python_functions() -> tuple[Callable[..., Any], ...]:
+    """The functions of the extension that take and give Python objects, which cffi knows nothing of."""
+    from .. import _ffi
+
+    extension: Any = _ffi
+    functions = ctypes.PyDLL(extension.__file__).onegraph_functions
+    functions.restype = ctypes.py_object
+    found: tuple[Callable[..., Any], ...] = functions()
+    return found
+
+
+_handle, ffi, lib = _load(find_library())
+quick_call, bound_run, _hidden, resume_collector, address_of = _python_functions()
+_version = lib.dnnl_version()
+VERSION: tuple[int, int, int] = (_version.major, _version.minor, _version.patch)
+HASH = "" if _version.hash == ffi.NULL else ffi.string(_version.hash).decode()
+PATH = ffi.string(lib.onegraph_library_path()).decode()
+RUNTIMES = {0: "none", 1: "sequential", 2: "OpenMP", 4: "TBB", 8: "thread pool", 512: "SYCL"}
+RUNTIME = RUNTIMES.get(_version.cpu_runtime, str(_version.cpu_runtime))
+if VERSION < OLDEST:
+    raise LibraryError(f"{PATH} is oneDNN {'.'.join(map(str, VERSION))}; onegraph needs 3.2 or later; {INSTALL}")
+
+
+def enum_value(prefix: str, name: str) -> int:
+    """Value of the C enumerator ``dnnl_<prefix><name>``, from the headers or, for newer ones, from onegraph.h."""
+    for stem in (f"dnnl_{prefix}", f"onegraph_{prefix.removeprefix('graph_')}"):
+        value = getattr(lib, stem + name, None)
+        if isinstance(value, int):
+            return value
+    raise KeyError(prefix + name)
+
+
+def enum_names(prefix: str, names: tuple[str, ...]) -> dict[int, str]:
+    """For each of ``names`` its value, turned around."""
+    return {enum_value(prefix, name): name for name in names}
+
+
+_STATUS = {enum_value("", name): name for name in ("success", *STATUS_ERRORS, "last_impl_reached", "not_required")}
+DTYPES = {dtype: enum_value("", dtype.value) for dtype in DataType}
+DTYPE_NAMES = {value: dtype for dtype, value in DTYPES.items()}
+
+
+def dtype_value(dtype: DataType) -> int:
+    """The C value of a data type.
+
+    Raises:
+        UnsupportedError: the loaded library is older than the data type.
+    """
+    since = dtype.since
+    if since > VERSION:
+        raise UnsupportedError(
+            f"data type {dtype} needs oneDNN {since[0]}.{since[1]}; the loaded library is {VERSION[0]}.{VERSION[1]}"
+        )
+    return DTYPES[dtype]
+
+
+def call(function: Function, *arguments: object) -> None:
+    """Make a call of the C API.
+
+    Raises:
+        StatusError: of the subclass that belongs to the status, with the text of the C++ exception behind it.
+        StateError: the process was forked, and the library has none of its threads here.
+    """
+    status = function(*arguments)
+    if status:
+        raise status_error(function.__name__, status)
+
+
+def status_error(function: str, status: int) -> StatusError | StateError:
+    """The exception for a status other than success, with the text of the C++ exception behind it."""
+    if status == lib.onegraph_lost:
+        return StateError(
+            f"{function}: this process was forked after oneDNN ran, without the threads that oneDNN runs with "
+            f"({RUNTIME}); start processes with the method spawn, or fork before anything is compiled"
+        )
+    name = _STATUS.get(status, str(status))
+    what = ffi.string(lib.onegraph_what()).decode(errors="replace")
+    return STATUS_ERRORS.get(name, StatusError)(function, name, what)
+
+
+def read(function: Function, ctype: str, *arguments: object) -> Any:
+    """Make a call whose last argument is a pointer to the result, and return the result."""
+    result = ffi.new(f"{ctype} *")
+    call(function, *arguments, result)
+    return result[0]
+
+
+def create(function: Function, ctype: str, *arguments: object) -> Any:
+    """Make a call whose first argument is a pointer to the new object, and return the object."""
+    result = ffi.new(f"{ctype} *")
+    call(function, result, *arguments)
+    return result[0]
+
+
+def address(pointer: Any) -> int:
+    """The address that a C pointer holds."""
+    return int(ffi.cast("uintptr_t", pointer))
+
+
+class Final(Made):
+    """A class that users cannot derive from: the checks that stand before a call into C must not be overridden."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        if any(issubclass(base, Final) and base.__module__ != __name__ for base in cls.__mro__[1:]):
+            raise TypeError(f"a {cls.__bases__[0].__name__} of onegraph.capi cannot be subclassed")
+
+
+class Handle(Final):
+    """An object of the C API. Its destructor holds the objects it depends on, so they outlive it in every order."""
+
+    __slots__ = ("__weakref__", "_owner", "_ptr")
+
+    def __init__(self, pointer: Any, destroy: Callable[[Any], int], *parents: object) -> None:
+        release = _Release(destroy)
+        release.parents = parents
+        owned = ffi.gc(pointer, release)
+        # The garbage collector calls the destructors of a cycle one after another: this is not to be among them, as one
+        # that comes later may use the object.
+        self._owner = _hidden(owned)
+        self._ptr = owned
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """A copy would be a second owner of one C object."""
+        raise TypeError(f"a {type(self).__name__} of onegraph.capi cannot be copied or pickled")
+
+
+class _Release(partial[int]):
+    """A destructor, and the objects that it needs; not a function of Python, so that no interrupt arrives inside it."""
+
+    parents: tuple[object, ...]
+
+
+# The library's global caches, once and before anything is compiled. The compiled-partition cache never hits across
+# rebuilt graphs but keeps every kernel and its constants alive. The constant tensor cache must not change later; from
+# 3.3 on partitions are told apart in it by a weak hash of their number and their memory descriptors, so that one
+# may run with the scales or the weights of another.
+_KEEP_CONSTANTS = VERSION < (3, 3)
+if read(lib.dnnl_graph_get_compiled_partition_cache_capacity, "int"):
+    call(lib.dnnl_graph_set_compiled_partition_cache_capacity, 0)
+if read(lib.dnnl_graph_get_constant_tensor_cache, "int") != _KEEP_CONSTANTS:
+    call(lib.dnnl_graph_set_constant_tensor_cache, int(_KEEP_CONSTANTS))
+
+# From what its cache of primitives keeps, an older library makes another primitive even after the cache has given it up
+# for new ones. With the default capacity that is too long ago to happen; the environment may have set another.
+LEAST_PRIMITIVES = 1024 if VERSION < (3, 6) else 0
+if 0 < read(lib.dnnl_get_primitive_cache_capacity, "int") < LEAST_PRIMITIVES:
+    call(lib.dnnl_set_primitive_cache_capacity, LEAST_PRIMITIVES)
+
+
+def omp_function(name: str) -> Function | None:
+    """A function of the OpenMP runtime that the library itself is linked to; None where it has none."""
+    return getattr(_handle, name, None) if RUNTIME == "OpenMP" else None
+
+
+def library_function(name: str) -> Function | None:
+    """A function that is newer than the headers which the extension was compiled with; None where there is none.
+
+    It takes a kind of engine, and a number or the address of one.
+    """
+    function = getattr(_handle, name, None)
+    return function and partial(lib.onegraph_call_newer, ctypes.cast(function, ctypes.c_void_p).value)
+
+
+os.register_at_fork(
+    before=lib.onegraph_before_fork,
+    after_in_parent=partial(lib.onegraph_after_fork, 0),
+    after_in_child=partial(lib.onegraph_after_fork, 1),
+)
+
+_compiled = [False]  # and no Event, whose lock a fork or an interrupt might leave taken
+before_compilation = new_rlock()  # held by who changes what must stay as it is once something is compiled
+
+
+def begin_compilation() -> None:
+    """Note that something is compiled: from now on the constant tensor cache must stay as it is.
+
+    Raises:
+        StateError: a signal handler, or a destructor, compiles in the midst of a change of the cache.
+    """
+    if not _compiled[0]:
+        refuse_inner(before_compilation, "the constant tensor cache")
+        with before_compilation:
+            _compiled[0] = True
+
+
+def has_compiled() -> bool:
+    """Whether anything was compiled in this process."""
+    return _compiled[0]

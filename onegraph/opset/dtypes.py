@@ -1,0 +1,128 @@
+"""The data types of logical tensors, and what stands for each in numpy."""
+
+from __future__ import annotations
+
+import difflib
+import enum
+
+import ml_dtypes
+import numpy as np
+
+from .._util.exact_types import isinstance, text
+from ..errors import ArgumentError, shown
+
+
+class DataType(enum.Enum):
+    """A data type by its name in the specification; every function that takes one takes its equivalents too.
+
+    Equivalents are the name as a string, the numpy dtype or scalar type, and the ``ml_dtypes`` type.
+    """
+
+    f32 = "f32"
+    f16 = "f16"
+    bf16 = "bf16"
+    s8 = "s8"
+    u8 = "u8"
+    s32 = "s32"
+    boolean = "boolean"
+    s64 = "s64"
+    f8_e4m3 = "f8_e4m3"
+    f8_e5m2 = "f8_e5m2"
+    s4 = "s4"
+    u4 = "u4"
+    e8m0 = "e8m0"
+    f4_e2m1 = "f4_e2m1"
+
+    # By identity, as members are compared: Enum's own is written in Python.
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return self.value
+
+    def __str__(self) -> str:
+        return self.value
+
+    @classmethod
+    def _missing_(cls, value: object) -> DataType:
+        """What ``DataType(value)`` makes of anything but a name: the same as :meth:`of`."""
+        return cls.of(value)
+
+    @property
+    def numpy(self) -> np.dtype[np.generic]:
+        """The numpy dtype of an array of this type; sub-byte types take one byte an element there."""
+        return _NUMPY[self]
+
+    @property
+    def since(self) -> tuple[int, int]:
+        """The oneDNN version whose graph API took it in."""
+        return _SINCE.get(self, (3, 0))
+
+    @classmethod
+    def of(cls, value: object) -> DataType:
+        """The data type that ``value`` means.
+
+        Args:
+            value: a DataType, its name, a numpy dtype or scalar type, or an ml_dtypes type.
+
+        Raises:
+            ArgumentError: no logical tensor has that type; the message names the cast that mends it.
+        """
+        if isinstance(value, cls):
+            return value
+        word = text(value)
+        if word is not None and word in cls.__members__:
+            return cls[word]
+        try:
+            # numpy takes None for float64, which nobody means here.
+            dtype = None if value is None else np.dtype(value)  # type: ignore[call-overload]
+        except Exception:  # numpy reads attributes of the object, which may do anything
+            dtype = None
+        found = None if dtype is None else _FROM_NUMPY.get(dtype)
+        if found is None:
+            choices = f"expected one of {', '.join(cls.__members__)}"
+            if dtype is None:
+                close = difflib.get_close_matches((word or "")[:20], cls.__members__, n=1)
+                meant = f"did you mean {close[0]!r}? " if close else ""
+                raise ArgumentError(f"{shown(value)} is not a data type; {meant}{choices}")
+            mend = _MEND.get(dtype.kind)
+            if mend is None:
+                fix = choices
+            elif isinstance(value, np.dtype):
+                fix = f"convert the array with .astype({mend})"
+            else:
+                fix = f"expected {_FROM_NUMPY[np.dtype(mend[3:])]}, which arrays become with .astype({mend})"
+                fix += "; or og.s64, where the specification wants that" if dtype == np.int64 else ""
+            raise ArgumentError(f"no logical tensor has the data type {dtype}; {fix}")
+        return found
+
+
+_NUMPY: dict[DataType, np.dtype[np.generic]] = {
+    DataType.f32: np.dtype(np.float32),
+    DataType.f16: np.dtype(np.float16),
+    DataType.bf16: np.dtype(ml_dtypes.bfloat16),
+    DataType.s8: np.dtype(np.int8),
+    DataType.u8: np.dtype(np.uint8),
+    DataType.s32: np.dtype(np.int32),
+    DataType.boolean: np.dtype(np.bool_),
+    DataType.s64: np.dtype(np.int64),
+    DataType.f8_e4m3: np.dtype(ml_dtypes.float8_e4m3fn),
+    DataType.f8_e5m2: np.dtype(ml_dtypes.float8_e5m2),
+    DataType.s4: np.dtype(ml_dtypes.int4),
+    DataType.u4: np.dtype(ml_dtypes.uint4),
+    DataType.e8m0: np.dtype(ml_dtypes.float8_e8m0fnu),
+    DataType.f4_e2m1: np.dtype(ml_dtypes.float4_e2m1fn),
+}
+_SINCE = {
+    DataType.f8_e4m3: (3, 4),
+    DataType.f8_e5m2: (3, 4),
+    DataType.s4: (3, 7),
+    DataType.u4: (3, 7),
+    DataType.e8m0: (3, 7),
+    DataType.f4_e2m1: (3, 8),
+    DataType.s64: (3, 12),
+}
+# s64 tensors came with 3.12 and only as Dropout's seed and offset, so an int64 array is nearly always a mistake;
+# the ops that take one say so in their table.
+_FROM_NUMPY = {dtype: name for name, dtype in _NUMPY.items() if name is not DataType.s64}
+# What keeps the numbers: of a complex array nothing does, and 8 bits are too few for a wider integer.
+_MEND = {"f": "np.float32", "i": "np.int32", "u": "np.int32"}

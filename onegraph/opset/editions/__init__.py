@@ -1,0 +1,1 @@
+"""The editions of the specification: what each says differently from the newest."""

@@ -1,0 +1,179 @@
+"""Reading an op of any edition in the words of the base vocabulary, and saying what is found in its own words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..._util.exact_types import isinstance
+from ..dtypes import DataType
+from ..schema import AttrValue, Call, Finding, Schema, Shape, TensorType
+from ..unsettled import UnsettledCall
+
+
+def swap_channels(shape: Shape, weights_format: str) -> Shape:
+    """The shape of a weights tensor with its two channel axes exchanged; the spatial axes stay."""
+    if shape is None or len(shape) < 2:
+        return shape
+    order = channel_swap(len(shape), weights_format)
+    return tuple(shape[axis] for axis in order)
+
+
+def channel_swap(rank: int, weights_format: str) -> tuple[int, ...]:
+    """The permutation that exchanges the two channel axes of weights in ``weights_format`` (its own inverse)."""
+    axes = list(range(rank))
+    first = rank - 2 if weights_format.startswith("X") else 0
+    axes[first], axes[first + 1] = axes[first + 1], axes[first]
+    return tuple(axes)
+
+
+def base_attrs(schema: Schema, attrs: Mapping[str, AttrValue]) -> dict[str, AttrValue]:
+    """``attrs`` of an edition's op in base words: names, values, and the axis order of shapes."""
+    dialect = schema.dialect
+    if dialect is None:
+        return dict(attrs)
+    translated: dict[str, AttrValue] = {}
+    for name, value in attrs.items():
+        if name in dialect.values and isinstance(value, str):
+            value = dialect.values[name].get(value, value)
+        if name in dialect.swapped and isinstance(value, tuple):
+            value = swap_channels(tuple(map(int, value)), format_of(schema, attrs))  # type: ignore[assignment]
+        translated[dialect.attributes.get(name, name)] = value
+    # A default that the edition words differently is said, so that the base's own default is not taken for it.
+    for name, mapping in dialect.values.items():
+        default = schema.attribute(name).default
+        if name not in attrs and isinstance(default, str):
+            translated[dialect.attributes.get(name, name)] = mapping.get(default, default)
+    return translated
+
+
+def format_of(schema: Schema, attrs: Mapping[str, AttrValue]) -> str:
+    """The weights format of a use, in the edition's words."""
+    for name in ("weights_format", "filter_format"):
+        if schema.has_attribute(name):
+            return str(attrs.get(name, schema.attribute(name).default))
+    raise KeyError("weights_format")
+
+
+def is_swapped(schema: Schema, port: str) -> bool:
+    """Whether the tensor at ``port`` has its two channel axes the other way round than the base vocabulary."""
+    return schema.dialect is not None and port in schema.dialect.swapped
+
+
+def base_call(
+    schema: Schema,
+    base: Schema,
+    attrs: Mapping[str, AttrValue],
+    inputs: Sequence[TensorType | None],
+    n_outputs: int | None = None,
+    output_types: Sequence[DataType | None] = (),
+) -> Call:
+    """One use of an op, as a call of ``base``, the schema of its meaning in the base vocabulary."""
+    if schema.dialect is None:
+        seen = inputs if base.variadic else inputs[: len(base.inputs)]
+        return Call(base, dict(attrs), seen, n_outputs, output_types)
+    seen = []
+    for index, tensor in enumerate(inputs):
+        port = schema.input_port(index).name
+        if tensor is not None and is_swapped(schema, port):
+            fmt = format_of(schema, attrs)
+            if base.input_port(index).name.endswith("_shape"):
+                tensor = replace(tensor, value=_swap_value(tensor.value, fmt))
+            else:
+                tensor = replace(tensor, shape=swap_channels(tensor.shape, fmt))
+        seen.append(tensor)
+    if not base.variadic:
+        # MaxPoolBackprop of legacy-1 has a port that its successor lacks; it says nothing that src does not.
+        del seen[len(base.inputs) :]
+    return Call(base, _as_base_kinds(base, base_attrs(schema, attrs)), seen, n_outputs, output_types)
+
+
+def unsettled_call(
+    schema: Schema,
+    base: Schema,
+    attrs: Mapping[str, AttrValue],
+    inputs: Sequence[TensorType | None],
+    unsettled: Set[str],
+    n_outputs: int | None = None,
+    output_types: Sequence[DataType | None] = (),
+) -> Call:
+    """As ``base_call``, of a use some of whose attributes, in the edition's words, are wrong or missing."""
+    if schema.dialect is not None and not unsettled.isdisjoint({"weights_format", "filter_format"}):
+        # Nobody knows which dim is which where the channel axes stand the other way round.
+        unsettled = unsettled | (schema.dialect.swapped & attrs.keys())
+        inputs = [
+            replace(tensor, shape=tensor.shape and (None,) * len(tensor.shape), value=None)
+            if tensor is not None and is_swapped(schema, schema.input_port(index).name)
+            else tensor
+            for index, tensor in enumerate(inputs)
+        ]
+    names = frozenset(unsettled).union(new for new, old in vocabulary(schema, base).items() if old in unsettled)
+    return UnsettledCall(base_call(schema, base, attrs, inputs, n_outputs, output_types), names)
+
+
+def _as_base_kinds(base: Schema, attrs: Mapping[str, AttrValue]) -> dict[str, AttrValue]:
+    """``attrs`` with integers made floats where the base has an f32 and the edition an s64: the beta of SoftPlus."""
+    return {
+        name: float(value) if base.attribute(name).kind == "f32" and isinstance(value, int) else value
+        for name, value in attrs.items()
+    }
+
+
+def _swap_value(value: NDArray[np.generic] | None, weights_format: str) -> NDArray[np.generic] | None:
+    return None if value is None else value[list(channel_swap(value.size, weights_format))]
+
+
+def output_shapes(schema: Schema, call: Call, attrs: Mapping[str, AttrValue]) -> tuple[Shape, ...]:
+    """The inferred output shapes of ``call``, in the edition's axis order."""
+    shapes = call.schema.shape(call)
+    if schema.dialect is None:
+        return shapes[: len(schema.outputs)]
+    return tuple(
+        swap_channels(shape, format_of(schema, attrs)) if is_swapped(schema, port.name) else shape
+        for port, shape in zip(schema.outputs, shapes, strict=False)
+    )
+
+
+def edition_words(
+    schema: Schema, base: Schema, finding: Finding, attrs: Mapping[str, AttrValue] | None = None
+) -> Finding:
+    """``finding`` of a rule, as the edition would say it.
+
+    Names of attributes and ports and values of attributes are those of the edition. With ``attrs``, the attributes as
+    they were given in the edition, a shape is shown as it was given and not in the axis order of the base.
+    """
+    dialect = schema.dialect
+    if dialect is None:
+        return finding
+    words = vocabulary(schema, base)
+    where = words.get(finding.where, finding.where)
+    given = finding.given
+    if attrs is not None and where in dialect.swapped and isinstance(given, (list, tuple)):
+        given = swap_channels(tuple(given), format_of(schema, attrs))
+        given = list(given or ()) if isinstance(finding.given, list) else given
+    elif isinstance(given, str):
+        given = in_words(given, words)
+    return Finding(where, given, in_words(finding.expected, words), in_words(finding.fix, words), finding.note)
+
+
+def vocabulary(schema: Schema, base: Schema) -> dict[str, str]:
+    """Base word -> edition's word, for names of attributes and ports and for values of attributes."""
+    back: dict[str, str] = {}
+    if schema.dialect is None:
+        return back
+    for mapping in schema.dialect.values.values():
+        back.update({new: old for old, new in mapping.items()})
+    # A port and an attribute of one name have one name in every edition too, so that the order does not matter.
+    back.update({new: old for old, new in schema.dialect.attributes.items()})
+    for theirs, ours in ((base.inputs, schema.inputs), (base.outputs, schema.outputs)):
+        back.update({new.name: old.name for new, old in zip(theirs, ours, strict=False) if new.name != old.name})
+    return back
+
+
+def in_words(text: str, words: Mapping[str, str]) -> str:
+    """``text`` with every whole word that ``words`` has replaced, whatever punctuation stands beside it."""
+    return re.sub(r"\w+", lambda match: words.get(match[0], match[0]), text)

@@ -1,0 +1,139 @@
+"""The edition legacy-1: oneDNN Graph specification 1.0-beta, whose op names end in "-1".
+
+Of its 99 ops 80 are in the base vocabulary too; the others are in ``legacy_ops``. The 80 differ from the base by names,
+which follow rules, and by the weights of the ConvTranspose ops: there OIX is (out / groups, in, X) and XIO is
+(X, in, out / groups), so against IOX and XOI of the base the spatial axes stay and the two channel axes are exchanged.
+
+Abs is not among them: the document has no page for it, although the page of its gradient refers to one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ..._util.exact_types import isinstance
+from ..dtypes import DataType
+from ..ops.convolution import AXES_NOTE
+from ..schema import FLOATS, Attribute, Dialect, Fill, Port, Row, Schema
+from .dialect import in_words, vocabulary
+
+RENAMED = {"Backward": "Backprop", "BackwardData": "BackpropData", "BackwardWeights": "BackpropFilters"}
+ATTRIBUTES = {
+    "weights_format": "filter_format",
+    "weights_shape": "filter_shape",
+    "dst_shape": "output_shape",
+    "src_shape": "input_shape",
+}
+PORTS = {
+    "dst": "output",
+    "weights": "filter",
+    "diff_dst": "output_delta",
+    "diff_src": "input_delta",
+    "diff_weights": "filter_delta",
+    "diff_bias": "bias_delta",
+    "diff_gamma": "gamma_delta",
+    "diff_beta": "beta_delta",
+    "diff_slope": "slope_delta",
+    "weights_shape": "filter_shape",
+    "dst_shape": "output_shape",
+    "src_shape": "input_shape",
+    "src_0": "input_1",
+    "src_1": "input_2",
+}
+OWN_PORTS = {
+    "Concat": {"src_i": "input"},
+    "MatMul": {"src": "input_1", "weights": "input_2"},
+    "Select": {"src_0": "then", "src_1": "else"},
+}
+# Ops that came to the base after 3.0 and that legacy-1 has all the same; Pow is not one of them: its own is another op.
+EARLIER = {"Select", "GreaterEqual"}
+WITHOUT_PAGE = {"Abs"}
+INDICES = Port("output_forward_indices", "T2", optional=True)
+INDEX_TYPES = frozenset({DataType.u8, DataType.s32})
+LEGACY_AXES = (
+    "Later editions have the two channel axes of the filter the other way round. The array keeps the order of this "
+    "edition; the library is told strides, and no data is moved."
+)
+CHANNELS_SWAPPED = {"filter", "filter_delta", "filter_shape"}
+
+
+def legacy_kind(kind: str) -> str:
+    """The name that an op of the base vocabulary has in legacy-1."""
+    for ending in sorted(RENAMED, key=len, reverse=True):
+        if kind.endswith(ending):
+            return kind.removesuffix(ending) + RENAMED[ending]
+    return kind
+
+
+def legacy(base: Schema) -> Schema | None:
+    """The schema of an op in legacy-1, None where it came later; ``base`` is the op as of 3.0."""
+    if base.kind in WITHOUT_PAGE or (base.since > (3, 0) and base.kind not in EARLIER):
+        return None
+    kind = legacy_kind(base.kind)
+    transposed = base.kind.startswith("ConvTranspose")
+    schema = replace(
+        base,
+        kind=kind,
+        inputs=_inputs(base),
+        outputs=tuple(_port(base, port, output=True) for port in base.outputs),
+        types=_types(base),
+        attributes=tuple(_attribute(attribute, transposed) for attribute in base.attributes),
+        since=(3, 0),
+        dialect=Dialect(
+            base.kind,
+            {old: new for new, old in ATTRIBUTES.items() if base.has_attribute(new)},
+            {"filter_format": {"XIO": "XOI", "OIX": "IOX"}} if transposed else {},
+            frozenset(CHANNELS_SWAPPED) if transposed else frozenset(),
+        ),
+        page=f"{kind}-1",
+    )
+    return _described(schema, vocabulary(schema, base))
+
+
+def _described(schema: Schema, words: Mapping[str, str]) -> Schema:
+    """The schema with its texts in the edition's words."""
+    attributes = (replace(one, doc=in_words(one.doc, words)) for one in schema.attributes)
+    notes = tuple(LEGACY_AXES if note is AXES_NOTE else in_words(note, words) for note in schema.notes)
+    return replace(schema, doc=in_words(schema.doc, words), attributes=tuple(attributes), notes=notes)
+
+
+def _attribute(attribute: Attribute, transposed: bool) -> Attribute:
+    changed = replace(attribute, name=ATTRIBUTES.get(attribute.name, attribute.name))
+    if attribute.name == "weights_format" and transposed:
+        return replace(
+            changed,
+            default="XIO",
+            values=("XIO", "OIX"),
+            aliases={},
+            disputed=frozenset(),
+            doc="Axis order of the filter: OIX = (out / groups, in, X), XIO = (X, in, out / groups).",
+        )
+    if attribute.name == "beta" and attribute.default is not None and not isinstance(attribute.default, Fill):
+        return replace(changed, kind="s64", default=1)
+    return changed
+
+
+def _inputs(base: Schema) -> tuple[Port, ...]:
+    inputs = tuple(_port(base, port, output=False) for port in base.inputs)
+    # The page does not say how the indices count; the gradient is computed from the source, as without them.
+    return (*inputs, INDICES) if base.kind == "MaxPoolBackward" else inputs
+
+
+def _types(base: Schema) -> tuple[Row, ...]:
+    if base.kind == "MaxPoolBackward":
+        return tuple(Row({**row.types, INDICES.type: INDEX_TYPES}) for row in base.types)
+    return FLOATS if base.kind == "GreaterEqual" else base.types
+
+
+def _port(base: Schema, port: Port, *, output: bool) -> Port:
+    own = OWN_PORTS.get(base.kind, {})
+    gradient = base.kind.endswith(tuple(RENAMED))
+    if port.name in own:
+        return replace(port, name=own[port.name])
+    if port.name == "src":
+        with_result = base.has_attribute("use_dst")
+        return replace(port, name="result_forward" if with_result else "input_forward" if gradient else "input")
+    if port.name == "dst" and not output:
+        return replace(port, name="result_forward")
+    return replace(port, name=PORTS.get(port.name, port.name))

@@ -1,0 +1,300 @@
+"""The ops of legacy-1 without a successor: 18 that were dropped, and Pow, which took its exponent as a tensor.
+
+They are in legacy-1's own words and read in no other; the library has none of them, so numpy runs them. Rules and
+shapes are those of ops of the base vocabulary wherever one of these is such an op seen another way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ..ops.binary import AUTO_BROADCAST, binary_shape, broadcastable
+from ..ops.binary import OPS as BINARY
+from ..ops.movement import OPS as MOVEMENT
+from ..ops.movement import (
+    SPECIAL_ZERO,
+    element_count,
+    one_open_dim,
+    order_permutes,
+    reshape_shape,
+    transpose_shape,
+    zero_has_source,
+)
+from ..schema import FLOATS, Attribute, Call, Finding, Row, Rule, Schema, Shape, ports, rows, same_shape
+from ..shapes import broadcast, compatible, counted, of_rank, show
+from .dialect import in_words
+
+BASES = {schema.kind: schema for schema in (*BINARY, *MOVEMENT)}
+View = Callable[[Call], Call | None]
+
+
+def borrowed(rule: Rule, view: View) -> Rule:
+    """A rule of a base op, applied to the call that ``view`` makes of one of these ops; None: nothing to check yet."""
+
+    def found(call: Call) -> Iterable[Finding]:
+        seen = view(call)
+        if seen is None:
+            return
+        ours = (*call.schema.inputs, *call.schema.outputs)
+        theirs = (*seen.schema.inputs[: len(call.schema.inputs)], *seen.schema.outputs)
+        pairs = zip(theirs, (*ours[: len(theirs) - 1], ours[-1]), strict=True)
+        words = {their.name: our.name for their, our in pairs}
+        for finding in rule(seen):
+            where = words.get(finding.where, finding.where)
+            yield Finding(where, finding.given, in_words(finding.expected, words), in_words(finding.fix, words))
+
+    found.__name__, found.__doc__ = rule.__name__, rule.__doc__
+    return found
+
+
+# Two tensors ---------------------------------------------------------------------------------------------------------
+
+
+def as_binary(call: Call) -> Call:
+    """The op as one that broadcasts its two inputs."""
+    return Call(BASES["Add"], call.given, call.inputs)
+
+
+def two_inputs(
+    kind: str,
+    name: str,
+    doc: str,
+    inputs: str = "input_1:T input_2:T",
+    output: str = "output:boolean",
+    types: tuple[Row, ...] = FLOATS,
+) -> Schema:
+    """An op of two tensors that are broadcast."""
+    return Schema(
+        kind,
+        name,
+        "legacy",
+        doc,
+        ports(inputs),
+        ports(output),
+        types,
+        lambda call: binary_shape(as_binary(call)),
+        (AUTO_BROADCAST,),
+        shape_rules=(borrowed(broadcastable, as_binary),),
+        page=f"{kind}-1",
+    )
+
+
+def logical(kind: str, name: str, doc: str) -> Schema:
+    """An op of two tensors of truth values."""
+    return two_inputs(kind, name, doc, output="output:T", types=rows("T", "boolean"))
+
+
+# Gradients of Pow ----------------------------------------------------------------------------------------------------
+
+
+def gradient_fits(call: Call) -> Iterable[Finding]:
+    """input_forward and exponent broadcast, and output_delta and result_forward have the shape of the result."""
+    source, exponent = call.shape("input_forward"), call.shape("exponent")
+    try:
+        target = broadcast(source, exponent)
+    except ValueError:
+        yield Finding("exponent", f"shape {show(exponent)}", f"a shape that broadcasts with {show(source)}")
+        return
+    for port, tensor in zip(call.schema.inputs, call.inputs, strict=False):
+        if port.name not in ("output_delta", "result_forward") or tensor is None:
+            continue
+        if not compatible(tensor.shape, target):
+            yield Finding(port.name, f"shape {show(tensor.shape)}", f"shape {show(target)} of the result of Pow")
+
+
+# Contents that decide shapes -----------------------------------------------------------------------------------------
+
+
+def contents(call: Call, name: str) -> tuple[int, ...] | None:
+    """The elements of an integer input, None where they are unknown; without elements there is nothing to know."""
+    return () if call.shape(name) == (0,) else call.value(name)
+
+
+def as_static(kind: str, name: str) -> View:
+    """The op with the contents of input ``name`` as an attribute of the same name; None where they are unknown."""
+
+    def view(call: Call) -> Call | None:
+        found = contents(call, name)
+        return None if found is None else Call(BASES[kind], {**call.given, name: found}, call.inputs[:1])
+
+    return view
+
+
+def vector(name: str) -> Rule:
+    """The rule that an input has one axis."""
+
+    def parameter_vector(call: Call) -> Iterable[Finding]:
+        """The input that gives a shape or an order has one axis."""
+        if call.rank(name) not in (None, 1):
+            yield Finding(name, f"rank {call.rank(name)}", "a tensor of rank 1")
+
+    return parameter_vector
+
+
+def shape_values(call: Call) -> Iterable[Finding]:
+    """No dim is below -1."""
+    found = contents(call, "shape")
+    if found is not None and any(dim < -1 for dim in found):
+        yield Finding("shape", list(found), "dims of -1 or more")
+
+
+def order_length(call: Call) -> Iterable[Finding]:
+    """An order whose elements are unknown has one for each axis, or none at all."""
+    if contents(call, "order") is not None:
+        return
+    shape, rank = call.shape("order"), call.rank("input")
+    if rank is not None and shape is not None and len(shape) == 1 and shape[0] not in (None, 0, rank):
+        yield Finding(
+            "order", counted(shape[0], "element"), f"{rank}, one for each axis of input, or none to reverse them"
+        )
+
+
+def reshaped(call: Call) -> tuple[Shape, ...]:
+    """What DynamicReshape makes of its input."""
+    static = as_static("StaticReshape", "shape")(call)
+    if static is not None:
+        return reshape_shape(static)
+    length = call.shape("shape")
+    return (of_rank(length[0]) if length else None,)
+
+
+def transposed(call: Call) -> tuple[Shape, ...]:
+    """What DynamicTranspose makes of its input."""
+    static = as_static("StaticTranspose", "order")(call)
+    if static is not None:
+        return transpose_shape(static)
+    rank, length = call.rank("input"), call.shape("order")
+    if rank is None and length:
+        rank = length[0] or None  # an order of unknown length may be empty, which says nothing of the rank
+    return (of_rank(rank),)
+
+
+def indices_in_range(call: Call) -> Iterable[Finding]:
+    """Every index counts along the first axis of the input, negative ones from its end."""
+    shape, tensor = call.shape("input"), call.input("indices")
+    if shape == ():
+        yield Finding("input", "shape []", "at least one axis")
+    elif shape is not None and shape[0] is not None and tensor is not None and tensor.value is not None:
+        beyond = sorted({int(index) for index in tensor.value.ravel() if not -shape[0] <= int(index) < shape[0]})
+        if beyond:
+            yield Finding("indices", beyond, f"indices from {-shape[0]} to {shape[0] - 1}")
+
+
+def indexed(call: Call) -> tuple[Shape, ...]:
+    """The shape of the indices, followed by the axes of the input behind the first."""
+    shape, indices = call.shape("input"), call.shape("indices")
+    return (None if shape is None or indices is None else (*indices, *shape[1:]),)
+
+
+# Ops -----------------------------------------------------------------------------------------------------------------
+
+
+def one_input(kind: str, name: str, doc: str, types: tuple[Row, ...] = FLOATS) -> Schema:
+    """An op of one tensor, element by element."""
+    return Schema(kind, name, "legacy", doc, ports("input:T"), ports("output:T"), types, same_shape, page=f"{kind}-1")
+
+
+def of_contents(
+    kind: str,
+    name: str,
+    doc: str,
+    parameter: str,
+    shape: Callable[[Call], tuple[Shape, ...]],
+    rules: tuple[Rule, ...],
+    shape_rules: tuple[Rule, ...] = (),
+    attributes: tuple[Attribute, ...] = (),
+) -> Schema:
+    """An op that reads in an integer input where the elements go."""
+    return Schema(
+        kind,
+        name,
+        "legacy",
+        doc,
+        ports(f"input:T {parameter}:s32"),
+        ports("output:T"),
+        FLOATS,
+        shape,
+        attributes,
+        rules,
+        shape_rules,
+        page=f"{kind}-1",
+    )
+
+
+def pow_gradient(kind: str, name: str, doc: str, inputs: str, output: str, like: str) -> Schema:
+    """A gradient of Pow, of the shape of one of its inputs."""
+    return Schema(
+        kind,
+        name,
+        "legacy",
+        doc,
+        ports(inputs),
+        ports(output),
+        FLOATS,
+        lambda call: (call.shape(like),),
+        shape_rules=(gradient_fits,),
+        page=f"{kind}-1",
+    )
+
+
+_reshape, _transpose = as_static("StaticReshape", "shape"), as_static("StaticTranspose", "order")
+OPS = (
+    two_inputs("Equal", "equal", "output = input_1 == input_2"),
+    two_inputs("NotEqual", "not_equal", "output = input_1 != input_2"),
+    two_inputs("Greater", "greater", "output = input_1 > input_2"),
+    two_inputs("Less", "less", "output = input_1 < input_2"),
+    two_inputs("LessEqual", "less_equal", "output = input_1 <= input_2"),
+    logical("LogicalAnd", "logical_and", "output = input_1 and input_2"),
+    logical("LogicalOr", "logical_or", "output = input_1 or input_2"),
+    logical("LogicalXor", "logical_xor", "output = one of input_1 and input_2, not both"),
+    one_input("LogicalNot", "logical_not", "output = not input", rows("T", "boolean")),
+    one_input("Erf", "erf", "output = the error function of input"),
+    one_input("Negative", "negative", "output = -input"),
+    one_input("Rsqrt", "rsqrt", "output = 1 / sqrt(input)"),
+    one_input("Sign", "sign", "output = -1, 0 or 1, as input is below, equal to or above 0"),
+    # In Python it has a name of its own: the op of the base that is called pow takes its exponent as an attribute.
+    two_inputs("Pow", "legacy_pow", "output = input ** exponent", "input:T exponent:T", "output:T"),
+    pow_gradient(
+        "PowBackprop",
+        "pow_backprop",
+        "input_delta = output_delta * exponent * input ** (exponent - 1), summed where input was broadcast",
+        "input_forward:T output_delta:T exponent:T",
+        "input_delta:T",
+        "input_forward",
+    ),
+    pow_gradient(
+        "PowBackpropExponent",
+        "pow_backprop_exponent",
+        "exponent_delta = output_delta * result * ln(input), summed where exponent was broadcast",
+        "input_forward:T output_delta:T result_forward:T exponent:T",
+        "exponent_delta:T",
+        "exponent",
+    ),
+    of_contents(
+        "DynamicReshape",
+        "dynamic_reshape",
+        "output = the elements of input, in row-major order, in the shape that the input shape holds",
+        "shape",
+        reshaped,
+        (vector("shape"), shape_values, borrowed(one_open_dim, _reshape), borrowed(zero_has_source, _reshape)),
+        (borrowed(element_count, _reshape),),
+        (SPECIAL_ZERO,),
+    ),
+    of_contents(
+        "DynamicTranspose",
+        "dynamic_transpose",
+        "output = input with its axes in another order: axis i of output is axis order[i] of input",
+        "order",
+        transposed,
+        (vector("order"), order_length, borrowed(order_permutes, _transpose)),
+    ),
+    # The page says no more than that elements are selected; this is what indexing with integers means elsewhere.
+    of_contents(
+        "Index",
+        "index",
+        "output = the slices of input along its first axis that indices names",
+        "indices",
+        indexed,
+        (indices_in_range,),
+    ),
+)

@@ -1,0 +1,181 @@
+"""The editions of the specification: the base vocabulary (oneDNN 3.13) and every other one as a delta to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
+
+from ..._util.exact_types import text
+from ..._util.fork_safety import cached_property
+from ..._util.init_once import made_once
+from ...errors import ArgumentError, shown
+from ..ops import CATEGORIES
+from ..ops.quantization import QTYPE, ZPS
+from ..schema import Attribute, Schema, Version
+from ..values import nearest
+from .legacy import legacy
+from .legacy_ops import OPS as LEGACY_OPS
+
+BASE: Mapping[str, Schema] = MappingProxyType({schema.kind: schema for category in CATEGORIES for schema in category})
+NEWEST: Version = (3, 13)
+DEFAULT = "onednn-3.13"
+# Attributes that were another before some version: (op, attribute) -> (the version, the attribute until then).
+FORMER: Mapping[tuple[str, str], tuple[Version, Attribute]] = MappingProxyType(
+    {
+        # 8-bit floats have no zero point, so with them it became optional.
+        ("Quantize", "zps"): ((3, 4), replace(ZPS, required=True)),
+        ("Dequantize", "zps"): ((3, 4), replace(ZPS, required=True)),
+        # per_group came with group_shape, without which it cannot be said.
+        ("DynamicDequantize", "qtype"): ((3, 7), QTYPE),
+    }
+)
+
+
+@made_once
+@dataclass(frozen=True)
+class Edition:
+    """One edition: its name, the document it stands for, and its ops by kind.
+
+    ``titles`` says whether the pages are titled otherwise than the ops are called: ``Convolution-1``, or ``Softmax``
+    for SoftMax. There a title is taken for the op.
+    """
+
+    name: str
+    title: str
+    schemas: Mapping[str, Schema]
+    titles: bool = False
+
+    def schema(self, kind: object) -> Schema | None:
+        """The op ``kind``, by its name in the specification or in Python; None where the edition has none."""
+        name = text(kind)
+        return None if name is None else self.schemas.get(name) or self._by_name.get(name)
+
+    @cached_property
+    def _by_name(self) -> dict[str, Schema]:
+        schemas = self.schemas.values()
+        names = {schema.name.removeprefix("legacy_"): schema for schema in schemas}
+        names.update({schema.name: schema for schema in schemas})
+        if self.titles:
+            names.update({schema.page: schema for schema in schemas if schema.page})
+        return names
+
+    @cached_property
+    def _by_base(self) -> dict[str, Schema]:
+        return {base_of(schema).name: schema for schema in self.schemas.values()}
+
+    def meaning(self, base: Schema) -> Schema | None:
+        """The op of this edition that means what ``base`` means, of the base vocabulary; None where there is none."""
+        return self._by_base.get(base.name)
+
+    def nearest(self, kind: str) -> str | None:
+        """The op of this edition that ``kind`` was probably meant to be: its name in another edition, or a slip."""
+        return self.renamed(kind) or nearest(kind, self.schemas)
+
+    def renamed(self, kind: str) -> str | None:
+        """The op of this edition that another edition calls ``kind``; None where there is none."""
+        for name in EDITIONS:
+            other = edition(name).schema(kind)
+            found = None if other is None else self.meaning(base_of(other))
+            if found is not None:
+                return found.kind
+        return None
+
+    def page(self, schema: Schema) -> str:
+        """Where the specification describes the op."""
+        return f"{self.title}, {schema.page or schema.kind}"
+
+
+def at_version(schema: Schema, version: Version) -> Schema:
+    """The op as it stood in an earlier version: without the attributes, ports and type rows that came later."""
+    return replace(
+        schema,
+        attributes=tuple(_former(schema, one, version) for one in schema.attributes if one.since <= version),
+        inputs=tuple(port for port in schema.inputs if port.since <= version),
+        outputs=tuple(port for port in schema.outputs if port.since <= version),
+        types=tuple(row for row in schema.types if row.since <= version),
+    )
+
+
+def _former(schema: Schema, attribute: Attribute, version: Version) -> Attribute:
+    until, former = FORMER.get((schema.kind, attribute.name), (version, attribute))
+    return former if version < until else attribute
+
+
+def _onednn(version: Version) -> dict[str, Schema]:
+    schemas = (at_version(schema, version) for schema in BASE.values() if schema.since <= version)
+    # Until 3.1 the guide prints one pair of names for the weights of the ConvTranspose ops; from 3.2 on it prints two.
+    return {schema.kind: _undisputed(schema) if version < (3, 2) else schema for schema in schemas}
+
+
+def _undisputed(schema: Schema) -> Schema:
+    attributes = (
+        replace(attribute, aliases={}, disputed=frozenset()) if attribute.disputed else attribute
+        for attribute in schema.attributes
+    )
+    return replace(schema, attributes=tuple(attributes))
+
+
+def _oneapi(version: Version) -> dict[str, Schema]:
+    """The oneAPI specification: the guide of one oneDNN version, with the names of the weights formats right."""
+    return {kind: _undisputed(schema) for kind, schema in _onednn(version).items()}
+
+
+def _legacy() -> dict[str, Schema]:
+    found = (legacy(at_version(schema, (3, 0))) for schema in BASE.values())
+    return {schema.kind: schema for schema in (*found, *LEGACY_OPS) if schema is not None}
+
+
+_BUILDERS: dict[str, tuple[str, Callable[[], dict[str, Schema]]]] = {
+    "legacy-1": ("oneDNN Graph specification 1.0-beta", _legacy),
+    "oneapi-1.2": ("oneAPI specification 1.2, oneDNN graph", partial(_oneapi, (3, 0))),
+    "oneapi-1.3": ("oneAPI specification 1.3, oneDNN graph", partial(_oneapi, (3, 2))),
+    "oneapi-1.4": ("oneAPI specification 1.4, oneDNN graph", partial(_oneapi, (3, 2))),
+    **{
+        f"onednn-3.{minor}": (f"oneDNN developer guide v3.{minor}, graph operations", partial(_onednn, (3, minor)))
+        for minor in range(NEWEST[1] + 1)
+    },
+}
+_OWN_BASES = {schema.name: replace(schema, kind=schema.page) for schema in LEGACY_OPS}
+EDITIONS = tuple(_BUILDERS)
+TITLES = ("legacy-1", "oneapi-1.2", "onednn-3.0", "onednn-3.1")
+_loaded: dict[str, Edition] = {}
+
+
+def edition(name: str) -> Edition:
+    """The edition called ``name``.
+
+    Raises:
+        ArgumentError: there is none; the message names the nearest.
+    """
+    word = text(name)
+    if word is None or word not in _BUILDERS:
+        close = None
+        if word is not None:
+            version = ".".join(word.removeprefix("v").split(".")[:2])
+            ends = (full for full in EDITIONS if full.endswith(f"-{version}"))
+            minor = re.fullmatch(rf"(?:onednn-)?v?{NEWEST[0]}\.(\d{{1,4}})(\.\d+)?", word)
+            newer = minor is not None and int(minor[1]) > NEWEST[1]
+            close = next(ends, None) or (DEFAULT if newer else nearest(word, EDITIONS))
+        raise ArgumentError(
+            f"unknown edition {shown(name)}; "
+            + (f"did you mean {close!r}? " if close else "")
+            + f"the editions are {', '.join(EDITIONS)}"
+        )
+    if word not in _loaded:
+        title, build = _BUILDERS[word]
+        _loaded[word] = Edition(word, title, MappingProxyType(build()), word in TITLES)
+    return _loaded[word]
+
+
+def base_of(schema: Schema) -> Schema:
+    """The schema of the op's meaning in the base vocabulary.
+
+    An op of legacy-1 without a successor means itself, under its versioned name, such as ``Pow-1``: whatever is keyed
+    by the kinds of the base then never takes it for the op that has its name there.
+    """
+    if schema.dialect is not None:
+        return BASE[schema.dialect.kind]
+    return _OWN_BASES.get(schema.name) or BASE[schema.kind]

@@ -1,0 +1,353 @@
+"""The convolution category: Convolution, ConvTranspose and their gradients.
+
+All six are views of one relation, which :mod:`onegraph.opset.convolution_geometry` holds.
+
+Weights axes: O and I count a Convolution's output channels and its input channels per group, as OIX or XIO;
+a ConvTranspose has IOX = (in, out / groups, X) and XOI = (X, out / groups, in), for every number of groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ..convolution_geometry import SIDES, geometry
+from ..schema import FLOATS, NON_NEGATIVE, POSITIVE, Attribute, Call, Fill, Finding, Schema, Shape, ports
+from ..shapes import compatible, counted, show
+from ..window import (
+    SHAPE_SOURCE,
+    Dim,
+    Window,
+    activation,
+    given_shape,
+    kernel_channels,
+    shape_length,
+    shape_source,
+    spatial_list_length,
+    spatial_rank,
+)
+
+# Rules ---------------------------------------------------------------------------------------------------------------
+
+
+def channels_match(call: Call) -> Iterable[Finding]:
+    """Channels of source, result, weights and bias agree, and are divisible by groups."""
+    found = [*_channels(call)]
+    if found:
+        other = "NXC" if call.attr("data_format") == "NCX" else "NCX"
+        turned = call.with_attr("data_format", other)
+        is_known = all(one is None or (one.shape is not None and None not in one.shape) for one in call.inputs)
+        fix = f"with data_format={other!r} they agree" if is_known and not any(_channels(turned)) else ""
+        yield from (one._replace(fix=fix) for one in found)
+
+
+def _channels(call: Call) -> Iterable[Finding]:
+    found = geometry(call)
+    if found is None:
+        return
+    kind, groups = call.schema.kind, found.groups
+    wide_port, narrow_port, weights_port = SIDES[kind]
+    for side, port in ((found.wide_channels, wide_port), (found.narrow_channels, narrow_port)):
+        if side is not None and side % groups:
+            yield Finding(
+                "groups", groups, f"a divisor of the {counted(side, 'channel')}" + (f" of {port}" if port else "")
+            )
+            return
+    weights = call.shape(weights_port) if weights_port else given_shape(call)
+    if weights is not None:
+        first, second = kernel_channels(weights, found.weights_format)
+        x_first = found.weights_format.startswith("X")
+        whole, part = (second, first) if x_first else (first, second)
+        roles = ("input", "output") if found.transposed else ("output", "input")
+        per_group = f" for each of {groups} groups" if groups > 1 else ""
+        for dim, expected, role, port, suffix in (
+            (whole, found.narrow_channels, roles[0], narrow_port, ""),
+            (part, _divide(found.wide_channels, groups), roles[1], wide_port, per_group),
+        ):
+            if dim is not None and expected is not None and dim != expected:
+                yield Finding(
+                    weights_port or SHAPE_SOURCE[kind],
+                    f"{counted(dim, role + ' channel')}{suffix}",
+                    f"{expected}{suffix}, as {port or 'the result'} has",
+                )
+    bias = call.shape("bias") if any(port.name == "bias" for port in call.schema.inputs) else None
+    if bias is not None:
+        out = found.wide_channels if found.transposed else found.narrow_channels
+        if not compatible(bias, (out,)):
+            yield Finding("bias", f"shape {show(bias)}", f"shape {show((out,))}, one element for each output channel")
+
+
+def _divide(dim: Dim, groups: int) -> Dim:
+    return None if dim is None else dim // groups
+
+
+def batch_match(call: Call) -> Iterable[Finding]:
+    """Source and gradient have the same batch."""
+    wide_port, narrow_port, _ = SIDES[call.schema.kind]
+    wide = call.shape(wide_port) if wide_port else given_shape(call) if call.schema.kind in SHAPE_SOURCE else None
+    narrow = call.shape(narrow_port) if narrow_port else None
+    if wide is not None and narrow is not None and not compatible(wide[:1], narrow[:1]):
+        where = wide_port or SHAPE_SOURCE[call.schema.kind]
+        yield Finding(where, f"batch {wide[0]}", f"batch {narrow[0]}, as {narrow_port} has")
+
+
+def spatial_fits(call: Call) -> Iterable[Finding]:
+    """The window fits, and the sizes of source and result are those of one convolution."""
+    found = geometry(call)
+    if found is None:
+        return
+    kind = call.schema.kind
+    wide_port, narrow_port, _ = SIDES[kind]
+    fewest = 1 if narrow_port is None else 0  # a tensor that is given may have no elements
+    exact = call.schema.has_attribute("output_padding") and (
+        call.has("output_padding") if kind.startswith("ConvTranspose") else any(found.output_padding)
+    )
+    for axis in found.axes:
+        window = found.window(axis)
+        if window is None:
+            continue
+        wide = None if found.wide is None else found.wide[axis]
+        narrow = None if found.narrow is None else found.narrow[axis]
+        if narrow is None and wide is not None:
+            narrow = window.forward(wide - found.output_padding[axis])
+            if narrow < fewest:
+                yield Finding(
+                    wide_port or "dst",
+                    f"{counted(wide, 'element')} along spatial axis {axis}",
+                    f"at least {window.extent - window.begin - window.end}, the reach of the dilated kernel "
+                    "without the padding",
+                )
+                continue
+            if kind == "ConvTransposeBackwardData" and exact:
+                yield from _consistent(axis, window, wide, narrow, found.output_padding[axis], exact, str(wide_port))
+        elif wide is None and narrow is not None and kind == "ConvTranspose":
+            added = found.output_padding[axis]
+            whole = window.transposed(narrow, added) + window.begin + window.end
+            if window.begin + window.end >= whole:
+                terms = "stride * (size - 1) + reach" + " + output_padding" * bool(added)
+                yield Finding(
+                    "pads_begin",
+                    f"{window.begin} + {window.end} along spatial axis {axis}",
+                    f"less than {whole} together with pads_end, as the result has {terms} elements without padding",
+                )
+        elif wide is not None and narrow is not None:
+            where = wide_port or SHAPE_SOURCE[kind]
+            yield from _consistent(axis, window, wide, narrow, found.output_padding[axis], exact, where)
+
+
+def _consistent(
+    axis: int, window: Window, wide: int, narrow: int, added: int, exact: bool, where: str
+) -> Iterable[Finding]:
+    """One convolution maps ``wide`` to ``narrow``; where output_padding says the remainder, with just that one."""
+    least = window.transposed(narrow)
+    if exact and wide != least + added:
+        yield Finding(
+            where,
+            f"{counted(wide, 'element')} along spatial axis {axis}",
+            f"{least + added}, from {counted(narrow, 'element')} with output_padding {added}",
+        )
+    elif not exact and not 0 <= wide - least < window.stride:
+        choices = str(least) if window.stride == 1 else f"{least} to {least + window.stride - 1}"
+        yield Finding(
+            where,
+            f"{counted(wide, 'element')} along spatial axis {axis}",
+            f"{choices}, which this window maps to {narrow}",
+        )
+
+
+# Shapes --------------------------------------------------------------------------------------------------------------
+
+
+def narrow_shape(call: Call) -> tuple[Shape, ...]:
+    """Shape of a Convolution's dst or of a ConvTransposeBackwardData's diff_src."""
+    found = geometry(call)
+    if found is None:
+        return (None,)
+    return (activation(found.batch, found.narrow_channels, found.forward(), found.data_format),)
+
+
+def wide_shape(call: Call) -> tuple[Shape, ...]:
+    """Shape of a ConvTranspose's dst."""
+    found = geometry(call)
+    if found is None:
+        return (None,)
+    return (activation(found.batch, found.wide_channels, found.backward(), found.data_format),)
+
+
+def source_shape(call: Call) -> tuple[Shape, ...]:
+    """The shape that the attribute or the input gives; what it leaves open is known only at run time."""
+    shape = given_shape(call)
+    return ((None,) * (call.rank(call.schema.inputs[0].name) or 0) or None if shape is None else shape,)
+
+
+# Ops -----------------------------------------------------------------------------------------------------------------
+
+AUTO_PAD_ALIASES = {"None": "none", "SAME_UPPER": "same_upper", "SAME_LOWER": "same_lower", "VALID": "valid"}
+
+
+def spatial_list(name: str, allowed: object, doc: str) -> Attribute:
+    """A required list with one element for each spatial axis."""
+    return Attribute(name, "s64[]", doc, required=True, range=POSITIVE if allowed is POSITIVE else NON_NEGATIVE)
+
+
+STRIDES = spatial_list("strides", POSITIVE, "Step of the window along each spatial axis.")
+PADS_BEGIN = spatial_list(
+    "pads_begin", NON_NEGATIVE, "Zeros added before the first element of each spatial axis; ignored with auto_pad."
+)
+PADS_END = spatial_list(
+    "pads_end", NON_NEGATIVE, "Zeros added after the last element of each spatial axis; ignored with auto_pad."
+)
+DILATIONS = spatial_list("dilations", POSITIVE, "Distance between kernel elements along each spatial axis; 1 is dense.")
+AUTO_PAD = Attribute(
+    "auto_pad",
+    "str",
+    "Computes the padding: same_upper and same_lower give ceil(size / stride) positions, the odd element at the end or "
+    "at the beginning; valid pads nothing; none uses pads_begin and pads_end.",
+    default="none",
+    values=("none", "same_upper", "same_lower", "valid"),
+    aliases=AUTO_PAD_ALIASES,
+)
+TRANSPOSE_AUTO_PAD = replace(
+    AUTO_PAD,
+    doc="Computes the padding: same_upper and same_lower pad reach - stride elements, so that dst has size * "
+    "stride, the odd one at the end or at the beginning; valid pads nothing; none uses pads_begin and pads_end.",
+)
+GROUPS = Attribute(
+    "groups", "s64", "Number of groups that both channel counts are divided into.", default=1, range=POSITIVE
+)
+DATA_FORMAT = Attribute(
+    "data_format", "str", "Axis order of the activations: NXC or NCX.", default="NXC", values=("NCX", "NXC")
+)
+CONV_WEIGHTS = Attribute(
+    "weights_format",
+    "str",
+    "Axis order of the weights: OIX = (out, in / groups, X), XIO = (X, in / groups, out).",
+    default="XIO",
+    values=("OIX", "XIO"),
+)
+TRANSPOSE_WEIGHTS = Attribute(
+    "weights_format",
+    "str",
+    "Axis order of the weights: IOX = (in, out / groups, X), XOI = (X, out / groups, in).",
+    default="XOI",
+    values=("IOX", "XOI"),
+    aliases={"OIX": "IOX", "XIO": "XOI"},
+    disputed=frozenset({"OIX", "XIO"}),
+)
+OUTPUT_PADDING = Attribute(
+    "output_padding",
+    "s64[]",
+    "Elements added at the end of each spatial axis of the transposed side.",
+    default=Fill(0),
+    range=NON_NEGATIVE,
+)
+DST_SHAPE = Attribute("dst_shape", "s64[]", "Shape of diff_src; the input of this name wins over it.", range=POSITIVE)
+WEIGHTS_SHAPE = Attribute(
+    "weights_shape", "s64[]", "Shape of diff_weights; the input of this name wins over it.", range=POSITIVE
+)
+
+WINDOW = (STRIDES, PADS_BEGIN, PADS_END, DILATIONS, AUTO_PAD)
+TRANSPOSE_WINDOW = (STRIDES, PADS_BEGIN, PADS_END, DILATIONS, TRANSPOSE_AUTO_PAD)
+AXES_NOTE = (
+    "The pages put groups on the other axis of the weights, (in / groups, out), which no library takes; here it is "
+    "(in, out / groups). From 3.2 on their table calls the formats OIX and XIO; both pairs of names are taken."
+)
+PADDING_NOTE = (
+    "The page's own formula exchanges same_upper and same_lower; its attribute text, all other pages and the library "
+    "put the odd element at the end for same_upper, and so does this."
+)
+SHAPE_NOTE = "The library never compiles a shape that is given as a tensor; it is handed over as the attribute."
+EXPLICIT_NOTE = "The library's auto_pad is wrong for some sizes of this op; the padding is handed over in numbers."
+GROUPS_NOTE = "The library never compiles groups > 1 here; it is given the ConvTranspose with the same weights."
+DILATIONS_NOTE = "Dilations other than 1 do not compile; the library is given the Convolution with the same weights."
+OUTPUT_PADDING_NOTE = "The library refuses output_padding for this op; here it is checked and left out."
+RULES = (spatial_rank, spatial_list_length)
+SHAPE_RULES = (channels_match, batch_match, spatial_fits)
+
+
+def schema(kind: str, name: str, doc: str, **fields: object) -> Schema:
+    """A schema of this category, with the rules that all six ops share."""
+    rules = RULES + ((shape_source, shape_length) if kind in SHAPE_SOURCE else ())
+    defaults: dict[str, object] = {"category": "convolution", "types": FLOATS, "shape_rules": SHAPE_RULES}
+    return Schema(kind=kind, name=name, doc=doc, rules=rules, **{**defaults, **fields})  # type: ignore[arg-type]
+
+
+OPS = (
+    schema(
+        "Convolution",
+        "convolution",
+        "Slides weights over src and sums the products: dst[n, o, y] = sum_ik src[n, i, y * stride + k * dilation - "
+        "pads_begin] * weights[o, i, k] + bias[o].",
+        inputs=ports("src:T weights:T bias:T?"),
+        outputs=ports("dst:T"),
+        attributes=(*WINDOW, GROUPS, DATA_FORMAT, CONV_WEIGHTS),
+        shape=narrow_shape,
+    ),
+    schema(
+        "ConvolutionBackwardData",
+        "convolution_backward_data",
+        "Gradient of Convolution with respect to src; dst_shape is the shape of that gradient. Of the shapes that map "
+        "to the same diff_dst, dst_shape names one; a nonzero output_padding must agree with it.",
+        inputs=ports("diff_dst:T weights:T dst_shape:s32?"),
+        outputs=ports("diff_src:T"),
+        attributes=(*WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, CONV_WEIGHTS, DST_SHAPE),
+        notes=(
+            PADDING_NOTE,
+            SHAPE_NOTE,
+            GROUPS_NOTE,
+        ),
+        shape=source_shape,
+    ),
+    schema(
+        "ConvolutionBackwardWeights",
+        "convolution_backward_weights",
+        "Gradient of Convolution with respect to weights.",
+        inputs=ports("src:T diff_dst:T weights_shape:s32?"),
+        outputs=ports("diff_weights:T"),
+        attributes=(*WINDOW, GROUPS, DATA_FORMAT, CONV_WEIGHTS, WEIGHTS_SHAPE),
+        notes=(SHAPE_NOTE,),
+        shape=source_shape,
+    ),
+    schema(
+        "ConvTranspose",
+        "conv_transpose",
+        "Transposed convolution, the gradient of Convolution with respect to its source: every element of src adds "
+        "itself times the kernel to dst, stride elements apart.",
+        inputs=ports("src:T weights:T bias:T?"),
+        outputs=ports("dst:T"),
+        attributes=(*TRANSPOSE_WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, TRANSPOSE_WEIGHTS),
+        notes=(AXES_NOTE,),
+        shape=wide_shape,
+    ),
+    schema(
+        "ConvTransposeBackwardData",
+        "conv_transpose_backward_data",
+        "Gradient of ConvTranspose with respect to src: a Convolution of diff_dst. output_padding, where given, must "
+        "be the one that makes diff_dst of diff_src.",
+        inputs=ports("diff_dst:T weights:T"),
+        outputs=ports("diff_src:T"),
+        attributes=(*TRANSPOSE_WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, TRANSPOSE_WEIGHTS),
+        notes=(
+            AXES_NOTE,
+            OUTPUT_PADDING_NOTE,
+            DILATIONS_NOTE,
+        ),
+        shape=narrow_shape,
+    ),
+    schema(
+        "ConvTransposeBackwardWeights",
+        "conv_transpose_backward_weights",
+        "Gradient of ConvTranspose with respect to weights. output_padding, where given, must be the one that makes "
+        "diff_dst of src.",
+        inputs=ports("src:T diff_dst:T weights_shape:s32?"),
+        outputs=ports("diff_weights:T"),
+        attributes=(*TRANSPOSE_WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, TRANSPOSE_WEIGHTS, WEIGHTS_SHAPE),
+        notes=(
+            AXES_NOTE,
+            EXPLICIT_NOTE,
+            OUTPUT_PADDING_NOTE,
+            SHAPE_NOTE,
+        ),
+        shape=source_shape,
+    ),
+)

@@ -1,0 +1,227 @@
+"""The movement category: ops that place elements elsewhere and compute nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..schema import FLOATS, Attribute, Call, Finding, Range, Schema, Shape, ports, same_shape
+from ..shapes import Dim, axis_in_range, compatible, counted, merge, normalize_axis, show
+
+AXIS = Attribute("axis", "s64", "Axis along which the inputs are joined, negative counted from the end.", required=True)
+# Until 3.3 the guide prints the row of another attribute for shape; the list is meant there too.
+SHAPE = Attribute(
+    "shape",
+    "s64[]",
+    "Shape of dst: -1 at most once, for what is left over; 0 as special_zero says.",
+    required=True,
+    range=Range("-1 or more", lambda number: number >= -1),
+)
+SPECIAL_ZERO = Attribute(
+    "special_zero",
+    "bool",
+    "True: a 0 in shape stands for the dim of src at the same place; False: for an axis without elements.",
+    required=True,
+)
+ORDER = Attribute(
+    "order",
+    "s64[]",
+    "For each axis of dst the axis of src it comes from, negative counted from the end; [] reverses them.",
+    required=True,
+)
+
+
+# Concat --------------------------------------------------------------------------------------------------------------
+
+
+def _joined(call: Call) -> int | None:
+    """The axis of a Concat counted from 0; None where no input's rank is known."""
+    rank = next((tensor.rank for tensor in call.inputs if tensor is not None and tensor.rank is not None), None)
+    return None if rank is None else normalize_axis(call.s64("axis"), rank)
+
+
+def ranks_alike(call: Call) -> Iterable[Finding]:
+    """All inputs have one rank."""
+    ranks = [(index, None if tensor is None else tensor.rank) for index, tensor in enumerate(call.inputs)]
+    known = [(index, rank) for index, rank in ranks if rank is not None]
+    for index, rank in known[1:]:
+        if rank != known[0][1]:
+            yield Finding("src_i", f"rank {rank} of input {index}", f"rank {known[0][1]}, as input {known[0][0]} has")
+
+
+def dims_alike(call: Call) -> Iterable[Finding]:
+    """All inputs have the same dims, except along axis."""
+    axis, seen = _joined(call), None
+    if axis is None:
+        return
+    for index, tensor in enumerate(call.inputs):
+        if tensor is None or tensor.shape is None:
+            continue
+        shape: Shape = (*tensor.shape[:axis], None, *tensor.shape[axis + 1 :])
+        if not compatible(seen, shape):
+            yield Finding("src_i", f"shape {show(tensor.shape)} of input {index}", f"{show(seen)}, ? along axis")
+        else:
+            seen = merge(seen, shape)
+
+
+def concat_shape(call: Call) -> tuple[Shape, ...]:
+    """Common dims; along axis the sum."""
+    axis = _joined(call)
+    if axis is None:
+        return (None,)
+    common: Shape = None
+    total: Dim = 0
+    for tensor in call.inputs:
+        shape = None if tensor is None else tensor.shape
+        dim = None if shape is None else shape[axis]
+        total = None if total is None or dim is None else total + dim
+        common = merge(common, shape)
+    assert common is not None
+    return ((*common[:axis], total, *common[axis + 1 :]),)
+
+
+# StaticReshape -------------------------------------------------------------------------------------------------------
+
+
+def elements(dims: Iterable[Dim]) -> Dim:
+    """The product of some dims; 0 where one of them is, None where it is unknown."""
+    total: Dim = 1
+    for dim in dims:
+        total = 0 if 0 in (total, dim) else None if total is None or dim is None else total * dim
+    return total
+
+
+def one_open_dim(call: Call) -> Iterable[Finding]:
+    """At most one element of shape is -1."""
+    if call.s64s("shape").count(-1) > 1:
+        yield Finding("shape", list(call.s64s("shape")), "at most one -1")
+
+
+def zero_has_source(call: Call) -> Iterable[Finding]:
+    """With special_zero, every 0 stands at an axis that src has."""
+    rank = call.rank("src")
+    if call.flag("special_zero") and rank is not None and 0 in call.s64s("shape")[rank:]:
+        yield Finding("shape", list(call.s64s("shape")), f"zeros at the first {rank} places only, as src has that rank")
+
+
+def element_count(call: Call) -> Iterable[Finding]:
+    """src and dst have the same number of elements."""
+    src, shape = call.shape("src"), call.s64s("shape")
+    if src is None:
+        return
+    if -1 not in shape:
+        have, want = elements(src), elements(_copied(call, axis, dim) for axis, dim in enumerate(shape))
+        if have is not None and want is not None and have != want:
+            yield Finding("shape", list(shape), f"a shape of {counted(have, 'element')}, as src has")
+    elif 0 in (_copied(call, axis, dim) for axis, dim in enumerate(shape)):
+        yield Finding("shape", list(shape), "no -1 beside a dim of 0, which leaves it open")
+    else:
+        have, want = _left_over(call, src)
+        if have is not None and want and have % want:
+            yield Finding("shape", list(shape), f"a shape that {show(src)} of src can be divided into")
+
+
+def _copied(call: Call, axis: int, dim: int) -> Dim:
+    if dim or not call.flag("special_zero"):
+        return dim
+    src = call.shape("src")
+    return None if src is None else src[axis]
+
+
+def _left_over(call: Call, src: tuple[Dim, ...]) -> tuple[Dim, Dim]:
+    """Numbers of elements of src and of shape without its -1, where dims that are copied cancel out."""
+    shape = call.s64s("shape")
+    copies = {axis for axis, dim in enumerate(shape) if dim == 0 and call.flag("special_zero")}
+    have = elements(dim for axis, dim in enumerate(src) if axis not in copies)
+    return have, elements(dim for axis, dim in enumerate(shape) if dim != -1 and axis not in copies)
+
+
+def reshape_shape(call: Call) -> tuple[Shape, ...]:
+    """The attribute shape with its zeros and its -1 filled in."""
+    shape, src = call.s64s("shape"), call.shape("src")
+    dims = [None if dim == -1 else _copied(call, axis, dim) for axis, dim in enumerate(shape)]
+    if -1 in shape and src is not None:
+        have, want = _left_over(call, src)
+        if have is not None and want:
+            dims[shape.index(-1)] = have // want
+    return (tuple(dims),)
+
+
+# StaticTranspose -----------------------------------------------------------------------------------------------------
+
+
+def transposition(call: Call) -> tuple[int, ...] | None:
+    """For each axis of dst the axis of src, counted from 0; None where the order is empty and the rank unknown."""
+    order, rank = call.s64s("order"), call.rank("src")
+    if not order:
+        return None if rank is None else tuple(reversed(range(rank)))
+    return tuple(axis % len(order) for axis in order)
+
+
+def order_permutes(call: Call) -> Iterable[Finding]:
+    """order names every axis of src once."""
+    order, rank = call.s64s("order"), call.rank("src")
+    size = len(order) if rank is None else rank
+    found = [normalize_axis(axis, size) for axis in order]
+    if order and (None in found or sorted(axis or 0 for axis in found) != list(range(size))):
+        yield Finding("order", list(order), f"every axis of a rank {size} src once, from {-size} to {size - 1}")
+
+
+def transpose_shape(call: Call) -> tuple[Shape, ...]:
+    """The dims of src in their new order."""
+    shape, order = call.shape("src"), transposition(call)
+    if order is None:
+        return (None,)
+    return (tuple(None if shape is None else shape[axis] for axis in order),)
+
+
+OPS = (
+    # The text sets no limit to the number of inputs; the library takes 64.
+    Schema(
+        "Concat",
+        "concat",
+        "movement",
+        "dst = the inputs one after another along axis",
+        ports("src_i:T*"),
+        ports("dst:T"),
+        FLOATS,
+        concat_shape,
+        (AXIS,),
+        rules=(axis_in_range, ranks_alike),
+        shape_rules=(dims_alike,),
+    ),
+    Schema(
+        "Reorder",
+        "reorder",
+        "movement",
+        "dst = src in another memory layout",
+        ports("src:T"),
+        ports("dst:T"),
+        FLOATS,
+        same_shape,
+    ),
+    Schema(
+        "StaticReshape",
+        "static_reshape",
+        "movement",
+        "dst = the elements of src, in row-major order, in another shape",
+        ports("src:T"),
+        ports("dst:T"),
+        FLOATS,
+        reshape_shape,
+        (SHAPE, SPECIAL_ZERO),
+        rules=(one_open_dim, zero_has_source),
+        shape_rules=(element_count,),
+    ),
+    Schema(
+        "StaticTranspose",
+        "static_transpose",
+        "movement",
+        "dst = src with its axes in another order: axis i of dst is axis order[i] of src",
+        ports("src:T"),
+        ports("dst:T"),
+        FLOATS,
+        transpose_shape,
+        (ORDER,),
+        rules=(order_permutes,),
+    ),
+)

@@ -1,0 +1,303 @@
+"""The pooling category: the average or the maximum of every window, and their gradients.
+
+:class:`Geometry` holds the windows of one use; the rules, the shapes, the numpy reference and the lowering to the
+library read them from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ..schema import FLOATS, POSITIVE, Attribute, Call, Fill, Finding, Schema, Shape, ports
+from ..shapes import compatible, counted
+from ..window import (
+    SHAPE_SOURCE,
+    Dim,
+    Window,
+    activation,
+    channels,
+    extent,
+    given_shape,
+    shape_length,
+    shape_source,
+    spatial,
+    spatial_list_length,
+    spatial_rank,
+    split_padding,
+)
+from .convolution import AUTO_PAD, DATA_FORMAT, DILATIONS, PADS_BEGIN, PADS_END, STRIDES, spatial_list
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """The windows of one use, by spatial axis; what is unknown is None.
+
+    ``sizes`` are the elements of the source. ``counts`` are the window positions: those that diff_dst has in a
+    gradient, else those that follow from the attributes.
+    """
+
+    data_format: str
+    sizes: tuple[Dim, ...]
+    windows: tuple[Window | None, ...]
+    counts: tuple[Dim, ...]
+
+    def covering(self, axis: int) -> Window | None:
+        """The window whose end padding makes the last position end exactly there, whatever the rounding.
+
+        With it, rounding down gives ``counts``; the end padding is negative where the last elements are not read.
+        """
+        window, size, count = self.windows[axis], self.sizes[axis], self.counts[axis]
+        if window is None or size is None or count is None:
+            return None
+        return replace(window, end=(count - 1) * window.stride + window.extent - size - window.begin)
+
+
+def source(call: Call) -> Shape:
+    """The shape of what the windows slide over."""
+    return given_shape(call) if call.schema.kind in SHAPE_SOURCE else call.shape("src")
+
+
+def gradient(call: Call) -> Shape:
+    """The shape of diff_dst; None in a forward op."""
+    return call.shape("diff_dst") if call.schema.kind.endswith("Backward") else None
+
+
+def geometry(call: Call) -> Geometry | None:
+    """The windows of this use; None where no rank is known or the lists are not of one length."""
+    data_format = call.string("data_format")
+    whole, result = source(call), gradient(call)
+    known = whole if whole is not None else result
+    if known is None or (whole is not None and result is not None and len(whole) != len(result)):
+        return None
+    n = len(known) - 2
+    kernel, strides = call.s64s("kernel"), call.s64s("strides")
+    dilations = call.s64s("dilations", n) if call.schema.has_attribute("dilations") else (1,) * n
+    auto_pad = call.string("auto_pad")
+    lists = [kernel, strides, dilations]
+    if auto_pad == "none":
+        lists += [call.s64s("pads_begin"), call.s64s("pads_end")]
+    if any(len(one) != n for one in lists):
+        return None
+    sizes = (None,) * n if whole is None else spatial(whole, data_format)
+    windows: list[Window | None] = []
+    for axis in range(n):
+        pads = _padding(call, axis, sizes[axis], extent(kernel[axis], dilations[axis]), strides[axis])
+        windows.append(None if pads is None else Window(kernel[axis], strides[axis], dilations[axis], *pads))
+    if result is not None:
+        counts = spatial(result, data_format)
+    else:
+        counts = tuple(_count(call, window, size) for window, size in zip(windows, sizes, strict=True))
+        if auto_pad.startswith("same_"):
+            counts = tuple(None if s is None else -(-s // step) for s, step in zip(sizes, strides, strict=True))
+    return Geometry(data_format, sizes, tuple(windows), counts)
+
+
+def _padding(call: Call, axis: int, size: Dim, reach: int, stride: int) -> tuple[int, int] | None:
+    """Padding at both ends of one axis; None where it depends on a size that is unknown."""
+    auto_pad = call.string("auto_pad")
+    if auto_pad == "none":
+        return call.s64s("pads_begin")[axis], call.s64s("pads_end")[axis]
+    if auto_pad == "valid":
+        return 0, 0
+    if size is None:
+        return None
+    return split_padding((-(-size // stride) - 1) * stride + reach - size, auto_pad)
+
+
+def rounded_up(window: Window, size: int) -> int:
+    """Number of window positions where a part of a step counts as one more."""
+    return -(-(size + window.begin + window.end - window.extent) // window.stride) + 1
+
+
+def _count(call: Call, window: Window | None, size: Dim) -> Dim:
+    if window is None or size is None:
+        return None
+    floor, ceil = window.forward(size), rounded_up(window, size)
+    if call.schema.has_attribute("rounding_type"):
+        return ceil if call.string("rounding_type") == "ceil" else floor
+    return floor if floor == ceil else None  # a gradient may belong to either
+
+
+# Rules ---------------------------------------------------------------------------------------------------------------
+
+
+def gradient_match(call: Call) -> Iterable[Finding]:
+    """diff_dst has the rank, the batch and the channels of the source."""
+    whole, result = source(call), gradient(call)
+    if whole is None or result is None:
+        return
+    if len(whole) != len(result):
+        yield Finding("diff_dst", f"rank {len(result)}", f"rank {len(whole)}, as src has")
+        return
+    data_format = call.string("data_format")
+    for name, expected, given in (
+        ("batch", whole[0], result[0]),
+        ("channels", channels(whole, data_format), channels(result, data_format)),
+    ):
+        if not compatible((expected,), (given,)):
+            yield Finding("diff_dst", f"{name} {given}", f"{name} {expected}, as src has")
+
+
+def spatial_fits(call: Call) -> Iterable[Finding]:
+    """The window fits, and diff_dst has one element for each of its positions, rounded down or up."""
+    found = geometry(call)
+    if found is None:
+        return
+    where = "src_shape" if call.schema.kind == "AvgPoolBackward" else "src"
+    same = call.string("auto_pad").startswith("same_")
+    for axis, (window, size, count) in enumerate(zip(found.windows, found.sizes, found.counts, strict=True)):
+        if window is None or size is None:
+            continue
+        if gradient(call) is None:
+            if count is not None and count < 1:
+                least = max(window.extent - window.begin - window.end, 1)
+                yield Finding(
+                    where,
+                    f"{counted(size, 'element')} along spatial axis {axis}",
+                    f"at least {least}, the reach of the dilated kernel without the padding",
+                )
+            continue
+        least, most = (-(-size // window.stride),) * 2 if same else (window.forward(size), rounded_up(window, size))
+        if most < 1:
+            yield Finding(
+                where, f"{counted(size, 'element')} along spatial axis {axis}", "a source that the window fits in"
+            )
+        elif count is not None and not max(least, 1) <= count <= most:
+            choices = str(most) if max(least, 1) == most else f"{least} or {most}"
+            yield Finding(
+                "diff_dst",
+                f"{counted(count, 'element')} along spatial axis {axis}",
+                f"{choices}, the window positions on {counted(size, 'element')}",
+            )
+
+
+def window_meets_source(call: Call) -> Iterable[Finding]:
+    """With exclude_pad no window lies in the padding alone: there would be nothing to divide by."""
+    found = geometry(call)
+    if found is None or not call.flag("exclude_pad"):
+        return
+    for axis, (window, size, count) in enumerate(zip(found.windows, found.sizes, found.counts, strict=True)):
+        if window is None:
+            continue
+        if window.begin >= window.extent:
+            yield Finding(
+                "pads_begin", f"{window.begin} along spatial axis {axis}", f"less than the kernel, {window.extent}"
+            )
+        elif size is not None and count is not None and (count - 1) * window.stride - window.begin >= size:
+            yield Finding(
+                "pads_end",
+                f"{window.end} along spatial axis {axis}, where window {count - 1} starts behind the source",
+                "padding with which every window has an element of the source",
+            )
+
+
+# Shapes --------------------------------------------------------------------------------------------------------------
+
+
+def pooled_shape(call: Call) -> tuple[Shape, ...]:
+    """Shape of dst."""
+    found, shape = geometry(call), call.shape("src")
+    if found is None or shape is None:
+        return (None,)
+    return (activation(shape[0], channels(shape, found.data_format), found.counts, found.data_format),)
+
+
+def source_shape(call: Call) -> tuple[Shape, ...]:
+    """Shape of AvgPoolBackward's diff_src; what src_shape leaves open is taken from diff_dst where that says it."""
+    shape, result = given_shape(call), call.shape("diff_dst")
+    if result is None:
+        return (shape,)
+    data_format = call.string("data_format")
+    if shape is None:
+        shape = (None,) * len(result)
+    outer = [
+        theirs if ours is None else ours
+        for ours, theirs in (
+            (shape[0], result[0]),
+            (channels(shape, data_format), channels(result, data_format)),
+        )
+    ]
+    return (activation(outer[0], outer[1], spatial(shape, data_format), data_format),)
+
+
+# Ops -----------------------------------------------------------------------------------------------------------------
+
+KERNEL = spatial_list("kernel", POSITIVE, "Size of the window along each spatial axis.")
+EXCLUDE_PAD = Attribute(
+    "exclude_pad",
+    "bool",
+    "True: divide by the number of elements of src in the window; False: by the size of the kernel.",
+    required=True,
+)
+ROUNDING_TYPE = Attribute(
+    "rounding_type",
+    "str",
+    "Number of window positions where the last step is not whole: floor leaves it out, ceil takes it.",
+    default="floor",
+    values=("floor", "ceil"),
+)
+UNPADDED = (
+    replace(PADS_BEGIN, doc="Places before the first element of each spatial axis, never the maximum; see auto_pad."),
+    replace(PADS_END, doc="Places after the last element of each spatial axis, never the maximum; see auto_pad."),
+)
+OPTIONAL_DILATIONS = replace(DILATIONS, required=False, default=Fill(1))
+SRC_SHAPE = Attribute("src_shape", "s64[]", "Shape of diff_src; the input of this name wins over it.", range=POSITIVE)
+RULES = (spatial_rank, spatial_list_length)
+
+OPS = (
+    Schema(
+        "AvgPool",
+        "avg_pool",
+        "pooling",
+        "dst[n, c, y] = sum_k src[n, c, y * stride + k - pads_begin] / count, count as exclude_pad says.",
+        ports("src:T"),
+        ports("dst:T"),
+        FLOATS,
+        pooled_shape,
+        (STRIDES, PADS_BEGIN, PADS_END, KERNEL, EXCLUDE_PAD, ROUNDING_TYPE, AUTO_PAD, DATA_FORMAT),
+        rules=RULES,
+        shape_rules=(spatial_fits, window_meets_source),
+    ),
+    Schema(
+        "AvgPoolBackward",
+        "avg_pool_backward",
+        "pooling",
+        "Gradient of AvgPool: every element of diff_dst is shared out evenly over its window. A diff_dst of either "
+        "rounding is taken.",
+        ports("diff_dst:T src_shape:s32?"),
+        ports("diff_src:T"),
+        FLOATS,
+        source_shape,
+        (STRIDES, PADS_BEGIN, PADS_END, KERNEL, EXCLUDE_PAD, AUTO_PAD, DATA_FORMAT, SRC_SHAPE),
+        rules=(*RULES, shape_source, shape_length),
+        shape_rules=(gradient_match, spatial_fits, window_meets_source),
+    ),
+    Schema(
+        "MaxPool",
+        "max_pool",
+        "pooling",
+        "dst[n, c, y] = max_k src[n, c, y * stride + k * dilation - pads_begin], padding left out.",
+        ports("src:T"),
+        ports("dst:T"),
+        FLOATS,
+        pooled_shape,
+        (STRIDES, *UNPADDED, KERNEL, ROUNDING_TYPE, AUTO_PAD, OPTIONAL_DILATIONS, DATA_FORMAT),
+        rules=RULES,
+        shape_rules=(spatial_fits,),
+    ),
+    Schema(
+        "MaxPoolBackward",
+        "max_pool_backward",
+        "pooling",
+        "Gradient of MaxPool: every element of diff_dst goes to the maximum of its window, the first of equal ones. A "
+        "diff_dst of either rounding is taken.",
+        ports("src:T diff_dst:T"),
+        ports("diff_src:T"),
+        FLOATS,
+        lambda call: (call.shape("src"),),
+        (STRIDES, *UNPADDED, KERNEL, AUTO_PAD, OPTIONAL_DILATIONS, DATA_FORMAT),
+        rules=RULES,
+        shape_rules=(gradient_match, spatial_fits),
+    ),
+)

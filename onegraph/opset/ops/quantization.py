@@ -1,0 +1,252 @@
+"""The quantization category: between floats and small integers or 8-bit floats, and between float types.
+
+Upstream's guide rounds the result of Dequantize and an older text divides by the scale there; the library, and this
+package, multiply and do not round.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from ..dtypes import DataType
+from ..schema import POSITIVE, Attribute, Call, Finding, Schema, Shape, ports, rows, same_shape
+from ..shapes import Dim, axis_of, compatible, counted, dim_at, normalize_axis, show
+from .movement import elements
+
+QTYPE = Attribute(
+    "qtype",
+    "str",
+    "per_tensor: one scale for all elements; per_channel: one for each index along axis.",
+    default="per_tensor",
+    values=("per_tensor", "per_channel"),
+)
+# per_group came with group_shape in 3.7; as it needs that attribute, no earlier edition takes it.
+GROUP_QTYPE = Attribute(
+    "qtype",
+    "str",
+    "per_tensor: one scale for all elements; per_channel: one for each index along axis; per_group: one for each "
+    "block of group_shape.",
+    default="per_tensor",
+    values=("per_tensor", "per_channel", "per_group"),
+)
+AXIS = Attribute("axis", "s64", "Axis of the channels, negative counted from the end; per_channel only.", default=1)
+SCALES = Attribute("scales", "f32[]", "Width of one quantization step: one, or one for each channel.", required=True)
+# Required in the editions before 3.4.
+ZPS = Attribute("zps", "s64[]", "Quantized values that stand for 0, as many as scales; 0 where left out.")
+GROUP_SHAPE = Attribute(
+    "group_shape",
+    "s64[]",
+    "Size along each axis of src of the blocks that share a scale; per_group only.",
+    range=POSITIVE,
+    since=(3, 7),
+)
+
+
+def _count(call: Call, name: str) -> Dim:
+    """How many scales or zero points there are; None where that is unknown."""
+    if call.schema.has_attribute(name):
+        return len(call.f32s(name))
+    shape = call.shape(name)
+    return None if shape is None else elements(shape)
+
+
+def channel_axis(call: Call) -> Iterable[Finding]:
+    """With per_channel, axis is an axis of src."""
+    rank, axis = call.rank("src"), call.s64("axis")
+    if call.string("qtype") == "per_channel" and rank is not None and normalize_axis(axis, rank) is None:
+        yield Finding("axis", axis, axis_of(rank, "src"))
+
+
+def scale_count(call: Call) -> Iterable[Finding]:
+    """There is one scale with per_tensor, and one for each channel with per_channel."""
+    count, wanted = _count(call, "scales"), _channels(call)
+    if count is None or wanted is None or count == wanted:
+        return
+    if call.string("qtype") == "per_tensor":
+        fix = "set qtype to per_channel" if _has_channels(call, count) else ""
+        yield Finding("scales", counted(count, "scale"), "1 scale, as qtype is per_tensor", fix)
+    else:
+        yield Finding("scales", counted(count, "scale"), _scales(wanted, call.s64("axis")))
+
+
+def _scales(count: int, axis: int) -> str:
+    return f"{counted(count, 'scale')}, one for each index along axis {axis}"
+
+
+def scale_axis(call: Call, shape: Shape, count: int) -> int:
+    """The axis of src that so many scales go along with per_channel.
+
+    Files of oneDNN have Dequantize ops whose src, (channels, 1, ...), are the weights of a depthwise ConvTranspose, and
+    say axis 1 for what goes along axis 0. Source: oneDNN 3.2, tests/benchdnn/inputs/graph/pattern/int8,
+    int8_convtranspose_post_ops_add_fusion.json.
+    """
+    axis = call.s64("axis")
+    if call.string("qtype") != "per_channel" or shape is None or len(shape) < 3:
+        return axis
+    return 0 if axis == 1 != count and shape[:2] == (count, 1) else axis
+
+
+def misplaced_scales(call: Call) -> Iterable[Finding]:
+    """What ``scale_count`` finds where the scales go along with no other axis: nothing says what they mean."""
+    if scale_axis(call, call.shape("src"), len(call.f32s("scales"))) == call.s64("axis"):
+        yield from scale_count(call)
+
+
+def fit_channels(scales: Sequence[float], zps: Sequence[int], count: int) -> tuple[list[float], list[int]]:
+    """Scales and zero points for another number of channels: scales are repeated, zero points filled up with 0.
+
+    Where there is no scale to repeat, there is none in the result. Source: oneDNN 3.13,
+    tests/benchdnn/graph/flex_rewrite.cpp, quantized_graph_rewrite.
+    """
+    repeats = -(-count // max(len(scales), 1))
+    return ([*scales] * repeats)[:count], [*zps, *[0] * count][:count]
+
+
+def _channels(call: Call) -> Dim:
+    """How many scales qtype calls for; None where that is unknown or another rule's matter."""
+    qtype, shape = call.string("qtype"), call.shape("src")
+    if qtype != "per_channel" or shape is None:
+        return 1 if qtype == "per_tensor" else None
+    return dim_at(shape, call.s64("axis"))
+
+
+def _has_channels(call: Call, count: int) -> bool:
+    """Whether src may have so many elements along axis."""
+    shape = call.shape("src")
+    axis = None if shape is None else normalize_axis(call.s64("axis"), len(shape))
+    return shape is None or (axis is not None and shape[axis] in (None, count))
+
+
+def zero_point_count(call: Call) -> Iterable[Finding]:
+    """There are as many zero points as scales, where there are any."""
+    static = call.schema.has_attribute("zps")
+    if call.string("qtype") == "per_group" or not (call.has("zps") if static else call.input("zps") is not None):
+        return
+    scales, zps = _count(call, "scales"), _count(call, "zps")
+    if scales is None:
+        scales = _channels(call)
+    if scales is not None and zps is not None and scales != zps:
+        yield Finding("zps", counted(zps, "zero point"), f"{scales}, as many as scales")
+
+
+def parameter_vectors(call: Call) -> Iterable[Finding]:
+    """Scales and zero points are tensors of rank 1."""
+    for name in ("scales", "zps"):
+        if call.rank(name) not in (None, 1):
+            yield Finding(name, f"shape {show(call.shape(name))}", "a tensor of rank 1")
+
+
+def no_zero_points(call: Call) -> Iterable[Finding]:
+    """8-bit floats have no zero point."""
+    src = call.input("src")
+    for port, dtype in (("src", None if src is None else src.dtype), ("dst", call.output_type(0))):
+        if dtype in (DataType.f8_e4m3, DataType.f8_e5m2) and call.has("zps"):
+            yield Finding("zps", list(call.s64s("zps")), f"no zps, as {port} is {dtype}", "leave zps out")
+
+
+def sensible_parameters(call: Call) -> Iterable[Finding]:
+    """A note where a scale is not positive and finite, or a zero point not of the quantized type."""
+    scales = call.f32s("scales")
+    if not all(0 < scale < math.inf for scale in scales):
+        yield Finding("scales", list(scales), "positive and finite scales, though the texts ask for none", note=True)
+    src = call.input("src")
+    dtype = call.output_type(0) if call.schema.kind == "Quantize" else None if src is None else src.dtype
+    if dtype in (DataType.s8, DataType.u8) and call.has("zps"):
+        low, zps = -128 if dtype is DataType.s8 else 0, call.s64s("zps")
+        if not all(low <= zero <= low + 255 for zero in zps):
+            expected = f"zero points that {dtype} holds, {low} to {low + 255}, though the texts ask for none"
+            yield Finding("zps", list(zps), expected, note=True)
+
+
+def group_shape_fits(call: Call) -> Iterable[Finding]:
+    """With per_group, group_shape divides src and there is one scale and zero point for each block."""
+    if call.string("qtype") != "per_group":
+        return
+    if not call.has("group_shape"):
+        yield Finding("group_shape", "missing", "the shape of a group, as qtype is per_group")
+        return
+    group, shape = call.s64s("group_shape"), call.shape("src")
+    if shape is not None and len(group) != len(shape):
+        yield Finding("group_shape", list(group), f"{counted(len(shape), 'element')}, one for each axis of src")
+        return
+    dims = (None,) * len(group) if shape is None else shape
+    if any(dim is not None and dim % size for dim, size in zip(dims, group, strict=True)):
+        yield Finding("group_shape", list(group), f"sizes that divide {show(shape)} of src")
+        return
+    blocks = tuple(None if dim is None else dim // size for dim, size in zip(dims, group, strict=True))
+    for name in ("scales", "zps"):
+        if not compatible(call.shape(name), blocks):
+            yield Finding(name, f"shape {show(call.shape(name))}", f"shape {show(blocks)}, one element for each group")
+
+
+STATIC = (QTYPE, AXIS, SCALES, ZPS)
+STATIC_RULES = (channel_axis, scale_count, zero_point_count, no_zero_points, sensible_parameters)
+
+OPS = (
+    Schema(
+        "Quantize",
+        "quantize",
+        "quantization",
+        "dst = src / scale + zp, rounded to the nearest and saturated to the type of dst; an 8-bit float takes no zps.",
+        ports("src:f32"),
+        ports("dst:T"),
+        rows("T", "s8|u8", "f8_e4m3|f8_e5m2 @3.4"),
+        same_shape,
+        STATIC,
+        rules=STATIC_RULES,
+    ),
+    Schema(
+        "Dequantize",
+        "dequantize",
+        "quantization",
+        "dst = (src - zp) * scale; an 8-bit float takes no zps.",
+        ports("src:T"),
+        ports("dst:f32"),
+        rows("T", "s8|u8", "f8_e4m3|f8_e5m2 @3.4"),
+        same_shape,
+        STATIC,
+        rules=STATIC_RULES,
+    ),
+    Schema(
+        "DynamicQuantize",
+        "dynamic_quantize",
+        "quantization",
+        "dst = src / scales + zps, rounded to the nearest and saturated to the type of dst.",
+        ports("src:f32 scales:f32 zps:T1?"),
+        ports("dst:T2"),
+        rows("T1 T2", "s8|u8|s32 s8|u8"),
+        same_shape,
+        (QTYPE, AXIS),
+        rules=(channel_axis, parameter_vectors),
+        shape_rules=(scale_count, zero_point_count),
+    ),
+    Schema(
+        "DynamicDequantize",
+        "dynamic_dequantize",
+        "quantization",
+        "dst = (src - zps) * scales; with per_group each block of group_shape has its own scale and zero point.",
+        ports("src:T1 scales:T2 zps:T3?"),
+        ports("dst:T2"),
+        rows(
+            "T1 T2 T3",
+            "s8|u8 f32 s8|u8|s32",
+            "s8|u8 f16|bf16 s8|u8|s32 @3.7",
+            "s4|u4 f16|bf16|f32 s4|u4|s32 @3.7",
+        ),
+        same_shape,
+        (GROUP_QTYPE, AXIS, GROUP_SHAPE),
+        rules=(channel_axis, group_shape_fits),
+        shape_rules=(scale_count, zero_point_count),
+    ),
+    Schema(
+        "TypeCast",
+        "type_cast",
+        "quantization",
+        "dst = src in another float type, rounded to the nearest, halves to even.",
+        ports("src:T1"),
+        ports("dst:T2"),
+        rows("T1 T2", "bf16|f16 f32", "f32 bf16|f16"),
+        same_shape,
+    ),
+)

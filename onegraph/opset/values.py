@@ -1,0 +1,150 @@
+"""Attribute values: what users write, made into the one form that is stored."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from .._util.exact_types import MAX_LENGTH, isinstance, listed, text, whole
+from ..errors import shown
+from .schema import Attribute, AttrValue
+
+S64_MIN, S64_MAX = -(2**63), 2**63 - 1
+MAX_WORD = 100  # what is longer was not meant to be a word
+F32_MAX = float(np.finfo(np.float32).max)
+F32_TINY = float(np.finfo(np.float32).smallest_subnormal)
+SCALARS = {"bool": "True or False", "str": "a string"}
+
+
+class BadValueError(Exception):
+    """A value that an attribute cannot take; ``rule`` says in which way."""
+
+    def __init__(self, rule: str, expected: str, fix: str = "") -> None:
+        super().__init__(expected)
+        self.rule, self.expected, self.fix = rule, expected, fix
+
+
+def describe(attribute: Attribute) -> str:
+    """What an attribute takes, in words: ``a list of positive integers``."""
+    if attribute.values:
+        return "one of " + ", ".join(repr(value) for value in attribute.values)
+    scalar = attribute.kind.removesuffix("[]")
+    if scalar not in ("s64", "f32"):
+        return SCALARS[scalar]
+    many = attribute.kind.endswith("[]")
+    noun = ("integer" if scalar == "s64" else "number") + ("s" if many else "")
+    which = attribute.range.name if attribute.range else ""
+    if which.startswith("between"):
+        noun, which = f"{noun} {which}", ""
+    elif which.endswith("or more"):
+        noun, which = f"{noun} of {which}", ""
+    words = f"{which} {noun}".strip()
+    return f"a list of {words}" if many else f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
+
+
+def convert(attribute: Attribute, value: object) -> AttrValue:
+    """The stored form of ``value``: numpy scalars, arrays and bytes are taken where their meaning is certain.
+
+    Raises:
+        BadValueError: with rule ``attribute_kind``, ``attribute_value`` or ``attribute_range``.
+    """
+    scalar = attribute.kind.removesuffix("[]")
+    if attribute.kind.endswith("[]"):
+        elements = tuple(_scalar(scalar, element, attribute) for element in _elements(value, attribute))
+        _check_range(attribute, [float(element) for element in elements])
+        return elements  # type: ignore[return-value]
+    converted = _scalar(scalar, value, attribute)
+    if isinstance(converted, str):
+        return _choice(attribute, converted)
+    _check_range(attribute, [float(converted)])
+    return converted
+
+
+def takes(attribute: Attribute, value: object) -> bool:
+    """Whether an attribute can have this value."""
+    try:
+        convert(attribute, value)
+    except BadValueError:
+        return False
+    return True
+
+
+def _elements(value: object, attribute: Attribute) -> Sequence[object]:
+    if isinstance(value, np.ndarray):
+        if value.ndim != 1:
+            raise BadValueError("attribute_kind", describe(attribute), "pass a flat list")
+        return [*np.asarray(value)]
+    if isinstance(value, (list, tuple, range)):
+        elements = listed(value)
+        if len(elements) > MAX_LENGTH:
+            raise BadValueError("attribute_kind", f"{describe(attribute)}, at most {MAX_LENGTH} of them")
+        return elements
+    # No one number is the shape of a tensor with channels and spatial axes.
+    one = takes(attribute, [value]) and not attribute.name.endswith("_shape")
+    raise BadValueError("attribute_kind", describe(attribute), f"write [{shown(value)}]" if one else "")
+
+
+def _scalar(kind: str, value: object, attribute: Attribute) -> float | int | bool | str:
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if isinstance(value, np.generic) and value.dtype.kind == "V" and value.dtype.names is None:
+        value = value.item()  # a scalar of ml_dtypes, which numpy does not count among its numbers
+    if kind == "str" and isinstance(value, (bytes, np.bytes_)):
+        value = bytes(value).decode("ascii", "replace")
+    match kind:
+        case "str" if (word := text(value)) is not None:
+            return word
+        case "bool" if isinstance(value, (bool, np.bool_)):
+            return bool(value)
+        case "bool" if (number := whole(value)) in (0, 1):
+            return bool(number)
+        case "s64" if (number := whole(value)) is not None:
+            if not S64_MIN < number <= S64_MAX:
+                raise BadValueError("attribute_range", f"{describe(attribute)}, within 64 bits")
+            return number
+        case "f32" if isinstance(value, (float, np.floating)):
+            return _f32(value, attribute)
+        case "f32" if (number := whole(value)) is not None:
+            return _f32(number, attribute)
+    raise BadValueError("attribute_kind", describe(attribute))
+
+
+def _f32(value: int | float | np.floating, attribute: Attribute) -> float:
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    is_endless = isinstance(value, (float, np.floating)) and math.isinf(value)
+    too_large = abs(number) > F32_MAX and not is_endless
+    # What is 0 in 32 bits is right only where 0 is.
+    too_small = abs(number) <= F32_TINY / 2 and attribute.range is not None and not attribute.range.holds(0)
+    if math.isnan(number) or too_large or (too_small and number):
+        raise BadValueError("attribute_range", f"{describe(attribute)} that a 32-bit float holds")
+    return number
+
+
+def _check_range(attribute: Attribute, numbers: Iterable[float]) -> None:
+    if attribute.range is not None and not all(attribute.range.holds(number) for number in numbers):
+        raise BadValueError("attribute_range", describe(attribute))
+
+
+def _choice(attribute: Attribute, value: str) -> str:
+    value = attribute.aliases.get(value, value)
+    if attribute.values and value not in attribute.values:
+        letters = re.sub("[DHW]+", "X", value.upper())  # NHWC and OIHW are NXC and OIX
+        close = letters if letters in attribute.values else nearest(value, attribute.values)
+        raise BadValueError("attribute_value", describe(attribute), f"did you mean {close!r}?" if close else "")
+    return value
+
+
+def nearest(word: str, choices: Iterable[str]) -> str | None:
+    """The choice that ``word`` was probably meant to be, regardless of case; None where none is near."""
+    if len(word) > MAX_WORD:
+        return None
+    folded = {choice.casefold(): choice for choice in choices}
+    matches = difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.6)
+    return folded[matches[0]] if matches else None

@@ -1,0 +1,197 @@
+"""What a call hands to an executable: arrays for the graph's inputs, and arrays to write its outputs into, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from .._util.exact_types import isinstance, listed
+from .._util.fork_safety import new_rlock
+from ..arrays.ndarrays import Held, as_array, cast_to, check_output, has_strides, laid_empty, output_array
+from ..builder.graph import DataGraph
+from ..capi.settings import alignment_of, is_aligned
+from ..compiler.lower import shape_tensors
+from ..errors import ArgumentError, shown
+from ..ir.op import Array, LogicalTensor
+from ..opset.dtypes import DataType
+from ..opset.shapes import compatible, dense_strides, show
+
+
+class Result(NamedTuple):
+    """What an output is, every dim known; strides in elements, None for dense row-major."""
+
+    name: str
+    dtype: DataType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None
+
+    def laid_out(self, array: Array) -> Array:
+        """``array`` where it has the strides of the output and the library can write there, else such a new array."""
+        if is_aligned(array) and (self.strides is None or has_strides(array, self.strides)):
+            return array
+        return laid_empty(self.shape, self.strides, self.dtype.numpy)
+
+
+class Arguments:
+    """The inputs and outputs of a graph, as calls give them. Nothing is written to before everything is checked.
+
+    ``copies`` counts the inputs that had to be copied, because they were not laid out as the graph declares.
+    """
+
+    def __init__(self, graph: DataGraph) -> None:
+        self.inputs = dict(graph.inputs)
+        self.outputs = tuple(graph.outputs)
+        self.copies = 0
+        self._counting = new_rlock()
+        self._expected = tuple((name, tensor, tensor.dtype.numpy) for name, tensor in graph.inputs.items())
+
+    def arrays(self, arrays: Sequence[object], named: Mapping[str, object], *, copy: bool = True) -> Held:
+        """An array for every input, laid out as the graph declares it, in the graph's order.
+
+        Args:
+            arrays, named: as a call has them.
+            copy: copy those that are laid out in another way; False refuses them.
+
+        Raises:
+            ArgumentError: one is missing, unknown or given twice, or does not fit.
+        """
+        given = self._given(arrays, named)
+        # All are converted, then held, before one is looked at: conversion may run code of the caller's.
+        held = Held({name: as_array(name, given[name]) for name in self.inputs})
+        for name, tensor, dtype in self._expected:
+            array = held[name]
+            if array.dtype != dtype:
+                fix = cast_to(tensor.dtype, given[name])
+                raise ArgumentError(f"input {name!r}: data type {array.dtype}; expected {tensor.dtype}; {fix}")
+            if array.shape != tensor.shape and not compatible(array.shape, tensor.shape):
+                raise ArgumentError(f"input {name!r}: shape {show(array.shape)}; expected {show(tensor.shape)}")
+            if not _laid_out(tensor, array):
+                if not copy:
+                    raise _layout_error(name, tensor, array)
+                held[name] = self._copy(tensor, array)
+        return held
+
+    def _given(self, arrays: Sequence[object], named: Mapping[str, object]) -> dict[str, object]:
+        names = self.inputs
+        if any(isinstance(array, Mapping) for array in arrays):
+            raise ArgumentError("a dictionary is given as an input; inputs by name are given as model(**inputs)")
+        if len(arrays) > len(names):
+            raise ArgumentError(f"{len(arrays)} inputs given; expected {len(names)}: {', '.join(names)}")
+        given = dict(zip(names, arrays, strict=False))
+        for name, array in named.items():
+            if name not in names:
+                raise ArgumentError(f"unknown input {shown(name)}; the inputs are {', '.join(names) or 'none'}")
+            if name in given:
+                raise ArgumentError(f"input {name!r} is given twice")
+            given[name] = array
+        if len(given) != len(names):
+            missing = ", ".join(name for name in names if name not in given)
+            are_one = len(arrays) == 1 and isinstance(arrays[0], (list, tuple)) and len(arrays[0]) == len(names)
+            raise ArgumentError(f"missing inputs: {missing}" + "; a list of them is given as model(*inputs)" * are_one)
+        return given
+
+    def _copy(self, tensor: LogicalTensor, array: Array) -> Array:
+        laid = laid_empty(array.shape, tensor.strides, array.dtype)
+        laid[...] = array
+        with self._counting:
+            self.copies += 1
+        return laid
+
+    def chosen(self, out: object) -> dict[str, object]:
+        """What is to be written into, by name of output: as ``out`` of a call has it, outputs left out or not.
+
+        Raises:
+            ArgumentError: a name is unknown, or there are too few or too many.
+        """
+        names = self.outputs
+        if out is None:
+            return {}
+        if isinstance(out, Mapping):
+            for name in out:
+                if name not in names:
+                    raise ArgumentError(f"out: unknown output {shown(name)}; the outputs are {', '.join(names)}")
+            return {name: array for name, array in out.items() if array is not None}
+        out = listed(out) if isinstance(out, (list, tuple)) else [out]
+        if len(out) != len(names):
+            arrays = f"{len(names)} arrays in the order" if len(names) > 1 else "one array,"
+            count = f"{len(out)} array{'s' * (len(out) != 1)}"
+            raise ArgumentError(f"out: {count}; expected {arrays} {', '.join(names)}")
+        return {name: array for name, array in zip(names, out, strict=True) if array is not None}
+
+    def ordered(self, out: object) -> object:
+        """``out`` of a call in the order of the outputs, where it is a dictionary that has them all."""
+        if type(out) is not dict or out.keys() != set(self.outputs):
+            return out
+        arrays = tuple(map(out.get, self.outputs))
+        return arrays[0] if len(arrays) == 1 else arrays
+
+    def written(self, out: object, given: Held) -> Held:
+        """The arrays in ``out``, by name of output; whether they fit is not looked at yet.
+
+        Raises:
+            ArgumentError: as for ``chosen``; or one is no array, or shares memory with an input, be it one that is
+                copied.
+        """
+        arrays: dict[str, Array] = {}
+        for name, value in self.chosen(out).items():
+            plain = output_array(name, value)
+            arrays[name] = cast("Array", value) if issubclass(type(value), np.ndarray) else plain
+        held = Held(arrays)
+        for name, array in held.items():
+            refuse_shared({name: array}, {name: np.asarray(lent) for name, lent in given.given.items()})
+        return held
+
+    def results(self, outputs: Iterable[Result], written: Held) -> Held:
+        """An array for every output: the one in ``written``, else a new one.
+
+        Raises:
+            ArgumentError: an array in ``written`` does not fit, or shares memory with another.
+            OutOfMemoryError: there is no memory for a new one.
+        """
+        wanted = tuple(outputs)
+        for one in wanted:
+            if one.name in written:
+                check_output(*one, written[one.name])
+        refuse_shared(written, {})
+        arrays = {
+            name: written.given[name] if name in written else laid_empty(shape, strides, dtype.numpy)
+            for name, dtype, shape, strides in wanted
+        }
+        held = Held(arrays)
+        held.update(written)  # as they were checked
+        return held
+
+
+def _laid_out(tensor: LogicalTensor, array: Array) -> bool:
+    """Whether the array is laid out as the input declares; axes of size 1 do not count."""
+    if not is_aligned(array):
+        return False
+    if tensor.strides is None:
+        return array.flags.c_contiguous
+    return has_strides(array, tensor.strides)
+
+
+def _layout_error(name: str, tensor: LogicalTensor, array: Array) -> ArgumentError:
+    if not is_aligned(array):
+        return ArgumentError(f"input {name!r}: not aligned to {alignment_of(array)} bytes; pass a copy of the array")
+    dense = [step * array.itemsize for step in tensor.strides or dense_strides(array.shape)]
+    mend = "; numpy.ascontiguousarray(array) has them" * (tensor.strides is None)
+    return ArgumentError(f"input {name!r}: strides {array.strides}; expected strides {tuple(dense)}, in bytes{mend}")
+
+
+def refuse_shared(outputs: Mapping[str, Array], inputs: Mapping[str, Array]) -> None:
+    """Raise where an output would be written over an input or over another output."""
+    seen = dict(inputs)
+    for name, array in outputs.items():
+        for other, memory in seen.items():
+            if np.may_share_memory(array, memory):
+                raise ArgumentError(f"output {name!r} shares memory with {other!r}")
+        seen[name] = array
+
+
+def value_inputs(graph: DataGraph) -> tuple[str, ...]:
+    """The graph inputs whose contents give a shape or axes, so that they must be known before anything is compiled."""
+    found = {tensor.id for tensor in shape_tensors(graph)}
+    return tuple(name for name, tensor in graph.inputs.items() if tensor.id in found)

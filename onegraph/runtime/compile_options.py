@@ -1,0 +1,61 @@
+"""The options of ``Graph.compile``, checked in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from .._util.exact_types import isinstance
+from .._util.validation import choice, flag, integer
+from ..builder.graph import DataGraph
+from ..capi.graph import POLICIES
+from ..capi.settings import FPMATH_MODES
+from ..capi.threads import check_threads
+from ..compiler.report import PartitionReport
+from ..errors import ArgumentError
+from .program import Threads
+
+
+class Options(NamedTuple):
+    """How a graph is compiled; see ``Graph.compile``."""
+
+    policy: str
+    fallback: bool
+    fpmath_mode: str
+    threads: Threads
+
+
+def compile_options(
+    graph: DataGraph, policy: str, fallback: bool, fpmath_mode: str | None, threads: Threads
+) -> Options:
+    """The options as they were given, those of the graph's file where they leave it open.
+
+    Raises:
+        ArgumentError: one of them makes no sense.
+    """
+    policy = choice("policy", policy, POLICIES)
+    if fpmath_mode is None:
+        fpmath_mode = "strict" if graph._file is None else graph._file.fpmath_mode
+    fpmath_mode = choice("fpmath_mode", fpmath_mode, FPMATH_MODES)
+    return Options(policy, flag("fallback", fallback), fpmath_mode, _checked(threads))
+
+
+def _checked(threads: object) -> Threads:
+    if threads is None:
+        return None
+    if isinstance(threads, Mapping):
+        expected = "its index in report()"
+        return {
+            integer("threads: partition", index, 0, 2**62, expected): check_threads(count)
+            for index, count in threads.items()
+        }
+    return check_threads(threads)
+
+
+def refuse_unknown_partitions(threads: Mapping[int, int], partitions: Sequence[PartitionReport]) -> None:
+    """Raise where ``threads`` names a partition that there is not."""
+    unknown = [index for index in threads if index >= len(partitions)]
+    if unknown:
+        names = [f"{report.index}: {' + '.join(report.ops)}" for report in partitions[:20]]
+        names += ["..."] * (len(partitions) > 20)
+        raise ArgumentError(f"threads: no partition {unknown[0]}; the partitions are {'; '.join(names)}")

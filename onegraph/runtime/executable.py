@@ -1,0 +1,395 @@
+"""Executables: whole graphs on arrays."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from .._util.exact_types import isinstance
+from .._util.init_once import Made, once
+from .._util.validation import flag, integer
+from ..arrays.ndarrays import Held
+from ..builder.graph import DataGraph, expect_graph
+from ..builder.op_outputs import picklable
+from ..capi.settings import alignment_of, is_aligned
+from ..capi.thread_affinity import home
+from ..compiler.lower import refuse_wildcards, shape_tensors
+from ..compiler.report import PartitionReport, Report
+from ..errors import ArgumentError, StateError, StatusError, UnsupportedError, shown
+from ..ir.op import Array
+from ..native import library as native
+from ..native.gc_pause import without_collector
+from ..opset.dtypes import DataType
+from ..opset.schema import Shape
+from ..opset.shapes import known, show
+from ..reference import run as run_reference
+from ..transform.specialise import specialise
+from .arguments import Arguments, Result, refuse_shared, value_inputs
+from .bound_run import BoundRun, QuickCall, quick_call, refuse_elsewhere
+from .compile_options import Options, compile_options, refuse_unknown_partitions
+from .kernel_names import implementation_names
+from .plan import EXECUTE
+from .profile import Profile, measure, measure_reference
+from .program import Program, Threads
+from .program_cache import CAPACITY, Cache, CacheInfo, Entry, dispatch
+
+COMPUTED_SHAPE = "a shape or an axis depends on what the graph computes, so nothing can be compiled before it runs"
+
+
+class Port(NamedTuple):
+    """A graph input or output: its name, data type and shape, None for an unknown dim."""
+
+    name: str
+    dtype: DataType
+    shape: Shape
+
+
+class Executable(Made):
+    """A compiled graph. ``Graph.compile`` makes it; it may be called from several threads at once.
+
+    Call it with the graph inputs, by position in the order of the ``input`` calls or by name. It returns an array where
+    the graph has one output, else a named tuple in the order of the ``output`` calls. ``out=`` takes the arrays to
+    write into: one, a sequence in that order, or a dict by name.
+
+    Where the graph has unknown dims, the first call with new shapes compiles a program for them; so does the first call
+    with new contents of an input that gives a shape. ``cache_info`` counts them, ``cache_capacity`` bounds them.
+
+    It can be pickled: the graph and the options go over, and it is compiled where it arrives. In a forked process it
+    works too, with one thread of the library where it is called in the thread that came out of the fork.
+    """
+
+    @once("_graph")
+    def __init__(
+        self,
+        graph: DataGraph,
+        *,
+        policy: str = "fusion",
+        fallback: bool = True,
+        fpmath_mode: str | None = "strict",
+        threads: Threads = None,
+    ) -> None:
+        expect_graph(graph)
+        if not graph.outputs:
+            raise ArgumentError("the graph has no output; declare one with g.output(name, tensor)")
+        refuse_wildcards(graph)
+        self._graph = graph
+        self._options = compile_options(graph, policy, fallback, fpmath_mode, threads)
+        self._arguments = Arguments(graph)
+        self._cache = Cache(CAPACITY)
+        self._names = tuple(graph.inputs)
+        self._value_inputs = value_inputs(graph)
+        names = tuple(graph.outputs)
+        self._result: Any = None if len(names) == 1 else picklable(namedtuple("Outputs", names, rename=True))
+        self._static: Entry | None = None
+        self._is_static = not self._value_inputs and all(known(tensor.shape) for tensor in graph.inputs.values())
+        self._quick: QuickCall = _decline
+        if self._is_static:
+            self._find({})
+        else:
+            self._quick = dispatch(self._cache, len(names := self._names), [*map(names.index, self._value_inputs)])
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """The graph inputs, in the order of positional arguments."""
+        return tuple(Port(name, tensor.dtype, tensor.shape) for name, tensor in self._graph.inputs.items())
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """The graph outputs, in the order of the results."""
+        return tuple(Port(name, tensor.dtype, tensor.shape) for name, tensor in self._graph.outputs.items())
+
+    def __call__(self, /, *arrays: object, out: object = None, **named: object) -> Any:
+        """Run the graph.
+
+        Args:
+            arrays, named: the inputs, by position or name. Data that is not laid out as the input declares is copied
+                once; ``copies`` counts that.
+            out: arrays to write into, C-contiguous or with the strides that the output declares, writable, sharing no
+                memory with an input.
+
+        Raises:
+            ArgumentError: an array is missing or unknown, or does not fit; nothing was run.
+            SpecError: an op cannot have inputs of these shapes.
+            OutOfMemoryError: there is no memory for intermediates or outputs.
+        """
+        try:
+            if not named:
+                result = self._quick(arrays, out)
+            elif arrays or len(named) != len(self._names):
+                result = None
+            else:  # an unknown name leaves a None in the place of an array, which the quick call does not take
+                result = self._quick(tuple(map(named.get, self._names)), out)
+            return self._call(arrays, named, out) if result is None else result
+        except StatusError as error:
+            raise self._recover(error) from None
+
+    def _call(self, arrays: tuple[object, ...], named: Mapping[str, object], out: object) -> Any:
+        given = self._arguments.arrays(arrays, named)
+        entry = self._find(given)
+        program = entry.program
+        written = self._arguments.written(out, given)
+        if program is None:
+            return self._run_on_reference(given, written)
+        # What was copied, or came from another library, is in order now.
+        result = entry.quick(tuple(given.values()), self._arguments.ordered(out))
+        if result is not None:
+            return result
+        outputs = _outputs(program)
+        results = self._arguments.results(outputs, written)
+        laid = {one.name: one.laid_out(results[one.name]) for one in outputs}
+        frame = program.check_out()
+        try:
+            frame.bind(_external(program, given, laid))
+            refuse_elsewhere(program.home)  # a frame that was made after a fork does not know of it
+            frame.run()
+            frame.copy_outputs(laid)
+        except StateError:
+            if program.home in (None, home()):
+                raise
+            return self._call(arrays, named, out)  # a signal handler has forked since the program was found
+        finally:
+            program.give_back(frame)
+        for name, array in results.items():
+            if laid[name] is not array:
+                array[...] = laid[name]
+        return self._named(results.given)
+
+    def bind(self, /, **arrays: object) -> BoundRun:
+        """Fix the arrays of inputs and outputs, by name, for runs that do no work per tensor.
+
+        Args:
+            arrays: every input, in the very layout that it declares, and any of the outputs; the other outputs are
+                allocated. Change the contents of the arrays between runs, not the arrays.
+
+        Raises:
+            ArgumentError: an array is missing or unknown, or does not fit; or the shape of an output depends on what
+                the graph computes, so that it cannot be allocated beforehand.
+            SpecError: an op cannot have inputs of these shapes.
+            OutOfMemoryError: there is no memory for intermediates or outputs.
+        """
+        names = [*self._graph.inputs, *self._graph.outputs]
+        for name in arrays:
+            if name not in names:
+                raise ArgumentError(f"bind: unknown name {shown(name)}; the names are {', '.join(names)}")
+        ins = {name: array for name, array in arrays.items() if name in self._graph.inputs}
+        given = self._arguments.arrays((), ins, copy=False)
+        program = self._find(given).program
+        if program is None:
+            raise ArgumentError("bind: a shape or an axis in this graph depends on data; call the executable instead")
+        outs = {name: array for name, array in arrays.items() if name in self._graph.outputs}
+        outputs = _outputs(program)
+        results = self._arguments.results(outputs, self._arguments.written(outs, given))
+        for one in outputs:
+            array = results[one.name]
+            if not is_aligned(array):
+                where = f"output {one.name!r}: not aligned to {alignment_of(array)} bytes"
+                raise ArgumentError(f"{where}; pass an array that numpy allocated")
+            if one.laid_out(array) is not array:
+                raise ArgumentError(f"output {one.name!r}: C-contiguous; expected strides of {one.strides} elements")
+        frame = program.check_out()
+        external = _external(program, given, results)
+        frame.bind(external)
+        return BoundRun._of(program, frame, external, results, self._named(results.given), self._recover)
+
+    # What there is to know -------------------------------------------------------------------------------------------
+
+    @property
+    def copies(self) -> int:
+        """Number of inputs that calls had to copy, because they were not laid out as declared."""
+        return self._arguments.copies
+
+    @property
+    def cache_capacity(self) -> int:
+        """Number of programs kept, one for each combination of input shapes; 16 unless it is set."""
+        return self._cache.capacity
+
+    @cache_capacity.setter
+    def cache_capacity(self, capacity: int) -> None:
+        self._cache.resize(integer("cache_capacity", capacity, 1, 2**31 - 1))
+
+    def cache_info(self) -> CacheInfo:
+        """How many calls found a program for their shapes, how many compiled one, how many programs were dropped.
+
+        Where every shape is known when the graph is built there is one program, and calls do not look for it.
+        """
+        return self._cache.info()
+
+    def report(self, *, implementations: bool = False) -> Report:
+        """The partitions, what was fused, who runs what and why; of several programs, the one that was used last.
+
+        Args:
+            implementations: True adds the names of oneDNN's implementations. A Python process of its own finds them:
+                it takes a second or two, and the memory of another program.
+
+        Raises:
+            UnsupportedError: that process failed.
+        """
+        entry = self._cache.latest()
+        note = "" if entry else "not compiled yet: the next call compiles, for the shapes of its arrays"
+        partitions = self._partitions(entry, implementations)
+        options = self._options
+        library = f"oneDNN {'.'.join(map(str, native.VERSION))}"
+        cache = self._cache.info()._asdict()
+        return Report(library, options.policy, options.fpmath_mode, partitions, note, self.copies, cache)
+
+    def profile(self, /, *arrays: object, runs: int = 20, implementations: bool = False, **named: object) -> Profile:
+        """Run the graph several times, and measure every partition.
+
+        ``print`` shows a table, notebooks draw it, and ``onegraph.view.page(graph, model.report(), times=profile)``
+        colours the picture of the graph by it.
+
+        Args:
+            arrays, named: the inputs, as in a call.
+            runs: number of measured runs; one more goes before them.
+            implementations: True adds the names of oneDNN's implementations; see ``report``.
+
+        Raises:
+            ArgumentError: an array does not fit, or ``runs`` is no positive number.
+            UnsupportedError: the process that finds the implementations failed.
+        """
+        count = integer("runs", runs, 1, 10**6)
+        given = self._arguments.arrays(arrays, named)
+        entry = self._find(given)
+        partitions = self._partitions(entry, implementations)
+        if entry.program is None:
+            return measure_reference(self._graph, partitions, given, count)
+        results = self._arguments.results(_outputs(entry.program), Held({}))
+        try:
+            return measure(entry.program, partitions, _external(entry.program, given, results), results, count)
+        except StatusError as error:
+            raise self._recover(error) from None
+
+    def __repr__(self) -> str:
+        ins = ", ".join(f"{port.name}: {port.dtype} {show(port.shape)}" for port in self.inputs)
+        outs = ", ".join(f"{port.name}: {port.dtype} {show(port.shape)}" for port in self.outputs)
+        return f"Executable({ins} -> {outs})\n{self.report()}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (self._graph, self._options, self.cache_capacity)
+
+    # Programs --------------------------------------------------------------------------------------------------------
+
+    def _find(self, given: Mapping[str, Array]) -> Entry:
+        """The entry for these shapes."""
+        if self._is_static:
+            entry = self._static or self._entry((), lambda: self._graph)
+            if entry.program is None or entry.program.home is None:
+                self._static, self._quick = entry, entry.quick
+            return entry
+        # Of the caller's arrays, which other threads may write to, one copy is key and contents.
+        values = {name: given[name].copy() for name in self._value_inputs}
+        shapes = {name: array.shape for name, array in given.items()}
+        key = (*shapes.values(), *(value.tobytes() for value in values.values()))
+        return self._entry(key, lambda: specialise(self._graph, shapes, values))
+
+    def _entry(self, key: tuple[object, ...], graph: Callable[[], DataGraph]) -> Entry:
+        """The entry of a key; where the program belongs to another thread, one of this thread's own."""
+        entry = self._cache.find(key, lambda: self._compile(graph()))
+        if entry.program is not None and entry.program.home not in (None, home()):
+            return self._cache.find((key, home()), lambda: self._compile(graph()))
+        return entry
+
+    def _recover(self, error: StatusError) -> StatusError:
+        """Forget every program after a failed run, so that the next calls compile new ones; returns the error.
+
+        One that found no memory for its constants fails for ever, and until it is gone so does every new one of the
+        process: the library's constant tensor cache waits for what will never come.
+        """
+        if error.function != EXECUTE:
+            return error
+        self._cache.clear()
+        if self._is_static:
+            self._static, self._quick = None, _decline
+        return error.with_traceback(None)  # whoever keeps the error keeps no program
+
+    def _compile(self, graph: DataGraph) -> Entry:
+        options = self._options
+        unknown = {tensor.id for tensor in graph._tensors if tensor.shape is None or None in tensor.shape}
+        is_computed = any(tensor.value is None for tensor in shape_tensors(graph))
+        if is_computed or any(t.id in unknown for op in graph.ops for t in op.outputs if op.kind != "Wildcard"):
+            if not options.fallback:
+                raise UnsupportedError("the library does not run all of the graph: " + COMPUTED_SHAPE)
+            return Entry(None, _decline)
+        program = without_collector(lambda: Program(graph, **options._asdict()))
+        if isinstance(options.threads, Mapping):
+            refuse_unknown_partitions(options.threads, program.reports)
+        return Entry(program, quick_call(program, self._result) or _decline)
+
+    def _partitions(self, entry: Entry | None, implementations: bool) -> tuple[PartitionReport, ...]:
+        flag("implementations", implementations)
+        if entry is None:
+            return ()
+        program, options = entry.program, self._options
+        if program is None:
+            ops = self._graph.ops
+            kinds, names = tuple(op.kind for op in ops), tuple(op.name for op in ops)
+            return (PartitionReport(0, "reference", kinds, names, (COMPUTED_SHAPE,)),)
+        if not implementations:
+            return tuple(map(replace, program.reports))
+        if entry.implementations is None:
+            entry.implementations = implementation_names(program, options.policy, options.fpmath_mode)
+        found = entry.implementations
+        return tuple(replace(report, implementation=found.get(report.index, "")) for report in program.reports)
+
+    def _run_on_reference(self, given: Mapping[str, Array], written: Held) -> Any:
+        """Run on numpy; what can be said of ``out`` is said before, the shapes are known only after."""
+        refuse_shared(written, {})
+        results = run_reference(self._graph, given)
+        outputs = [
+            Result(name, tensor.dtype, results[name].shape, tensor.strides)
+            for name, tensor in self._graph.outputs.items()
+            if name in written or tensor.strides is not None
+        ]
+        laid = self._arguments.results(outputs, written)
+        for name, array in laid.items():
+            array[...] = results[name]
+        return self._named({**results, **laid.given})
+
+    def _named(self, results: Mapping[str, Array]) -> Any:
+        if self._result is None:
+            return next(iter(results.values()))
+        return self._result(*results.values())
+
+    def _by_name(self, results: Any) -> dict[str, Array]:
+        """What a call returned, by name of output."""
+        return dict(zip(self._graph.outputs, (results,) if self._result is None else results, strict=True))
+
+
+# Makers of executables that record; the last one is used.
+RECORDERS: list[Callable[..., Executable]] = []
+
+
+def compile_graph(graph: DataGraph, **options: Any) -> Executable:
+    """The executable of a graph; see :meth:`onegraph.Graph.compile`."""
+    make = RECORDERS[-1] if RECORDERS else Executable
+    return make(graph, **options)
+
+
+def _unpickled(graph: DataGraph, options: Options, capacity: int) -> Executable:
+    executable = compile_graph(graph, **options._asdict())
+    executable.cache_capacity = capacity
+    return executable
+
+
+def _decline(arrays: tuple[object, ...], out: object = None) -> None:
+    """The quick call of what is not one call into C."""
+
+
+def _outputs(program: Program) -> list[Result]:
+    values = program.values
+    return [
+        Result(name, tensor.dtype, values[tensor.id].shape, tensor.strides)
+        for name, tensor in program.graph.outputs.items()
+    ]
+
+
+def _external(program: Program, given: Mapping[str, Array], results: Mapping[str, Array]) -> dict[int, Array]:
+    """Which values live in the caller's arrays."""
+    external = {program.graph.inputs[name].id: array for name, array in given.items()}
+    external.update((number, results[name]) for name, number in program.direct)
+    return external
+
+
+__all__ = ["BoundRun", "Executable", "Port"]

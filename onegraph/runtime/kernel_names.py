@@ -1,0 +1,107 @@
+"""Names of oneDNN's implementations, which it prints on stdout and tells in no other way.
+
+So a Python process of its own compiles the graph again, runs its partitions one at a time with lines of its own in
+between, and this process reads what the library printed. Nothing is captured or set in the user's process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._util.worker_process import command
+from ..capi.settings import get_cpu_isa, set_max_cpu_isa
+from ..capi.threads import get_num_threads
+from ..errors import ArgumentError, StateError, UnsupportedError, shown
+from ..native.library import address_of
+from .program import Frame, Program, span
+
+if TYPE_CHECKING:
+    from ..builder.graph import DataGraph
+
+TIME_LIMIT = 600.0  # seconds
+MARK = "onegraph_partition,"
+DONE = f"{MARK}done"
+END = f"{MARK}end"
+
+
+def implementation_names(program: Program, policy: str, fpmath_mode: str) -> dict[int, str]:
+    """What the library runs for each partition, by index: primitives and kernels, such as ``matmul brg:avx512_core``.
+
+    Args:
+        program: what is asked about.
+        policy, fpmath_mode: how it was compiled.
+
+    Raises:
+        UnsupportedError: the process failed, or took more than ten minutes.
+    """
+    every = get_num_threads() or 1
+    threads = {report.index: report.threads or every for report in program.reports if report.threads is not None}
+    task = pickle.dumps((program.graph, policy, fpmath_mode, threads, get_cpu_isa()))
+    settings = {name: value for name, value in os.environ.items() if "DNNL_VERBOSE" not in name}
+    settings.update(ONEDNN_VERBOSE="profile_exec", OMP_NUM_THREADS=str(max([every, *threads.values()])))
+    try:
+        done = subprocess.run(command(__name__), input=task, capture_output=True, env=settings, timeout=TIME_LIMIT)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UnsupportedError(f"implementation names: the process that finds them failed: {error}") from None
+    lines = done.stdout.decode(errors="replace").splitlines()
+    if done.returncode or END not in lines:
+        words = done.stderr.decode(errors="replace").strip().splitlines()
+        last = words[-1] if words else f"exit status {done.returncode}"
+        raise UnsupportedError(f"implementation names: the process that finds them failed: {shown(last)}")
+    return dict(parse(lines))
+
+
+def parse(lines: list[str]) -> Iterator[tuple[int, str]]:
+    """The names in a worker's output, with the indices of their partitions."""
+    index, found = None, dict[str, None]()
+    for line in lines:
+        if line.startswith(MARK):
+            if index is not None:
+                yield index, ", ".join(found)
+            number = line.removeprefix(MARK)
+            index, found = int(number) if number.isdigit() else None, {}
+        elif index is not None and line.startswith("onednn_verbose,"):
+            # onednn_verbose[,v1[,primitive]],exec,cpu,<primitive>,<implementation>,...
+            before, _, after = line.partition(",exec,")
+            fields = after.split(",")
+            if len(fields) > 3 and "graph" not in before.split(","):
+                found[f"{fields[1]} {fields[2]}"] = None
+
+
+def main() -> None:
+    """The process: reads a task from stdin, and prints marks around the second execution of each partition."""
+    graph, policy, fpmath_mode, threads, isa = pickle.load(sys.stdin.buffer)
+    with suppress(ArgumentError, StateError):  # it may be the one that the library chooses by itself
+        set_max_cpu_isa(isa)
+    run(graph, policy, fpmath_mode, threads)
+
+
+def run(graph: DataGraph, policy: str, fpmath_mode: str, threads: Mapping[int, int]) -> None:
+    """Compile the graph, and run its partitions on blank memory with marks around each."""
+    program = Program(graph, policy=policy, fallback=True, fpmath_mode=fpmath_mode, threads=threads)
+    frame = Frame(program)
+    blank = {number: np.zeros(max(span(program.values[number]), 1), np.uint8) for number in program.external}
+    for number, memory in blank.items():
+        frame.plan.bind(program.slots[number], address_of(memory))
+    owners = [report.index for report in program.reports if report.executor == "oneDNN"]
+    for step, index in enumerate(owners):
+        frame.plan.run_steps(step, step + 1)  # prepares constants
+        say(f"{MARK}{index}")
+        frame.plan.run_steps(step, step + 1)
+        say(DONE)
+    say(END)
+
+
+def say(line: str) -> None:
+    """Print a line in turn with what the library prints."""
+    ctypes.CDLL(None).fflush(None)
+    os.write(1, f"{line}\n".encode())

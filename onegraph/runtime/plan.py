@@ -1,0 +1,140 @@
+"""The hot path in C: compiled partitions executed one after another in one call, without the GIL (``plan.cpp``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..capi.engine import default_engine
+from ..capi.settings import least_alignment
+from ..compiler.steps import LibraryStep
+from ..errors import StateError
+from ..native.library import Handle, address, create, ffi, lib, status_error
+
+EXECUTE = "dnnl_graph_compiled_partition_execute"
+CHUNK, PART = 1000, 50_000_000  # runs and nanoseconds in one call of C, after which an interrupt is heard
+_idle: list[Any] = []  # streams of plans that are gone; a SYCL queue that ran something would not free all its memory
+
+
+class PlanSource:
+    """What plans are made from, as C arrays: steps, where their tensors lie, and the number of threads of each step.
+
+    ``places``: for each piece of memory its slot, and how many bytes behind the start of the slot it lies.
+    ``limit``: number of threads of a run at most; 0 leaves it to the caller's OpenMP setting.
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[LibraryStep],
+        places: Mapping[int, tuple[int, int]],
+        n_slots: int,
+        limit: int,
+        bound: bool = False,
+    ) -> None:
+        self.compiled = tuple([step.compiled for step in steps])
+        self.n_slots, self.limit, self.bound = n_slots, limit, bound
+        self.steps = ffi.new(
+            "onegraph_step_t[]", [(compiled._ptr, *compiled._compilation.ports) for compiled in self.compiled]
+        )
+        found = [places[piece] for step in steps for piece in step.pieces]
+        self.slots = ffi.new("size_t[]", [slot for slot, _ in found])
+        self.offsets = ffi.new("size_t[]", [offset for _, offset in found])
+
+    @property
+    def threads(self) -> list[int]:
+        """For each step the number of threads, 0 for as many as a run may use."""
+        return [step.threads for step in self.steps]
+
+    @threads.setter
+    def threads(self, counts: Sequence[int]) -> None:
+        for step, count in zip(self.steps, counts, strict=True):
+            step.threads = count
+
+
+class Plan(Handle):
+    """The steps with tensors of their own, for one run at a time.
+
+    Raises:
+        OutOfMemoryError: no memory for the tensors.
+    """
+
+    __slots__ = ("n_steps", "number")
+
+    def __init__(self, source: PlanSource) -> None:
+        engine = default_engine()
+        try:
+            stream = _idle.pop()
+        except IndexError:
+            stream = create(lib.dnnl_stream_create, "dnnl_stream_t", engine._ptr, lib.dnnl_stream_default_flags)
+        lent = ffi.gc(stream, _idle.append)  # no function of Python, as for _Release
+        pointer = ffi.new("onegraph_plan **")
+        _check(
+            lib.onegraph_plan_create(
+                pointer,
+                engine._ptr,
+                stream,
+                source.limit,
+                source.bound,
+                least_alignment(),
+                len(source.steps),
+                source.steps,
+                len(source.slots),
+                source.slots,
+                source.offsets,
+                source.n_slots,
+            )
+        )
+        super().__init__(pointer[0], lib.onegraph_plan_destroy, engine, lent, source.compiled)
+        self.n_steps = len(source.steps)
+        self.number = address(pointer[0])  # what onegraph_plan_run and onegraph_plan_call take
+
+    def bind(self, slot: int, memory: int) -> None:
+        """Let a slot lie at an address, which the caller keeps valid for every run."""
+        _check(lib.onegraph_plan_bind(self._ptr, slot, ffi.cast("void *", memory)))
+
+    def run_steps(self, first: int, last: int) -> None:
+        """Execute the steps from ``first`` to before ``last``."""
+        _check(lib.onegraph_plan_run_steps(self._ptr, first, last, ffi.NULL))
+
+    def time(self, first: int, last: int) -> list[float]:
+        """Execute the steps from ``first`` to before ``last``; returns the seconds that each took."""
+        nanoseconds = ffi.new("int64_t[]", last)
+        _check(lib.onegraph_plan_run_steps(self._ptr, first, last, nanoseconds))
+        return [nanoseconds[index] * 1e-9 for index in range(first, last)]
+
+    def sample(self, enough: int, most: int) -> list[int]:
+        """Run for about ``enough`` nanoseconds, ``most`` times at most; returns the nanoseconds of each run."""
+        samples: list[int] = []
+        nanoseconds, count = ffi.new("int64_t[]", CHUNK), ffi.new("size_t *")
+        while most > len(samples) and enough >= 0:
+            count[0] = 0
+            part = min(enough, PART), min(CHUNK, most - len(samples))
+            _check(lib.onegraph_plan_sample(self._ptr, *part, nanoseconds, count))
+            taken = nanoseconds[0 : count[0]]
+            samples.extend(taken)
+            enough -= sum(taken)
+        return samples
+
+    def measure(self, enough: float) -> list[float | None]:
+        """The least seconds of each step, on the number of threads that it has.
+
+        Steps that take less than ``enough`` seconds are run several times. None stands where a busy neighbour keeps
+        the threads from running side by side.
+        """
+        nanoseconds = ffi.new("int64_t[]", self.n_steps)
+        _check(lib.onegraph_plan_measure(self._ptr, int(enough * 1e9), nanoseconds))
+        return [taken * 1e-9 if taken >= 0 else None for taken in nanoseconds]
+
+
+def plan_error(status: int) -> Exception:
+    """The exception for what a function of the plan returned."""
+    if status == lib.onegraph_busy:
+        return StateError("this run is in use by another thread; bind one for each thread")
+    if status == lib.onegraph_moved:
+        return StateError("a bound array has other memory than when it was bound; bind the arrays again")
+    return status_error(EXECUTE, status)
+
+
+def _check(status: int) -> None:
+    if status:
+        raise plan_error(status)

@@ -1,0 +1,260 @@
+"""How long every partition of a program takes: measured, as a table, and drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from statistics import median
+from time import perf_counter
+
+from .._util.exact_types import isinstance
+from ..builder.graph import DataGraph
+from ..compiler.report import PartitionReport
+from ..ir.op import Array, Op, schema_of
+from ..opset.editions.dialect import base_call
+from ..opset.editions.registry import base_of
+from ..opset.shapes import known_dims
+from ..reference import run as run_reference
+from .program import Frame, Program
+
+WIDTH = 24  # characters of the longest bar
+BARS = " ▏▎▍▌▋▊▉█"
+
+# Every element of the first tensor is multiplied and added with a share of the weights, the second: all of those that
+# belong to its channel. That is the op and its gradients; padding counts as if it were data.
+CONVOLUTIONS = {
+    "Convolution": ("dst", "weights"),
+    "ConvolutionBackwardData": ("diff_dst", "weights"),
+    "ConvolutionBackwardWeights": ("diff_dst", "diff_weights"),
+    "ConvTranspose": ("src", "weights"),
+    "ConvTransposeBackwardData": ("diff_src", "weights"),
+    "ConvTransposeBackwardWeights": ("src", "diff_weights"),
+}
+
+
+def flops(op: Op) -> int | None:
+    """Floating-point operations of an op, a multiplication and an addition each: convolutions and MatMul.
+
+    None for the other ops, whose time goes into moving data, and where a shape is not known.
+    """
+    schema = schema_of(op)
+    base = base_of(schema)
+    types = [None if tensor is None else tensor.type for tensor in op.inputs]
+    call = base_call(schema, base, op.attrs, types, len(op.outputs))
+    shapes: dict[str, tuple[int, ...]] = {}
+    ports = (*zip(base.inputs, op.inputs, strict=False), *zip(base.outputs, op.outputs, strict=False))
+    for port, tensor in ports if not base.variadic else ():
+        if tensor is not None:
+            if tensor.shape is None or None in tensor.shape:
+                return None
+            shapes[port.name] = known_dims(tensor.shape)
+    if base.kind == "MatMul":
+        src = shapes["src"]
+        axis = -2 if call.attr("transpose_a") and len(src) > 1 else -1
+        return 2 * math.prod(shapes["dst"]) * src[axis]
+    if base.kind not in CONVOLUTIONS:
+        return None
+    data, weights = (shapes[name] for name in CONVOLUTIONS[base.kind])
+    channels = data[1 if call.attr("data_format") == "NCX" else -1]
+    return 2 * math.prod(data) * math.prod(weights) // max(channels, 1)
+
+
+@dataclass(frozen=True)
+class ProfileRow:
+    """One partition.
+
+    Attributes:
+        index: its index in the report.
+        ops: kind and name of its ops.
+        executor: oneDNN, or reference for numpy.
+        threads: number of threads, 0 for as many as the caller's setting allows; None for numpy.
+        seconds, shortest: the median and the least time of one run.
+        share: the part of the sum of the medians.
+        gflops: 1e9 floating-point operations a second, counted for convolutions and MatMul; None where it has none.
+        bandwidth: bytes of its inputs and outputs a second.
+        implementation: oneDNN's name for what runs, where it was asked for.
+    """
+
+    index: int
+    ops: tuple[str, ...]
+    executor: str
+    threads: int | None
+    seconds: float
+    shortest: float
+    share: float
+    gflops: float | None
+    bandwidth: float
+    implementation: str = ""
+
+
+class Profile(Mapping[int, float]):
+    """Times of the partitions of one program: a mapping from index to median seconds, and ``rows`` with all the rest.
+
+    Attributes:
+        rows: one for each partition that runs, in their order.
+        seconds: the sum of the medians.
+        runs: number of measured runs.
+    """
+
+    def __init__(self, rows: Sequence[ProfileRow], runs: int) -> None:
+        self.rows = tuple(rows)
+        self.runs = runs
+        self.seconds = sum(row.seconds for row in rows)
+        self._seconds = {row.index: row.seconds for row in rows}
+
+    def __getitem__(self, index: int) -> float:
+        return self._seconds[index]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._seconds)
+
+    def __len__(self) -> int:
+        return len(self._seconds)
+
+    def to_dict(self) -> dict[str, object]:
+        """The profile as plain dictionaries, lists, strings and numbers."""
+        return {"runs": self.runs, "seconds": self.seconds, "rows": [asdict(row) for row in self.rows]}
+
+    def _table(self) -> list[list[str]]:
+        return [
+            [
+                str(row.index),
+                f"{row.seconds * 1e6:,.1f}",
+                f"{row.shortest * 1e6:,.1f}",
+                f"{row.share:.1%}",
+                "" if row.gflops is None else f"{row.gflops:,.1f}",
+                f"{row.bandwidth * 1e-9:,.2f}",
+                row.executor if row.threads is None else f"{row.executor}, {row.threads or 'all'}",
+                " + ".join(row.ops),
+                row.implementation,
+            ]
+            for row in self.rows
+        ]
+
+    def __str__(self) -> str:
+        lines = [COLUMNS, *self._table()]
+        if not any(row.implementation for row in self.rows):
+            lines = [line[:-1] for line in lines]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        longest = max((row.share for row in self.rows), default=0) or 1
+        bars = ["", *(_bar(row.share / longest) for row in self.rows)]
+        what = f"{len(self.rows)} partition{'s' * (len(self.rows) != 1)}"
+        text = [f"{what}, {self.seconds * 1e6:,.1f} us (medians of {self.runs} runs)"]
+        for line, bar in zip(lines, bars, strict=True):
+            cells = [
+                cell.rjust(width) if place < NUMBERS else cell.ljust(width)
+                for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ]
+            text.append("  ".join([*cells[:4], bar.ljust(WIDTH), *cells[4:]]).rstrip())
+        return "\n".join(text)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """The table for a notebook, with bars."""
+        head = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)
+        body = ""
+        for row, line in zip(self.rows, self._table(), strict=True):
+            bar = f"background:linear-gradient(90deg,#4a90d988 {row.share:.2%},transparent {row.share:.2%})"
+            cells = (
+                f'<td style="text-align:{"right" if place < NUMBERS else "left"}{f";{bar}" if place == BAR else ""}">'
+                f"{escape(cell)}</td>"
+                for place, cell in enumerate(line)
+            )
+            body += f"<tr>{''.join(cells)}</tr>"
+        caption = f"{self.seconds * 1e6:,.1f} us, medians of {self.runs} runs"
+        return f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+COLUMNS = ["", "us", "least", "share", "GFLOP/s", "GB/s", "by, threads", "ops", "implementation"]
+NUMBERS = 6  # columns to the right edge
+BAR = 3  # the column that carries the bar
+
+
+def _bar(part: float) -> str:
+    eighths = round(part * WIDTH * 8)
+    return BARS[-1] * (eighths // 8) + BARS[eighths % 8].strip()
+
+
+# Measuring ------------------------------------------------------------------------------------------------------------
+
+
+def measure(
+    program: Program,
+    partitions: Sequence[PartitionReport],
+    external: Mapping[int, Array],
+    results: Mapping[str, Array],
+    runs: int,
+) -> Profile:
+    """Run a program ``runs`` times, and once before that, timing its steps one by one.
+
+    Args:
+        program: the program.
+        partitions: its reports.
+        external: arrays for the values that live in the caller's memory.
+        results: the outputs by name.
+        runs: number of runs.
+    """
+    frame = program.check_out()
+    try:
+        frame.bind(external)
+        frame.run()
+        times = [list(_time(frame)) for _ in range(runs)]
+        frame.copy_outputs(results)
+    finally:
+        program.give_back(frame)
+    executed = [report for report in partitions if report.executor != "view"]
+    return _profile(program.graph, executed, list(zip(*times, strict=True)), runs)
+
+
+def _time(frame: Frame) -> Iterator[float]:
+    """Seconds of every step of one run."""
+    for part in frame.program.parts:
+        if isinstance(part, range):
+            yield from frame.plan.time(part.start, part.stop)
+        else:
+            yield _seconds(lambda part=part: frame.run_numpy(part))  # type: ignore[misc]
+
+
+def measure_reference(
+    graph: DataGraph, partitions: Sequence[PartitionReport], given: Mapping[str, Array], runs: int
+) -> Profile:
+    """The same for a graph that numpy runs as a whole."""
+    times = [_seconds(lambda: run_reference(graph, given)) for _ in range(runs)]
+    return _profile(graph, partitions, [times], runs)
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    start = perf_counter()
+    run()
+    return perf_counter() - start
+
+
+def _profile(
+    graph: DataGraph, partitions: Sequence[PartitionReport], times: Sequence[Sequence[float]], runs: int
+) -> Profile:
+    ops = {(op.kind, op.name): op for op in graph.ops}
+    medians = [median(taken) for taken in times]
+    total = sum(medians) or 1.0
+    rows = []
+    for report, taken, seconds in zip(partitions, times, medians, strict=True):
+        inside = (ops.get(key) for key in zip(report.kinds, report.names, strict=True))
+        counts = [count for op in inside if op is not None and (count := flops(op)) is not None]
+        rate = 1 / max(seconds, 1e-9)
+        rows.append(
+            ProfileRow(
+                report.index,
+                report.ops,
+                report.executor,
+                report.threads,
+                seconds,
+                min(taken),
+                seconds / total,
+                sum(counts) * rate * 1e-9 if counts else None,
+                report.bytes * rate,
+                report.implementation,
+            )
+        )
+    return Profile(rows, runs)

@@ -1,0 +1,179 @@
+"""JSON text read into plain values, within limits; numbers that are not finite as C++ and Python print them."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable
+
+from .._util.exact_types import isinstance
+from ..errors import FormatError, class_of, shown
+
+MAX_BYTES = 2**26
+MAX_DEPTH = 64
+MAX_DIGITS = 256
+# What files that are no text in UTF-8 begin with.
+OTHERS = {
+    b"\x1f\x8b": "packed by gzip",
+    b"\xff\xfe": "text in UTF-16",
+    b"\xfe\xff": "text in UTF-16",
+    b"{\0": "text in UTF-16",
+    b"\0{": "text in UTF-16",
+}
+
+
+class Twice(dict[str, object]):
+    """An object in which a key stands twice; ``key`` is that key."""
+
+    key = ""
+
+
+def decode(text: str | bytes) -> object:
+    """What JSON text holds, of any kind.
+
+    Raises:
+        FormatError: it is no JSON, too large, nested too deep, or an object within it has a key twice.
+    """
+    if isinstance(text, (bytes, bytearray, memoryview)):
+        try:
+            view = memoryview(text)
+        except ValueError:
+            raise FormatError("text", "a released memoryview", "a JSON text") from None
+        if view.nbytes > MAX_BYTES:
+            raise FormatError("text", f"{view.nbytes} bytes", f"at most {MAX_BYTES}")
+        raw = view.tobytes()
+        for start, what in OTHERS.items():
+            if raw.startswith(start):
+                raise FormatError("text", what, "JSON in UTF-8")
+        try:
+            text = raw.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise FormatError("text", f"byte {error.start} is not UTF-8", "a JSON text") from None
+    if not isinstance(text, str):
+        raise FormatError("text", class_of(text), "a JSON text")
+    if len(text) > MAX_BYTES:
+        raise FormatError("text", f"{len(text)} characters", f"at most {MAX_BYTES}")
+    try:
+        try:
+            value = _DECODER.decode(text)
+        except json.JSONDecodeError:
+            if _NUMBERS.search(text) is None:
+                raise
+            # C++ prints numbers that are not finite as JSON has no word for.
+            text = _NOT_FINITE.sub(_as_python, text)
+            value = _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        given = "the end of the text" if error.pos >= len(text.rstrip()) else shown(text[error.pos : error.pos + 20])
+        raise FormatError(f"line {error.lineno} column {error.colno}", given, f"JSON: {error.msg}") from None
+    except _NumberError as error:
+        where = _place(text, next((one.start() for one in _TOKENS.finditer(text) if one[0] == error.digits), 0))
+        raise FormatError(where, error.given, error.expected) from None
+    except RecursionError:
+        raise _too_deep(text) from None
+    if not _is_shallow(value):
+        raise _too_deep(text)
+    return value
+
+
+def said(value: object) -> str:
+    """Text for messages of a value that a file has, in the words of JSON."""
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else shown(value)
+
+
+def _place(text: str, position: int) -> str:
+    """Line and column, as the decoder counts them."""
+    return f"line {text.count(chr(10), 0, position) + 1} column {position - text.rfind(chr(10), 0, position)}"
+
+
+def _too_deep(text: str) -> FormatError:
+    depth, place = 0, "text"
+    for match in _TOKENS.finditer(text):
+        depth += (match[0] in "[{") - (match[0] in "]}")
+        if depth > MAX_DEPTH:
+            place = _place(text, match.start())
+            break
+    return FormatError(place, "nested too deep", f"at most {MAX_DEPTH} levels")
+
+
+class _NumberError(Exception):
+    """A number that is not read: its digits, and what is said of it."""
+
+    def __init__(self, digits: str, given: str, expected: str) -> None:
+        self.digits, self.given, self.expected = digits, given, expected
+        super().__init__(given)
+
+
+def _integer(digits: str) -> int:
+    # Python itself refuses to read far longer ones, and is slow at them.
+    if len(digits) > MAX_DIGITS:
+        raise _NumberError(digits, f"a number of {len(digits)} digits", f"at most {MAX_DIGITS}")
+    return int(digits)
+
+
+def _real(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise _NumberError(digits, digits[:MAX_DIGITS], "a number that a float holds")
+    return value
+
+
+def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    twice, seen = Twice(found), set()
+    for key, _ in pairs:
+        if key in seen:
+            twice.key = key
+        seen.add(key)
+    return twice
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_int=_integer, parse_float=_real, object_pairs_hook=_pairs)
+_TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]|-?[0-9][0-9.eE+-]*', re.DOTALL)
+_NUMBERS = re.compile(r"\b(?:inf|nan)\b")
+_NOT_FINITE = re.compile(r'"(?:[^"\\]|\\.)*"|-?\b(?:inf|nan)\b', re.DOTALL)
+_WORDS = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN", "-nan": "NaN"}
+
+
+def _as_python(match: re.Match[str]) -> str:
+    return _WORDS.get(match[0], match[0])
+
+
+def _is_shallow(whole: object) -> bool:
+    """Whether it is nested no deeper than allowed; raises where an object within it has a key twice."""
+    level: list[object] = [whole]
+    for _ in range(MAX_DEPTH):
+        level = [
+            child
+            for value in level
+            if isinstance(value, (dict, list))
+            for child in (value.values() if isinstance(value, dict) else value)
+        ]
+        if not level:
+            return True
+        for value in level:
+            if isinstance(value, Twice):
+                given = f"an object with the key {shown(value.key)} twice"
+                raise FormatError(_path(whole, value), given, "each key once")
+    return False
+
+
+def _children(value: object) -> Iterable[tuple[str | int, object]]:
+    return value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+
+
+def _path(whole: object, wanted: object) -> str:
+    """The JSON path of an object within another."""
+    level = [("", whole)]
+    while level:
+        level = [
+            (f"{path}.{key}" if isinstance(key, str) else f"{path}[{key}]", child)
+            for path, value in level
+            for key, child in _children(value)
+        ]
+        for path, value in level:
+            if value is wanted:
+                return shown(path.lstrip("."))[1:-1]
+    return "text"

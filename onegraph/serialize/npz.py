@@ -1,0 +1,149 @@
+"""Arrays by name in ``.npz`` files. Nothing in such a file is ever unpickled, and not more is read than is expected."""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from .._util.atomic_write import write_atomically
+from .._util.exact_types import isinstance
+from ..arrays.ndarrays import aligned_empty
+from ..builder.graph import DataGraph
+from ..errors import ArgumentError, FormatError, shown
+from ..ir.op import Array, LogicalTensor
+from ..opset.shapes import compatible, show
+
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+MAX_NAME = 2**16 - 1 - len(".npy")  # bytes; archives count them in 16 bits
+ARCHIVE = "an archive as numpy.savez writes it"
+
+
+def read_inputs(path: str | os.PathLike[str], graph: DataGraph) -> dict[str, Array]:
+    """The inputs of a graph from an ``.npz`` file, by name.
+
+    Types that numpy does not know (bf16 and smaller) are taken as numpy stores them, as plain bytes of that size, and
+    as unsigned integers.
+
+    Raises:
+        FormatError: the file cannot be read; or an array is missing, unknown or does not fit its input.
+    """
+    place = Path(path)
+    try:
+        if not stat.S_ISREG(place.stat().st_mode):
+            raise FormatError(str(place), "not a regular file", ARCHIVE)
+        with zipfile.ZipFile(place) as archive:
+            members = {item.filename.removesuffix(".npy"): item for item in archive.infolist()}
+            for name in members:
+                if name not in graph.inputs:
+                    raise FormatError(
+                        f"{place}: {name}", "unknown input", f"one of {', '.join(graph.inputs) or 'none'}"
+                    )
+            for name in graph.inputs:
+                if name not in members:
+                    raise FormatError(f"{place}: {name}", "missing", "an array for each input of the graph")
+            return {name: _read(archive, members[name], place, name, graph.inputs[name]) for name in graph.inputs}
+    except OSError as error:
+        raise FormatError(str(place), error.strerror or str(error), "a file that can be read") from None
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError, zlib.error) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(str(place), shown(str(error)), ARCHIVE) from None
+
+
+def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, place: Path, name: str, tensor: LogicalTensor) -> Array:
+    """One array, held to the input before memory is taken for it."""
+    where, wanted = f"{place}: {name}", tensor.dtype.numpy
+    if member.compress_type not in METHODS:
+        raise FormatError(where, "compressed in another way", ARCHIVE)
+    with archive.open(member) as stream:
+        shape, fortran, stored = read_header(stream, where)
+        size = wanted.itemsize
+        # numpy writes what it does not know as bytes without a type
+        plain = wanted.isbuiltin != 1 and stored in (np.dtype(f"V{size}"), np.dtype(f"u{size}"))
+        if not plain and stored.newbyteorder("=") != wanted:
+            raise FormatError(where, f"data type {stored}", f"{tensor.dtype}, numpy's {wanted}")
+        if not compatible(shape, tensor.shape):
+            raise FormatError(where, f"shape {show(shape)}", show(tensor.shape))
+        values = read_elements(stream, shape, stored, where).reshape(shape, order="F" if fortran else "C")
+    made = aligned_empty(shape, wanted)
+    made[...] = values.view(wanted) if plain else values
+    return made
+
+
+def read_header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
+    """Shape, whether the order is that of Fortran, and the data type of an array in numpy's form.
+
+    Raises:
+        FormatError: there is no such array, or it is not one of numbers.
+    """
+    try:
+        version = np.lib.format.read_magic(stream)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, stored = read(stream)
+        if stored.hasobject or stored.names is not None:
+            raise ValueError(f"data type {stored}")
+        if not all(type(dim) is int and dim >= 0 for dim in shape):  # a bool is an int to numpy
+            raise ValueError(f"shape {shape}")
+    except Exception as error:  # the header is read by eval of literals, which may raise anything
+        raise FormatError(where, shown(str(error)), "an array of numbers as numpy.save writes it") from None
+    return shape, fortran, stored
+
+
+def read_elements(stream: IO[bytes], shape: tuple[int, ...], stored: np.dtype[Any], where: str) -> Array:
+    """The elements of an array behind its header, in one axis; not more is read than there is, whatever that says.
+
+    Raises:
+        FormatError: there are too few.
+    """
+    length = math.prod(shape) * stored.itemsize
+    contents = stream.read(length)
+    if len(contents) != length:
+        raise FormatError(where, f"{len(contents)} bytes", f"{length}")
+    return np.frombuffer(contents, stored)
+
+
+def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
+    """Write arrays by name into an ``.npz`` file that ``numpy.load`` reads; whole, or not at all.
+
+    What numpy has no type for, such as bf16, is written as unsigned integers of the same bytes.
+
+    Raises:
+        ArgumentError: the path names no file; or a name is none that an archive can hold.
+        FormatError: the file cannot be written.
+    """
+    place = Path(path)
+    if not place.name:
+        raise ArgumentError(f"{shown(str(path))} is not the name of a file")
+    write_atomically(place, lambda stream: write_archive(stream, arrays))
+
+
+def write_archive(stream: IO[bytes], arrays: Mapping[str, Array]) -> None:
+    """Write what ``write_arrays`` writes."""
+    archive = zipfile.ZipFile(stream, "w", allowZip64=True)
+    try:
+        for name, values in arrays.items():
+            plain = values if values.dtype.isbuiltin == 1 else values.view(f"u{values.dtype.itemsize}")
+            with archive.open(_member(name), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, plain, allow_pickle=False)
+        archive.close()
+    finally:
+        archive.fp = None  # one that failed would fail again where it is closed, in an error of its own
+
+
+def _member(name: str) -> str:
+    """What the array of a name is called in an archive."""
+    try:
+        fits = "\0" not in name and len(name.encode()) <= MAX_NAME
+    except UnicodeEncodeError:  # half of a pair of surrogates
+        fits = False
+    if not fits:
+        raise ArgumentError(f"array {shown(name)}: expected a name of at most {MAX_NAME} bytes of UTF-8 without NUL")
+    return f"{name}.npy"

@@ -1,0 +1,24 @@
+"""Valid uses of the ops of no other category."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ...opset.dtypes import DataType
+from .case import FLOATS, Case, Data, normals, typed
+
+
+def cases() -> Iterator[Case]:
+    """End, GenIndex, Dropout and Wildcard."""
+    yield from typed("End", "4d", normals(((2, 3),)))
+    for axis in (0, -1):
+        yield from typed("GenIndex", f"{axis}", normals(((2, 3, 4),), {"axis": axis}))
+    for dtype in FLOATS:
+        for outputs in (("dst",), ("dst", "mask")):
+            scalars = (np.array([7], np.int64), np.array([3], np.int64), np.array([0.4], np.float32))
+            src = Data("dropout").normal(dtype, 5, 7)
+            yield Case("Dropout", f"{dtype}-{len(outputs)}", (src, *scalars), {}, None, outputs)
+    for data_type in DataType:
+        yield Case("Wildcard", data_type.value, (Data("wild").normal("f32", 2, 3),), {}, data_type.value)

@@ -1,0 +1,224 @@
+"""Random valid graphs: every op of an edition, several data types, branches, several outputs.
+
+A graph is grown op by op. An op is chosen, then data types that it takes, preferring those at hand; its recipe chooses
+the shapes and attributes; and for each input a tensor of the graph that fits is taken, else a new graph input or a
+constant. What the specification refuses all the same is drawn again, so that every graph is valid by construction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from random import Random
+
+import numpy as np
+
+from .._util.exact_types import isinstance, whole
+from .._util.validation import integer
+from ..builder.signature_cache import signature
+from ..errors import ArgumentError, SpecError, shown
+from ..graph import Graph
+from ..inference.suggestions import unknown_op
+from ..ir.op import Array, LogicalTensor
+from ..opset.dtypes import DataType
+from ..opset.editions.registry import BASE, DEFAULT, Edition, base_of
+from ..opset.editions.registry import edition as edition_named
+from ..opset.schema import AttrValue, Schema
+from ..opset.shapes import known_dims
+from ..transform.translate_op import translate
+from .recipes import Draw, recipe
+from .recipes.draw import Dims
+
+DTYPES = (DataType.f32, DataType.bf16, DataType.s8, DataType.u8)
+ALWAYS = (DataType.s32, DataType.boolean, DataType.s64)
+MAX_ELEMENTS = 512  # of a tensor that ops read, so that shapes stay small
+RECENT = 6  # how many of the latest results are mostly read
+TRIES = 200
+Types = dict[str, DataType]
+
+
+def random_graph(
+    seed: int,
+    n_ops: int = 10,
+    *,
+    dtypes: Sequence[object] = DTYPES,
+    kinds: Sequence[str] | None = None,
+    edition: str = DEFAULT,
+) -> Graph:
+    """A random valid graph, the same in every process.
+
+    Dims are small. Every result that no op reads is a graph output, and some of the others are too. Numbers in
+    constants are multiples of 1/4, which every data type holds.
+
+    Args:
+        seed: what decides everything.
+        n_ops: number of ops.
+        dtypes: data types of activations and weights; s32, boolean and s64 stand where ops call for them.
+        kinds: the ops to choose from, as the edition names them; by default all that can be run, so no Wildcard.
+        edition: name of the edition of the specification.
+
+    Raises:
+        ArgumentError: the edition or a kind is unknown, a number makes no sense, or no such op takes these data types.
+    """
+    start = whole(seed)
+    if start is None:
+        raise ArgumentError(f"seed: {shown(seed)}; expected an integer")
+    count = integer("n_ops", n_ops, 1, 2**62, "an integer of 1 or more")
+    if isinstance(dtypes, str) or not isinstance(dtypes, (list, tuple)) or not dtypes:
+        raise ArgumentError(f"dtypes: {shown(dtypes)}; expected a list of data types")
+    growing = _Growing(Random(start), edition, [DataType.of(dtype) for dtype in dtypes], kinds)
+    for _ in range(count):
+        growing.grow()
+    return growing.finished()
+
+
+def _contents(rng: Random, dtype: DataType, dims: Dims) -> Array:
+    count = math.prod(dims)
+    values: list[float]
+    if dtype is DataType.boolean:
+        values = [rng.random() < 0.5 for _ in range(count)]
+    elif dtype.value[0] in "su":
+        low, high = (0, 3) if dtype in (DataType.u8, DataType.u4, DataType.s64) else (-3, 3)
+        values = [rng.randint(low, high) for _ in range(count)]
+    else:
+        values = [rng.randint(-8, 8) / 4 for _ in range(count)]
+    return np.array(values).reshape(dims).astype(dtype.numpy)
+
+
+class _Growing:
+    def __init__(self, rng: Random, name: str, dtypes: Sequence[DataType], kinds: Sequence[str] | None) -> None:
+        self.rng = rng
+        self.edition = edition_named(name)
+        self.graph = Graph(name)
+        self.dtypes = tuple(dtype for dtype in DataType if dtype in dtypes)
+        self.categories = _categories(self.edition, kinds)
+        self.read: set[int] = set()
+
+    def grow(self) -> None:
+        """Add one op."""
+        for _ in range(TRIES):
+            # A category with many ops comes more often, but does not crowd out the others.
+            weights = [len(schemas) ** 0.5 for schemas in self.categories]
+            schema = self.rng.choice(self.rng.choices(self.categories, weights)[0])
+            types = self._types(base_of(schema))
+            if types is not None and self._add(schema, types):
+                return
+        raise ArgumentError(f"dtypes: {', '.join(map(str, self.dtypes))}; expected some that these ops take")
+
+    def finished(self) -> Graph:
+        """The graph with its outputs."""
+        for tensor in [tensor for op in self.graph.ops for tensor in op.outputs]:
+            if tensor.id not in self.read or self.rng.random() < 0.15:
+                self.graph.output(f"out_{len(self.graph.outputs)}", tensor)
+        if not self.graph.outputs:  # ops without results alone
+            self.graph.output("out_0", self.graph.ops[0].inputs[0] or self.graph._tensors[0])
+        return self.graph
+
+    def _types(self, base: Schema) -> Types | None:
+        """A data type for each type variable; mostly such that a tensor of the graph can be the first input."""
+        first = base.inputs[0].type
+        choices = []
+        for row in base.types:
+            cells = [
+                [dtype for dtype in DataType if dtype in types and dtype in (*self.dtypes, *ALWAYS)]
+                for types in row.types.values()
+            ]
+            choices += [dict(zip(row.types, found, strict=True)) for found in product(*cells)]
+        if not choices or (first in DataType.__members__ and DataType[first] not in (*self.dtypes, *ALWAYS)):
+            return None
+        held = {tensor.dtype for op in self.graph.ops for tensor in op.outputs}
+        near = [types for types in choices if types.get(first) in held]
+        return self.rng.choice(near if near and self.rng.random() < 0.85 else choices)
+
+    def _source(self, draw: Draw, found: list[LogicalTensor], low: int, high: int) -> Dims:
+        """Dims of the first input: those of a tensor of the graph, which is put into ``found``, or fresh ones."""
+        fits = [
+            (tensor, dims)
+            for op in self.graph.ops
+            for tensor in op.outputs
+            if tensor.dtype is draw.dtype(0) and (dims := _small(tensor)) and low <= len(dims) <= high
+        ]
+        if fits and self.rng.random() < 0.9:
+            tensor, dims = self.rng.choice(fits[-RECENT:] if self.rng.random() < 0.7 else fits)
+            found.append(tensor)
+            return dims
+        rank = self.rng.randint(max(low, 1), min(high, 4)) if high > low else low
+        return tuple(self.rng.randint(1, 6 - rank // 2) for _ in range(rank))
+
+    def _add(self, schema: Schema, types: Types) -> bool:
+        """Add an op, where what is drawn is what the specification allows."""
+        base = base_of(schema)
+        first: list[LogicalTensor] = []
+        draw = Draw(self.rng, base, types, lambda low, high: self._source(draw, first, low, high))
+        wanted = [LogicalTensor(0, t.dtype or DataType.f32, t.shape, None, "", t.value) for t in recipe(base)(draw)]
+        attrs = draw.attributes()
+        port = base.outputs[0].type if base.outputs else ""
+        dtype = types.get(port) or DataType.__members__.get(port)
+        names = None
+        if any(port.optional for port in schema.outputs) and base.implied_outputs is None and draw.coin():
+            names = [port.name for port in schema.outputs if not port.optional]
+        try:
+            if base.kind in BASE and self.edition.name != DEFAULT:
+                attrs, wanted = _said(schema, base, attrs, wanted, self.edition)
+            count = None if names is None else len(names)
+            signature(self.edition, schema.kind, attrs, wanted, dtype=dtype, n_outputs=count)
+        except SpecError:
+            return False
+        inputs = [first[0] if first and not index else self._placed(one) for index, one in enumerate(wanted)]
+        self.graph.op(schema.kind, inputs, attrs, dtype=dtype, outputs=names)
+        self.read.update(tensor.id for tensor in inputs)
+        return True
+
+    def _placed(self, wanted: LogicalTensor) -> LogicalTensor:
+        """A tensor of the graph of this type: one that is there, a new input, or a constant."""
+        graph, rng = self.graph, self.rng
+        if wanted.value is not None:
+            return graph.constant(wanted.value)
+        fits = [t for t in graph._tensors if (t.dtype, t.shape) == (wanted.dtype, wanted.shape) and not t.constant]
+        if fits and rng.random() < 0.6:
+            return rng.choice(fits)
+        if rng.random() < 0.3 and wanted.dtype is not DataType.s64:  # numpy's int64 is refused as a constant
+            return graph.constant(_contents(rng, wanted.dtype, known_dims(wanted.shape)))
+        return graph.input(f"in_{len(graph.inputs)}", wanted.dtype, wanted.shape)
+
+
+def _said(
+    schema: Schema, base: Schema, attrs: dict[str, AttrValue], wanted: list[LogicalTensor], target: Edition
+) -> tuple[dict[str, AttrValue], list[LogicalTensor]]:
+    """The op in the words of its edition; what these cannot say is left out."""
+    said = translate(base.kind, attrs, wanted, source=DEFAULT, target=target.name)
+    inputs = []
+    for index, tensor in enumerate(said.inputs):
+        assert isinstance(tensor, LogicalTensor)
+        order = said.permutations.get(schema.input_port(index).name)
+        if order is not None and tensor.value is not None and tensor.value.ndim == 1:
+            tensor = replace(tensor, value=tensor.value[list(order)])
+        inputs.append(tensor)
+    return dict(said.attrs), inputs
+
+
+def _small(tensor: LogicalTensor) -> Dims | None:
+    """The dims of a tensor where all are known and there are few elements, but some."""
+    if tensor.shape is None or None in tensor.shape:
+        return None
+    dims = known_dims(tensor.shape)
+    return dims if 0 < math.prod(dims) <= MAX_ELEMENTS else None
+
+
+def _categories(chosen: Edition, kinds: Sequence[str] | None) -> list[list[Schema]]:
+    """The ops to choose from, by category."""
+    if kinds is None:
+        kinds = [kind for kind in chosen.schemas if kind != "Wildcard"]
+    if isinstance(kinds, str) or not isinstance(kinds, (list, tuple)) or not kinds:
+        raise ArgumentError(f"kinds: {shown(kinds)}; expected a list of ops")
+    found: dict[str, list[Schema]] = {}
+    for kind in kinds:
+        schema = chosen.schema(kind)
+        if schema is None:
+            mend = unknown_op(chosen, kind)
+            expected = f"ops of edition {chosen.name}{'; ' if mend else ''}{mend}"
+            raise ArgumentError(f"kinds: {shown(kind)}; expected {expected}")
+        found.setdefault(schema.category, []).append(schema)
+    return list(found.values())

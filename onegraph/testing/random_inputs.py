@@ -1,0 +1,270 @@
+"""Random inputs for a graph, such that every op that reads them has a result: the domain of the op decides.
+
+Roots and logarithms get positive numbers, divisors keep away from zero, variances are positive, shapes that are given
+as tensors fit the graph. Numbers are small, so that chains of ops overflow no f16 and saturate no int8.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from .._util.exact_types import isinstance
+from .._util.validation import function, integer
+from ..arrays.ndarrays import laid_empty
+from ..builder.graph import snapshot
+from ..errors import ArgumentError
+from ..graph import Graph
+from ..ir.op import Array, LogicalTensor, Op, schema_of
+from ..opset.dtypes import DataType
+from ..opset.editions.registry import base_of
+from ..opset.shapes import known_dims, show
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Numbers from ``low`` to ``high`` that are at least ``gap`` away from zero."""
+
+    low: float = -2.0
+    high: float = 2.0
+    gap: float = 0.0
+
+    def __and__(self, other: Domain) -> Domain:
+        low, high = max(self.low, other.low), min(self.high, other.high)
+        return Domain(low, high, max(self.gap, other.gap)) if low < high else self
+
+
+ANY = Domain()
+POSITIVE = Domain(0.25, 4.0)
+UNIT = Domain(0.05, 0.95)
+DIVISOR = Domain(-2.0, 2.0, 0.5)
+SMALL = Domain(0.0, 0.25)
+# Domains of inputs by op and index of the port, in the words of the base vocabulary and of legacy-1.
+DOMAINS = MappingProxyType(
+    {
+        "Sqrt": {0: POSITIVE},
+        "Rsqrt": {0: POSITIVE},
+        "Log": {0: POSITIVE},
+        "Reciprocal": {0: DIVISOR},
+        "Divide": {1: DIVISOR},
+        "SqrtBackward": {0: POSITIVE},
+        "PowBackprop": {0: POSITIVE},
+        "PowBackpropExponent": {0: POSITIVE, 2: POSITIVE},
+        "BatchNormInference": {1: Domain(0.5, 1.5), 4: POSITIVE},
+        "BatchNormForwardTraining": {2: POSITIVE, 3: Domain(0.5, 1.5)},
+        "BatchNormTrainingBackward": {3: POSITIVE, 4: Domain(0.5, 1.5)},
+        "LayerNorm": {1: Domain(0.5, 1.5)},
+        "LayerNormBackward": {3: POSITIVE, 4: Domain(0.5, 1.5)},
+        "GroupNorm": {1: Domain(0.5, 1.5)},
+        "RMSNorm": {1: Domain(0.5, 1.5)},
+        "SoftMaxBackward": {1: UNIT},
+        "LogSoftmaxBackward": {1: Domain(-4.0, -0.05)},
+        "PReLU": {1: SMALL},
+        "PReLUBackward": {1: SMALL},
+        "DynamicQuantize": {1: Domain(0.05, 0.5)},
+        "DynamicDequantize": {1: Domain(0.05, 0.5)},
+        "ReduceProd": {0: Domain(-1.1, 1.1, 0.9)},  # the product of a thousand of them is a number yet
+        "Dropout": {3: Domain(0.1, 0.9)},
+    }
+)
+# Of integers, where the op does not say more; u8 times s8 stays within 16 bits, which the oldest kernels add up in.
+INTEGERS = MappingProxyType(
+    {
+        DataType.s8: (-32, 32),
+        DataType.u8: (0, 64),
+        DataType.s32: (-100, 100),
+        DataType.s64: (0, 1000),
+        DataType.s4: (-8, 7),
+        DataType.u4: (0, 15),
+    }
+)
+# Ops that only move or convert elements: what the readers of the result ask of it is asked of the input.
+PASSED_ON = frozenset({"Reorder", "TypeCast", "StaticReshape", "StaticTranspose", "DynamicReshape", "DynamicTranspose"})
+
+
+def random_inputs(graph: Graph, seed: int = 0, progress: Callable[[int, int], None] | None = None) -> dict[str, Array]:
+    """An array for each input of a graph, laid out as it declares; the same for the same seed and name.
+
+    Args:
+        graph: its inputs have known shapes.
+        seed: a number from 0.
+        progress: told how many inputs are done, and how many there are.
+
+    Raises:
+        ArgumentError: a shape is not known, the contents of a shape tensor follow from nothing, or the tensors of the
+            graph are larger than the memory of this machine.
+    """
+    graph = snapshot(graph)
+    start = integer("seed", seed, 0, 2**64 - 1, "a number from 0")
+    if progress is not None:
+        function("progress", progress)
+    for name, tensor in graph.inputs.items():
+        if tensor.shape is None or None in tensor.shape:
+            fix = "give its shape (--in-shapes) or its contents (--inputs)"
+            raise ArgumentError(
+                f"input {name!r}: shape {show(tensor.shape)}; expected known dims for random data; {fix}"
+            )
+    _refuse_too_large(graph)
+    domains, readers = _domains(graph), _readers(graph)
+    arrays: dict[str, Array] = {}
+    for done, (name, tensor) in enumerate(graph.inputs.items()):
+        rng = np.random.default_rng([start, zlib.crc32(name.encode("utf-8", "replace"))])
+        uses = readers.get(tensor.id, [])
+        values = next((_contents(name, tensor, op, index) for op, index in uses if _is_shape(op, index)), None)
+        if values is None:
+            rows = [_rows(op) for op, index in uses if op.kind == "Index" and index == 1]
+            values = _draw(rng, tensor, domains.get(tensor.id, ANY), min(rows, default=None))
+        arrays[name] = _laid_out(tensor, values)
+        if progress is not None:
+            progress(done + 1, len(graph.inputs))
+    return arrays
+
+
+def _refuse_too_large(graph: Graph) -> None:
+    tensors = {tensor.id: tensor for tensor in graph.inputs.values()}
+    tensors.update((tensor.id, tensor) for op in graph.ops for tensor in op.outputs)
+    needed = sum(math.prod(known_dims(t.shape)) * t.dtype.numpy.itemsize for t in tensors.values())
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > memory:
+        given, limit = f"{needed / 2**30:,.1f} GiB", f"{memory / 2**30:,.1f} GiB"
+        raise ArgumentError(f"the tensors of the graph take {given}; expected no more than the memory, {limit}")
+
+
+# What the ops ask -----------------------------------------------------------------------------------------------------
+
+
+def _readers(graph: Graph) -> dict[int, list[tuple[Op, int]]]:
+    found: dict[int, list[tuple[Op, int]]] = {}
+    for op in graph.ops:
+        for index, tensor in enumerate(op.inputs):
+            if tensor is not None:
+                found.setdefault(tensor.id, []).append((op, index))
+    return found
+
+
+def _domains(graph: Graph) -> dict[int, Domain]:
+    """What every tensor is asked to be by those that read it, directly or behind moves of data."""
+    found: dict[int, Domain] = {}
+    for op in reversed(graph.ops):
+        for index, tensor in enumerate(op.inputs):
+            if tensor is None:
+                continue
+            asked = found.get(op.outputs[0].id) if index == 0 and op.kind in PASSED_ON else _domain(op, index)
+            if asked is not None:
+                known = found.get(tensor.id)
+                found[tensor.id] = asked if known is None else known & asked
+    return found
+
+
+def _domain(op: Op, index: int) -> Domain | None:
+    schema = schema_of(op)
+    kind = base_of(schema).kind
+    if kind == "Pow":
+        beta = op.attrs.get("beta")
+        whole = isinstance(beta, (int, float)) and float(beta).is_integer()
+        return (ANY if beta >= 0 else DIVISOR) if whole and index == 0 else POSITIVE if index == 0 else ANY  # type: ignore[operator]
+    if index == 0 and op.attrs.get("use_dst", True) and kind in ("SigmoidBackward", "TanhBackward", "EluBackward"):
+        # The input is the result of the op whose gradient is wanted.
+        alpha = op.attrs.get("alpha", 1.0)
+        assert isinstance(alpha, (int, float))
+        return {"SigmoidBackward": UNIT, "TanhBackward": Domain(-0.95, 0.95)}.get(
+            kind, Domain(max(-0.9 * alpha, -2.0), 2.0)
+        )
+    return DOMAINS.get(kind, {}).get(index)
+
+
+def _is_shape(op: Op, index: int) -> bool:
+    schema = schema_of(op)
+    return bool(schema.inputs) and schema.input_port(index).gives_shape
+
+
+def _rows(op: Op) -> int:
+    """Length of the first axis of what indices point into."""
+    source = op.inputs[0]
+    return (source.shape[0] or 1) if source is not None and source.shape else 1
+
+
+def _contents(name: str, tensor: LogicalTensor, op: Op, index: int) -> Array:
+    """A shape, axes or an order such that the op has the output that the graph says."""
+    assert tensor.shape is not None
+    schema = schema_of(op)
+    count, source, output = math.prod(known_dims(tensor.shape)), op.inputs[0], op.outputs[0]
+    port = schema.input_port(index).name
+    shape, target = None if source is None else source.shape, output.shape
+    choices: Iterator[tuple[int | None, ...]] = iter(())
+    if port == "axes" and shape is not None:
+        choices = (axes for axes in itertools.combinations(range(len(shape)), count) if _reduces(op, axes))
+    elif port == "order" and shape is not None and len(shape) <= 8:
+        orders = itertools.permutations(range(len(shape)))
+        choices = (order for order in orders if target is None or _fits([shape[axis] for axis in order], target))
+    elif port == "sizes" and target is not None:
+        channels_last = op.attrs.get("data_format", "NXC") == "NXC"
+        choices = iter([target[1:-1] if channels_last else target[2:]])
+    elif target is not None and None not in target:
+        choices = iter([target])
+    elif port == "shape" and shape is not None and count:
+        choices = iter([(*[1] * (count - 1), math.prod(known_dims(shape)))])
+    chosen = next((choice for choice in choices if None not in choice and len(choice) == count), None)
+    if chosen is None:
+        text = f"input {name!r}: {port} of {op.kind} {op.name!r} follows from nothing in the graph"
+        raise ArgumentError(f"{text}; give its contents (--inputs)")
+    return np.array(chosen, np.int32).reshape(known_dims(tensor.shape))
+
+
+def _reduces(op: Op, axes: tuple[int, ...]) -> bool:
+    source, target = op.inputs[0], op.outputs[0].shape
+    assert source is not None
+    assert source.shape is not None
+    keep = bool(op.attrs.get("keep_dims", False))
+    left = [1 if axis in axes else dim for axis, dim in enumerate(source.shape) if keep or axis not in axes]
+    return target is None or _fits(left, target)
+
+
+def _fits(shape: list[int | None], target: tuple[int | None, ...]) -> bool:
+    pairs = zip(shape, target, strict=False)
+    return len(shape) == len(target) and all(a is None or b is None or a == b for a, b in pairs)
+
+
+# The numbers ----------------------------------------------------------------------------------------------------------
+
+
+def _draw(rng: np.random.Generator, tensor: LogicalTensor, domain: Domain, rows: int | None) -> Array:
+    shape, dtype = known_dims(tensor.shape), tensor.dtype
+    if dtype is DataType.boolean:
+        return rng.integers(0, 2, shape, np.uint8).astype(np.bool_)
+    if dtype in INTEGERS:
+        low, high = INTEGERS[dtype]
+        if rows is not None:
+            low, high = 0, rows - 1
+        elif domain.low > 0 or domain.gap > 0:
+            low = 1  # nothing that divides, and no root of it, is zero
+        store = np.int64 if dtype is DataType.s64 else np.int32
+        return rng.integers(low, high + 1, shape, store).astype(dtype.numpy)
+    if dtype is DataType.e8m0:  # powers of two
+        return np.exp2(rng.integers(-2, 3, shape)).astype(dtype.numpy)
+    values = rng.random(shape, np.float32)
+    values = np.asarray(values)
+    if domain.gap and domain.low < 0:
+        signs = rng.integers(0, 2, shape, np.int8)
+        values *= domain.high - domain.gap
+        values += domain.gap
+        np.negative(values, out=values, where=signs == 1)
+    else:
+        least = max(domain.low, domain.gap) if domain.gap else domain.low
+        values *= domain.high - least
+        values += least
+    return values if dtype is DataType.f32 else values.astype(dtype.numpy)
+
+
+def _laid_out(tensor: LogicalTensor, values: Array) -> Array:
+    """The values in memory as the input declares it, aligned."""
+    made = laid_empty(values.shape, tensor.strides, tensor.dtype.numpy)
+    made[...] = values
+    return made

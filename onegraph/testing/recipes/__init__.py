@@ -1,0 +1,52 @@
+"""How each op is drawn at random: the other inputs and the attributes that fit its first input.
+
+A recipe is a function of a :class:`Draw`, in base words. It asks for the dims of the first input and returns the types
+of all inputs; the attributes that it does not decide are drawn from their records.
+"""
+
+from __future__ import annotations
+
+from ...opset.schema import Schema
+from . import elementwise, movement, normalization, window
+from .draw import Draw, Recipe
+
+__all__ = ["Draw", "recipe"]
+
+# By name in Python; an op that is not here takes inputs of one shape.
+_RECIPES: dict[str, Recipe] = {
+    **dict.fromkeys(("clamp", "clamp_backward"), elementwise.clamp),
+    **dict.fromkeys(("bias_add", "bias_add_backward"), elementwise.bias_add),
+    **dict.fromkeys(("prelu", "prelu_backward"), elementwise.prelu),
+    **dict.fromkeys(("logical_and", "logical_or", "logical_xor", "legacy_pow"), elementwise.broadcast),
+    "matmul": normalization.matmul,
+    **dict.fromkeys(("layer_norm", "layer_norm_backward", "rms_norm"), normalization.layer_norm),
+    "group_norm": normalization.group_norm,
+    "concat": movement.concat,
+    "static_reshape": movement.static_reshape,
+    "static_transpose": movement.static_transpose,
+    "dynamic_reshape": movement.dynamic_reshape,
+    "dynamic_transpose": movement.dynamic_transpose,
+    "index": movement.index,
+    **dict.fromkeys(("quantize", "dequantize"), movement.quantize),
+    **dict.fromkeys(("dynamic_quantize", "dynamic_dequantize"), movement.dynamic_quantize),
+    "dropout": movement.dropout,
+    "gen_index": normalization.axis,
+}
+_FAMILIES: tuple[tuple[str, Recipe], ...] = (
+    ("softmax", normalization.axis),
+    ("batch_norm", normalization.batch_norm),
+    ("reduce_", normalization.reduction),
+    ("interpolate", window.interpolation),
+    ("pool", window.pool),
+    ("conv", window.convolution),
+)
+
+
+def recipe(schema: Schema) -> Recipe:
+    """The recipe of an op."""
+    found = _RECIPES.get(schema.name)
+    if found is not None:
+        return found
+    if schema.has_attribute("auto_broadcast"):
+        return elementwise.broadcast
+    return next((make for part, make in _FAMILIES if part in schema.name), elementwise.alike)

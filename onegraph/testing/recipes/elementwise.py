@@ -1,0 +1,46 @@
+"""Recipes of the ops that work element by element."""
+
+from __future__ import annotations
+
+from ...opset.window import channel_axis
+from .draw import Dims, Draw, Inputs
+
+
+def alike(draw: Draw) -> Inputs:
+    """Every input has the shape of the first."""
+    dims = draw.source(0, 5)
+    return draw.tensors(*[dims] * max(1, draw.schema.required_inputs))
+
+
+def clamp(draw: Draw) -> Inputs:
+    """The minimum is not above the maximum."""
+    draw.fixed["min"], draw.fixed["max"] = draw.rng.choice((-1.0, -0.5, 0.0)), draw.rng.choice((0.0, 0.5, 6.0))
+    return alike(draw)
+
+
+def broadcast(draw: Draw) -> Inputs:
+    """The further inputs are broadcast to the first."""
+    dims = draw.source(0, 5)
+    shapes: list[Dims] = [dims]
+    names = [attribute.name for attribute in draw.schema.attributes]
+    plain = "auto_broadcast" in names and draw.word("auto_broadcast") == "none"
+    for _ in range(len(draw.schema.inputs) - 1):
+        smaller = tuple(1 if draw.coin(0.3) else dim for dim in dims)
+        shapes.append(dims if plain or draw.coin() else smaller[draw.number(0, len(dims)) if draw.coin() else 0 :])
+    return draw.tensors(*shapes)
+
+
+def bias_add(draw: Draw) -> Inputs:
+    """A bias for each channel, or its gradient."""
+    dims, channel = draw.activation()
+    return draw.tensors(dims, (channel,))[: len(draw.schema.inputs)]
+
+
+def prelu(draw: Draw) -> Inputs:
+    """One slope, one for each channel, or one for each element."""
+    dims, channel = draw.activation()
+    ones = [1] * len(dims)
+    at = channel_axis(len(dims), str(draw.fixed["data_format"]))
+    per_channel = tuple(channel if axis == at else 1 for axis in range(len(dims)))
+    slope = draw.rng.choice([(1,), (channel,), dims, per_channel, tuple(ones)])
+    return draw.tensors(dims, slope, dims)[: len(draw.schema.inputs)]

@@ -1,0 +1,117 @@
+"""Recipes of the ops that move elements, of quantization, and of what is in no other category."""
+
+from __future__ import annotations
+
+from ...opset.schema import TensorType
+from .draw import NUMBERS, Dims, Draw, Inputs, divisors
+
+
+def concat(draw: Draw) -> Inputs:
+    """Tensors that differ along one axis."""
+    dims = draw.source(1, 5)
+    place = draw.number(0, len(dims) - 1)
+    draw.fixed["axis"] = place if draw.coin() else place - len(dims)
+    shapes = [dims]
+    for _ in range(draw.number(0, 2)):
+        shapes.append((*dims[:place], draw.number(1, 3) if draw.coin() else dims[place], *dims[place + 1 :]))
+    return draw.tensors(*shapes)
+
+
+def _reshaped(draw: Draw, dims: Dims) -> Dims:
+    """Dims of as many elements: some neighbours joined, axes of size 1 put in."""
+    found: list[int] = []
+    for dim in dims:
+        if found and draw.coin():
+            found[-1] *= dim
+        else:
+            found.append(dim)
+    if len(found) < 5 and draw.coin(0.3):
+        found.insert(draw.number(0, len(found)), 1)
+    if found and draw.coin(0.3):
+        found[draw.number(0, len(found) - 1)] = -1
+    return tuple(found)
+
+
+def static_reshape(draw: Draw) -> Inputs:
+    """Another shape of as many elements."""
+    dims = draw.source(1, 5)
+    draw.fixed["shape"] = _reshaped(draw, dims)
+    return draw.tensors(dims)
+
+
+def static_transpose(draw: Draw) -> Inputs:
+    """Another order of the axes."""
+    dims = draw.source(1, 5)
+    draw.fixed["order"] = tuple(draw.rng.sample(range(len(dims)), len(dims)))
+    return draw.tensors(dims)
+
+
+def dynamic_reshape(draw: Draw) -> Inputs:
+    """Another shape, in a constant."""
+    dims = draw.source(1, 5)
+    return [*draw.tensors(dims), draw.integers(1, _reshaped(draw, dims))]
+
+
+def dynamic_transpose(draw: Draw) -> Inputs:
+    """Another order, in a constant."""
+    dims = draw.source(1, 5)
+    return [*draw.tensors(dims), draw.integers(1, draw.rng.sample(range(len(dims)), len(dims)))]
+
+
+def index(draw: Draw) -> Inputs:
+    """Some slices along the first axis."""
+    dims = draw.source(1, 4)
+    return [*draw.tensors(dims), draw.integers(1, [draw.number(-dims[0], dims[0] - 1) for _ in range(3)])]
+
+
+# Quantization ---------------------------------------------------------------------------------------------------------
+
+
+def _channels(draw: Draw, dims: Dims) -> int:
+    """How many scales there are; the op then has qtype and axis."""
+    if not dims or draw.coin():
+        draw.fixed["qtype"] = "per_tensor"
+        return 1
+    place = draw.number(0, len(dims) - 1)
+    draw.fixed["qtype"], draw.fixed["axis"] = "per_channel", place if draw.coin() else place - len(dims)
+    return dims[place]
+
+
+def quantize(draw: Draw) -> Inputs:
+    """Scales and zero points in attributes; 8-bit floats have no zero points."""
+    dims = draw.source(0, 5)
+    count = _channels(draw, dims)
+    draw.fixed["scales"] = tuple(draw.rng.choice(NUMBERS) / 8 for _ in range(count))
+    if not draw.types["T"].value.startswith("f8"):
+        draw.fixed["zps"] = tuple(draw.number(0, 9) for _ in range(count))
+    return draw.tensors(dims)
+
+
+def dynamic_quantize(draw: Draw) -> Inputs:
+    """Scales and zero points in tensors."""
+    dims = draw.source(0, 5)
+    source = draw.tensor(0, dims)
+    if draw.dtype(0).value in ("s4", "u4"):
+        return _grouped(draw, source, dims)
+    count = _channels(draw, dims)
+    scales = draw.positive(1, (count,))
+    if draw.coin(0.3):
+        return [source, scales]
+    return [source, scales, draw.integers(2, [draw.number(0, 7) for _ in range(count)])]
+
+
+def _grouped(draw: Draw, source: TensorType, dims: Dims) -> Inputs:
+    """A scale for each block."""
+    blocks = [draw.rng.choice(divisors(dim)) for dim in dims]
+    draw.fixed["qtype"] = "per_group"
+    draw.fixed["group_shape"] = tuple(dim // block for dim, block in zip(dims, blocks, strict=True))
+    return [source, draw.positive(1, blocks)]
+
+
+# Misc -----------------------------------------------------------------------------------------------------------------
+
+
+def dropout(draw: Draw) -> Inputs:
+    """Seed and offset are graph inputs, the probability is a constant."""
+    dims = draw.source(0, 5)
+    return [*draw.tensors(dims, (1,), (1,)), draw.positive(3, (1,))]

@@ -1,0 +1,125 @@
+"""Recipes of the ops with spatial axes: convolutions, pools, Interpolate."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...opset.shapes import known_dims
+from ...opset.window import activation, extent, spatial
+from .draw import Dims, Draw, Inputs, divisors
+
+LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
+
+
+class _Window(NamedTuple):
+    """The spatial side of a convolution or a pool: the kernel, and the sizes of the side that was not given."""
+
+    kernel: Dims
+    other: Dims
+
+
+def _window(draw: Draw, size: Dims, *, from_wide: bool, dilated: bool = True) -> _Window:
+    """A window that fits along each axis, whose attributes the op then has."""
+    axes, other = [], []
+    for dim in size:
+        kernel, step = draw.number(1, 3), draw.number(1, 2)
+        spread = draw.number(1, 2) if dilated and draw.coin(0.3) else 1
+        begin, end = draw.number(0, 1), draw.number(0, 1)
+        if kernel == 1 or extent(kernel, spread) > dim + begin + end:
+            kernel, spread, begin, end = 1, 1, 0, 0
+        reach = extent(kernel, spread)
+        if not from_wide and (dim - 1) * step + reach - begin - end < 1:
+            begin = end = 0
+        pads = begin + end
+        other.append((dim + pads - reach) // step + 1 if from_wide else (dim - 1) * step + reach - pads)
+        axes.append((kernel, step, spread, begin, end))
+    lists = list(zip(*axes, strict=True))
+    for name, values in zip(("kernel", "strides", "dilations", "pads_begin", "pads_end"), lists, strict=True):
+        if draw.schema.has_attribute(name):
+            draw.fixed[name] = values
+    draw.fixed["auto_pad"] = "none"
+    return _Window(lists[0], tuple(other))
+
+
+def _activation(batch: int, channel: int, size: Dims, data_format: str) -> Dims:
+    return known_dims(activation(batch, channel, size, data_format))
+
+
+def _spatial(dims: Dims, data_format: str) -> Dims:
+    return known_dims(spatial(dims, data_format))
+
+
+def _weights(kernel: Dims, narrow: int, wide: int, layout: str) -> Dims:
+    """The shape of weights between that many channels, those of the wide side within one group."""
+    if layout in ("OIX", "IOX"):
+        return (narrow, wide, *kernel)
+    return (*kernel, wide, narrow)
+
+
+def convolution(draw: Draw) -> Inputs:
+    """Any of the six ops of the family, with its bias or the shape of its result."""
+    kind = draw.schema.kind
+    # ConvTranspose and its gradient by weights read the narrow side first, as the gradient of Convolution by data does.
+    from_wide = kind in ("Convolution", "ConvolutionBackwardWeights", "ConvTransposeBackwardData")
+    dims, first = draw.activation(3)
+    data_format, layout = str(draw.fixed["data_format"]), draw.word("weights_format")
+    window = _window(draw, _spatial(dims, data_format), from_wide=from_wide)
+    groups = draw.rng.choice(divisors(first)) if draw.coin() else 1
+    draw.fixed["groups"] = groups
+    second = groups * draw.number(1, 3)
+    wide, narrow = (first, second) if from_wide else (second, first)
+    weights = _weights(window.kernel, narrow, wide // groups, layout)
+    result = _activation(dims[0], second, window.other, data_format)
+    if kind.endswith("Weights"):
+        return _with_shape(draw, draw.tensors(dims, result), "weights_shape", weights)
+    inputs = draw.tensors(dims, weights)
+    if kind == "ConvolutionBackwardData" and draw.coin():
+        return _with_shape(draw, inputs, "dst_shape", result)
+    if kind in ("Convolution", "ConvTranspose"):
+        if draw.coin(0.4):
+            inputs.append(draw.tensor(2, (second,)))
+        if draw.coin(0.3):
+            draw.word("auto_pad")
+    return inputs
+
+
+def _with_shape(draw: Draw, inputs: Inputs, name: str, shape: Dims) -> Inputs:
+    """The shape of the result in an attribute, or in an input of the same name."""
+    if draw.coin():
+        return [*inputs, draw.integers(len(inputs), shape)]
+    draw.fixed[name] = shape
+    return inputs
+
+
+def pool(draw: Draw) -> Inputs:
+    """A pool over a window, or its gradient."""
+    kind = draw.schema.kind
+    from_wide = kind != "AvgPoolBackward"
+    dims, channel = draw.activation(3)
+    data_format = str(draw.fixed["data_format"])
+    window = _window(draw, _spatial(dims, data_format), from_wide=from_wide, dilated=kind.startswith("Max"))
+    result = _activation(dims[0], channel, window.other, data_format)
+    if kind == "MaxPoolBackward":
+        return draw.tensors(dims, result)
+    if kind == "AvgPoolBackward":
+        return _with_shape(draw, draw.tensors(dims), "src_shape", result)
+    if draw.coin(0.3):
+        draw.word("auto_pad")
+    return draw.tensors(dims)
+
+
+def interpolation(draw: Draw) -> Inputs:
+    """Other sizes, as an attribute, as a tensor or by scales; or the gradient of that."""
+    dims, channel = draw.activation(3)
+    data_format = str(draw.fixed["data_format"])
+    size = _spatial(dims, data_format)
+    draw.fixed["mode"] = draw.rng.choice(("nearest", LINEAR[len(size)]))
+    scale = draw.rng.choice((0, 0, 1, 2))  # 0: sizes
+    to = tuple(dim * scale for dim in size) if scale else draw.dims(len(size))
+    inputs = draw.tensors(dims)
+    if draw.schema.kind == "InterpolateBackward":
+        inputs = draw.tensors(dims, _activation(dims[0], channel, to, data_format))
+    if scale:
+        draw.fixed["scales"] = (float(scale),) * len(size)
+        return inputs
+    return _with_shape(draw, inputs, "sizes", to)

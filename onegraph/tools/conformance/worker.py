@@ -1,0 +1,172 @@
+"""The process that runs probes: one JSON line in, JSON lines out, each written before the step that may kill it.
+
+It makes the plain calls of the C API, around the checks of :mod:`onegraph.capi`, because what the library does by
+itself is what a probe is to find out.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..._util.exact_types import isinstance
+from ...capi import LogicalTensor, Stream, Tensor, default_engine
+from ...errors import OneGraphError, StatusError
+from ...ir.op import Array
+from ...native.library import call, create, enum_value, ffi, lib, read
+from ...opset.dtypes import DataType
+from ...opset.shapes import known_dims
+from ...testing.tolerance import FLOORS
+from .probes import inputs_of, reference_of
+
+ROOM = 4096  # bytes behind each output, in which a write beyond its end is seen and breaks nothing
+UNTOUCHED = 0xA5
+
+
+class OverrunError(Exception):
+    """The library wrote beyond the end of an output."""
+
+
+def tell(**facts: object) -> None:
+    """Write one line for the parent, now."""
+    print(json.dumps(facts), flush=True)
+
+
+def set_attribute(op: Any, name: str, kind: str, value: Any) -> None:
+    """Set an attribute by the setter of ``kind``, without a look at the op's schema."""
+    number = enum_value("graph_op_attr_", name)
+    elements = list(value) if isinstance(value, (list, tuple)) else [value]
+    match kind.removesuffix("[]"):
+        case "f32":
+            call(lib.dnnl_graph_op_set_attr_f32, op, number, ffi.new("float[]", elements), len(elements))
+        case "s64":
+            call(lib.dnnl_graph_op_set_attr_s64, op, number, ffi.new("int64_t[]", elements), len(elements))
+        case "bool":
+            call(lib.dnnl_graph_op_set_attr_bool, op, number, ffi.new("uint8_t *", int(value)), 1)
+        case _:
+            word = str(value).encode()
+            call(lib.dnnl_graph_op_set_attr_str, op, number, word, len(word) + 1)
+
+
+def run(
+    name: str, attrs: Mapping[str, Sequence[Any]], inputs: Sequence[Array], outputs: Sequence[str]
+) -> list[Array] | None:
+    """One op through the whole C API; None where the library does not support its partition.
+
+    Raises:
+        StatusError: a call failed.
+        OverrunError: the library wrote behind an output.
+    """
+    tell(stage="add_op")
+    tensors = [
+        LogicalTensor(index, "s64" if array.dtype == np.int64 else array.dtype, array.shape)
+        for index, array in enumerate(inputs)
+    ]
+    results = [LogicalTensor(len(inputs) + index, dtype) for index, dtype in enumerate(outputs)]
+    op = create(lib.dnnl_graph_op_create, "dnnl_graph_op_t", 0, enum_value("graph_op_", name), b"probe")
+    for tensor in tensors:
+        call(lib.dnnl_graph_op_add_input, op, tensor._struct)
+    for tensor in results:
+        call(lib.dnnl_graph_op_add_output, op, tensor._struct)
+    for attribute, (kind, value) in attrs.items():
+        set_attribute(op, attribute, kind, value)
+    graph = create(lib.dnnl_graph_graph_create, "dnnl_graph_graph_t", lib.dnnl_cpu)
+    call(lib.dnnl_graph_add_op, graph, op)
+    tell(stage="partition")
+    call(lib.dnnl_graph_graph_finalize, graph)
+    call(lib.dnnl_graph_graph_filter, graph, lib.dnnl_graph_partition_policy_debug)
+    pointers = ffi.new("dnnl_graph_partition_t[]", 1)
+    call(lib.dnnl_graph_graph_get_partitions, graph, 1, pointers)
+    if not read(lib.dnnl_graph_partition_is_supported, "uint8_t", pointers[0]):
+        return None
+    return _compile_and_execute(pointers[0], tensors, results, inputs)
+
+
+def _compile_and_execute(
+    partition: Any, tensors: Sequence[LogicalTensor], results: Sequence[LogicalTensor], inputs: Sequence[Array]
+) -> list[Array]:
+    tell(stage="compile")
+    compiled = create(lib.dnnl_graph_compiled_partition_create, "dnnl_graph_compiled_partition_t", partition)
+    call(
+        lib.dnnl_graph_partition_compile,
+        partition,
+        compiled,
+        len(tensors),
+        ffi.new("dnnl_graph_logical_tensor_t *[]", [tensor._struct for tensor in tensors]),
+        len(results),
+        ffi.new("dnnl_graph_logical_tensor_t *[]", [tensor._struct for tensor in results]),
+        default_engine()._ptr,
+    )
+    query = lib.dnnl_graph_compiled_partition_query_logical_tensor
+    inferred = [
+        LogicalTensor._of(read(query, "dnnl_graph_logical_tensor_t", compiled, tensor.id)) for tensor in results
+    ]
+    memory, arrays = [], list[Array]()
+    for tensor in inferred:
+        shape, dtype = known_dims(tensor.shape), tensor.dtype.numpy
+        room = np.zeros(math.prod(shape) * dtype.itemsize + ROOM, np.uint8)
+        room[-ROOM:] = UNTOUCHED
+        memory.append(room)
+        arrays.append(room[:-ROOM].view(dtype).reshape(shape))
+    ins = [Tensor(tensor, np.ascontiguousarray(array)) for tensor, array in zip(tensors, inputs, strict=True)]
+    outs = [Tensor(tensor, array) for tensor, array in zip(inferred, arrays, strict=True)]
+    tell(stage="execute")
+    call(
+        lib.dnnl_graph_compiled_partition_execute,
+        compiled,
+        Stream()._ptr,
+        len(ins),
+        ffi.new("const_dnnl_graph_tensor_t[]", [tensor._ptr for tensor in ins]),
+        len(outs),
+        ffi.new("const_dnnl_graph_tensor_t[]", [tensor._ptr for tensor in outs]),
+    )
+    for index, room in enumerate(memory):
+        if (room[-ROOM:] != UNTOUCHED).any():
+            raise OverrunError(f"output {index} is written beyond its end")
+    return arrays
+
+
+def compare(got: Sequence[Array], expected: Sequence[Array]) -> str:
+    """How the results differ from the reference, empty where they do not."""
+    for index, (actual, wanted) in enumerate(zip(got, expected, strict=False)):
+        if actual.size != wanted.size:
+            return f"output {index} has shape {list(actual.shape)}, the reference {list(wanted.shape)}"
+        ours, theirs = actual.ravel().astype(np.float64), wanted.ravel().astype(np.float64)
+        finite = np.isfinite(theirs)
+        scale = float(np.abs(theirs[finite]).max(initial=0.0))
+        error = float(np.abs(ours[finite] - theirs[finite]).max(initial=0.0))
+        limit = FLOORS.get(DataType.of(actual.dtype), 0.0) * scale
+        if not error <= limit or not np.array_equal(ours[~finite], theirs[~finite], equal_nan=True):
+            return f"output {index} is off by {error:.3g}, of {scale:.3g}"
+    return ""
+
+
+def answer(probe: Mapping[str, Any]) -> dict[str, object]:
+    """What became of one probe."""
+    try:
+        inputs = inputs_of(probe)
+        expected = reference_of(probe, inputs)
+        got = run(probe["name"], probe["call"], inputs, probe["outputs"])
+    except StatusError as error:
+        return {"stage": error.function.removeprefix("dnnl_graph_"), "outcome": "refused", "detail": str(error)}
+    except OneGraphError as error:
+        return {"stage": "logical_tensor", "outcome": "refused", "detail": str(error)}
+    except OverrunError as error:
+        return {"stage": "execute", "outcome": "wrong", "detail": str(error)}
+    if got is None:
+        return {"stage": "partition", "outcome": "unsupported", "detail": "is_supported is 0"}
+    if expected is None:
+        return {"stage": "execute", "outcome": "ran", "detail": ""}
+    detail = compare(got, expected)
+    return {"stage": "execute", "outcome": "wrong" if detail else "right", "detail": detail}
+
+
+def main() -> None:
+    """Serve the parent until its end of the pipe is closed."""
+    for line in sys.stdin:
+        tell(done=True, **answer(json.loads(line)))

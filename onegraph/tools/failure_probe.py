@@ -1,0 +1,170 @@
+"""How a graph fails, found out in a process of its own that may crash or hang."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+from .._util.init_once import Made
+from .._util.worker_process import Worker
+from ..errors import ArgumentError
+from ..graph import Graph
+
+TIME_LIMIT = 60.0  # seconds for one graph
+# What names, numbers and shapes a message holds: they change while a graph shrinks.
+_PARTICULARS = re.compile(r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|\([^)]*\)|\d+")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """How a graph failed.
+
+    Attributes:
+        kind: ``crash`` (a signal), ``hang``, ``exception``, ``wrong`` (not what the reference has), or ``status`` (of a
+            command).
+        detail: the signal, the exception, the difference or the status, in words.
+        key: what of that stays the same for the same failure of a smaller graph.
+    """
+
+    kind: str
+    detail: str = field(compare=False)
+    key: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.detail}"
+
+
+class Prober(Made):
+    """Runs graphs in a worker process and says how they fail. It is a context manager, which ends the process.
+
+    Args:
+        command: a program that is run with the path of the JSON file in the place of ``{}``, instead of the worker; it
+            fails where its exit status is not 0.
+        seed: of the inputs.
+        options: of ``Graph.compile``.
+        time_limit: seconds for one graph; one that takes longer hangs.
+
+    Raises:
+        ArgumentError: the command cannot be read, or has no ``{}``.
+    """
+
+    def __init__(
+        self,
+        *,
+        command: str | None = None,
+        seed: int = 0,
+        options: Mapping[str, object] | None = None,
+        time_limit: float = TIME_LIMIT,
+    ) -> None:
+        self.command = None if command is None else _words(command)
+        self.task = {"seed": seed, "options": dict(options or {})}
+        self.time_limit = time_limit
+        self._worker = Worker(__name__)
+        self._folder = tempfile.TemporaryDirectory(prefix="onegraph-")
+
+    def __enter__(self) -> Prober:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._worker.close()
+        self._folder.cleanup()
+
+    def failure(self, graph: Graph) -> Failure | None:
+        """How a graph fails; None where it does not.
+
+        Raises:
+            ArgumentError: there are no random inputs for it; or the command is no program.
+            UnsupportedError: no worker process can be started.
+        """
+        path = Path(self._folder.name) / "graph.json"
+        graph.save(path)
+        if self.command is not None:
+            return self._command(self.command, path)
+        outcome = self._worker.run({**self.task, "path": str(path)}, self.time_limit)
+        if outcome.outcome == "right":
+            return None
+        if outcome.outcome == "no inputs":
+            raise ArgumentError(outcome.detail)
+        key = "" if outcome.outcome == "wrong" else _PARTICULARS.sub("_", outcome.detail)
+        return Failure(outcome.outcome, outcome.detail, key)
+
+    def _command(self, words: list[str], path: Path) -> Failure | None:
+        arguments = [word.replace("{}", str(path)) for word in words]
+        try:
+            done = subprocess.run(
+                arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=self.time_limit,
+            )
+        except subprocess.TimeoutExpired:
+            return Failure("hang", f"no end within {self.time_limit:g} s", "")
+        except OSError as error:
+            raise ArgumentError(f"command: {words[0]!r}: {error.strerror}; expected a program") from None
+        if done.returncode < 0:
+            number = -done.returncode
+            name = signal.Signals(number).name if number in {*signal.Signals} else f"signal {number}"
+            return Failure("crash", name, name)
+        return Failure("status", str(done.returncode), str(done.returncode)) if done.returncode else None
+
+
+def _words(command: str) -> list[str]:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ArgumentError(f"command: {command!r}: {error}") from None
+    if not words:
+        raise ArgumentError("command: empty; expected a program, with {} for the path of the graph")
+    if not any("{}" in word for word in words):
+        raise ArgumentError(f"command: {command!r} has no {{}}; expected it where the path of the graph is to stand")
+    return words
+
+
+def main() -> None:
+    """Serve the parent until its end of the pipe is closed."""
+    with os.fdopen(os.dup(1), "w") as answers:
+        # What the library prints goes elsewhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        for line in sys.stdin:
+            print(json.dumps({"stage": "run"}), file=answers, flush=True)
+            outcome, detail = _answer(json.loads(line))
+            facts = {"stage": "run", "done": True, "outcome": outcome, "detail": detail}
+            print(json.dumps(facts), file=answers, flush=True)
+
+
+def _answer(task: Mapping[str, object]) -> tuple[str, str]:
+    from ..testing.random_inputs import random_inputs
+    from .verify import verify
+
+    options: dict[str, object] = task["options"]  # type: ignore[assignment]
+    seed = int(str(task["seed"]))
+    try:
+        graph = Graph.load(str(task["path"]))
+        try:
+            inputs = random_inputs(graph, seed)
+        except ArgumentError as error:  # which says nothing of the graph
+            return "no inputs", str(error)
+        found = verify(graph, inputs, seed=seed, **options)  # type: ignore[arg-type]
+    except Exception as error:  # the graph is one that fails in some way
+        lines = str(error).splitlines()
+        return "exception", f"{type(error).__name__}: {lines[0] if lines else ''}"
+    if found.agrees:
+        return "right", ""
+    where = "an output" if found.first is None else found.first.op
+    return "wrong", f"{where} is not what the reference has"
+
+
+__all__ = ["Failure", "Prober"]

@@ -1,0 +1,283 @@
+"""From a graph to the Python code that builds it, and back.
+
+The code calls the op methods, or ``g.op`` for words of another edition. Small constants stand in it; the others are in
+an ``.npz`` beside it. Where a file has what the specification forbids and the library takes, it is for a graph with
+``strict=False``.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+import runpy
+from collections.abc import Iterator, Sequence
+from itertools import product
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from .._util.exact_types import isinstance, text
+from ..builder.graph import snapshot
+from ..builder.signature_cache import signature
+from ..checker.check import check_graph
+from ..errors import ERROR, ArgumentError, FormatError, SpecError, UnsupportedError, shown
+from ..graph import Graph
+from ..ir.op import Array, LogicalTensor, Op
+from ..opset.dtypes import DataType
+from ..opset.editions.registry import DEFAULT, edition
+from ..opset.schema import AttrValue, Schema
+from ..serialize.files import path_of, write_files
+from ..serialize.names import KEY
+from ..serialize.writer import tensor_ids
+
+WIDTH = 120
+INLINE = 16  # elements of the largest constant that stands in the code
+TAKEN = frozenset({"g", "og", "np", "Path", "constants", "inf", *keyword.kwlist, *keyword.softkwlist})
+PYTHON_FILE = "the path of a Python file"
+LITERAL = {DataType.f32: "np.float32", DataType.s32: "np.int32", DataType.s8: "np.int8", DataType.u8: "np.uint8"}
+
+
+def to_python(graph: Graph, data: str = "graph.py.npz") -> tuple[str, dict[str, Array]]:
+    """The code that builds a graph, and the arrays that it reads.
+
+    The graph that the code leaves in ``g`` has the same JSON form, but for what a file says beyond the graph: ids,
+    strides of what is no input or output, and what the library noted in it.
+
+    Args:
+        graph: the graph.
+        data: name of the file, beside that of the code, that the arrays are to be in.
+
+    Raises:
+        UnsupportedError: the builder cannot be told of a shape or data type that a file gave.
+    """
+    graph = snapshot(graph)
+    label = text(data)
+    if label is None:
+        raise ArgumentError(f"data: {shown(data)}; expected the name of a file")
+    return _Code(graph).text(label)
+
+
+def save_python(graph: Graph, path: str | PathLike[str]) -> None:
+    """Write the code to a file ``x.py`` and the arrays that it reads to ``x.py.npz``.
+
+    Raises:
+        FormatError: a file cannot be written.
+        UnsupportedError: as :func:`to_python` does.
+    """
+    target = path_of("path", path, PYTHON_FILE)
+    if not target.name:
+        raise ArgumentError(f"path: {shown(path)}; expected {PYTHON_FILE}")
+    data = target.with_name(f"{target.name}.npz")
+    code, arrays = to_python(graph, data.name)
+    write_files(target, code.rstrip("\n"), data, arrays)
+
+
+def load_python(path: str | PathLike[str]) -> Graph:
+    """The graph that a Python file builds: its variable ``g``, else the only graph among its variables.
+
+    The file is run as any program is: it can do whatever its author wants.
+
+    Raises:
+        FormatError: it cannot be read or run, or leaves no graph or several.
+    """
+    path_of("path", path, PYTHON_FILE)
+    try:
+        found = runpy.run_path(str(path), run_name="__onegraph__")
+    except (KeyboardInterrupt, MemoryError):
+        raise
+    except BaseException as error:  # it is anybody's code
+        raise FormatError(str(path), f"{type(error).__name__}: {error}", "Python code that builds a graph") from error
+    if isinstance(found.get("g"), Graph):
+        graph: Graph = found["g"]
+        return graph
+    graphs = {name: value for name, value in found.items() if isinstance(value, Graph)}
+    if len({id(value) for value in graphs.values()}) != 1:
+        given = f"the graphs {', '.join(graphs)}" if graphs else "no graph"
+        raise FormatError(str(path), given, "a variable g that is a Graph")
+    return next(iter(graphs.values()))
+
+
+def unsaid(graph: Graph) -> str:
+    """What the file of a graph says of it and the code of :func:`to_python` cannot, in words; empty where nothing."""
+    raw: Any = {} if graph._file is None else graph._file.raw
+    found = [
+        f"{key} {raw[key]}"
+        for key, usual in (("fpmath_mode", "strict"), ("engine_kind", "cpu"))
+        if raw.get(key, usual) != usual
+    ]
+    found += ["fpmath_mode_apply_to_int"] * (raw.get("fpmath_mode_apply_to_int") in ("true", 1))
+    uses = [use for op in raw.get("graph", ()) for use in (*op.get("inputs", ()), *op.get("outputs", ()))]
+    numbers = sorted({use["id"] for use in uses if use.get("property_type") == "host_scalar"})
+    found += [f"host_scalar of tensors {', '.join(map(str, numbers))}"] * bool(numbers)
+    return ", ".join(found)
+
+
+class _Code:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.strict = all(violation.severity != ERROR for violation in check_graph(graph.ops))
+        self.names: dict[int, str] = {}  # what a tensor is called, by its id
+        self.taken = set(TAKEN)
+        self.arrays: dict[str, Array] = {}
+        self.op_names: set[str] = set()
+        self.count = 0  # of tensors made so far
+
+    def text(self, data: str) -> tuple[str, dict[str, Array]]:
+        """The code and its arrays."""
+        graph = self.graph
+        body = list(self._body())
+        options = [] if graph.edition == DEFAULT else [_quoted(graph.edition)]
+        options += [] if self.strict else ["strict=False"]
+        lines = ['"""A graph of onegraph."""', ""]
+        if self.arrays:
+            lines += ["from pathlib import Path", ""]
+        if any("np." in line for line in body) or self.arrays:
+            lines += ["import numpy as np", ""]
+        lines += ["import onegraph as og", ""]
+        if any(re.search(r"\binf\b", line) for line in body):
+            lines += ['inf = float("inf")']
+        if self.arrays:
+            lines += [f"constants = np.load(Path(__file__).with_name({_quoted(data)}))"]
+        lines += [f"g = og.Graph({', '.join(options)})", *body]
+        return "\n".join(lines) + "\n", self.arrays
+
+    def _body(self) -> Iterator[str]:
+        """Statements in the order in which the tensors were made, so that the ids come out the same."""
+        graph = self.graph
+        inputs = {tensor.id: name for name, tensor in graph.inputs.items()}
+        made = {tensor.id: op for op in graph.ops for tensor in op.outputs[:1]}
+        waiting = list(graph.ops)
+        for tensor in self._in_order():
+            if tensor.id in inputs:
+                yield self._input(inputs[tensor.id], tensor)
+            elif tensor.value is not None:
+                yield self._constant(tensor, tensor.value)
+            while tensor.id in made and tensor.id not in self.names:
+                yield self._op(waiting.pop(0))
+        yield from map(self._op, waiting)
+        for name, tensor in graph.outputs.items():
+            laid = [] if tensor.strides is None else [f"strides={tensor.strides!r}"]
+            yield _call("g.output", [_quoted(name), self.names[tensor.id], *laid])
+
+    def _in_order(self) -> Sequence[LogicalTensor]:
+        """The tensors by their ids in the file that onegraph wrote and the graph was loaded from, else as they are."""
+        graph, ids = self.graph, tensor_ids(self.graph)
+        ours = graph._file is not None and KEY in graph._file.raw and sorted(ids.values()) == [*range(len(ids))]
+        firsts = [min(ids[tensor.id] for tensor in op.outputs) for op in graph.ops if op.outputs]
+        if not ours or firsts != sorted(firsts):
+            return graph._tensors
+        for op in graph.ops:
+            made, read = [ids[t.id] for t in op.outputs], [ids[t.id] for t in op.inputs if t is not None]
+            if made and (made != [*range(made[0], made[0] + len(made))] or made[0] <= max(read, default=-1)):
+                return graph._tensors
+        return sorted(graph._tensors, key=lambda tensor: ids[tensor.id])
+
+    def _name(self, wish: str) -> str:
+        """A variable's name like ``wish`` that no other has."""
+        stem = re.sub(r"\W+", "_", wish, flags=re.ASCII).strip("_").lower() or "t"
+        stem = f"t{stem}" if stem[0].isdigit() else stem
+        name, number = stem, 2
+        while name in self.taken:
+            name, number = f"{stem}_{number}", number + 1
+        self.taken.add(name)
+        return name
+
+    def _input(self, name: str, tensor: LogicalTensor) -> str:
+        arguments = [_quoted(name), f"og.{tensor.dtype}", repr(tensor.shape)]
+        if tensor.strides is not None:
+            arguments.append(f"strides={tensor.strides!r}")
+        arguments += ["constant=True"] * (name in self.graph.constant_inputs)
+        self.names[tensor.id] = self._name(name)
+        self.count += 1
+        return _call(f"{self.names[tensor.id]} = g.input", arguments)
+
+    def _constant(self, tensor: LogicalTensor, value: Array) -> str:
+        name = self.names[tensor.id] = self._name(tensor.name)
+        literal = LITERAL.get(tensor.dtype)
+        if literal and value.ndim < 2 and value.size <= INLINE and np.isfinite(value).all():
+            text = f"np.array({value.tolist()!r}, {literal})"
+        else:
+            self.arrays[name] = value
+            plain = value.dtype.isbuiltin == 1
+            text = f"constants[{_quoted(name)}]" + ("" if plain else f".view(og.{tensor.dtype}.numpy)")
+        named = [] if tensor.name == f"constant_{self.count}" else [f"name={_quoted(tensor.name)}"]
+        named += ["dtype=og.s64"] * (tensor.dtype is DataType.s64)
+        self.count += 1
+        return _call(f"{name} = g.constant", [text, *named])
+
+    def _op(self, op: Op) -> str:
+        chosen = edition(op.edition)
+        schema = chosen.schema(op.kind)
+        assert schema is not None
+        inputs = ["None" if tensor is None else self.names[tensor.id] for tensor in op.inputs]
+        attrs = {name: _value(value) for name, value in op.attrs.items()}
+        options = self._options(op, schema)
+        if op.edition == DEFAULT:
+            keywords = [f"{name}={value}" for name, value in attrs.items()]
+            call, arguments = f"g.{schema.name}", [*inputs, *keywords, *options]
+        else:
+            listed = ", ".join(f"{_quoted(name)}: {value}" for name, value in attrs.items())
+            arguments = [_quoted(op.kind), f"[{', '.join(inputs)}]", *([f"{{{listed}}}"] if attrs else []), *options]
+            call = "g.op"
+            if op.edition != self.graph.edition:
+                arguments.append(f"edition={_quoted(op.edition)}")
+        if op.outputs:
+            name = self._name(op.name)
+            call = f"{name} = {call}"
+            for port, tensor in zip(schema.outputs, op.outputs, strict=False):
+                self.names[tensor.id] = name if len(op.outputs) == 1 else f"{name}.{port.name}"
+        self.count += len(op.outputs)
+        return _call(call, arguments)
+
+    def _options(self, op: Op, schema: Schema) -> list[str]:
+        """The options that the call needs: a name that is not the default, and what the record leaves open."""
+        options = []
+        number = len(self.op_names)
+        while f"{schema.name}_{number}" in self.op_names:
+            number += 1
+        if op.name != f"{schema.name}_{number}":
+            options.append(f"name={_quoted(op.name)}")
+        self.op_names.add(op.name)
+        chosen, attrs = edition(op.edition), dict(op.attrs)
+        types, shapes = [tensor.dtype for tensor in op.outputs], [tensor.shape for tensor in op.outputs]
+        names = [port.name for port in schema.outputs[: len(types)]]
+        listed = ", ".join(map(_quoted, names))
+        # The shortest call that gives the op back.
+        for count, wanted in product((None, len(types)), (None, *dict.fromkeys(types))):
+            try:
+                found = signature(
+                    chosen, op.kind, attrs, op.inputs, dtype=wanted, n_outputs=count, lenient=not self.strict
+                )
+            except SpecError:
+                continue
+            if list(found.dtypes) == types and list(found.shapes) == shapes:
+                options += [] if wanted is None else [f"dtype=og.{wanted}"]
+                return options + ([] if count is None else [f"outputs=[{listed}]"])
+        outputs = ", ".join(f"{tensor.dtype} {shown(tensor.shape)}" for tensor in op.outputs)
+        raise UnsupportedError(
+            f"{op.kind} {op.name!r}: no call of the builder gives outputs {outputs}, as the file has"
+        )
+
+
+def _value(value: AttrValue) -> str:
+    if isinstance(value, str):
+        return _quoted(value)
+    return repr(list(value)) if isinstance(value, tuple) else repr(value)
+
+
+def _quoted(text: str) -> str:
+    """A string as code, in double quotes where that needs no escapes."""
+    code = repr(text)
+    return f'"{code[1:-1]}"' if code[0] == "'" and '"' not in code else code
+
+
+def _call(function: str, arguments: list[str]) -> str:
+    """A call on one line where it fits."""
+    line = f"{function}({', '.join(arguments)})"
+    if len(line) <= WIDTH:
+        return line
+    inner = f"    {', '.join(arguments)}"
+    if len(inner) <= WIDTH:
+        return f"{function}(\n{inner}\n)"
+    return f"{function}(\n" + "".join(f"    {argument},\n" for argument in arguments) + ")"

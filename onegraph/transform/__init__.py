@@ -1,0 +1,1 @@
+"""Graphs made from graphs: other shapes, other editions, fewer ops."""

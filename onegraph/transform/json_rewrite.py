@@ -1,0 +1,345 @@
+"""Changing a graph through its JSON form, where ids, names and what the library wrote stay what they are.
+
+The form is changed, what follows from the change is made unknown, and reading it back infers it again and checks it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Generic
+
+from .._util.exact_types import isinstance, text
+from ..builder.graph import AnyGraph, snapshot
+from ..checker.check import ERROR, check_graph
+from ..errors import ArgumentError, shown
+from ..ir.op import Array
+from ..ir.tensor_type import as_shape
+from ..opset.dtypes import DataType
+from ..opset.editions.registry import DEFAULT, base_of, edition
+from ..opset.ops.quantization import fit_channels
+from ..opset.schema import Schema, Shape
+from ..opset.shapes import dense_strides, dim_at, known_dims
+from ..opset.values import nearest
+from ..serialize import write
+from ..serialize.document import ATTR_TYPES, UNKNOWN, document, parse
+from ..serialize.names import KEY, read_names
+from ..serialize.reader import build
+from ..serialize.writer import op_ids, tensor_ids
+from .batch_inputs import with_batch
+from .rewrite_values import along, dims_of, plain_value, read_value, strides_of
+
+JsonObject = dict[str, Any]
+FLOATS = ("f32", "bf16", "f16")
+CONVERSIONS = ("Quantize", "Dequantize", "DynamicQuantize", "DynamicDequantize", "TypeCast")
+
+
+class FlexRewrite(Generic[AnyGraph]):
+    """A graph while it is changed.
+
+    ``lenient`` passes over shapes of what is no graph input, and takes what the specification forbids and the library
+    takes; so is a graph taken that came with such. ``passes_over`` does the first only where no op reads the tensor, as
+    benchdnn does, and notes its id in ``passed_over``.
+    """
+
+    def __init__(self, graph: AnyGraph, *, lenient: bool = False, passes_over: bool = False) -> None:
+        graph = snapshot(graph)
+        self.before, self.lenient, self.passes_over = graph, lenient, passes_over
+        self.passed_over: list[int] = []
+        violations = check_graph(graph)  # among them shapes that loading put right
+        self.strict = not lenient and not any(one.severity == ERROR or one.rule == "output_shape" for one in violations)
+        self.form: JsonObject = dict(parse(write(graph)))
+        self.ids = tensor_ids(graph)
+        self.constants: dict[int, Array] = {
+            self.ids[tensor.id]: tensor.value for tensor in graph._tensors if tensor.value is not None
+        }
+        self.ops: list[JsonObject] = self.form["graph"]
+        self.uses: dict[int, list[JsonObject]] = {}
+        about = self.form.get(KEY) or {}
+        names = read_names(self.form)
+        for op in self.ops:
+            op.setdefault("attrs", {})
+            # numbers that are not finite stand where others do, and change as they do
+            for name, value in names.op(op["id"]).attrs.items():
+                op["attrs"].get(name, {})["value"] = value
+        for said in about.get("ops", {}).values():
+            said.pop("attrs", None)
+        for use in (*(use for op in self.ops for use in (*op["inputs"], *op["outputs"])), *about.get("tensors", ())):
+            self.uses.setdefault(use["id"], []).append(use)
+        self.inputs = {self.ids[tensor.id]: name for name, tensor in graph.inputs.items()}
+        self.changed: set[int] = set()  # ids of tensors that are not what they were
+
+    # What is meant ----------------------------------------------------------------------------------------------------
+
+    def _op(self, option: str, key: object) -> JsonObject:
+        order = {op["id"]: op for op in self.ops}
+        if key in order:
+            return order[key]
+        names = {op.name: form for op, form in zip(self._in_file_order(), self.ops, strict=True)}
+        if key in names:
+            return names[key]
+        listed = ", ".join(f"{form['id']} ({form['kind']} {name!r})" for name, form in [*names.items()][:12])
+        listed += ", ..." if len(names) > 12 else ""
+        raise ArgumentError(f"{option}: op {shown(key)}; the ops are {listed}{_meant(key, names)}")
+
+    def _in_file_order(self) -> list[Any]:
+        origin = self.before._file
+        order = () if origin is None else origin.op_order
+        return [*(self.before.ops[place] for place in order), *self.before.ops[len(order) :]]
+
+    def _tensor(self, option: str, key: object) -> int:
+        graph = self.before
+        for names in (graph.inputs, graph.outputs):
+            if isinstance(key, str) and key in names:
+                return self.ids[names[key].id]
+        if isinstance(key, int) and key in self.uses:
+            return key
+        listed = ", ".join(f"{number} ({name})" for number, name in [*self.inputs.items()][:12])
+        raise ArgumentError(f"{option}: tensor {shown(key)}; the inputs are {listed or 'none'}")
+
+    def _schema(self, op: JsonObject) -> Schema:
+        said = (self.form.get(KEY) or {}).get("ops", {}).get(str(op["id"]), {})
+        for name in (said.get("edition"), self.before.edition, "onednn-3.13", "legacy-1"):
+            schema = None if name is None else edition(name).schema(op["kind"])
+            if schema is not None:
+                return schema
+        raise AssertionError(op["kind"])  # the graph was built from it
+
+    # The options ------------------------------------------------------------------------------------------------------
+
+    def set_kinds(self, kinds: Mapping[str | int, Any]) -> None:
+        """Make ops others of their category; attributes that these lack go."""
+        for key, kind in kinds.items():
+            op = self._op("op_kind", key)
+            former = self._schema(op)
+            old = {**op}
+            op["kind"] = kind
+            try:
+                schema = self._schema(op) if isinstance(kind, str) else None
+            except AssertionError:
+                schema = None
+            if schema is None or schema.category != former.category or former.category not in ("binary", "elementwise"):
+                op.update(old)
+                if former.category not in ("binary", "elementwise"):
+                    why = "only elementwise and binary ops change"
+                    raise ArgumentError(f"op_kind: {former.kind} as {shown(kind)}; {why}")
+                alike = [one.kind for one in edition(DEFAULT).schemas.values() if one.category == former.category]
+                wanted = f"another op of the category {former.category}{_meant(kind, alike)}"
+                raise ArgumentError(f"op_kind: {former.kind} as {shown(kind)}; expected {wanted}")
+            op["kind"] = schema.kind
+            op["attrs"] = {name: value for name, value in op["attrs"].items() if schema.has_attribute(name)}
+            self.changed.update(use["id"] for use in op["outputs"])
+
+    def set_attrs(self, attrs: Mapping[str | int, Any]) -> None:
+        """Give ops other attributes."""
+        for key, given in attrs.items():
+            op = self._op("op_attrs", key)
+            schema = self._schema(op)
+            if isinstance(given, str):
+                pairs = [part.partition(":") for part in given.split("*")]
+                given = {name: value for name, _, value in pairs}
+            if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+                raise ArgumentError(f"op_attrs: {shown(given)}; expected NAME:VALUE*NAME:VALUE, or a dictionary")
+            for name, value in given.items():
+                if not schema.has_attribute(name):
+                    names = ", ".join(attribute.name for attribute in schema.attributes)
+                    raise ArgumentError(
+                        f"op_attrs: {schema.kind} has no attribute {shown(name)}; it has {names or 'none'}"
+                    )
+                attribute = schema.attribute(name)
+                word = text(value)
+                read = plain_value(value) if word is None else read_value(attribute, word)
+                op["attrs"][name] = {"type": ATTR_TYPES[attribute.kind], "value": read}
+            self.changed.update(use["id"] for use in op["outputs"])
+
+    def set_shapes(self, shapes: Mapping[str | int, Any]) -> None:
+        """Give graph inputs other shapes and strides."""
+        for key, given in shapes.items():
+            if self.lenient and key not in self.inputs:
+                continue
+            read = (use["id"] for op in self.ops for use in op["inputs"])
+            if self.passes_over and isinstance(key, int) and key not in {*self.inputs, *read}:
+                self.passed_over.append(key)
+                continue
+            number = self._tensor("in_shapes", key)
+            if number not in self.inputs:
+                what = "a constant whose contents are known" if number in self.constants else "no graph input"
+                raise ArgumentError(f"in_shapes: tensor {shown(key)} is {what}; expected a graph input")
+            if isinstance(given, str) and given == "default":  # benchdnn's word for what the file has
+                continue
+            dims = self.uses[number][0]["shape"]
+            strides = None
+            if isinstance(given, str):
+                shape, star, order = given.partition("*")
+                if shape:
+                    dims = [] if shape == "-" else dims_of("in_shapes", shape)
+                if star:
+                    strides = strides_of(dims, order)
+            else:
+                try:
+                    dims = [operator.index(dim) for dim in as_shape(given) or ()]  # type: ignore[arg-type]
+                except (ArgumentError, TypeError):
+                    what = "dims such as (2, 64, 56, 56)"
+                    raise ArgumentError(f"in_shapes: {shown(given)}; expected {what}") from None
+            self._set_shape(number, dims, strides)
+
+    def set_batch(self, mb: int) -> None:
+        """Give the inputs that have a batch another one."""
+        numbers = with_batch(self.before) if mb else []
+        if mb and not numbers:
+            raise ArgumentError(f"mb: {mb}; no input of this graph has a batch that no attribute holds too")
+        for tensor in numbers:
+            number = self.ids[tensor.id]
+            use = self.uses[number][0]
+            dims, steps = use["shape"], use["stride"]
+            order = sorted(range(len(dims)), key=lambda axis: (-steps[axis], axis))
+            dims = [mb, *dims[1:]]
+            self._set_shape(number, dims, along(dims, order))
+
+    def set_dtype(self, name: str) -> None:
+        """Make all tensors of a floating-point type another one."""
+        if name not in FLOATS:
+            raise ArgumentError(f"dt: {shown(name)}; expected one of {', '.join(FLOATS)}, or ID:DTYPE")
+        found = [op["kind"] for op in self.ops if base_of(self._schema(op)).kind in CONVERSIONS]
+        if found:
+            raise ArgumentError(f"dt: {name}, of a graph with {found[0]}; expected floating point alone, or ID:DTYPE")
+        kept: set[int] = set()
+        for op in self.ops:
+            schema = self._schema(op)
+            if "_norm" in schema.name:  # statistics, gamma and beta may stay f32, and with f16 they must
+                ports = [schema.input_port(at).type for at in range(len(op["inputs"]))]
+                ports += [port.type for port in schema.outputs[: len(op["outputs"])]]
+                both = (*op["inputs"], *op["outputs"])
+                kept |= {use["id"] for port, use in zip(ports, both, strict=True) if port == "T2"}
+        for number, uses in self.uses.items():
+            if uses[0]["dtype"] in FLOATS:
+                self._set_dtype(number, "f32" if number in kept else name)
+
+    def set_dtypes(self, dtypes: Mapping[str | int, Any]) -> None:
+        """Give some tensors other data types."""
+        for key, dtype in dtypes.items():
+            try:
+                name = str(DataType.of(dtype))
+            except ArgumentError as error:
+                raise ArgumentError(f"dt: {error}") from None
+            self._set_dtype(self._tensor("dt", key), name)
+
+    def drop_wildcards(self) -> None:
+        """Leave out all Wildcards: what they write is input from now on, and what they read is output."""
+        wild = [op for op in self.ops if op["kind"] == "Wildcard"]
+        written = {use["id"] for op in wild for use in op["outputs"]}
+        ended = [op for op in self.ops if not op["outputs"] and all(use["id"] in written for use in op["inputs"])]
+        dropped = {op["id"] for op in (*wild, *ended)}
+        self.ops = self.form["graph"] = [op for op in self.ops if op["id"] not in dropped]
+        produced = {use["id"] for op in self.ops for use in op["outputs"]}
+        freed = list(dict.fromkeys(use["id"] for op in wild for use in op["inputs"] if use["id"] in produced))
+        about = self.form.get(KEY) or {}
+        ends = (use for op in self.ops for use in op["inputs"])
+        kept = produced.union(use["id"] for use in (*ends, *about.get("tensors", ()))) - written
+        for key in ("input_ports", "output_ports"):
+            self.form[key] = [number for number in self.form.get(key) or () if number in kept]
+        self.form["output_ports"] = list(dict.fromkeys([*self.form["output_ports"], *freed]))
+        for key in {"inputs", "outputs"} & about.keys():
+            about[key] = [one for one in about[key] if one["id"] in kept]
+        if "outputs" in about:
+            named = {one["id"]: one["name"] for key in ("inputs", "outputs") for one in about[key]}
+            for number in freed:
+                if number not in named:
+                    names = (f"t{number}{'_' * n}" for n in range(len(named) + 1))
+                    named[number] = next(name for name in names if name not in named.values())
+                    about["outputs"].append({"id": number, "name": named[number]})
+        numbered = {number: name for name, number in op_ids(self.before).items()}
+        for op in self.ops:  # which were perhaps numbered, as Wildcards had their names before
+            if op["name"] != numbered[op["id"]]:
+                said = self.form.setdefault(KEY, {}).setdefault("ops", {})
+                said.setdefault(str(op["id"]), {})["name"] = numbered[op["id"]]
+
+    # Changes ----------------------------------------------------------------------------------------------------------
+
+    def _set_shape(self, number: int, dims: Sequence[int], strides: Sequence[int] | None) -> None:
+        for use in self.uses[number]:
+            use["shape"] = list(dims)
+            use["stride"] = list(dense_strides(dims) if strides is None else strides)
+            use["layout_type"] = "strided"
+        self.changed.add(number)
+
+    def _set_dtype(self, number: int, name: str) -> None:
+        for use in self.uses[number]:
+            use["dtype"] = name
+        if number in self.constants:
+            self.constants[number] = self.constants[number].astype(DataType[name].numpy)
+
+    def graph(self) -> AnyGraph:
+        """The changed graph."""
+        self._spread()
+        for use in [use for number in self.changed - set(self.inputs) for use in self.uses[number]]:
+            use.update(shape=[UNKNOWN], stride=[UNKNOWN], layout_type="undef")
+        quantizers = [op for op in self.ops if self._is_per_channel(op)]
+        full = [op["attrs"] for op in quantizers]
+        for op in quantizers:  # how many scales there are to be follows from shapes that are not known yet
+            op["attrs"] = {name: _single(name, attr) for name, attr in op["attrs"].items()}
+        inferred = self._read()
+        tensors = {number: inferred._tensors[own] for own, number in tensor_ids(inferred).items()}
+        for op, attrs in zip(quantizers, full, strict=True):
+            op["attrs"] = _fitted(attrs, tensors[op["inputs"][0]["id"]].shape)
+        for number in self.changed - set(self.inputs):
+            shape = tensors[number].shape
+            if shape is not None and None not in shape:
+                self._set_shape(number, known_dims(shape), None)
+        return self._read()
+
+    def _spread(self) -> None:
+        """What follows from a change is changed too; of a Wildcard nothing follows."""
+        for op in self.before.ops:
+            followed = any(tensor is not None and self.ids[tensor.id] in self.changed for tensor in op.inputs)
+            if followed and op.kind != "Wildcard":
+                self.changed.update(self.ids[tensor.id] for tensor in op.outputs)
+
+    def _is_per_channel(self, op: JsonObject) -> bool:
+        attrs = op["attrs"]
+        per_channel = attrs.get("qtype", {}).get("value") == "per_channel" and "scales" in attrs
+        return per_channel and op["inputs"][0]["id"] in self.changed
+
+    def _read(self) -> AnyGraph:
+        found, names = document(self.form), read_names(self.form)
+        graph = self.before._empty(names.edition, strict=self.strict)
+        build(graph, found, names, self.constants)
+        for name, tensor in graph.outputs.items():
+            old = self.before.outputs.get(name)
+            if old is not None and self.ids[old.id] not in self.changed:
+                graph._outputs[name] = tensor._laid_out(old.strides)  # with gaps too, which files do not have
+        return graph
+
+
+def without_wildcards(graph: AnyGraph) -> AnyGraph:
+    """See :meth:`onegraph.Graph.without_wildcards`."""
+    if not any(op.kind == "Wildcard" for op in graph.ops):
+        return graph.copy()
+    work = FlexRewrite(graph, lenient=not graph.strict)
+    work.drop_wildcards()
+    return work.graph()
+
+
+# Scales and zero points -----------------------------------------------------------------------------------------------
+
+
+def _single(name: str, attr: JsonObject) -> JsonObject:
+    """An attribute of a per_channel op, as if it were per_tensor."""
+    if name == "qtype":
+        return {**attr, "value": "per_tensor"}
+    return {**attr, "value": attr["value"][:1]} if name in ("scales", "zps") else attr
+
+
+def _fitted(attrs: JsonObject, shape: Shape) -> JsonObject:
+    """Attributes of a per_channel op, with a scale and a zero point for each channel."""
+    count = dim_at(shape, attrs["axis"]["value"] if "axis" in attrs else 1)
+    if count is None:
+        return attrs
+    scales, zps = fit_channels(attrs["scales"]["value"], attrs.get("zps", {}).get("value", ()), count)
+    values = {"scales": scales, "zps": zps}
+    return {name: {**attr, "value": values.get(name, attr["value"])} for name, attr in attrs.items()}
+
+
+def _meant(given: object, choices: Iterable[str]) -> str:
+    close = nearest(given, choices) if isinstance(given, str) else None
+    return f"; did you mean {close!r}?" if close else ""

@@ -1,0 +1,167 @@
+"""A graph built again with something about it changed: fewer ops, other shapes, attributes or data types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Generic
+
+import numpy as np
+
+from .._util.exact_types import isinstance
+from ..builder.graph import AnyGraph
+from ..ir.op import Array, LogicalTensor, Op
+from ..opset.dtypes import DataType
+from ..opset.editions.registry import edition
+from ..opset.ops.quantization import fit_channels
+from ..opset.schema import AttrValue, Shape
+from ..opset.shapes import dim_at, known_dims
+
+Attrs = Mapping[str, AttrValue]
+
+
+def same(dtype: DataType) -> DataType:
+    """Every data type stays."""
+    return dtype
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is to be different.
+
+    Attributes:
+        ops: places of the ops that stay; what they read from others becomes graph inputs, what nobody reads any more
+            outputs.
+        outputs: names of the outputs that stay.
+        shapes: other shapes of graph inputs, of constants, and of what becomes an input, by id.
+        attrs: other attributes of ops, by their place.
+        values: other contents of constants, by id.
+        dtype: the data type that takes the place of another.
+        freed: ids of constants that become graph inputs.
+        plain: ops and inputs get names as the builder makes them.
+    """
+
+    ops: Collection[int] | None = None
+    outputs: Collection[str] | None = None
+    shapes: Mapping[int, Shape] = field(default_factory=dict)
+    attrs: Mapping[int, Attrs] = field(default_factory=dict)
+    values: Mapping[int, Array] = field(default_factory=dict)
+    dtype: Callable[[DataType], DataType] = same
+    freed: Collection[int] = ()
+    plain: bool = False
+
+
+def changed(graph: AnyGraph, change: Change) -> AnyGraph:
+    """The graph with that change.
+
+    Raises:
+        SpecError: an op would break the specification.
+        ArgumentError: an input would make no sense.
+    """
+    return _Sketch(graph, change).graph()
+
+
+class _Sketch(Generic[AnyGraph]):
+    def __init__(self, graph: AnyGraph, change: Change) -> None:
+        self.old, self.change, self.new = graph, change, graph._empty()
+        self.renewed: dict[int, LogicalTensor] = {}
+        self.kept = [(place, op) for place, op in enumerate(graph.ops) if change.ops is None or place in change.ops]
+
+    def graph(self) -> AnyGraph:
+        """Sources, ops, outputs."""
+        produced = {tensor.id for _, op in self.kept for tensor in op.outputs}
+        read = {tensor.id for _, op in self.kept for tensor in op.inputs if tensor is not None}
+        sources = read - produced
+        if self.change.ops is None:  # inputs that are outputs, or that nobody reads
+            sources |= {tensor.id for tensor in (*self.old.inputs.values(), *self.old.outputs.values())} - produced
+        names = {tensor.id: name for name, tensor in self.old.inputs.items()}
+        for tensor in self.old._tensors:
+            if tensor.id in sources:
+                self.renewed[tensor.id] = self._source(tensor, names.get(tensor.id))
+        for place, op in self.kept:
+            self._op(op, dict(self.change.attrs.get(place, op.attrs)))
+        self._outputs(produced, read)
+        return self.new
+
+    def _source(self, tensor: LogicalTensor, name: str | None) -> LogicalTensor:
+        new, change = self.new, self.change
+        dtype, shape = change.dtype(tensor.dtype), change.shapes.get(tensor.id, tensor.shape)
+        if tensor.value is not None and tensor.id not in change.freed:
+            value = change.values.get(tensor.id, tensor.value)
+            if shape != tensor.shape:
+                value = _cut(value, known_dims(shape))
+            return new._tensor(dtype, value.shape, tensor.name, None, _kept(value, dtype))
+        wish = f"in_{len(new.inputs)}" if change.plain else name or tensor.name
+        while wish in new.inputs or wish in self.old.outputs or wish == "out":
+            wish += "_"
+        strides = tensor.strides if shape == tensor.shape else None
+        return new.input(wish, dtype, shape, strides=strides, constant=name in self.old.constant_inputs)
+
+    def _op(self, op: Op, attrs: dict[str, AttrValue]) -> None:
+        inputs = [None if tensor is None else self.renewed[tensor.id] for tensor in op.inputs]
+        dtypes = tuple(self.change.dtype(tensor.dtype) for tensor in op.outputs)
+        chosen = edition(op.edition)
+        schema = chosen.schema(op.kind)
+        assert schema is not None
+        attrs = _fitted(attrs, inputs[0].shape if inputs and inputs[0] is not None else None)
+        name = f"{schema.name}_{len(self.new.ops)}" if self.change.plain else op.name
+        names = [f"{name}.{port.name}" for port in schema.outputs][: len(dtypes)]
+        if attrs == dict(op.attrs) and [_type(t) for t in inputs] == [_type(t) for t in op.inputs]:
+            # As it was, also where a file has what the builder refuses.
+            results = tuple(
+                self.new._tensor(tensor.dtype, tensor.shape, f"{name}.{tensor.name.rpartition('.')[2]}")
+                for tensor in op.outputs
+            )
+            made = Op(next(self.new._op_ids), op.kind, tuple(inputs), results, op.attrs, name, op.edition)
+            self.new._append(made)
+        else:
+            results = self.new._add_op(chosen, op.kind, attrs, inputs, dtypes, name=name, names=names)
+        self.renewed.update(zip((tensor.id for tensor in op.outputs), results, strict=True))
+
+    def _outputs(self, produced: set[int], read: set[int]) -> None:
+        new, wanted = self.new, self.change.outputs
+        for name, tensor in self.old.outputs.items():
+            made = tensor.id in produced or (self.change.ops is None and tensor.id in self.renewed)
+            if made and (wanted is None or name in wanted):
+                renewed = self.renewed[tensor.id]
+                new.output(name, renewed, strides=tensor.strides if renewed.shape == tensor.shape else None)
+        if self.change.ops is None:
+            return
+        held = {tensor.id for tensor in new.outputs.values()}
+        for _, op in self.kept:
+            for tensor in op.outputs:
+                if tensor.id not in read and self.renewed[tensor.id].id not in held:
+                    number = len(new.outputs)
+                    while f"out_{number}" in new._inputs or f"out_{number}" in new._outputs:
+                        number += 1
+                    new.output(f"out_{number}", self.renewed[tensor.id])
+
+
+def _type(tensor: LogicalTensor | None) -> tuple[DataType, Shape, bytes | None] | None:
+    if tensor is None:
+        return None
+    return tensor.dtype, tensor.shape, None if tensor.value is None else tensor.value.tobytes()
+
+
+def _cut(value: Array, dims: tuple[int, ...]) -> Array:
+    """The first elements along each axis; repeated where there are too few."""
+    if value.ndim == len(dims) and all(new <= old for new, old in zip(dims, value.shape, strict=True)):
+        return value[tuple(slice(dim) for dim in dims)].copy()
+    return np.resize(value, dims)
+
+
+def _kept(value: Array, dtype: DataType) -> Array:
+    kept = np.ascontiguousarray(value.astype(dtype.numpy)).reshape(value.shape)
+    kept.flags.writeable = False
+    return kept
+
+
+def _fitted(attrs: dict[str, AttrValue], shape: Shape) -> dict[str, AttrValue]:
+    """The attributes of an op; of a per_channel one with as many scales and zero points as there are channels."""
+    scales, axis = attrs.get("scales"), attrs.get("axis", 1)
+    count = dim_at(shape, axis) if isinstance(axis, int) else None
+    if attrs.get("qtype") != "per_channel" or not isinstance(scales, tuple) or count is None:
+        return attrs
+    zps = attrs.get("zps")
+    fit_scales, fit_zps = fit_channels(scales, [*map(int, zps)] if isinstance(zps, tuple) else (), count)
+    return {**attrs, "scales": tuple(fit_scales)} | ({"zps": tuple(fit_zps)} if isinstance(zps, tuple) else {})

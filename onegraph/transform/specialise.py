@@ -1,0 +1,50 @@
+"""A graph whose unknown dims are given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .._util.exact_types import isinstance
+from ..arrays.ndarrays import array_of
+from ..builder.graph import AnyGraph, DataGraph
+from ..errors import ArgumentError, shown
+from ..ir.op import Array, LogicalTensor
+from ..ir.tensor_type import as_shape
+from ..opset.editions.registry import edition as edition_named
+from ..opset.schema import Shape
+from ..opset.shapes import compatible, show
+
+
+def specialise(graph: AnyGraph, shapes: Mapping[str, Shape], values: Mapping[str, Array] | None = None) -> AnyGraph:
+    """The graph for inputs of known shapes; see :meth:`onegraph.Graph.specialise`."""
+    for what, given in (("shapes", shapes), ("values", {} if values is None else values)):
+        if not isinstance(given, Mapping) or not all(name in graph._inputs for name in given):
+            names = ", ".join(graph._inputs) or "none"
+            raise ArgumentError(f"{what}: {shown(given)}; expected a dictionary by names of inputs: {names}")
+    other = graph._empty()
+    renewed: dict[int, LogicalTensor] = {}
+    # Copies: shapes are inferred of the very contents that the graph then has.
+    values = {name: array_of(f"values: {name!r}", value).copy() for name, value in (values or {}).items()}
+    for name, value in values.items():
+        if value.dtype.kind not in "iu":
+            raise ArgumentError(f"values: {name!r}: an array of {value.dtype}; expected integers")
+    before = DataGraph.copy(graph)
+    for tensor in before._tensors:
+        if tensor.constant:
+            renewed[tensor.id] = other._tensor(tensor.dtype, tensor.shape, tensor.name, None, tensor.value)
+    for name, tensor in before._inputs.items():
+        shape = as_shape(shapes.get(name, tensor.shape))
+        if not compatible(shape, tensor.shape):
+            raise ArgumentError(f"input {name!r}: shape {show(shape)}; expected {show(tensor.shape)}")
+        renewed[tensor.id] = other._inputs[name] = other._tensor(
+            tensor.dtype, shape, name, tensor.strides, values.get(name)
+        )
+    other._constant_inputs = before._constant_inputs - values.keys()
+    for op in before._ops:
+        sources = [None if tensor is None else renewed[tensor.id] for tensor in op.inputs]
+        chosen, types = edition_named(op.edition), tuple(tensor.dtype for tensor in op.outputs)
+        labels = [tensor.name for tensor in op.outputs]
+        results = other._add_op(chosen, op.kind, dict(op.attrs), sources, types, name=op.name, names=labels)
+        renewed.update(zip((tensor.id for tensor in op.outputs), results, strict=True))
+    other._outputs = {name: renewed[t.id]._laid_out(t.strides) for name, t in before._outputs.items()}
+    return other

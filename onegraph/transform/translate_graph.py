@@ -1,0 +1,116 @@
+"""A whole graph of one edition of the specification, in the words of another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Generic
+
+import numpy as np
+
+from ..builder.graph import AnyGraph, snapshot
+from ..errors import SpecError, UnsupportedError
+from ..inference.infer import examine
+from ..ir.op import LogicalTensor, Op
+from ..opset.editions.registry import DEFAULT, Edition
+from ..opset.editions.registry import edition as edition_named
+from ..opset.schema import Schema
+from .translate_op import translate
+
+
+def translate_graph(graph: AnyGraph, edition: str = DEFAULT) -> AnyGraph:
+    """The graph in the words of an edition; inputs, outputs and results stay what they are.
+
+    Where a tensor stands with its axes in another order there, as the weights of legacy-1's ConvTranspose ops do, a
+    constant is written in that order, and any other tensor goes through a StaticTranspose. Outputs that an op does not
+    have there, and that nobody reads, go.
+
+    Raises:
+        UnsupportedError: the edition cannot say what an op means, or does not have its data types; the message says
+            what and why.
+        SpecError: an op breaks the specification of its own edition, as files may have it.
+        ArgumentError: there is no such edition.
+    """
+    return _Translating(graph, edition_named(edition)).graph()
+
+
+class _Translating(Generic[AnyGraph]):
+    def __init__(self, graph: AnyGraph, target: Edition) -> None:
+        graph = snapshot(graph)
+        self.old, self.target, self.new = graph, target, graph._empty(target.name, strict=True)
+        self.renewed: dict[int, LogicalTensor] = {}
+        self.read = {tensor.id for op in graph.ops for tensor in op.inputs if tensor is not None}
+        self.read |= {tensor.id for tensor in graph.outputs.values()}
+
+    def graph(self) -> AnyGraph:
+        """Inputs and constants, ops, outputs."""
+        names = {tensor.id: name for name, tensor in self.old.inputs.items()}
+        for tensor in self.old._tensors:
+            if tensor.id in names:
+                name = names[tensor.id]
+                constant = name in self.old.constant_inputs
+                self.renewed[tensor.id] = self.new.input(
+                    name, tensor.dtype, tensor.shape, strides=tensor.strides, constant=constant
+                )
+        for op in self.old.ops:
+            self._op(op)
+        for name, tensor in self.old.outputs.items():
+            renewed = self._renewed(tensor)
+            self.new.output(name, renewed, strides=tensor.strides if renewed.shape == tensor.shape else None)
+        return self.new
+
+    def _renewed(self, tensor: LogicalTensor) -> LogicalTensor:
+        """The tensor in the new graph; a constant is taken over at its first use."""
+        if tensor.id not in self.renewed:
+            self.renewed[tensor.id] = self.new._tensor(tensor.dtype, tensor.shape, tensor.name, None, tensor.value)
+        return self.renewed[tensor.id]
+
+    def _op(self, op: Op) -> None:
+        try:
+            said = translate(op.kind, dict(op.attrs), op.inputs, source=op.edition, target=self.target.name)
+        except SpecError as error:
+            label = f"{op.kind} {op.name!r}"
+            named = [replace(one, op=label, message=f"{label}{one.message[len(one.op) :]}") for one in error.violations]
+            raise SpecError(named) from None
+        if said.kind is None or said.lost:
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in said.reasons.items())
+            raise UnsupportedError(f"{op.kind} {op.name!r} in {self.target.name}: {reasons}")
+        schema = self.target.schemas[said.kind]
+        inputs: list[LogicalTensor | None] = []
+        for index, tensor in enumerate(op.inputs):
+            order = said.permutations.get(schema.input_port(index).name)
+            if tensor is None or order is None:
+                inputs.append(None if tensor is None else self._renewed(tensor))
+            else:
+                inputs.append(self._permuted(tensor if tensor.constant else self._renewed(tensor), order, op))
+        outputs = self._outputs(op, schema)
+        dtypes = tuple(tensor.dtype for tensor in outputs)
+        types = [(dtype, None) for dtype in dtypes]
+        wrong = examine(said.kind, said.attrs, inputs, types, edition=self.target, name=op.name).errors
+        if wrong:
+            reasons = "; ".join(f"{one.where}: {one.given}; expected {one.expected}" for one in wrong)
+            raise UnsupportedError(f"{op.kind} {op.name!r} in {self.target.name}: {reasons}")
+        names = [f"{op.name}.{port.name}" for port in schema.outputs][: len(dtypes)]
+        results = self.new._add_op(self.target, said.kind, dict(said.attrs), inputs, dtypes, name=op.name, names=names)
+        for port, old, result in zip(schema.outputs, outputs, results, strict=False):
+            order = said.permutations.get(port.name)
+            self.renewed[old.id] = result if order is None else self._permuted(result, np.argsort(order).tolist(), op)
+
+    def _outputs(self, op: Op, schema: Schema) -> tuple[LogicalTensor, ...]:
+        """Without those at the end that the op does not have there, as far as nobody reads them."""
+        outputs = op.outputs
+        while len(outputs) > len(schema.outputs) and outputs[-1].id not in self.read:
+            outputs = outputs[:-1]
+        return outputs
+
+    def _permuted(self, tensor: LogicalTensor, order: Sequence[int], op: Op) -> LogicalTensor:
+        """The tensor with its axes in this order; of a vector that holds a shape, its elements."""
+        vector = tensor.shape is not None and len(tensor.shape) == 1 < len(order)
+        if tensor.value is not None:
+            value = tensor.value[list(order)] if vector else tensor.value.transpose(order)
+            return self.new.constant(value, name=tensor.name)
+        if vector:
+            what = "a shape that is computed, whose elements stand in another order there"
+            raise UnsupportedError(f"{op.kind} {op.name!r} in {self.target.name}: {tensor.name}: {what}")
+        made: LogicalTensor = self.new.op("StaticTranspose", [tensor], {"order": list(order)})
+        return made
