@@ -68,17 +68,22 @@ def _plain_help(_app: object, _context: click.Context, lines: list[str]) -> None
     lines[:] = [re.sub(r"^-(?= )|[*`]", r"\\\g<0>", line) for line in lines]
 
 
-def _write_op_pages(_app: Sphinx) -> None:
-    """One page for each edition, computed from the op records."""
+def _write_op_pages(app: Sphinx) -> None:
+    """One page for each edition, computed from the op records; those of ``whole_editions`` with every category."""
     folder = Path(__file__).with_name("ops")
     folder.mkdir(exist_ok=True)
     for name in EDITIONS:
-        (folder / f"{name}.md").write_text(markdown_edition(edition(name)))
+        page = markdown_edition(edition(name))
+        if name not in app.config.whole_editions:
+            sections = re.sub(r".*\]\(#.*\n", "", page).split("\n## ")  # without the links to each of them
+            page = "\n## ".join(sections[:4])
+        (folder / f"{name}.md").write_text(page)
 
 
 def setup(app: Sphinx) -> None:
     """Connect the handlers of docstrings and of commands, and the colours of sessions."""
     app.add_lexer("console", Console)
+    app.add_config_value("whole_editions", list(EDITIONS), "env", list)
     app.connect("builder-inited", _write_op_pages)
     app.connect("autodoc-process-docstring", _plain, priority=400)  # before napoleon writes markup
     app.connect("sphinx-click-process-description", _plain_help)

@@ -132,8 +132,8 @@ for _ in range(3):
         assert error.function == "dnnl_graph_partition_compile" and error.status == "runtime_error"
         print(error.what)
 try:  # the text of an exception is not given to the next failure
-    from onegraph import native
-    native.call(native.lib.dnnl_set_verbose, 77)
+    from onegraph.native import library
+    library.call(library.lib.dnnl_set_verbose, 77)
 except og.StatusError as error:
     assert error.what == ""
 graph = og.Graph()
@@ -153,10 +153,12 @@ print(graph.compile()(np.array([-1, 1], np.float32)))
 LIFE = """
 import gc, itertools, random, sys
 import numpy as np
-from onegraph import capi, native, plan
+from onegraph import capi
+from onegraph.native import library
+from onegraph.runtime import plan
 def make():
     lt = capi.LogicalTensor
-    engine = capi.Engine(allocator=None if native.RUNTIME == "SYCL" else capi.Allocator())
+    engine = capi.Engine(allocator=None if library.RUNTIME == "SYCL" else capi.Allocator())
     ts = [lt(i, "f32", (16, 16)) for i in range(3)]
     op = capi.Op(1, "MatMul", inputs=ts[:2], outputs=ts[2:])
     graph = capi.Graph(); graph.add_op(op); graph.finalize()
@@ -343,7 +345,9 @@ def test_a_library_that_keeps_few_primitives():
 
 def test_settings_can_be_set_and_read_back():
     code = """
-from onegraph import capi, native, plan
+from onegraph import capi
+from onegraph.native import library
+from onegraph.runtime import plan
 import onegraph as og
 capi.set_constant_tensor_cache(False); assert capi.get_constant_tensor_cache() is False
 capi.set_constant_tensor_cache(True); assert capi.get_constant_tensor_cache() is True
@@ -370,7 +374,7 @@ for bad in (lambda: capi.set_max_cpu_isa("mmx"), lambda: capi.set_default_fpmath
         assert "expected" in str(error)
     else:
         raise AssertionError
-if native.RUNTIME == "OpenMP":
+if library.RUNTIME == "OpenMP":
     capi.set_num_threads(1); assert capi.get_num_threads() == 1
 else:
     assert capi.get_num_threads() is None
