@@ -54,8 +54,8 @@ def tensors() -> list[LogicalTensor]:
 
 def by_lazy_ops() -> capi.Graph:
     graph, (src, weights, middle, dst) = capi.Graph(), tensors()
-    conv = OpTemplate("Convolution", WINDOW, types(src, weights), types(middle))
-    clamp = OpTemplate("Clamp", {"min": -0.25, "max": 0.5}, types(middle), types(dst))
+    conv = OpTemplate.checked("Convolution", WINDOW, types(src, weights), types(middle))
+    clamp = OpTemplate.checked("Clamp", {"min": -0.25, "max": 0.5}, types(middle), types(dst))
     ops = LazyOps(
         [src, weights, middle, dst], {tensor.id: place for place, tensor in enumerate((src, weights, middle, dst))}
     )
@@ -113,7 +113,7 @@ def test_an_op_of_a_template_cannot_be_changed():
 def test_one_template_for_many_ops():
     graph = capi.Graph()
     alike = LogicalTensor._checked(0, og.f32, (4, 4))
-    template = OpTemplate("LeakyReLU", {"alpha": 0.5}, types(alike), types(alike))
+    template = OpTemplate.checked("LeakyReLU", {"alpha": 0.5}, types(alike), types(alike))
     ops = LazyOps([alike], dict.fromkeys(range(6), 0))
     for number in range(5):
         ops.add(template, number, f"op {number}", [number], [number + 1])
@@ -128,7 +128,7 @@ def test_one_template_for_many_ops():
 
 def test_templates_that_the_library_refuses_are_told():
     graph, alike = capi.Graph(), LogicalTensor(0, "f32", (4, 4))
-    right, wrong = (OpTemplate("LeakyReLU", {"alpha": 0.5}, types(alike), types(alike)) for _ in range(2))
+    right, wrong = (OpTemplate.checked("LeakyReLU", {"alpha": 0.5}, types(alike), types(alike)) for _ in range(2))
     wrong._settings_in_c[0].attribute = 0x7777
     ops = LazyOps([alike], dict.fromkeys(range(3), 0))
     ops.add(wrong, 8, "wrong", [0], [1])
@@ -161,7 +161,7 @@ def test_templates_refuse_what_graphs_refuse(kind, attrs, inputs, outputs):
     said = []
     for name in ("first", "second"):
         with pytest.raises((og.SpecError, og.UnsupportedError)) as by_template:
-            OpTemplate(kind, attrs, inputs, outputs, name)
+            OpTemplate.checked(kind, attrs, inputs, outputs, name)
         with pytest.raises(type(by_template.value)) as by_op:
             capi.Graph().add_op(capi.Op(0, kind, name, inputs=ins, outputs=outs, attrs=attrs))
         assert str(by_template.value) == str(by_op.value)
@@ -173,9 +173,9 @@ def test_templates_refuse_what_graphs_refuse(kind, attrs, inputs, outputs):
 @pytest.mark.skipif(VERSION >= (3, 9), reason="the library has the mode of GELU")
 def test_templates_refuse_what_is_newer_than_the_library():
     with pytest.raises(og.UnsupportedError, match=r"GELU.mode needs oneDNN 3\.9"):
-        OpTemplate("GELU", {"mode": "gelu_tanh"}, [F32], [F32])
+        OpTemplate.checked("GELU", {"mode": "gelu_tanh"}, [F32], [F32])
     with pytest.raises(og.UnsupportedError, match=r"Dropout needs oneDNN 3\.12; the loaded library is"):
-        OpTemplate("Dropout", {}, [F32], [F32])
+        OpTemplate.checked("Dropout", {}, [F32], [F32])
 
 
 def test_a_check_that_is_remembered_tells_attributes_apart():

@@ -496,7 +496,7 @@ def forks_while_a_value_is_computed_for_another_object():
 def forks_wait_for_ops_that_are_handed_over():
     """Many ops are one call of C."""
     types = [TensorType(og.f32, (4,))]
-    count, template = 4000, OpTemplate("ReLU", {}, types, types)
+    count, template = 4000, OpTemplate.checked("ReLU", {}, types, types)
     ops = LazyOps([capi.LogicalTensor(0, "f32", (4,))], dict.fromkeys(range(count + 1), 0))
     for number in range(count):
         ops.add(template, number, "", [number], [number + 1])

@@ -17,43 +17,56 @@ _TENSORS = ffi.typeof("dnnl_graph_logical_tensor_t[]")
 
 
 class OpTemplate:
-    """What ops of one kind with the same attributes share: checked, and spelled for the library, once for all of them.
+    """What ops of one kind with the same attributes share: their attributes, spelled for the library once.
+
+    The constructor checks nothing: use it where an op is known to be in order for the loaded library, as the parts of a
+    form are; ``checked`` otherwise.
 
     Args:
         kind: as the specification names it, an op that the library has.
         attrs: attributes in the form in which they are stored.
-        inputs, outputs: the types of the tensors.
-        name: text for messages.
-
-    Raises:
-        SpecError: the op breaks the specification.
-        UnsupportedError: the library is too old, refuses the op, crashes on it or computes it wrong.
     """
 
     __slots__ = ("_settings_in_c", "attrs", "in_c", "schema", "settings")
 
-    def __init__(
-        self,
+    def __init__(self, kind: str, attrs: Mapping[str, AttrValue]) -> None:
+        self.schema, self.attrs = BASE[kind], dict(attrs)
+        self.settings = tuple([setting_of(self.schema.attribute(key), value) for key, value in attrs.items()])
+        in_c = [(s.number, SETTERS[s.kind][1], s.value, s.length) for s in self.settings]
+        self._settings_in_c = ffi.new("onegraph_setting_t[]", in_c)
+        self.in_c = ffi.new("onegraph_template_t *", (CODES[self.schema.name], len(in_c), self._settings_in_c))
+
+    @classmethod
+    def checked(
+        cls,
         kind: str,
         attrs: Mapping[str, AttrValue],
         inputs: Sequence[TensorType],
         outputs: Sequence[TensorType],
         name: str = "",
-    ) -> None:
-        self.schema, self.attrs = BASE[kind], dict(attrs)
-        refuse_newer(self.schema)
+    ) -> OpTemplate:
+        """The template of ops that were not examined.
+
+        Args:
+            kind, attrs: as for the constructor.
+            inputs, outputs: the types of the tensors.
+            name: text for messages.
+
+        Raises:
+            SpecError: the op breaks the specification.
+            UnsupportedError: the library is too old, refuses the op, crashes on it or computes it wrong.
+        """
+        schema = BASE[kind]
+        refuse_newer(schema)
         for attribute in attrs:
-            refuse_newer(self.schema, attribute)
+            refuse_newer(schema, attribute)
         pads = attrs.get("pads_end")
         # Of a graph that is not strict.
         if kind == "Convolution" and isinstance(pads, tuple) and any(pad < 0 for pad in pads):
-            examined(self.schema, self.attrs, name, inputs, outputs, LenientExamination)
+            examined(schema, dict(attrs), name, inputs, outputs, LenientExamination)
         else:
-            check_use(self.schema, self.attrs, name, inputs, outputs)
-        self.settings = tuple(setting_of(self.schema.attribute(key), value) for key, value in attrs.items())
-        in_c = [(s.number, SETTERS[s.kind][1], s.value, s.length) for s in self.settings]
-        self._settings_in_c = ffi.new("onegraph_setting_t[]", in_c)
-        self.in_c = ffi.new("onegraph_template_t *", (CODES[self.schema.name], len(in_c), self._settings_in_c))
+            check_use(schema, dict(attrs), name, inputs, outputs)
+        return cls(kind, attrs)
 
 
 class LazyOps(Mapping[int, Op]):

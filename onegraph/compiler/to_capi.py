@@ -11,11 +11,12 @@ from ..capi.graph import unproduced_weights
 from ..capi.logical_tensor import LogicalTensor as LibraryTensor
 from ..capi.op_template import LazyOps, OpTemplate
 from ..errors import OneGraphError, UnsupportedError
+from ..ir.op import Op
 from ..native.library import VERSION
 from ..opset.dtypes import DataType
-from ..opset.schema import TensorType
 from ..opset.shapes import beyond_single_axes
 from .lower import NO_ATTRS, Lowered, Step, Value, lower, refuse_wildcards
+from .rewrites import Part
 
 FLOATS = (DataType.f32, DataType.bf16, DataType.f16)  # what an End takes
 
@@ -64,7 +65,7 @@ def capi_graph(
         template = of_part.get(id(part))
         if template is None:
             try:
-                template = of_part[id(part)] = OpTemplate(part.kind, part.attrs, part.types, part.outputs, step.op.name)
+                template = of_part[id(part)] = _template(part, step.op)
             except OneGraphError as error:
                 refused[step.id] = str(error)
                 continue
@@ -75,8 +76,7 @@ def capi_graph(
 
     def mark(kind: str, number: int, name: str, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """A Wildcard or an End."""
-        ins, outs = ([TensorType(values[n].dtype, values[n].shape) for n in ends] for ends in (inputs, outputs))
-        ops.add(OpTemplate(kind, NO_ATTRS, ins, outs), number, name, inputs, outputs)
+        ops.add(OpTemplate(kind, NO_ATTRS), number, name, inputs, outputs)
         marks.append(number)
 
     for step in steps if refused else ():
@@ -97,6 +97,13 @@ def capi_graph(
         raise UnsupportedError(reason)
     graph.finalize()
     return graph, {number: reason for number, reason in refused.items() if reason}
+
+
+def _template(part: Part, op: Op) -> OpTemplate:
+    """What the library is told of a part; a graph that is not strict may have ops that nobody has examined."""
+    if op.signature is None:
+        return OpTemplate.checked(part.kind, part.attrs, part.types, part.outputs, op.name)
+    return OpTemplate(part.kind, part.attrs)
 
 
 def _expressible(dtype: DataType) -> bool:

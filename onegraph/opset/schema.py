@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -229,8 +229,7 @@ class Call:
         value = self.attr(name)
         if isinstance(value, Fill):
             return (value.value,) * length
-        assert isinstance(value, tuple)
-        return tuple(int(element) for element in value)
+        return cast("tuple[int, ...]", value)
 
     def f32s(self, name: str) -> tuple[float, ...]:
         """Attribute ``name`` of kind f32[]."""

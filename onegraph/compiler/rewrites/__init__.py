@@ -19,7 +19,7 @@ from ...opset.editions.registry import base_of
 from ...opset.schema import Call, Schema
 from .compositions import COMPOSITIONS, PREFERRED
 from .form import Form, Part, form_of
-from .precision import in_own_types
+from .precision import in_own_types, in_table
 from .single import SINGLE, as_it_is
 
 # An attribute that allows the library something, which it need not make use of.
@@ -75,7 +75,7 @@ def library_form(schema: Schema, call: Call) -> tuple[Form | None, str]:
     for way in filter(None, ways):
         form, why_not = _right(call, way(call))
         if form is not None:
-            found = [] if form.note else quirks(call, VERSION)
+            found = [] if form.note or form.is_op(call) else quirks(call, VERSION)
             return replace(form, note=f"rewritten: {found[0].reason}") if found else form, ""
         if way is _single or not reason:
             reason = why_not
@@ -93,10 +93,20 @@ def _right(call: Call, form: Form | None) -> tuple[Form | None, str]:
         return None, f"no form of {call.schema.kind} that the library takes"
     form = in_own_types(call, form)
     for part in form.parts:
-        found = quirks(part.call, VERSION)
-        if found:
+        use = part.call
+        if reason := _too_new(use) or _untabled(use):
+            return None, reason
+        if found := quirks(use, VERSION):
             return None, found[0].reason
     return form, ""
+
+
+def _untabled(call: Call) -> str:
+    """Why the library is too old for the data types of an op that has them in the newest edition."""
+    if in_table(call):
+        return ""
+    types = [tensor.dtype for tensor in call.inputs if tensor is not None]
+    return f"{call.schema.kind} of {', '.join(map(str, (*types, *call.output_types)))} needs a newer oneDNN"
 
 
 def _too_new(call: Call) -> str:
@@ -107,6 +117,10 @@ def _too_new(call: Call) -> str:
         attribute = call.schema.attribute(name)
         if attribute.since > VERSION and value != attribute.default and name not in PERMISSIONS:
             return f"{name}={value!r} of {call.schema.kind} needs oneDNN {_dotted(attribute.since)}"
+    for index, tensor in enumerate(call.inputs):
+        port = call.schema.input_port(index)
+        if tensor is not None and port.since > VERSION:
+            return f"input {port.name} of {call.schema.kind} needs oneDNN {_dotted(port.since)}"
     for port in call.schema.outputs[: call.n_outputs]:
         if port.since > VERSION:
             return f"output {port.name} of {call.schema.kind} needs oneDNN {_dotted(port.since)}"

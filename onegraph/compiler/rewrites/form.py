@@ -64,6 +64,13 @@ class Form:
         ports = tuple([source for source in part.inputs if isinstance(source, int)])
         return ports if len(ports) == len(part.inputs) and len(part.outputs) == len(self.results) else None
 
+    def is_op(self, call: Call) -> bool:
+        """Whether the library is given the op itself."""
+        if self.direct is None:
+            return False
+        (part,) = self.parts
+        return part.kind == call.schema.kind and part.attrs == call.given and part.types == call.inputs
+
     @property
     def constants(self) -> list[Array]:
         """The constants that the form adds."""

@@ -78,7 +78,7 @@ def _wrong_types(part: Part) -> str:
         return f"in f32: the CPU has no arithmetic of {' and '.join(missing)} that the library uses"
     if part.kind in _NORMS and any(_bf16_vectors(part)):
         return "parameters and statistics in f32: bf16 ones are unsupported"
-    if not _in_table(part.call):
+    if not in_table(part.call):
         names = ", ".join(str(t.dtype) for t in (*part.types, *part.outputs))
         return f"in f32: oneDNN {VERSION[0]}.{VERSION[1]} has no {part.kind} of {names}"
     if reason := better_in_f32(part.call, VERSION):
@@ -118,7 +118,7 @@ def _ports(part: Part) -> list[Port]:
     return [BASE[part.kind].input_port(index) for index in range(len(part.inputs))]
 
 
-def _in_table(call: Call) -> bool:
+def in_table(call: Call) -> bool:
     """Whether the table of the library's version has a row of these data types."""
     schema = call.schema
     found = {schema.input_port(index).type: tensor.dtype for index, tensor in enumerate(call.inputs) if tensor}
