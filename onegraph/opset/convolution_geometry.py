@@ -8,8 +8,9 @@ from :class:`Geometry`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from .schema import Call
+from .schema import Call, Shape
 from .window import (
     SHAPE_SOURCE,
     Dim,
@@ -114,46 +115,19 @@ def geometry(call: Call) -> Geometry | None:
     n = len(known) - 2
 
     batch = next((shape[0] for shape in (wide, narrow) if shape is not None and shape[0] is not None), None)
-    wide_channels = None if wide is None else channels(wide, data_format)
-    narrow_channels = None if narrow is None else channels(narrow, data_format)
+    wide_channels, narrow_channels = _channels(wide, narrow, weights, data_format, weights_format, groups)
     kernel = None if weights is None else kernel_size(weights, weights_format)
-    if weights is not None:
-        first, second = kernel_channels(weights, weights_format)
-        # OIX, IOX: the first is the narrow side, whole; the second is the wide side, per group. XIO, XOI: reversed.
-        whole, part = (second, first) if weights_format.startswith("X") else (first, second)
-        if narrow_channels is None:
-            narrow_channels = whole
-        if wide_channels is None and part is not None:
-            wide_channels = part * groups
-
-    strides, dilations = call.s64s("strides"), call.s64s("dilations")
     added = call.s64s("output_padding", n) if call.schema.has_attribute("output_padding") else (0,) * n
-    wide_size = None if wide is None else spatial(wide, data_format)
-    narrow_size = None if narrow is None else spatial(narrow, data_format)
-    begin: tuple[int, ...] | None
-    end: tuple[int, ...] | None
-    begin, end = call.s64s("pads_begin"), call.s64s("pads_end")
-    auto_pad = call.string("auto_pad")
-    if auto_pad != "none":
-        totals = [
-            _total_padding(
-                kind,
-                None if wide_size is None else wide_size[axis],
-                None if narrow_size is None else narrow_size[axis],
-                None if kernel is None else kernel[axis],
-                strides[axis],
-                dilations[axis],
-                added[axis],
-            )
-            if auto_pad != "valid"
-            else 0
-            for axis in range(n)
-        ]
-        if any(total is None for total in totals):
-            begin = end = None
-        else:
-            pairs = [split_padding(total or 0, auto_pad) for total in totals]
-            begin, end = tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
+    sizes = _Sizes(
+        kind,
+        None if wide is None else spatial(wide, data_format),
+        None if narrow is None else spatial(narrow, data_format),
+        kernel,
+        call.s64s("strides"),
+        call.s64s("dilations"),
+        added,
+    )
+    begin, end = _padding(call, sizes)
     return Geometry(
         transposed,
         groups,
@@ -162,15 +136,63 @@ def geometry(call: Call) -> Geometry | None:
         batch,
         wide_channels,
         narrow_channels,
-        wide_size,
-        narrow_size,
+        sizes.wide,
+        sizes.narrow,
         kernel,
-        strides,
-        dilations,
+        sizes.strides,
+        sizes.dilations,
         begin,
         end,
         added,
     )
+
+
+def _channels(
+    wide: Shape, narrow: Shape, weights: Shape, data_format: str, weights_format: str, groups: int
+) -> tuple[Dim, Dim]:
+    """Channels of both sides, from their shapes, else from the weights."""
+    of_wide = None if wide is None else channels(wide, data_format)
+    of_narrow = None if narrow is None else channels(narrow, data_format)
+    if weights is None:
+        return of_wide, of_narrow
+    first, second = kernel_channels(weights, weights_format)
+    # OIX, IOX: the first is the narrow side, whole; the second is the wide side, per group. XIO, XOI: reversed.
+    whole, part = (second, first) if weights_format.startswith("X") else (first, second)
+    if of_wide is None and part is not None:
+        of_wide = part * groups
+    return of_wide, whole if of_narrow is None else of_narrow
+
+
+class _Sizes(NamedTuple):
+    """What the padding of ``auto_pad`` follows from; for each spatial axis, None where unknown."""
+
+    kind: str
+    wide: tuple[Dim, ...] | None
+    narrow: tuple[Dim, ...] | None
+    kernel: tuple[Dim, ...] | None
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    added: tuple[int, ...]
+
+    def total_padding(self, axis: int) -> int | None:
+        """Elements of padding along an axis, on both ends together, for ``same_upper`` and ``same_lower``."""
+        wide, narrow, kernel = (None if dims is None else dims[axis] for dims in (self.wide, self.narrow, self.kernel))
+        return _total_padding(
+            self.kind, wide, narrow, kernel, self.strides[axis], self.dilations[axis], self.added[axis]
+        )
+
+
+def _padding(call: Call, sizes: _Sizes) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+    """Padding before and behind each spatial axis; None where it follows from sizes that are unknown."""
+    auto_pad, axes = call.string("auto_pad"), range(len(sizes.strides))
+    if auto_pad == "none":
+        return call.s64s("pads_begin"), call.s64s("pads_end")
+    totals = [0 if auto_pad == "valid" else sizes.total_padding(axis) for axis in axes]
+    known = [total for total in totals if total is not None]
+    if len(known) < len(totals):
+        return None, None
+    pairs = [split_padding(total, auto_pad) for total in known]
+    return tuple(begin for begin, _ in pairs), tuple(end for _, end in pairs)
 
 
 def _total_padding(

@@ -169,6 +169,9 @@ def _free(graph: Graph) -> Iterator[Change]:
         yield Change(freed=[number])
 
 
+Dims = tuple[int, ...]
+
+
 def _dims(graph: Graph) -> Iterator[Change]:
     """Smaller dims: all of one size together, all along an axis, then one at a time and two that are alike."""
     made = {tensor.id for op in graph.ops for tensor in op.outputs}
@@ -179,6 +182,13 @@ def _dims(graph: Graph) -> Iterator[Change]:
     sources = {
         t.id: known for t in graph._tensors if t.id not in made and t.id not in vectors and (known := _known(t.shape))
     }
+    yield from _dims_of_one_size(graph, sources, vectors)
+    yield from _dims_of_one_axis(graph, sources, vectors)
+    yield from _single_dims(graph, sources, vectors)
+
+
+def _dims_of_one_size(graph: Graph, sources: Mapping[int, Dims], vectors: Mapping[int, Array]) -> Iterator[Change]:
+    """All dims of one size, the largest first."""
     for old in sorted({dim for dims in sources.values() for dim in dims if dim > 1}, reverse=True):
         for new in sorted({1, 2, old // 2, old - 1} - {0, old}):
             if new < old:
@@ -187,6 +197,10 @@ def _dims(graph: Graph) -> Iterator[Change]:
                 attrs = {at: _with_dim(op, old, new) for at, op in enumerate(graph.ops)}
                 values = {n: np.where(value == old, new, value) for n, value in vectors.items()}
                 yield Change(shapes=shapes, attrs=attrs, values=values)
+
+
+def _dims_of_one_axis(graph: Graph, sources: Mapping[int, Dims], vectors: Mapping[int, Array]) -> Iterator[Change]:
+    """All dims along one axis, counted from the first or from the last, by as many elements less."""
     longest = max(map(len, sources.values()), default=0)
     for axis in (*range(longest), *range(-longest, 0)):
         along = {number: dims[axis] for number, dims in sources.items() if -len(dims) <= axis < len(dims)}
@@ -195,7 +209,11 @@ def _dims(graph: Graph) -> Iterator[Change]:
             shapes = {number: _put(sources[number], axis, max(dim - less, 1)) for number, dim in along.items()}
             yield Change(shapes=shapes)
             yield _along(graph, shapes, vectors, axis, less)
-    sizes = sources | {number: tuple(value.tolist()) for number, value in vectors.items()}
+
+
+def _single_dims(graph: Graph, sources: Mapping[int, Dims], vectors: Mapping[int, Array]) -> Iterator[Change]:
+    """One dim of one tensor, then the dims of two tensors that are alike."""
+    sizes = {**sources, **{number: tuple(value.tolist()) for number, value in vectors.items()}}
     places = [(number, axis, dim) for number, dims in sizes.items() for axis, dim in enumerate(dims) if dim > 1]
     for number, axis, dim in places:
         for new in {1, dim // 2, dim - 1} - {dim}:

@@ -6,12 +6,13 @@ a result that has one. Source: oneDNN 3.13, tests/benchdnn/graph/deserialize.cpp
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from .._util.exact_types import isinstance
 from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor, Op, schema_of
 from ..opset.editions.registry import base_of
+from ..opset.schema import Schema, Shape
 
 # An op that is told the shape of its result is told the batch too.
 SHAPES = ("dst_shape", "src_shape", "output_shape", "input_shape")
@@ -38,30 +39,48 @@ def _carries(op: Op, tensor: LogicalTensor, found: Mapping[int, bool]) -> bool:
     kind = base_of(schema).kind
     if kind == "End":
         return True
-    shapes = [None if one is None else one.shape for one in op.inputs]
+    if not op.outputs or _is_told_its_shape(op, schema):
+        return False
     index = next(index for index, one in enumerate(op.inputs) if one is tensor)
-    told = any(name in op.attrs for name in SHAPES) or any(
-        one is not None and schema.input_port(at).name in SHAPES for at, one in enumerate(op.inputs)
-    )
-    first, second = shapes[0], shapes[1] if len(shapes) > 1 else None
+    shapes = [None if one is None else one.shape for one in op.inputs]
+    return _keeps_batch(kind, schema.category, index, shapes) and found.get(op.outputs[0].id, True)
+
+
+def _is_told_its_shape(op: Op, schema: Schema) -> bool:
+    """Whether an attribute or an input gives the shape of the result, batch included."""
     target = op.attrs.get("shape", ())  # of StaticReshape
-    if told or not op.outputs or (isinstance(target, tuple) and target and target[0] not in (-1, 0)):
-        able = False
-    elif kind.endswith(("Backward", "BackwardData", "BackwardWeights")):
-        stats = kind == "LayerNormBackward" and index in (2, 3) and bool(tensor.shape and first)
-        able = index < 2 or (stats and tensor.shape[0] == first[0])  # type: ignore[index]
-    elif schema.category == "binary" and kind not in ("BiasAdd", "PReLU", "Select"):
-        other = shapes[1 - index] if index < 2 else None
-        if tensor.shape is None or other is None:
-            able = False
-        elif len(tensor.shape) == len(other):
-            able = tensor.shape[:1] == other[:1] or other[:1] == (1,)
-        else:
-            able = len(tensor.shape) > len(other)
-    elif kind == "PReLU" and index == 1:
-        able = first is not None and second is not None and len(first) == len(second) and first[0] == second[0]
-    elif kind == "MatMul":
-        able = index == 0 or (index == 1 and tensor.shape is not None and len(tensor.shape) > 2)
-    else:
-        able = index == 0 or kind == "Concat"
-    return able and found.get(op.outputs[0].id, True)
+    if isinstance(target, tuple) and target and target[0] not in (-1, 0):
+        return True
+    ports = (schema.input_port(at).name for at, one in enumerate(op.inputs) if one is not None)
+    return not {*op.attrs, *ports}.isdisjoint(SHAPES)
+
+
+def _keeps_batch(kind: str, category: str, index: int, shapes: Sequence[Shape]) -> bool:
+    """Whether the first dim of input ``index`` becomes that of the result, by the kind of op."""
+    if kind.endswith(("Backward", "BackwardData", "BackwardWeights")):
+        is_statistic = kind == "LayerNormBackward" and index in (2, 3)
+        return index < 2 or (is_statistic and _have_one_batch(shapes[index], shapes[0]))
+    if category == "binary" and kind not in ("BiasAdd", "PReLU", "Select"):
+        return index < 2 and _is_not_broadcast(shapes[index], shapes[1 - index])
+    if kind == "PReLU" and index == 1:
+        return _have_one_rank(shapes[0], shapes[1]) and _have_one_batch(shapes[0], shapes[1])
+    if kind == "MatMul":
+        return index == 0 or (index == 1 and len(shapes[1] or ()) > 2)
+    return index == 0 or kind == "Concat"
+
+
+def _have_one_rank(first: Shape, second: Shape) -> bool:
+    return first is not None and second is not None and len(first) == len(second)
+
+
+def _have_one_batch(first: Shape, second: Shape) -> bool:
+    return bool(first and second) and first[0] == second[0]  # type: ignore[index]
+
+
+def _is_not_broadcast(shape: Shape, other: Shape) -> bool:
+    """Whether an operand of a binary op has the batch of the result, rather than being broadcast along it."""
+    if shape is None or other is None:
+        return False
+    if len(shape) != len(other):
+        return len(shape) > len(other)
+    return shape[:1] == other[:1] or other[:1] == (1,)

@@ -225,7 +225,7 @@ class FlexRewrite(Generic[AnyGraph]):
             self._set_dtype(self._tensor("dt", key), name)
 
     def drop_wildcards(self) -> None:
-        """Leave out all Wildcards: what they write is input from now on, and what they read is output."""
+        """Leave out all Wildcards: their outputs become graph inputs, and their inputs graph outputs."""
         wild = [op for op in self.ops if op["kind"] == "Wildcard"]
         written = {use["id"] for op in wild for use in op["outputs"]}
         ended = [op for op in self.ops if not op["outputs"] and all(use["id"] in written for use in op["inputs"])]
@@ -233,26 +233,37 @@ class FlexRewrite(Generic[AnyGraph]):
         self.ops = self.form["graph"] = [op for op in self.ops if op["id"] not in dropped]
         produced = {use["id"] for op in self.ops for use in op["outputs"]}
         freed = list(dict.fromkeys(use["id"] for op in wild for use in op["inputs"] if use["id"] in produced))
+        self._keep_ports(produced, written, freed)
+        self._keep_op_names()
+
+    def _keep_ports(self, produced: set[int], written: set[int], freed: Sequence[int]) -> None:
+        """Drop the ports of tensors that are gone, or that Wildcards wrote; ``freed`` become graph outputs."""
         about = self.form.get(KEY) or {}
-        ends = (use for op in self.ops for use in op["inputs"])
-        kept = produced.union(use["id"] for use in (*ends, *about.get("tensors", ()))) - written
+        read = {use["id"] for op in self.ops for use in op["inputs"]}
+        kept = produced.union(read, (use["id"] for use in about.get("tensors", ()))) - written
         for key in ("input_ports", "output_ports"):
             self.form[key] = [number for number in self.form.get(key) or () if number in kept]
         self.form["output_ports"] = list(dict.fromkeys([*self.form["output_ports"], *freed]))
         for key in {"inputs", "outputs"} & about.keys():
             about[key] = [one for one in about[key] if one["id"] in kept]
-        if "outputs" in about:
-            named = {one["id"]: one["name"] for key in ("inputs", "outputs") for one in about[key]}
-            for number in freed:
-                if number not in named:
-                    names = (f"t{number}{'_' * n}" for n in range(len(named) + 1))
-                    named[number] = next(name for name in names if name not in named.values())
-                    about["outputs"].append({"id": number, "name": named[number]})
-        numbered = {number: name for name, number in op_ids(self.before).items()}
-        for op in self.ops:  # which were perhaps numbered, as Wildcards had their names before
-            if op["name"] != numbered[op["id"]]:
+        if "outputs" not in about:
+            return
+        named = {one["id"]: one["name"] for key in ("inputs", "outputs") for one in about[key]}
+        for number in freed:
+            if number not in named:
+                name = f"t{number}"
+                while name in named.values():
+                    name += "_"
+                named[number] = name
+                about["outputs"].append({"id": number, "name": name})
+
+    def _keep_op_names(self) -> None:
+        """Say the names of ops that the form numbers: without the Wildcards other ops would get their numbers."""
+        names = {number: name for name, number in op_ids(self.before).items()}
+        for op in self.ops:
+            if op["name"] != names[op["id"]]:
                 said = self.form.setdefault(KEY, {}).setdefault("ops", {})
-                said.setdefault(str(op["id"]), {})["name"] = numbered[op["id"]]
+                said.setdefault(str(op["id"]), {})["name"] = names[op["id"]]
 
     # Changes ----------------------------------------------------------------------------------------------------------
 
