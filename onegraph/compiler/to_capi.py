@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
@@ -32,71 +33,109 @@ def capi_tensor(number: int, value: Value, kind: str) -> LibraryTensor:
 def capi_graph(
     lowered: Lowered, fpmath_mode: str, steps: Sequence[Step] | None = None, needed: Iterable[int] = ()
 ) -> tuple[capi.Graph, dict[int, str]]:
-    """The finalized graph, and for each step that the library refused the reason; that step is a Wildcard there.
+    """Steps as a finalized graph of the C API.
 
-    ``steps``: only these ones; all by default. ``needed``: values that are read elsewhere, too.
+    Args:
+        lowered: the graph.
+        fpmath_mode: as the library takes it.
+        steps: some of its steps; all of them by default.
+        needed: values that steps outside of ``steps`` read.
+
+    Returns:
+        The graph, and the reason for each step that the library refused: such a step is a Wildcard in the graph.
+
+    Raises:
+        UnsupportedError: the library refuses a Wildcard or an End.
     """
-    steps = lowered.steps if steps is None else steps
-    values = lowered.values
-    read = {*chain.from_iterable([step.inputs for step in steps])}
-    produced = {*chain.from_iterable([step.outputs for step in steps])}
-    place_of: dict[object, int] = {}
-    tensors: list[LibraryTensor] = []
-    places: dict[int, int] = {}  # of what the library can be told of
-    for number in read | produced:
-        _, dtype, shape, strides, _, _, constant = value = values[number]
-        what = dtype, shape, strides, constant is None
-        place = place_of.get(what)
-        if place is None:
-            if not _expressible(dtype):
+    export = _Export(lowered, lowered.steps if steps is None else steps, fpmath_mode)
+    export.add_ops()
+    export.add_wildcards()
+    export.keep([*[tensor.id for tensor in lowered.graph.outputs.values()], *needed])
+    export.mark_weights()
+    return export.finalize(), {number: reason for number, reason in export.refused.items() if reason}
+
+
+class _Export:
+    """A graph of the C API while it is filled.
+
+    Attributes:
+        refused: for each step that is no op of the library, the library's reason; empty where nobody asked it.
+    """
+
+    def __init__(self, lowered: Lowered, steps: Sequence[Step], fpmath_mode: str) -> None:
+        self.steps, self.values = steps, lowered.values
+        self.refused: dict[int, str] = {}
+        self._read = {*chain.from_iterable([step.inputs for step in steps])}
+        self._produced = {*chain.from_iterable([step.outputs for step in steps])}
+        self._graph, self._ops = capi.Graph(fpmath_mode=fpmath_mode), LazyOps(*self._tensors())
+        self._marks: list[int] = []  # ids of the ops that stand for no step
+        self._free_ids = itertools.count(len(lowered.steps))
+
+    def _tensors(self) -> tuple[list[LibraryTensor], dict[int, int]]:
+        """One logical tensor for all values that are alike, and the place of it for each value that it can express."""
+        place_of: dict[object, int] = {}
+        tensors: list[LibraryTensor] = []
+        places: dict[int, int] = {}
+        for number in self._read | self._produced:
+            _, dtype, shape, strides, _, _, constant = value = self.values[number]
+            if dtype.since > VERSION:
                 continue
-            place = place_of[what] = len(tensors)
-            tensors.append(capi_tensor(value.id, value, "variable" if constant is None else "constant"))
-        places[number] = place
-    graph, ops = capi.Graph(fpmath_mode=fpmath_mode), LazyOps(tensors, places)
-    refused: dict[int, str] = {}
-    taken: list[int] = []
-    of_part: dict[int, OpTemplate] = {}
-    for step in steps:
-        part = step.part
-        if part is None or step.executor != "library":
-            refused[step.id] = ""
-            continue
-        template = of_part.get(id(part))
-        if template is None:
+            alike = dtype, shape, strides, constant is None
+            if alike not in place_of:
+                place_of[alike] = len(tensors)
+                tensors.append(capi_tensor(value.id, value, "variable" if constant is None else "constant"))
+            places[number] = place_of[alike]
+        self._places = places
+        return tensors, places
+
+    def add_ops(self) -> None:
+        """Add the library steps."""
+        taken: list[int] = []
+        templates: dict[int, OpTemplate] = {}  # by part, which equal ops share
+        for step in self.steps:
+            part = step.part
+            if part is None or step.executor != "library":
+                self.refused[step.id] = ""
+                continue
             try:
-                template = of_part[id(part)] = _template(part, step.op)
+                template = templates.get(id(part)) or templates.setdefault(id(part), _template(part, step.op))
             except OneGraphError as error:
-                refused[step.id] = str(error)
+                self.refused[step.id] = str(error)
                 continue
-        ops.add(template, step.id, step.op.name, step.inputs, step.outputs)
-        taken.append(step.id)
-    refused.update(graph._add_lazy_ops(ops, taken))
-    marks: list[int] = []
+            self._ops.add(template, step.id, step.op.name, step.inputs, step.outputs)
+            taken.append(step.id)
+        self.refused.update(self._graph._add_lazy_ops(self._ops, taken))
 
-    def mark(kind: str, number: int, name: str, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """A Wildcard or an End."""
-        ops.add(OpTemplate(kind, NO_ATTRS), number, name, inputs, outputs)
-        marks.append(number)
+    def add_wildcards(self) -> None:
+        """Add a Wildcard for each step that is no op of the library."""
+        for step in self.steps if self.refused else ():
+            if step.id in self.refused:
+                ins, outs = ([n for n in ends if n in self._places] for ends in (step.inputs, step.outputs))
+                self._mark("Wildcard", step.id, step.op.name, ins, outs)
 
-    for step in steps if refused else ():
-        if step.id in refused:
-            known = ([number for number in ends if number in places] for ends in (step.inputs, step.outputs))
-            mark("Wildcard", step.id, step.op.name, *known)
-    # What is read here and elsewhere, a graph output for one, must not vanish inside a partition.
-    returned = [tensor.id for tensor in lowered.graph.outputs.values()]
-    first_free = len(lowered.steps)  # the first of the ids that no step has
-    kept = dict.fromkeys((*returned, *needed))
-    for free, number in enumerate(kept, first_free):
-        if number in read and number in produced and number in places:
-            mark("End" if values[number].dtype in FLOATS else "Wildcard", free, "output", [number], [])
-    accepted = [(step.kind, step.inputs, step.outputs) for step in steps if step.id not in refused]
-    for free, number in enumerate(unproduced_weights(accepted), first_free + len(kept)):
-        mark("Wildcard", free, "weights", [], [number])
-    for reason in graph._add_lazy_ops(ops, marks).values():
-        raise UnsupportedError(reason)
-    graph.finalize()
-    return graph, {number: reason for number, reason in refused.items() if reason}
+    def keep(self, numbers: Iterable[int]) -> None:
+        """Let no value vanish inside a partition that is read here and elsewhere, as a graph output is."""
+        for number in dict.fromkeys(numbers):
+            if number in self._read and number in self._produced and number in self._places:
+                kind = "End" if self.values[number].dtype in FLOATS else "Wildcard"
+                self._mark(kind, next(self._free_ids), "output", [number], [])
+
+    def mark_weights(self) -> None:
+        """Give weights that no op produces a producer, where the library crashes without."""
+        accepted = [(step.kind, step.inputs, step.outputs) for step in self.steps if step.id not in self.refused]
+        for number in unproduced_weights(accepted):
+            self._mark("Wildcard", next(self._free_ids), "weights", [], [number])
+
+    def _mark(self, kind: str, number: int, name: str, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        self._ops.add(OpTemplate(kind, NO_ATTRS), number, name, inputs, outputs)
+        self._marks.append(number)
+
+    def finalize(self) -> capi.Graph:
+        """The graph."""
+        for reason in self._graph._add_lazy_ops(self._ops, self._marks).values():
+            raise UnsupportedError(reason)
+        self._graph.finalize()
+        return self._graph
 
 
 def _template(part: Part, op: Op) -> OpTemplate:
@@ -104,10 +143,6 @@ def _template(part: Part, op: Op) -> OpTemplate:
     if op.signature is None:
         return OpTemplate.checked(part.kind, part.attrs, part.types, part.outputs, op.name)
     return OpTemplate(part.kind, part.attrs)
-
-
-def _expressible(dtype: DataType) -> bool:
-    return dtype.since <= VERSION
 
 
 def library_partitions(graph: DataGraph, policy: str) -> list[capi.Partition]:
