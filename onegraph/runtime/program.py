@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 
 import numpy as np
 
@@ -68,53 +69,28 @@ class Program:
     # Where everything lies -------------------------------------------------------------------------------------------
 
     def _place_values(self, schedule: Schedule) -> None:
-        values, steps, sizes = self.values, schedule.steps, schedule.sizes
-        written: dict[int, int] = {}
-        last: dict[int, int] = {}
-        for index, step in enumerate(steps):
-            if isinstance(step, LibraryStep):
-                outputs, used = step.pieces[step.n_inputs :], step.pieces
-            else:
-                outputs = [values[number].storage for number in step.outputs]
-                used = [*outputs, *[values[number].storage for number in step.inputs if number is not None]]
-            for piece in outputs:
-                written.setdefault(piece, index)
-            for piece in used:
-                last[piece] = index
-        inputs = {tensor.id for tensor in self.graph.inputs.values()}
-        names = {
-            tensor.id: name
-            for name, tensor in self.graph.outputs.items()
-            if tensor.id in written and tensor.id not in inputs and values[tensor.id].storage == tensor.id
-        }
+        """Give every piece of memory its slot, and every intermediate its offset in the arena."""
+        written, last = self._liveness(schedule.steps)
+        names = self._choose_outputs(written)
         # (name, value) of the outputs that steps write into; of two names for one value the last has it.
         self.direct = tuple((name, number) for number, name in names.items())
         # Those that are inputs, constants, views, or second names, and are filled at the end.
         self.copied = tuple((name, t.id) for name, t in self.graph.outputs.items() if names.get(t.id) != name)
-        last.update((values[number].storage, len(steps)) for _, number in self.copied)
-        self.external = (
-            *(tensor.id for tensor in self.graph.inputs.values()),
-            *(number for _, number in self.direct),
-        )
-        self.constants: dict[int, Array] = {}
-        for number in last:
-            constant = values[number].constant
-            if constant is not None:
-                self.constants[number] = constant if is_aligned(constant) else _copied(constant)
+        last.update((self.values[number].storage, len(schedule.steps)) for _, number in self.copied)
+        inputs = [tensor.id for tensor in self.graph.inputs.values()]
+        self.external = (*inputs, *names)
+        self.constants = {
+            number: constant if is_aligned(constant) else _copied(constant)
+            for number in last
+            if (constant := self.values[number].constant) is not None
+        }
         self.slots = {number: slot for slot, number in enumerate((*self.external, *self.constants), ARENA + 1)}
+        in_place = _in_place(schedule.steps)
         lifetimes = [
-            Lifetime(number, aligned(sizes.get(number) or nbytes(values[number])), start, last[number])
+            Lifetime(number, aligned(schedule.sizes.get(number) or nbytes(self.values[number])), start, last[number])
             for number, start in written.items()
             if number not in self.slots
         ]
-        # Not where the step reads the piece another time, as another value.
-        in_place = {
-            target: source
-            for step in steps
-            if isinstance(step, LibraryStep)
-            for target, source in step.in_place
-            if step.pieces[: step.n_inputs].count(source) == 1
-        }
         self.offsets, self.arena_size = plan_memory(lifetimes, in_place)
         # Outputs, each with the input upon which it may lie where the caller gives that up.
         self.in_place = {
@@ -125,21 +101,37 @@ class Program:
         self._places = {number: (slot, 0) for number, slot in self.slots.items()}
         self._places.update((number, (ARENA, offset)) for number, offset in self.offsets.items())
 
-    def _plan(self, schedule: Schedule, threads: Threads) -> None:
-        """The steps in turn: ranges of the plan's, and numpy's between them."""
-        self.parts: list[range | NumpyStep] = []
-        in_c = [step for step in schedule.steps if isinstance(step, LibraryStep)]
-        first = last = 0
-        for step in schedule.steps:
+    def _liveness(self, steps: Sequence[LibraryStep | NumpyStep]) -> tuple[dict[int, int], dict[int, int]]:
+        """For each piece of memory the step that writes it first, and the step that uses it last."""
+        written: dict[int, int] = {}
+        last: dict[int, int] = {}
+        for index, step in enumerate(steps):
             if isinstance(step, LibraryStep):
-                last += 1
-                continue
-            if first < last:
-                self.parts.append(range(first, last))
-                first = last
-            self.parts.append(step)
-        if first < last:
-            self.parts.append(range(first, last))
+                outputs, used = step.pieces[step.n_inputs :], step.pieces
+            else:
+                outputs = [self.values[number].storage for number in step.outputs]
+                used = [*outputs, *[self.values[number].storage for number in step.inputs if number is not None]]
+            for piece in outputs:
+                written.setdefault(piece, index)
+            for piece in used:
+                last[piece] = index
+        return written, last
+
+    def _choose_outputs(self, written: Mapping[int, int]) -> dict[int, str]:
+        """The values that steps write straight into the caller's outputs, with the name of the output."""
+        inputs = {tensor.id for tensor in self.graph.inputs.values()}
+        return {
+            tensor.id: name
+            for name, tensor in self.graph.outputs.items()
+            if tensor.id in written and tensor.id not in inputs and self.values[tensor.id].storage == tensor.id
+        }
+
+    # What runs -------------------------------------------------------------------------------------------------------
+
+    def _plan(self, schedule: Schedule, threads: Threads) -> None:
+        """Divide the steps into those of C and those of numpy, and choose the numbers of threads."""
+        in_c = [step for step in schedule.steps if isinstance(step, LibraryStep)]
+        self.parts = _parts(schedule.steps)
         # The values that numpy reads or writes, and which of them lie in each of the caller's arrays.
         touched = {n for part in self.parts if isinstance(part, NumpyStep) for n in (*part.inputs, *part.outputs)}
         self.touched = {n for n in (*touched, *(number for _, number in self.copied)) if n is not None}
@@ -151,7 +143,6 @@ class Program:
         # The thread that alone can run it; None where all can. One that a fork has left behind, if there is any.
         homes = {owner for step in in_c if (owner := step.compiled.home) is not None}
         self.home = next(iter(homes - {home()} or homes), None)
-
         every = threads if isinstance(threads, int) else 0
         counts = [every] * len(in_c)
         limit = get_num_threads() or 1
@@ -303,6 +294,33 @@ def span(value: Value) -> int:
     """Bytes from the first to the last element of a value, both included."""
     reach = sum((dim - 1) * step for dim, step in zip(value.shape, value.strides, strict=True))
     return (reach + 1) * value.dtype.numpy.itemsize if math.prod(value.shape) else 0
+
+
+def _in_place(steps: Sequence[LibraryStep | NumpyStep]) -> dict[int, int]:
+    """Outputs of the library's steps, each with the input upon which it may lie.
+
+    An input that the same step reads twice, as two values, is left out.
+    """
+    return {
+        target: source
+        for step in steps
+        if isinstance(step, LibraryStep)
+        for target, source in step.in_place
+        if step.pieces[: step.n_inputs].count(source) == 1
+    }
+
+
+def _parts(steps: Sequence[LibraryStep | NumpyStep]) -> list[range | NumpyStep]:
+    """The steps in turn: ranges of the library's, counted among themselves, and numpy's between them."""
+    parts: list[range | NumpyStep] = []
+    count = 0
+    for is_numpy, group in groupby(steps, lambda step: isinstance(step, NumpyStep)):
+        if is_numpy:
+            parts += [step for step in group if isinstance(step, NumpyStep)]
+        else:
+            first, count = count, count + sum(1 for _ in group)
+            parts.append(range(first, count))
+    return parts
 
 
 def _copied(constant: Array) -> Array:
