@@ -9,7 +9,7 @@ a partition that would have to wait for itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -151,36 +151,44 @@ class _Lowering:
         self._bounds: dict[int, int] = {}
 
     def add(self, op: Op) -> None:
+        """Add the steps of an op; an End has no output and computes nothing."""
         if not op.outputs:
-            return  # an End computes nothing
-        signature = op.signature
-        schema = schema_of(op) if signature is None else signature.schema
-        n_outputs = len(op.outputs)
-        if n_outputs > 1 and base_of(schema).kind in INDEPENDENT_OUTPUTS:
-            while n_outputs > 1 and op.outputs[n_outputs - 1].id not in self._read:
-                n_outputs -= 1  # changes nothing in the others
-        bounds = self._bounds_of(op, base_of(schema).kind)
-        if signature is not None:
-            form, reason = signature_form(signature, n_outputs, bounds)
-        else:
-            types = [None if tensor is None else tensor.type for tensor in op.inputs]
-            dtypes = [tensor.dtype for tensor in op.outputs[:n_outputs]]
-            call = base_call(schema, base_of(schema), op.attrs, types, n_outputs, dtypes)
-            call = base_call(schema, base_of(schema), _counted(op, call), types, n_outputs, dtypes)
-            form, reason = library_form(schema, call)
+            return
+        schema = schema_of(op) if op.signature is None else op.signature.schema
+        outputs = op.outputs[: self._count_outputs(op, schema)]
+        form, reason = self._form(op, schema, outputs)
         if form is None:
             inputs = tuple([tensor.id for tensor in op.inputs if tensor is not None])
             self._step("reference", op.kind, inputs, tuple([tensor.id for tensor in op.outputs]), op, note=reason)
         elif schema.dialect is not None and schema.dialect.swapped:
-            self._add_swapped(op, schema, form, n_outputs)
+            self._add_swapped(op, schema, form, len(outputs))
         elif (ports := form.direct) is not None:
             (part,) = form.parts
             ins = tuple([tensor.id for port in ports if (tensor := op.inputs[port]) is not None])
-            outs = tuple([tensor.id for tensor in op.outputs[:n_outputs]])
+            outs = tuple([tensor.id for tensor in outputs])
             self._step(_executor(part), part.kind, ins, outs, op, part.attrs, form.note, part)
         else:
             sources = [-1 if tensor is None else tensor.id for tensor in op.inputs]
-            self._add_form(op, form, sources, [tensor.id for tensor in op.outputs[:n_outputs]])
+            self._add_form(op, form, sources, [tensor.id for tensor in outputs])
+
+    def _count_outputs(self, op: Op, schema: Schema) -> int:
+        """How many outputs are computed: unread optional ones are left out where the others do not change."""
+        count = len(op.outputs)
+        if count > 1 and base_of(schema).kind in INDEPENDENT_OUTPUTS:
+            while count > 1 and op.outputs[count - 1].id not in self._read:
+                count -= 1
+        return count
+
+    def _form(self, op: Op, schema: Schema, outputs: Sequence[LogicalTensor]) -> tuple[Form | None, str]:
+        """The op as the library takes it, or None and the reason why it cannot."""
+        bounds = self._bounds_of(op, base_of(schema).kind)
+        if op.signature is not None:
+            return signature_form(op.signature, len(outputs), bounds)
+        types = [None if tensor is None else tensor.type for tensor in op.inputs]
+        dtypes = [tensor.dtype for tensor in outputs]
+        call = base_call(schema, base_of(schema), op.attrs, types, len(outputs), dtypes)
+        call = base_call(schema, base_of(schema), _counted(op, call), types, len(outputs), dtypes)
+        return library_form(schema, call)
 
     def _bounds_of(self, op: Op, kind: str) -> tuple[int | None, ...]:
         """How far from 0 the integers are that an op reads, None where nobody knows; nothing for other ops.

@@ -17,18 +17,9 @@ from ..opset.shapes import compatible, show
 
 def specialise(graph: AnyGraph, shapes: Mapping[str, Shape], values: Mapping[str, Array] | None = None) -> AnyGraph:
     """The graph for inputs of known shapes; see :meth:`onegraph.Graph.specialise`."""
-    for what, given in (("shapes", shapes), ("values", {} if values is None else values)):
-        if not isinstance(given, Mapping) or not all(name in graph._inputs for name in given):
-            names = ", ".join(graph._inputs) or "none"
-            raise ArgumentError(f"{what}: {shown(given)}; expected a dictionary by names of inputs: {names}")
-    other = graph._empty()
+    values = _checked(graph, shapes, {} if values is None else values)
+    other, before = graph._empty(), DataGraph.copy(graph)
     renewed: dict[int, LogicalTensor] = {}
-    # Copies: shapes are inferred of the very contents that the graph then has.
-    values = {name: array_of(f"values: {name!r}", value).copy() for name, value in (values or {}).items()}
-    for name, value in values.items():
-        if value.dtype.kind not in "iu":
-            raise ArgumentError(f"values: {name!r}: an array of {value.dtype}; expected integers")
-    before = DataGraph.copy(graph)
     for tensor in before._tensors:
         if tensor.constant:
             renewed[tensor.id] = other._tensor(tensor.dtype, tensor.shape, tensor.name, None, tensor.value)
@@ -36,9 +27,8 @@ def specialise(graph: AnyGraph, shapes: Mapping[str, Shape], values: Mapping[str
         shape = as_shape(shapes.get(name, tensor.shape))
         if not compatible(shape, tensor.shape):
             raise ArgumentError(f"input {name!r}: shape {show(shape)}; expected {show(tensor.shape)}")
-        renewed[tensor.id] = other._inputs[name] = other._tensor(
-            tensor.dtype, shape, name, tensor.strides, values.get(name)
-        )
+        made = other._tensor(tensor.dtype, shape, name, tensor.strides, values.get(name))
+        renewed[tensor.id] = other._inputs[name] = made
     other._constant_inputs = before._constant_inputs - values.keys()
     for op in before._ops:
         sources = [None if tensor is None else renewed[tensor.id] for tensor in op.inputs]
@@ -48,3 +38,17 @@ def specialise(graph: AnyGraph, shapes: Mapping[str, Shape], values: Mapping[str
         renewed.update(zip((tensor.id for tensor in op.outputs), results, strict=True))
     other._outputs = {name: renewed[t.id]._laid_out(t.strides) for name, t in before._outputs.items()}
     return other
+
+
+def _checked(graph: DataGraph, shapes: object, values: object) -> dict[str, Array]:
+    """Copies of ``values``, so that shapes are inferred from the very contents that the graph then has."""
+    for what, given in (("shapes", shapes), ("values", values)):
+        if not isinstance(given, Mapping) or not all(name in graph._inputs for name in given):
+            names = ", ".join(graph._inputs) or "none"
+            raise ArgumentError(f"{what}: {shown(given)}; expected a dictionary by names of inputs: {names}")
+    assert isinstance(values, Mapping)
+    copies = {name: array_of(f"values: {name!r}", value).copy() for name, value in values.items()}
+    for name, value in copies.items():
+        if value.dtype.kind not in "iu":
+            raise ArgumentError(f"values: {name!r}: an array of {value.dtype}; expected integers")
+    return copies
