@@ -41,11 +41,6 @@ def new_rlock() -> threading.RLock:
     return made
 
 
-def is_held(lock: threading.RLock) -> bool:
-    """Whether any thread holds the lock, this one too. What tells that of such locks came with Python 3.14."""
-    return repr(lock).startswith("<locked")
-
-
 def refuse_inner(lock: threading.RLock, what: str) -> None:
     """Raise StateError where the calling thread holds the lock: it is in a signal handler, in the midst of a change."""
     if lock._is_owned():  # type: ignore[attr-defined]

@@ -98,7 +98,7 @@ class DataGraph(OpMethods):
             steps = as_strides(strides, dims)
         except ArgumentError as error:
             swapped = isinstance(dtype, (tuple, list)) and isinstance(shape, (str, DataType))
-            mend = "; the data type comes before the shape" * swapped
+            mend = "; the data type comes before the shape" if swapped else ""
             raise ArgumentError(f"input {shown(name)}: {error}{mend}") from None
         tensor = self._tensor(data_type, dims, name, steps)
         (self._constant_inputs.add if constant else self._constant_inputs.discard)(name)
@@ -320,7 +320,7 @@ class DataGraph(OpMethods):
         """The name of an input or output to be, which must be free."""
         label = text(name)
         if not label:
-            mend = "; it comes before the tensor" * isinstance(name, LogicalTensor)
+            mend = "; it comes before the tensor" if isinstance(name, LogicalTensor) else ""
             raise ArgumentError(f"name: {shown(name)}; expected a string that is not empty{mend}")
         if label in self._inputs or label in self._outputs:
             raise ArgumentError(f"name {shown(label)} is taken; inputs and outputs share one namespace")

@@ -68,7 +68,8 @@ def _dtype_error(
     noted = Violations(chosen, schema.kind)
     noted.page = chosen.page(schema)
     given = "not given" if wanted is None else wanted
-    expected = f"{'one of ' * (len(options) > 1)}{', '.join(map(str, options))} for {port}"
+    choices = ", ".join(map(str, options))
+    expected = f"one of {choices} for {port}" if len(options) > 1 else f"{choices} for {port}"
     variable = next(one.type for one in schema.outputs if one.name == port)
     same = [one.name for one in schema.inputs if one.type == variable]
     expected += f", the data type of {', '.join(same)}" if same and len(options) == 1 else ""

@@ -68,7 +68,7 @@ def command(source: Source, compiling: Compiling, no_compile: bool, as_json: boo
     constants = _constants(graph)
     if constants:
         parts.append(table(("constant", "dtype", "shape="), ([*_tensor(t.name, t)] for t in constants)))
-    titles = ("#>", *(["partition>"] * bool(partitions)), "op", "name", "from", "result=", "attributes")
+    titles = ("#>", *(["partition>"] if partitions else []), "op", "name", "from", "result=", "attributes")
     parts.append(table(titles, _rows(graph, owners, bool(partitions))))
     parts.append(table(("output", "dtype", "shape="), starmap(_tensor, graph.outputs.items())))
     show(*parts, *([] if report is None else [str(report)]))
@@ -76,7 +76,7 @@ def command(source: Source, compiling: Compiling, no_compile: bool, as_json: boo
 
 def _tensor(name: str, tensor: LogicalTensor, is_constant: bool = False) -> list[str]:
     strides = "" if tensor.strides is None else f" strides {list(tensor.strides)}"
-    return [name, str(tensor.dtype), f"{dims(tensor.shape)}{strides}{' constant' * is_constant}"]
+    return [name, str(tensor.dtype), f"{dims(tensor.shape)}{strides}{' constant' if is_constant else ''}"]
 
 
 def _constants(graph: Graph) -> list[LogicalTensor]:

@@ -56,7 +56,7 @@ def show(*parts: Table | str) -> None:
         if isinstance(part, str):
             click.echo(lead + _visible(part, _IN_TEXT))
         elif screen.is_terminal:
-            screen.print(*([""] * bool(number)), part, sep="\n")
+            screen.print(*([""] if number else []), part, sep="\n")
         else:
             with screen.capture() as captured:
                 screen.print(part)

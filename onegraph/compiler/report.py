@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from ..opset.dtypes import DataType
+from ..opset.shapes import counted
 
 
 class Tensor(Protocol):
@@ -158,7 +159,7 @@ class Report:
             how = f"{partition.executor}{', fused' if partition.fused else ''}"
             size = f"{partition.bytes:,} bytes"
             if partition.threads is not None:
-                size += f", {partition.threads or 'all'} thread{'s' * (partition.threads != 1)}"
+                size += f", {counted(partition.threads or 'all', 'thread')}"
             lines.append(f"{partition.index:3}  {how:16} {' + '.join(partition.ops)}  ({size})")
             lines.append(f"     {', '.join(partition.inputs)} -> {', '.join(partition.outputs)}")
             if partition.reason:

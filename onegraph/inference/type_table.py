@@ -50,7 +50,8 @@ def table_text(schema: Schema) -> str:
         types = dict.fromkeys(
             dtype for row in schema.types for dtype in DataType if dtype in set().union(*row.types.values())
         )
-        return f"one of {', '.join(map(str, types))} for {'all of ' * (len(ports) > 1)}{', '.join(ports)}"
+        whose = ", ".join(ports) if len(ports) == 1 else f"all of {', '.join(ports)}"
+        return f"one of {', '.join(map(str, types))} for {whose}"
     return "one of: " + "; ".join(dict.fromkeys(_row_text(schema, row) for row in schema.types))
 
 

@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, make_dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._util.exact_types import isinstance, listed
 from .._util.init_once import Made, made_once
+from .._util.interpreter_tricks import read_slot_through, record_maker
 from ..errors import ArgumentError, shown
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import edition
 from ..opset.schema import AttrValue, Schema, Shape, TensorType
 
 Array = NDArray[np.generic]
-Record = TypeVar("Record")
-
-
-def _maker(frozen: type[Record]) -> Callable[..., Record]:
-    """What makes frozen records of all their fields in turn, as they are: no ``__post_init__`` is called.
-
-    ``object.__setattr__``, by which frozen dataclasses fill their fields, takes longer than all else in building a
-    graph. Here they are filled while the record is of a class that is not frozen.
-    """
-    names = [field.name for field in fields(frozen)]  # type: ignore[arg-type]
-    open_one = make_dataclass(frozen.__name__, names, bases=frozen.__bases__, eq=False, slots=True)
-
-    def made(*values: object) -> Record:
-        record: Record = open_one(*values)
-        record.__class__ = frozen
-        return record
-
-    return made
 
 
 @made_once
@@ -80,18 +62,13 @@ class LogicalTensor(Made):
         return _unpickled, (self.id, self.dtype, self.shape, self.strides, self.name, self.value)
 
 
-make_tensor = _maker(LogicalTensor)
-_slot = vars(LogicalTensor)["value"]
-_contents: Callable[[LogicalTensor], Array | None] = _slot.__get__
-
-
-def _seen(tensor: LogicalTensor) -> Array | None:
+def _seen(kept: Array | None) -> Array | None:
     """The contents as an array of the caller's own: whoever sets its shape or data type changes nothing else."""
-    kept = _contents(tensor)
     return kept.view() if type(kept) is np.ndarray else kept  # a record that was made by hand may have anything
 
 
-LogicalTensor.value = property(_seen, _slot.__set__)  # type: ignore[assignment, misc]
+make_tensor = record_maker(LogicalTensor)
+_contents: Callable[[LogicalTensor], Array | None] = read_slot_through(LogicalTensor, "value", _seen)
 
 
 def _unpickled(
@@ -159,7 +136,7 @@ class Op(Made):
         return Op, (self.id, self.kind, self.inputs, self.outputs, dict(self.attrs), self.name, self.edition)
 
 
-make_op = _maker(Op)
+make_op = record_maker(Op)
 
 
 def schema_of(op: Op) -> Schema:

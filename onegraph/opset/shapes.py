@@ -155,9 +155,9 @@ def axis_in_range(call: Call) -> Iterable[Finding]:
         yield Finding("axis", axis, axis_of(rank))
 
 
-def counted(number: Dim, noun: str) -> str:
+def counted(number: object, noun: str) -> str:
     """A number of things: ``"1 element"``, ``"2 elements"``."""
-    return f"{number} {noun}{'s' * (number != 1)}"
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def show(shape: Shape) -> str:

@@ -16,7 +16,7 @@ from ..compiler.lower import shape_tensors
 from ..errors import ArgumentError, shown
 from ..ir.op import Array, LogicalTensor
 from ..opset.dtypes import DataType
-from ..opset.shapes import compatible, dense_strides, show
+from ..opset.shapes import compatible, counted, dense_strides, show
 
 
 class Result(NamedTuple):
@@ -88,8 +88,11 @@ class Arguments:
             given[name] = array
         if len(given) != len(names):
             missing = ", ".join(name for name in names if name not in given)
-            are_one = len(arrays) == 1 and isinstance(arrays[0], (list, tuple)) and len(arrays[0]) == len(names)
-            raise ArgumentError(f"missing inputs: {missing}" + "; a list of them is given as model(*inputs)" * are_one)
+            first = arrays[0] if len(arrays) == 1 else None
+            mend = ""
+            if isinstance(first, (list, tuple)) and len(first) == len(names):
+                mend = "; a list of them is given as model(*inputs)"
+            raise ArgumentError(f"missing inputs: {missing}{mend}")
         return given
 
     def _copy(self, tensor: LogicalTensor, array: Array) -> Array:
@@ -116,8 +119,7 @@ class Arguments:
         out = listed(out) if isinstance(out, (list, tuple)) else [out]
         if len(out) != len(names):
             arrays = f"{len(names)} arrays in the order" if len(names) > 1 else "one array,"
-            count = f"{len(out)} array{'s' * (len(out) != 1)}"
-            raise ArgumentError(f"out: {count}; expected {arrays} {', '.join(names)}")
+            raise ArgumentError(f"out: {counted(len(out), 'array')}; expected {arrays} {', '.join(names)}")
         return {name: array for name, array in zip(names, out, strict=True) if array is not None}
 
     def ordered(self, out: object) -> object:
@@ -177,7 +179,7 @@ def _layout_error(name: str, tensor: LogicalTensor, array: Array) -> ArgumentErr
     if not is_aligned(array):
         return ArgumentError(f"input {name!r}: not aligned to {alignment_of(array)} bytes; pass a copy of the array")
     dense = [step * array.itemsize for step in tensor.strides or dense_strides(array.shape)]
-    mend = "; numpy.ascontiguousarray(array) has them" * (tensor.strides is None)
+    mend = "; numpy.ascontiguousarray(array) has them" if tensor.strides is None else ""
     return ArgumentError(f"input {name!r}: strides {array.strides}; expected strides {tuple(dense)}, in bytes{mend}")
 
 

@@ -57,5 +57,6 @@ def refuse_unknown_partitions(threads: Mapping[int, int], partitions: Sequence[P
     unknown = [index for index in threads if index >= len(partitions)]
     if unknown:
         names = [f"{report.index}: {' + '.join(report.ops)}" for report in partitions[:20]]
-        names += ["..."] * (len(partitions) > 20)
+        if len(partitions) > 20:
+            names.append("...")
         raise ArgumentError(f"threads: no partition {unknown[0]}; the partitions are {'; '.join(names)}")

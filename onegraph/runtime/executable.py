@@ -88,7 +88,8 @@ class Executable(Made):
         if self._is_static:
             self._find({})
         else:
-            self._quick = dispatch(self._cache, len(names := self._names), [*map(names.index, self._value_inputs)])
+            places = [*map(self._names.index, self._value_inputs)]
+            self._quick = dispatch(self._cache, len(self._names), places)
 
     @property
     def inputs(self) -> tuple[Port, ...]:

@@ -15,7 +15,7 @@ from ..compiler.report import PartitionReport
 from ..ir.op import Array, Op, schema_of
 from ..opset.editions.dialect import base_call
 from ..opset.editions.registry import base_of
-from ..opset.shapes import known_dims
+from ..opset.shapes import counted, known_dims
 from ..reference import run as run_reference
 from .program import Frame, Program
 
@@ -140,8 +140,7 @@ class Profile(Mapping[int, float]):
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         longest = max((row.share for row in self.rows), default=0) or 1
         bars = ["", *(_bar(row.share / longest) for row in self.rows)]
-        what = f"{len(self.rows)} partition{'s' * (len(self.rows) != 1)}"
-        text = [f"{what}, {self.seconds * 1e6:,.1f} us (medians of {self.runs} runs)"]
+        text = [f"{counted(len(self.rows), 'partition')}, {self.seconds * 1e6:,.1f} us (medians of {self.runs} runs)"]
         for line, bar in zip(lines, bars, strict=True):
             cells = [
                 cell.rjust(width) if place < NUMBERS else cell.ljust(width)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .._util.fork_safety import is_held, new_rlock
+from .._util.fork_safety import new_rlock
+from .._util.interpreter_tricks import Counter, is_held, written_function
 from ..errors import StateError
 from .bound_run import QuickCall
 from .program import Program
@@ -49,20 +49,6 @@ class Entry:
     quick: QuickCall
     used: int = 0
     implementations: dict[int, str] | None = None
-
-
-class Counter:
-    """A number that goes up in one step of the interpreter."""
-
-    __slots__ = ("_count", "tick")
-
-    def __init__(self) -> None:
-        self._count = itertools.count()
-        self.tick: Callable[[], int] = self._count.__next__
-
-    def read(self) -> int:
-        """How often ``tick`` was called."""
-        return int(repr(self._count).removeprefix("count(").removesuffix(")"))
 
 
 class Cache:
@@ -144,34 +130,28 @@ class Cache:
             self._evictions.tick()
 
 
-# A key is the shapes of the inputs and the contents of those that give shapes. Asking for more would cost as much as
-# the run of a small graph; the quick call of the entry looks at the rest.
-DISPATCH = """
-def call(arrays, out=None):
-    try:
-        {inputs} = arrays
-        entry = entries[{key}]
-    except Exception:  # no arrays, or shapes that are new
-        return None
-    result = entry.quick(arrays, out)
-    if result is not None:
-        entry.used = tick()
-    return result
-"""
-
-
 def dispatch(cache: Cache, n_inputs: int, value_inputs: Sequence[int]) -> QuickCall:
     """A quick call for a graph of unknown shapes: that of the program for the shapes of its arrays, if there is one.
 
     Args:
-        cache: the programs; its keys are the shapes of all inputs, then the bytes of ``value_inputs``.
+        cache: the programs; its keys are the shapes of all inputs, then the bytes of ``value_inputs``. The quick call
+            of the entry looks at the rest.
         n_inputs: number of graph inputs.
         value_inputs: places of the inputs whose contents are part of the key.
     """
     names = [f"x{index}" for index in range(n_inputs)]
-    key = [f"{name}.shape" for name in names] + [f"x{index}.tobytes()" for index in value_inputs]
-    source = DISPATCH.format(inputs=f"{', '.join(names)},", key=f"({', '.join(key)},)")
-    scope: dict[str, Any] = {"entries": cache.entries, "tick": cache.tick}
-    exec(source, scope)
-    call: QuickCall = scope.pop("call")
+    parts = [f"{name}.shape" for name in names] + [f"x{index}.tobytes()" for index in value_inputs]
+    key_of = written_function(names, f"({', '.join(parts)},)")
+    entries, tick = cache.entries, cache.tick
+
+    def call(arrays: tuple[Any, ...], out: object = None) -> Any:
+        try:
+            entry = entries[key_of(*arrays)]
+        except Exception:  # an argument is no array, or its shape is new
+            return None
+        result = entry.quick(arrays, out)
+        if result is not None:
+            entry.used = tick()
+        return result
+
     return call

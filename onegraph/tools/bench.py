@@ -14,6 +14,7 @@ from .._util.validation import as_list, flag, function, integer
 from ..errors import ArgumentError, shown
 from ..graph import Graph
 from ..ir.op import Array
+from ..opset.shapes import counted
 from ..runtime.bound_run import sample
 from ..runtime.executable import Executable
 from ..serialize import with_known
@@ -35,7 +36,7 @@ class Variant:
     fallback: bool = True
 
     def __str__(self) -> str:
-        threads = "" if self.threads is None else f"{self.threads} thread{'s' * (self.threads > 1)}"
+        threads = "" if self.threads is None else counted(self.threads, "thread")
         mode = "" if self.fpmath_mode is None else f"fpmath {self.fpmath_mode}"
         return ", ".join(text for text in (self.policy, mode, threads) if text)
 

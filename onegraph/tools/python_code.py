@@ -106,10 +106,12 @@ def unsaid(graph: Graph) -> str:
         for key, usual in (("fpmath_mode", "strict"), ("engine_kind", "cpu"))
         if raw.get(key, usual) != usual
     ]
-    found += ["fpmath_mode_apply_to_int"] * (raw.get("fpmath_mode_apply_to_int") in ("true", 1))
+    if raw.get("fpmath_mode_apply_to_int") in ("true", 1):
+        found.append("fpmath_mode_apply_to_int")
     uses = [use for op in raw.get("graph", ()) for use in (*op.get("inputs", ()), *op.get("outputs", ()))]
     numbers = sorted({use["id"] for use in uses if use.get("property_type") == "host_scalar"})
-    found += [f"host_scalar of tensors {', '.join(map(str, numbers))}"] * bool(numbers)
+    if numbers:
+        found.append(f"host_scalar of tensors {', '.join(map(str, numbers))}")
     return ", ".join(found)
 
 

@@ -124,7 +124,7 @@ def spatial_fits(call: Call) -> Iterable[Finding]:
             added = found.output_padding[axis]
             whole = window.transposed(narrow, added) + window.begin + window.end
             if window.begin + window.end >= whole:
-                terms = "stride * (size - 1) + reach" + " + output_padding" * bool(added)
+                terms = "stride * (size - 1) + reach" + (" + output_padding" if added else "")
                 yield Finding(
                     "pads_begin",
                     f"{window.begin} + {window.end} along spatial axis {axis}",
