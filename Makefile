@@ -1,4 +1,4 @@
-# Every target sets up what it needs: a virtual environment in .venv with onegraph installed in place.
+# Every target first sets up its requirements: a virtual environment in .venv with an editable install of onegraph.
 PYTHON ?= python3
 PYTHONS ?= $(PYTHON)
 VENV := .venv
@@ -16,16 +16,17 @@ demo: $(VENV)/.examples
 test: lint
 	$(BIN)/python -m pytest -n 2
 
-# The suite on oneDNN 3.6 and 3.13, which pip brings: 3 GB the first time.
+# Runs the tests on oneDNN 3.6 and 3.13. The first run downloads 3 GB with pip.
 test-newer: $(VENV)/.dev
 	$(BIN)/python tests/newer.py -n 2
 
-# Threads, forks and signals for longer; 100,000 executions and 10,000 compilations in memory that does not grow.
+# Tests threads, forks and signals for a long time, and checks memory over 100,000 executions and 10,000 compilations.
 stress: $(VENV)/.dev
 	ONEGRAPH_STRESS=1 $(BIN)/python -m pytest -n 2 tests/test_stress.py
 
-# The C of the package, the glue of cffi included, under gcc's sanitizers; the oneDNN library itself is as it is.
-# libstdc++ is preloaded because the sanitizer must find it before the first exception. `make asan TESTS=tests/test_x.py`
+# Runs the tests with the C++ code of the package, including cffi's glue, under gcc's sanitizers. The oneDNN library is
+# not instrumented. libstdc++ is preloaded because the sanitizer must find it before the first exception.
+# To select tests: make asan TESTS=tests/test_x.py
 TESTS ?= tests
 SANITIZED = PYTHONPATH=$(CURDIR)/tests/sanitized PYTHONMALLOC=malloc ONEGRAPH_EXTENSION=$(CURDIR)/build/$@
 LIBRARIES = $(foreach name,$(1) stdc++,$(shell $(CXX) -print-file-name=lib$(name).so))
@@ -35,15 +36,15 @@ asan: $(VENV)/.dev
 	$(SANITIZED) LD_PRELOAD="$(call LIBRARIES,asan ubsan)" ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
 		UBSAN_OPTIONS=print_stacktrace=1 $(BIN)/python -m pytest -n 2 $(TESTS)
 
-# Only what needs no OpenMP threads says something: docs/safety.md.
+# Runs only tests that need no OpenMP threads: docs/safety.md gives the reason.
 tsan: $(VENV)/.dev
 	mkdir -p build/$@ && ONEGRAPH_SANITIZE=thread $(BIN)/python build_ffi.py build/$@
 	$(SANITIZED) LD_PRELOAD="$(call LIBRARIES,tsan)" OMP_NUM_THREADS=1 \
 		TSAN_OPTIONS="ignore_noninstrumented_modules=1 report_signal_unsafe=0" \
 		$(BIN)/python -m pytest tests/test_stress.py -k "eight_threads or one_to_one or collected or resized"
 
-# Random graphs and ops, and coverage-guided files: a seed and a short script for each finding. Memory that nobody has
-# written yet is not 0, so that what depends on it shows.
+# Tries random graphs and ops, and coverage-guided files. Each finding gets a seed and a short script. MALLOC_PERTURB_
+# fills new memory with other bytes than 0, to reveal reads of uninitialized memory.
 MINUTES ?= 10
 fuzz: $(VENV)/.fuzz
 	MALLOC_PERTURB_=165 $(BIN)/python -m tests.fuzz --minutes $(MINUTES)
@@ -53,23 +54,23 @@ lint: $(VENV)/.dev $(STUB)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Against C, PyTorch, ONNX Runtime and OpenVINO; half an hour on an idle machine. benchmarks/README.md
+# Compares with C, PyTorch, ONNX Runtime and OpenVINO; half an hour on an idle machine. See benchmarks/README.md.
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks --json benchmarks/results.json
 
-# The site of docs/, in build/docs; a warning is an error.
+# Builds the site of docs/ in build/docs. A warning is an error.
 docs: $(VENV)/.dev
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs build/docs
 	@echo build/docs/index.html
 
-# One wheel for every Python from 3.10 on, and the source distribution, in dist. The library is that of its own wheel.
+# Builds one wheel for every Python from 3.10 on, and the source distribution, in dist. oneDNN stays in its own wheel.
 wheel: $(VENV)/.dev
 	rm -rf dist build/wheel
 	$(BIN)/python -m build --outdir build/wheel
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m auditwheel repair --exclude libdnnl.so.3 -w dist build/wheel/*.whl
 	mv build/wheel/*.tar.gz dist
 
-# Installs the wheel into clean environments without a compiler, of each of PYTHONS, and runs an example there.
+# For each Python of PYTHONS, installs the wheel into a clean environment without a compiler and runs an example.
 test-wheel: wheel
 	$(BIN)/python tests/clean_install.py $(PYTHONS)
 
@@ -94,7 +95,7 @@ $(VENV)/.dev: $(VENV)/.created $(SOURCES)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@ $(VENV)/.examples
 
-# The methods for editors and type checkers, computed from the op records.
+# The op methods for editors and type checkers, generated from the op records.
 $(STUB): $(VENV)/.dev $(wildcard onegraph/opset/*.py onegraph/opset/*/*.py onegraph/builder/*.py)
 	$(BIN)/python -m onegraph.builder.stubs
 

@@ -1,11 +1,11 @@
 """Compile ``onegraph._ffi``: run this file for a checkout, or let hatchling run it as its build hook.
 
-``ONEGRAPH_SANITIZE=address,undefined`` or ``thread`` in the environment builds it with gcc's sanitizers, for
-``make asan`` and ``make tsan``; the runtime of the sanitizer must then be preloaded.
+``ONEGRAPH_SANITIZE=address,undefined`` or ``thread`` in the environment builds the extension with gcc's sanitizers, for
+``make asan`` and ``make tsan``. The runtime of the sanitizer must then be preloaded.
 
-The extension is cffi in API mode. ``include/`` holds the declarations that cffi reads, one file per upstream
-header; the real headers (from the ``onednn-devel-cpu-gomp`` wheel) give every value, size and signature, so
-nothing of the C API is written twice. The glue is compiled as C++ with every call guarded: see
+The extension uses cffi in API mode. ``include/`` has the declarations that cffi reads, one file per upstream header.
+The real headers (from the ``onednn-devel-cpu-gomp`` wheel) give every value, size and signature, so nothing of the C
+API is written twice. The glue is compiled as C++, and every call goes through a guard: see
 ``onegraph/native/csrc/guard.h``.
 """
 
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent
 CSRC = ROOT / "onegraph" / "native" / "csrc"
 MODULE = "onegraph._ffi"
 STUB = Path("builder/op_methods.pyi")
-# In the order in which upstream's headers include each other; ours last.
+# In the order in which upstream's headers include each other; onegraph's own header is last.
 HEADERS = (
     "dnnl_common_types.h",
     "dnnl_common.h",
@@ -46,14 +46,14 @@ SANITIZE = "ONEGRAPH_SANITIZE"
 
 
 class BuildError(SystemExit):
-    """The extension cannot be built here; the text says what to do."""
+    """The extension cannot be built here; the text names the fix."""
 
     def __init__(self, text: str) -> None:
         super().__init__(f"onegraph: {text}")
 
 
 def wheel_file(wheel: str, name: str) -> Path:
-    """Path of the installed file of ``wheel`` that ends in ``name``, from the wheel's own list of files."""
+    """The path of a file that ``wheel`` installed, whose path ends in ``name``; found in the wheel's list of files."""
     try:
         files = metadata.files(wheel) or []
     except metadata.PackageNotFoundError:
@@ -67,7 +67,7 @@ def wheel_file(wheel: str, name: str) -> Path:
 
 
 def find_headers() -> Path:
-    """The directory to put on the compiler's include path, checked to be new enough."""
+    """The directory for the compiler's include path; raises BuildError if the headers are too old."""
     header = wheel_file(HEADER_WHEEL, "oneapi/dnnl/dnnl_version.h")
     numbers = {
         key: int(value) for key, value in re.findall(r"#define DNNL_VERSION_(MAJOR|MINOR)\s+(\d+)", header.read_text())
@@ -82,20 +82,20 @@ def find_headers() -> Path:
 
 
 def find_library() -> Path:
-    """The libdnnl that the linker resolves symbols against; at run time onegraph.native.library chooses one itself."""
+    """The libdnnl for the linker. At run time, onegraph.native.library chooses the library."""
     return wheel_file(LIBRARY_WHEEL, "libdnnl.so.3")
 
 
 def guarded_calls(declarations: str) -> str:
-    """One macro for each declared ``dnnl_status_t f(...)``, so that the glue calls it through the guard."""
+    """One macro for each declared ``dnnl_status_t f(...)``, which makes the glue call it through the guard."""
     names = re.findall(r"^dnnl_status_t (dnnl_\w+)\(", declarations, flags=re.MULTILINE)
     return "\n".join(f"#define {name}(...) onegraph::guard<&::{name}>(__VA_ARGS__)" for name in names)
 
 
 def sanitizers() -> list[str]:
-    """Options for the compiler and the linker that the environment variable ``ONEGRAPH_SANITIZE`` asks for."""
+    """Compiler and linker options for the environment variable ``ONEGRAPH_SANITIZE``."""
     wanted = os.environ.get(SANITIZE)
-    # Whatever a sanitizer finds ends the process: a report that nobody reads is none.
+    # A finding ends the process, so that nobody overlooks its report.
     return [f"-fsanitize={wanted}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"] if wanted else []
 
 
@@ -103,7 +103,7 @@ def compile_ffi(target: Path) -> Path:
     """Build the extension in a scratch directory and copy it into ``target``; returns its path.
 
     Raises:
-        BuildError: no headers, headers too old, no C++ compiler, or the compiler refused.
+        BuildError: the headers are missing or too old, there is no C++ compiler, or the compiler failed.
     """
     import numpy as np
     from cffi import FFI
@@ -138,27 +138,27 @@ def compile_ffi(target: Path) -> Path:
                 f"the C++ compiler failed: {error}; a C++17 compiler and the Python headers are needed "
                 "(Debian: apt-get install g++ python3-dev)"
             ) from None
-        # Not in place: a process that has the old one mapped would see it change under its feet.
+        # Replace the old file atomically: a running process may have it mapped, and must keep its contents.
         arrived = Path(shutil.copy2(built, target / f"{built.name}.new"))
         return arrived.replace(target / built.name)
 
 
 def write_stub(target: Path) -> Path:
-    """Write the stub of the op methods, which is computed from the op records; returns its path."""
+    """Generate the stub of the op methods from the op records; returns its path."""
     subprocess.run([sys.executable, "-m", "onegraph.builder.stubs", str(target)], cwd=ROOT, check=True)
     return target
 
 
 def can_build() -> bool:
-    """Whether there is a libdnnl wheel for this machine; elsewhere onegraph is pure Python."""
+    """Whether this machine has a libdnnl wheel; on other machines onegraph is pure Python."""
     return sys.platform == "linux" and platform.machine() == "x86_64"
 
 
 class CustomBuildHook(BuildHookInterface[Any]):
-    """Hatchling's hook: puts the extension into the wheel, or beside the package for an editable install."""
+    """Hatchling's hook: puts the extension and the stub into the wheel; for an editable install, into the checkout."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build the extension and tell hatchling of it; ``version`` is hatchling's word for the kind of wheel."""
+        """Build and register the extension and the stub; ``version`` is hatchling's name for the kind of wheel."""
         if self.target_name != "wheel":
             return
         if version == "editable":
@@ -174,12 +174,12 @@ class CustomBuildHook(BuildHookInterface[Any]):
         if version != "editable":
             build_data["force_include"][str(built)] = f"onegraph/{built.name}"
         build_data["pure_python"] = False
-        # The stable ABI of the oldest Python that pyproject.toml admits.
+        # The stable ABI of the oldest Python in pyproject.toml.
         build_data["tag"] = f"cp310-abi3-{self.platform_tag()}"
 
     @staticmethod
     def platform_tag() -> str:
-        """The tag of a wheel that was built here and not made portable by auditwheel."""
+        """The platform tag of a wheel before auditwheel makes it portable."""
         from packaging.tags import platform_tags
 
         return next(tag for tag in platform_tags() if tag.startswith("linux"))

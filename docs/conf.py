@@ -17,12 +17,12 @@ project_copyright = author
 version = release = onegraph.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "sphinx_click"]
-exclude_patterns = ["benchmarks.md"]  # a part of performance.md
+exclude_patterns = ["benchmarks.md"]  # included by performance.md
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
-# Graph is the builder and, in capi, the library's; an annotation that names one of them cannot say which.
+# Graph is a class in onegraph and in onegraph.capi, so a reference by the bare name is ambiguous.
 suppress_warnings = ["ref.python"]
-smartquotes_action = "qe"  # two dashes begin an option
+smartquotes_action = "qe"  # keep the two dashes of options
 
 add_module_names = False
 autodoc_member_order = "bysource"
@@ -37,7 +37,7 @@ html_logo = "_static/logo.svg"
 html_favicon = "_static/logo.svg"
 html_copy_source = False
 html_show_sphinx = False
-html_show_search_summary = False  # a browser cannot fetch it from a file
+html_show_search_summary = False  # a browser cannot fetch the summary from a local file
 pygments_style = "friendly"
 pygments_dark_style = "monokai"
 html_theme_options = {
@@ -47,15 +47,15 @@ html_theme_options = {
 
 
 class Console(BashSessionLexer):
-    """Sessions in which a command follows ``$``; a line that starts with # is output."""
+    """Shell sessions: a command follows ``$``, and a line that starts with # is output."""
 
     _ps1rgx = re.compile(r"^(\$ )(.*\n?)")
 
 
 def _plain(_app: object, what: str, _name: str, _obj: object, _options: object, lines: list[str]) -> None:
-    """Docstrings are plain text with ``literals``; a lone * or | in a formula is no markup."""
+    """Escape * and | outside of ``literals``: docstrings are plain text, where they belong to formulas."""
     if what == "property":
-        lines.insert(0, "")  # or napoleon takes what stands before a colon for a type
+        lines.insert(0, "")  # otherwise napoleon takes the words before a colon for a type
     for number, line in enumerate(lines):
         parts = re.split(r"(``.*?``|:\w+:`.*?`)", line)
         lines[number] = "".join(
@@ -64,24 +64,24 @@ def _plain(_app: object, what: str, _name: str, _obj: object, _options: object, 
 
 
 def _plain_help(_app: object, _context: click.Context, lines: list[str]) -> None:
-    """The texts of commands are plain too, and a line that starts with a dash is no list."""
+    """Escape markup in the help of commands, which is plain text: dashes at the start of a line, * and `."""
     lines[:] = [re.sub(r"^-(?= )|[*`]", r"\\\g<0>", line) for line in lines]
 
 
 def _write_op_pages(app: Sphinx) -> None:
-    """One page for each edition, computed from the op records; those of ``whole_editions`` with every category."""
+    """Generate one page for each edition from the op records. Only ``whole_editions`` get every category of ops."""
     folder = Path(__file__).with_name("ops")
     folder.mkdir(exist_ok=True)
     for name in EDITIONS:
         page = markdown_edition(edition(name))
         if name not in app.config.whole_editions:
-            sections = re.sub(r".*\]\(#.*\n", "", page).split("\n## ")  # without the links to each of them
+            sections = re.sub(r".*\]\(#.*\n", "", page).split("\n## ")  # without the links to the ops
             page = "\n## ".join(sections[:4])
         (folder / f"{name}.md").write_text(page)
 
 
 def setup(app: Sphinx) -> None:
-    """Connect the handlers of docstrings and of commands, and the colours of sessions."""
+    """Connect the handlers for docstrings, commands and op pages, and the highlighting of sessions."""
     app.add_lexer("console", Console)
     app.add_config_value("whole_editions", list(EDITIONS), "env", list)
     app.connect("builder-inited", _write_op_pages)

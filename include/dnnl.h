@@ -1,4 +1,4 @@
-// oneapi/dnnl/dnnl.h: the settings that the graph API shares with the primitives
+// oneapi/dnnl/dnnl.h: only the settings that the graph API shares with the primitive API
 
 dnnl_status_t dnnl_get_primitive_cache_capacity(int *capacity);
 dnnl_status_t dnnl_set_primitive_cache_capacity(int capacity);

@@ -1,4 +1,4 @@
-// oneapi/dnnl/dnnl_common_types.h, as cffi reads it: values and sizes come from the compiler.
+// oneapi/dnnl/dnnl_common_types.h, as cffi reads it. The compiler fills in values and sizes.
 
 typedef enum {
     dnnl_success,

@@ -1,4 +1,4 @@
-// oneapi/dnnl/dnnl_graph_types.h, as cffi reads it: values and sizes come from the compiler.
+// oneapi/dnnl/dnnl_graph_types.h, as cffi reads it. The compiler fills in values and sizes.
 
 #define DNNL_GRAPH_UNKNOWN_NDIMS ...
 

@@ -1,4 +1,4 @@
-// oneapi/dnnl/dnnl_types.h: the part about instruction sets
+// oneapi/dnnl/dnnl_types.h: only the instruction sets
 
 typedef enum {
     dnnl_cpu_isa_default,

@@ -1,5 +1,5 @@
-// Host memory for the library's scratch: aligned to a cache line, and kept by the thread that frees it, so that the
-// next execution neither asks the system nor pays for fresh pages.
+// Host memory for the library's scratch: aligned to a cache line. The thread that frees a block keeps it, so the next
+// execution needs no system call and no fresh pages.
 
 #include <atomic>
 #include <cstdlib>
@@ -9,10 +9,10 @@
 namespace {
 constexpr std::size_t cache_line = 64;
 constexpr std::size_t kept_blocks = 16;
-constexpr std::size_t kept_bytes = std::size_t {256} << 20; // by one thread at most
+constexpr std::size_t kept_bytes = std::size_t {256} << 20; // maximum for one thread
 std::atomic<std::size_t> live {0};
 
-// Stands before each block, in a cache line of its own.
+// Precedes each block, in its own cache line.
 struct Header {
     void *memory;
     std::size_t capacity;
@@ -22,7 +22,8 @@ Header *header(void *pointer) {
     return reinterpret_cast<Header *>(static_cast<char *>(pointer) - cache_line);
 }
 
-// At the end of a thread blocks may still be freed after its cache is gone. Has no destructor, so it can be read then.
+// Set when the cache of an ending thread is destroyed, because blocks may be freed even later. A bool has no
+// destructor, so it can still be read then.
 thread_local bool closed = false;
 
 struct Cache {
@@ -35,7 +36,7 @@ struct Cache {
             std::free(header(blocks[--count])->memory);
     }
 
-    // The smallest block that holds `size` bytes and is not much larger; nullptr where there is none.
+    // The smallest block with at least `size` bytes, and at most about twice as many; nullptr if there is none.
     void *take(std::size_t size) {
         std::size_t best = count;
         for (std::size_t i = 0; i < count; i++) {
@@ -53,7 +54,7 @@ struct Cache {
     bool keep(void *pointer) {
         const std::size_t capacity = header(pointer)->capacity;
         if (capacity > kept_bytes) return false;
-        // The oldest make room: what is asked for in every execution comes back soonest.
+        // Drop the oldest blocks: a block that every execution needs was freed recently.
         while (count == kept_blocks || bytes + capacity > kept_bytes) {
             bytes -= header(blocks[0])->capacity;
             std::free(header(blocks[0])->memory);
@@ -76,9 +77,9 @@ extern "C" void *onegraph_host_allocate(std::size_t size, std::size_t alignment)
     void *pointer = ordinary && !closed ? cache.take(size) : nullptr;
     if (!pointer) {
         if (ordinary) alignment = cache_line;
-        // The library does not look for NULL here: it would write to it. The guard makes this out_of_memory.
+        // The library does not check for NULL and would write to it. The guard turns bad_alloc into out_of_memory.
         if (size > SIZE_MAX - 3 * alignment) throw std::bad_alloc();
-        // aligned_alloc wants a size that is a multiple of the alignment, which is a power of two.
+        // aligned_alloc needs a size that is a multiple of the alignment, which is a power of two.
         const std::size_t capacity = (size + alignment - 1) & ~(alignment - 1);
         void *memory = std::aligned_alloc(alignment, capacity + alignment);
         if (!memory) throw std::bad_alloc();

@@ -1,7 +1,7 @@
 // Calls of executables: numpy arrays in, numpy arrays out, and one run of a plan between them.
 //
-// cffi hands no Python objects to C, so this file speaks to Python and numpy by itself, in the limited API of the
-// oldest Python that the package admits. native.py gets at it through ctypes.
+// cffi cannot pass Python objects to C, so this file uses the C API of Python and numpy directly, limited to the oldest
+// Python that the package supports. native/library.py gets these functions through ctypes.
 
 #define Py_LIMITED_API 0x030A0000
 #define NPY_NO_DEPRECATED_API NPY_1_22_API_VERSION
@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::uintptr_t ALIGNMENT = 64;
 
-// A reference of one's own, or none.
+// An owned reference, or none.
 class Owned {
 public:
     explicit Owned(PyObject *object = nullptr) : object_(object) {}
@@ -48,17 +48,17 @@ private:
     PyObject *object_;
 };
 
-// Whether it is a numpy array, of the type itself: a class derived from it, such as a masked array, may mean more than its
-// memory says.
+// Whether the object is a numpy array and not of a derived class. The memory of a derived class, such as a masked
+// array, may not be its whole meaning.
 bool is_plain(PyObject *object) {
     return reinterpret_cast<PyObject *>(Py_TYPE(object)) == reinterpret_cast<PyObject *>(&PyArray_Type);
 }
 
-// The object, borrowed, that is to have a weak reference while an array is used, as numpy resizes none that has one: the
-// array that has the memory, which the array itself is a view of, by way of memoryviews too.
+// The array that owns the memory of `array`, which may be a view, also through memoryviews; a borrowed reference. While
+// the memory is used, the owner has a weak reference, because numpy resizes no array that has one.
 PyObject *owner_of(PyObject *array) {
     while (PyObject *base = PyArray_BASE(reinterpret_cast<PyArrayObject *>(array))) {
-        Owned exporter; // which the memoryview holds as well
+        Owned exporter; // the memoryview holds it as well
         if (PyMemoryView_Check(base)) {
             exporter = Owned(PyObject_GetAttrString(base, "obj"));
             if (!exporter) PyErr_Clear();
@@ -74,8 +74,8 @@ PyObject *owner_of(PyObject *array) {
 struct Port {
     Owned dtype;
     std::vector<npy_intp> shape;
-    std::vector<npy_intp> strides; // bytes; none where it is C-contiguous
-    npy_intp size; // bytes from the first element to the end of the last
+    std::vector<npy_intp> strides; // in bytes; empty if C-contiguous
+    npy_intp size; // bytes from the first element to the end of the last element
 
     bool fits(PyArrayObject *array) const {
         return reinterpret_cast<PyObject *>(PyArray_DESCR(array)) == dtype.get()
@@ -83,7 +83,7 @@ struct Port {
                 && std::equal(shape.begin(), shape.end(), PyArray_DIMS(array)) && is_laid_out(array);
     }
 
-    // Axes of size 1 do not count.
+    // The strides of axes of size 1 do not matter.
     bool is_laid_out(PyArrayObject *array) const {
         if (strides.empty()) return PyArray_IS_C_CONTIGUOUS(array);
         for (std::size_t i = 0; i < shape.size(); i++)
@@ -91,7 +91,8 @@ struct Port {
         return true;
     }
 
-    // A new array whose data starts at a multiple of 64 bytes; none, and the exception of numpy, where there is no memory.
+    // A new array whose data starts at a multiple of 64 bytes. Without memory: no reference, and numpy's exception is
+    // set.
     Owned empty() const {
         npy_intp room = size + static_cast<npy_intp>(ALIGNMENT) - 1;
         Owned memory(PyArray_SimpleNew(1, &room, NPY_UINT8));
@@ -113,7 +114,8 @@ bool share_memory(PyArrayObject *one, npy_intp one_size, PyArrayObject *other, n
     return a < b + static_cast<std::uintptr_t>(other_size) && b < a + static_cast<std::uintptr_t>(one_size);
 }
 
-// Raises failure(status). Python code runs, in which a daemon thread may end by unwinding the stack: no Owned is on it.
+// Raises failure(status). This runs Python code. A daemon thread may end in that code by unwinding the stack, so no
+// Owned may be on the stack.
 PyObject *fail(PyObject *failure, int status) {
     PyObject *error = PyObject_CallFunction(failure, "i", status);
     if (!error) return nullptr;
@@ -122,10 +124,10 @@ PyObject *fail(PyObject *failure, int status) {
     return nullptr;
 }
 
-// What one call holds on to while its plan runs.
+// The objects that one call needs while its plan runs.
 struct Run {
     std::vector<Owned> arrays; // inputs, then outputs
-    std::vector<Owned> watches; // weak references to the owners of the memory, so that the addresses hold
+    std::vector<Owned> watches; // weak references to the owners of the memory, which keep the addresses valid
     std::vector<void *> addresses;
     Owned frame;
     std::uintptr_t plan = 0;
@@ -135,7 +137,7 @@ enum class Outcome { ready, declined, raised };
 
 struct Call {
     std::vector<Port> inputs, outputs;
-    PyObject *frames, *failure, *result; // as onegraph_quick_call has them; its function holds them
+    PyObject *frames, *failure, *result; // arguments of quick_call, owned by its function
     Owned number; // "number"
 
     Outcome prepare(PyObject *given, PyObject *out, Run &run) const {
@@ -154,18 +156,18 @@ struct Call {
             run.watches.emplace_back(PyWeakref_NewRef(owner_of(array.get()), nullptr));
             if (!run.watches.back()) return Outcome::raised;
         }
-        // Not before: where objects are made, the garbage collector may run, and with it Python code.
+        // Check the arrays last: creating objects can run the garbage collector, and with it Python code.
         if (!fit(run.arrays)) return Outcome::declined;
         for (std::size_t i = run.arrays.size() - n; i < m; i++) {
             run.arrays.push_back(outputs[i].empty());
             if (run.arrays.back()) continue;
-            PyErr_Clear(); // the long way says what there is no memory for
+            PyErr_Clear(); // the slow path raises an error that names the output
             return Outcome::declined;
         }
         for (const Owned &array : run.arrays)
             run.addresses.push_back(PyArray_DATA(array.array()));
         const Py_ssize_t last = PyList_Size(frames) - 1;
-        if (last < 0) return Outcome::declined; // the long way makes a frame
+        if (last < 0) return Outcome::declined; // the slow path makes a frame
         run.frame = Owned::share(PyList_GetItem(frames, last));
         if (PyList_SetSlice(frames, last, last + 1, nullptr) < 0) return Outcome::raised;
         Owned address(PyObject_GetAttr(run.frame.get(), number.get()));
@@ -174,14 +176,14 @@ struct Call {
         return Outcome::ready;
     }
 
-    // The result; None, with nothing done, where the addresses do not suit.
+    // The result; None if an address is misaligned, and then nothing was run.
     PyObject *finish(Run &run, int status) const {
         const std::size_t n = inputs.size(), m = outputs.size();
         if (PyList_Append(frames, run.frame.get()) < 0) return nullptr;
         if (status == onegraph_misaligned) return Owned::share(Py_None).release();
         if (status) return fail(failure, status);
         if (result == Py_None) return run.arrays[n].release();
-        PyObject *values = PyTuple_New(static_cast<Py_ssize_t>(m)); // as for fail
+        PyObject *values = PyTuple_New(static_cast<Py_ssize_t>(m)); // not Owned: see fail
         if (!values) return nullptr;
         for (std::size_t i = 0; i < m; i++)
             PyTuple_SetItem(values, static_cast<Py_ssize_t>(i), run.arrays[n + i].release());
@@ -195,7 +197,7 @@ private:
     bool take(PyObject *out, std::vector<Owned> &arrays) const {
         const std::size_t m = outputs.size();
         if (m > 1) {
-            // Not what __len__ of a class derived from them may say.
+            // The true size: a derived class may override __len__.
             const Py_ssize_t size = PyTuple_Check(out) ? PyTuple_Size(out) : PyList_Check(out) ? PyList_Size(out) : -1;
             if (size != static_cast<Py_ssize_t>(m)) return false;
         }
@@ -208,8 +210,8 @@ private:
         return true;
     }
 
-    // Whether arrays of the inputs, and of the outputs if there are any, are as they were compiled for, and those of the
-    // outputs can be written and share memory with no other.
+    // Whether the arrays have the compiled data types, shapes and layouts. Arrays for outputs, if given, must be
+    // writable and share memory with no other array.
     bool fit(const std::vector<Owned> &arrays) const {
         const std::size_t n = inputs.size();
         for (std::size_t i = 0; i < arrays.size(); i++) {
@@ -228,13 +230,13 @@ private:
 
 const char *NAME = "onegraph.call";
 
-// What function_of made this function of.
+// The object that function_of put behind a function.
 template <typename Made>
 const Made *made_in(PyObject *self, const char *name) {
     return static_cast<const Made *>(PyCapsule_GetPointer(PyTuple_GetItem(self, 0), name));
 }
 
-// Whatever `body` throws is a bad_alloc of a vector.
+// Returns the result of `body`. `body` can throw only the bad_alloc of a vector, which becomes a MemoryError.
 template <typename Body>
 auto or_no_memory(Body body, decltype(body()) failed) -> decltype(body()) {
     try {
@@ -258,14 +260,14 @@ PyObject *call(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
     if (outcome == Outcome::ready) {
         PyThreadState *state = PyEval_SaveThread();
         const int status = onegraph_plan_call(run->plan, run->addresses.size(), run->addresses.data());
-        // Ends a daemon thread once the interpreter has ended, by unwinding the stack: nothing on it may have a
-        // destructor that needs the interpreter.
+        // After the interpreter has ended, this call ends a daemon thread by unwinding the stack. Nothing on the stack
+        // may have a destructor that needs the interpreter.
         PyEval_RestoreThread(state);
         answer = call->finish(*run, status);
     } else if (outcome == Outcome::declined) {
         answer = Owned::share(Py_None).release();
     }
-    // Not in a destructor: where the caller has let go of an array meanwhile, Python code runs, as for fail.
+    // Not in a destructor: freeing an array that the caller has released meanwhile runs Python code; see fail.
     for (Owned &array : run->arrays)
         Py_XDECREF(array.release());
     Py_XDECREF(run->frame.release());
@@ -302,7 +304,7 @@ bool read_ports(PyObject *described, std::vector<Port> &ports) {
 PyMethodDef METHOD = {"call", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)), METH_FASTCALL,
         "call(arrays, out) runs a program; None where that is not one call into C"};
 
-// An array that is to stay where it is: its owner could take other memory.
+// An array whose memory must not move. The owner of the array could replace it.
 struct Watch {
     PyArrayObject *array;
     void *data = PyArray_DATA(array);
@@ -314,7 +316,7 @@ struct Watch {
 // A run whose arrays are fixed.
 struct Bound {
     std::uintptr_t plan;
-    PyObject *value, *failure; // as onegraph_bound_run has them; its function holds them, and the arrays
+    PyObject *value, *failure; // arguments of bound_run, owned by its function, as are the arrays
     std::vector<Watch> watched;
 
     bool has_moved() const {
@@ -329,22 +331,21 @@ PyObject *run_bound(PyObject *self, PyObject *) {
     if (bound->has_moved()) return fail(bound->failure, onegraph_moved);
     PyThreadState *state = PyEval_SaveThread();
     const int status = onegraph_plan_run(bound->plan);
-    PyEval_RestoreThread(state); // see call
+    PyEval_RestoreThread(state); // may unwind the stack: see call
     return status ? fail(bound->failure, status) : Owned::share(bound->value).release();
 }
 
 PyMethodDef RUN = {"run", run_bound, METH_NOARGS, "run() runs on the bound arrays; returns what a call returns"};
 
-// A Python function with `made` behind it, which it owns, and objects that it holds. It is not `made` that holds them:
-// where they go, Python code runs, and a daemon thread may end in it, by unwinding the stack. No destructor of C++ is to
-// be on that.
+// A Python function that owns `made` and the objects `held`. `made` itself must not own them: freeing them runs Python
+// code, in which a daemon thread may end by unwinding the stack, and no C++ destructor may then be on the stack.
 template <typename Made>
 PyObject *function_of(
         PyMethodDef *method, const char *name, std::unique_ptr<Made> made, std::initializer_list<PyObject *> held) {
     const auto destroy = [](PyObject *capsule) {
         delete static_cast<Made *>(PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule)));
     };
-    const int collects = PyGC_Disable(); // in the allocations below it would run Python code, too
+    const int collects = PyGC_Disable(); // during the allocations below, it would run Python code too
     Owned self(PyTuple_New(1 + static_cast<Py_ssize_t>(held.size())));
     PyObject *capsule = self ? PyCapsule_New(made.get(), name, destroy) : nullptr;
     PyObject *function = nullptr;
@@ -362,12 +363,12 @@ PyObject *function_of(
 
 const char *HIDDEN = "onegraph.hidden";
 
-// A function call(arrays, out) that runs a program on a tuple of arrays. It serves the ordinary case, numpy arrays of the
-// very shapes, strides and data types that were compiled, and answers None for everything else, with nothing done.
+// Makes a function call(arrays, out) that runs a program on a tuple of arrays. It handles the common case: numpy arrays
+// with exactly the compiled shapes, strides and data types. For everything else it does nothing and returns None.
 //
-// inputs, outputs: tuples of (dtype, shape, strides), no strides for C-contiguous arrays. frames: the list of frames that no
-// run uses, for each of which `number` is the address of the plan. failure(status): the exception for what
-// onegraph_plan_call returned. result(*outputs): makes one value of several outputs; None where there is one.
+// inputs, outputs: tuples of (dtype, shape, strides), with empty strides for C-contiguous arrays. frames: the list of
+// unused frames; `number` of a frame is the address of its plan. failure(status): makes the exception for a result of
+// onegraph_plan_call. result(*outputs): makes one value from several outputs; None if there is one output.
 PyObject *quick_call(PyObject *, PyObject *arguments) noexcept {
     PyObject *inputs, *outputs, *frames, *failure, *result;
     if (!PyArg_UnpackTuple(arguments, "quick_call", 5, 5, &inputs, &outputs, &frames, &failure, &result)) return nullptr;
@@ -384,9 +385,9 @@ PyObject *quick_call(PyObject *, PyObject *arguments) noexcept {
     }
 }
 
-// A function run() that runs a plan on the arrays that are bound to it, and returns `value`. failure(status): the exception
-// for what onegraph_plan_run returned. owner: what must live as long as the function, the plan and the arrays. watched: a
-// tuple of the arrays that must not move.
+// Makes a function run() that runs a plan on its bound arrays and returns `value`. failure(status): makes the exception
+// for a result of onegraph_plan_run. owner: an object that keeps the plan and the arrays alive. watched: a tuple of the
+// arrays whose memory must not move.
 PyObject *bound_run(PyObject *, PyObject *arguments) noexcept {
     PyObject *plan, *value, *failure, *owner, *watched;
     if (!PyArg_UnpackTuple(arguments, "bound_run", 5, 5, &plan, &value, &failure, &owner, &watched)) return nullptr;
@@ -403,7 +404,7 @@ PyObject *bound_run(PyObject *, PyObject *arguments) noexcept {
     }
 }
 
-// Something that holds an object unseen by the garbage collector.
+// A capsule that owns an object and hides it from the garbage collector.
 PyObject *hidden(PyObject *, PyObject *object) noexcept {
     PyObject *capsule = PyCapsule_New(object, HIDDEN, [](PyObject *self) {
         Py_DECREF(static_cast<PyObject *>(PyCapsule_GetPointer(self, HIDDEN)));
@@ -412,17 +413,17 @@ PyObject *hidden(PyObject *, PyObject *object) noexcept {
     return capsule;
 }
 
-// Lets the garbage collector run again, and has it take all objects that there are for old, unless somebody has frozen
-// some. It is one call of C, so that no interrupt comes in between.
+// Enables the garbage collector and moves all existing objects to its oldest generation, unless the program has frozen
+// objects. One C function does both, so that no interrupt comes in between.
 PyObject *resume_collector(PyObject *, PyObject *) noexcept {
-    static bool are_frozen = false; // from the first time on: Python counts them one by one
+    static bool are_frozen = false; // kept once true, because Python counts frozen objects one by one
     if (are_frozen) {
         PyGC_Enable();
         Py_RETURN_NONE;
     }
     Owned name(PyUnicode_FromString("gc"));
     Owned gc(name ? PyImport_GetModule(name.get()) : nullptr);
-    Owned thaw(gc ? PyObject_GetAttrString(gc.get(), "unfreeze") : nullptr); // there may be no memory later
+    Owned thaw(gc ? PyObject_GetAttrString(gc.get(), "unfreeze") : nullptr); // taken early: memory may run out
     Owned count(thaw ? PyObject_CallMethod(gc.get(), "get_freeze_count", nullptr) : nullptr);
     are_frozen = count && PyLong_AsLong(count.get()) != 0;
     if (count && !are_frozen) {
@@ -434,7 +435,7 @@ PyObject *resume_collector(PyObject *, PyObject *) noexcept {
     Py_RETURN_NONE;
 }
 
-// The address of the first element of an array. Where there is no memory, __array_interface__ of numpy 2 ends the process.
+// The address of the first element of an array. __array_interface__ of numpy 2 ends the process if memory runs out.
 PyObject *address_of(PyObject *, PyObject *array) noexcept {
     if (!PyArray_API && _import_array() < 0) return nullptr;
     if (PyArray_Check(array)) return PyLong_FromVoidPtr(PyArray_DATA(reinterpret_cast<PyArrayObject *>(array)));
@@ -452,7 +453,7 @@ PyMethodDef FUNCTIONS[] = {
 
 } // namespace
 
-// The functions above. What ctypes makes of C functions fails by itself where the stack is nearly full.
+// A tuple of the functions above. They are not called through ctypes, whose wrappers fail if the stack is nearly full.
 extern "C" __attribute__((visibility("default"))) PyObject *onegraph_functions() noexcept {
     PyObject *functions = PyTuple_New(std::size(FUNCTIONS));
     for (std::size_t i = 0; functions && i < std::size(FUNCTIONS); i++) {

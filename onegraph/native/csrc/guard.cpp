@@ -14,20 +14,23 @@ extern "C" void *__dso_handle __attribute__((visibility("hidden")));
 
 namespace {
 thread_local char what_text[512] = "";
-bool forked = false; // set in a child of one thread
-std::atomic<int> inside {0}, forking {0}, closed {0}; // threads in the library, those about to fork, and those that do
-thread_local int depth = 0, passes = 0; // how often the thread is inside, and for how many reasons it need not wait
+bool forked = false; // set in the child of a fork, which has one thread
+std::atomic<int> inside {0}; // threads in the library
+std::atomic<int> forking {0}; // threads about to fork
+std::atomic<int> closed {0}; // threads that fork now, or are Alone
+thread_local int depth = 0; // how often this thread has entered the library
+thread_local int passes = 0; // number of reasons why this thread does not wait for forks
 constexpr useconds_t nap = 20; // microseconds
-// A thread that waits may hold a lock of Python's that the fork, in other handlers, waits for: after so many naps with
-// nobody inside the others go on until the fork itself.
+// A waiting thread may hold a lock of Python that another fork handler waits for. After this many naps with no thread
+// in the library, the waiting threads continue until the fork itself.
 constexpr int patience = 5000;
 std::atomic<int> naps {0};
-std::mutex ending; // held by a thread that ends, or may destroy kernels
-std::shared_mutex cache; // of compiled partitions: held by those that compile, and alone by who changes its capacity
+std::mutex ending; // held by a thread that ends, and by a thread that may destroy kernels
+std::shared_mutex cache; // of compiled partitions: shared by compilations, exclusive for a change of its capacity
 thread_local std::uint64_t executions = 0;
 thread_local bool has_begun_to_end = false;
 
-// Called when a thread ends, before the library frees what it has for the thread.
+// Called when a thread ends, before the library frees its memory for the thread.
 void ends(void *) {
     if (has_begun_to_end) return;
     has_begun_to_end = true;
@@ -35,7 +38,7 @@ void ends(void *) {
     ending.lock();
 }
 
-// Called after that.
+// Called when a thread ends, after the library has freed its memory for the thread.
 void has_ended(void *) {
     if (!has_begun_to_end) return;
     ending.unlock();
@@ -71,12 +74,12 @@ void pass() noexcept {
 }
 
 Alone::Alone() noexcept {
-    leave(); // or two that want to be alone would wait for each other
+    leave(); // otherwise two threads that want to be alone would wait for each other
     for (int nobody = 0; !closed.compare_exchange_weak(nobody, 1); nobody = 0)
         usleep(nap);
     while (true) {
         inside.fetch_add(1);
-        if (closed.load() == 1 && inside.load() == depth + 1) break; // and nobody forks
+        if (closed.load() == 1 && inside.load() == depth + 1) break; // and no thread forks
         inside.fetch_sub(1);
         usleep(nap);
     }
@@ -92,8 +95,9 @@ Execution::Execution() noexcept {
 }
 
 Execution::~Execution() {
-    // What is registered last is called first: before all that the library had for the thread until now. It may have more
-    // after a later execution of another kind of kernel, so this is done again, ever more seldom.
+    // The handler that is registered last is called first, before the library frees the memory that it has for the
+    // thread now. Another kind of kernel may add memory later, so `ends` is registered again, after 1, 2, 4, 8, ...
+    // executions.
     if ((executions & (executions + 1)) == 0) abi::__cxa_thread_atexit(ends, nullptr, &__dso_handle);
     executions++;
 }
@@ -172,13 +176,13 @@ void open_in_child() {
     closed = 0, inside = depth;
 }
 
-// Nothing of Python runs between these and the fork itself, but they hold the interpreter while they wait; the handlers
-// below do not, and have next to nobody left to wait for.
+// No Python code runs between these handlers and the fork. They hold the interpreter while they wait, so
+// onegraph_before_fork, which does not hold it, waits first and leaves almost nothing to wait for.
 [[maybe_unused]] const int handled = pthread_atfork(close, open, open_in_child);
 } // namespace
 
 extern "C" void onegraph_before_fork(void) {
-    onegraph::pass(); // other handlers may run the garbage collector, and with it destructors
+    onegraph::pass(); // other handlers may run the garbage collector, and its destructors enter the library
     naps = 0;
     forking.fetch_add(1);
     while (inside.load() > depth)
@@ -188,7 +192,7 @@ extern "C" void onegraph_before_fork(void) {
 extern "C" void onegraph_after_fork(int in_child) {
     if (in_child)
         forking = 0, passes = 0;
-    else if (passes > 0) // which it is not where another handler forked in turn
+    else if (passes > 0) // it is 0 if another handler forked too
         forking.fetch_sub(1), passes--;
 }
 
@@ -211,7 +215,7 @@ extern "C" void onegraph_lose_threads(void) {
 }
 
 extern "C" const char *onegraph_what(void) {
-    // Reading empties it, so that a later failure without an exception is not given this text.
+    // Reading clears the text, so that a later failure without an exception does not get it.
     thread_local char last[sizeof what_text];
     std::snprintf(last, sizeof last, "%s", what_text);
     what_text[0] = '\0';

@@ -1,9 +1,9 @@
-// The guard: no C++ exception of the library meets a C or Python frame.
+// The guard: no C++ exception of the library reaches a C or Python frame.
 //
-// The graph C API lets C++ exceptions out of compile and execute, and any call may run out of memory.
-// The glue that cffi generates is compiled as C++, and build_ffi.py redirects every call in it that
-// returns a status through guard<>: it is noexcept, catches, keeps what() for this thread and answers
-// with a status of the API. Costs nothing where nothing is thrown.
+// compile and execute of the graph C API can throw C++ exceptions, and any call may run out of memory.
+// The glue that cffi generates is compiled as C++. build_ffi.py redirects every call in it that returns
+// a status through guard<>. guard<> is noexcept: it catches the exception, stores what() for this thread
+// and returns a status of the API. It costs nothing if nothing is thrown.
 
 #pragma once
 
@@ -20,7 +20,7 @@ namespace onegraph {
 // Replaces the text of the exception that onegraph_what() returns. Never throws.
 void keep_what(const char *text) noexcept;
 
-// What `body` returns, or the status that stands for the exception that left it.
+// Returns the result of `body`, or the status for the exception that `body` threw.
 template <typename Body>
 auto guarded(Body body) noexcept -> decltype(body()) {
     try {
@@ -37,10 +37,11 @@ auto guarded(Body body) noexcept -> decltype(body()) {
     }
 }
 
-// Whether this is the child of a fork without the threads that the library has work for, so that it would wait for ever.
+// Whether this process is the child of a fork. It has none of the library's threads, so the library would wait for
+// ever.
 bool threads_are_lost() noexcept;
 
-// What the library gives to its threads, or waits for them in.
+// Whether a function gives work to the library's threads, or waits for them.
 template <auto function>
 constexpr bool needs_threads = false;
 template <>
@@ -52,8 +53,8 @@ inline constexpr bool needs_threads<&dnnl_stream_wait> = true;
 
 constexpr auto lost = static_cast<dnnl_status_t>(-3); // onegraph_lost
 
-// The thread is in the library, which may hold locks: a fork waits until no thread is, as nobody would let go of them in
-// the child.
+// Marks that the thread is in the library, which may hold locks. A fork waits until no thread is in the library,
+// because a lock held at the fork stays locked in the child for ever.
 void enter() noexcept;
 void leave() noexcept;
 void pass() noexcept; // from now on the thread does not wait for forks
@@ -65,7 +66,7 @@ public:
     Inside &operator=(const Inside &) = delete;
 };
 
-// No other thread is in the library meanwhile.
+// While it lives, no other thread is in the library.
 class Alone {
 public:
     Alone() noexcept;
@@ -74,9 +75,8 @@ public:
     Alone &operator=(const Alone &) = delete;
 };
 
-// The thread executes a kernel, which keeps things for it that the library frees when the thread ends. A thread must not
-// be in the midst of that while a kernel is destroyed: the library would not find what the destructor has just freed, and
-// free it all the same.
+// Marks that the thread executes a kernel. The kernel keeps memory for the thread, and the library frees it when the
+// thread ends. A thread must not end while another thread destroys the kernel: the library would free the memory twice.
 class Execution {
 public:
     Execution() noexcept;
@@ -85,7 +85,7 @@ public:
     Execution &operator=(const Execution &) = delete;
 };
 
-// Kernels are destroyed, and no thread ends meanwhile.
+// Marks the destruction of kernels. While it lives, no thread ends.
 class Destruction {
 public:
     Destruction() noexcept;
@@ -94,8 +94,9 @@ public:
     Destruction &operator=(const Destruction &) = delete;
 };
 
-// The library's cache of compiled partitions gives them to any thread, and destroys them in any. What belongs to the
-// thread that compiles it is compiled while the cache keeps nothing; the others that ask or set how much wait meanwhile.
+// Empties the library's cache of compiled partitions and turns it off while it lives. The cache shares its partitions
+// among all threads and destroys them in any thread, so kernels with thread affinity must not enter it. Threads that
+// read or set the capacity of the cache wait.
 class Uncached {
 public:
     Uncached();
@@ -108,7 +109,7 @@ private:
     bool alone_ = false;
 };
 
-// The capacity of that cache is read.
+// Marks that the capacity of that cache is read.
 class CacheRead {
 public:
     CacheRead() noexcept;
@@ -117,7 +118,7 @@ public:
     CacheRead &operator=(const CacheRead &) = delete;
 };
 
-// It is set, which may destroy kernels.
+// Marks that the capacity of that cache is set, which may destroy kernels.
 class CacheChange {
 public:
     CacheChange() noexcept;
@@ -126,7 +127,7 @@ public:
     CacheChange &operator=(const CacheChange &) = delete;
 };
 
-// What is compiled goes into that cache, which destroys others to make room.
+// Marks a compilation. Its result enters that cache, which may destroy other kernels to make room.
 class Compilation {
 public:
     Compilation() noexcept;
@@ -138,7 +139,7 @@ private:
     int capacity_ = 0;
 };
 
-// What is there while a function runs.
+// The object that lives while a function of the library runs.
 struct Nothing {};
 template <auto function>
 struct Meanwhile : Nothing {};
@@ -152,7 +153,7 @@ template <>
 struct Meanwhile<&dnnl_graph_get_compiled_partition_cache_capacity> : CacheRead {};
 template <>
 struct Meanwhile<&dnnl_graph_set_compiled_partition_cache_capacity> : CacheChange {};
-// 3.2 crashes where its cache of primitives changes while it is used.
+// oneDNN 3.2 crashes if its cache of primitives changes while it is used.
 template <>
 struct Meanwhile<&dnnl_set_primitive_cache_capacity> : Alone {};
 

@@ -3,8 +3,8 @@
 #include "guard.h"
 
 extern "C" const char *onegraph_library_path(void) {
-    // The file that the calls of this extension really go to: a library of the same soname that was in the process
-    // before is taken by the loader instead of the one that was asked for.
+    // The file that this extension really calls. If the process already has a library with the same soname, the loader
+    // uses that library instead of the requested file.
     Dl_info info;
     return dladdr(reinterpret_cast<void *>(&dnnl_version), &info) && info.dli_fname ? info.dli_fname : "";
 }

@@ -1,4 +1,4 @@
-// What the C API takes a call for each op, attribute and tensor for: whole graphs and partitions in one call.
+// Whole graphs and partitions in one call. The C API needs a call for each op, attribute and tensor.
 
 #include <cstddef>
 #include <cstring>
@@ -94,7 +94,7 @@ int onegraph_partition_ids(dnnl_graph_partition_t partition, size_t *sizes, size
         status = dnnl_graph_partition_get_ops(partition, sizes[0], ids);
         std::vector<dnnl_graph_logical_tensor_t> ports(sizes[1] + sizes[2]);
         dnnl_graph_logical_tensor_t *outputs = ports.data() + sizes[1];
-        // The library refuses to fill an array of no elements.
+        // The library refuses to fill an array without elements.
         if (!status && sizes[1]) status = dnnl_graph_partition_get_input_ports(partition, sizes[1], ports.data());
         if (!status && sizes[2]) status = dnnl_graph_partition_get_output_ports(partition, sizes[2], outputs);
         for (std::size_t i = 0; !status && i < ports.size(); i++)

@@ -1,7 +1,7 @@
 // The hot path: the library steps of a program, executed one after another without the GIL.
 //
-// A plan is the steps of one run at a time, and the tensors that they read and write. Every tensor lies in a slot,
-// which is memory of the caller, at an offset; binding a slot moves all of its tensors at once.
+// A plan has the steps of a run, and the tensors that they read and write. One run uses a plan at a time. A slot is
+// memory of the caller. Every tensor has a slot and an offset in it; binding a slot moves all of its tensors at once.
 
 #include <dlfcn.h>
 #include <sched.h>
@@ -20,11 +20,11 @@ namespace {
 struct OpenMP {
     int (*get)() = nullptr;
     void (*set)(int) = nullptr;
-    // Runs a function on a number of threads; not every OpenMP has it.
+    // Runs a function on a number of threads. Some OpenMP runtimes lack it.
     void (*parallel)(void (*body)(void *), void *argument, unsigned threads, unsigned flags) = nullptr;
 
     OpenMP() {
-        // The functions that the library itself calls: a second libgomp in the process would count other threads.
+        // Take the functions that the library itself calls. A second libgomp in the process would count other threads.
         Dl_info info;
         if (dnnl_version()->cpu_runtime != DNNL_RUNTIME_OMP) return;
         if (!dladdr(reinterpret_cast<void *>(&dnnl_version), &info)) return;
@@ -42,10 +42,10 @@ const OpenMP &openmp() {
     return functions;
 }
 
-// The threads of the parent are gone in a forked child, but its OpenMP would wait for them.
+// Set in the forked child: OpenMP would wait for the parent's threads, which do not exist in the child.
 thread_local bool forked = false;
 
-// The number of threads of this thread's next parallel region; the caller's is restored at the end.
+// Sets the number of threads for this thread's next parallel regions, and restores the caller's number at the end.
 class Threads {
 public:
     explicit Threads(int limit) {
@@ -68,7 +68,7 @@ public:
     }
 
 private:
-    int before_ = 0, current_ = 0, limit_ = 0; // all 0 where the library has no OpenMP: use() does nothing then
+    int before_ = 0, current_ = 0, limit_ = 0; // all 0 if the library has no OpenMP; use() then does nothing
 };
 
 std::int64_t now() {
@@ -76,7 +76,7 @@ std::int64_t now() {
     return duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
 }
 
-// About ten microseconds of work that needs no memory.
+// About ten microseconds of work without memory access.
 void work(void *) {
     volatile std::uint64_t sink;
     std::uint64_t value = 1;
@@ -91,17 +91,17 @@ int processors() {
     return sched_getaffinity(0, sizeof(set), &set) ? 0 : CPU_COUNT(&set);
 }
 
-// Whether `count` threads get a processor each at this moment, and no neighbour holds one of them.
+// Whether each of `count` threads gets its own processor now, and no other program holds one of them.
 bool side_by_side(int count) {
-    if (!openmp().parallel || count < 2 || count > processors()) return true; // nothing to tell
+    if (!openmp().parallel || count < 2 || count > processors()) return true; // cannot be measured
     for (int i = 0; i < 3; i++) {
         const std::int64_t start = now();
         work(nullptr);
         const std::int64_t between = now();
         openmp().parallel(work, nullptr, static_cast<unsigned>(count), 0);
         const std::int64_t alone = between - start, together = now() - between;
-        if (together < 3 * alone / 2 + 200 * count + 2000) return true; // a little to start and to join them
-        if (together > 50 * alone) break; // somebody else's slice of time
+        if (together < 3 * alone / 2 + 200 * count + 2000) return true; // allows for starting and joining
+        if (together > 50 * alone) break; // another program got a time slice
     }
     return false;
 }
@@ -138,13 +138,13 @@ struct onegraph_plan {
     std::vector<Step> steps;
     std::vector<const_dnnl_graph_tensor_t> tensors;
     std::vector<Place> places; // ordered by slot
-    std::vector<std::size_t> starts; // of each slot in places, and the end
+    std::vector<std::size_t> starts; // index in `places` of each slot's first tensor, then the size of `places`
     std::vector<std::size_t> alignments; // of each slot, in bytes
     std::atomic_flag busy = ATOMIC_FLAG_INIT;
     const bool made_after_fork = forked;
 
-    // Whether its kernels would wait for threads that are gone, and cannot run in a new thread: a call that a signal handler
-    // interrupted to fork goes on in the child.
+    // Whether its kernels would wait for threads that the child of a fork lacks, and have thread affinity, so that a
+    // new thread cannot run them. A call continues in the child if a signal handler forks during the call.
     bool is_lost() const { return bound && forked && !made_after_fork; }
 
     ~onegraph_plan() {
@@ -162,15 +162,15 @@ struct onegraph_plan {
             dnnl_graph_tensor_set_data_handle(places[i].tensor, static_cast<char *>(address) + places[i].offset);
     }
 
-    // Many kernels keep the number of threads that they were compiled with. In the thread that came out of a fork they
-    // would wait for threads that are gone; a new thread has an OpenMP team of its own.
+    // Many kernels keep the number of threads that they were compiled with. In the thread that continues in the child
+    // of a fork they would wait for threads that do not exist. A new thread has its own OpenMP team.
     template <typename Body>
     dnnl_status_t with_a_team(Body body) const {
         if (!forked || bound) return body();
         dnnl_status_t status = dnnl_runtime_error;
         std::thread([&] {
             forked = true;
-            onegraph::pass(); // a fork waits for the thread that waits here
+            onegraph::pass(); // a fork already waits for the calling thread, which waits for this thread
             status = onegraph::guarded(body);
         }).join();
         return status;
@@ -196,7 +196,7 @@ struct onegraph_plan {
         return dnnl_stream_wait(stream);
     }
 
-    // The least time that each step takes, or -1 where its threads never ran side by side.
+    // The least time of each step, or -1 if its threads never ran side by side.
     dnnl_status_t measure(std::int64_t enough, std::int64_t *nanoseconds) const {
         if (is_lost()) {
             std::fill_n(nanoseconds, steps.size(), -1);
@@ -208,13 +208,13 @@ struct onegraph_plan {
     dnnl_status_t measure_here(std::int64_t enough, std::int64_t *nanoseconds) const {
         const onegraph::Execution execution;
         Threads threads(limit);
-        int patience = 2; // with a neighbour: one that stays makes every step take long
+        int patience = 2; // retries for all steps, so that a program that stays busy does not delay every step
         for (std::size_t i = 0; i < steps.size(); i++) {
             threads.use(steps[i].threads);
             nanoseconds[i] = -1;
             while (patience > 0 || threads.current() == 1) {
                 std::int64_t least;
-                if (side_by_side(threads.current())) { // beside a neighbour each execution may take a slice of time
+                if (side_by_side(threads.current())) { // otherwise each execution may wait for a time slice
                     if (dnnl_status_t status = measure(steps[i], enough, least)) return status;
                     if (side_by_side(threads.current())) {
                         nanoseconds[i] = least;
@@ -227,10 +227,10 @@ struct onegraph_plan {
         return dnnl_success;
     }
 
-    // Of one execution where that is longer than `enough` nanoseconds, of several otherwise, as a busy neighbour may
-    // hold some of them up.
+    // The time of the first execution if it is more than 100 * `enough` nanoseconds, otherwise the least time of
+    // several executions, because another program may delay some of them.
     dnnl_status_t measure(const Step &step, std::int64_t enough, std::int64_t &least) const {
-        // The first execution prepares constants; it is the only one of a step that takes very long.
+        // The first execution also prepares constants.
         const std::int64_t begin = now();
         if (dnnl_status_t status = execute(step)) return status;
         if (dnnl_status_t status = dnnl_stream_wait(stream)) return status;
@@ -254,7 +254,7 @@ namespace {
 template <typename Body>
 int alone(onegraph_plan *plan, Body body) noexcept {
     if (onegraph::threads_are_lost()) return onegraph_lost;
-    const onegraph::Inside inside; // before and after the flag is taken, which a fork would leave taken in the child
+    const onegraph::Inside inside; // outlives the flag: a fork while the flag is set would leave it set in the child
     if (plan->busy.test_and_set(std::memory_order_acquire)) return onegraph_busy;
     struct Release {
         std::atomic_flag &flag;
@@ -283,7 +283,7 @@ int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream
             const std::size_t first = made->tensors.size();
             for (std::size_t j = 0; j < step.n_inputs + step.n_outputs; j++) {
                 dnnl_graph_tensor_t tensor;
-                // Never NULL: the library takes that as a wish to allocate by itself.
+                // Never NULL, because the library would then allocate the memory itself.
                 void *address = made.get();
                 if (auto status = dnnl_graph_tensor_create(&tensor, step.tensors[j], engine, address)) return status;
                 made->tensors.push_back(tensor);
