@@ -1,1 +1,1 @@
-"""What the binding costs, and what the library gains: timings against a peer in one run. README.md says how."""
+"""The cost of the binding and the gain of the library, timed against peers in one run: see README.md."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks [names] [--quick] [--json FILE]``: run benchmarks, each in a process of its own."""
+"""``python -m benchmarks [names] [--quick] [--json FILE]``: run benchmarks, each in its own process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def main() -> int:
 
 
 def measured(name: str, quick: bool) -> dict[str, object]:
-    """Run one benchmark here, printing rows as they come."""
+    """Run one benchmark in this process and print each row when it is ready."""
     from .results import environment, table
 
     noted = environment()
@@ -44,7 +44,7 @@ def measured(name: str, quick: bool) -> dict[str, object]:
 
 
 def in_processes(names: list[str], given: argparse.Namespace) -> dict[str, object]:
-    """Run each in a process of its own, so that memory, caches and thread pools start anew."""
+    """Run each benchmark in its own process, so that memory, caches and thread pools start empty."""
     results: dict[str, object] = {}
     for name in names:
         with tempfile.TemporaryDirectory() as folder:

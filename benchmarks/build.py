@@ -1,7 +1,7 @@
-"""What building and compiling a graph costs in Python beside the library, and its memory, from 1 op to 10,000.
+"""The cost of building and compiling a graph of 1 to 10,000 ops: time in Python, time in the library, and memory.
 
-Every size is measured in processes of its own: one that times as it is, one that times the calls of the C API too and
-takes the memory. Python's share is the time of a run less that of its calls; timing them counts as Python.
+Every size is measured in two processes: the first measures the total time, the second times each call of the C API and
+measures memory. Python's share is the time of a run minus the time of its calls. Timing the calls counts as Python.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 
 
 def graph(count: int) -> og.Graph:
-    """``count`` ops: layers of MatMul + bias + ReLU + residual, one after the other, with weights of their own."""
+    """``count`` ops: a chain of layers MatMul + bias + ReLU + residual, each with its own weights."""
     rng = np.random.default_rng(0)
     g = og.Graph()
     x = residual = g.input("src", og.f32, (8, 32))
@@ -53,7 +53,7 @@ def graph(count: int) -> og.Graph:
 
 
 class LibraryTime:
-    """Counts the seconds inside the C API, by function: ``native.call`` makes the calls, handles have destructors."""
+    """Counts the seconds inside the C API by function: in ``native.call``, and in the destructors of handles."""
 
     def __init__(self) -> None:
         self.seconds: defaultdict[object, float] = defaultdict(float)
@@ -89,7 +89,7 @@ def _called(function: Callable[..., int], *arguments: object) -> None:
 
 
 def phases(count: int, policy: str) -> tuple[dict[str, float], object]:
-    """Seconds of the build and of the compilation, and what came of it."""
+    """The seconds of the build and of the compilation, and the executable."""
     begin = time.perf_counter()
     g = graph(count)
     built = time.perf_counter()
@@ -98,8 +98,8 @@ def phases(count: int, policy: str) -> tuple[dict[str, float], object]:
 
 
 def timed(count: int, policy: str, repeats: int) -> dict[str, float]:
-    """Medians of the phases."""
-    phases(1, policy)  # the library makes its engine and its tables of patterns once
+    """The medians of the phases."""
+    phases(1, policy)  # the library creates its engine and its tables of patterns once
     runs = []
     for _ in range(repeats):
         gc.collect()
@@ -108,7 +108,7 @@ def timed(count: int, policy: str, repeats: int) -> dict[str, float]:
 
 
 def counted(count: int, policy: str, repeats: int) -> tuple[float, dict[str, float], float, float]:
-    """Seconds of a run in Python, and in the library by function; bytes at the peak, of the process and of Python."""
+    """The seconds of a run in Python, and in the library by function; the peak bytes of the process and of Python."""
     phases(1, policy)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     library = LibraryTime()
@@ -116,7 +116,7 @@ def counted(count: int, policy: str, repeats: int) -> tuple[float, dict[str, flo
     for _ in range(repeats):
         library.seconds.clear()
         whole, kept = phases(count, policy)
-        runs.append({_name(function): taken for function, taken in library.seconds.items()})  # before anything is freed
+        runs.append({_name(function): taken for function, taken in library.seconds.items()})  # before any is freed
         own.append(sum(whole.values()) - sum(library.seconds.values()))
         del kept
     mean = {name: sum(run.get(name, 0.0) for run in runs) / repeats for name in runs[-1]}
@@ -145,6 +145,6 @@ def rows(quick: bool = False) -> Iterator[Row]:
 
 
 def in_process(function: Callable[..., Result], *arguments: object) -> Result:
-    """Call in an interpreter of its own: what an earlier size took would hide the peak of a later one."""
+    """Call in a new interpreter, because the memory of an earlier size would hide the peak of a later size."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(function, *arguments).result()

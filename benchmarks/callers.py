@@ -1,4 +1,4 @@
-"""One executable, called from several Python threads at once: the runs of all of them in a second."""
+"""One executable, called from several Python threads at once: the total number of runs per second."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def layer(size: int) -> og.Graph:
 
 
 def shared(model: og.runtime.executable.Executable, x: Array, n_callers: int, pool: ThreadPoolExecutor) -> Contender:
-    """``count`` calls in all, dealt out to the callers."""
+    """``count`` calls, divided among the callers."""
 
     def call(count: int) -> None:
         for _ in range(count):

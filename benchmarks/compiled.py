@@ -1,4 +1,4 @@
-"""C that is compiled when a benchmark runs."""
+"""C code that is compiled when a benchmark runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cffi import FFI
 
 
 def compiled(name: str, declarations: str, source: str) -> tuple[Any, Any]:
-    """Compile C in a scratch folder; returns the ``ffi`` and the ``lib`` of it. Its calls release the GIL."""
+    """Compile C code in a scratch folder; returns its ``ffi`` and ``lib``. Its functions run without the GIL."""
     builder = FFI()
     builder.cdef(declarations)
     builder.set_source(name, source, extra_compile_args=["-O3"])

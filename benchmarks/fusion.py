@@ -1,4 +1,4 @@
-"""What fusing gains: graphs compiled with the policy ``fusion`` against the same with ``debug``, op by op."""
+"""The gain of fusion: graphs compiled with the policy ``fusion`` against the policy ``debug``, op by op."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def cases(quick: bool) -> dict[str, og.Graph]:
 
 
 def arrays(graph: og.Graph) -> dict[str, np.ndarray]:
-    """Random contents for the inputs."""
+    """Random contents of the inputs."""
     found = {}
     for name, tensor in graph.inputs.items():
         shape = sizes(tensor)
@@ -88,7 +88,7 @@ def rows(quick: bool = False) -> Iterator[Row]:
         models = {policy: graph.compile(policy=policy) for policy in ("debug", "fusion")}
         runs = {policy: model.bind(**given) for policy, model in models.items()}
         one, other = (np.asarray(run.run(), np.float32) for run in runs.values())
-        # bf16 is rounded between the ops that debug keeps apart; an int8 result may be rounded the other way
+        # debug rounds bf16 between the ops; an int8 result may be rounded the other way
         limit = {og.f32: 1e-4, og.bf16: 0.02}.get(graph.outputs["dst"].dtype, 0) * float(np.abs(one).max())
         assert np.abs(one - other).max() <= (limit or 1), case
         seconds, speed = alternate({policy: calls(run.run) for policy, run in runs.items()}, effort)

@@ -1,4 +1,4 @@
-"""Models from builder code against the same models in PyTorch, ONNX Runtime and OpenVINO."""
+"""Models in onegraph against the same models in PyTorch, ONNX Runtime and OpenVINO."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .models.parameters import Parameters
 from .timing import QUICK, Effort, Row, alternate, calls
 
 BATCHES = (1, 16)
-# How far results may be from each other, as a share of their length.
+# The largest allowed difference of two results, relative to their norm.
 TOLERANCE = {og.f32: 1e-3, og.bf16: 0.1}
 
 
 class Model(NamedTuple):
-    """A model and its sizes: parameters, shape of the input by batch, the layers."""
+    """A model and its sizes: the parameters, the input shape for a batch, the layers."""
 
     name: str
     parameters: Parameters
@@ -86,7 +86,7 @@ def row(model: Model, dtype: og.DataType, batch: int, effort: Effort) -> Row:
 
 
 def int8_row(model: Model, batch: int, effort: Effort) -> Row:
-    """The peers quantize on their own, so that their results differ by more."""
+    """The quantized peers. They choose their own scales, so their results differ by more."""
     array, threads = random(model.shape(batch), og.f32), capi.get_num_threads() or 1
     net = Int8(model.parameters, calibrated(model.parameters, model.forward, array))
     net.graph.output("result", model.forward(net, net.input("x", array.shape)))
@@ -99,16 +99,16 @@ def int8_row(model: Model, batch: int, effort: Effort) -> Row:
 
 
 def exported(model: Model, array: np.ndarray) -> bytes:
-    """The model in f32 as ONNX; empty where there is no package for it."""
+    """The model in f32 as ONNX; empty if the ONNX package is missing."""
     if not peers.installed("onnx"):
         return b""
     return peers.export(peers.torch_model(model.parameters, model.forward, og.f32), array.astype(np.float32))
 
 
 def onnx_runs(file: bytes, array: np.ndarray, threads: int, dtype: og.DataType) -> dict[str, Callable[[], Any]]:
-    """The peers that read ONNX."""
+    """The peers that read the ONNX model."""
     runs = {}
-    if file and peers.installed("onnxruntime") and dtype is og.f32:  # it has few kernels of bf16 for CPUs
+    if file and peers.installed("onnxruntime") and dtype is og.f32:  # it has few bf16 kernels for CPUs
         runs["ONNX Runtime"] = peers.onnxruntime_run(file, array, threads)
     if file and peers.installed("openvino"):
         runs["OpenVINO"] = peers.openvino_run(file, array, threads, dtype)
@@ -123,7 +123,7 @@ def compared(
     tolerance: float,
     effort: Effort,
 ) -> Row:
-    """Hold the results against each other, then time."""
+    """Compare the results, then time the contenders."""
     executable = graph.compile()
     bound = executable.bind(x=array)
     result = np.asarray(bound.run(), np.float32)
@@ -135,7 +135,7 @@ def compared(
 
 
 def agree(one: np.ndarray, other: np.ndarray, tolerance: float, what: str) -> None:
-    """Raise where the difference of two results is more than a share of the second one, measured as lengths."""
+    """Raise if the norm of the difference is more than a share of the norm of the second result."""
     off = float(np.linalg.norm(one - other) / np.linalg.norm(other))
     if not off <= tolerance:
         raise AssertionError(f"{what}: the results differ by {off:.1e} of their length")

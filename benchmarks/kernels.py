@@ -1,4 +1,4 @@
-"""Where the time of a run goes: the kernels that the library says it executes."""
+"""The kernels that the library reports for a run, with their times."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from onegraph.compiler.report import Report
 
 
 def notes(report: Report, run: Callable[[], object]) -> str:
-    """What numpy runs in place of the library, with the reasons, and the kernels of the library."""
+    """A note: the ops that numpy runs instead of the library, with the reasons, and the library's kernels."""
     return "; ".join(text for text in (on_numpy(report), kernels(run)) if text)
 
 
 def on_numpy(report: Report) -> str:
-    """The ops of an executable that numpy runs, with the reasons."""
+    """The ops that numpy runs, with the reasons."""
     refused = [part for part in report.partitions if part.executor == "reference"]
     kinds = Counter(f"{part.ops[0].split()[0]} ({part.reason.splitlines()[0]})" for part in refused)
     return "on numpy: " + "; ".join(f"{count} x {kind}" for kind, count in kinds.items()) if kinds else ""
 
 
 def kernels(run: Callable[[], object], shown: int = 5) -> str:
-    """Shares of the slowest kernels in one run; ``ref:any`` is plain C++, often a hundred times slower."""
+    """The shares of the slowest kernels in one run. ``ref:any`` is plain C++, often a hundred times slower."""
     taken: Counter[str] = Counter()
     for line in _printed(run).splitlines():
         fields = line.split(",")
@@ -40,7 +40,7 @@ def kernels(run: Callable[[], object], shown: int = 5) -> str:
 
 
 def _printed(run: Callable[[], object]) -> str:
-    """What the library prints on stdout, which goes to a file meanwhile."""
+    """The text that the library prints to stdout, which is redirected to a file."""
     libc = ctypes.CDLL(None)
     with tempfile.TemporaryFile() as file:
         sys.stdout.flush()

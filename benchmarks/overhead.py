@@ -1,4 +1,4 @@
-"""What a run costs beside the library: bound runs and calls against a C loop over the same compiled partitions."""
+"""The overhead of a run: bound runs and calls against a C loop over the same compiled partitions."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def chain(length: int = 100) -> og.Graph:
 
 
 class CLoop:
-    """The partitions of a graph as a C program runs them: a tensor for each port, ``execute`` in a loop."""
+    """The partitions of a graph, run by C code: a tensor for each port, and ``execute`` in a loop."""
 
     def __init__(self, graph: og.Graph, arrays: dict[str, np.ndarray]) -> None:
         ffi, self._lib = peer()
@@ -107,7 +107,7 @@ class CLoop:
 
 
 def contenders(graph: og.Graph, threads: int | None) -> dict[str, Contender]:
-    """The C loop, and the ways to run the same graph from Python; all of them give the same numbers."""
+    """The C loop, and the ways to run the same graph from Python. All have the same results."""
     rng = np.random.default_rng(0)
     arrays = {}
     for name, tensor in graph.inputs.items():
@@ -135,7 +135,7 @@ def rows(quick: bool = False) -> Iterator[Row]:
     graphs = {"ReLU 16x16": relu(), "MatMul 32x32x32": matmul(), "100 x ReLU 16x16": chain(10 if quick else 100)}
     for case, graph in graphs.items():
         for threads in (1, None):
-            capi.set_num_threads(threads or default or 1)  # of the C loop
+            capi.set_num_threads(threads or default or 1)  # for the C loop
             seconds, speed = alternate(contenders(graph, threads), effort)
             capi.set_num_threads(default or 1)
             beside = {

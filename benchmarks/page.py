@@ -1,4 +1,4 @@
-"""``python -m benchmarks.page [FILE]``: the results of ``make bench`` as docs/benchmarks.md, for the documentation."""
+"""``python -m benchmarks.page [FILE]``: write the results of ``make bench`` to docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESULTS, PAGE = ROOT / "benchmarks" / "results.json", ROOT / "docs" / "benchmark
 
 
 def markdown(results: Mapping[str, Any]) -> str:
-    """The page: what each benchmark measured on, and its rows."""
+    """The page: the environment and the rows of each benchmark."""
     return "\n".join(_lines(results)) + "\n"
 
 
@@ -31,7 +31,7 @@ def _lines(results: Mapping[str, Any]) -> Iterator[str]:
 
 
 def main(file: Path) -> None:
-    """Write the page from a file of results; without results, one that says so."""
+    """Write the page from a file of results. Without results, the page states how to measure them."""
     PAGE.write_text(markdown(json.loads(file.read_text()) if file.exists() else {}))
 
 

@@ -1,4 +1,4 @@
-"""Share of the machine's peak: large MatMuls and convolutions against instructions that touch registers alone."""
+"""Share of the machine's peak: large MatMuls and convolutions against instructions on registers only."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .timing import QUICK, Contender, Effort, Row, alternate, calls
 
 
 class Instruction(NamedTuple):
-    """What multiplies and adds.
+    """A multiply-add instruction.
 
     Attributes:
-        name: as the manuals have it.
-        flag: what Linux calls the instruction set.
-        zero, assembly: a register set to zero, and the instruction itself; ``#`` is the number of the register.
-        operations: multiplications and additions of one instruction.
-        accumulators: independent registers, enough to hide the latency.
+        name: its name in the manuals.
+        flag: Linux's name of the instruction set.
+        zero, assembly: code that zeroes a register, and the instruction; ``#`` is the number of the register.
+        operations: the multiplications and additions of one instruction.
+        accumulators: the number of independent registers, enough to hide the latency.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Instruction(NamedTuple):
 
 
 ZERO_ZMM, ZERO_YMM, ZERO_TILE = "vpxord %%zmm#, %%zmm#, %%zmm#", "vpxor %%ymm#, %%ymm#, %%ymm#", "tilezero %%tmm#"
-# For each data type the best of a machine first.
+# For each data type, from the fastest to the slowest.
 INSTRUCTIONS = {
     "f32": [
         Instruction("vfmadd231ps zmm", "avx512f", ZERO_ZMM, "vfmadd231ps %%zmm30, %%zmm31, %%zmm#", 32, 24),
@@ -63,7 +63,7 @@ SOURCE = """
 
 int spin(long count) {
 #ifdef TILES
-    /* Linux lends the tile registers on request; palette 1 gives each of the eight 16 rows of 64 bytes. */
+    /* Linux permits tile registers on request. Palette 1 has eight tiles of 16 rows of 64 bytes. */
     unsigned char config[64] = {1};
     if (syscall(SYS_arch_prctl, 0x1023, 18)) return -1;
     for (int tile = 0; tile < 8; tile++) config[16 + 2 * tile] = 64, config[48 + tile] = 16;
@@ -86,7 +86,7 @@ def spin(instruction: Instruction) -> Any:
     """A C function that runs the instruction on every accumulator, ``count`` times."""
     tiles, wide = instruction.zero == ZERO_TILE, instruction.zero == ZERO_ZMM
     registers = range(8 if tiles else 32 if wide else 16)
-    # the compiler knows no zmm16 and above unless it may use them, which it may not
+    # without AVX-512 options, the compiler does not accept zmm16 and above
     clobbered = ", ".join(f'"xmm{number}"' for number in range(16))
     definitions = {
         "ZERO": _lines(instruction.zero, registers),
@@ -102,7 +102,7 @@ def _lines(assembly: str, registers: range) -> str:
 
 
 def registers_only(instruction: Instruction, operations: float, threads: int, pool: ThreadPoolExecutor) -> Contender:
-    """A contender whose run is as many operations as that of the other one, shared out among threads."""
+    """A contender with as many operations per run as the other contender, divided among threads."""
     function = spin(instruction)
     steps = operations / (instruction.operations * instruction.accumulators * threads)
 
@@ -129,7 +129,7 @@ def int8_matmul(size: int) -> og.Graph:
 
 
 def cases(quick: bool) -> Iterator[tuple[str, str, og.Graph, float]]:
-    """Name, kind of arithmetic, graph, operations."""
+    """The name, kind of arithmetic, graph and number of operations of each case."""
     size, width, channels = (64, 8, 16) if quick else (2048, 28, 256)
     graphs = {
         "f32": (matmul(size, og.f32), convolution(width, channels, og.f32)),

@@ -1,4 +1,4 @@
-"""The same models elsewhere: PyTorch, ONNX Runtime and OpenVINO, each left out where it is not installed."""
+"""The same models in PyTorch, ONNX Runtime and OpenVINO. A peer that is not installed is skipped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def installed(name: str) -> bool:
 
 
 def torch_model(parameters: Parameters, forward: Any, dtype: og.DataType) -> Any:
-    """The model as a module of torch."""
+    """The model as a torch module."""
     import torch
 
     from .models.torch_network import TorchNetwork
@@ -32,7 +32,7 @@ def torch_model(parameters: Parameters, forward: Any, dtype: og.DataType) -> Any
 
 
 def to_torch(array: np.ndarray) -> Any:
-    """A tensor on the memory of an array; images as NCHW in the memory format channels_last."""
+    """A tensor that shares the memory of an array; images are NCHW in the memory format channels_last."""
     import torch
 
     if array.dtype == og.bf16.numpy:
@@ -60,7 +60,7 @@ def torch_runs(model: Any, array: np.ndarray, threads: int) -> dict[str, Callabl
 
 
 def torch_steps(model: Any, array: np.ndarray, gradient: np.ndarray, threads: int) -> dict[str, Callable[[], Any]]:
-    """A training step, eager and compiled: forward, and backward from the gradient of the result."""
+    """A training step, eager and compiled: forward, and backward from a given gradient of the result."""
     import torch
 
     torch.set_num_threads(threads)
@@ -77,20 +77,20 @@ def torch_steps(model: Any, array: np.ndarray, gradient: np.ndarray, threads: in
 
 
 def export(model: Any, array: np.ndarray) -> bytes:
-    """The model as ONNX, inputs and outputs NCHW."""
+    """The model as ONNX, with inputs and outputs in NCHW."""
     import torch
 
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         file = Path(folder) / "model.onnx"
         model.eval()
-        # the exporter that needs no further package
+        # this exporter needs no other package
         torch.onnx.export(model, (to_torch(array),), str(file), dynamo=False, opset_version=17, input_names=["x"])
         return file.read_bytes()
 
 
 def quantized(model: bytes, array: np.ndarray) -> bytes:
-    """The model with QuantizeLinear and DequantizeLinear, calibrated with one array: u8, weights s8 by channel."""
+    """The model with QuantizeLinear and DequantizeLinear, calibrated with one array: u8, s8 weights per channel."""
     from onnxruntime import quantization
 
     class Calibration(quantization.CalibrationDataReader):  # type: ignore[misc]
@@ -132,12 +132,12 @@ def openvino_run(model: bytes, array: np.ndarray, threads: int, dtype: og.DataTy
 
 
 def as_nchw(array: np.ndarray) -> np.ndarray:
-    """An f32 array; images as NCHW."""
+    """The array in f32; images become NCHW."""
     wide = array.astype(np.float32)
     return np.ascontiguousarray(wide.transpose(0, 3, 1, 2)) if wide.ndim == 4 else wide
 
 
 def as_nxc(result: Any) -> np.ndarray:
-    """The result of a peer as an f32 array of its own; images as NXC."""
+    """A copy of a peer's result in f32; images become NXC."""
     array = result if isinstance(result, np.ndarray) else result.detach().float().numpy()
     return np.array(array.transpose(0, 2, 3, 1) if array.ndim == 4 else array, np.float32)

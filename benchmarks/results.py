@@ -1,4 +1,4 @@
-"""What a process measured on: the machine, the library, the settings; and rows as a table."""
+"""The environment of a measurement: machine, library, settings. Rows as text tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SETTINGS = ("GOMP_SPINCOUNT", "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "ONEDNN_MAX_
 
 
 def cpu_flags() -> frozenset[str]:
-    """The instruction sets that Linux lists for the first processor."""
+    """The instruction sets of the first processor, as Linux lists them."""
     return frozenset(_cpu_field("flags").split())
 
 
@@ -29,7 +29,7 @@ def _cpu_field(name: str) -> str:
 
 
 def environment() -> dict[str, str | int | None]:
-    """CPU model, ISA, threads, GOMP_SPINCOUNT, versions."""
+    """The CPU model, ISA, threads, GOMP_SPINCOUNT and versions."""
     found: dict[str, str | int | None] = {
         "cpu": _cpu_field("model name"),
         "isa": capi.get_cpu_isa(),
@@ -47,7 +47,7 @@ def environment() -> dict[str, str | int | None]:
 
 
 def table(row: Row) -> str:
-    """A row as text: a line for each contender, its speed as a multiple of the first one's."""
+    """A row as text: one line for each contender, with its speed relative to the first contender."""
     lines = [row.case]
     for contender, seconds in row.seconds.items():
         speed = f"{row.speed[contender]:.2f} x" if contender in row.speed else ""

@@ -1,4 +1,4 @@
-"""Alternating runs: every contender has its turn in every round, so that all of them meet the same noise."""
+"""Alternating runs: every contender has a turn in every round, so that noise affects all contenders equally."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from statistics import median
 
-# A contender runs ``count`` times. What is left of its round goes to the others, in turn.
+# A contender runs ``count`` times in its turn.
 Contender = Callable[[int], object]
-# Workers of a thread pool spin for a while after a run; the next contender has the processors to itself after this.
+# Seconds to wait between turns: the workers of a thread pool spin for a while after a run and hold processors.
 SETTLE = 0.005
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to measure: rounds, and seconds of a contender's turn in each of them."""
+    """How long to measure: the number of rounds, and the seconds of a contender's turn in a round."""
 
     rounds: int = 15
     turn: float = 0.02
@@ -30,11 +30,11 @@ class Row:
     """One measurement.
 
     Attributes:
-        case: what ran.
-        seconds: for each contender the median time of one run; the first one is the peer of all others.
-        speed: for each of the others its speed as a multiple of the first one's, the median over rounds.
-        numbers: further figures by name, the unit in the name.
-        note: what a reader should know of this row.
+        case: the name of the measured case.
+        seconds: for each contender, the median time of one run. All others are compared with the first contender.
+        speed: for each other contender, its speed relative to the first contender, the median over rounds.
+        numbers: other figures by name, with the unit in the name.
+        note: a remark for the reader of this row.
     """
 
     case: str
@@ -45,7 +45,7 @@ class Row:
 
 
 def calls(run: Callable[[], object]) -> Contender:
-    """A contender that calls ``run``; the loop around it costs about 0.02 us a call."""
+    """A contender that calls ``run`` in a loop. The loop adds about 0.02 us per call."""
 
     def contender(count: int) -> None:
         for _ in repeat(None, count):
@@ -55,13 +55,13 @@ def calls(run: Callable[[], object]) -> Contender:
 
 
 def alternate(contenders: Mapping[str, Contender], effort: Effort) -> tuple[dict[str, float], dict[str, float]]:
-    """Time the contenders in turn; returns ``seconds`` and ``speed`` of a :class:`Row`."""
+    """Time the contenders in turns; returns ``seconds`` and ``speed`` of a :class:`Row`."""
     counts = {name: _count(contender, effort.turn) for name, contender in contenders.items()}
     taken: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(effort.rounds):
         for name, contender in contenders.items():
             time.sleep(SETTLE)
-            contender(1)  # wakes the threads and warms the caches, untimed
+            contender(1)  # untimed: wakes the threads and warms the caches
             taken[name].append(_seconds(contender, counts[name]))
     peer = next(iter(taken))
     speed = {
@@ -73,7 +73,7 @@ def alternate(contenders: Mapping[str, Contender], effort: Effort) -> tuple[dict
 
 
 def _count(contender: Contender, turn: float) -> int:
-    """How many runs fill a turn."""
+    """The number of runs that fill a turn."""
     contender(1)
     count = 1
     while (seconds := _seconds(contender, count) * count) < turn / 4:

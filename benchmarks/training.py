@@ -1,4 +1,4 @@
-"""A training step of each model against PyTorch: forward, and every gradient from that of the result."""
+"""A training step of each model against PyTorch: forward, and all gradients from a given gradient of the result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from .models.network import sizes
 from .models.training import Training
 from .timing import QUICK, Effort, Row, alternate, calls
 
-# How far a gradient may be from torch's in f32, as a share of its length; bf16 twice as far again as torch's in bf16.
+# The largest allowed difference of a gradient from torch's in f32, relative to its norm. A bf16 gradient may also
+# differ by twice the difference of torch's own bf16 gradient.
 TOLERANCE = 0.05
 
 
@@ -32,7 +33,7 @@ def rows(quick: bool = False) -> Iterator[Row]:
 
 
 def step(model: Model, dtype: og.DataType, shape: tuple[int, ...]) -> tuple[Training, og.LogicalTensor]:
-    """The graph of a step, and its result."""
+    """The graph of a step, and its result tensor."""
     net = Training(model.parameters, dtype)
     result = model.forward(net, net.input("x", shape))
     net.gradients(result, net.graph.input("d_result", dtype, result.shape))
@@ -59,7 +60,7 @@ def row(model: Model, dtype: og.DataType, batch: int, effort: Effort) -> Row:
 
 
 def gradients(model: Model, dtype: og.DataType, x: np.ndarray, d_result: np.ndarray) -> dict[str, np.ndarray]:
-    """The result and the gradients of torch, by the names of the outputs."""
+    """torch's result and gradients, by the names of the outputs."""
     module = peers.torch_model(model.parameters, model.forward, dtype)
     given, d_given = (array.astype(dtype.numpy) for array in (x, d_result))
     result = peers.torch_steps(module, given, d_given, capi.get_num_threads() or 1)["torch eager"]()
@@ -70,8 +71,8 @@ def gradients(model: Model, dtype: og.DataType, x: np.ndarray, d_result: np.ndar
 def compare(
     ours: Mapping[str, np.ndarray], theirs: dict[str, np.ndarray], exact: dict[str, np.ndarray], case: str
 ) -> None:
-    """Hold the result and every gradient against torch's."""
-    # A gradient that is zero but for rounding, such as that of the bias of the keys, is no scale.
+    """Compare the result and every gradient with torch's."""
+    # A gradient that is zero except for rounding, such as that of the keys' bias, cannot serve as a scale.
     least = 1e-4 * max(length(gradient) for gradient in exact.values())
     for name, wanted in exact.items():
         allowed = 2 * length(theirs[name] - wanted) + TOLERANCE * max(length(wanted), least)

@@ -1,7 +1,7 @@
 """Train a convolutional autoencoder on the handwritten digits of scikit-learn, forward and backward in oneDNN Graph.
 
-Two Convolutions squeeze an 8x8 digit into 32 numbers, two ConvTransposes unfold it again. Every gradient of a
-convolution is one op of the specification, some in the words of an earlier edition. Writes autoencoder.png.
+Two Convolutions reduce an 8x8 digit to 32 numbers, and two ConvTransposes restore it. Every gradient of a convolution
+is one op of the specification. Some ops are written in an earlier edition. Writes autoencoder.png.
 """
 
 import numpy as np
@@ -12,13 +12,13 @@ import onegraph as og
 
 BATCH, EPOCHS, RATE = 64, 40, 3e-3
 WINDOW = {"strides": [2, 2], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
-# deconv1 is a ConvTranspose of the edition legacy-1, its weights are (X, in, out); those of deconv2 are (X, out, in).
+# deconv1 is a ConvTranspose of the edition legacy-1 with weights (X, in, out). The weights of deconv2 are (X, out, in).
 SHAPES = {"conv1": (4, 4, 1, 16), "conv2": (4, 4, 16, 8), "deconv1": (4, 4, 8, 16), "deconv2": (4, 4, 1, 16)}
 rng = np.random.default_rng(0)
 
 
 def training_step() -> og.Graph:
-    """From digits and parameters to the copies, the loss and the gradient of every parameter."""
+    """A graph that computes the reconstructed digits, the loss and the gradient of every parameter."""
     g = og.Graph()
     x = g.input("x", og.f32, (BATCH, 8, 8, 1))
     w = {name: g.input(name, og.f32, shape) for name, shape in SHAPES.items()}
@@ -50,8 +50,8 @@ graph = training_step()
 params = {name: rng.normal(0, 0.15, t.shape).astype(np.float32) for name, t in graph.inputs.items() if name != "x"}
 moments = {name: (np.zeros_like(p), np.zeros_like(p)) for name, p in params.items()}
 x = digits[:BATCH].copy()
-model = graph.compile(threads=1)  # steps this small gain nothing from a second thread
-step = model.bind(x=x, **params)  # x and the parameters change in place; every run reads them as they are
+model = graph.compile(threads=1)  # such small steps gain nothing from a second thread
+step = model.bind(x=x, **params)  # x and the parameters change in place; every run reads the current values
 for epoch in range(EPOCHS):
     batches = rng.permutation(len(digits))[: len(digits) // BATCH * BATCH].reshape(-1, BATCH)
     for count, batch in enumerate(batches, epoch * len(batches) + 1):

@@ -1,8 +1,8 @@
-"""Batch inference over a cluster of processes: a compiled graph is pickled, sent to every worker and compiled there.
+"""Batch inference on a cluster of processes: a compiled graph is pickled, sent to every worker and compiled there.
 
-A network that was trained elsewhere comes as plain arrays; here least squares on the features of a fixed convolution
-stand for the training. The cluster has one worker for each core, and each of them runs on one thread: left to OpenMP,
-every worker would start a thread for every core, and they would wait for one another.
+A trained network is a set of arrays. Here, least squares on the features of a fixed convolution replace the training.
+The cluster has one worker for each core, and each worker uses one thread. With OpenMP's default, every worker would
+start a thread for every core, and the workers would wait for one another.
 
 Needs the extra ``distributed``: ``pip install onegraph[distributed]``.
 """
@@ -21,7 +21,7 @@ FEATURES = 8 * 8 * 16
 
 
 def features(filters: np.ndarray) -> tuple[og.Graph, og.LogicalTensor]:
-    """A graph for any number of digits."""
+    """A graph of the features, for any number of digits, and its last tensor."""
     g = og.Graph()
     digits = g.input("digits", og.f32, (None, 8, 8, 1))
     h = g.relu(g.convolution(digits, g.constant(filters), **WINDOW))
@@ -29,14 +29,14 @@ def features(filters: np.ndarray) -> tuple[og.Graph, og.LogicalTensor]:
 
 
 def classifier(filters: np.ndarray, weights: np.ndarray) -> og.Graph:
-    """The features, and a score for each of the ten digits."""
+    """A graph that computes the features and a score for each of the ten classes."""
     g, h = features(filters)
     g.output("scores", g.matmul(h, g.constant(weights), dtype="f32"))
     return g
 
 
 def infer(model, digits):
-    """Runs on a worker: the digits that it sees, its name, and the number of threads that it used."""
+    """Runs on a worker. Returns the predicted digits, the name of the worker and its number of threads."""
     return model(digits).argmax(1), get_worker().name, model.report().partitions[0].threads
 
 
@@ -50,12 +50,12 @@ def main() -> None:
     x = g.compile()(images[:1000])
     weights = np.linalg.lstsq(x.T @ x + np.eye(FEATURES), x.T @ np.eye(10)[labels[:1000]], rcond=None)[0]
 
-    model = classifier(filters, weights.astype(np.float32)).compile(threads=1)  # the option goes along with the graph
+    model = classifier(filters, weights.astype(np.float32)).compile(threads=1)  # the option is pickled with the graph
     batches = np.array_split(images[1000:], 16)
     workers = min(4, os.cpu_count() or 1)
     with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as c:
         start = perf_counter()
-        there = c.scatter(model, broadcast=True)  # once to each worker, whatever the number of batches
+        there = c.scatter(model, broadcast=True)  # sent once to each worker, for any number of batches
         results = c.gather(c.map(infer, [there] * len(batches), batches, pure=False))
         seconds = perf_counter() - start
     found = np.concatenate([seen for seen, _, _ in results])
@@ -67,5 +67,5 @@ def main() -> None:
         print(f"worker {worker}: {len(threads)} batches, {max(threads)} thread each")
 
 
-if __name__ == "__main__":  # the workers import this file
+if __name__ == "__main__":  # every worker imports this file
     main()

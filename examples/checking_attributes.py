@@ -1,4 +1,4 @@
-"""Check dictionaries of attributes against the specification, in the words of several editions."""
+"""Check dictionaries of attributes against several editions of the specification."""
 
 import onegraph as og
 
@@ -8,8 +8,8 @@ mistaken = {
     "pads_end": [0, 0],
     "dilations": [1, 1],
     "groups": 0,  # out of range
-    "data_format": "NHWC",  # not a value of this attribute
-    "filter_fromat": "OIX",  # a typing error
+    "data_format": "NHWC",  # not an allowed value
+    "filter_fromat": "OIX",  # misspelled
     "filter_shape": [4, 6, 3, 3],
 }
 print("three mistakes in the attributes of ConvTransposeBackpropFilters:")

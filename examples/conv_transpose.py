@@ -1,7 +1,8 @@
-"""ConvTranspose from a dictionary, in the words of the oneDNN guide 3.13.
+"""ConvTranspose from a dictionary of attributes, in the names of the oneDNN guide 3.13.
 
-The page prints two pairs of names for the weights: OIX and XIO in the table, IOX and XOI in a note. Both are taken,
-with a note, and mean IOX = (in, out / groups, X) and XOI = (X, out / groups, in), for every number of groups.
+The page of the guide has two pairs of names for the format of the weights: OIX and XIO in the table, IOX and XOI in a
+note. onegraph accepts both pairs and reports a note. For every number of groups, OIX and IOX mean
+(in, out / groups, X), and XIO and XOI mean (X, out / groups, in).
 """
 
 import ml_dtypes
@@ -22,7 +23,7 @@ for violation in og.check_attrs("ConvTranspose", attrs):
 
 rng = np.random.default_rng(0)
 for dtype, tolerance in ((np.float32, 1e-5), (ml_dtypes.bfloat16, 2**-7), (np.float16, 2**-9)):
-    src = rng.integers(-8, 9, (2, 6, 4)).astype(dtype)  # small integers: exact in every data type
+    src = rng.integers(-8, 9, (2, 6, 4)).astype(dtype)  # small integers are exact in every data type
     weights = rng.integers(-8, 9, (4, 5, 3)).astype(dtype)
     bias = rng.integers(-8, 9, 5).astype(dtype)
     g = og.Graph()
@@ -31,7 +32,7 @@ for dtype, tolerance in ((np.float32, 1e-5), (ml_dtypes.bfloat16, 2**-7), (np.fl
     model = g.compile()
     dst = model(src)
 
-    # By hand: element x of src adds itself times the kernel at 3x + 2k, less the padding at the beginning.
+    # By hand: add element x of src times kernel element k to position 3x + 2k, then cut the padding at the beginning.
     full = np.zeros((2, 3 * 5 + 5 + 1, 5))
     for x_, k in np.ndindex(6, 3):
         full[:, 3 * x_ + 2 * k] += src[:, x_].astype(float) @ weights[:, :, k].astype(float)

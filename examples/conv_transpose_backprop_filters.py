@@ -1,7 +1,7 @@
-"""ConvTransposeBackpropFilters-1 from a dictionary, in the words of the edition legacy-1.
+"""ConvTransposeBackpropFilters-1 from a dictionary of attributes, in the names of the edition legacy-1.
 
-There the filter of a ConvTranspose is OIX = (out / groups, in, X) or XIO = (X, in, out / groups); later editions have
-the two channel axes the other way round. The array keeps the order of its edition, and no data is moved for that.
+In legacy-1, the filter of a ConvTranspose is OIX = (out / groups, in, X) or XIO = (X, in, out / groups). Later editions
+swap the two channel axes. The array keeps the axis order of its edition, and no data is moved.
 """
 
 import numpy as np
@@ -30,14 +30,14 @@ model = g.compile()
 filter_delta = model(**arrays)
 print(model)
 
-# By hand: output element (2y + kh, 2x + kw) takes input element (y, x) times filter element (kh, kw).
+# By hand: in the forward op, input (y, x) times filter (kh, kw) is added to output (2y + kh, 2x + kw).
 x, dy = arrays["input_forward"], arrays["output_delta"]
 by_hand = np.empty((4, 6, 3, 3))
 for kh, kw in np.ndindex(3, 3):
     by_hand[:, :, kh, kw] = np.einsum("nyxi,nyxo->oi", x, dy[:, kh : kh + 10 : 2, kw : kw + 10 : 2])
 print(f"filter_delta {filter_delta.shape}, off from the sum by hand by {abs(filter_delta - by_hand).max():.1e}")
 
-# The shape can be a tensor instead: an input that is read at every call, or a constant.
+# The shape can also be a tensor: a constant, or an input that is read at every call.
 del attrs["filter_shape"]
 g = og.Graph(edition="legacy-1")
 inputs = [g.input(name, array.dtype, array.shape) for name, array in arrays.items()]

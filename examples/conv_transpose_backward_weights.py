@@ -1,8 +1,8 @@
-"""ConvTransposeBackwardWeights from a dictionary, in the words of the oneAPI specification 1.4.
+"""ConvTransposeBackwardWeights from a dictionary of attributes, in the names of the oneAPI specification 1.4.
 
-output_padding, which the library refuses for this op, says which of several sizes of diff_dst belongs to src. The
-text's auto_pad is lower case, which the library refuses too, and its own is wrong for odd sizes: the padding goes to it
-in numbers.
+Several sizes of diff_dst fit one size of src, and output_padding selects one. The library refuses output_padding for
+this op. It also refuses the lower-case auto_pad of the specification, and its own auto_pad is wrong for odd sizes. So
+onegraph passes the padding as numbers.
 """
 
 import numpy as np
@@ -32,7 +32,7 @@ model = g.compile()
 diff_weights = model(src, diff_dst)
 print(model)
 
-# By hand: same_upper pads one element in all, at the end, so window element 0 meets diff_dst at 2y.
+# By hand: same_upper pads one element, at the end. So window element 0 is at position 2y of diff_dst.
 padded = np.pad(diff_dst, ((0, 0), (0, 0), (0, 1), (0, 1)))
 by_hand = np.empty((4, 3, 3, 3))
 for kh, kw in np.ndindex(3, 3):

@@ -1,8 +1,8 @@
-"""ConvolutionBackpropData-1 from a dictionary, in the words of the edition legacy-1.
+"""ConvolutionBackpropData-1 from a dictionary of attributes, in the names of the edition legacy-1.
 
-The library never compiles this op with groups, nor with its shape as a tensor, so it is given the ConvTranspose with
-the same weights instead; report() says so. auto_pad puts the odd element at the end for same_upper, as the page's text
-has it; the formula on the same page has it the other way round.
+The library never compiles this op with groups, or with its shape as a tensor. So onegraph gives it the ConvTranspose
+with the same weights; report() shows this. With same_upper, the odd element of the padding is at the end, as in the
+text of the specification. The formula on the same page has the odd element at the beginning.
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ model = g.compile()
 input_delta = model(output_delta)
 print(model)
 
-# By hand: of the total padding 2 * (4 - 1) + 3 - 8 = 1 the odd element stands at the end, so (y, x) meets 2y + kh.
+# By hand: the total padding is 2 * (4 - 1) + 3 - 8 = 1, at the end. So (y, x) and kh meet at position 2y + kh.
 padded = np.zeros((1, 9, 9, 4))
 for kh, kw in np.ndindex(3, 3):
     for group in range(2):

@@ -1,4 +1,4 @@
-"""ConvolutionBackpropFilters-1 from a dictionary, in the words of the edition legacy-1: depthwise, in 3D."""
+"""ConvolutionBackpropFilters-1 from a dictionary of attributes, in the names of the edition legacy-1: depthwise, 3D."""
 
 import numpy as np
 
@@ -28,7 +28,7 @@ model = g.compile()
 filter_delta = model(**arrays)
 print(model)
 
-# By hand: position (z, y, x) of the output reads element (z + kd, 2y + kh, x + 2kw) of the input.
+# By hand: output (z, y, x) reads input (z + kd, 2y + kh, x + 2kw).
 x, dy = arrays["input_forward"], arrays["output_delta"]
 by_hand = np.empty((3, 1, 2, 3, 2))
 for kd, kh, kw in np.ndindex(2, 3, 2):

@@ -1,4 +1,4 @@
-"""Build a graph, run it, look at what the library made of it."""
+"""Build a graph, run it, and read the report."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ y = model(src=x)
 print(f"run on an array: {y.shape}, mean {y.mean():.4f}")
 print(model.report())
 
-# The same again without any work per call: the arrays are bound once, their contents may change.
+# A bound run: the arrays are bound once, their contents may change, and a run has no work per array.
 run = model.bind(src=x, dst=np.empty_like(y))
 x *= 2
 print(f"doubled input, doubled output: {np.allclose(run.run(), 2 * y, rtol=1e-5)}")

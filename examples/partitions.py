@@ -1,4 +1,4 @@
-"""Which ops does the library fuse, in which data types, and what does it not support?"""
+"""Show which ops the library fuses, in which data types, and what it does not support."""
 
 import numpy as np
 

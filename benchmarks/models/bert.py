@@ -1,4 +1,4 @@
-"""A layer of BERT-base: attention with 12 heads and a feed-forward part, each with its residual and LayerNorm."""
+"""A layer of BERT-base: attention with 12 heads and a feed-forward part, each with a residual and a LayerNorm."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def parameters(width: int = WIDTH) -> Parameters:
 
 
 def shape(batch: int, tokens: int = TOKENS, width: int = WIDTH) -> tuple[int, ...]:
-    """The tokens of all sequences, one below the other."""
+    """The tokens of all sequences, as the rows of one matrix."""
     return (batch * tokens, width)
 
 

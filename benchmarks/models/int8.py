@@ -1,4 +1,4 @@
-"""Layers in int8: Quantize behind each activation, Dequantize before each use, weights of s8 channel by channel."""
+"""Layers in int8: Quantize after each activation, Dequantize before each use, s8 weights per channel."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .parameters import Parameters, folded
 
 
 class Quantized(NamedTuple):
-    """A tensor of u8 or s8, and the step from one code to the next."""
+    """A tensor of u8 or s8, and its scale."""
 
     codes: Tensor
     scale: float
 
 
 class Calibration(Network):
-    """The model in f32; whatever is going to be quantized is an output of the graph, in the order of the layers."""
+    """The model in f32. Every tensor to be quantized is an output of the graph, in the order of the layers."""
 
     def seen(self, x: Tensor) -> Any:
         return self.graph.output(f"seen{len(self.graph.outputs)}", x)
@@ -39,7 +39,7 @@ class Calibration(Network):
 
 
 def calibrated(parameters: Parameters, forward: Callable[[Any, Any], Any], array: np.ndarray) -> list[float]:
-    """The largest magnitude of the input, and of everything that is going to be quantized."""
+    """The largest magnitude of the input, and of every tensor to be quantized."""
     net = Calibration(parameters)
     forward(net, net.input("x", array.shape))
     found = net.graph.compile()(array)
@@ -63,7 +63,7 @@ class Int8(Network):
         return Quantized(self.graph.quantize(x, dtype=dtype, scales=[scale], zps=[0]), scale)
 
     def real(self, x: Any) -> Tensor:
-        """Dequantized anew for each use, so that each is fused with the op that reads it."""
+        """A new Dequantize for each use, so that it can fuse with the op that reads it."""
         return self.graph.dequantize(x.codes, scales=[x.scale], zps=[0]) if isinstance(x, Quantized) else x
 
     def input(self, name: str, shape: tuple[int, ...]) -> Quantized:

@@ -76,7 +76,7 @@ class Network:
         return self.graph.layer_norm(x, gamma, beta, keep_stats=False, epsilon=EPSILON)
 
     def split_heads(self, x: Any, tokens: int, heads: int) -> Any:
-        """(batch * tokens, width) to (batch, heads, tokens, width / heads)."""
+        """From (batch * tokens, width) to (batch, heads, tokens, width / heads)."""
         rows, width = x.shape
         parts = self.reshape(x, (rows // tokens, tokens, heads, width // heads))
         return self.transpose(parts, (0, 2, 1, 3))
@@ -113,5 +113,5 @@ def window(stride: int, pad: int, dilations: bool = True) -> dict[str, Any]:
 
 
 def sizes(tensor: og.LogicalTensor | og.capi.LogicalTensor) -> tuple[int, ...]:
-    """The shape of a tensor, every dim known."""
+    """The shape of a tensor whose dims are all known."""
     return tuple(dim or 0 for dim in tensor.shape or ())

@@ -1,4 +1,4 @@
-"""Parameters of layers: named arrays of f32 in torch's axis order, drawn so that activations keep their scale."""
+"""Parameters of layers: random f32 arrays by name, in torch's axis order, which keep the scale of activations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Parameters = dict[str, np.ndarray]
 
 
 class Initial:
-    """Draws the parameters of one layer after the other into ``arrays``."""
+    """Adds random parameters to ``arrays``, layer by layer."""
 
     def __init__(self, seed: int = 0) -> None:
         self._rng = np.random.default_rng(seed)
@@ -35,7 +35,7 @@ class Initial:
 
 
 def folded(parameters: Parameters, epsilon: float) -> Parameters:
-    """The same layers without batch normalization: it is in the weights and biases of the convolutions."""
+    """The same layers with batch normalization folded into the weights and biases of the convolutions."""
     found = dict(parameters)
     for name in [key.removesuffix("_variance") for key in parameters if key.endswith("_variance")]:
         scale = found.pop(f"{name}_gamma") / np.sqrt(found.pop(f"{name}_variance") + epsilon)

@@ -28,7 +28,7 @@ def parameters(blocks: tuple[int, ...] = BLOCKS, width: int = WIDTH, classes: in
                 convolution(f"{name}_shortcut", 4 * inner, source, 1)
             convolution(f"{name}_a", inner, source, 1)
             convolution(f"{name}_b", inner, inner, 3)
-            convolution(f"{name}_c", 4 * inner, inner, 1, 0.3)  # so that the sums of the blocks do not grow
+            convolution(f"{name}_c", 4 * inner, inner, 1, 0.3)  # small, so that the sums of blocks do not grow
             source = 4 * inner
     drawn.weight("classes", (classes, source), source)
     drawn.bias("classes", classes)

@@ -1,4 +1,4 @@
-"""Layers in PyTorch: the peer of every model, and what is exported to ONNX."""
+"""Layers in PyTorch: the peer of every model, and the source of the ONNX export."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Training(Network):
 
     def input(self, name: str, shape: tuple[int, ...]) -> Any:
         tensor = super().input(name, shape)
-        self._data.add(tensor.id)  # nobody asks for its gradient
+        self._data.add(tensor.id)  # its gradient is not needed
         return tensor
 
     def parameter(self, name: str, dtype: og.DataType | None = None) -> Tensor:
@@ -36,7 +36,7 @@ class Training(Network):
         return self.taken[name]
 
     def gradients(self, result: Tensor, gradient: Tensor) -> None:
-        """Declare the gradient of every parameter as an output ``d_<parameter>``, from that of the result."""
+        """Add an output ``d_<parameter>`` for every parameter: its gradient, from the gradient of the result."""
         self._gradients[result.id] = gradient
         for tensor, backward in reversed(self._tape):
             backward(self._gradients.pop(tensor.id))
