@@ -1,25 +1,29 @@
-"""What a value really is, whatever its class claims: mocks and proxies name other classes, and subclasses may lie."""
+"""The border: values of users become plain values here, by their real type. Mocks and subclasses may lie about theirs.
+
+Only modules that take values straight from users import this one. All others are given plain values and trust them.
+"""
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+__all__ = ["MAX_LENGTH", "elements", "entries", "has_type", "listed", "real", "text", "whole"]
 MAX_LENGTH = 2**20
 Element = TypeVar("Element")
 
 if TYPE_CHECKING:
-    from builtins import isinstance as isinstance
+    from builtins import isinstance as has_type
 else:
 
-    def isinstance(value: object, kinds: Any) -> bool:
-        """Whether the class of ``value`` is one of ``kinds`` or derived from one; its ``__class__`` is not asked."""
+    def has_type(value: object, kinds: Any) -> bool:
+        """Whether the type of ``value`` is one of ``kinds`` or derived from one; its ``__class__`` is not asked."""
         kind = type(value)
         return kind is kinds or issubclass(kind, kinds)
 
@@ -28,19 +32,26 @@ def whole(value: object) -> int | None:
     """The number that an int or an integer of numpy is; None for all else, so for bools and spans of time."""
     if type(value) is int:
         return value
-    if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64)):
+    if has_type(value, (int, np.integer)) and not has_type(value, (bool, np.timedelta64)):
         return operator.index(value)
     return None
 
 
 def real(value: object) -> float | None:
     """The float that a number is, infinite where it is too large; None for all else, bools and spans of time."""
-    if not isinstance(value, Real) or isinstance(value, (bool, np.timedelta64)):
+    if not has_type(value, Real) or has_type(value, (bool, np.timedelta64)):
         return None
     try:
         return float(value)
     except OverflowError:
         return math.inf
+
+
+def text(value: object) -> str | None:
+    """The characters of a string without its class, which may compare in its own way; None for all else."""
+    if type(value) is str:
+        return value
+    return str.__str__(value) if has_type(value, str) else None
 
 
 def listed(value: Iterable[Element]) -> list[Element]:
@@ -50,8 +61,17 @@ def listed(value: Iterable[Element]) -> list[Element]:
     return [*islice(value, MAX_LENGTH + 1)]
 
 
-def text(value: object) -> str | None:
-    """The characters of a string without its class, which may compare in its own way; None for all else."""
-    if type(value) is str:
-        return value
-    return str.__str__(value) if isinstance(value, str) else None
+def elements(value: object) -> list[Any] | None:
+    """The elements of a list or tuple, asked for once; None for all else."""
+    return listed(value) if has_type(value, (list, tuple)) else None
+
+
+def entries(value: object) -> dict[Any, Any] | None:
+    """The entries of a mapping, asked for once, with plain strings for keys that are strings; None for all else."""
+    if not has_type(value, Mapping):
+        return None
+    pairs = listed(value.items())
+    try:
+        return {key if (word := text(key)) is None else word: element for key, element in pairs}
+    except TypeError:  # keys that no dictionary can have
+        return None

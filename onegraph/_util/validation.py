@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import ArgumentError, shown
-from .exact_types import isinstance, listed, text, whole
+from .exact_types import elements, entries, has_type, real, text, whole
 
 
 def choice(name: str, value: object, allowed: Sequence[str]) -> str:
@@ -21,22 +21,34 @@ def choice(name: str, value: object, allowed: Sequence[str]) -> str:
     return word
 
 
+def string(name: str, value: object, expected: str = "a string") -> str:
+    """``value`` as a plain string; ``expected`` says this in other words.
+
+    Raises:
+        ArgumentError: it is none.
+    """
+    word = text(value)
+    if word is None:
+        raise ArgumentError(f"{name}: {shown(value)}; expected {expected}")
+    return word
+
+
 def flag(name: str, value: object) -> bool:
     """``value``, which must be True or False.
 
     Raises:
         ArgumentError: it is something else.
     """
-    if not isinstance(value, bool):
+    if not has_type(value, bool):
         raise ArgumentError(f"{name}: {shown(value)}; expected True or False")
     return value
 
 
-def expect(name: str, value: object, kind: type) -> None:
-    """Raise ArgumentError unless ``value`` is a ``kind``."""
-    if not isinstance(value, kind):
+def expect(name: str, value: object, kind: type, expected: str = "") -> None:
+    """Raise ArgumentError unless ``value`` is a ``kind``; ``expected`` says this in other words."""
+    if not has_type(value, kind):
         article = "an" if kind.__name__[0] in "AEIO" else "a"
-        raise ArgumentError(f"{name}: {shown(value)}; expected {article} {kind.__name__}")
+        raise ArgumentError(f"{name}: {shown(value)}; expected {expected or f'{article} {kind.__name__}'}")
 
 
 def function(name: str, value: object) -> None:
@@ -45,30 +57,54 @@ def function(name: str, value: object) -> None:
         raise ArgumentError(f"{name}: {shown(value)}; expected a function")
 
 
-def as_list(name: str, value: object, kind: type) -> list[Any]:
-    """``value`` as a list of ``kind``.
+def as_list(name: str, value: object, kind: type, expected: str = "") -> list[Any]:
+    """``value`` as a list of ``kind``; ``expected`` says this in other words.
 
     Raises:
         ArgumentError: it is no list or tuple, or holds something else.
     """
-    if not isinstance(value, (list, tuple)):
-        raise ArgumentError(f"{name}: {shown(value)}; expected a list of {kind.__name__} objects")
-    elements = listed(value)
-    for index, element in enumerate(elements):
+    found = elements(value)
+    if found is None:
+        raise ArgumentError(f"{name}: {shown(value)}; expected {expected or f'a list of {kind.__name__} objects'}")
+    for index, element in enumerate(found):
         expect(f"{name}[{index}]", element, kind)
-    return elements
+    return found
 
 
-def integer(name: str, value: object, low: int, high: int, expected: str = "") -> int:
+def as_dict(name: str, value: object, expected: str) -> Mapping[Any, Any]:
+    """``value`` as a dictionary, with plain strings for keys that are strings.
+
+    Raises:
+        ArgumentError: it is no mapping.
+    """
+    found = entries(value)
+    if found is None:
+        raise ArgumentError(f"{name}: {shown(value)}; expected {expected}")
+    return found
+
+
+def integer(name: str, value: object, low: float, high: float, expected: str = "") -> int:
     """``value`` as an integer from ``low`` to ``high``; ``expected`` says this in other words.
 
     Raises:
         ArgumentError: it is none, or out of range.
     """
-    number = whole(value)
-    if number is None or not low <= number <= high:
+    found = whole(value)
+    if found is None or not low <= found <= high:
         raise ArgumentError(f"{name}: {shown(value)}; expected {expected or f'an integer, {low} to {high}'}")
-    return number
+    return found
+
+
+def number(name: str, value: object, low: float, high: float) -> float:
+    """``value`` as a float from ``low`` to ``high``.
+
+    Raises:
+        ArgumentError: it is none, or out of range.
+    """
+    found = real(value)
+    if found is None or not low <= found <= high:
+        raise ArgumentError(f"{name}: {shown(value)}; expected a number, {low} to {high}")
+    return found
 
 
 def identifier(name: str, value: object) -> int:

@@ -7,12 +7,12 @@ import math
 import sys
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
-from .._util.exact_types import isinstance
-from ..errors import ArgumentError, OutOfMemoryError, class_of
+from .._util.exact_types import has_type
+from ..errors import ArgumentError, OutOfMemoryError, class_of, shown
 from ..ir.op import Array
 from ..opset.dtypes import DataType
 from ..opset.shapes import show
@@ -50,6 +50,22 @@ def as_array(name: str, value: object) -> Array:
     return array_of(f"input {name!r}", value)
 
 
+def is_numpy(value: object) -> TypeGuard[Array]:
+    """Whether ``value`` is an array or a scalar of numpy."""
+    return has_type(value, (np.ndarray, np.generic))
+
+
+def numpy_array(what: str, value: object, expected: str) -> Array:
+    """A plain array over the memory of a numpy array or scalar; see :func:`array_of`.
+
+    Raises:
+        ArgumentError: it is none, or masked.
+    """
+    if not is_numpy(value):
+        raise ArgumentError(f"{what}: {shown(value)}; expected {expected}")
+    return array_of(what, value)
+
+
 def array_of(what: str, value: object) -> Array:
     """An array over the memory of ``value``; nothing is copied.
 
@@ -63,12 +79,11 @@ def array_of(what: str, value: object) -> Array:
     Raises:
         ArgumentError: it is none of these, or cannot be read without a copy.
     """
-    kind = type(value)  # what an object says of its class need not be so
     # Without an import at this moment, whose lock a fork may find taken; before that there are no masked arrays.
     masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())
-    if issubclass(kind, masked):
+    if has_type(value, masked):
         raise ArgumentError(f"{what}: a masked array; expected plain data: fill it with .filled(value)")
-    if issubclass(kind, (np.ndarray, np.generic)):
+    if is_numpy(value):
         return np.asarray(value)
     given = class_of(value)
     try:
@@ -123,8 +138,7 @@ def check_output(
 
 def output_array(name: str, value: object) -> Array:
     """The array of output ``name``, over the memory of ``value``; see :func:`array_of`."""
-    kind = type(value)
-    if issubclass(kind, np.generic):
+    if has_type(value, np.generic):
         raise ArgumentError(f"output {name!r}: {class_of(value)}; expected an array: scalars cannot be written")
     return array_of(f"output {name!r}", value)
 
@@ -135,11 +149,17 @@ def owners(array: Array) -> Iterator[Array]:
     numpy resizes none of them that has a weak reference.
     """
     base: object = array
-    while issubclass(type(base), np.ndarray):
-        yield base  # type: ignore[misc]
+    while has_type(base, np.ndarray):
+        yield base
         base = np.ndarray.base.__get__(base)
-        if isinstance(base, memoryview):
+        if has_type(base, memoryview):
             base = base.obj
+
+
+def is_read_only(array: Array) -> bool:
+    """Whether neither this plain array nor anybody else writes to its memory once the array is read-only."""
+    base: object = array.base
+    return base is None or (has_type(base, np.ndarray) and not np.asarray(base).flags.writeable)
 
 
 class Held(dict[str, Array]):
@@ -160,7 +180,7 @@ class Held(dict[str, Array]):
 
 def cast_to(dtype: DataType, value: object) -> str:
     """The cast of ``value`` that mends its data type, as a user writes it."""
-    if isinstance(value, (np.ndarray, np.generic)):
+    if is_numpy(value):
         return f"convert it with .astype({numpy_name(dtype)})"
     return f"convert it to {dtype} first"
 

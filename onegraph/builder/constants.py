@@ -6,8 +6,7 @@ import weakref
 
 import numpy as np
 
-from .._util.exact_types import isinstance
-from ..arrays.ndarrays import aligned_empty, array_of, owners
+from ..arrays.ndarrays import aligned_empty, array_of, is_numpy, is_read_only, owners
 from ..errors import ArgumentError, class_of
 from ..ir.op import Array
 from ..opset.dtypes import DataType
@@ -24,7 +23,7 @@ def contents_of(array: object, dtype: object, *, copy: bool) -> tuple[DataType, 
     Raises:
         ArgumentError: as that method says.
     """
-    if not isinstance(array, (np.ndarray, np.generic)):
+    if not is_numpy(array):
         raise ArgumentError(f"constant: {class_of(array)}; expected a numpy array")
     values = array_of("constant", array)
     found = _data_type(values, dtype)
@@ -58,6 +57,5 @@ def _refuse_unfit(array: Array) -> None:
     """Raise where an array cannot be kept as a constant without a copy."""
     if not (array.flags.c_contiguous and array.flags.aligned):
         raise ArgumentError("constant: an array that is not C-contiguous and aligned; expected copy=True")
-    base = array.base
-    if base is not None and (not isinstance(base, np.ndarray) or base.flags.writeable):
+    if not is_read_only(array):
         raise ArgumentError("constant: a view of memory that can still be written; expected copy=True")

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
-from .._util.exact_types import isinstance, listed, text
+from .._util.exact_types import elements, has_type, text
 from .._util.init_once import once
-from .._util.validation import flag
+from .._util.validation import flag, string
 from ..errors import ArgumentError, shown
 from ..inference.suggestions import no_tensor
 from ..inference.violations import shortened
@@ -97,7 +97,7 @@ class DataGraph(OpMethods):
             data_type, dims = DataType.of(dtype), as_shape(shape)
             steps = as_strides(strides, dims)
         except ArgumentError as error:
-            swapped = isinstance(dtype, (tuple, list)) and isinstance(shape, (str, DataType))
+            swapped = has_type(dtype, (tuple, list)) and has_type(shape, (str, DataType))
             mend = "; the data type comes before the shape" if swapped else ""
             raise ArgumentError(f"input {shown(name)}: {error}{mend}") from None
         tensor = self._tensor(data_type, dims, name, steps)
@@ -122,9 +122,7 @@ class DataGraph(OpMethods):
                 that others write.
         """
         flag("copy", copy)
-        label = text(name)
-        if label is None:
-            raise ArgumentError(f"name: {shown(name)}; expected a string")
+        label = string("name", name)
         found, kept, watches = contents_of(array, dtype, copy=copy)
         # A view keeps its shape and data type, where the caller gives others to the array.
         flags, seen = kept.flags, kept.view()
@@ -320,7 +318,7 @@ class DataGraph(OpMethods):
         """The name of an input or output to be, which must be free."""
         label = text(name)
         if not label:
-            mend = "; it comes before the tensor" if isinstance(name, LogicalTensor) else ""
+            mend = "; it comes before the tensor" if has_type(name, LogicalTensor) else ""
             raise ArgumentError(f"name: {shown(name)}; expected a string that is not empty{mend}")
         if label in self._inputs or label in self._outputs:
             raise ArgumentError(f"name {shown(label)} is taken; inputs and outputs share one namespace")
@@ -328,7 +326,7 @@ class DataGraph(OpMethods):
 
     def _known(self, tensor: object) -> LogicalTensor | None:
         """The tensor of this graph that is meant, also by what ``output`` returned; None where there is none."""
-        if not isinstance(tensor, LogicalTensor) or type(tensor.id) is not int:
+        if not has_type(tensor, LogicalTensor) or type(tensor.id) is not int:
             return None
         known = self._by_id.get(tensor.id)
         return known if known is tensor or any(tensor is output for output in [*self._outputs.values()]) else None
@@ -340,29 +338,28 @@ class DataGraph(OpMethods):
         return known
 
     def _op_inputs(self, inputs: object, schema: Schema | None) -> list[LogicalTensor | None]:
-        if isinstance(inputs, LogicalTensor):
-            inputs = (inputs,)
-        if not isinstance(inputs, (list, tuple)):
+        given = [inputs] if has_type(inputs, LogicalTensor) else elements(inputs)
+        if given is None:
             op = "" if schema is None else f"{schema.kind}: "
             raise ArgumentError(f"{op}inputs: {shown(inputs)}; expected a list of tensors of this graph")
-        inputs, own = listed(inputs), self._by_id
+        own = self._by_id
         try:
-            for tensor in inputs:
+            for tensor in given:
                 if type(tensor) is not LogicalTensor or own.get(tensor.id) is not tensor:
                     break
             else:
-                return inputs  # which needs no look at each for a message
+                return given  # which needs no look at each for a message
         except TypeError:  # a record that was made by hand may have anything for its id
             pass
-        known = [None if tensor is None else self._known(tensor) for tensor in inputs]
-        for index, (tensor, found) in enumerate(zip(inputs, known, strict=True)):
+        known = [None if tensor is None else self._known(tensor) for tensor in given]
+        for index, (tensor, found) in enumerate(zip(given, known, strict=True)):
             if tensor is not None and found is None:
                 where, method = f"inputs[{index}]", ""
                 if schema is not None:
                     named = index < len(schema.inputs) and not schema.variadic
                     where = f"{schema.kind}: {schema.inputs[index].name if named else where}"
                     method = schema.name if schema.variadic else ""
-                raise ArgumentError(no_tensor(tensor, where, inputs, method))
+                raise ArgumentError(no_tensor(tensor, where, given, method))
         return known
 
     def _free_op_name(self, name: object) -> str:
@@ -401,5 +398,5 @@ def snapshot(graph: AnyGraph) -> AnyGraph:
 
 def expect_graph(value: object) -> None:
     """Raise ArgumentError where ``value`` is no graph."""
-    if not isinstance(value, DataGraph):
+    if not has_type(value, DataGraph):
         raise ArgumentError(f"graph: {shown(value)}; expected a Graph")

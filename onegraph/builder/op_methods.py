@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .._util.exact_types import isinstance
 from .._util.init_once import refuse_unmade
 from ..ir.op import LogicalTensor
 from ..opset.editions.registry import BASE, DEFAULT, edition
@@ -51,7 +50,7 @@ def _method(schema: Schema) -> Any:
         tensors = list(inputs)
         attrs: dict[str, object] = {}
         for key, value in keywords.items():
-            if key in ports and (isinstance(value, LogicalTensor) or not schema.has_attribute(key)):
+            if key in ports and (type(value) is LogicalTensor or not schema.has_attribute(key)):
                 index = ports[key]
                 tensors += [None] * (index + 1 - len(tensors))
                 if tensors[index] is not None:

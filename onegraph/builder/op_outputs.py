@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from .._util.exact_types import isinstance, text
+from .._util.exact_types import has_type, text
 from ..errors import ArgumentError, SpecError, shown
 from ..inference.violations import Violations
 from ..opset.dtypes import DataType
@@ -19,7 +19,7 @@ from ..opset.schema import AttrValue, Schema, TensorType
 def count_outputs(schema: Schema, wanted: object) -> int:
     """How many outputs the op has in this call; ``wanted`` names optional ports, and no gap is possible."""
     names = [port.name for port in schema.outputs]
-    if not isinstance(wanted, (list, tuple, set, frozenset)):
+    if not has_type(wanted, (list, tuple, set, frozenset)):
         raise ArgumentError(f"{schema.kind}: outputs: {shown(wanted)}; expected a list of the names {names}")
     chosen: list[str] = []
     for name in wanted:

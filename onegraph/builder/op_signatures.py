@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import textwrap
 
-from .._util.exact_types import isinstance
 from ..opset.editions.registry import DEFAULT, edition
 from ..opset.schema import Attribute, Fill, Port, Schema
 

@@ -14,7 +14,6 @@ from types import MappingProxyType
 
 import numpy as np
 
-from .._util.exact_types import isinstance
 from ..errors import SpecError
 from ..inference.infer import MAX_INPUTS, Checked, examine
 from ..inference.lenient import LenientExamination
@@ -147,7 +146,7 @@ def attrs_key(attrs: object) -> AttrsKey | None:
     for name, value in [*attrs.items()]:
         kind = type(value)
         if kind not in _KINDS:
-            if not (kind is np.ndarray or isinstance(value, np.generic)) or value.dtype.kind not in "iufb":
+            if not (kind is np.ndarray or issubclass(kind, np.generic)) or value.dtype.kind not in "iufb":
                 return None
             if value.ndim > 1 or value.size > MAX_ELEMENTS:
                 return None

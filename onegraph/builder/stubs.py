@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from .._util.exact_types import isinstance
 from ..opset.editions.registry import BASE
 from ..opset.schema import Attribute, Fill, Schema
 from .op_signatures import docstring

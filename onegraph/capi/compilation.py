@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .._util.exact_types import isinstance
 from ..errors import StatusError
 from ..native.library import Handle, begin_compilation, call, ffi, lib, status_error
 from .caches import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .._util.exact_types import isinstance, listed
+from .._util.exact_types import elements, has_type
 from .._util.init_once import once
 from .._util.validation import choice, identifier, integer
 from ..errors import ArgumentError, shown
@@ -217,7 +217,7 @@ class LogicalTensor(Final):
     def __eq__(self, other: object) -> bool:
         if other is self:
             return True
-        if not isinstance(other, LogicalTensor):
+        if not has_type(other, LogicalTensor):
             return NotImplemented
         if "opaque" in (self.layout, other.layout) and (self.layout, self.layout_id) != (other.layout, other.layout_id):
             return False  # the library would look the number up before it compares
@@ -238,7 +238,7 @@ class LogicalTensor(Final):
 def _steps(strides: Sequence[int], dims: Shape, layout: str) -> tuple[int, ...]:
     if layout != "strided" or dims is None or None in dims:
         raise ArgumentError("strides need layout='strided' and a shape with every dim known")
-    steps = listed(strides) if isinstance(strides, (tuple, list)) else None
+    steps = elements(strides)
     if steps is None or len(steps) != len(dims):
         raise ArgumentError(f"strides: {shown(strides)}; expected {len(dims)} integers, one for each dim")
     return tuple([integer("strides", step, 0, 2**62 - 1, "a number of elements, 0 to 2**62 - 1") for step in steps])

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .._util.exact_types import isinstance, text
+from .._util.exact_types import text
 from .._util.fork_safety import new_rlock, refuse_inner
 from .._util.init_once import once
-from .._util.validation import as_list, expect, identifier
+from .._util.validation import as_dict, as_list, expect, identifier, string
 from ..errors import ArgumentError, SpecError, StateError, shown
 from ..faults.library import LIBRARY_VALUES
 from ..faults.use import Use
@@ -79,12 +79,9 @@ class Op(Handle):
         attrs: Mapping[str, object] | None = None,
     ) -> None:
         number = identifier("id", id)
-        label = text(name)
-        if label is None:
-            raise ArgumentError(f"name: {shown(name)}; expected a string")
+        label = string("name", name)
         ins, outs = as_list("inputs", inputs, LogicalTensor), as_list("outputs", outputs, LogicalTensor)
-        if attrs is not None and not isinstance(attrs, Mapping):
-            raise ArgumentError(f"attrs: {shown(attrs)}; expected a dictionary of attribute names and values")
+        given = {} if attrs is None else as_dict("attrs", attrs, "a dictionary of attribute names and values")
         word = text(kind)
         schema = None if word is None else BASE.get(word) or _BY_NAME.get(word)
         if schema is None:
@@ -93,10 +90,10 @@ class Op(Handle):
         refuse_newer(schema)
         self._make(number, schema, label, [], [], {}, ())
         for tensor in ins:
-            self.add_input(tensor)
+            self._add_input(tensor)
         for tensor in outs:
-            self.add_output(tensor)
-        for attribute, value in (attrs or {}).items():
+            self._add_output(tensor)
+        for attribute, value in given.items():
             self.set_attr(attribute, value)
 
     def _make(
@@ -191,16 +188,24 @@ class Op(Handle):
 
     def add_input(self, tensor: LogicalTensor) -> None:
         """Append an input."""
-        self._add("input", _add_input, self._inputs, tensor)
+        expect("input", tensor, LogicalTensor)
+        self._add_input(tensor)
+
+    def _add_input(self, tensor: LogicalTensor) -> None:
+        self._add(_add_input, self._inputs, tensor, tensor)
 
     def add_output(self, tensor: LogicalTensor) -> None:
         """Append an output."""
-        self._add("output", _add_output, self._outputs, tensor)
+        expect("output", tensor, LogicalTensor)
+        self._add_output(tensor)
 
-    def _add(self, name: str, function: Function, tensors: list[LogicalTensor], tensor: LogicalTensor) -> None:
-        expect(name, tensor, LogicalTensor)
+    def _add_output(self, tensor: LogicalTensor) -> None:
         # What is computed is no constant, whatever is said of it: the library would compute it once, or crash.
-        told = tensor if name == "input" else tensor._as_variable()
+        self._add(_add_output, self._outputs, tensor, tensor._as_variable())
+
+    def _add(
+        self, function: Function, tensors: list[LogicalTensor], tensor: LogicalTensor, told: LogicalTensor
+    ) -> None:
         refuse_inner(self._lock, f"op {self._id}")
         with self._lock:
             self._changeable()
@@ -297,14 +302,14 @@ def refuse_other_uses(op: Op, known: Mapping[int, LogicalTensor]) -> None:
 
 
 def encoded(name: str) -> bytes:
-    """A name for C, as it is in truth: a subclass of str may say of itself what it likes."""
-    return str.encode(name, errors="replace").replace(b"\0", b"")
+    """A name for C: in UTF-8, without the NUL that ends strings there."""
+    return name.encode(errors="replace").replace(b"\0", b"")
 
 
 def setting_of(attribute: Attribute, value: AttrValue) -> Setting:
     """One attribute as the library takes it."""
     kind = attribute.kind.removesuffix("[]")
-    elements: Sequence[object] = value if isinstance(value, tuple) else (value,)
+    elements: Sequence[object] = value if type(value) is tuple else (value,)
     if kind == "str":
         elements = LIBRARY_VALUES.get(attribute.name, {}).get(str(value), str(value)).encode() + b"\0"
     number = enum_value("graph_op_attr_", attribute.name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from .._util.exact_types import isinstance
 from ..inference.lenient import LenientExamination
 from ..native.library import call, ffi, lib, status_error
 from ..opset.editions.registry import BASE

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from .._util.exact_types import isinstance
+from .._util.exact_types import has_type
 from .._util.fork_safety import new_rlock, refuse_inner
 from .._util.init_once import once
 from .._util.validation import as_list, expect, identifier
@@ -37,7 +37,7 @@ class Partition(Handle):
 
     @once("_ptr")
     def __init__(self, pointer: Any, ops: Mapping[int, Op]) -> None:
-        if not isinstance(pointer, ffi.CData) or ffi.typeof(pointer) is not _PARTITION or not pointer:
+        if not has_type(pointer, ffi.CData) or ffi.typeof(pointer) is not _PARTITION or not pointer:
             raise ArgumentError("a partition comes from Graph.partitions() or Partition.from_op()")
         self._take(pointer, ops, ffi.new("size_t[3]"), ffi.new("size_t[]", count_ids(ops.values())), new_rlock())
 

@@ -14,7 +14,7 @@ from .._util.fork_safety import new_rlock, refuse_inner
 from .._util.init_once import once
 from .._util.validation import expect
 from ..arrays.ndarrays import owners, strided
-from ..errors import ArgumentError, StateError, shown
+from ..errors import ArgumentError, StateError
 from ..ir.op import Array
 from ..native.library import Handle, address, address_of, call, create, ffi, lib, read
 from ..opset.dtypes import DataType
@@ -205,8 +205,7 @@ def _plain(data: object) -> Array:
     Raises:
         ArgumentError: it is no array.
     """
-    if not issubclass(type(data), np.ndarray):
-        raise ArgumentError(f"data: {shown(data)}; expected a numpy array")
+    expect("data", data, np.ndarray, "a numpy array")
     return np.asarray(data)  # itself, or a view where its class is another one
 
 

@@ -14,8 +14,6 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .._util.exact_types import isinstance
-
 # The ops whose primitives oneDNN creates without the attribute that makes the caller own the scratch memory
 # (src/graph/backend/dnnl/op_executable.cpp).
 THREAD_BOUND = frozenset(

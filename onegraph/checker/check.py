@@ -6,13 +6,13 @@ specification allows it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from .._util.exact_types import isinstance, listed
+from .._util.exact_types import elements, entries, has_type
 from ..errors import ERROR, LIBRARY, ArgumentError, Violation
 from ..faults.quirks import quirks
-from ..inference.infer import MAX_VIOLATIONS, Checked, Examination, examine
+from ..inference.infer import MAX_VIOLATIONS, Checked, examine, examine_attrs
 from ..inference.violations import Violations, shortened
 from ..ir.op import LogicalTensor, Op
 from ..ir.tensor_type import tensor_type
@@ -37,11 +37,8 @@ def check_attrs(kind: str, attrs: object = None, *, edition: str | None = None) 
     Raises:
         ArgumentError: the edition is unknown. Everything else is a violation.
     """
-    examination = Examination(edition_named(DEFAULT if edition is None else edition), shortened(kind))
-    schema = examination.find_schema(kind)
-    if schema is not None:
-        examination.check_attributes(schema, attrs)
-    return list(examination.violations)
+    chosen = edition_named(DEFAULT if edition is None else edition)
+    return list(examine_attrs(kind, attrs, edition=chosen).violations)
 
 
 def check_op(
@@ -95,14 +92,12 @@ def check_graph(graph: Ops | Iterable[Op]) -> list[Violation]:
     Raises:
         ArgumentError: the edition of an op is unknown. Everything else is a violation.
     """
-    returned = getattr(graph, "outputs", None)
-    results = [*returned.values()] if isinstance(returned, Mapping) else []  # before the ops, which may become more
-    ops = getattr(graph, "ops", graph)
+    results = (entries(getattr(graph, "outputs", None)) or {}).values()  # before the ops, which may become more
+    ops = elements(getattr(graph, "ops", graph))
     noted = Violations(edition_named(DEFAULT), "graph")
-    if not isinstance(ops, (list, tuple)):
+    if ops is None:
         noted.add("graph_kind", "graph", graph, "a Graph or a list of ops")
         return noted.violations
-    ops = listed(ops)
     for index, op in enumerate(ops):
         if len(noted.violations) <= MAX_VIOLATIONS and not _is_record(op):
             expected = "an Op with a name, of logical tensors, and with integers for ids"
@@ -125,18 +120,18 @@ def check_graph(graph: Ops | Iterable[Op]) -> list[Violation]:
 
 def _is_record(op: object) -> bool:
     """Whether it is an Op with fields of the right kinds; one that was made by hand may hold anything."""
-    if not isinstance(op, Op) or not isinstance(op.inputs, tuple) or not isinstance(op.outputs, tuple):
+    if not has_type(op, Op) or not has_type(op.inputs, tuple) or not has_type(op.outputs, tuple):
         return False
     tensors = [*op.outputs, *(tensor for tensor in op.inputs if tensor is not None)]
     if (
-        not isinstance(op.name, str)
-        or not isinstance(op.kind, str)
-        or not all(isinstance(tensor, LogicalTensor) for tensor in tensors)
+        not has_type(op.name, str)
+        or not has_type(op.kind, str)
+        or not all(has_type(tensor, LogicalTensor) for tensor in tensors)
     ):
         return False
     try:
         ids = (op.id, *(tensor.id for tensor in tensors))
-        return all(isinstance(number, int) for number in ids) and all(map(tensor_type, tensors))
+        return all(has_type(number, int) for number in ids) and all(map(tensor_type, tensors))
     except ArgumentError:
         return False
 

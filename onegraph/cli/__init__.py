@@ -16,7 +16,6 @@ from typing import Any, NoReturn, TextIO
 
 import click
 
-from .._util.exact_types import isinstance
 from .._version import __version__
 from ..errors import OneGraphError, SpecError
 from ..opset.values import nearest

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from .._util.exact_types import isinstance
 from ..serialize.document import FPMATH_MODES
 from .options import POLICIES, Data, Integer, Number, Source, data, graph_file, json_option
 from .terminal import emit, progress, show, table

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import click
 
-from .._util.exact_types import isinstance
 from ..checker.check import check_graph, check_op
 from ..errors import ERROR, LIBRARY, UNSAFE, ArgumentError, FormatError, SpecError, Violation, shown
 from ..opset.editions.registry import DEFAULT, EDITIONS

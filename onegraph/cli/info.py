@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from .._util.exact_types import isinstance
 from .._version import __version__
 from .options import json_option
 from .terminal import emit

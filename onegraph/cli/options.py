@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from .._util.exact_types import isinstance
 from ..errors import ArgumentError, FormatError, SpecError, UnsupportedError
 from ..graph import Graph
 from ..opset.editions.registry import EDITIONS, edition

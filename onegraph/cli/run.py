@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
-from .._util.exact_types import isinstance
 from ..opset.dtypes import DataType
 from ..serialize import with_known
 from .options import Compiling, Data, Source, compiling, data, graph_file, json_option

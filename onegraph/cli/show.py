@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .._util.exact_types import isinstance
 from ..errors import LibraryError, UnsupportedError
 from ..ir.op import schema_of
 from ..opset.schema import Fill

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import click
 
-from .._util.exact_types import isinstance
 from . import escaped
 
 if TYPE_CHECKING:

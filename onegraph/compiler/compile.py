@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._util.exact_types import isinstance
 from .._util.fork_safety import cached_property
 from ..capi import CompiledPartition, Partition
 from ..capi.caches import (

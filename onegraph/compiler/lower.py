@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._util.exact_types import isinstance
 from .._util.fork_safety import cached_property
 from ..builder.graph import DataGraph
 from ..builder.signature_cache import MAX_SIGNATURES

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Set
 from math import prod
 
-from .._util.exact_types import isinstance
 from ..opset.schema import Schema
 from ..opset.shapes import has_gaps
 from .attention import MENDED

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from .._util.exact_types import isinstance, listed, text
+from .._util.exact_types import entries, has_type, listed, text
 from ..errors import ERROR, NOTE, ArgumentError, Violation, shown
 from ..ir.op import LogicalTensor
 from ..ir.tensor_type import MAX_SIZE, tensor_type
@@ -48,6 +48,14 @@ class Checked(NamedTuple):
     def errors(self) -> tuple[Violation, ...]:
         """The violations that break the specification."""
         return tuple(violation for violation in self.violations if violation.severity == ERROR)
+
+
+def examine_attrs(kind: object, attrs: object, *, edition: Edition) -> Checked:
+    """Check the attributes of an op by themselves and return what was made of them."""
+    examination = Examination(edition, shortened(kind))
+    schema = examination.find_schema(kind)
+    stored = None if schema is None else examination.check_attributes(schema, attrs)
+    return Checked(tuple(examination.violations), schema, stored)
 
 
 def examine(
@@ -126,22 +134,19 @@ class Examination(Violations):
 
     def check_attributes(self, schema: Schema, attrs: object, inputs: object = ()) -> dict[str, AttrValue]:
         """The attributes in the form in which they are stored, as far as they are right; messages read ``inputs``."""
-        if attrs is None:
-            attrs = {}
         try:
-            if not isinstance(attrs, Mapping):
-                raise TypeError
-            pairs = listed(attrs.items())
-            attrs = {name if (word := text(name)) is None else word: value for name, value in pairs}
+            given = {} if attrs is None else entries(attrs)
         except Exception:  # a user's mapping may do anything
+            given = None
+        if given is None:
             self.add("attribute_kind", "attrs", attrs, "a dictionary of attribute names and values")
             self.unsettled.update(attribute.name for attribute in schema.attributes)
             return {}
         stored: dict[str, AttrValue] = {}
-        for name, value in attrs.items():
+        for name, value in given.items():
             if len(self.violations) > MAX_VIOLATIONS:
                 break
-            if not isinstance(name, str) or not schema.has_attribute(name):
+            if not has_type(name, str) or not schema.has_attribute(name):
                 self.unknown_attribute(schema, name, value)
                 continue
             attribute = schema.attribute(name)
@@ -155,7 +160,7 @@ class Examination(Violations):
                     expected = f"{taken!r}; the page prints both, and this is taken as {taken}"
                     self.add("disputed_value", name, shown(value), expected, severity=NOTE)
         for attribute in schema.attributes:
-            if attribute.required and attribute.name not in attrs:
+            if attribute.required and attribute.name not in given:
                 self.unsettled.add(attribute.name)
                 self.add("missing_attribute", attribute.name, "missing", f"{describe(attribute)} (required)")
         return stored
@@ -172,7 +177,7 @@ class Examination(Violations):
 
     def unknown_attribute(self, schema: Schema, name: object, value: object) -> None:
         """Note an attribute that the op does not have, and what was probably meant."""
-        where, is_tensor = shortened(name), isinstance(value, LogicalTensor)
+        where, is_tensor = shortened(name), has_type(value, LogicalTensor)
         records: Sequence[Attribute | Port] = schema.inputs if is_tensor else schema.attributes
         names = [record.name for record in records]
         if is_tensor:
@@ -190,9 +195,9 @@ class Examination(Violations):
 
     def tensor_types(self, tensors: object, where: str) -> list[TensorType | None] | None:
         """The types of what was given for tensors, None where something is no tensor."""
-        if isinstance(tensors, LogicalTensor):
+        if has_type(tensors, LogicalTensor):
             tensors = [tensors]
-        if type(tensors) is not list and (not isinstance(tensors, Sequence) or isinstance(tensors, (str, bytes))):
+        if type(tensors) is not list and (not has_type(tensors, Sequence) or has_type(tensors, (str, bytes))):
             self.add("tensor_kind", where, tensors, "a list of logical tensors, (dtype, shape) pairs or arrays")
             return None
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from .._util.exact_types import isinstance
 from ..errors import ERROR, NOTE
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import base_of

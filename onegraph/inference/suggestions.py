@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .._util.exact_types import isinstance, text
+from .._util.exact_types import has_type, text
 from ..errors import ArgumentError, class_of, shown
 from ..ir.op import LogicalTensor
 from ..ir.tensor_type import tensor_type
@@ -89,7 +89,7 @@ def one_for_each(schema: Schema, attribute: Attribute, value: object, inputs: ob
     if not per_axis or not attribute.kind.endswith("[]") or not takes(attribute, [value]):
         return ""
     try:
-        rank = tensor_type(inputs[0]).rank if isinstance(inputs, (list, tuple)) and inputs else None
+        rank = tensor_type(inputs[0]).rank if has_type(inputs, (list, tuple)) and inputs else None
     except ArgumentError:  # another violation says so
         rank = None
     if rank is None or rank < 3:
@@ -119,22 +119,22 @@ def no_tensor(value: object, where: str, inputs: Sequence[object] = (), method: 
         method: name of the op method, where the op takes any number of inputs.
     """
     expected = "a tensor of this graph"
-    if isinstance(value, LogicalTensor):
+    if has_type(value, LogicalTensor):
         return f"{where}: tensor {shown(value.name)} is of another graph; expected {expected}"
-    if isinstance(value, np.ndarray):
+    if has_type(value, np.ndarray):
         return f"{where}: an array; expected {expected}: wrap it in g.constant(array)"
-    if isinstance(value, tuple) and not value:
+    if has_type(value, tuple) and not value:
         return f"{where}: what an op without outputs returns; expected {expected}"
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
+    if has_type(value, tuple) and hasattr(value, "_fields"):
         return f"{where}: the outputs {', '.join(value._fields)}; expected one of them, as in .{value._fields[0]}"
-    if isinstance(value, (int, float, np.generic)) and not isinstance(value, bool):
-        dtype = next((tensor.dtype for tensor in inputs if isinstance(tensor, LogicalTensor)), DataType.f32)
+    if has_type(value, (int, float, np.generic)) and not has_type(value, bool):
+        dtype = next((tensor.dtype for tensor in inputs if has_type(tensor, LogicalTensor)), DataType.f32)
         name = dtype.numpy.type.__name__
         if not _holds(dtype, value):
             return f"{where}: {shown(value)}; expected {expected}"
         scalar = f"np.{name}({shown(value)})" if hasattr(np, name) else f"np.array({shown(value)}, og.{dtype}.numpy)"
         return f"{where}: {shown(value)}; expected {expected}: g.constant({scalar})"
-    if isinstance(value, (list, tuple)) and value and all(isinstance(element, LogicalTensor) for element in value):
+    if has_type(value, (list, tuple)) and value and all(has_type(element, LogicalTensor) for element in value):
         if not method:
             return f"{where}: a {class_of(value)} of tensors; expected {expected}: one of them, without brackets"
         shorter = ", ".join(element.name for element in value[:3]) + (", ..." if len(value) > 3 else "")

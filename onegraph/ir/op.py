@@ -9,10 +9,9 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from .._util.exact_types import isinstance, listed
 from .._util.init_once import Made, made_once
 from .._util.interpreter_tricks import read_slot_through, record_maker
-from ..errors import ArgumentError, shown
+from .._util.validation import as_dict, expect
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import edition
 from ..opset.schema import AttrValue, Schema, Shape, TensorType
@@ -125,12 +124,11 @@ class Op(Made):
     signature: Signature | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.signature is not None and not isinstance(self.signature, Signature):
-            raise ArgumentError(f"signature: {shown(self.signature)}; expected that of an op of a graph, or None")
+        if self.signature is not None:
+            expect("signature", self.signature, Signature, "that of an op of a graph, or None")
         if self.signature is None or self.attrs is not self.signature.attrs:
-            if not isinstance(self.attrs, Mapping):
-                raise ArgumentError(f"attrs: {shown(self.attrs)}; expected a dictionary of attribute names and values")
-            object.__setattr__(self, "attrs", MappingProxyType(dict(listed(self.attrs.items()))))
+            attrs = as_dict("attrs", self.attrs, "a dictionary of attribute names and values")
+            object.__setattr__(self, "attrs", MappingProxyType(attrs))
 
     def __reduce__(self) -> tuple[type[Op], tuple[object, ...]]:
         return Op, (self.id, self.kind, self.inputs, self.outputs, dict(self.attrs), self.name, self.edition)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from .._util.exact_types import isinstance, listed, whole
+from .._util.exact_types import elements, has_type, listed, whole
 from .._util.validation import integer
 from ..errors import ArgumentError, shown
 from ..opset.dtypes import DataType
@@ -23,19 +23,19 @@ def tensor_type(tensor: object) -> TensorType:
     Raises:
         ArgumentError: it is none of these, or its data type or shape makes no sense.
     """
-    if isinstance(tensor, TensorType):
+    if has_type(tensor, TensorType):
         return tensor
-    if isinstance(tensor, LogicalTensor):
+    if has_type(tensor, LogicalTensor):
         dims = tensor.shape
         stored = dims is None or (type(dims) is tuple and all(dim is None or type(dim) is int for dim in dims))
         if stored and type(tensor.dtype) is DataType:
             return tensor.type
         # A record that was made by hand may hold anything.
         return TensorType(DataType.of(tensor.dtype), as_shape(dims), tensor.value)
-    if isinstance(tensor, (np.ndarray, np.generic)):
+    if has_type(tensor, (np.ndarray, np.generic)):
         plain = np.asarray(tensor)  # without a class that may say other things of itself
         return TensorType(DataType.s64 if plain.dtype == np.int64 else DataType.of(plain.dtype), plain.shape)
-    if isinstance(tensor, (tuple, list)) and len(pair := listed(tensor)) == 2:
+    if (pair := elements(tensor)) is not None and len(pair) == 2:
         return TensorType(DataType.of(pair[0]), as_shape(pair[1]))
     raise ArgumentError(f"{shown(tensor)} is not a logical tensor, a (dtype, shape) pair or an array")
 
@@ -50,10 +50,12 @@ def as_shape(shape: object) -> Shape:
         return None
     if (one := whole(shape)) is not None:
         raise ArgumentError(f"a shape is a tuple of dims; write ({shown(one)},)")
-    if not isinstance(shape, (tuple, list)) and not (isinstance(shape, np.ndarray) and shape.ndim == 1):
+    is_vector = has_type(shape, np.ndarray) and shape.ndim == 1
+    given = listed(np.asarray(shape)) if is_vector else elements(shape)
+    if given is None:
         raise ArgumentError(f"a shape is a tuple of dims, not {shown(shape)}")
     dims: list[int | None] = []
-    for dim in listed(np.asarray(shape) if isinstance(shape, np.ndarray) else shape):
+    for dim in given:
         number = whole(dim)
         if number is None and dim is not None:
             raise ArgumentError(f"a dim is an integer, or None where it is unknown, not {shown(dim)}")
@@ -75,7 +77,7 @@ def as_strides(strides: object, dims: Shape) -> tuple[int, ...] | None:
     """
     if strides is None:
         return None
-    given = listed(strides) if isinstance(strides, (tuple, list)) else None
+    given = elements(strides)
     if given is None or dims is None or None in dims or len(given) != len(dims):
         raise ArgumentError(f"strides: {shown(strides)}; expected one integer for each dim of a shape that is known")
     expected = "a number of elements, 0 to 2**48 - 1"

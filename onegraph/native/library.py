@@ -16,7 +16,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NoReturn
 
-from .._util.exact_types import isinstance
 from .._util.fork_safety import new_rlock, refuse_inner
 from .._util.init_once import Made
 from ..errors import STATUS_ERRORS, LibraryError, StateError, StatusError, UnsupportedError

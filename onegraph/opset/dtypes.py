@@ -8,7 +8,7 @@ import enum
 import ml_dtypes
 import numpy as np
 
-from .._util.exact_types import isinstance, text
+from .._util.exact_types import has_type, text
 from ..errors import ArgumentError, shown
 
 
@@ -67,7 +67,7 @@ class DataType(enum.Enum):
         Raises:
             ArgumentError: no logical tensor has that type; the message names the cast that mends it.
         """
-        if isinstance(value, cls):
+        if has_type(value, cls):
             return value
         word = text(value)
         if word is not None and word in cls.__members__:
@@ -87,7 +87,7 @@ class DataType(enum.Enum):
             mend = _MEND.get(dtype.kind)
             if mend is None:
                 fix = choices
-            elif isinstance(value, np.dtype):
+            elif has_type(value, np.dtype):
                 fix = f"convert the array with .astype({mend})"
             else:
                 fix = f"expected {_FROM_NUMPY[np.dtype(mend[3:])]}, which arrays become with .astype({mend})"

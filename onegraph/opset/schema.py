@@ -13,7 +13,6 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .._util.exact_types import isinstance
 from .._util.fork_safety import cached_property
 from .._util.init_once import made_once
 from .dtypes import DataType

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from .._util.exact_types import MAX_LENGTH, isinstance, listed, text, whole
+from .._util.exact_types import MAX_LENGTH, has_type, listed, text, whole
 from ..errors import shown
 from .schema import Attribute, AttrValue
 
@@ -58,7 +58,7 @@ def convert(attribute: Attribute, value: object) -> AttrValue:
         _check_range(attribute, [float(element) for element in elements])
         return elements  # type: ignore[return-value]
     converted = _scalar(scalar, value, attribute)
-    if isinstance(converted, str):
+    if type(converted) is str:
         return _choice(attribute, converted)
     _check_range(attribute, [float(converted)])
     return converted
@@ -74,11 +74,11 @@ def takes(attribute: Attribute, value: object) -> bool:
 
 
 def _elements(value: object, attribute: Attribute) -> Sequence[object]:
-    if isinstance(value, np.ndarray):
+    if has_type(value, np.ndarray):
         if value.ndim != 1:
             raise BadValueError("attribute_kind", describe(attribute), "pass a flat list")
         return [*np.asarray(value)]
-    if isinstance(value, (list, tuple, range)):
+    if has_type(value, (list, tuple, range)):
         elements = listed(value)
         if len(elements) > MAX_LENGTH:
             raise BadValueError("attribute_kind", f"{describe(attribute)}, at most {MAX_LENGTH} of them")
@@ -89,16 +89,16 @@ def _elements(value: object, attribute: Attribute) -> Sequence[object]:
 
 
 def _scalar(kind: str, value: object, attribute: Attribute) -> float | int | bool | str:
-    if isinstance(value, np.ndarray) and value.ndim == 0:
+    if has_type(value, np.ndarray) and value.ndim == 0:
         value = value[()]
-    if isinstance(value, np.generic) and value.dtype.kind == "V" and value.dtype.names is None:
+    if has_type(value, np.generic) and value.dtype.kind == "V" and value.dtype.names is None:
         value = value.item()  # a scalar of ml_dtypes, which numpy does not count among its numbers
-    if kind == "str" and isinstance(value, (bytes, np.bytes_)):
+    if kind == "str" and has_type(value, (bytes, np.bytes_)):
         value = bytes(value).decode("ascii", "replace")
     match kind:
         case "str" if (word := text(value)) is not None:
             return word
-        case "bool" if isinstance(value, (bool, np.bool_)):
+        case "bool" if has_type(value, (bool, np.bool_)):
             return bool(value)
         case "bool" if (number := whole(value)) in (0, 1):
             return bool(number)
@@ -106,7 +106,7 @@ def _scalar(kind: str, value: object, attribute: Attribute) -> float | int | boo
             if not S64_MIN < number <= S64_MAX:
                 raise BadValueError("attribute_range", f"{describe(attribute)}, within 64 bits")
             return number
-        case "f32" if isinstance(value, (float, np.floating)):
+        case "f32" if has_type(value, (float, np.floating)):
             return _f32(value, attribute)
         case "f32" if (number := whole(value)) is not None:
             return _f32(number, attribute)
@@ -118,7 +118,7 @@ def _f32(value: int | float | np.floating, attribute: Attribute) -> float:
         number = float(value)
     except OverflowError:
         number = math.inf
-    is_endless = isinstance(value, (float, np.floating)) and math.isinf(value)
+    is_endless = has_type(value, (float, np.floating)) and math.isinf(value)
     too_large = abs(number) > F32_MAX and not is_endless
     # What is 0 in 32 bits is right only where 0 is.
     too_small = abs(number) <= F32_TINY / 2 and attribute.range is not None and not attribute.range.holds(0)

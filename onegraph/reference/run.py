@@ -9,9 +9,8 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from .._util.exact_types import isinstance
-from .._util.validation import expect
-from ..arrays.ndarrays import array_of
+from .._util.validation import as_dict, as_list, expect
+from ..arrays.ndarrays import is_numpy, numpy_array
 from ..builder.graph import DataGraph, snapshot
 from ..builder.signature_cache import signature
 from ..errors import ArgumentError, OutOfMemoryError, shown
@@ -77,19 +76,20 @@ def run_op(op: Op, inputs: Sequence[Array | None]) -> tuple[Array, ...]:
     schema = edition(op.edition).schema(op.kind)
     if schema is None:
         raise ArgumentError(f"op: {shown(op)}; expected an op of edition {op.edition}")
-    if not isinstance(inputs, (list, tuple)) or not all(array is None or _is_numbers(array) for array in inputs):
+    arrays = as_list("inputs", inputs, object, "a list of numpy arrays")
+    if not all(array is None or _is_numbers(array) for array in arrays):
         raise ArgumentError(f"inputs: {shown(inputs)}; expected a list of numpy arrays")
-    if len(inputs) != len(op.inputs):
-        raise ArgumentError(f"inputs: {len(inputs)} arrays; expected {len(op.inputs)}")
-    for index, (array, tensor) in enumerate(zip(inputs, op.inputs, strict=True)):
+    if len(arrays) != len(op.inputs):
+        raise ArgumentError(f"inputs: {len(arrays)} arrays; expected {len(op.inputs)}")
+    for index, (array, tensor) in enumerate(zip(arrays, op.inputs, strict=True)):
         if array is None or tensor is None:
             if array is not tensor:
                 raise ArgumentError(f"inputs[{index}]: {shown(array)}; expected {'None' if tensor is None else tensor}")
         elif not compatible(array.shape, tensor.shape):
             raise ArgumentError(f"inputs[{index}]: shape {array.shape}; expected {show(tensor.shape)}")
     if not _is_examined(op):
-        _refuse_shapes(op, inputs, lenient=True)
-    return _computed(op, schema, inputs)
+        _refuse_shapes(op, arrays, lenient=True)
+    return _computed(op, schema, arrays)
 
 
 def _computed(op: Op, schema: Schema, inputs: Sequence[Array | None]) -> tuple[Array, ...]:
@@ -118,7 +118,7 @@ def _computed(op: Op, schema: Schema, inputs: Sequence[Array | None]) -> tuple[A
 
 
 def _is_numbers(array: object) -> bool:
-    return isinstance(array, (np.ndarray, np.generic)) and np.asarray(array).dtype in NUMBERS
+    return is_numpy(array) and np.asarray(array).dtype in NUMBERS
 
 
 def run(graph: DataGraph, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -137,21 +137,18 @@ def run(graph: DataGraph, inputs: Mapping[str, Array]) -> dict[str, Array]:
         UnsupportedError: nothing says which of the scales of an op belong to what, as in some files.
     """
     graph = snapshot(graph)
-    if not isinstance(inputs, Mapping):
-        raise ArgumentError(f"inputs: {shown(inputs)}; expected a dictionary of arrays by names of inputs")
+    given = as_dict("inputs", inputs, "a dictionary of arrays by names of inputs")
     values: dict[int, Array] = {}
     for name, tensor in graph.inputs.items():
-        if name not in inputs:
+        if name not in given:
             raise ArgumentError(f"input {name!r} is missing; the inputs are {', '.join(graph.inputs)}")
-        if not isinstance(inputs[name], (np.ndarray, np.generic)):
-            raise ArgumentError(f"input {name!r}: {shown(inputs[name])}; expected a numpy array")
-        array = array_of(f"input {name!r}", inputs[name])
+        array = numpy_array(f"input {name!r}", given[name], "a numpy array")
         if not compatible(array.shape, tensor.shape):
             raise ArgumentError(f"input {name!r}: shape {array.shape}; expected {show(tensor.shape)}")
         if array.dtype != tensor.dtype.numpy:
             raise ArgumentError(f"input {name!r}: {array.dtype}; expected {tensor.dtype}")
         values[tensor.id] = array
-    for name in inputs:
+    for name in given:
         if name not in graph.inputs:
             raise ArgumentError(f"unknown input {shown(name)}; the inputs are {', '.join(graph.inputs)}")
     # What is given comes before the contents of inputs of which ``specialise`` was told.

@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from .._util.exact_types import isinstance, listed
+from .._util.exact_types import elements, entries, has_type
 from .._util.fork_safety import new_rlock
 from ..arrays.ndarrays import Held, as_array, cast_to, check_output, has_strides, laid_empty, output_array
 from ..builder.graph import DataGraph
@@ -75,7 +75,7 @@ class Arguments:
 
     def _given(self, arrays: Sequence[object], named: Mapping[str, object]) -> dict[str, object]:
         names = self.inputs
-        if any(isinstance(array, Mapping) for array in arrays):
+        if any(has_type(array, Mapping) for array in arrays):
             raise ArgumentError("a dictionary is given as an input; inputs by name are given as model(**inputs)")
         if len(arrays) > len(names):
             raise ArgumentError(f"{len(arrays)} inputs given; expected {len(names)}: {', '.join(names)}")
@@ -88,9 +88,8 @@ class Arguments:
             given[name] = array
         if len(given) != len(names):
             missing = ", ".join(name for name in names if name not in given)
-            first = arrays[0] if len(arrays) == 1 else None
             mend = ""
-            if isinstance(first, (list, tuple)) and len(first) == len(names):
+            if len(arrays) == 1 and len(elements(arrays[0]) or ()) == len(names):
                 mend = "; a list of them is given as model(*inputs)"
             raise ArgumentError(f"missing inputs: {missing}{mend}")
         return given
@@ -111,16 +110,17 @@ class Arguments:
         names = self.outputs
         if out is None:
             return {}
-        if isinstance(out, Mapping):
-            for name in out:
+        if (by_name := entries(out)) is not None:
+            for name in by_name:
                 if name not in names:
                     raise ArgumentError(f"out: unknown output {shown(name)}; the outputs are {', '.join(names)}")
-            return {name: array for name, array in out.items() if array is not None}
-        out = listed(out) if isinstance(out, (list, tuple)) else [out]
-        if len(out) != len(names):
+            return {name: array for name, array in by_name.items() if array is not None}
+        several = elements(out)
+        given = [out] if several is None else several
+        if len(given) != len(names):
             arrays = f"{len(names)} arrays in the order" if len(names) > 1 else "one array,"
-            raise ArgumentError(f"out: {counted(len(out), 'array')}; expected {arrays} {', '.join(names)}")
-        return {name: array for name, array in zip(names, out, strict=True) if array is not None}
+            raise ArgumentError(f"out: {counted(len(given), 'array')}; expected {arrays} {', '.join(names)}")
+        return {name: array for name, array in zip(names, given, strict=True) if array is not None}
 
     def ordered(self, out: object) -> object:
         """``out`` of a call in the order of the outputs, where it is a dictionary that has them all."""
@@ -139,7 +139,7 @@ class Arguments:
         arrays: dict[str, Array] = {}
         for name, value in self.chosen(out).items():
             plain = output_array(name, value)
-            arrays[name] = cast("Array", value) if issubclass(type(value), np.ndarray) else plain
+            arrays[name] = cast("Array", value) if has_type(value, np.ndarray) else plain
         held = Held(arrays)
         for name, array in held.items():
             refuse_shared({name: array}, {name: np.asarray(lent) for name, lent in given.given.items()})

@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .._util.exact_types import isinstance
 from .._util.fork_safety import new_rlock
 from .._util.init_once import Made
 from .._util.interpreter_tricks import is_held

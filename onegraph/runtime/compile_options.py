@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from .._util.exact_types import isinstance
+from .._util.exact_types import entries
 from .._util.validation import choice, flag, integer
 from ..builder.graph import DataGraph
 from ..capi.graph import POLICIES
@@ -43,11 +43,11 @@ def compile_options(
 def _checked(threads: object) -> Threads:
     if threads is None:
         return None
-    if isinstance(threads, Mapping):
+    if (by_partition := entries(threads)) is not None:
         expected = "its index in report()"
         return {
             integer("threads: partition", index, 0, 2**62, expected): check_threads(count)
-            for index, count in threads.items()
+            for index, count in by_partition.items()
         }
     return check_threads(threads)
 

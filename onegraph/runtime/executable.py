@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from .._util.exact_types import isinstance
 from .._util.init_once import Made, once
 from .._util.validation import flag, integer
 from ..arrays.ndarrays import Held

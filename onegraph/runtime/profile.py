@@ -9,7 +9,6 @@ from html import escape
 from statistics import median
 from time import perf_counter
 
-from .._util.exact_types import isinstance
 from ..builder.graph import DataGraph
 from ..compiler.report import PartitionReport
 from ..ir.op import Array, Op, schema_of

@@ -9,7 +9,6 @@ from itertools import groupby
 
 import numpy as np
 
-from .._util.exact_types import isinstance
 from .._util.fork_safety import cached_property
 from ..arrays.ndarrays import aligned_empty, laid_empty, owners, strided
 from ..builder.graph import DataGraph

@@ -6,18 +6,19 @@ The form has no names of inputs and outputs, no editions and no data. What is mi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from .._util.exact_types import isinstance
+from .._util.exact_types import has_type
 from .._util.exact_types import text as characters
-from .._util.validation import flag
-from ..arrays.ndarrays import aligned_empty, array_of
+from .._util.validation import as_dict, flag
+from ..arrays.ndarrays import aligned_empty, numpy_array
 from ..builder.graph import AnyGraph, DataGraph, snapshot
-from ..errors import ArgumentError, FormatError, shown
+from ..errors import ArgumentError, FormatError, class_of, shown
 from ..ir.op import Array, LogicalTensor
+from ..opset.editions.registry import NEWEST
+from ..opset.schema import Version
 from ..opset.shapes import compatible, show
 from .document import document, parse
 from .files import as_path, read_constants, read_file, write_files
@@ -34,12 +35,15 @@ __all__ = ["load", "read", "save", "with_constants", "with_known", "write"]
 
 def write(graph: DataGraph, for_version: str | None = None) -> str:
     """The JSON text of a graph; see :meth:`onegraph.Graph.to_json`."""
-    return as_text(as_form(graph, for_version))
+    return as_text(as_form(graph, _as_version(for_version)))
 
 
 def read(make: type[AnyGraph], text: str | bytes, *, strict: bool = False) -> AnyGraph:
     """The graph of a JSON text; see :meth:`onegraph.Graph.from_json`."""
-    return _graph(make, text, None, strict)
+    plain = characters(text) if has_type(text, str) else text
+    if not has_type(plain, (str, bytes, bytearray, memoryview)):
+        raise FormatError("text", class_of(text), "a JSON text")
+    return _graph(make, plain, None, strict)
 
 
 def save(graph: DataGraph, path: object, for_version: str | None = None) -> None:
@@ -48,7 +52,7 @@ def save(graph: DataGraph, path: object, for_version: str | None = None) -> None
     ids = tensor_ids(graph)
     arrays: Mapping[str, Array] = {f"t{ids[t.id]}": t.value for t in graph._tensors if t.value is not None}
     data = target.with_suffix(".npz")
-    write_files(target, as_text(as_form(graph, for_version, data.name if arrays else None)), data, arrays)
+    write_files(target, as_text(as_form(graph, _as_version(for_version), data.name if arrays else None)), data, arrays)
 
 
 def load(make: type[AnyGraph], path: object, *, strict: bool = False) -> AnyGraph:
@@ -64,13 +68,12 @@ def load(make: type[AnyGraph], path: object, *, strict: bool = False) -> AnyGrap
 
 def with_constants(graph: AnyGraph, arrays: object) -> AnyGraph:
     """The graph with these contents of inputs, by name, as constants; see :meth:`onegraph.Graph.with_constants`."""
-    if not isinstance(arrays, Mapping):
-        raise ArgumentError(f"constants: {shown(arrays)}; expected a dictionary of arrays by names of inputs")
+    given = as_dict("constants", arrays, "a dictionary of arrays by names of inputs")
     make, graph = type(graph), snapshot(graph)
     raw, ids = as_form(graph), tensor_ids(graph)
     data = {ids[tensor.id]: tensor.value for tensor in graph._tensors if tensor.value is not None}
-    _refuse_unknown(graph, arrays)
-    for name, values in arrays.items():
+    _refuse_unknown(graph, given)
+    for name, values in given.items():
         data[ids[graph.inputs[name].id]] = _contents(name, graph.inputs[name], values)
     for op in raw["graph"]:  # type: ignore[attr-defined]
         for use in (*op["inputs"], *op["outputs"]):
@@ -84,7 +87,7 @@ def with_constants(graph: AnyGraph, arrays: object) -> AnyGraph:
 
 def _refuse_unknown(graph: DataGraph, arrays: Mapping[str, object]) -> None:
     for name in arrays:
-        if characters(name) not in graph.inputs:
+        if not has_type(name, str) or name not in graph.inputs:
             names = ", ".join([*graph.inputs][:12]) or "none"
             raise ArgumentError(f"{shown(name)} is no input; the inputs are {names}")
 
@@ -92,9 +95,7 @@ def _refuse_unknown(graph: DataGraph, arrays: Mapping[str, object]) -> None:
 def _contents(name: str, tensor: LogicalTensor, given: object) -> Array:
     """The contents of an input, in memory of their own that nobody writes to."""
     expected = f"a numpy array, {tensor.dtype} {show(tensor.shape)}"
-    if not isinstance(given, (np.ndarray, np.generic)):
-        raise ArgumentError(f"constant {name!r}: {shown(given)}; expected {expected}")
-    values, wanted = array_of(f"constant {name!r}", given), tensor.dtype.numpy
+    values, wanted = numpy_array(f"constant {name!r}", given, expected), tensor.dtype.numpy
     if values.dtype != wanted or not compatible(values.shape, tensor.shape):
         fix = "" if values.dtype == wanted else f"; array.astype(og.{tensor.dtype}.numpy) converts it"
         raise ArgumentError(f"constant {name!r}: {values.dtype} {show(values.shape)}; expected {expected}{fix}")
@@ -111,12 +112,11 @@ def with_known(graph: AnyGraph, inputs: Mapping[str, Array]) -> tuple[AnyGraph, 
         ArgumentError: there is no such input, or an array does not fit its input.
     """
     graph = snapshot(graph)
-    if not isinstance(inputs, Mapping):
-        raise ArgumentError(f"inputs: {shown(inputs)}; expected a dictionary of arrays by names of inputs")
-    _refuse_unknown(graph, inputs)
-    known = {name: inputs[name] for name in graph.constant_inputs if name in inputs}
+    given = as_dict("inputs", inputs, "a dictionary of arrays by names of inputs")
+    _refuse_unknown(graph, given)
+    known = {name: given[name] for name in graph.constant_inputs if name in given}
     made = with_constants(graph, known) if known else graph
-    return made, {name: inputs[name] for name in made.inputs if name in inputs}
+    return made, {name: given[name] for name in made.inputs if name in given}
 
 
 def _graph(make: type[AnyGraph], text: str | bytes, path: Path | None, strict: object) -> AnyGraph:
@@ -127,3 +127,16 @@ def _graph(make: type[AnyGraph], text: str | bytes, path: Path | None, strict: o
     graph = make(names.edition, strict=is_strict)
     build(graph, found, names, data)
     return graph
+
+
+def _as_version(given: object) -> Version | None:
+    """``"3.2"`` or ``"3.2.1"`` as a pair of numbers; None stays None."""
+    if given is None:
+        return None
+    word = characters(given)
+    digits = r"([0-9]{1,3})\.([0-9]{1,3})(\.[0-9]{1,9})?"
+    match = None if word is None else re.fullmatch(digits, word)
+    if match is None or int(match[1]) != NEWEST[0] or int(match[2]) > NEWEST[1]:
+        newest = f"{NEWEST[0]}.{NEWEST[1]}"
+        raise ArgumentError(f"for_version: {shown(given)}; expected a version of oneDNN from '3.0' to '{newest}'")
+    return int(match[1]), int(match[2])

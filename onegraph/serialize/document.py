@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from .._util.exact_types import isinstance
 from ..errors import FormatError, shown
 from ..ir.file_origin import Json
 from ..ir.tensor_type import MAX_SIZE

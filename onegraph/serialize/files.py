@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from .._util.atomic_write import Write, write_together
-from .._util.exact_types import isinstance
+from .._util.exact_types import has_type
 from ..arrays.ndarrays import aligned_empty
 from ..errors import ArgumentError, FormatError, shown
 from ..ir.op import Array
@@ -26,7 +26,7 @@ MAX_PATH = 4096  # bytes, of Linux
 
 def path_of(name: str, path: object, expected: str) -> Path:
     """``path`` where it is one."""
-    if not isinstance(path, (str, os.PathLike)):
+    if not has_type(path, (str, os.PathLike)):
         raise ArgumentError(f"{name}: {shown(path)}; expected {expected}")
     try:
         found = Path(path)
@@ -101,7 +101,7 @@ def read_constants(path: Path, found: Document, names: Names) -> dict[int, Array
         given = error.strerror or str(error)
         raise FormatError(str(place), given, "the file with the constants, beside the JSON file") from None
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
-        if isinstance(error, FormatError):
+        if has_type(error, FormatError):
             raise
         raise FormatError(str(place), shown(str(error)), ARCHIVE) from None
     return arrays

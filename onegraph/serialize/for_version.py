@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Set
 
-from .._util.exact_types import isinstance
-from ..errors import ArgumentError, UnsupportedError, shown
+from ..errors import UnsupportedError
 from ..inference.infer import examine
 from ..ir.op import LogicalTensor, Op, schema_of
 from ..opset.dtypes import DataType
-from ..opset.editions.registry import EDITIONS, NEWEST, base_of, edition
+from ..opset.editions.registry import EDITIONS, base_of, edition
 from ..opset.schema import Attribute, AttrValue, Fill, Version
 
 INTEGERS = frozenset({DataType.s8, DataType.u8})
-
-
-def as_version(text: object) -> Version:
-    """``"3.2"`` or ``"3.2.1"`` as a pair of numbers."""
-    digits = r"([0-9]{1,3})\.([0-9]{1,3})(\.[0-9]{1,9})?"
-    match = re.fullmatch(digits, text) if isinstance(text, str) else None
-    if match is None or int(match[1]) != NEWEST[0] or int(match[2]) > NEWEST[1]:
-        newest = f"{NEWEST[0]}.{NEWEST[1]}"
-        raise ArgumentError(f"for_version: {shown(text)}; expected a version of oneDNN from '3.0' to '{newest}'")
-    return int(match[1]), int(match[2])
 
 
 class ForVersion:

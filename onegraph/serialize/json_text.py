@@ -7,8 +7,7 @@ import math
 import re
 from collections.abc import Iterable
 
-from .._util.exact_types import isinstance
-from ..errors import FormatError, class_of, shown
+from ..errors import FormatError, shown
 
 MAX_BYTES = 2**26
 MAX_DEPTH = 64
@@ -50,8 +49,6 @@ def decode(text: str | bytes) -> object:
             text = raw.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise FormatError("text", f"byte {error.start} is not UTF-8", "a JSON text") from None
-    if not isinstance(text, str):
-        raise FormatError("text", class_of(text), "a JSON text")
     if len(text) > MAX_BYTES:
         raise FormatError("text", f"{len(text)} characters", f"at most {MAX_BYTES}")
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .._util.exact_types import isinstance
 from ..errors import FormatError, shown
 from ..ir.file_origin import Json
 from ..opset.editions.registry import DEFAULT, EDITIONS

@@ -14,7 +14,6 @@ from typing import IO, Any
 import numpy as np
 
 from .._util.atomic_write import write_atomically
-from .._util.exact_types import isinstance
 from ..arrays.ndarrays import aligned_empty
 from ..builder.graph import DataGraph
 from ..errors import ArgumentError, FormatError, shown

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .._util.exact_types import isinstance
 from ..builder.signature_cache import signature
 from ..errors import NOTE, FormatError, SpecError, Violation, shown
 from ..inference.infer import Checked, examine

@@ -14,14 +14,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .._util.exact_types import isinstance
 from ..faults.library import LIBRARY_VALUES
 from ..ir.file_origin import FileOrigin, Json
 from ..ir.op import LogicalTensor, Op, schema_of
 from ..opset.editions.registry import NEWEST, base_of
 from ..opset.schema import Attribute, AttrValue, Version
 from .document import ATTR_TYPES, MAX_ID
-from .for_version import ForVersion, as_version
+from .for_version import ForVersion
 from .names import KEY, VERSION
 from .reader import LIBRARY_ATTRIBUTES
 from .tensor_uses import Uses, completed, tensor_form
@@ -44,19 +43,18 @@ def as_text(form: Json) -> str:
     return _SURROGATES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def as_form(graph: DataGraph, for_version: str | None = None, data: str | None = None) -> Json:
+def as_form(graph: DataGraph, version: Version | None = None, data: str | None = None) -> Json:
     """The graph as a JSON object.
 
     Args:
         graph: the graph.
-        for_version: version of oneDNN, such as ``"3.2"``, that is to read it; the newest by default.
+        version: version of oneDNN that is to read it; the newest by default.
         data: name of the file that the constants are in.
 
     Raises:
         UnsupportedError: the graph has something that this version does not know.
-        ArgumentError: there is no such version.
     """
-    return _Writing(graph, None if for_version is None else as_version(for_version)).form(data)
+    return _Writing(graph, version).form(data)
 
 
 def tensor_ids(graph: DataGraph) -> dict[int, int]:

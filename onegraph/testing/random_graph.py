@@ -15,8 +15,7 @@ from random import Random
 
 import numpy as np
 
-from .._util.exact_types import isinstance, whole
-from .._util.validation import integer
+from .._util.validation import as_list, integer
 from ..builder.signature_cache import signature
 from ..errors import ArgumentError, SpecError, shown
 from ..graph import Graph
@@ -62,13 +61,12 @@ def random_graph(
     Raises:
         ArgumentError: the edition or a kind is unknown, a number makes no sense, or no such op takes these data types.
     """
-    start = whole(seed)
-    if start is None:
-        raise ArgumentError(f"seed: {shown(seed)}; expected an integer")
+    start = integer("seed", seed, -math.inf, math.inf, "an integer")
     count = integer("n_ops", n_ops, 1, 2**62, "an integer of 1 or more")
-    if isinstance(dtypes, str) or not isinstance(dtypes, (list, tuple)) or not dtypes:
+    types = as_list("dtypes", dtypes, object, "a list of data types")
+    if not types:
         raise ArgumentError(f"dtypes: {shown(dtypes)}; expected a list of data types")
-    growing = _Growing(Random(start), edition, [DataType.of(dtype) for dtype in dtypes], kinds)
+    growing = _Growing(Random(start), edition, [DataType.of(dtype) for dtype in types], kinds)
     for _ in range(count):
         growing.grow()
     return growing.finished()
@@ -209,12 +207,13 @@ def _small(tensor: LogicalTensor) -> Dims | None:
 
 def _categories(chosen: Edition, kinds: Sequence[str] | None) -> list[list[Schema]]:
     """The ops to choose from, by category."""
-    if kinds is None:
-        kinds = [kind for kind in chosen.schemas if kind != "Wildcard"]
-    if isinstance(kinds, str) or not isinstance(kinds, (list, tuple)) or not kinds:
+    wanted: list[object] = [kind for kind in chosen.schemas if kind != "Wildcard"]
+    if kinds is not None:
+        wanted = as_list("kinds", kinds, object, "a list of ops")
+    if not wanted:
         raise ArgumentError(f"kinds: {shown(kinds)}; expected a list of ops")
     found: dict[str, list[Schema]] = {}
-    for kind in kinds:
+    for kind in wanted:
         schema = chosen.schema(kind)
         if schema is None:
             mend = unknown_op(chosen, kind)

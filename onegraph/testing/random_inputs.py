@@ -16,7 +16,6 @@ from types import MappingProxyType
 
 import numpy as np
 
-from .._util.exact_types import isinstance
 from .._util.validation import function, integer
 from ..arrays.ndarrays import laid_empty
 from ..builder.graph import snapshot

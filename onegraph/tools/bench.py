@@ -9,9 +9,8 @@ from functools import partial
 from statistics import fmean, median
 from time import perf_counter_ns
 
-from .._util.exact_types import real
-from .._util.validation import as_list, flag, function, integer
-from ..errors import ArgumentError, shown
+from .._util.validation import as_list, flag, function, integer, number
+from ..errors import ArgumentError
 from ..graph import Graph
 from ..ir.op import Array
 from ..opset.shapes import counted
@@ -110,9 +109,7 @@ def bench(
     variants = as_list("variants", variants, Variant)
     if not variants:
         raise ArgumentError("variants: []; expected one or more")
-    length = real(seconds)
-    if length is None or not 0 <= length <= MAX_SECONDS:
-        raise ArgumentError(f"seconds: {shown(seconds)}; expected a number, 0 to {MAX_SECONDS}")
+    length = number("seconds", seconds, 0, MAX_SECONDS)
     runs = integer("runs", runs, 1, 2**31 - 1)
     flag("in_place", in_place)
     function("progress", progress)

@@ -14,13 +14,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from .._util.exact_types import text
 from .._util.validation import integer
 from ..errors import ArgumentError, FormatError, shown
 from ..graph import Graph
 from ..serialize.files import path_of, read_file
 from ..transform.json_rewrite import FlexRewrite
-from ..transform.rewrite_values import Values, keyed
+from ..transform.rewrite_values import Values, keyed, single_or_keyed
 
 OPTIONS = ("in-shapes", "op-attrs", "mb", "dt", "op-kind")
 MAX_DEPTH = 8  # of harness files that name others
@@ -85,17 +84,18 @@ def _rewritten(
 ) -> Graph:
     if op_kind is not None:
         work.set_kinds(keyed("op_kind", op_kind))
-    if op_attrs is not None and text(op_attrs) != "":
-        work.set_attrs(keyed("op_attrs", op_attrs))
-    if in_shapes is not None and text(in_shapes) != "":
-        work.set_shapes(keyed("in_shapes", in_shapes))
+    if op_attrs is not None:
+        work.set_attrs(keyed("op_attrs", op_attrs, may_be_empty=True))
+    if in_shapes is not None:
+        work.set_shapes(keyed("in_shapes", in_shapes, may_be_empty=True))
     if mb is not None:
         work.set_batch(integer("mb", mb, 0, 2**31 - 1, "a batch size below 2**31, or 0 for that of the graph"))
-    name = text(dt)
-    if name is not None and ":" not in name:
-        work.set_dtype(name)
-    elif dt is not None:
-        work.set_dtypes(keyed("dt", dt))
+    if dt is not None:
+        dtypes = single_or_keyed("dt", dt)
+        if isinstance(dtypes, str):
+            work.set_dtype(dtypes)
+        else:
+            work.set_dtypes(dtypes)
     return work.graph()
 
 

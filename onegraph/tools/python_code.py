@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from .._util.exact_types import isinstance, text
+from .._util.exact_types import has_type
+from .._util.validation import string
 from ..builder.graph import snapshot
 from ..builder.signature_cache import signature
 from ..checker.check import check_graph
@@ -52,10 +53,7 @@ def to_python(graph: Graph, data: str = "graph.py.npz") -> tuple[str, dict[str, 
         UnsupportedError: the builder cannot be told of a shape or data type that a file gave.
     """
     graph = snapshot(graph)
-    label = text(data)
-    if label is None:
-        raise ArgumentError(f"data: {shown(data)}; expected the name of a file")
-    return _Code(graph).text(label)
+    return _Code(graph).text(string("data", data, "the name of a file"))
 
 
 def save_python(graph: Graph, path: str | PathLike[str]) -> None:
@@ -88,10 +86,10 @@ def load_python(path: str | PathLike[str]) -> Graph:
         raise
     except BaseException as error:  # it is anybody's code
         raise FormatError(str(path), f"{type(error).__name__}: {error}", "Python code that builds a graph") from error
-    if isinstance(found.get("g"), Graph):
+    if has_type(found.get("g"), Graph):
         graph: Graph = found["g"]
         return graph
-    graphs = {name: value for name, value in found.items() if isinstance(value, Graph)}
+    graphs = {name: value for name, value in found.items() if has_type(value, Graph)}
     if len({id(value) for value in graphs.values()}) != 1:
         given = f"the graphs {', '.join(graphs)}" if graphs else "no graph"
         raise FormatError(str(path), given, "a variable g that is a Graph")
@@ -263,9 +261,9 @@ class _Code:
 
 
 def _value(value: AttrValue) -> str:
-    if isinstance(value, str):
+    if has_type(value, str):
         return _quoted(value)
-    return repr(list(value)) if isinstance(value, tuple) else repr(value)
+    return repr(list(value)) if has_type(value, tuple) else repr(value)
 
 
 def _quoted(text: str) -> str:

@@ -12,7 +12,6 @@ from itertools import combinations
 
 import numpy as np
 
-from .._util.exact_types import isinstance
 from .._util.validation import function, integer
 from ..builder.graph import expect_graph
 from ..checker.check import ERROR, check_graph

@@ -8,7 +8,6 @@ from math import sqrt
 
 import numpy as np
 
-from .._util.exact_types import isinstance
 from .._util.validation import function, integer
 from ..compiler.report import Report
 from ..errors import OneGraphError

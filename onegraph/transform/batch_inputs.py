@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .._util.exact_types import isinstance
 from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor, Op, schema_of
 from ..opset.editions.registry import base_of

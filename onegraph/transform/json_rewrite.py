@@ -9,7 +9,6 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic
 
-from .._util.exact_types import isinstance, text
 from ..builder.graph import AnyGraph, snapshot
 from ..checker.check import ERROR, check_graph
 from ..errors import ArgumentError, shown
@@ -27,7 +26,7 @@ from ..serialize.names import KEY, read_names
 from ..serialize.reader import build
 from ..serialize.writer import op_ids, tensor_ids
 from .batch_inputs import with_batch
-from .rewrite_values import along, dims_of, plain_value, read_value, strides_of
+from .rewrite_values import along, attrs_of, dims_of, strides_of, value_of
 
 JsonObject = dict[str, Any]
 FLOATS = ("f32", "bf16", "f16")
@@ -71,7 +70,7 @@ class FlexRewrite(Generic[AnyGraph]):
 
     # What is meant ----------------------------------------------------------------------------------------------------
 
-    def _op(self, option: str, key: object) -> JsonObject:
+    def _op(self, option: str, key: str | int) -> JsonObject:
         order = {op["id"]: op for op in self.ops}
         if key in order:
             return order[key]
@@ -87,7 +86,7 @@ class FlexRewrite(Generic[AnyGraph]):
         order = () if origin is None else origin.op_order
         return [*(self.before.ops[place] for place in order), *self.before.ops[len(order) :]]
 
-    def _tensor(self, option: str, key: object) -> int:
+    def _tensor(self, option: str, key: str | int) -> int:
         graph = self.before
         for names in (graph.inputs, graph.outputs):
             if isinstance(key, str) and key in names:
@@ -115,7 +114,7 @@ class FlexRewrite(Generic[AnyGraph]):
             old = {**op}
             op["kind"] = kind
             try:
-                schema = self._schema(op) if isinstance(kind, str) else None
+                schema = self._schema(op) if type(kind) is str else None
             except AssertionError:
                 schema = None
             if schema is None or schema.category != former.category or former.category not in ("binary", "elementwise"):
@@ -135,21 +134,14 @@ class FlexRewrite(Generic[AnyGraph]):
         for key, given in attrs.items():
             op = self._op("op_attrs", key)
             schema = self._schema(op)
-            if isinstance(given, str):
-                pairs = [part.partition(":") for part in given.split("*")]
-                given = {name: value for name, _, value in pairs}
-            if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-                raise ArgumentError(f"op_attrs: {shown(given)}; expected NAME:VALUE*NAME:VALUE, or a dictionary")
-            for name, value in given.items():
+            for name, value in attrs_of(given).items():
                 if not schema.has_attribute(name):
                     names = ", ".join(attribute.name for attribute in schema.attributes)
                     raise ArgumentError(
                         f"op_attrs: {schema.kind} has no attribute {shown(name)}; it has {names or 'none'}"
                     )
                 attribute = schema.attribute(name)
-                word = text(value)
-                read = plain_value(value) if word is None else read_value(attribute, word)
-                op["attrs"][name] = {"type": ATTR_TYPES[attribute.kind], "value": read}
+                op["attrs"][name] = {"type": ATTR_TYPES[attribute.kind], "value": value_of(attribute, value)}
             self.changed.update(use["id"] for use in op["outputs"])
 
     def set_shapes(self, shapes: Mapping[str | int, Any]) -> None:
@@ -165,11 +157,11 @@ class FlexRewrite(Generic[AnyGraph]):
             if number not in self.inputs:
                 what = "a constant whose contents are known" if number in self.constants else "no graph input"
                 raise ArgumentError(f"in_shapes: tensor {shown(key)} is {what}; expected a graph input")
-            if isinstance(given, str) and given == "default":  # benchdnn's word for what the file has
+            if type(given) is str and given == "default":  # benchdnn's word for what the file has
                 continue
             dims = self.uses[number][0]["shape"]
             strides = None
-            if isinstance(given, str):
+            if type(given) is str:
                 shape, star, order = given.partition("*")
                 if shape:
                     dims = [] if shape == "-" else dims_of("in_shapes", shape)
@@ -352,5 +344,5 @@ def _fitted(attrs: JsonObject, shape: Shape) -> JsonObject:
 
 
 def _meant(given: object, choices: Iterable[str]) -> str:
-    close = nearest(given, choices) if isinstance(given, str) else None
+    close = nearest(given, choices) if type(given) is str else None
     return f"; did you mean {close!r}?" if close else ""

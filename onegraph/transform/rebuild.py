@@ -8,7 +8,6 @@ from typing import Generic
 
 import numpy as np
 
-from .._util.exact_types import isinstance
 from ..builder.graph import AnyGraph
 from ..ir.op import Array, LogicalTensor, Op
 from ..opset.dtypes import DataType

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._util.exact_types import isinstance, listed, text
+from .._util.exact_types import entries, has_type, listed, text, whole
 from ..errors import ArgumentError, shown
 from ..opset.schema import Attribute
 from ..opset.shapes import overlaps, show
@@ -22,16 +22,30 @@ _STRAY = re.compile(r"^([0-9]+)\*[a-l]+$")  # an order of axes behind an id
 _BOOLS = {"1": 1, "true": 1, "0": 0, "false": 0}
 
 
-def keyed(option: str, values: Values) -> dict[str | int, Any]:
-    """``ID:VALUE+ID:VALUE`` as a dictionary.
+def single_or_keyed(option: str, values: Values) -> str | dict[str | int, Any]:
+    """``VALUE`` as a plain string, or ``ID:VALUE+ID:VALUE`` as :func:`keyed` returns it.
 
     Raises:
-        ArgumentError: it is neither that nor a dictionary, or has a key twice.
+        ArgumentError: as :func:`keyed` does.
     """
-    if isinstance(values, Mapping):
-        return {_characters(key): _characters(value) for key, value in listed(values.items())}
+    word = text(values)
+    return keyed(option, values) if word is None or ":" in word else word
+
+
+def keyed(option: str, values: Values, *, may_be_empty: bool = False) -> dict[str | int, Any]:
+    """``ID:VALUE+ID:VALUE`` as a dictionary; strings among the values are plain ones.
+
+    With ``may_be_empty``, an empty text is an empty dictionary.
+
+    Raises:
+        ArgumentError: it is neither that nor a dictionary, has a key twice, or one that is neither integer nor string.
+    """
+    if (given := entries(values)) is not None:
+        return {_key(option, key): _characters(value) for key, value in given.items()}
     found: dict[str | int, Any] = {}
     words = text(values)
+    if words == "" and may_be_empty:
+        return found
     if words is None or "," in words:
         raise ArgumentError(f"{option}: {shown(values)}; expected ID:VALUE+ID:VALUE, or a dictionary")
     for part in words.split("+"):
@@ -48,9 +62,34 @@ def keyed(option: str, values: Values) -> dict[str | int, Any]:
     return found
 
 
-def _characters(value: Any) -> Any:
+def _key(option: str, key: object) -> str | int:
+    word, number = text(key), whole(key)
+    if word is not None:
+        return word
+    if number is None:
+        raise ArgumentError(f"{option}: {shown(key)}; expected an id or a name")
+    return number
+
+
+def _characters(value: object) -> object:
     word = text(value)
     return value if word is None else word
+
+
+def attrs_of(given: object) -> dict[str, object]:
+    """The attributes in ``NAME:VALUE*NAME:VALUE``, or in a dictionary.
+
+    Raises:
+        ArgumentError: it is neither.
+    """
+    words = text(given)
+    if words is not None:
+        pairs = [part.partition(":") for part in words.split("*")]
+        return {name: value for name, _, value in pairs}
+    found = entries(given)
+    if found is None or not all(has_type(name, str) for name in found):
+        raise ArgumentError(f"op_attrs: {shown(given)}; expected NAME:VALUE*NAME:VALUE, or a dictionary")
+    return found
 
 
 def dims_of(option: str, text: str) -> list[int]:
@@ -86,8 +125,13 @@ def along(dims: Sequence[int], order: Sequence[int]) -> list[int]:
     return steps
 
 
-def read_value(attribute: Attribute, text: str) -> object:
-    """The value of an attribute from benchdnn's text, as the form has it."""
+def value_of(attribute: Attribute, value: object) -> object:
+    """The value of an attribute, from benchdnn's text or from Python, as the form has it."""
+    word = text(value)
+    return _from_python(value) if word is None else _from_text(attribute, word)
+
+
+def _from_text(attribute: Attribute, text: str) -> object:
     scalar = attribute.kind.removesuffix("[]")
     if scalar == "str":
         return text
@@ -106,10 +150,9 @@ def read_value(attribute: Attribute, text: str) -> object:
     return values if attribute.kind.endswith("[]") else values[0]
 
 
-def plain_value(value: object) -> object:
-    """A value from Python as the form has it."""
-    if isinstance(value, (np.ndarray, np.generic)):
+def _from_python(value: object) -> object:
+    if has_type(value, (np.ndarray, np.generic)):
         value = value.tolist()
-    if isinstance(value, (list, tuple, range)):
-        return [plain_value(element) for element in listed(value)]
-    return int(value) if isinstance(value, bool) else value
+    if has_type(value, (list, tuple, range)):
+        return [_from_python(element) for element in listed(value)]
+    return int(value) if has_type(value, bool) else value

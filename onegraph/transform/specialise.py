@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from .._util.exact_types import isinstance
+from .._util.validation import as_dict
 from ..arrays.ndarrays import array_of
 from ..builder.graph import AnyGraph, DataGraph
 from ..errors import ArgumentError, shown
@@ -17,7 +18,8 @@ from ..opset.shapes import compatible, show
 
 def specialise(graph: AnyGraph, shapes: Mapping[str, Shape], values: Mapping[str, Array] | None = None) -> AnyGraph:
     """The graph for inputs of known shapes; see :meth:`onegraph.Graph.specialise`."""
-    values = _checked(graph, shapes, {} if values is None else values)
+    shapes = _by_name(graph, "shapes", shapes)
+    values = _copied(_by_name(graph, "values", {} if values is None else values))
     other, before = graph._empty(), DataGraph.copy(graph)
     renewed: dict[int, LogicalTensor] = {}
     for tensor in before._tensors:
@@ -40,13 +42,17 @@ def specialise(graph: AnyGraph, shapes: Mapping[str, Shape], values: Mapping[str
     return other
 
 
-def _checked(graph: DataGraph, shapes: object, values: object) -> dict[str, Array]:
-    """Copies of ``values``, so that shapes are inferred from the very contents that the graph then has."""
-    for what, given in (("shapes", shapes), ("values", values)):
-        if not isinstance(given, Mapping) or not all(name in graph._inputs for name in given):
-            names = ", ".join(graph._inputs) or "none"
-            raise ArgumentError(f"{what}: {shown(given)}; expected a dictionary by names of inputs: {names}")
-    assert isinstance(values, Mapping)
+def _by_name(graph: DataGraph, what: str, given: object) -> Mapping[str, Any]:
+    """A mapping from names of inputs."""
+    expected = f"a dictionary by names of inputs: {', '.join(graph._inputs) or 'none'}"
+    found = as_dict(what, given, expected)
+    if not all(name in graph._inputs for name in found):
+        raise ArgumentError(f"{what}: {shown(given)}; expected {expected}")
+    return found
+
+
+def _copied(values: Mapping[str, object]) -> dict[str, Array]:
+    """Copies of arrays of integers, so that shapes are inferred from the very contents that the graph then has."""
     copies = {name: array_of(f"values: {name!r}", value).copy() for name, value in values.items()}
     for name, value in copies.items():
         if value.dtype.kind not in "iu":

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
-from .._util.exact_types import isinstance
-from ..checker.check import check_attrs, check_op
-from ..errors import ERROR, ArgumentError, SpecError, Violation, shown
+from .._util.exact_types import elements, has_type
+from ..checker.check import check_op
+from ..errors import ArgumentError, SpecError, Violation, shown
+from ..inference.infer import examine, examine_attrs
 from ..ir.op import LogicalTensor
-from ..ir.tensor_type import tensor_type
 from ..opset.dtypes import DataType
 from ..opset.editions.dialect import base_call, channel_swap, format_of, is_swapped, swap_channels
 from ..opset.editions.registry import Edition, base_of, edition
@@ -89,15 +89,12 @@ def translate(
             how, as ``check_op`` does.
     """
     ours, theirs = edition(source), edition(target)
-    if isinstance(inputs, LogicalTensor):
-        inputs = (inputs,)
-    if not isinstance(inputs, (list, tuple)):
+    given_inputs = [inputs] if has_type(inputs, LogicalTensor) else elements(inputs)
+    if given_inputs is None:
         raise ArgumentError(
             f"inputs: {shown(inputs)}; expected a list of logical tensors, (dtype, shape) pairs or arrays"
         )
-    schema = _checked(kind, attrs, inputs, ours)
-    given = {name: convert(schema.attribute(name), value) for name, value in (attrs or {}).items()}
-    tensors = [None if tensor is None else tensor_type(tensor) for tensor in inputs]
+    schema, given, tensors = _checked(kind, attrs, given_inputs, ours)
     meant = base_of(schema)
     wanted = theirs.meaning(meant)
     if wanted is None:
@@ -107,7 +104,7 @@ def translate(
     result = work.result(tensors, theirs)
     kept = [
         _same_memory(tensor, result.permutations.get(wanted.input_port(index).name)) if pair else None
-        for index, (tensor, pair) in enumerate(zip(inputs, result.inputs, strict=False))
+        for index, (tensor, pair) in enumerate(zip(given_inputs, result.inputs, strict=False))
     ]
     return replace(
         result, inputs=tuple(tensor or pair for tensor, pair in zip_longest(kept, result.inputs[: len(kept)]))
@@ -116,7 +113,7 @@ def translate(
 
 def _same_memory(tensor: object, order: tuple[int, ...] | None) -> LogicalTensor | None:
     """A logical tensor with its axes in another order: the strides go along, so it describes the same memory."""
-    if not isinstance(tensor, LogicalTensor):
+    if not has_type(tensor, LogicalTensor):
         return None
     if order is None or tensor.shape is None or len(order) != len(tensor.shape):
         return tensor
@@ -131,17 +128,15 @@ def _same_memory(tensor: object, order: tuple[int, ...] | None) -> LogicalTensor
     )
 
 
-def _checked(kind: str, attrs: object, inputs: Sequence[object], chosen: Edition) -> Schema:
-    """The schema of an op that is in order as far as it was given."""
-    if inputs:
-        found = check_op(kind, attrs, inputs, edition=chosen.name)
-    else:
-        found = check_attrs(kind, attrs, edition=chosen.name)
-    wrong = [one for one in found if one.severity == ERROR and one.rule != "missing_attribute"]
-    schema = chosen.schema(kind)
-    if wrong or schema is None:
+def _checked(
+    kind: str, attrs: object, inputs: Sequence[object], chosen: Edition
+) -> tuple[Schema, Mapping[str, AttrValue], Sequence[TensorType | None]]:
+    """The schema, attributes and input types of an op that is in order as far as it was given."""
+    found = examine(kind, attrs, inputs, edition=chosen) if inputs else examine_attrs(kind, attrs, edition=chosen)
+    wrong = [one for one in found.errors if one.rule != "missing_attribute"]
+    if wrong or found.schema is None or found.attrs is None:
         raise SpecError(wrong)
-    return schema
+    return found.schema, found.attrs, found.inputs
 
 
 def _no_such_op(kind: str, theirs: Edition) -> str:
@@ -202,13 +197,13 @@ class _Work:
 
     def _value(self, attribute: Attribute, value: AttrValue) -> AttrValue:
         dialect = self.target.dialect
-        if dialect is not None and isinstance(value, str):
+        if dialect is not None and has_type(value, str):
             back = {new: old for old, new in dialect.values.get(attribute.name, {}).items()}
             value = back.get(value, value)
-        if is_swapped(self.target, attribute.name) and isinstance(value, tuple):
+        if is_swapped(self.target, attribute.name) and has_type(value, tuple):
             dims = swap_channels(tuple(map(int, value)), format_of(self.target, self.attrs))
             value = known_dims(dims)
-        if attribute.kind == "s64" and isinstance(value, float) and value.is_integer():
+        if attribute.kind == "s64" and has_type(value, float) and value.is_integer():
             value = int(value)
         return convert(attribute, value)
 
@@ -280,6 +275,6 @@ def _names(schema: Schema) -> dict[str, str]:
 def _default(schema: Schema, name: str) -> AttrValue | Fill | None:
     """The default of an edition's attribute, in base words."""
     default = schema.attribute(name).default
-    if schema.dialect is None or not isinstance(default, str):
+    if schema.dialect is None or not has_type(default, str):
         return default
     return schema.dialect.values.get(name, {}).get(default, default)

@@ -43,7 +43,7 @@ def page(
         ArgumentError: an argument is not of these kinds.
     """
     data = model(graph, report, violations, times, title=title, specification=True)
-    return _document({**data, "embedded": False}, title)
+    return _document({**data, "embedded": False}, str(data["title"]))
 
 
 def embedded(graph: DataGraph, *, height: int = 520) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from .._util.exact_types import isinstance
 from ..builder.graph import DataGraph, snapshot
 from ..errors import Violation
 from ..ir.op import LogicalTensor, Op
@@ -37,7 +36,7 @@ def dot(
     """
     graph = snapshot(graph)
     data = model(graph, report, violations, times, title=title)
-    return "\n".join(_lines(graph, data, title)) + "\n"
+    return "\n".join(_lines(graph, data, str(data["title"]))) + "\n"
 
 
 def _lines(graph: DataGraph, data: Record, title: str) -> Iterator[str]:

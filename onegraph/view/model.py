@@ -5,22 +5,21 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from math import inf, isfinite
-from typing import Any, Protocol
+from typing import Protocol
 
-from .._util.exact_types import isinstance, listed, real, text, whole
+from .._util.validation import string
 from ..builder.graph import DataGraph, snapshot
 from ..builder.op_pages import to_dict as op_page
-from ..errors import ArgumentError, Violation, shown
+from ..errors import Violation
 from ..ir.op import Array, LogicalTensor, Op
 from ..opset.editions.registry import edition
+from .given import facts_of, seconds_of, violations_of
 
 Times = Sequence[float] | Mapping[int, float]
 Record = dict[str, object]
 # An op in the texts of reports and violations: its kind and the repr of its name.
 _NAMED = re.compile(r"\S+ ('.*'|\".*\")", re.DOTALL)
 PREVIEW = 12
-_TEXTS = ("rule", "severity", "op", "where", "given", "expected", "message")  # of a violation
 KNOWN = {"index", "ops", "names", "executor", "reason", "inputs", "outputs", "bytes", "fused"}
 
 
@@ -54,14 +53,13 @@ def model(
         ArgumentError: an argument is not of these kinds.
     """
     graph = snapshot(graph)
-    if not isinstance(title, str):
-        raise ArgumentError(f"title: {shown(title)}; expected a string")
+    title = string("title", title)
     numbers = {op.name: number for number, op in enumerate(graph.ops)}
-    facts = _facts(report)
-    partitions = _partitions(facts, numbers, _seconds(times))
+    facts = facts_of(report)
+    partitions = _partitions(facts, numbers, seconds_of(times))
     found: list[list[Record]] = [[] for _ in graph.ops]
     loose: list[Record] = []
-    for violation in _violations(violations):
+    for violation in violations_of(violations):
         record: Record = {key: getattr(violation, key) for key in ("rule", "severity", "op", "where", "given")}
         record["expected"] = violation.message.rpartition("; expected ")[2] or violation.expected
         number = numbers.get(_name(violation.op))
@@ -171,78 +169,6 @@ def _specification(kind: str, name: str, full: bool) -> Record:
 
 
 # What was compiled ----------------------------------------------------------------------------------------------------
-
-
-def _violations(violations: Iterable[Violation] | None) -> list[Violation]:
-    found: object = [] if violations is None else violations
-    if isinstance(found, Iterable):
-        found = listed(found)
-        if all(map(_is_violation, found)):
-            return found
-    raise ArgumentError(f"violations: {shown(violations)}; expected what check_graph returns")
-
-
-def _is_violation(value: object) -> bool:
-    """Whether it is a violation; one that was made by hand may hold anything."""
-    return isinstance(value, Violation) and all(isinstance(getattr(value, name, None), str) for name in _TEXTS)
-
-
-def _facts(report: object) -> Mapping[str, object]:
-    if report is None:
-        return {}
-    read = getattr(report, "to_dict", None)
-    given = report if isinstance(report, Mapping) else read() if callable(read) and not isinstance(report, type) else {}
-    try:
-        facts: Any = _plain(given)  # a dictionary may hold anything
-    except (TypeError, RecursionError):
-        facts = None
-    entries = facts.get("partitions") if isinstance(facts, dict) else None
-    if not isinstance(entries, list) or not all(map(_is_entry, entries)):
-        raise ArgumentError(f"report: {shown(report)}; expected what Executable.report() returns, or its to_dict()")
-    return {**facts}
-
-
-def _plain(value: object) -> object:
-    """A value as JSON gives it back; TypeError or RecursionError where it does not."""
-    if isinstance(value, Mapping):
-        return {_plain(key): _plain(element) for key, element in listed(value.items())}
-    if isinstance(value, (list, tuple)):
-        return [_plain(element) for element in listed(value)]
-    number = whole(value)
-    if value is None or isinstance(value, bool) or (number is not None and abs(number) < 2**64):
-        return value if number is None else number
-    if isinstance(value, float) and isfinite(value):
-        return float(value)
-    if isinstance(value, str):
-        return text(value)
-    raise TypeError
-
-
-def _is_entry(entry: object) -> bool:
-    """Whether it is what a report says of a partition, where it says it."""
-    kinds = {"index": int, "executor": str, "reason": str} | dict.fromkeys(("names", "ops", "inputs", "outputs"), list)
-    if not isinstance(entry, dict) or not all(isinstance(entry.get(key, kind()), kind) for key, kind in kinds.items()):
-        return False
-    return all(isinstance(name, str) for name in (*entry.get("names", ()), *entry.get("ops", ())))
-
-
-def _seconds(times: object) -> dict[int, float]:
-    if times is None:
-        return {}
-    pairs: Iterable[tuple[object, Any]] | None = None
-    if isinstance(times, Mapping):
-        pairs = times.items()
-    elif isinstance(times, Sequence) and not isinstance(times, (str, bytes, bytearray, memoryview)):
-        pairs = enumerate(times)
-    if pairs is None:
-        raise ArgumentError(f"times: {shown(times)}; expected seconds of each partition, a list or by index")
-    found: dict[int, float] = {}
-    for index, seconds in listed(pairs):
-        number = real(seconds)
-        if not isinstance(index, int) or number is None or not 0 <= number < inf:
-            raise ArgumentError(f"times: {shown(index)}: {shown(seconds)}; expected seconds by index of partition")
-        found[index] = number
-    return found
 
 
 def _partitions(facts: Mapping[str, object], numbers: Mapping[str, int], times: Mapping[int, float]) -> list[Record]:

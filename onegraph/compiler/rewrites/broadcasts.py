@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from ..._util.exact_types import isinstance
 from ...opset.schema import Call, TensorType
 from ...opset.shapes import known_dims
 from .form import Form, Parts, Source, result_types

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..._util.exact_types import isinstance
 from ...capi.settings import is_native
 from ...faults.conditions import batches_of_one_matrix
 from ...native.library import VERSION

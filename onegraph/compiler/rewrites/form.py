@@ -8,7 +8,6 @@ from math import prod
 
 import numpy as np
 
-from ..._util.exact_types import isinstance
 from ..._util.fork_safety import cached_property
 from ...errors import OutOfMemoryError
 from ...ir.op import Array

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..._util.exact_types import isinstance
 from ...capi.settings import is_native
 from ...faults.library import PLACING, UNSUPPORTED, better_in_f32
 from ...faults.quirks import quirks

@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._util.exact_types import isinstance
 from ..dtypes import DataType
 from ..schema import AttrValue, Call, Finding, Schema, Shape, TensorType
 from ..unsettled import UnsettledCall

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..._util.exact_types import isinstance
 from ..dtypes import DataType
 from ..ops.convolution import AXES_NOTE
 from ..schema import FLOATS, Attribute, Dialect, Fill, Port, Row, Schema

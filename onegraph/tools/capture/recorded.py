@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ..._util.exact_types import isinstance
 from ...arrays.ndarrays import as_array
 from ...builder.graph import DataGraph
 from ...errors import OneGraphError

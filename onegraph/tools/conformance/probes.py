@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ..._util.exact_types import isinstance
 from ...errors import OneGraphError
 from ...faults.library import LIBRARY_VALUES
 from ...graph import Graph

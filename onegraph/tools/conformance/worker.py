@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from ..._util.exact_types import isinstance
 from ...capi import LogicalTensor, Stream, Tensor, default_engine
 from ...errors import OneGraphError, StatusError
 from ...ir.op import Array
