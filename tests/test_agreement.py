@@ -24,7 +24,7 @@ import onegraph as og
 from onegraph import capi
 from onegraph.errors import SpecError, StatusError, UnsupportedError
 from onegraph.faults.library import LIBRARY_VALUES
-from onegraph.inference.infer import examine
+from onegraph.inference.infer import infer_op
 from onegraph.ir.op import LogicalTensor
 from onegraph.native.library import VERSION, create, enum_value, ffi, lib
 from onegraph.opset.dtypes import DataType
@@ -136,7 +136,7 @@ def broken_rules(call: Call) -> frozenset[str]:
     ]
     outputs = [TensorType(dtype, None) for dtype in call.outputs]
     attrs = {name: value for name, (_, value) in call.attrs}
-    rules = {error.rule for error in examine(call.kind, attrs, inputs, outputs, edition=EDITION).errors}
+    rules = {error.rule for error in infer_op(call.kind, attrs, inputs, outputs, edition=EDITION).errors}
     results = call.schema.outputs
     required = sum(not port.optional for port in results)
     if len(outputs) < required or (len(outputs) > len(results) and not any(port.variadic for port in results)):
@@ -597,7 +597,7 @@ def test_lists_of_any_length_are_judged_with_one_shape_known(kind: str) -> None:
         attrs = {name: value for name, (_, value) in call.attrs}
         for known in range(len(call.inputs)):
             types = [TensorType(dtype, s if index == known else None) for index, (dtype, s) in enumerate(call.inputs)]
-            assert examine(call.kind, attrs, types, edition=EDITION).schema is call.schema
+            assert infer_op(call.kind, attrs, types, edition=EDITION).schema is call.schema
 
 
 # Shapes ---------------------------------------------------------------------------------------------------------------
@@ -643,7 +643,7 @@ def inferred(case: Case, inputs: list[TensorType]) -> tuple[Shape | None, ...]:
     """The shapes of the outputs that there are."""
     types = result_types(case)
     outputs = [TensorType(dtype, None) for dtype in types]
-    checked = examine(case.kind, case.attrs, inputs, outputs, edition=edition(DEFAULT))
+    checked = infer_op(case.kind, case.attrs, inputs, outputs, edition=edition(DEFAULT))
     assert not checked.errors, f"{case} with {inputs}: {checked.errors[0]}"
     return checked.shapes[: len(types)]
 

@@ -105,7 +105,7 @@ def test_a_bound_run_is_made_by_bind():
         g.output("y", g.relu(g.input("x", "f32", (4,))))
         run = g.compile().bind(x=np.ones(4, np.float32))
         try:
-            type(run)(S(in_c=True, home=None), S(plan=S(number=8)), {}, {}, None, None).run()
+            type(run)(S(in_c=True, owner_thread=None), S(plan=S(number=8)), {}, {}, None, None).run()
         except TypeError:
             print("refused")
         try:

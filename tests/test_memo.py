@@ -11,7 +11,7 @@ import pytest
 import onegraph as og
 from onegraph.builder import signature_cache
 from onegraph.builder.signature_cache import MAX_ELEMENTS, MAX_SIGNATURES, attrs_key, read_attrs, signature
-from onegraph.inference.infer import MAX_INPUTS, examine
+from onegraph.inference.infer import MAX_INPUTS, infer_op
 from onegraph.ir.op import LogicalTensor
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.editions.registry import EDITIONS, edition
@@ -124,7 +124,7 @@ def test_rules_read_no_contents_but_those_in_the_key(case: Case):
     inputs = [tensor(number, array, number in schema.read_inputs) for number, array in enumerate(case.inputs)]
     poisoned = [t if t.constant else LogicalTensor(t.id, t.dtype, t.shape, None, t.name, Poison()) for t in inputs]
     dtype = None if case.dtype is None else DataType.of(case.dtype)
-    checked = examine(case.kind, case.attrs, poisoned, edition=BASE, dtype=dtype)
+    checked = infer_op(case.kind, case.attrs, poisoned, edition=BASE, dtype=dtype)
     assert not checked.errors
     for _ in range(2):  # made, then remembered
         found = signature(BASE, case.kind, case.attrs, inputs, dtype=dtype)

@@ -9,7 +9,7 @@ import pytest
 from specification import check_op
 
 from onegraph.errors import UnsupportedError
-from onegraph.inference.infer import examine
+from onegraph.inference.infer import infer_op
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.editions.registry import BASE, edition
 from onegraph.opset.schema import AttrValue, Call, Shape, TensorType
@@ -106,7 +106,7 @@ def test_wildcard_takes_anything_and_means_nothing() -> None:
     assert check_op("Wildcard") == []
     inputs, outputs = [("s8", (2,)), ("f32", None), ("boolean", ())], [("s32", (5,)), ("f16", None)]
     assert check_op("Wildcard", {}, inputs, outputs) == []
-    checked = examine("Wildcard", {}, inputs, edition=edition("onednn-3.13"), n_outputs=1, dtype=DataType.u8)
+    checked = infer_op("Wildcard", {}, inputs, edition=edition("onednn-3.13"), n_outputs=1, dtype=DataType.u8)
     assert checked.shapes == (None,)
     assert checked.dtypes == (DataType.u8,)
     assert BASE["Wildcard"].shape(Call(BASE["Wildcard"], {}, [], n_outputs=3)) == (None, None, None)

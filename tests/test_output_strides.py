@@ -14,7 +14,7 @@ from onegraph.testing.random_graph import random_graph
 from onegraph.testing.random_inputs import random_inputs
 from onegraph.tools.python_code import load_python, save_python
 from onegraph.tools.verify import verify
-from onegraph.transform.rebuild import Change, changed
+from onegraph.transform.rebuild import Change, rebuild
 from onegraph.transform.translate_graph import translate_graph
 
 DIMS, LAST = (2, 8, 5, 6), (240, 1, 48, 8)  # an image with its channels last
@@ -244,7 +244,7 @@ def test_strides_go_along(tmp_path):
         load_python(source),
         g.specialise({}),
         translate_graph(g, "oneapi-1.2"),
-        changed(g, Change()),
+        rebuild(g, Change()),
         g.with_constants({"w": given["w"]}),
     ):
         assert other.outputs["y"].strides == LAST

@@ -14,7 +14,7 @@ from specification import check_op
 
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.editions.registry import BASE
-from onegraph.opset.ops.pooling import geometry
+from onegraph.opset.ops.pooling import pool_geometry
 from onegraph.opset.schema import Call, TensorType
 from onegraph.opset.values import convert
 from onegraph.reference.run import reference_function
@@ -208,7 +208,7 @@ def test_gradient_with_auto_pad(kind: str, auto_pad: str) -> None:
 
 @pytest.mark.parametrize("rounding", ["floor", "ceil"])
 def test_covering_window_makes_both_roundings_one(rounding: str) -> None:
-    found = geometry(make("MaxPool", {**PLAIN, "rounding_type": rounding}, TensorType(F32, (1, 6, 2))))
+    found = pool_geometry(make("MaxPool", {**PLAIN, "rounding_type": rounding}, TensorType(F32, (1, 6, 2))))
     assert found is not None
     window = found.covering(0)
     assert window is not None

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph.runtime import kernel_names
+from onegraph.runtime import implementation_names
 from onegraph.runtime.profile import Profile, ProfileRow, flops
 
 F32 = np.float32
@@ -273,5 +273,5 @@ onegraph_partition,done
 onegraph_partition,3
 onegraph_partition,done
 onegraph_partition,end""".splitlines()
-    names = dict(kernel_names.parse(lines))
+    names = dict(implementation_names.parse(lines))
     assert names == {0: "convolution jit:avx512_core", 2: "reorder jit:uni, matmul gemm:jit:f32", 3: ""}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from specification import check_op
 
-from onegraph.inference.infer import examine
+from onegraph.inference.infer import infer_op
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.editions.registry import BASE, edition
 from onegraph.opset.schema import AttrValue, Call, TensorType
@@ -115,7 +115,7 @@ def test_shape_is_that_of_src(kind: str, shape: tuple[int | None, ...] | None) -
 def test_output_types(kind: str, inputs: list[str], dtypes: str) -> None:
     attrs = {"scales": [1.0]} if kind in ("Quantize", "Dequantize") else {}
     types = [(dtype, (4,) if index == 0 else (1,)) for index, dtype in enumerate(inputs)]
-    checked = examine(kind, attrs, types, edition=edition("onednn-3.13"))
+    checked = infer_op(kind, attrs, types, edition=edition("onednn-3.13"))
     assert checked.violations == ()
     assert {str(dtype) for dtype in checked.dtype_choices[0]} == set(dtypes.split())
 

@@ -20,7 +20,7 @@ from onegraph.testing.random_graph import random_graph
 from onegraph.tools.failure_probe import Failure, Prober
 from onegraph.tools.python_code import load_python
 from onegraph.tools.reduce import reduce, size
-from onegraph.transform.rebuild import Change, changed
+from onegraph.transform.rebuild import Change, rebuild
 
 
 def errors(graph):
@@ -166,7 +166,7 @@ def test_files_that_the_library_takes_and_the_builder_refuses():
 def test_any_subset_of_the_ops_is_a_graph(seed, data):
     graph = random_graph(seed, 8)
     places = data.draw(st.sets(st.integers(0, 7), min_size=1))
-    found = changed(graph, Change(ops=places))
+    found = rebuild(graph, Change(ops=places))
     assert errors(found) == []
     assert [op.kind for op in found.ops] == [graph.ops[place].kind for place in sorted(places)]
     read = {tensor.id for op in found.ops for tensor in op.inputs}
@@ -179,7 +179,7 @@ def test_any_subset_of_the_ops_is_a_graph(seed, data):
 def test_nothing_changed_is_the_same_graph():
     for seed in range(10):
         graph = random_graph(seed, 6)
-        found = changed(graph, Change())
+        found = rebuild(graph, Change())
         assert [(op.kind, op.attrs, op.name) for op in found.ops] == [(op.kind, op.attrs, op.name) for op in graph.ops]
         for one, two in ((graph.inputs, found.inputs), (graph.outputs, found.outputs)):
             assert {n: (t.dtype, t.shape) for n, t in one.items()} == {n: (t.dtype, t.shape) for n, t in two.items()}

@@ -21,7 +21,7 @@ from ..ir.tensor_type import MAX_SIZE
 from ..opset.dtypes import DataType
 
 MAX_VERSION = (1, 1)
-MAX_RANK = 32  # of numpy 1
+MAX_DLPACK_RANK = 32  # of numpy 1
 READ_ONLY = 1
 PADDED = 4  # elements of fewer than 8 bits take a byte each
 HOST = (1, 3, 11)  # the CPU's own memory, and what CUDA and ROCm pin in it
@@ -196,18 +196,18 @@ def _layout(tensor: _Tensor, itemsize: int) -> tuple[tuple[int, ...], tuple[int,
     rank = tensor.ndim
     if rank == 0:
         return (), None, itemsize
-    if not 0 < rank <= MAX_RANK or not tensor.shape:
-        raise BufferError(f"rank {rank}; expected a shape of at most {MAX_RANK} dims")
+    if not 0 < rank <= MAX_DLPACK_RANK or not tensor.shape:
+        raise BufferError(f"rank {rank}; expected a shape of at most {MAX_DLPACK_RANK} dims")
     integers = ctypes.c_int64 * rank
     shape = tuple(integers.from_address(tensor.shape)[:])
     if min(shape) < 0 or math.prod(filter(None, shape)) >= MAX_SIZE:
         raise BufferError(f"shape {shape}; expected dims of 0 or more, and fewer than 2**60 elements")
     if not tensor.strides:
         return shape, None, math.prod(shape) * itemsize
-    # The stride of an axis that nobody steps along may be anything.
-    steps = integers.from_address(tensor.strides)[:]
-    strides = [step if dim > 1 else 0 for dim, step in zip(shape, steps, strict=True)]
+    # The stride of an axis that nobody moves along may be anything.
+    declared = integers.from_address(tensor.strides)[:]
+    strides = [stride if dim > 1 else 0 for dim, stride in zip(shape, declared, strict=True)]
     if min(strides) < 0:
         raise BufferError(f"strides {strides}; expected none below 0: make a contiguous copy first")
     size = sum(map(operator.mul, shape, strides)) - sum(strides) + 1
-    return shape, tuple([step * itemsize for step in strides]), size * itemsize
+    return shape, tuple([stride * itemsize for stride in strides]), size * itemsize

@@ -188,14 +188,14 @@ def cast_to(dtype: DataType, value: object) -> str:
 def has_strides(array: Array, strides: Sequence[int]) -> bool:
     """Whether an array has these strides in elements; axes of size 1 do not count."""
     return all(
-        dim == 1 or step == declared * array.itemsize
-        for dim, step, declared in zip(array.shape, array.strides, strides, strict=True)
+        dim == 1 or stride == declared * array.itemsize
+        for dim, stride, declared in zip(array.shape, array.strides, strides, strict=True)
     )
 
 
 def strided_empty(shape: tuple[int, ...], strides: Sequence[int], dtype: np.dtype[Any]) -> Array:
     """An uninitialised array with these strides in elements."""
-    span = 1 + sum((max(dim, 1) - 1) * step for dim, step in zip(shape, strides, strict=True))
+    span = 1 + sum((max(dim, 1) - 1) * stride for dim, stride in zip(shape, strides, strict=True))
     return strided(aligned_empty((span,), dtype), shape, strides)
 
 
@@ -208,7 +208,7 @@ def strided(array: Array, shape: Sequence[int], strides: Sequence[int]) -> Array
     """The memory of an array by other axes; strides in elements."""
     size = array.itemsize
     plain = array.view(f"V{size}")  # numpy cannot do it with all of the data types of ml_dtypes
-    seen: Array = np.lib.stride_tricks.as_strided(plain, shape, [step * size for step in strides])
+    seen: Array = np.lib.stride_tricks.as_strided(plain, shape, [stride * size for stride in strides])
     return seen.view(array.dtype)
 
 

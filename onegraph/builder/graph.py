@@ -95,12 +95,12 @@ class DataGraph(OpMethods):
             raise ArgumentError("name 'out' is the keyword that calls take their output arrays by; choose another")
         try:
             data_type, dims = DataType.of(dtype), as_shape(shape)
-            steps = as_strides(strides, dims)
+            stored_strides = as_strides(strides, dims)
         except ArgumentError as error:
             swapped = has_type(dtype, (tuple, list)) and has_type(shape, (str, DataType))
             mend = "; the data type comes before the shape" if swapped else ""
             raise ArgumentError(f"input {shown(name)}: {error}{mend}") from None
-        tensor = self._tensor(data_type, dims, name, steps)
+        tensor = self._tensor(data_type, dims, name, stored_strides)
         (self._constant_inputs.add if constant else self._constant_inputs.discard)(name)
         self._inputs[name] = tensor
         return tensor
@@ -146,12 +146,12 @@ class DataGraph(OpMethods):
         name = self._free_name(name)
         tensor = self._own(tensor, "output")
         try:
-            steps = as_strides(strides, tensor.shape)
+            stored_strides = as_strides(strides, tensor.shape)
         except ArgumentError as error:
             raise ArgumentError(f"output {shown(name)}: {error}") from None
-        if steps is not None and is_dense(known_dims(tensor.shape), steps):
-            steps = None
-        self._outputs[name] = tensor._laid_out(steps)
+        if stored_strides is not None and is_dense(known_dims(tensor.shape), stored_strides):
+            stored_strides = None
+        self._outputs[name] = tensor._laid_out(stored_strides)
         return tensor
 
     def op(

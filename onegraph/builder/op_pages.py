@@ -147,7 +147,7 @@ def by_category(chosen: Edition) -> Iterator[tuple[str, list[Schema]]]:
         yield category, [schema for schema in chosen.schemas.values() if schema.category == category]
 
 
-def text(chosen: Edition, schema: Schema) -> str:
+def terminal_page(chosen: Edition, schema: Schema) -> str:
     """The page of one op for a terminal."""
     lines = [f"{schema.kind}  ({schema.category}, {chosen.page(schema)})", f"  {schema.doc}", ""]
     lines += [f"  inputs   {_ports(schema.inputs)}", f"  outputs  {_ports(schema.outputs)}"]

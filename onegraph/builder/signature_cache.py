@@ -15,8 +15,8 @@ from types import MappingProxyType
 import numpy as np
 
 from ..errors import SpecError
-from ..inference.infer import MAX_INPUTS, Checked, examine
-from ..inference.lenient import LenientExamination
+from ..inference.infer import MAX_INPUTS, Inference, infer_op
+from ..inference.lenient import LenientInference
 from ..ir.op import Array, LogicalTensor, Signature
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import Edition, edition
@@ -70,13 +70,13 @@ def signature(
         if found is not None:
             return found
     try:
-        checked = examine(kind, attrs, inputs, edition=chosen, name=name, dtype=dtype, n_outputs=n_outputs)
+        checked = infer_op(kind, attrs, inputs, edition=chosen, name=name, dtype=dtype, n_outputs=n_outputs)
         return _made_from(checked, chosen, dtype, n_outputs, dtypes)
     except SpecError:
         if not lenient:
             raise
-    by = LenientExamination
-    checked = examine(kind, attrs, inputs, edition=chosen, name=name, dtype=dtype, n_outputs=n_outputs, by=by)
+    by = LenientInference
+    checked = infer_op(kind, attrs, inputs, edition=chosen, name=name, dtype=dtype, n_outputs=n_outputs, by=by)
     return replace(_made_from(checked, chosen, dtype, n_outputs, dtypes), lenient=True)
 
 
@@ -111,12 +111,12 @@ def _remembered(
 ) -> Signature | None:
     chosen = edition(edition_name)
     inputs = [None if tensor is None else _tensor_type(*tensor) for tensor in tensors]
-    checked = examine(kind, read_attrs(attributes), inputs, edition=chosen, dtype=dtype, n_outputs=n_outputs)
+    checked = infer_op(kind, read_attrs(attributes), inputs, edition=chosen, dtype=dtype, n_outputs=n_outputs)
     return None if checked.errors else _made_from(checked, chosen, dtype, n_outputs, dtypes)
 
 
 def _made_from(
-    checked: Checked,
+    checked: Inference,
     chosen: Edition,
     dtype: DataType | None,
     n_outputs: int | None,

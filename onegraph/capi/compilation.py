@@ -17,7 +17,7 @@ from .caches import (
 from .engine import Engine
 from .logical_tensor import LogicalTensor
 from .op import Op
-from .thread_affinity import home, is_bound
+from .thread_affinity import calling_thread, is_bound
 from .threads import get_num_threads
 
 _TENSORS, _COMPILED = ffi.typeof("dnnl_graph_logical_tensor_t *[]"), ffi.typeof("dnnl_graph_compiled_partition_t[]")
@@ -63,7 +63,7 @@ class Compilation:
             inputs = [tensor._as_variable() if tensor._id in written else tensor for tensor in inputs]
         self.ops, self.engine, self.threads = ops, engine, get_num_threads() or 1
         self._partition = partition
-        self.home = home() if is_bound(op.schema.kind for op in ops) else None
+        self.owner_thread = calling_thread() if is_bound(op.schema.kind for op in ops) else None
         self.inputs, self._given = tuple(inputs), [tensor._as_variable() for tensor in outputs]
         self._ins = ffi.new(_TENSORS, [tensor._struct for tensor in inputs])
         self._outs = ffi.new(_TENSORS, [tensor._struct for tensor in self._given])
@@ -75,10 +75,17 @@ class Compilation:
             StatusError: the library refused.
         """
         begin_compilation()
-        if self.home is not None:
-            self.home.clear()
+        if self.owner_thread is not None:
+            self.owner_thread.clear()
         made, status = ffi.new(_COMPILED, count), ffi.new("int *")
-        arguments = len(self._ins), self._ins, len(self._outs), self._outs, self.engine._ptr, self.home is not None
+        arguments = (
+            len(self._ins),
+            self._ins,
+            len(self._outs),
+            self._outs,
+            self.engine._ptr,
+            self.owner_thread is not None,
+        )
         call(lib.onegraph_partition_compile, self._partition._ptr, *arguments, count, made, status)
         if status[0]:
             error = status_error("dnnl_graph_partition_compile", status[0])

@@ -64,9 +64,9 @@ class LogicalTensor(Final):
         dtype_value(data_type)
         layout = choice("layout", layout, ("undef", "any", "strided"))
         property = choice("property", property, PROPERTIES)
-        steps = None if strides is None else _steps(strides, dims, layout)
-        _check_size(dims, steps, data_type)
-        self._fill(number, data_type, dims, steps, layout, property)
+        element_strides = None if strides is None else _checked_strides(strides, dims, layout)
+        _check_size(dims, element_strides, data_type)
+        self._fill(number, data_type, dims, element_strides, layout, property)
 
     @classmethod
     def _checked(
@@ -92,7 +92,7 @@ class LogicalTensor(Final):
         number: int,
         dtype: DataType,
         dims: Shape,
-        steps: tuple[int, ...] | None,
+        element_strides: tuple[int, ...] | None,
         layout: str,
         property: str,
     ) -> None:
@@ -103,9 +103,9 @@ class LogicalTensor(Final):
         if dims is None:
             self._strides = None
             call(_init, struct, number, code, UNKNOWN_NDIMS, _LAYOUTS[layout], _PROPERTIES[property])
-        elif steps is not None:
-            self._strides = steps
-            sizes, strides = new(_DIMS, dims), new(_DIMS, steps)
+        elif element_strides is not None:
+            self._strides = element_strides
+            sizes, strides = new(_DIMS, dims), new(_DIMS, element_strides)
             call(_init_with_strides, struct, number, code, len(dims), sizes, strides, _PROPERTIES[property])
         else:
             known = None not in dims
@@ -235,13 +235,15 @@ class LogicalTensor(Final):
         return f"LogicalTensor({', '.join(parts)})"
 
 
-def _steps(strides: Sequence[int], dims: Shape, layout: str) -> tuple[int, ...]:
+def _checked_strides(strides: Sequence[int], dims: Shape, layout: str) -> tuple[int, ...]:
     if layout != "strided" or dims is None or None in dims:
         raise ArgumentError("strides need layout='strided' and a shape with every dim known")
-    steps = elements(strides)
-    if steps is None or len(steps) != len(dims):
+    element_strides = elements(strides)
+    if element_strides is None or len(element_strides) != len(dims):
         raise ArgumentError(f"strides: {shown(strides)}; expected {len(dims)} integers, one for each dim")
-    return tuple([integer("strides", step, 0, 2**62 - 1, "a number of elements, 0 to 2**62 - 1") for step in steps])
+    return tuple(
+        [integer("strides", stride, 0, 2**62 - 1, "a number of elements, 0 to 2**62 - 1") for stride in element_strides]
+    )
 
 
 def _check_size(dims: Shape, strides: Sequence[int] | None, dtype: DataType) -> None:
@@ -252,12 +254,12 @@ def _check_size(dims: Shape, strides: Sequence[int] | None, dtype: DataType) -> 
         for dim in dims:
             elements *= max(dim or 0, 1)
     else:  # as the library counts, whole strides
-        elements += sum(max(dim or 0, 1) * step for dim, step in zip(dims, strides, strict=True))
+        elements += sum(max(dim or 0, 1) * stride for dim, stride in zip(dims, strides, strict=True))
     if elements * dtype.numpy.itemsize >= 2**63:
         raise ArgumentError(f"shape: {dims}; expected a tensor of less than 2**63 bytes")
 
 
-def is_dense(tensor: LogicalTensor) -> bool:
+def has_dense_layout(tensor: LogicalTensor) -> bool:
     """Whether a tensor is row-major without gaps; axes of size 1 do not count. Where no strides are known, it is."""
     shape, strides = tensor.shape, tensor.strides
     if shape is None or strides is None:

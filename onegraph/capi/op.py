@@ -12,7 +12,7 @@ from .._util.validation import as_dict, as_list, expect, identifier, string
 from ..errors import ArgumentError, SpecError, StateError, shown
 from ..faults.library import LIBRARY_VALUES
 from ..faults.use import Use
-from ..inference.infer import Examination
+from ..inference.infer import OpInference
 from ..inference.suggestions import unknown_op
 from ..native.library import Function, Handle, call, enum_names, enum_value, ffi, lib, read
 from ..opset.editions.registry import BASE, DEFAULT, edition
@@ -114,7 +114,7 @@ class Op(Handle):
 
     def _tell(self, settings: Iterable[Setting]) -> None:
         """A new C op of all that is known here."""
-        said = encoded(self._name)
+        said = c_name(self._name)
         pointer = ffi.new(_OP)
         call(_create, pointer, self._id, CODES[self._schema.name], said)
         super().__init__(pointer[0], _destroy)
@@ -244,9 +244,9 @@ class Op(Handle):
             self._attrs[word] = stored
             self._is_told = True
 
-    def _examination(self) -> tuple[Examination, Schema]:
+    def _examination(self) -> tuple[OpInference, Schema]:
         """What says what is wrong with an attribute, in the edition of the loaded library, and the op there."""
-        examination = Examination(EDITION, self.schema.kind)
+        examination = OpInference(EDITION, self.schema.kind)
         schema = examination.find_schema(self.schema.kind)
         assert schema is not None
         return examination, schema
@@ -301,7 +301,7 @@ def refuse_other_uses(op: Op, known: Mapping[int, LogicalTensor]) -> None:
             raise ArgumentError(f"tensor {tensor._id}: {tensor!r}; expected {earlier!r}, as {whose} has it")
 
 
-def encoded(name: str) -> bytes:
+def c_name(name: str) -> bytes:
     """A name for C: in UTF-8, without the NUL that ends strings there."""
     return name.encode(errors="replace").replace(b"\0", b"")
 

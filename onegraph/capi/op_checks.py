@@ -10,7 +10,7 @@ from typing import Any
 from ..builder.signature_cache import MAX_SIGNATURES, AttrsKey, attrs_key, read_attrs
 from ..errors import OneGraphError, SpecError, UnsupportedError
 from ..faults.quirks import quirks
-from ..inference.infer import MAX_INPUTS, Examination, examine
+from ..inference.infer import MAX_INPUTS, OpInference, infer_op
 from ..native.library import VERSION
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import BASE, DEFAULT, NEWEST, edition
@@ -31,11 +31,11 @@ def check_use(
     """``examined``, or what came of it before for an op with the same attributes and types."""
     key = attrs_key(attrs) if len(inputs) + len(outputs) <= MAX_INPUTS else None
     if key is None:
-        return examined(schema, attrs, name, inputs, outputs)
+        return checked_shapes(schema, attrs, name, inputs, outputs)
     types = tuple([(tensor.dtype, tensor.shape, tensor.bound) for tensor in (*inputs, *outputs)])
     with suppress(OneGraphError):
         return _remembered(schema.kind, key, types, len(inputs))
-    return examined(schema, attrs, name, inputs, outputs)  # for messages that name the op
+    return checked_shapes(schema, attrs, name, inputs, outputs)  # for messages that name the op
 
 
 @lru_cache(maxsize=MAX_SIGNATURES)
@@ -44,16 +44,16 @@ def _remembered(
 ) -> tuple[Shape, ...]:
     tensors = [TensorType(dtype, shape, None, bound) for dtype, shape, bound in types]
     stored: Any = read_attrs(attrs)
-    return examined(BASE[kind], stored, "", tensors[:n_inputs], tensors[n_inputs:])
+    return checked_shapes(BASE[kind], stored, "", tensors[:n_inputs], tensors[n_inputs:])
 
 
-def examined(
+def checked_shapes(
     schema: Schema,
     attrs: dict[str, AttrValue],
     name: str,
     inputs: Sequence[TensorType],
     outputs: Sequence[TensorType],
-    by: type[Examination] | None = None,
+    by: type[OpInference] | None = None,
 ) -> tuple[Shape, ...]:
     """The output shapes of an op, in whose examination, ``by`` some other one than usual, nothing was found.
 
@@ -61,13 +61,13 @@ def examined(
         SpecError: it breaks the specification.
         UnsupportedError: the library refuses it, crashes on it or computes it wrong.
     """
-    checked = examine(schema.kind, attrs, list(inputs), list(outputs), edition=EDITION, name=name, by=by)
+    checked = infer_op(schema.kind, attrs, list(inputs), list(outputs), edition=EDITION, name=name, by=by)
     label = f"{schema.kind} {name!r}" if name else schema.kind
     if checked.errors:
-        newest = examine(schema.kind, attrs, list(inputs), list(outputs), edition=edition(DEFAULT), by=by)
+        newest = infer_op(schema.kind, attrs, list(inputs), list(outputs), edition=edition(DEFAULT), by=by)
         for minor in range(VERSION[1] + 1, NEWEST[1] + 1) if not newest.errors else ():
             later = edition(f"onednn-3.{minor}")
-            newer = examine(schema.kind, attrs, list(inputs), list(outputs), edition=later, by=by)
+            newer = infer_op(schema.kind, attrs, list(inputs), list(outputs), edition=later, by=by)
             if not newer.errors:
                 what = ", ".join(dict.fromkeys(f"{error.where}: {error.given}" for error in checked.errors))
                 raise UnsupportedError(f"{label}: {what}; needs oneDNN 3.{minor}; {_LOADED}")

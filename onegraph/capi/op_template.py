@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..inference.lenient import LenientExamination
+from ..inference.lenient import LenientInference
 from ..native.library import call, ffi, lib, status_error
 from ..opset.editions.registry import BASE
 from ..opset.schema import AttrValue, TensorType
 from .logical_tensor import LogicalTensor
-from .op import CODES, SETTERS, Op, encoded, setting_of
-from .op_checks import check_use, examined, refuse_newer
+from .op import CODES, SETTERS, Op, c_name, setting_of
+from .op_checks import check_use, checked_shapes, refuse_newer
 
 _TENSORS = ffi.typeof("dnnl_graph_logical_tensor_t[]")
 
@@ -62,7 +62,7 @@ class OpTemplate:
         pads = attrs.get("pads_end")
         # Of a graph that is not strict.
         if kind == "Convolution" and isinstance(pads, tuple) and any(pad < 0 for pad in pads):
-            examined(schema, dict(attrs), name, inputs, outputs, LenientExamination)
+            checked_shapes(schema, dict(attrs), name, inputs, outputs, LenientInference)
         else:
             check_use(schema, dict(attrs), name, inputs, outputs)
         return cls(kind, attrs)
@@ -100,7 +100,7 @@ class LazyOps(Mapping[int, Op]):
             counts += (len(inputs), len(outputs))
             ends += inputs
             ends += outputs
-        names = b"".join([encoded(name) + b"\0" for _, name, _, _ in given])
+        names = b"".join([c_name(name) + b"\0" for _, name, _, _ in given])
         statuses = ffi.new("int[]", len(given))
         call(
             lib.onegraph_graph_add_ops,

@@ -22,7 +22,7 @@ from .op import Op, refuse_other_uses
 from .partition_checks import by_id, check_tensors, is_same, matched, refuse_misaligned, refuse_overlap, with_one_stride
 from .settings import get_cpu_isa, is_native
 from .tensor import Execution, Tensor
-from .thread_affinity import Home, home
+from .thread_affinity import OwnerThread, calling_thread
 from .threads import is_forked
 
 _destroy = lib.dnnl_graph_compiled_partition_destroy
@@ -246,8 +246,8 @@ class CompiledPartition(Handle):
 
     def _own(self, pointer: Any) -> None:
         compilation, destroy = self._compilation, _destroy
-        if compilation.home is not None:
-            destroy = partial(compilation.home.destroy, destroy)
+        if compilation.owner_thread is not None:
+            destroy = partial(compilation.owner_thread.destroy, destroy)
         super().__init__(pointer, destroy, self._partition, compilation.engine)
 
     def _another(self) -> CompiledPartition:
@@ -270,12 +270,12 @@ class CompiledPartition(Handle):
     @property
     def is_thread_bound(self) -> bool:
         """Whether only the thread that compiled it can execute it: so it is with most of the gradient ops."""
-        return self._compilation.home is not None
+        return self._compilation.owner_thread is not None
 
     @property
-    def home(self) -> Home | None:
+    def owner_thread(self) -> OwnerThread | None:
         """That thread; None where all can."""
-        return self._compilation.home
+        return self._compilation.owner_thread
 
     @property
     def partition(self) -> Partition:
@@ -328,7 +328,7 @@ class CompiledPartition(Handle):
             StatusError: the library failed.
         """
         expect("stream", stream, Stream)
-        if self._compilation.home not in (None, home()):
+        if self._compilation.owner_thread not in (None, calling_thread()):
             raise StateError(
                 f"{self.partition!r} was compiled by another thread, or before a fork, and only that one can execute it"
             )

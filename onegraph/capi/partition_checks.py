@@ -14,7 +14,7 @@ from ..faults.wrong_operands import wrong_strides
 from ..native.library import VERSION
 from ..opset.schema import Shape, TensorType
 from ..opset.shapes import beyond_single_axes, compatible, dense_strides, overlaps
-from .logical_tensor import LogicalTensor, is_dense
+from .logical_tensor import LogicalTensor, has_dense_layout
 from .op import Op, check_types
 from .settings import has_avx2, has_vnni, least_alignment
 from .tensor import Tensor
@@ -46,12 +46,12 @@ def check_tensors(
     for name, tensors in (("inputs", inputs), ("outputs", outputs)):
         for tensor in tensors:
             dims = [dim or 0 for dim in tensor.shape or ()]
-            if not is_dense(tensor) and overlaps(dims, tensor.strides or ()):
+            if not has_dense_layout(tensor) and overlaps(dims, tensor.strides or ()):
                 raise ArgumentError(f"{name}: {tensor!r}; expected memory of its own for each element")
     uses = _infer_shapes(ops, inputs, outputs)
     for tensor in (*inputs, *outputs):
         _refuse_strides(tensor, uses)
-    strided = {tensor.id for tensor in (*inputs, *outputs) if not is_dense(tensor)}
+    strided = {tensor.id for tensor in (*inputs, *outputs) if not has_dense_layout(tensor)}
     reason = (
         wrong_fusion(uses, VERSION, vnni=has_vnni(), avx2=has_avx2()) or wrong_strides(uses, strided, VERSION)
         if len(uses) > 1
@@ -144,7 +144,7 @@ def with_one_stride(tensor: LogicalTensor) -> LogicalTensor:
     shape, strides = [dim or 0 for dim in tensor.shape or ()], tensor.strides
     if strides is None or 1 not in shape:
         return tensor
-    steps = dense_strides(shape) if is_dense(tensor) else beyond_single_axes(shape, strides)
+    steps = dense_strides(shape) if has_dense_layout(tensor) else beyond_single_axes(shape, strides)
     if steps == strides:
         return tensor
     return LogicalTensor._checked(tensor.id, tensor.dtype, tensor.shape, steps, property=tensor.property)

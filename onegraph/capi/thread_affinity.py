@@ -29,7 +29,7 @@ THREAD_BOUND = frozenset(
 )
 
 
-class Home:
+class OwnerThread:
     """A thread, and what it is to destroy because others could not."""
 
     __slots__ = ("_waiting",)
@@ -39,7 +39,7 @@ class Home:
 
     def destroy(self, function: Callable[[Any], int], pointer: Any, parents: tuple[object, ...] = ()) -> int:
         """Destroy an object of this thread: now if this thread asks, else when it compiles the next time."""
-        if self is home():
+        if self is calling_thread():
             return function(pointer)
         self._waiting.append((function, pointer, parents))
         return 0
@@ -54,20 +54,20 @@ class Home:
 _local = threading.local()
 
 
-def home() -> Home:
+def calling_thread() -> OwnerThread:
     """That of the calling thread."""
-    found = getattr(_local, "home", None)
-    if not isinstance(found, Home):
-        found = _local.home = Home()
+    found = getattr(_local, "thread", None)
+    if not isinstance(found, OwnerThread):
+        found = _local.thread = OwnerThread()
     return found
 
 
-def _leave_home() -> None:
+def _forget_thread() -> None:
     """The thread that comes out of a fork has no threads for what it compiled with several: it compiles anew."""
     _local.__dict__.clear()
 
 
-os.register_at_fork(after_in_child=_leave_home)
+os.register_at_fork(after_in_child=_forget_thread)
 
 
 def is_bound(kinds: Iterable[str]) -> bool:

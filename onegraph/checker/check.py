@@ -12,7 +12,7 @@ from typing import Protocol
 from .._util.exact_types import elements, entries, has_type
 from ..errors import ERROR, LIBRARY, ArgumentError, Violation
 from ..faults.quirks import quirks
-from ..inference.infer import MAX_VIOLATIONS, Checked, examine, examine_attrs
+from ..inference.infer import MAX_VIOLATIONS, Inference, examine_attrs, infer_op
 from ..inference.violations import Violations, shortened
 from ..ir.op import LogicalTensor, Op
 from ..ir.tensor_type import tensor_type
@@ -66,7 +66,7 @@ def check_op(
         ArgumentError: the edition is unknown. Everything else is a violation.
     """
     chosen = edition_named(DEFAULT if edition is None else edition)
-    checked = examine(kind, attrs, inputs, outputs, edition=chosen)
+    checked = infer_op(kind, attrs, inputs, outputs, edition=chosen)
     wanted = checked.n_outputs or 0
     return [*checked.violations, *_library_violations(checked, chosen.name, shortened(kind), wanted)]
 
@@ -110,7 +110,7 @@ def check_graph(graph: Ops | Iterable[Op]) -> list[Violation]:
     for op in ops:
         chosen = edition_named(op.edition)
         outputs = list(op.outputs)
-        checked = examine(op.kind, op.attrs, list(op.inputs), outputs, edition=chosen, name=op.name)
+        checked = infer_op(op.kind, op.attrs, list(op.inputs), outputs, edition=chosen, name=op.name)
         found += checked.violations
         wanted = max((count for count, tensor in enumerate(outputs, 1) if tensor.id in read), default=0)
         found += _library_violations(checked, chosen.name, f"{op.kind} {op.name!r}", wanted)
@@ -198,7 +198,7 @@ def _library_version() -> tuple[int, int, int] | None:
     return VERSION
 
 
-def _library_violations(checked: Checked, edition: str, op: str, wanted: int) -> list[Violation]:
+def _library_violations(checked: Inference, edition: str, op: str, wanted: int) -> list[Violation]:
     """What is documented, but too new for the loaded library, refused by it, or computed wrong.
 
     ``wanted``: how many of the outputs are; of a graph, those up to the last that something reads.
@@ -228,7 +228,7 @@ def _library_violations(checked: Checked, edition: str, op: str, wanted: int) ->
     return noted.violations
 
 
-def _tensors(checked: Checked) -> str:
+def _tensors(checked: Inference) -> str:
     """The inputs of an op, for a message."""
     inputs = [tensor for tensor in checked.inputs if tensor is not None]
     shown = ", ".join(f"{tensor.dtype} {show(tensor.shape)}" for tensor in inputs[:4])
@@ -236,7 +236,7 @@ def _tensors(checked: Checked) -> str:
 
 
 def _newer(
-    checked: Checked, schema: Schema, version: tuple[int, int, int], wanted: int
+    checked: Inference, schema: Schema, version: tuple[int, int, int], wanted: int
 ) -> Iterator[tuple[str, Version]]:
     """What of the op is newer than the library, and the version that has it."""
     base = base_of(schema)

@@ -9,8 +9,8 @@ import click
 import numpy as np
 
 from ..serialize.document import FPMATH_MODES
-from .options import POLICIES, Data, Integer, Number, Source, data, graph_file, json_option
-from .terminal import emit, progress, show, table
+from .options import POLICIES, InputData, Integer, Number, Source, data, graph_file, json_option
+from .terminal import emit, print_rich, progress, table
 
 if TYPE_CHECKING:
     from ..ir.op import Array
@@ -65,7 +65,7 @@ class Several(click.ParamType[Any]):
 @json_option
 def command(
     source: Source,
-    data: Data,
+    data: InputData,
     policy: tuple[str, ...],
     fpmath_mode: tuple[str, ...] | None,
     threads: tuple[int, ...] | None,
@@ -152,7 +152,7 @@ def _show(found: list[Measurement], profiles: list[Profile]) -> None:
         row = [str(one.variant), *times, f"{len(one.samples):,}", duration(one.compile_seconds)]
         rows.append(row + [f"{one.min / base.min:.2f}", f"{one.median / base.median:.2f}"] * several)
     parts = [f"{one.variant}: {profile}" for one, profile in zip(found, profiles, strict=True)]
-    show(table(titles + ["min ratio>", "median ratio>"] * several, rows), *parts)
+    print_rich(table(titles + ["min ratio>", "median ratio>"] * several, rows), *parts)
 
 
 def duration(seconds: float) -> str:

@@ -6,7 +6,7 @@ import textwrap
 
 import click
 
-from ..builder.op_pages import by_category, markdown, markdown_edition, text, to_dict
+from ..builder.op_pages import by_category, markdown, markdown_edition, terminal_page, to_dict
 from ..errors import ArgumentError
 from ..inference.suggestions import unknown_op
 from ..opset.editions.registry import DEFAULT, edition
@@ -40,7 +40,7 @@ def command(op: str | None, name: str, as_json: bool, as_markdown: bool) -> None
     elif as_markdown:
         click.echo(markdown(chosen, schema) if schema else markdown_edition(chosen))
     elif schema:
-        click.echo(text(chosen, schema))
+        click.echo(terminal_page(chosen, schema))
     else:
         click.echo(f"{chosen.name}: {chosen.title}, {len(chosen.schemas)} ops")
         for category, schemas in by_category(chosen):

@@ -295,7 +295,7 @@ def compiling(command: Command) -> Command:
 
 
 @dataclass(frozen=True)
-class Data:
+class InputData:
     """Where inputs come from and results go."""
 
     source: Source
@@ -340,7 +340,7 @@ def data(command: Command) -> Command:
 
     @wraps(command)
     def with_data(source: Source, inputs: str | None, outputs: str | None, seed: int, **options: Any) -> Any:
-        return command(source=source, data=Data(source, inputs, outputs, seed), **options)
+        return command(source=source, data=InputData(source, inputs, outputs, seed), **options)
 
     return _with(with_data, DATA)
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..opset.dtypes import DataType
 from ..serialize import with_known
-from .options import Compiling, Data, Source, compiling, data, graph_file, json_option
-from .terminal import dims, emit, progress, show, table
+from .options import Compiling, InputData, Source, compiling, data, graph_file, json_option
+from .terminal import dims, emit, print_rich, progress, table
 
 if TYPE_CHECKING:
     from ..ir.op import Array
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @data
 @compiling
 @json_option
-def command(source: Source, data: Data, compiling: Compiling, as_json: bool) -> None:
+def command(source: Source, data: InputData, compiling: Compiling, as_json: bool) -> None:
     """Compile the graph in FILE, run it once, and say what came out. - is standard input.
 
     Inputs are random numbers in the domain of the ops that read them, or the arrays of an .npz file by name. What FILE
@@ -45,7 +45,7 @@ def command(source: Source, data: Data, compiling: Compiling, as_json: bool) -> 
         emit({"outputs": facts, "seconds": seconds, "report": report.to_dict()})
         return
     columns = ("output", "dtype", "shape=", "min>", "max>", "mean>", "not finite>")
-    show(table(columns, [[fact["name"], fact["dtype"], *_cells(fact)] for fact in facts]), str(report))
+    print_rich(table(columns, [[fact["name"], fact["dtype"], *_cells(fact)] for fact in facts]), str(report))
 
 
 def summary(array: Array) -> dict[str, object]:

@@ -14,7 +14,7 @@ from ..opset.schema import Fill
 from ..serialize.writer import op_ids, tensor_ids
 from . import note
 from .options import Compiling, Source, compiling, graph_file, json_option
-from .terminal import dims, emit, show, table
+from .terminal import dims, emit, print_rich, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -70,7 +70,7 @@ def command(source: Source, compiling: Compiling, no_compile: bool, as_json: boo
     titles = ("#>", *(["partition>"] if partitions else []), "op", "name", "from", "result=", "attributes")
     parts.append(table(titles, _rows(graph, owners, bool(partitions))))
     parts.append(table(("output", "dtype", "shape="), starmap(_tensor, graph.outputs.items())))
-    show(*parts, *([] if report is None else [str(report)]))
+    print_rich(*parts, *([] if report is None else [str(report)]))
 
 
 def _tensor(name: str, tensor: LogicalTensor, is_constant: bool = False) -> list[str]:

@@ -47,7 +47,7 @@ def _finite(value: object) -> object:
     return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def show(*parts: Table | str) -> None:
+def print_rich(*parts: Table | str) -> None:
     """Print tables and texts with an empty line between them: tables as wide as the terminal, in a pipe as they are."""
     screen = _console()
     for number, part in enumerate(parts):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .options import Compiling, Data, Source, compiling, data, graph_file, json_option
-from .terminal import dims, emit, progress, show, table
+from .options import Compiling, InputData, Source, compiling, data, graph_file, json_option
+from .terminal import dims, emit, print_rich, progress, table
 
 if TYPE_CHECKING:
     from ..testing.tolerance import Comparison
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @data
 @compiling
 @json_option
-def command(source: Source, data: Data, compiling: Compiling, as_json: bool) -> int:
+def command(source: Source, data: InputData, compiling: Compiling, as_json: bool) -> int:
     """Run the graph in FILE on the library and on numpy, and compare. - is standard input.
 
     A result may be off by what rounding does to it: a run of the reference with an error of one rounding in every
@@ -76,7 +76,7 @@ def _show(found: Verification) -> None:
         texts.append("\n".join(lines))
     elif not found.agrees:
         texts.append("no beginning of the graph is wrong by itself: the difference comes and goes")
-    show(table(columns, map(_row, found.outputs)), *texts)
+    print_rich(table(columns, map(_row, found.outputs)), *texts)
 
 
 def _row(one: Comparison) -> list[str]:

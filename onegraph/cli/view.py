@@ -10,7 +10,7 @@ from .._util.atomic_write import write_atomically
 from ..checker.check import check_graph
 from ..errors import LibraryError, UnsupportedError
 from . import note
-from .options import Compiling, Data, Integer, OutputPath, Source, compiling, graph_file, json_option
+from .options import Compiling, InputData, Integer, OutputPath, Source, compiling, graph_file, json_option
 from .terminal import emit, progress
 
 
@@ -66,7 +66,7 @@ def command(
                 raise
             note(f"without partitions: {error}")
         if profiled and model is not None:
-            times = model.profile(*Data(source, None, None, seed).read(runs, tell).values())
+            times = model.profile(*InputData(source, None, None, seed).read(runs, tell).values())
             report = model.report()
         text = page(graph, report=report, violations=violations, times=times, title=Path(source.path).stem or "graph")
     # Names may have halves of characters, which have no UTF-8.

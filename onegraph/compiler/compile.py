@@ -28,7 +28,7 @@ from ..faults.wrong_operands import wrong_strides
 from ..native.library import VERSION
 from .lower import Lowered, Step, Value
 from .partition_cache import Layout, Pattern, Wiring, wiring
-from .partitioner import search
+from .partitioner import find_partitions
 from .report import nbytes
 from .schedule import Schedule
 from .steps import ARITHMETIC, LibraryStep, Note, collapsed_binary, needs_dense, slow_operand
@@ -38,7 +38,7 @@ from .to_capi import capi_graph
 ENOUGH = 1 << 27  # bytes that are there where memory is not short
 
 
-def assemble(lowered: Lowered, *, policy: str, fpmath_mode: str, share: bool) -> Schedule:
+def compile_steps(lowered: Lowered, *, policy: str, fpmath_mode: str, share: bool) -> Schedule:
     """The steps of a graph, compiled.
 
     Args:
@@ -49,15 +49,15 @@ def assemble(lowered: Lowered, *, policy: str, fpmath_mode: str, share: bool) ->
     """
     changes = compiled_partition_cache_changes()
     keeps = get_compiled_partition_cache_capacity() > 0 or (VERSION >= (3, 3) and get_constant_tensor_cache())
-    schedule = _Assembler(lowered, fpmath_mode, share=share, keeps=keeps).run(policy)
+    schedule = _StepCompiler(lowered, fpmath_mode, share=share, keeps=keeps).run(policy)
     switched = changes != compiled_partition_cache_changes() or get_compiled_partition_cache_capacity() > 0
     if keeps or not switched:
         return schedule
     # Another thread switched the cache on meanwhile.
-    return _Assembler(lowered, fpmath_mode, share=share, keeps=True).run(policy)
+    return _StepCompiler(lowered, fpmath_mode, share=share, keeps=True).run(policy)
 
 
-class _Assembler:
+class _StepCompiler:
     """Fills the schedule of a graph.
 
     ``keeps``: whether the library keeps what it makes of constants for all that is compiled of a partition, by the
@@ -81,7 +81,7 @@ class _Assembler:
         library_ops = sum(step.executor == "library" for step in steps)
         try:
             if policy == "fusion" and library_ops > 1:  # looking for fusions takes 3 ms, whatever the graph
-                for partition, found in search(self._lowered, self._fpmath_mode):
+                for partition, found in find_partitions(self._lowered, self._fpmath_mode):
                     self._add(found, partition)
             else:
                 for step in steps:

@@ -18,7 +18,7 @@ OVERLAP = 50  # steps, more than any of its patterns is long
 Found = tuple[Partition | None, list[Step]]
 
 
-def search(lowered: Lowered, fpmath_mode: str) -> Iterator[Found]:
+def find_partitions(lowered: Lowered, fpmath_mode: str) -> Iterator[Found]:
     """Partitions of a graph, each with its steps; none for a step that the library refuses.
 
     Raises:

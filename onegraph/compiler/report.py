@@ -12,7 +12,7 @@ from ..opset.dtypes import DataType
 from ..opset.shapes import counted
 
 
-class Tensor(Protocol):
+class NamedTensor(Protocol):
     """What is said of an input or output of a partition; strides in elements."""
 
     @property
@@ -59,8 +59,8 @@ class PartitionReport:
     kinds: tuple[str, ...]
     names: tuple[str, ...]
     reasons: tuple[str, ...] = ()
-    sources: tuple[Tensor, ...] = ()
-    results: tuple[Tensor, ...] = ()
+    sources: tuple[NamedTensor, ...] = ()
+    results: tuple[NamedTensor, ...] = ()
     threads: int | None = None
     implementation: str = ""
 
@@ -169,7 +169,7 @@ class Report:
         return "\n".join(lines)
 
 
-def nbytes(tensor: Tensor) -> int:
+def nbytes(tensor: NamedTensor) -> int:
     """Bytes of the elements of a tensor."""
     return _nbytes(tensor.dtype, tensor.shape)
 
@@ -179,6 +179,6 @@ def _nbytes(dtype: DataType, shape: tuple[int, ...]) -> int:
     return dtype.numpy.itemsize * math.prod(shape)
 
 
-def _describe(tensor: Tensor) -> str:
+def _describe(tensor: NamedTensor) -> str:
     text = f"{tensor.name}: {tensor.dtype} {list(tensor.shape)}"
     return text if tensor.dense else f"{text} strides {list(tensor.strides)}"

@@ -22,7 +22,7 @@ from ..opset.ops.movement import transposition
 from ..opset.schema import Call, TensorType
 from .lower import Lowered, Step, Value, dense_of
 from .report import nbytes
-from .steps import LibraryStep, Note, NumpyStep, as_it_is, caster, needs_dense, numpy_step, reorder
+from .steps import LibraryStep, Note, NumpyStep, caster, compile_reorder, needs_dense, numpy_step, pass_through
 
 
 class Schedule:
@@ -156,10 +156,10 @@ class Schedule:
             if is_scattered(target.shape, target.strides):
                 raise UnsupportedError("oneDNN leaves the result unwritten")
             self.threads.use(None)
-            compiled = reorder(source, target)
+            compiled = compile_reorder(source, target)
         except OneGraphError:
             self.notes.append(note._replace(executor="copy"))
-            self.steps.append(NumpyStep(as_it_is, (source.id,), (target.id,), index))
+            self.steps.append(NumpyStep(pass_through, (source.id,), (target.id,), index))
             return
         self.notes.append(note)
         self.add_compiled(compiled, (source.id, target.id), index)

@@ -111,7 +111,7 @@ def numpy_step(step: Step, values: Mapping[int, Value], note: int) -> NumpyStep:
     return NumpyStep(partial(run_op, part), step.inputs, step.outputs, note)
 
 
-def as_it_is(arrays: Sequence[Array | None]) -> list[Array]:
+def pass_through(arrays: Sequence[Array | None]) -> list[Array]:
     """What there is of the inputs: a copy into another layout is made where the result is stored."""
     return [array for array in arrays if array is not None]
 
@@ -119,11 +119,11 @@ def as_it_is(arrays: Sequence[Array | None]) -> list[Array]:
 def caster(dtype: DataType) -> Run:
     """A cast to a float type; one to f32 is exact, so that storing the result is all there is to do."""
     if dtype is DataType.f32:
-        return as_it_is
+        return pass_through
     return lambda arrays: [rounded(array, dtype) for array in arrays if array is not None]
 
 
-def reorder(source: Value, target: Value) -> CompiledPartition:
+def compile_reorder(source: Value, target: Value) -> CompiledPartition:
     """The library's copy from one layout to another.
 
     Raises:

@@ -19,7 +19,7 @@ from ..opset.shapes import beyond_single_axes
 from .lower import NO_ATTRS, Lowered, Step, Value, lower, refuse_wildcards
 from .rewrites import Part
 
-FLOATS = (DataType.f32, DataType.bf16, DataType.f16)  # what an End takes
+END_TYPES = (DataType.f32, DataType.bf16, DataType.f16)  # what an End takes
 
 
 def capi_tensor(number: int, value: Value, kind: str) -> LibraryTensor:
@@ -117,7 +117,7 @@ class _Export:
         """Let no value vanish inside a partition that is read here and elsewhere, as a graph output is."""
         for number in dict.fromkeys(numbers):
             if number in self._read and number in self._produced and number in self._places:
-                kind = "End" if self.values[number].dtype in FLOATS else "Wildcard"
+                kind = "End" if self.values[number].dtype in END_TYPES else "Wildcard"
                 self._mark(kind, next(self._free_ids), "output", [number], [])
 
     def mark_weights(self) -> None:

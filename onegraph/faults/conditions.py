@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from math import factorial, gcd, prod
 
-from ..opset.convolution_geometry import geometry as convolution_geometry
+from ..opset.convolution_geometry import convolution_geometry as convolution_geometry
 from ..opset.dtypes import DataType
 from ..opset.ops.binary import slope_target
 from ..opset.ops.normalization import begin_axis
-from ..opset.ops.pooling import geometry
+from ..opset.ops.pooling import pool_geometry
 from ..opset.ops.reduction import reduced_axes
 from ..opset.schema import Call
 from ..opset.shapes import compatible, known_dims, normalize_axis
@@ -73,7 +73,7 @@ def ends_behind_source(call: Call) -> bool:
 
 def in_padding_alone(call: Call) -> bool:
     """Whether a window of a pool has no element of the source."""
-    found = geometry(call)
+    found = pool_geometry(call)
     if found is None:
         return False
     for window, size, count in zip(found.windows, found.sizes, found.counts, strict=True):
@@ -95,7 +95,7 @@ def steps_over(window: Window, size: int, count: Dim) -> bool:
 
 def overlapping(call: Call) -> bool:
     """Whether windows of a pool have elements in common."""
-    found = geometry(call)
+    found = pool_geometry(call)
     windows = () if found is None else found.windows
     return any(w is not None and w.kernel * gcd(w.stride, w.dilation) > w.stride for w in windows)
 

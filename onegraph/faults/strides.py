@@ -70,8 +70,8 @@ def is_scattered(shape: Dims, strides: Dims) -> bool:
     Of a long dense tensor that is brought into this layout, a Reorder of every version writes the first elements only:
     it moves the one axis of its loop behind those that there are, unless 16 divides it.
     """
-    step = min((step for dim, step in zip(shape, strides, strict=True) if dim > 1), default=1)
-    return step % 4 == 0 and prod(shape) % 16 != 0 and not has_gaps(shape, strides, step)
+    stride = min((stride for dim, stride in zip(shape, strides, strict=True) if dim > 1), default=1)
+    return stride % 4 == 0 and prod(shape) % 16 != 0 and not has_gaps(shape, strides, stride)
 
 
 def loses_zero_points(kinds: Container[str], attrs: Mapping[str, object]) -> bool:

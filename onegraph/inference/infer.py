@@ -31,7 +31,7 @@ MAX_VIOLATIONS = 64  # of an op, as nobody reads more
 MAX_INPUTS = 64  # of an op about which anything is remembered
 
 
-class Checked(NamedTuple):
+class Inference(NamedTuple):
     """The outcome of one check: the violations, and what was made of the op as far as it made sense."""
 
     violations: tuple[Violation, ...]
@@ -50,15 +50,15 @@ class Checked(NamedTuple):
         return tuple(violation for violation in self.violations if violation.severity == ERROR)
 
 
-def examine_attrs(kind: object, attrs: object, *, edition: Edition) -> Checked:
+def examine_attrs(kind: object, attrs: object, *, edition: Edition) -> Inference:
     """Check the attributes of an op by themselves and return what was made of them."""
-    examination = Examination(edition, shortened(kind))
+    examination = OpInference(edition, shortened(kind))
     schema = examination.find_schema(kind)
     stored = None if schema is None else examination.check_attributes(schema, attrs)
-    return Checked(tuple(examination.violations), schema, stored)
+    return Inference(tuple(examination.violations), schema, stored)
 
 
-def examine(
+def infer_op(
     kind: object,
     attrs: object,
     inputs: object,
@@ -68,13 +68,13 @@ def examine(
     name: str = "",
     dtype: DataType | None = None,
     n_outputs: int | None = None,
-    by: type[Examination] | None = None,
-) -> Checked:
+    by: type[OpInference] | None = None,
+) -> Inference:
     """Check one op and return what was made of it; the work behind ``check_op`` and the builder."""
-    examination = (by or Examination)(edition, f"{shortened(kind)} {name!r}" if name else shortened(kind))
+    examination = (by or OpInference)(edition, f"{shortened(kind)} {name!r}" if name else shortened(kind))
     schema = examination.find_schema(kind)
     if schema is None:
-        return Checked(tuple(examination.violations))
+        return Inference(tuple(examination.violations))
     stored = examination.check_attributes(schema, attrs, inputs)
     in_types = examination.tensor_types(inputs, "inputs")
     out_types = None if outputs is None else examination.tensor_types(outputs, "outputs")
@@ -95,7 +95,7 @@ def examine(
             dtypes = tuple(given or found for given, found in zip_longest(given_types[: len(dtypes)], dtypes))
         if len(examination.violations) <= MAX_VIOLATIONS:
             shapes = examination.check_shapes(schema, stored, in_types, out_types, n_outputs, dtypes)
-    return Checked(
+    return Inference(
         tuple(examination.violations),
         schema,
         stored,
@@ -108,7 +108,7 @@ def examine(
     )
 
 
-class Examination(Violations):
+class OpInference(Violations):
     """Goes over one op and collects what is wrong with it.
 
     Attributes:
@@ -298,7 +298,12 @@ class Examination(Violations):
         shapes = output_shapes(schema, call, attrs)
         for port, shape, tensor in zip(schema.outputs, shapes, outputs or (), strict=False):
             if tensor is not None and not compatible(shape, tensor.shape):
-                self.add("output_shape", port.name, show(tensor.shape), f"{show(shape)}, which follows from the inputs")
+                self.add(
+                    "output_shape",
+                    port.name,
+                    show(tensor.shape),
+                    f"{show(shape)}, which follows from the inputs",
+                )
         for port, shape in zip(schema.outputs, shapes, strict=False):
             if shape is None:
                 continue

@@ -9,7 +9,7 @@ from ..errors import ERROR, NOTE
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import base_of
 from ..opset.schema import Attribute, AttrValue, Port, Row, Schema, Shape, TensorType
-from .infer import Examination
+from .infer import OpInference
 
 # Attributes that the library takes any value of, and rules that it does without; of which ops, "" for all.
 RANGES = frozenset({("pads_end", ""), ("sizes", "InterpolateBackward")})
@@ -23,7 +23,7 @@ MIXTURES = {
 }
 
 
-class LenientExamination(Examination):
+class LenientInference(OpInference):
     """An examination in which what the library takes is a note, and everything else is checked as ever."""
 
     kind = ""

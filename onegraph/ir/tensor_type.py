@@ -81,7 +81,9 @@ def as_strides(strides: object, dims: Shape) -> tuple[int, ...] | None:
     if given is None or dims is None or None in dims or len(given) != len(dims):
         raise ArgumentError(f"strides: {shown(strides)}; expected one integer for each dim of a shape that is known")
     expected = "a number of elements, 0 to 2**48 - 1"
-    steps = tuple([integer("strides", step, 0, 2**48 - 1, expected) for step in given])
-    if overlaps(known_dims(dims), steps):
-        raise ArgumentError(f"strides: {steps} for shape {show(dims)}; expected memory of its own for each element")
-    return steps
+    stored_strides = tuple([integer("strides", stride, 0, 2**48 - 1, expected) for stride in given])
+    if overlaps(known_dims(dims), stored_strides):
+        raise ArgumentError(
+            f"strides: {stored_strides} for shape {show(dims)}; expected memory of its own for each element"
+        )
+    return stored_strides

@@ -26,7 +26,7 @@ from .window import (
 
 
 @dataclass(frozen=True)
-class Geometry:
+class ConvolutionGeometry:
     """A use of an op of the convolution family, with every size that is known.
 
     ``wide`` is the side that a Convolution reads and a ConvTranspose writes, ``narrow`` the other one. Sizes are per
@@ -99,7 +99,7 @@ SIDES: dict[str, tuple[str | None, str | None, str | None]] = {
 }
 
 
-def geometry(call: Call) -> Geometry | None:
+def convolution_geometry(call: Call) -> ConvolutionGeometry | None:
     """What is known of this use; None where no rank is known. Relies on the list lengths being right."""
     kind = call.schema.kind
     wide_port, narrow_port, weights_port = SIDES[kind]
@@ -128,7 +128,7 @@ def geometry(call: Call) -> Geometry | None:
         added,
     )
     begin, end = _padding(call, sizes)
-    return Geometry(
+    return ConvolutionGeometry(
         transposed,
         groups,
         data_format,

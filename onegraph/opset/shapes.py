@@ -67,18 +67,18 @@ def _broadcast_dim(a: Dim, b: Dim) -> Dim:
 
 def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
     """Row-major strides in elements; an empty axis counts as one of size 1, as the library has it."""
-    strides, step = [], 1
+    strides, stride = [], 1
     for dim in reversed(shape):
-        strides.append(step)
-        step *= max(dim, 1)
+        strides.append(stride)
+        stride *= max(dim, 1)
     return tuple(reversed(strides))
 
 
 def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether strides are row-major without gaps; axes of size 1 do not count."""
     wanted = 1
-    for dim, step in zip(reversed(shape), reversed(strides), strict=True):
-        if dim != 1 and step != wanted:
+    for dim, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if dim != 1 and stride != wanted:
             return False
         wanted *= dim or 1
     return True
@@ -89,24 +89,24 @@ def overlaps(shape: Sequence[int], strides: Sequence[int]) -> bool:
     if 0 in shape:
         return False
     reach = 0
-    for step, dim in sorted((step, dim) for step, dim in zip(strides, shape, strict=True) if dim > 1):
-        if step <= reach:
+    for stride, dim in sorted((stride, dim) for stride, dim in zip(strides, shape, strict=True) if dim > 1):
+        if stride <= reach:
             return True
-        reach += (dim - 1) * step
+        reach += (dim - 1) * stride
     return False
 
 
 def beyond_single_axes(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
     """The same strides but for axes of size 1, which get the size of the whole tensor, gaps included."""
-    whole = max((dim * step for dim, step in zip(shape, strides, strict=True) if dim > 1), default=1)
-    return tuple(step if dim > 1 else whole for dim, step in zip(shape, strides, strict=True))
+    whole = max((dim * stride for dim, stride in zip(shape, strides, strict=True) if dim > 1), default=1)
+    return tuple(stride if dim > 1 else whole for dim, stride in zip(shape, strides, strict=True))
 
 
 def has_gaps(shape: Sequence[int], strides: Sequence[int], apart: int = 1) -> bool:
     """Whether a tensor is not dense in any order of its axes, its elements being so many places apart."""
     whole = apart
-    for step, dim in sorted((step, dim) for dim, step in zip(shape, strides, strict=True) if dim > 1):
-        if step != whole:
+    for stride, dim in sorted((stride, dim) for dim, stride in zip(shape, strides, strict=True) if dim > 1):
+        if stride != whole:
             return True
         whole *= dim
     return False

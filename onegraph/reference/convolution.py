@@ -14,7 +14,7 @@ from types import EllipsisType
 import numpy as np
 from numpy.typing import NDArray
 
-from ..opset.convolution_geometry import Geometry, geometry
+from ..opset.convolution_geometry import ConvolutionGeometry, convolution_geometry
 from ..opset.schema import Call
 from ..opset.shapes import known_dims
 from ..opset.window import given_shape, spatial
@@ -46,14 +46,14 @@ def _spatial_back(weights: Floats, weights_format: str) -> Floats:
     return np.moveaxis(weights, (0, 1), (-1, -2))
 
 
-def _known(call: Call) -> Geometry:
-    found = geometry(call)
+def _known(call: Call) -> ConvolutionGeometry:
+    found = convolution_geometry(call)
     assert found is not None
     return found
 
 
 def _meetings(
-    found: Geometry, size: tuple[int, ...], kernel: tuple[int, ...], counts: tuple[int, ...]
+    found: ConvolutionGeometry, size: tuple[int, ...], kernel: tuple[int, ...], counts: tuple[int, ...]
 ) -> Iterator[tuple[Place, Place, Place]]:
     """For each kernel element that meets the wide side: itself, in which windows it does, and where."""
     assert found.pads_begin is not None
@@ -67,7 +67,7 @@ def _grouped(array: Floats, groups: int, axis: int) -> Floats:
     return array.reshape(*array.shape[:axis], groups, array.shape[axis] // groups, *array.shape[axis + 1 :])
 
 
-def forward(found: Geometry, wide: Floats, weights: Floats, counts: tuple[int, ...]) -> Floats:
+def forward(found: ConvolutionGeometry, wide: Floats, weights: Floats, counts: tuple[int, ...]) -> Floats:
     """The narrow side (N, O, X): ``counts`` window positions an axis."""
     source, filters = _grouped(wide, found.groups, 1), _grouped(weights, found.groups, 0)
     result = np.zeros((wide.shape[0], found.groups, weights.shape[0] // found.groups, *counts))
@@ -76,7 +76,7 @@ def forward(found: Geometry, wide: Floats, weights: Floats, counts: tuple[int, .
     return result.reshape(wide.shape[0], weights.shape[0], *counts)
 
 
-def backward_data(found: Geometry, narrow: Floats, weights: Floats, size: tuple[int, ...]) -> Floats:
+def backward_data(found: ConvolutionGeometry, narrow: Floats, weights: Floats, size: tuple[int, ...]) -> Floats:
     """The gradient by the wide side (N, I, X), ``size`` elements an axis."""
     gradient, filters = _grouped(narrow, found.groups, 1), _grouped(weights, found.groups, 0)
     result = np.zeros((narrow.shape[0], found.groups, weights.shape[1], *size))
@@ -85,7 +85,7 @@ def backward_data(found: Geometry, narrow: Floats, weights: Floats, size: tuple[
     return result.reshape(narrow.shape[0], found.groups * weights.shape[1], *size)
 
 
-def backward_weights(found: Geometry, wide: Floats, narrow: Floats, kernel: tuple[int, ...]) -> Floats:
+def backward_weights(found: ConvolutionGeometry, wide: Floats, narrow: Floats, kernel: tuple[int, ...]) -> Floats:
     """The gradient by the weights (O, I / groups, X)."""
     source, gradient = _grouped(wide, found.groups, 1), _grouped(narrow, found.groups, 1)
     result = np.zeros((found.groups, gradient.shape[2], source.shape[2], *kernel))

@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from ..opset.ops.pooling import Geometry, geometry
+from ..opset.ops.pooling import PoolGeometry, pool_geometry
 from ..opset.schema import Call
 from ..opset.window import Window
 from .convolution import _channels_back, _channels_first, _sizes
@@ -80,14 +80,14 @@ class _Axis:
         return best, winner
 
 
-def _axes(found: Geometry) -> list[_Axis]:
+def _axes(found: PoolGeometry) -> list[_Axis]:
     windows = [window for window in found.windows if window is not None]
     sizes, counts = _sizes(found.sizes), _sizes(found.counts)
     return [_Axis(2 + axis, *use) for axis, use in enumerate(zip(windows, sizes, counts, strict=True))]
 
 
-def _known(call: Call) -> Geometry:
-    found = geometry(call)
+def _known(call: Call) -> PoolGeometry:
+    found = pool_geometry(call)
     assert found is not None
     return found
 

@@ -19,7 +19,7 @@ from ..opset.dtypes import DataType
 from ..opset.shapes import compatible, counted, dense_strides, show
 
 
-class Result(NamedTuple):
+class OutputSpec(NamedTuple):
     """What an output is, every dim known; strides in elements, None for dense row-major."""
 
     name: str
@@ -145,7 +145,7 @@ class Arguments:
             refuse_shared({name: array}, {name: np.asarray(lent) for name, lent in given.given.items()})
         return held
 
-    def results(self, outputs: Iterable[Result], written: Held) -> Held:
+    def results(self, outputs: Iterable[OutputSpec], written: Held) -> Held:
         """An array for every output: the one in ``written``, else a new one.
 
         Raises:

@@ -14,7 +14,7 @@ from .._util.fork_safety import new_rlock
 from .._util.init_once import Made
 from .._util.interpreter_tricks import is_held
 from ..arrays.ndarrays import Held, owners
-from ..capi.thread_affinity import Home, home
+from ..capi.thread_affinity import OwnerThread, calling_thread
 from ..compiler.lower import Value
 from ..errors import ArgumentError, StateError, StatusError
 from ..ir.op import Array
@@ -42,7 +42,7 @@ def quick_call(program: Program, result: Callable[..., Any] | None) -> QuickCall
     inputs = [values[tensor.id] for tensor in program.graph.inputs.values()]
     outputs = [values[number] for _, number in program.direct]
     in_order = [name for name, _ in program.direct] == list(program.graph.outputs)
-    if not (inputs and program.in_c and program.home is None and in_order):
+    if not (inputs and program.in_c and program.owner_thread is None and in_order):
         return None
     ports = [tuple(map(_port, values)) for values in (inputs, outputs)]
     # Nothing of the program holds the function, so that the program goes with its last user.
@@ -99,7 +99,7 @@ class BoundRun(Made):
         if program.in_c:
             watched = tuple(owner for array in arrays.values() for owner in owners(array))
             run = library.bound_run(frame.plan.number, value, partial(_failure, failed), owner, watched)
-            self.run = run if program.home is None else partial(_run_at_home, program.home, run)
+            self.run = run if program.owner_thread is None else partial(_run_in_owner_thread, program.owner_thread, run)
         else:
             self.run = partial(_run_parts, owner, dict(results), value, failed, new_rlock())
         return self
@@ -152,16 +152,16 @@ def _failure(failed: Callable[[StatusError], StatusError], status: int) -> Excep
     return failed(error) if isinstance(error, StatusError) else error
 
 
-def refuse_elsewhere(own: Home | None) -> None:
+def refuse_elsewhere(own: OwnerThread | None) -> None:
     """Raise StateError in any other thread than the one that alone can run what it has compiled."""
-    if own not in (None, home()):
+    if own not in (None, calling_thread()):
         raise StateError(
             "this run was bound by another thread; oneDNN keeps the scratch memory of gradient ops per thread: "
             "bind one for each thread"
         )
 
 
-def _run_at_home(own: Home, run: Callable[[], Any]) -> Any:
+def _run_in_owner_thread(own: OwnerThread, run: Callable[[], Any]) -> Any:
     """A run that is one call into C, in the one thread that can do it."""
     refuse_elsewhere(own)
     return run()
@@ -176,7 +176,7 @@ def _run_parts(
 ) -> Any:
     """A run that is not one call into C."""
     program, frame, _ = owner
-    refuse_elsewhere(program.home)
+    refuse_elsewhere(program.owner_thread)
     if is_held(busy):
         raise plan_error(lib.onegraph_busy)
     try:

@@ -13,7 +13,7 @@ from ..arrays.ndarrays import Held
 from ..builder.graph import DataGraph, expect_graph
 from ..builder.op_outputs import picklable
 from ..capi.settings import alignment_of, is_aligned
-from ..capi.thread_affinity import home
+from ..capi.thread_affinity import calling_thread
 from ..compiler.lower import refuse_wildcards, shape_tensors
 from ..compiler.report import PartitionReport, Report
 from ..errors import ArgumentError, StateError, StatusError, UnsupportedError, shown
@@ -25,10 +25,10 @@ from ..opset.schema import Shape
 from ..opset.shapes import known, show
 from ..reference import run as run_reference
 from ..transform.specialise import specialise
-from .arguments import Arguments, Result, refuse_shared, value_inputs
+from .arguments import Arguments, OutputSpec, refuse_shared, value_inputs
 from .bound_run import BoundRun, QuickCall, quick_call, refuse_elsewhere
 from .compile_options import Options, compile_options, refuse_unknown_partitions
-from .kernel_names import implementation_names
+from .implementation_names import implementation_names
 from .plan import EXECUTE
 from .profile import Profile, measure, measure_reference
 from .program import Program, Threads
@@ -37,7 +37,7 @@ from .program_cache import CAPACITY, Cache, CacheInfo, Entry, dispatch
 COMPUTED_SHAPE = "a shape or an axis depends on what the graph computes, so nothing can be compiled before it runs"
 
 
-class Port(NamedTuple):
+class TensorSpec(NamedTuple):
     """A graph input or output: its name, data type and shape, None for an unknown dim."""
 
     name: str
@@ -91,14 +91,14 @@ class Executable(Made):
             self._quick = dispatch(self._cache, len(self._names), places)
 
     @property
-    def inputs(self) -> tuple[Port, ...]:
+    def inputs(self) -> tuple[TensorSpec, ...]:
         """The graph inputs, in the order of positional arguments."""
-        return tuple(Port(name, tensor.dtype, tensor.shape) for name, tensor in self._graph.inputs.items())
+        return tuple(TensorSpec(name, tensor.dtype, tensor.shape) for name, tensor in self._graph.inputs.items())
 
     @property
-    def outputs(self) -> tuple[Port, ...]:
+    def outputs(self) -> tuple[TensorSpec, ...]:
         """The graph outputs, in the order of the results."""
-        return tuple(Port(name, tensor.dtype, tensor.shape) for name, tensor in self._graph.outputs.items())
+        return tuple(TensorSpec(name, tensor.dtype, tensor.shape) for name, tensor in self._graph.outputs.items())
 
     def __call__(self, /, *arrays: object, out: object = None, **named: object) -> Any:
         """Run the graph.
@@ -142,11 +142,11 @@ class Executable(Made):
         frame = program.check_out()
         try:
             frame.bind(_external(program, given, laid))
-            refuse_elsewhere(program.home)  # a frame that was made after a fork does not know of it
+            refuse_elsewhere(program.owner_thread)  # a frame that was made after a fork does not know of it
             frame.run()
             frame.copy_outputs(laid)
         except StateError:
-            if program.home in (None, home()):
+            if program.owner_thread in (None, calling_thread()):
                 raise
             return self._call(arrays, named, out)  # a signal handler has forked since the program was found
         finally:
@@ -275,7 +275,7 @@ class Executable(Made):
         """The entry for these shapes."""
         if self._is_static:
             entry = self._static or self._entry((), lambda: self._graph)
-            if entry.program is None or entry.program.home is None:
+            if entry.program is None or entry.program.owner_thread is None:
                 self._static, self._quick = entry, entry.quick
             return entry
         # Of the caller's arrays, which other threads may write to, one copy is key and contents.
@@ -287,8 +287,8 @@ class Executable(Made):
     def _entry(self, key: tuple[object, ...], graph: Callable[[], DataGraph]) -> Entry:
         """The entry of a key; where the program belongs to another thread, one of this thread's own."""
         entry = self._cache.find(key, lambda: self._compile(graph()))
-        if entry.program is not None and entry.program.home not in (None, home()):
-            return self._cache.find((key, home()), lambda: self._compile(graph()))
+        if entry.program is not None and entry.program.owner_thread not in (None, calling_thread()):
+            return self._cache.find((key, calling_thread()), lambda: self._compile(graph()))
         return entry
 
     def _recover(self, error: StatusError) -> StatusError:
@@ -338,7 +338,7 @@ class Executable(Made):
         refuse_shared(written, {})
         results = run_reference(self._graph, given)
         outputs = [
-            Result(name, tensor.dtype, results[name].shape, tensor.strides)
+            OutputSpec(name, tensor.dtype, results[name].shape, tensor.strides)
             for name, tensor in self._graph.outputs.items()
             if name in written or tensor.strides is not None
         ]
@@ -377,10 +377,10 @@ def _decline(arrays: tuple[object, ...], out: object = None) -> None:
     """The quick call of what is not one call into C."""
 
 
-def _outputs(program: Program) -> list[Result]:
+def _outputs(program: Program) -> list[OutputSpec]:
     values = program.values
     return [
-        Result(name, tensor.dtype, values[tensor.id].shape, tensor.strides)
+        OutputSpec(name, tensor.dtype, values[tensor.id].shape, tensor.strides)
         for name, tensor in program.graph.outputs.items()
     ]
 
@@ -392,4 +392,4 @@ def _external(program: Program, given: Mapping[str, Array], results: Mapping[str
     return external
 
 
-__all__ = ["BoundRun", "Executable", "Port"]
+__all__ = ["BoundRun", "Executable", "TensorSpec"]

@@ -13,9 +13,9 @@ from .._util.fork_safety import cached_property
 from ..arrays.ndarrays import aligned_empty, laid_empty, owners, strided
 from ..builder.graph import DataGraph
 from ..capi.settings import is_aligned
-from ..capi.thread_affinity import home
+from ..capi.thread_affinity import calling_thread
 from ..capi.threads import ThreadCount, get_num_threads, restore_threads
-from ..compiler.compile import assemble
+from ..compiler.compile import compile_steps
 from ..compiler.lower import Value, lower
 from ..compiler.memory_planner import Lifetime, aligned, plan_memory
 from ..compiler.report import PartitionReport, nbytes
@@ -54,7 +54,7 @@ class Program:
         count, share = ThreadCount(), not isinstance(threads, int)
         try:
             count.use(threads if isinstance(threads, int) else None)
-            schedule = assemble(lower(graph), policy=policy, fpmath_mode=fpmath_mode, share=share)
+            schedule = compile_steps(lower(graph), policy=policy, fpmath_mode=fpmath_mode, share=share)
         finally:
             restore_threads(count.before)
         if not fallback:
@@ -140,8 +140,8 @@ class Program:
         # Whether a run is one call into C.
         self.in_c = len(self.parts) == 1 and len(in_c) > 0 and not self.copied
         # The thread that alone can run it; None where all can. One that a fork has left behind, if there is any.
-        homes = {owner for step in in_c if (owner := step.compiled.home) is not None}
-        self.home = next(iter(homes - {home()} or homes), None)
+        owners = {owner for step in in_c if (owner := step.compiled.owner_thread) is not None}
+        self.owner_thread = next(iter(owners - {calling_thread()} or owners), None)
         every = threads if isinstance(threads, int) else 0
         counts = [every] * len(in_c)
         limit = get_num_threads() or 1
@@ -157,7 +157,7 @@ class Program:
 
     def _source(self, steps: Sequence[LibraryStep], limit: int) -> PlanSource:
         return PlanSource(
-            steps, self._places, 1 + len(self.external) + len(self.constants), limit, self.home is not None
+            steps, self._places, 1 + len(self.external) + len(self.constants), limit, self.owner_thread is not None
         )
 
     def _is_measurable(self) -> bool:
@@ -170,7 +170,10 @@ class Program:
         source = self._source(steps, 0)
         source.threads = list(counts)
         frame = Frame(self, source)
-        if self.home not in (None, home()):  # a signal handler has forked: kernels would wait for threads that are gone
+        if self.owner_thread not in (
+            None,
+            calling_thread(),
+        ):  # a signal handler has forked: kernels would wait for threads that are gone
             return [None] * len(steps)
         return frame.measure(LONG_SECONDS)  # where the plan itself knows of a fork
 

@@ -20,7 +20,7 @@ from ..ir.op import Array, LogicalTensor
 from ..opset.editions.registry import NEWEST
 from ..opset.schema import Version
 from ..opset.shapes import compatible, show
-from .document import document, parse
+from .document import document, parse_json
 from .files import as_path, read_constants, read_file, write_files
 from .names import read_names
 from .reader import build
@@ -121,7 +121,7 @@ def with_known(graph: AnyGraph, inputs: Mapping[str, Array]) -> tuple[AnyGraph, 
 
 def _graph(make: type[AnyGraph], text: str | bytes, path: Path | None, strict: object) -> AnyGraph:
     is_strict = flag("strict", strict)
-    raw = parse(text)
+    raw = parse_json(text)
     found, names = document(raw), read_names(raw)
     data = {} if path is None else read_constants(path, found, names)
     graph = make(names.edition, strict=is_strict)

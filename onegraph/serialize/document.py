@@ -77,16 +77,16 @@ class Document:
 # From values to records -----------------------------------------------------------------------------------------------
 
 
-def parse(text: str | bytes) -> Json:
+def parse_json(text: str | bytes) -> Json:
     """The JSON object that ``text`` holds.
 
     Raises:
         FormatError: it is no JSON object, too large, nested too deep, or has a key twice.
     """
-    return obj(decode(text), "text")
+    return json_object(decode(text), "text")
 
 
-def obj(value: object, where: str) -> Json:
+def json_object(value: object, where: str) -> Json:
     """``value`` where it is an object whose keys are all different."""
     if not isinstance(value, dict):
         raise FormatError(where, said(value), "an object")
@@ -98,30 +98,30 @@ def obj(value: object, where: str) -> Json:
     return value
 
 
-def array(value: object, where: str) -> Sequence[object]:
+def json_array(value: object, where: str) -> Sequence[object]:
     """``value`` where it is an array."""
     if not isinstance(value, list):
         raise FormatError(where, said(value), "an array")
     return value
 
 
-def string(value: object, where: str, choices: Sequence[str] = ()) -> str:
+def json_string(value: object, where: str, choices: Sequence[str] = ()) -> str:
     """``value`` where it is a string, one of ``choices`` where there are any."""
     if not isinstance(value, str) or (choices and value not in choices):
         raise FormatError(where, said(value), f"one of {', '.join(choices)}" if choices else "a string")
     return value
 
 
-def integer(value: object, where: str, least: int, most: int, what: str) -> int:
+def json_integer(value: object, where: str, least: int, most: int, what: str) -> int:
     """``value`` where it is an integer in a range."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise FormatError(where, said(value), what)
     return value
 
 
-def identifier(value: object, where: str) -> int:
+def json_identifier(value: object, where: str) -> int:
     """``value`` where it is an id of an op or a tensor."""
-    return integer(value, where, 0, MAX_ID, "an id: an integer from 0 to 2**64 - 1")
+    return json_integer(value, where, 0, MAX_ID, "an id: an integer from 0 to 2**64 - 1")
 
 
 def document(raw: Json) -> Document:
@@ -132,19 +132,19 @@ def document(raw: Json) -> Document:
     """
     for key, choices in (("version", ()), ("engine_kind", ENGINES), ("fpmath_mode", FPMATH_MODES)):
         if key in raw:
-            string(raw[key], key, choices)
+            json_string(raw[key], key, choices)
     if "fpmath_mode_apply_to_int" in raw and raw["fpmath_mode_apply_to_int"] not in ("true", "false", 0, 1):
         raise FormatError("fpmath_mode_apply_to_int", said(raw["fpmath_mode_apply_to_int"]), "'true' or 'false'")
     if "graph" not in raw:
         raise FormatError("graph", "missing", "the array of ops")
-    ops = tuple(_op(value, f"graph[{index}]") for index, value in enumerate(array(raw["graph"], "graph")))
+    ops = tuple(_op(value, f"graph[{index}]") for index, value in enumerate(json_array(raw["graph"], "graph")))
     return Document(ops, _ports(raw, "input_ports"), _ports(raw, "output_ports"), raw)
 
 
 def _ports(raw: Json, key: str) -> tuple[int, ...] | None:
     if key not in raw:
         return None
-    return tuple(identifier(value, f"{key}[{index}]") for index, value in enumerate(array(raw[key], key)))
+    return tuple(json_identifier(value, f"{key}[{index}]") for index, value in enumerate(json_array(raw[key], key)))
 
 
 def _required(raw: Json, key: str, where: str) -> object:
@@ -154,13 +154,13 @@ def _required(raw: Json, key: str, where: str) -> object:
 
 
 def _op(value: object, where: str) -> OpForm:
-    raw = obj(value, where)
-    attrs = obj(raw.get("attrs", {}), f"{where}.attrs")
+    raw = json_object(value, where)
+    attrs = json_object(raw.get("attrs", {}), f"{where}.attrs")
     return OpForm(
         where,
-        identifier(_required(raw, "id", where), f"{where}.id"),
-        string(raw.get("name", ""), f"{where}.name"),
-        string(_required(raw, "kind", where), f"{where}.kind"),
+        json_identifier(_required(raw, "id", where), f"{where}.id"),
+        json_string(raw.get("name", ""), f"{where}.name"),
+        json_string(_required(raw, "kind", where), f"{where}.kind"),
         {name: _attr(attr, f"{where}.attrs.{name}") for name, attr in attrs.items()},
         _tensors(raw, "inputs", where),
         _tensors(raw, "outputs", where),
@@ -169,28 +169,28 @@ def _op(value: object, where: str) -> OpForm:
 
 
 def _attr(value: object, where: str) -> AttrForm:
-    raw = obj(value, where)
-    kind = string(_required(raw, "type", where), f"{where}.type", tuple(ATTR_TYPES.values()))
+    raw = json_object(value, where)
+    kind = json_string(_required(raw, "type", where), f"{where}.type", tuple(ATTR_TYPES.values()))
     content, place = _required(raw, "value", where), f"{where}.value"
     if not kind.endswith("[]"):
         return kind, _scalar(kind, content, place)
-    elements = array(content, place)
+    elements = json_array(content, place)
     return kind, [_scalar(kind[:-2], element, f"{place}[{index}]") for index, element in enumerate(elements)]
 
 
 def _scalar(kind: str, value: object, where: str) -> object:
     if kind == "string":
-        return string(value, where)
+        return json_string(value, where)
     if kind == "s64":
-        return integer(value, where, S64_MIN, S64_MAX, "an integer of 64 bits")
+        return json_integer(value, where, S64_MIN, S64_MAX, "an integer of 64 bits")
     if kind == "bool":
         if value not in (0, 1) or isinstance(value, float):
             raise FormatError(where, said(value), "0 or 1")
         return bool(value)
-    return real(value, where)
+    return json_real(value, where)
 
 
-def real(value: object, where: str) -> float:
+def json_real(value: object, where: str) -> float:
     """``value`` where it is a number that a 32-bit float holds, or not finite."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise FormatError(where, said(value), "a number")
@@ -200,7 +200,7 @@ def real(value: object, where: str) -> float:
 
 
 def _tensors(raw: Json, key: str, where: str) -> tuple[TensorForm, ...]:
-    values = array(raw.get(key, []), f"{where}.{key}")
+    values = json_array(raw.get(key, []), f"{where}.{key}")
     return tuple(tensor_form(value, f"{where}.{key}[{index}]") for index, value in enumerate(values))
 
 
@@ -210,26 +210,26 @@ def tensor_form(value: object, where: str) -> TensorForm:
     Raises:
         FormatError: a value is missing or of a wrong type.
     """
-    raw = obj(value, where)
+    raw = json_object(value, where)
     dtype = _required(raw, "dtype", where)
     if dtype != "undef":  # which is no type to choose
-        dtype = string(dtype, f"{where}.dtype", tuple(DataType.__members__))
+        dtype = json_string(dtype, f"{where}.dtype", tuple(DataType.__members__))
     shape = _shape(raw.get("shape", [UNKNOWN]), f"{where}.shape")
-    steps = strides(raw.get("stride", [UNKNOWN]), f"{where}.stride")
+    declared = json_strides(raw.get("stride", [UNKNOWN]), f"{where}.stride")
     return TensorForm(
         where,
-        identifier(_required(raw, "id", where), f"{where}.id"),
+        json_identifier(_required(raw, "id", where), f"{where}.id"),
         None if dtype == "undef" else DataType[str(dtype)],
         shape,
-        of_shape(steps, f"{where}.stride", shape),
-        string(raw.get("layout_type", "undef"), f"{where}.layout_type", LAYOUTS),
-        string(raw.get("property_type", "undef"), f"{where}.property_type", PROPERTIES),
+        of_shape(declared, f"{where}.stride", shape),
+        json_string(raw.get("layout_type", "undef"), f"{where}.layout_type", LAYOUTS),
+        json_string(raw.get("property_type", "undef"), f"{where}.property_type", PROPERTIES),
         raw,
     )
 
 
 def _shape(value: object, where: str) -> Shape:
-    values = array(value, where)
+    values = json_array(value, where)
     if len(values) > MAX_RANK:
         raise FormatError(where, f"{len(values)} dims", f"at most {MAX_RANK}")
     if values == [UNKNOWN]:
@@ -237,31 +237,31 @@ def _shape(value: object, where: str) -> Shape:
     dims: list[int | None] = []
     for index, dim in enumerate(values):
         if dim != UNKNOWN or isinstance(dim, float):
-            integer(dim, f"{where}[{index}]", 0, S64_MAX, f"a dim, or {UNKNOWN} where it is unknown")
+            json_integer(dim, f"{where}[{index}]", 0, S64_MAX, f"a dim, or {UNKNOWN} where it is unknown")
         dims.append(dim if isinstance(dim, int) and dim != UNKNOWN else None)
     if math.prod(dim for dim in dims if dim) >= MAX_SIZE:
         raise FormatError(where, shown(values), "fewer than 2**60 elements")
     return tuple(dims)
 
 
-def strides(value: object, where: str) -> tuple[int, ...] | None:
+def json_strides(value: object, where: str) -> tuple[int, ...] | None:
     """``value`` where it is an array of strides; None where one of them is unknown."""
-    values = array(value, where)
+    values = json_array(value, where)
     if len(values) > MAX_RANK:
         raise FormatError(where, f"{len(values)} strides", f"at most {MAX_RANK}")
     what = f"a number of elements, or {UNKNOWN} where it is unknown"
-    steps = [integer(step, f"{where}[{index}]", UNKNOWN, S64_MAX, what) for index, step in enumerate(values)]
-    if UNKNOWN in steps:
+    declared = [json_integer(value, f"{where}[{place}]", UNKNOWN, S64_MAX, what) for place, value in enumerate(values)]
+    if UNKNOWN in declared:
         return None
-    for index, step in enumerate(steps):
-        if step < 0:
-            raise FormatError(f"{where}[{index}]", step, what)
-    return tuple(steps)
+    for index, stride in enumerate(declared):
+        if stride < 0:
+            raise FormatError(f"{where}[{index}]", stride, what)
+    return tuple(declared)
 
 
-def of_shape(steps: tuple[int, ...] | None, where: str, shape: Shape) -> tuple[int, ...] | None:
-    """``steps`` where there is one for each dim of ``shape``."""
+def of_shape(declared: tuple[int, ...] | None, where: str, shape: Shape) -> tuple[int, ...] | None:
+    """``declared`` where there is one for each dim of ``shape``."""
     rank = 0 if shape is None else len(shape)
-    if steps is not None and len(steps) != rank:
-        raise FormatError(where, shown([*steps]), f"{rank} strides, one for each dim")
-    return steps
+    if declared is not None and len(declared) != rank:
+        raise FormatError(where, shown([*declared]), f"{rank} strides, one for each dim")
+    return declared

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 
 from ..errors import UnsupportedError
-from ..inference.infer import examine
+from ..inference.infer import infer_op
 from ..ir.op import LogicalTensor, Op, schema_of
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import EDITIONS, base_of, edition
@@ -58,7 +58,7 @@ class ForVersion:
         if words in EDITIONS and words != op.edition:
             types = [tensor.type for tensor in outputs]
             own, there = (
-                examine(op.kind, attrs, op.inputs, types, edition=edition(name), name=op.name).errors
+                infer_op(op.kind, attrs, op.inputs, types, edition=edition(name), name=op.name).errors
                 for name in (op.edition, words)
             )
             # What breaks its own edition too was in a file, and stays as it was there.

@@ -9,7 +9,17 @@ from ..errors import FormatError, shown
 from ..ir.file_origin import Json
 from ..opset.editions.registry import DEFAULT, EDITIONS
 from ..opset.schema import Shape
-from .document import TensorForm, array, identifier, integer, obj, real, strides, string, tensor_form
+from .document import (
+    TensorForm,
+    json_array,
+    json_identifier,
+    json_integer,
+    json_object,
+    json_real,
+    json_strides,
+    json_string,
+    tensor_form,
+)
 from .json_text import said
 
 KEY = "onegraph"
@@ -69,30 +79,30 @@ def read_names(whole: Json) -> Names:
     """
     if KEY not in whole:
         return Names()
-    raw = obj(whole[KEY], KEY)
-    integer(raw.get("form", VERSION), f"{KEY}.form", 1, VERSION, f"at most {VERSION}; a newer onegraph wrote this")
+    raw = json_object(whole[KEY], KEY)
+    json_integer(raw.get("form", VERSION), f"{KEY}.form", 1, VERSION, f"at most {VERSION}; a newer onegraph wrote this")
     data = raw.get("data")
     if data is not None:
-        string(data, f"{KEY}.data")
+        json_string(data, f"{KEY}.data")
         if "/" in str(data) or "\\" in str(data) or str(data) in ("", ".", ".."):
             raise FormatError(f"{KEY}.data", said(data), "the name of a file beside this one")
     return Names(
-        string(raw.get("edition", DEFAULT), f"{KEY}.edition", EDITIONS),
+        json_string(raw.get("edition", DEFAULT), f"{KEY}.edition", EDITIONS),
         _pairs(raw, "inputs"),
         _pairs(raw, "outputs") if "outputs" in raw else None,
         _output_strides(raw),
         dict(_pairs(raw, "constants")),
         frozenset(
-            identifier(number, f"{KEY}.vectors[{index}]")
-            for index, number in enumerate(array(raw.get("vectors", []), f"{KEY}.vectors"))
+            json_identifier(number, f"{KEY}.vectors[{index}]")
+            for index, number in enumerate(json_array(raw.get("vectors", []), f"{KEY}.vectors"))
         ),
         tuple(
             tensor_form(value, f"{KEY}.tensors[{index}]")
-            for index, value in enumerate(array(raw.get("tensors", []), f"{KEY}.tensors"))
+            for index, value in enumerate(json_array(raw.get("tensors", []), f"{KEY}.tensors"))
         ),
         {
             _key(number): _op(value, f"{KEY}.ops.{number}")
-            for number, value in obj(raw.get("ops", {}), f"{KEY}.ops").items()
+            for number, value in json_object(raw.get("ops", {}), f"{KEY}.ops").items()
         },
         None if data is None else str(data),
     )
@@ -100,23 +110,23 @@ def read_names(whole: Json) -> Names:
 
 def _pairs(raw: Json, key: str) -> tuple[tuple[int, str], ...]:
     found = []
-    for index, value in enumerate(array(raw.get(key, []), f"{KEY}.{key}")):
+    for index, value in enumerate(json_array(raw.get(key, []), f"{KEY}.{key}")):
         where = f"{KEY}.{key}[{index}]"
-        one = obj(value, where)
-        name = string(one.get("name"), f"{where}.name")
+        one = json_object(value, where)
+        name = json_string(one.get("name"), f"{where}.name")
         if not name or (key == "inputs" and name == "out"):
             raise FormatError(f"{where}.name", shown(name), "a name, and not the keyword 'out'")
-        found.append((identifier(one.get("id"), f"{where}.id"), name))
+        found.append((json_identifier(one.get("id"), f"{where}.id"), name))
     return tuple(found)
 
 
 def _output_strides(raw: Json) -> dict[str, tuple[int, ...] | None]:
     found = {}
-    for index, value in enumerate(array(raw.get("outputs", []), f"{KEY}.outputs")):
+    for index, value in enumerate(json_array(raw.get("outputs", []), f"{KEY}.outputs")):
         where = f"{KEY}.outputs[{index}]"
-        one = obj(value, where)
+        one = json_object(value, where)
         if "stride" in one:
-            found[string(one.get("name"), f"{where}.name")] = strides(one["stride"], f"{where}.stride")
+            found[json_string(one.get("name"), f"{where}.name")] = json_strides(one["stride"], f"{where}.stride")
     return found
 
 
@@ -127,21 +137,23 @@ def _key(number: str) -> int:
 
 
 def _op(value: object, where: str) -> OpNames:
-    raw = obj(value, where)
+    raw = json_object(value, where)
     attrs = {
         name: _endless(value, f"{where}.attrs.{name}")
-        for name, value in obj(raw.get("attrs", {}), f"{where}.attrs").items()
+        for name, value in json_object(raw.get("attrs", {}), f"{where}.attrs").items()
     }
-    edition = string(raw["edition"], f"{where}.edition", EDITIONS) if "edition" in raw else ""
-    return OpNames(string(raw.get("name", ""), f"{where}.name"), edition, attrs)
+    edition = json_string(raw["edition"], f"{where}.edition", EDITIONS) if "edition" in raw else ""
+    return OpNames(json_string(raw.get("name", ""), f"{where}.name"), edition, attrs)
 
 
 def _endless(value: object, where: str) -> float | list[float]:
     """A number that is not finite, or a list of numbers with such among them."""
     if isinstance(value, list):
         return [_number(element, f"{where}[{index}]") for index, element in enumerate(value)]
-    return NOT_FINITE[string(value, where, tuple(NOT_FINITE))]
+    return NOT_FINITE[json_string(value, where, tuple(NOT_FINITE))]
 
 
 def _number(value: object, where: str) -> float:
-    return NOT_FINITE[string(value, where, tuple(NOT_FINITE))] if isinstance(value, str) else real(value, where)
+    return (
+        NOT_FINITE[json_string(value, where, tuple(NOT_FINITE))] if isinstance(value, str) else json_real(value, where)
+    )

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from ..builder.signature_cache import signature
 from ..errors import NOTE, FormatError, SpecError, Violation, shown
-from ..inference.infer import Checked, examine
-from ..inference.lenient import LenientExamination
+from ..inference.infer import Inference, infer_op
+from ..inference.lenient import LenientInference
 from ..inference.suggestions import unknown_op
 from ..ir.file_origin import FileOrigin
 from ..ir.op import Array, LogicalTensor, Op
@@ -23,7 +23,7 @@ from ..opset.schema import AttrValue, Schema, Shape, TensorType
 from ..opset.shapes import compatible, has_gaps, known_dims, merge
 from .document import Document, OpForm, TensorForm, of_shape
 from .names import Names
-from .structure import one_shape, one_type, ordered, producers, steps, worth
+from .structure import declared_strides, one_shape, one_type, ordered, producers, worth
 
 if TYPE_CHECKING:
     from ..builder.graph import DataGraph
@@ -121,7 +121,9 @@ class _Building:
             name = name or self._unnamed(number)
             if name in self.graph._inputs:
                 raise FormatError("onegraph.inputs", f"the name {shown(name)} twice", "each name once")
-            tensor = self.graph._inputs[name] = self.graph._tensor(dtype, shape, name, worth(steps(uses), shape))
+            tensor = self.graph._inputs[name] = self.graph._tensor(
+                dtype, shape, name, worth(declared_strides(uses), shape)
+            )
             if any(use.property == "constant" for use in uses):
                 self.graph._constant_inputs.add(name)
         self.tensors[number] = tensor
@@ -132,7 +134,7 @@ class _Building:
         if name in self.names.strides:
             declared = of_shape(self.names.strides[name], f"{where}.stride", tensor.shape)
         elif number in self.producers:
-            declared = steps(self.uses[number])
+            declared = declared_strides(self.uses[number])
         else:
             return tensor
         found = worth(declared, tensor.shape)
@@ -183,8 +185,8 @@ class _Building:
         outputs = [TensorType(self._dtype(self.uses[use.id]), use.shape) for use in form.outputs]
         name = self.names.op(form.id).name or form.name or f"{schema.name}_{len(self.graph._ops)}"
         label = self._label(name)
-        by = None if self.graph.strict else LenientExamination
-        checked = examine(schema.kind, attrs, inputs, outputs, edition=chosen, name=label, by=by)
+        by = None if self.graph.strict else LenientInference
+        checked = infer_op(schema.kind, attrs, inputs, outputs, edition=chosen, name=label, by=by)
         found = [replace(error, message=f"{form.where}: {error.message}") for error in checked.errors]
         stale = [error for error in found if self._is_stale(error, checked, form)]
         if len(stale) < len(found):
@@ -253,7 +255,7 @@ class _Building:
         shape = merge(inferred, use.shape) if compatible(inferred, use.shape) else inferred
         return self.names.shape(use.id, one_shape(shape, use, self.uses[use.id]))
 
-    def _is_stale(self, error: Violation, checked: Checked, form: OpForm) -> bool:
+    def _is_stale(self, error: Violation, checked: Inference, form: OpForm) -> bool:
         """Whether an output has another shape only here, and every op that reads it has the one that follows."""
         if self.graph.strict or error.rule != "output_shape":
             return False

@@ -70,14 +70,14 @@ def one_shape(shape: Shape, first: TensorForm, uses: Sequence[TensorForm]) -> Sh
     return shape
 
 
-def steps(uses: Sequence[TensorForm]) -> tuple[int, ...] | None:
+def declared_strides(uses: Sequence[TensorForm]) -> tuple[int, ...] | None:
     """The strides that the first use declares which declares any."""
     return next((use.strides for use in uses if use.strides is not None), None)
 
 
 def worth(found: tuple[int, ...] | None, shape: Shape) -> tuple[int, ...] | None:
     """Strides that are worth declaring: known, not those of a dense array, and of memory of its own."""
-    if found is None or shape is None or None in shape or any(step >= MAX_STRIDE for step in found):
+    if found is None or shape is None or None in shape or any(stride >= MAX_STRIDE for stride in found):
         return None
     dims = known_dims(shape)
     return None if is_dense(dims, found) or overlaps(dims, found) else found

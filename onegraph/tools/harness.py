@@ -18,7 +18,7 @@ from .._util.validation import integer
 from ..errors import ArgumentError, FormatError, shown
 from ..graph import Graph
 from ..serialize.files import path_of, read_file
-from ..transform.json_rewrite import FlexRewrite
+from ..transform.json_rewrite import JsonRewrite
 from ..transform.rewrite_values import Values, keyed, single_or_keyed
 
 OPTIONS = ("in-shapes", "op-attrs", "mb", "dt", "op-kind")
@@ -61,7 +61,7 @@ def rewrite(
         ArgumentError: an option cannot be read, or names what the graph does not have.
         SpecError: the rewritten graph breaks the specification.
     """
-    return _rewritten(FlexRewrite(graph), in_shapes, op_attrs, mb, dt, op_kind)
+    return _rewritten(JsonRewrite(graph), in_shapes, op_attrs, mb, dt, op_kind)
 
 
 def rewrite_like_benchdnn(graph: Graph, **options: Any) -> tuple[Graph, list[int]]:
@@ -70,12 +70,12 @@ def rewrite_like_benchdnn(graph: Graph, **options: Any) -> tuple[Graph, list[int
     Raises:
         ArgumentError, SpecError: as :func:`rewrite` does.
     """
-    work = FlexRewrite(graph, passes_over=True)
+    work = JsonRewrite(graph, passes_over=True)
     return _rewritten(work, **options), work.passed_over
 
 
 def _rewritten(
-    work: FlexRewrite[Graph],
+    work: JsonRewrite[Graph],
     in_shapes: Values | None = None,
     op_attrs: Values | None = None,
     mb: int | None = None,
@@ -124,7 +124,7 @@ class HarnessCase:
         given = dict(self.options)
         mb = int(given.pop("mb", "0"))
         try:
-            return _rewritten(FlexRewrite(Graph.load(self.path), lenient=True), mb=mb, **given)
+            return _rewritten(JsonRewrite(Graph.load(self.path), lenient=True), mb=mb, **given)
         except ArgumentError as error:
             raise ArgumentError(f"{self.line}: {error}") from None
 

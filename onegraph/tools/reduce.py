@@ -21,10 +21,10 @@ from ..ir.op import Array, Op, schema_of
 from ..opset.dtypes import DataType
 from ..opset.schema import AttrValue, Shape
 from ..opset.shapes import known_dims
-from ..transform.rebuild import Change, changed
+from ..transform.rebuild import Change, rebuild
 
 MAX_TESTS = 2000
-FLOATS = frozenset({DataType.bf16, DataType.f16})
+LOW_PRECISION = frozenset({DataType.bf16, DataType.f16})
 # Attributes whose elements are dims.
 SHAPES = ("shape", "sizes", "dst_shape", "src_shape", "weights_shape", "output_shape", "input_shape", "filter_shape")
 Fails = Callable[[Graph], bool]
@@ -76,7 +76,7 @@ def size(graph: Graph) -> tuple[int, ...]:
         math.ceil(numbers * 16) if math.isfinite(numbers) else 2**62,
         len(graph.outputs),
         sum(tensor.constant for tensor in graph._tensors),
-        sum(tensor.dtype in FLOATS for tensor in graph._tensors),
+        sum(tensor.dtype in LOW_PRECISION for tensor in graph._tensors),
         sum(op.name not in defaults for op in graph.ops),
         sum(not name.startswith("in_") for name in graph.inputs),
     )
@@ -109,7 +109,7 @@ class _Search:
         if self.tests >= self.max_tests:
             return False
         try:
-            candidate = changed(self.best, change)
+            candidate = rebuild(self.best, change)
         except (OneGraphError, ValueError):
             return False
         if not candidate.outputs or size(candidate) >= size(self.best) or _vague(candidate) > _vague(self.best):
@@ -308,7 +308,7 @@ def _simple(value: Sequence[float]) -> Iterator[tuple[float, ...] | tuple[int, .
 
 def _types(graph: Graph) -> Iterator[Change]:
     """f32 for the narrow floating-point types."""
-    yield Change(dtype=lambda dtype: DataType.f32 if dtype in FLOATS else dtype)
+    yield Change(dtype=lambda dtype: DataType.f32 if dtype in LOW_PRECISION else dtype)
     for narrow in (DataType.bf16, DataType.f16):
         yield Change(dtype=lambda dtype, narrow=narrow: DataType.f32 if dtype is narrow else dtype)  # type: ignore[misc]
 

@@ -21,7 +21,7 @@ from ..opset.schema import Schema, Shape
 from ..opset.shapes import dense_strides, dim_at, known_dims
 from ..opset.values import nearest
 from ..serialize import write
-from ..serialize.document import ATTR_TYPES, UNKNOWN, document, parse
+from ..serialize.document import ATTR_TYPES, UNKNOWN, document, parse_json
 from ..serialize.names import KEY, read_names
 from ..serialize.reader import build
 from ..serialize.writer import op_ids, tensor_ids
@@ -33,7 +33,7 @@ FLOATS = ("f32", "bf16", "f16")
 CONVERSIONS = ("Quantize", "Dequantize", "DynamicQuantize", "DynamicDequantize", "TypeCast")
 
 
-class FlexRewrite(Generic[AnyGraph]):
+class JsonRewrite(Generic[AnyGraph]):
     """A graph while it is changed.
 
     ``lenient`` passes over shapes of what is no graph input, and takes what the specification forbids and the library
@@ -47,7 +47,7 @@ class FlexRewrite(Generic[AnyGraph]):
         self.passed_over: list[int] = []
         violations = check_graph(graph)  # among them shapes that loading put right
         self.strict = not lenient and not any(one.severity == ERROR or one.rule == "output_shape" for one in violations)
-        self.form: JsonObject = dict(parse(write(graph)))
+        self.form: JsonObject = dict(parse_json(write(graph)))
         self.ids = tensor_ids(graph)
         self.constants: dict[int, Array] = {
             self.ids[tensor.id]: tensor.value for tensor in graph._tensors if tensor.value is not None
@@ -318,7 +318,7 @@ def without_wildcards(graph: AnyGraph) -> AnyGraph:
     """See :meth:`onegraph.Graph.without_wildcards`."""
     if not any(op.kind == "Wildcard" for op in graph.ops):
         return graph.copy()
-    work = FlexRewrite(graph, lenient=not graph.strict)
+    work = JsonRewrite(graph, lenient=not graph.strict)
     work.drop_wildcards()
     return work.graph()
 

@@ -50,17 +50,17 @@ class Change:
     plain: bool = False
 
 
-def changed(graph: AnyGraph, change: Change) -> AnyGraph:
+def rebuild(graph: AnyGraph, change: Change) -> AnyGraph:
     """The graph with that change.
 
     Raises:
         SpecError: an op would break the specification.
         ArgumentError: an input would make no sense.
     """
-    return _Sketch(graph, change).graph()
+    return _Rebuilder(graph, change).graph()
 
 
-class _Sketch(Generic[AnyGraph]):
+class _Rebuilder(Generic[AnyGraph]):
     def __init__(self, graph: AnyGraph, change: Change) -> None:
         self.old, self.change, self.new = graph, change, graph._empty()
         self.renewed: dict[int, LogicalTensor] = {}

@@ -106,23 +106,23 @@ def strides_of(dims: Sequence[int], text: str) -> list[int]:
             letters = LETTERS[: len(dims)]
             raise ArgumentError(f"in_shapes: {shown('*' + text)}; expected the letters {letters!r} in some order")
         return along(dims, [LETTERS.index(letter) for letter in text])
-    steps = dims_of("in_shapes", text)
-    if len(steps) != len(dims):
+    strides = dims_of("in_shapes", text)
+    if len(strides) != len(dims):
         raise ArgumentError(f"in_shapes: {shown('*' + text)}; expected {len(dims)} strides, one for each dim")
-    if min(dims, default=0) >= 0 and overlaps(dims, steps):
+    if min(dims, default=0) >= 0 and overlaps(dims, strides):
         raise ArgumentError(
             f"in_shapes: {shown('*' + text)} for {show(tuple(dims))}; expected memory of its own for each element"
         )
-    return steps
+    return strides
 
 
 def along(dims: Sequence[int], order: Sequence[int]) -> list[int]:
     """Strides of a dense tensor whose axes follow each other in this order in memory."""
-    steps, step = [0] * len(dims), 1
+    strides, stride = [0] * len(dims), 1
     for axis in reversed(order):
-        steps[axis] = step
-        step *= max(dims[axis], 1)
-    return steps
+        strides[axis] = stride
+        stride *= max(dims[axis], 1)
+    return strides
 
 
 def value_of(attribute: Attribute, value: object) -> object:

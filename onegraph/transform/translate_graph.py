@@ -10,7 +10,7 @@ import numpy as np
 
 from ..builder.graph import AnyGraph, snapshot
 from ..errors import SpecError, UnsupportedError
-from ..inference.infer import examine
+from ..inference.infer import infer_op
 from ..ir.op import LogicalTensor, Op
 from ..opset.editions.registry import DEFAULT, Edition
 from ..opset.editions.registry import edition as edition_named
@@ -86,7 +86,7 @@ class _Translating(Generic[AnyGraph]):
         outputs = self._outputs(op, schema)
         dtypes = tuple(tensor.dtype for tensor in outputs)
         types = [(dtype, None) for dtype in dtypes]
-        wrong = examine(said.kind, said.attrs, inputs, types, edition=self.target, name=op.name).errors
+        wrong = infer_op(said.kind, said.attrs, inputs, types, edition=self.target, name=op.name).errors
         if wrong:
             reasons = "; ".join(f"{one.where}: {one.given}; expected {one.expected}" for one in wrong)
             raise UnsupportedError(f"{op.kind} {op.name!r} in {self.target.name}: {reasons}")

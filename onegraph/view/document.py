@@ -79,10 +79,10 @@ def _template() -> Template:
 
 def _document(data: Record, title: str) -> str:
     heading = escape(title.encode("utf-8", "replace").decode())  # half a surrogate pair cannot be written to a file
-    return _template().substitute(title=heading, model=encoded(data))
+    return _template().substitute(title=heading, model=script_json(data))
 
 
-def encoded(data: object) -> str:
+def script_json(data: object) -> str:
     """JSON that can stand inside a script element, whatever the texts in it say."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from .._util.validation import flag
 from ..errors import UnsupportedError, Violation
-from .document import asset, encoded
+from .document import asset, script_json
 from .model import ReportLike, Times, model
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def svg(
     context.set_max_stack_size(STACK)
     for text in (PRELUDE, *map(asset, SCRIPTS)):
         context.eval(text)
-    context.set("given", encoded(model(graph, report, violations, times, title=title)))
+    context.set("given", script_json(model(graph, report, violations, times, title=title)))
     context.set("style", asset("graph.css"))
     places = "model.partitions.keys()" if collapse else ""
     drawn = context.eval(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ...native.library import VERSION
-from ...opset.convolution_geometry import Geometry, geometry
+from ...opset.convolution_geometry import ConvolutionGeometry, convolution_geometry
 from ...opset.dtypes import DataType
 from ...opset.ops import interpolation, pooling
 from ...opset.ops.binary import axes_but_channels
@@ -38,9 +38,9 @@ def as_it_is(call: Call) -> Rewrite:
 # Convolutions --------------------------------------------------------------------------------------------------------
 
 
-def _explicit_pads(call: Call) -> tuple[Geometry, dict[str, AttrValue]]:
+def _explicit_pads(call: Call) -> tuple[ConvolutionGeometry, dict[str, AttrValue]]:
     """The attributes of a convolution with the padding as numbers: auto_pad is wrong in some of the gradients."""
-    found = geometry(call)
+    found = convolution_geometry(call)
     assert found is not None
     assert found.pads_begin is not None
     assert found.pads_end is not None
@@ -49,7 +49,7 @@ def _explicit_pads(call: Call) -> tuple[Geometry, dict[str, AttrValue]]:
     return replace(found, pads_end=ends), {**attrs, "pads_begin": found.pads_begin, "pads_end": ends}
 
 
-def _covering(found: Geometry, ends: Sequence[int]) -> tuple[int, ...]:
+def _covering(found: ConvolutionGeometry, ends: Sequence[int]) -> tuple[int, ...]:
     """The padding at the ends with which just the windows that there are fit in the wide side.
 
     It is what is said, unless that is negative, as in files, or output_padding makes room for one window more.
@@ -115,7 +115,7 @@ def _conv_transpose_backward_data(call: Call) -> Rewrite:
 
 def _pool(call: Call) -> Rewrite | None:
     """Explicit pads and no rounding: some of the ways to derive them are wrong in the library."""
-    found = pooling.geometry(call)
+    found = pooling.pool_geometry(call)
     assert found is not None
     begins, ends = [], []
     for axis, window in enumerate(found.windows):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ..convolution_geometry import SIDES, geometry
+from ..convolution_geometry import SIDES, convolution_geometry
 from ..schema import FLOATS, NON_NEGATIVE, POSITIVE, Attribute, Call, Fill, Finding, Schema, Shape, ports
 from ..shapes import compatible, counted, show
 from ..window import (
@@ -42,7 +42,7 @@ def channels_match(call: Call) -> Iterable[Finding]:
 
 
 def _channels(call: Call) -> Iterable[Finding]:
-    found = geometry(call)
+    found = convolution_geometry(call)
     if found is None:
         return
     kind, groups = call.schema.kind, found.groups
@@ -93,7 +93,7 @@ def batch_match(call: Call) -> Iterable[Finding]:
 
 def spatial_fits(call: Call) -> Iterable[Finding]:
     """The window fits, and the sizes of source and result are those of one convolution."""
-    found = geometry(call)
+    found = convolution_geometry(call)
     if found is None:
         return
     kind = call.schema.kind
@@ -160,7 +160,7 @@ def _consistent(
 
 def narrow_shape(call: Call) -> tuple[Shape, ...]:
     """Shape of a Convolution's dst or of a ConvTransposeBackwardData's diff_src."""
-    found = geometry(call)
+    found = convolution_geometry(call)
     if found is None:
         return (None,)
     return (activation(found.batch, found.narrow_channels, found.forward(), found.data_format),)
@@ -168,7 +168,7 @@ def narrow_shape(call: Call) -> tuple[Shape, ...]:
 
 def wide_shape(call: Call) -> tuple[Shape, ...]:
     """Shape of a ConvTranspose's dst."""
-    found = geometry(call)
+    found = convolution_geometry(call)
     if found is None:
         return (None,)
     return (activation(found.batch, found.wide_channels, found.backward(), found.data_format),)

@@ -44,7 +44,11 @@ def matmul_fits(call: Call) -> Iterable[Finding]:
     try:
         dst = product_shape(src, weights)
     except ValueError:
-        yield Finding("weights", f"batch {show(weights[:-2])}", f"a batch that broadcasts with {show(src[:-2])} of src")
+        yield Finding(
+            "weights",
+            f"batch {show(weights[:-2])}",
+            f"a batch that broadcasts with {show(src[:-2])} of src",
+        )
         return
     bias = call.shape("bias")
     if bias is None or dst is None:

@@ -68,7 +68,9 @@ def channel_vectors(call: Call) -> Iterable[Finding]:
     for port, tensor in zip(call.schema.inputs, call.inputs, strict=False):
         if port.name in channel_inputs(call) and tensor is not None and not compatible(tensor.shape, (count,)):
             yield Finding(
-                port.name, f"shape {show(tensor.shape)}", f"shape {show((count,))}, one element for each channel"
+                port.name,
+                f"shape {show(tensor.shape)}",
+                f"shape {show((count,))}, one element for each channel",
             )
 
 

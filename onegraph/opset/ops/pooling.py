@@ -30,7 +30,7 @@ from .convolution import AUTO_PAD, DATA_FORMAT, DILATIONS, PADS_BEGIN, PADS_END,
 
 
 @dataclass(frozen=True)
-class Geometry:
+class PoolGeometry:
     """The windows of one use, by spatial axis; what is unknown is None.
 
     ``sizes`` are the elements of the source. ``counts`` are the window positions: those that diff_dst has in a
@@ -63,7 +63,7 @@ def gradient(call: Call) -> Shape:
     return call.shape("diff_dst") if call.schema.kind.endswith("Backward") else None
 
 
-def geometry(call: Call) -> Geometry | None:
+def pool_geometry(call: Call) -> PoolGeometry | None:
     """The windows of this use; None where no rank is known or the lists are not of one length."""
     data_format = call.string("data_format")
     whole, result = source(call), gradient(call)
@@ -90,7 +90,7 @@ def geometry(call: Call) -> Geometry | None:
         counts = tuple(_count(call, window, size) for window, size in zip(windows, sizes, strict=True))
         if auto_pad.startswith("same_"):
             counts = tuple(None if s is None else -(-s // step) for s, step in zip(sizes, strides, strict=True))
-    return Geometry(data_format, sizes, tuple(windows), counts)
+    return PoolGeometry(data_format, sizes, tuple(windows), counts)
 
 
 def _padding(call: Call, axis: int, size: Dim, reach: int, stride: int) -> tuple[int, int] | None:
@@ -141,7 +141,7 @@ def gradient_match(call: Call) -> Iterable[Finding]:
 
 def spatial_fits(call: Call) -> Iterable[Finding]:
     """The window fits, and diff_dst has one element for each of its positions, rounded down or up."""
-    found = geometry(call)
+    found = pool_geometry(call)
     if found is None:
         return
     where = "src_shape" if call.schema.kind == "AvgPoolBackward" else "src"
@@ -174,7 +174,7 @@ def spatial_fits(call: Call) -> Iterable[Finding]:
 
 def window_meets_source(call: Call) -> Iterable[Finding]:
     """With exclude_pad no window lies in the padding alone: there would be nothing to divide by."""
-    found = geometry(call)
+    found = pool_geometry(call)
     if found is None or not call.flag("exclude_pad"):
         return
     for axis, (window, size, count) in enumerate(zip(found.windows, found.sizes, found.counts, strict=True)):
@@ -197,7 +197,7 @@ def window_meets_source(call: Call) -> Iterable[Finding]:
 
 def pooled_shape(call: Call) -> tuple[Shape, ...]:
     """Shape of dst."""
-    found, shape = geometry(call), call.shape("src")
+    found, shape = pool_geometry(call), call.shape("src")
     if found is None or shape is None:
         return (None,)
     return (activation(shape[0], channels(shape, found.data_format), found.counts, found.data_format),)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .case import FLOATS, Attrs, Case, Data, Dims, Make, Use, normals, typed
+from .case import FLOATS, Attrs, Case, Dims, Make, SeededData, Use, normals, typed
 
 _KINDS = ("Add", "Divide", "Maximum", "Minimum", "Multiply", "SquaredDifference", "Subtract", "GreaterEqual")
 _SHAPES: dict[str, tuple[Dims, Dims]] = {
@@ -31,14 +31,14 @@ _SLOPES: dict[str, tuple[str, Dims, Dims]] = {
 
 
 def _divide(first: Dims, second: Dims) -> Make:
-    def make(data: Data, dtype: str) -> Use:
+    def make(data: SeededData, dtype: str) -> Use:
         return (data.normal(dtype, *first), data.positive(dtype, *second)), {}
 
     return make
 
 
 def _select(cond: Dims) -> Make:
-    def make(data: Data, dtype: str) -> Use:
+    def make(data: SeededData, dtype: str) -> Use:
         chosen = np.asarray(data.rng.random(cond) < 0.5)
         return (chosen, data.normal(dtype, 2, 3, 4), data.normal(dtype, 2, 3, 4)), {}
 
@@ -51,15 +51,15 @@ def cases() -> Iterator[Case]:
         for label, (first, second) in _SHAPES.items():
             make = _divide(first, second) if kind == "Divide" else normals((first, second))
             yield from typed(kind, label, make, FLOATS if label in ("same", "channels") else ("f32",))
-        data = Data(kind)
+        data = SeededData(kind)
         same = (data.normal("f32", 3, 4), data.normal("f32", 3, 4))
         yield Case(kind, "none", same, {"auto_broadcast": "none"})
     for kind in ("Add", "Divide", "Multiply", "Subtract"):
-        data = Data(f"mixed {kind}")
+        data = SeededData(f"mixed {kind}")
         for one, two in (("f32", "bf16"), ("f32", "f16"), ("bf16", "f32"), ("f16", "f32")):
             yield Case(kind, f"{one} {two}", (data.normal(one, 3, 4), data.positive(two, 3, 4)))
     for kind in ("Add", "Subtract", "GreaterEqual"):
-        data = Data(f"integers {kind}")
+        data = SeededData(f"integers {kind}")
         yield Case(kind, "s32", tuple(data.rng.integers(-9, 9, (3, 4)).astype(np.int32) for _ in range(2)))
     conds: dict[str, Dims] = {"same": (2, 3, 4), "smaller": (3, 1), "scalar": ()}
     for label, cond in conds.items():
@@ -83,7 +83,7 @@ def _prelu() -> Iterator[Case]:
         attrs: Attrs = {"data_format": fmt}
         yield from typed("PReLU", label, normals((shape, slope), attrs))
         yield from typed("PReLUBackward", label, normals((shape, slope, shape), attrs))
-    data = Data("prelu numpy")
+    data = SeededData("prelu numpy")
     yield Case(
         "PReLU",
         "numpy vector",

@@ -35,7 +35,7 @@ class Case:
         return f"{self.kind}-{self.label}"
 
 
-class Data:
+class SeededData:
     """Seeded arrays that suit an op; the seed is the text of the case, so that cases do not hang on their order."""
 
     def __init__(self, text: str) -> None:
@@ -66,20 +66,20 @@ class Data:
 
 
 Use = tuple[tuple[Array, ...], Attrs]
-Make = Callable[[Data, str], Use]
+Make = Callable[[SeededData, str], Use]
 
 
 def typed(kind: str, label: str, make: Make, types: Sequence[str] = FLOATS, alike: bool = False) -> Iterator[Case]:
     """The same use in several data types; ``alike`` where the type of the result is open."""
     for dtype in types:
-        inputs, attrs = make(Data(f"{kind} {label}"), dtype)
+        inputs, attrs = make(SeededData(f"{kind} {label}"), dtype)
         yield Case(kind, f"{label}-{dtype}", inputs, attrs, dtype if alike else None)
 
 
 def normals(shapes: Sequence[Dims], attrs: Attrs | None = None) -> Make:
     """A use whose inputs are numbers about zero, of these shapes."""
 
-    def make(data: Data, dtype: str) -> Use:
+    def make(data: SeededData, dtype: str) -> Use:
         return tuple(data.normal(dtype, *shape) for shape in shapes), dict(attrs or {})
 
     return make

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .case import FLOATS, Attrs, Case, Data, Dims, Make, Use, layout, normals, s32, typed
+from .case import FLOATS, Attrs, Case, Dims, Make, SeededData, Use, layout, normals, s32, typed
 
 _SIZE = (7, 6)
 _COUNTS = {"none": (6, 5), "same_upper": (7, 6), "valid": (5, 4)}
@@ -13,7 +13,7 @@ _COUNTS = {"none": (6, 5), "same_upper": (7, 6), "valid": (5, 4)}
 def _with_shape(src: Dims, grad: Dims, weights: Dims, attrs: Attrs) -> Make:
     """A gradient whose shape is a tensor."""
 
-    def make(data: Data, dtype: str) -> Use:
+    def make(data: SeededData, dtype: str) -> Use:
         return (data.normal(dtype, *src), data.normal(dtype, *grad), s32(*weights)), attrs
 
     return make

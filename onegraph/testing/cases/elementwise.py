@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...opset.editions.registry import BASE
-from .case import FLOATS, NP, Attrs, Case, Data, Dims, Make, Use, typed
+from .case import FLOATS, NP, Attrs, Case, Dims, Make, SeededData, Use, typed
 
 Floats = NDArray[np.float32]
 
@@ -69,7 +69,7 @@ _ABOVE_ZERO = ("Log", "Sqrt", "Reciprocal", "Pow", "SqrtBackward")
 
 
 def _use(kind: str, attrs: Attrs, shape: Dims) -> Make:
-    def make(data: Data, dtype: str) -> Use:
+    def make(data: SeededData, dtype: str) -> Use:
         draw = data.positive if kind in _ABOVE_ZERO else data.normal
         first = draw("f32", *shape).astype(np.float32)
         if kind in _FORWARD and attrs.get("use_dst", True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .case import FLOATS, Attrs, Case, Data, Dims, layout, normals, s32, typed
+from .case import FLOATS, Attrs, Case, Dims, SeededData, layout, normals, s32, typed
 
 _LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 _SIZES: list[tuple[Dims, Dims]] = [((5,), (8,)), ((4, 6), (7, 3)), ((2, 3, 4), (4, 3, 2))]
@@ -17,7 +17,7 @@ def cases() -> Iterator[Case]:
             for mode in dict.fromkeys(("nearest", "linear", _LINEAR[len(size)])):
                 for how in ("half_pixel", "align_corners"):
                     yield from _sized(fmt, size, to, mode, how)
-    data = Data("interpolate")
+    data = SeededData("interpolate")
     src, grad = data.normal("f32", 2, 4, 6, 3), data.normal("f32", 2, 6, 9, 3)
     for mode in ("nearest", "bilinear"):
         scaled: Attrs = {"mode": mode, "scales": [1.5, 1.6]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .case import FLOATS, Case, Data, Dims, normals, typed
+from .case import FLOATS, Case, Dims, SeededData, normals, typed
 
 _SHAPES: dict[str, tuple[Dims, ...]] = {
     "2d": ((3, 5), (5, 4)),
@@ -39,13 +39,13 @@ def cases() -> Iterator[Case]:
         types = FLOATS if label in ("2d", "bias", "batch", "vectors") else ("f32",)
         yield from typed("MatMul", label, normals(shapes), types, alike=True)
     for dtype in ("bf16", "f16"):
-        data = Data("matmul wide")
+        data = SeededData("matmul wide")
         yield Case("MatMul", f"wide {dtype}", (data.normal(dtype, 3, 5), data.normal(dtype, 5, 4)), {}, "f32")
     for label, (one, two, a, b) in _TURNED.items():
-        data = Data(f"matmul {label}")
+        data = SeededData(f"matmul {label}")
         pair = (data.normal("f32", *one), data.normal("f32", *two))
         yield Case("MatMul", f"transposed {label}", pair, {"transpose_a": a, "transpose_b": b})
     for mode in ("strict", "relaxed", "f16"):
-        data = Data("matmul accumulation")
+        data = SeededData("matmul accumulation")
         pair = (data.normal("f32", 3, 5), data.normal("f32", 5, 4))
         yield Case("MatMul", f"accumulation {mode}", pair, {"accumulation_mode": mode})

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...opset.dtypes import DataType
-from .case import FLOATS, Case, Data, normals, typed
+from .case import FLOATS, Case, SeededData, normals, typed
 
 
 def cases() -> Iterator[Case]:
@@ -18,7 +18,7 @@ def cases() -> Iterator[Case]:
     for dtype in FLOATS:
         for outputs in (("dst",), ("dst", "mask")):
             scalars = (np.array([7], np.int64), np.array([3], np.int64), np.array([0.4], np.float32))
-            src = Data("dropout").normal(dtype, 5, 7)
+            src = SeededData("dropout").normal(dtype, 5, 7)
             yield Case("Dropout", f"{dtype}-{len(outputs)}", (src, *scalars), {}, None, outputs)
     for data_type in DataType:
-        yield Case("Wildcard", data_type.value, (Data("wild").normal("f32", 2, 3),), {}, data_type.value)
+        yield Case("Wildcard", data_type.value, (SeededData("wild").normal("f32", 2, 3),), {}, data_type.value)

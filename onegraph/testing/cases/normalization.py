@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...ir.op import Array
-from .case import FLOATS, NP, Attrs, Case, Data, Dims, Make, Use, normals, typed
+from .case import FLOATS, NP, Attrs, Case, Dims, Make, SeededData, Use, normals, typed
 
 _TYPES = (("f32", "f32"), ("bf16", "f32"), ("bf16", "bf16"), ("f16", "f32"))
 _SOFTMAX_SHAPE = (2, 3, 4)
@@ -34,7 +34,7 @@ def _batch_norm() -> Iterator[Case]:
         for fmt, shape in uses:
             label = f"{fmt}-{len(shape)}d-{one}-{two}"
             attrs: Attrs = {"epsilon": 1e-3, "data_format": fmt}
-            data = Data(f"batch norm {label}")
+            data = SeededData(f"batch norm {label}")
             src, grad = data.normal(one, *shape), data.normal(one, *shape)
             gamma, beta, mean = (data.normal(two, 3) for _ in range(3))
             variance = data.positive(two, 3)
@@ -53,7 +53,7 @@ def _batch_norm() -> Iterator[Case]:
 def _layer_norm() -> Iterator[Case]:
     shape = (2, 3, 4, 5)
     for one, two in _TYPES:
-        data = Data(f"layer norm {one} {two}")
+        data = SeededData(f"layer norm {one} {two}")
         src, grad = data.normal(one, *shape), data.normal(one, *shape)
         gamma, beta = data.normal(two, 5), data.normal(two, 5)
         for begin in (-1, 3, 2, -2, 0):
@@ -73,25 +73,25 @@ def _layer_norm() -> Iterator[Case]:
 def _newer_norms() -> Iterator[Case]:
     for one, two in _TYPES:
         for fmt, shape in (("NXC", (2, 5, 6)), ("NCX", (2, 6, 5))):
-            data = Data(f"group norm {one} {two} {fmt}")
+            data = SeededData(f"group norm {one} {two} {fmt}")
             src, gamma, beta = data.normal(one, *shape), data.normal(two, 6), data.normal(two, 6)
             attrs: Attrs = {"groups": 3, "data_format": fmt}
             yield Case("GroupNorm", f"{fmt}-{one}-{two}", (src, gamma, beta), attrs)
             plain: Attrs = {**attrs, "keep_stats": False, "use_affine": False}
             yield Case("GroupNorm", f"{fmt}-{one}-{two}-plain", (src,), plain)
     for one, two in (*_TYPES, ("f16", "f16")):
-        data = Data(f"rms norm {one} {two}")
+        data = SeededData(f"rms norm {one} {two}")
         src = data.normal(one, 2, 3, 4)
         yield Case("RMSNorm", f"{one}-{two}", (src, data.normal(two, 4)), {})
         yield Case("RMSNorm", f"{one}-{two}-wide", (src, data.normal(two, 3, 4)), {"begin_norm_axis": 1})
-    yield Case("RMSNorm", "plain", (Data("rms").normal("f32", 2, 3, 4),), {"epsilon": 0.1})
+    yield Case("RMSNorm", "plain", (SeededData("rms").normal("f32", 2, 3, 4),), {"epsilon": 0.1})
 
 
 def _softmax_backward(axis: int | None, log: bool) -> Make:
     """A gradient and the result of the forward op, along ``axis`` or the default axis of the op."""
     along = (-1 if log else 1) if axis is None else axis
 
-    def make(data: Data, dtype: str) -> Use:
+    def make(data: SeededData, dtype: str) -> Use:
         power = np.exp(data.normal("f32", *_SOFTMAX_SHAPE).astype(np.float32))
         share = power / power.sum(along, keepdims=True)
         result = np.asarray(np.log(share) if log else share)
@@ -111,18 +111,18 @@ def _softmax() -> Iterator[Case]:
         yield from typed("LogSoftmax", label, normals((_SOFTMAX_SHAPE,), _axis(axis)))
         yield from typed("LogSoftmaxBackward", label, _softmax_backward(axis, log=True))
         for one, two in (*_TYPES, ("f16", "f16")):
-            inputs, attrs = _softmax_backward(axis, log=False)(Data(f"softmax back {axis}"), one)
+            inputs, attrs = _softmax_backward(axis, log=False)(SeededData(f"softmax back {axis}"), one)
             yield Case("SoftMaxBackward", f"{label}-{one}-{two}", inputs, attrs, two)
     low = np.full((2, 3), -np.inf, np.float32)
     low[1] = (1, 2, 3)
     for mode in ("none", "inf_as_zero"):
         yield Case("SoftMax", f"mode {mode}", (low,), {"axis": 1, "mode": mode}, "f32", ("dst",))
-    yield Case("SoftMax", "stats", (Data("stats").normal("f32", 2, 3, 4),), {"axis": -1}, "f32", ("dst", "stats"))
-    yield Case("SoftMax", "vector", (Data("vector").normal("f32", 5),), {"axis": 0}, "f32", ("dst",))
+    yield Case("SoftMax", "stats", (SeededData("stats").normal("f32", 2, 3, 4),), {"axis": -1}, "f32", ("dst", "stats"))
+    yield Case("SoftMax", "vector", (SeededData("vector").normal("f32", 5),), {"axis": 0}, "f32", ("dst",))
 
 
 def _softmax_rows(label: str, attrs: Attrs) -> Iterator[Case]:
     pairs = [("f32", two) for two in FLOATS] + [(one, two) for one in ("bf16", "f16") for two in ("f32", one)]
     for one, two in pairs:
-        src = Data(f"softmax {label}").normal(one, *_SOFTMAX_SHAPE)
+        src = SeededData(f"softmax {label}").normal(one, *_SOFTMAX_SHAPE)
         yield Case("SoftMax", f"{label}-{one}-{two}", (src,), attrs, two, ("dst",))

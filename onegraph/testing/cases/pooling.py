@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .case import FLOATS, Attrs, Case, Data, Dims, Make, Use, layout, normals, s32, typed
+from .case import FLOATS, Attrs, Case, Dims, Make, SeededData, Use, layout, normals, s32, typed
 
 
 @dataclass(frozen=True)
@@ -68,14 +68,14 @@ _POOLS = {
 
 
 def _maximum(src: Dims, attrs: Attrs) -> Make:
-    def make(data: Data, dtype: str) -> Use:
+    def make(data: SeededData, dtype: str) -> Use:
         return (data.distinct(dtype, *src),), attrs
 
     return make
 
 
 def _maximum_backward(src: Dims, dst: Dims, attrs: Attrs) -> Make:
-    def make(data: Data, dtype: str) -> Use:
+    def make(data: SeededData, dtype: str) -> Use:
         return (data.distinct(dtype, *src), data.normal(dtype, *dst)), attrs
 
     return make
@@ -105,5 +105,5 @@ def _pools(label: str, pool: _Pool, fmt: str) -> Iterator[Case]:
         yield from typed("AvgPool", f"{label}-{fmt}-{exclude}", average, types)
         yield from typed("AvgPoolBackward", f"{label}-{fmt}-{exclude}", shared, types)
     if label == "plain":
-        inputs = (Data(fmt).normal("f32", *dst), s32(*src))
+        inputs = (SeededData(fmt).normal("f32", *dst), s32(*src))
         yield Case("AvgPoolBackward", f"tensor-{fmt}", inputs, {**gradient, "exclude_pad": True})

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...ir.op import Array
-from .case import FLOATS, NP, Attrs, Case, Data, Dims
+from .case import FLOATS, NP, Attrs, Case, Dims, SeededData
 
 # Shapes with four channels, by the axis of the channels.
 _CHANNELS: dict[int, Dims] = {1: (2, 4, 3), -2: (2, 4, 3), 0: (4, 3), -1: (2, 4)}
@@ -20,10 +20,10 @@ def cases() -> Iterator[Case]:
     yield from _dynamic()
     yield from _groups()
     for one, two in (("bf16", "f32"), ("f16", "f32"), ("f32", "bf16"), ("f32", "f16")):
-        yield Case("TypeCast", f"{one}-{two}", (Data("cast").normal(one, 3, 4),), {}, two)
+        yield Case("TypeCast", f"{one}-{two}", (SeededData("cast").normal(one, 3, 4),), {}, two)
 
 
-def _near_channels(data: Data, scales: Array, zps: list[int] | None, axis: int, shape: Dims) -> Array:
+def _near_channels(data: SeededData, scales: Array, zps: list[int] | None, axis: int, shape: Dims) -> Array:
     spread = [1] * len(shape)
     spread[axis] = 4
     return data.near(scales.astype(np.float64).reshape(spread), np.reshape(zps or [0] * 4, spread), *shape)
@@ -34,7 +34,7 @@ def _static() -> Iterator[Case]:
         yield from _static_tensor(small)
         yield from _static_channels(small)
     for small in ("f8_e4m3", "f8_e5m2"):
-        data = Data(small)
+        data = SeededData(small)
         yield Case("Quantize", small, (data.normal("f32", 3, 4),), {"scales": [0.5]}, small)
         yield Case("Dequantize", small, (data.normal(small, 3, 4),), {"scales": [0.5]})
 
@@ -44,7 +44,7 @@ def _static_tensor(small: str) -> Iterator[Case]:
         attrs: Attrs = {"scales": [0.125]}
         if zps is not None:
             attrs.update(zps=zps, qtype="per_tensor")
-        data = Data(f"quantize {small} {zps}")
+        data = SeededData(f"quantize {small} {zps}")
         label = f"{small}-{zps}"
         yield Case("Quantize", label, (data.near(0.125, zps or 0, 3, 4),), attrs, small)
         yield Case("Dequantize", label, (data.ints(small, 3, 4),), attrs)
@@ -56,7 +56,7 @@ def _static_channels(small: str) -> Iterator[Case]:
             attrs: Attrs = {"scales": _SCALES, "qtype": "per_channel", "axis": axis}
             if zps is not None:
                 attrs["zps"] = zps
-            data = Data(f"channels {small} {axis} {zps}")
+            data = SeededData(f"channels {small} {axis} {zps}")
             label = f"{small}-channels {axis} {zps}"
             src = _near_channels(data, np.array(_SCALES), zps, axis, shape)
             yield Case("Quantize", label, (src,), attrs, small)
@@ -69,7 +69,7 @@ def _dynamic() -> Iterator[Case]:
         for kind in (*zero, None):
             zps = None if kind is None else zero[kind]
             extra = () if kind is None else (np.array(zps, NP[kind]),)
-            data = Data(f"dynamic {small} {kind}")
+            data = SeededData(f"dynamic {small} {kind}")
             one = np.array([0.125], np.float32)
             single = tuple(array[:1] for array in extra)
             first = 0 if zps is None else zps[0]
@@ -89,7 +89,7 @@ def _groups() -> Iterator[Case]:
         *((small, two, kind) for small in ("s8", "u8") for two in ("f16", "bf16") for kind in ("s8", "u8", "s32")),
         *((small, two, kind) for small in ("s4", "u4") for two in FLOATS for kind in ("s4", "u4", "s32")),
     ]:
-        data = Data(f"groups {small} {two} {kind}")
+        data = SeededData(f"groups {small} {two} {kind}")
         scales, zps = data.positive(two, 2, 2), data.rng.integers(0, 5, (2, 2)).astype(NP[kind])
         attrs: Attrs = {"qtype": "per_group", "group_shape": [2, 3]}
         yield Case("DynamicDequantize", f"{small}-{two}-{kind}-groups", (data.ints(small, 4, 6), scales, zps), attrs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...opset.editions.registry import BASE
-from .case import FLOATS, Case, Data, Dims, normals, s32, typed
+from .case import FLOATS, Case, Dims, SeededData, normals, s32, typed
 
 _USES: list[tuple[Dims, list[int], bool]] = [
     *(((2, 3, 4), axes, keep) for axes in ([1], [0, -1], [0, 1, 2], []) for keep in (False, True)),
@@ -24,5 +24,5 @@ def cases() -> Iterator[Case]:
         for shape, axes, keep in _USES:
             make = normals((shape,), {"axes": axes, "keep_dims": keep})
             yield from typed(kind, f"{shape}{axes}{keep}", make, FLOATS if shape == (2, 3, 4) else ("f32",))
-        data = Data(f"tensor {kind}")
+        data = SeededData(f"tensor {kind}")
         yield Case(kind, "axes tensor", (data.normal("f32", 2, 3, 4), s32(0, -1)), {"keep_dims": True})
