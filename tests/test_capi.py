@@ -9,7 +9,7 @@ import weakref
 
 import numpy as np
 import pytest
-from conftest import interrupted
+from helpers.interrupts import interrupted
 
 import onegraph as og
 from onegraph import capi, reference

@@ -9,7 +9,7 @@ import threading
 
 import numpy as np
 import pytest
-from conftest import interrupted
+from helpers.interrupts import interrupted
 
 import onegraph as og
 from onegraph.runtime.executable import compile_graph

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from conftest import interrupted
+from helpers.interrupts import interrupted
 
 import onegraph as og
 from onegraph.native import gc_pause, library

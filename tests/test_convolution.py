@@ -3,10 +3,10 @@
 import subprocess
 import sys
 
-import convolution_cases as cases
 import numpy as np
 import pytest
-import specification
+from helpers import convolution_cases as cases
+from helpers import specification
 
 import onegraph as og
 from onegraph import reference

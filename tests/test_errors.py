@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from helpers.hostile_objects import Nameless, Unprintable, Verbose
 
 import onegraph as og
 from onegraph import capi, errors
@@ -288,34 +289,6 @@ def test_a_refused_op_leaves_the_c_graph_as_it_was():
     graph.add_op(capi.Op(2, "Exp", inputs=tensors[1:2], outputs=tensors[2:]))
     graph.finalize()
     assert sorted(number for partition in graph.partitions() for number in partition.ops) == [1, 2]
-
-
-class Unprintable:
-    def __repr__(self):
-        raise ZeroDivisionError
-
-
-class Boundless(str):
-    """Text that says it is short."""
-
-    def __len__(self):
-        return 1
-
-    def __getitem__(self, _):
-        return self
-
-
-class Verbose:
-    def __repr__(self):
-        return Boundless("x" * 10**6)
-
-
-class Nameless(type):
-    """A class that does not say what it is called."""
-
-    @property
-    def __name__(cls):
-        raise ZeroDivisionError
 
 
 def test_shown_is_short_and_never_raises():

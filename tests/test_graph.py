@@ -9,7 +9,7 @@ import threading
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import interrupted
+from helpers.interrupts import interrupted
 
 import onegraph as og
 from onegraph.opset.editions.registry import BASE

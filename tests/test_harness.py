@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import SHARED
+from helpers.specification import graph_errors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,10 +20,6 @@ from onegraph.tools.harness import read_harness, rewrite, rewrite_like_benchdnn
 CORPUS = SHARED / "data" / "benchdnn-3.2"
 HARNESSES = sorted(CORPUS.glob("*/harness_*"))
 SMALL = 4000  # elements of the largest tensor of a graph that is run
-
-
-def errors(graph):
-    return [violation for violation in og.check_graph(graph) if violation.severity == "error"]
 
 
 def chain():
@@ -187,7 +184,7 @@ def test_scales_follow_the_channels():
         assert op.attrs["zps"] == (1, 2, 3, 0, 0)
     assert [op.attrs["scales"] for op in narrow.ops] == [(0.5, 1)] * 2
     assert wide.outputs["y"].shape == (4, 5)
-    assert errors(wide) == errors(narrow) == []
+    assert graph_errors(wide) == graph_errors(narrow) == []
 
 
 # Data types and kinds -------------------------------------------------------------------------------------------------
@@ -204,7 +201,7 @@ def test_a_data_type_for_all():
         assert {str(found.inputs["x"].dtype), str(found.outputs["y"].dtype)} == {name}
         assert found.inputs["beta"].dtype is og.f32  # of a normalization they stay
         assert found.outputs["i"].dtype is og.s32
-        assert errors(found) == []
+        assert graph_errors(found) == []
     back = rewrite(rewrite(g, dt="bf16"), dt="f32")
     assert back.to_json() == g.to_json()
 
@@ -403,7 +400,7 @@ def test_what_comes_out_is_valid_and_runs(seed, data):
         found = rewrite(graph, in_shapes=given_shapes)
     except og.SpecError:
         return
-    assert errors(found) == []
+    assert graph_errors(found) == []
     assert {name: found.inputs[name].shape for name in given_shapes} == given_shapes
     results = og.reference.run(found, random_inputs(found, 0))
     assert {name: array.shape for name, array in results.items()} == {n: t.shape for n, t in found.outputs.items()}
@@ -527,8 +524,8 @@ def test_every_line_of_the_library(path):
         assert all(tensor.shape is not None and None not in tensor.shape for tensor in graph._tensors), case.line
         form = json.loads(graph.to_json())
         assert all(dim >= 0 for op in form["graph"] for use in op["outputs"] for dim in use["shape"])
-        known = {violation.rule for violation in errors(before)}
-        new = {violation.rule for violation in errors(graph)} - known
+        known = {violation.rule for violation in graph_errors(before)}
+        new = {violation.rule for violation in graph_errors(graph)} - known
         # What the library takes and the specification does not.
         assert new <= {"mode_rank", "gradient_resized", "attribute_range"}, case.line
         if new == set() and max(math.prod(tensor.shape) for tensor in graph._tensors) <= SMALL:

@@ -7,8 +7,8 @@ from math import ceil, floor
 
 import numpy as np
 import pytest
+from helpers.specification import check_op, shape_of
 from numpy.typing import NDArray
-from specification import check_op
 
 from onegraph import Graph, SpecError
 from onegraph.opset.dtypes import DataType
@@ -133,10 +133,6 @@ def test_the_input_wins() -> None:
     assert run("Interpolate", attrs, src, sizes).ravel().tolist() == [0, 0, 1, 1, 2, 2]
     got = run("InterpolateBackward", attrs, src, np.ones((1, 6, 1)), sizes)
     assert got.ravel().tolist() == [2, 2, 2]
-
-
-def shape_of(kind: str, attrs: dict[str, AttrValue], *shapes: Shape) -> Shape:
-    return BASE[kind].shape(Call(BASE[kind], attrs, [TensorType(None, shape) for shape in shapes]))[0]
 
 
 @pytest.mark.parametrize(

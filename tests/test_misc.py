@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from specification import check_op
+from helpers.specification import check_op
 
 from onegraph.errors import UnsupportedError
 from onegraph.inference.infer import examine

@@ -6,8 +6,8 @@ from itertools import permutations, product
 
 import numpy as np
 import pytest
+from helpers.specification import check_op, shape_of
 from numpy.typing import NDArray
-from specification import check_op
 
 from onegraph.opset.editions.registry import BASE
 from onegraph.opset.schema import AttrValue, Call, Shape, TensorType
@@ -21,10 +21,6 @@ def run(kind: str, attrs: dict[str, AttrValue], *arrays: Floats) -> Floats:
     result = np.asarray(reference_function(BASE[kind])(call, *arrays))
     assert (result.shape,) == BASE[kind].shape(call)
     return result
-
-
-def shape_of(kind: str, attrs: dict[str, AttrValue], *shapes: Shape) -> Shape:
-    return BASE[kind].shape(Call(BASE[kind], attrs, [TensorType(None, shape) for shape in shapes]))[0]
 
 
 def count(*shape: int) -> Floats:

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.finite_differences import finite_differences
+from helpers.specification import check_op
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from specification import check_op
 
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.editions.registry import BASE
@@ -60,17 +61,6 @@ def loops(src: Floats, out: tuple[int, ...], attrs: dict[str, Any], mode: str) -
         count = len(values) if mode == "real" else np.prod(attrs["kernel"])
         dst[place] = max(values) if mode == "max" else sum(values) / count
     return dst
-
-
-def differences(function: Any, at: Floats, weight: Floats, step: float = 1e-5) -> Floats:
-    """The gradient of sum(function(at) * weight), by central differences."""
-    result = np.zeros_like(at)
-    for place in np.ndindex(*at.shape):
-        up, down = at.copy(), at.copy()
-        up[place] += step
-        down[place] -= step
-        result[place] = ((function(up) - function(down)) * weight).sum() / (2 * step)
-    return result
 
 
 @pytest.mark.parametrize(
@@ -183,7 +173,7 @@ def test_against_loops(
     if src.size > 100:
         return
     diff_dst = np.random.default_rng(seed).normal(size=dst.shape)
-    numeric = differences(lambda x: run(kind, forward, x), given, diff_dst)
+    numeric = finite_differences(lambda x: run(kind, forward, x), given, diff_dst)
     if mode == "max":
         actual = run("MaxPoolBackward", attrs, given, diff_dst)
         assert check_op("MaxPoolBackward", attrs, [("f32", given.shape), ("f32", dst.shape)]) == []
@@ -199,7 +189,7 @@ def test_gradient_with_auto_pad(kind: str, auto_pad: str) -> None:
     src = np.random.default_rng(1).permutation(16).reshape(1, 8, 2) / 3
     dst = run(kind.removesuffix("Backward"), attrs, src)
     diff_dst = np.random.default_rng(2).normal(size=dst.shape)
-    numeric = differences(lambda x: run(kind.removesuffix("Backward"), attrs, x), src, diff_dst)
+    numeric = finite_differences(lambda x: run(kind.removesuffix("Backward"), attrs, x), src, diff_dst)
     first = [diff_dst] if kind.startswith("Avg") else [src, diff_dst]
     given = {**attrs, "src_shape": [1, 8, 2]} if kind.startswith("Avg") else attrs
     np.testing.assert_allclose(run(kind, given, *first), numeric, atol=1e-6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from specification import check_op
+from helpers.specification import check_op
 
 from onegraph.inference.infer import examine
 from onegraph.opset.dtypes import DataType

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from helpers.specification import graph_errors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,10 +22,6 @@ from onegraph.tools.failure_probe import Failure, Prober
 from onegraph.tools.python_code import load_python
 from onegraph.tools.reduce import reduce, size
 from onegraph.transform.rebuild import Change, changed
-
-
-def errors(graph):
-    return [violation for violation in og.check_graph(graph) if violation.severity == "error"]
 
 
 def elements(graph):
@@ -39,7 +36,7 @@ def test_a_planted_op_is_all_that_is_left(seed, data):
     tested = []
 
     def fails(candidate):
-        assert errors(candidate) == []
+        assert graph_errors(candidate) == []
         tested.append(candidate)
         return any(op.kind == kind for op in candidate.ops)
 
@@ -152,7 +149,7 @@ def test_files_that_the_library_takes_and_the_builder_refuses():
         for use in op["outputs"] + (op["inputs"] if op["kind"] == "Exp" else []):
             use.update(unknown)
     graph = og.Graph.from_json(json.dumps(form))
-    assert errors(graph)
+    assert graph_errors(graph)
     found = reduce(graph, lambda candidate: any(op.kind == "MaxPool" for op in candidate.ops))
     assert [op.kind for op in found.ops] == ["MaxPool"]
     assert found.ops[0].attrs["pads_end"] == (-1, -1)
@@ -167,7 +164,7 @@ def test_any_subset_of_the_ops_is_a_graph(seed, data):
     graph = random_graph(seed, 8)
     places = data.draw(st.sets(st.integers(0, 7), min_size=1))
     found = changed(graph, Change(ops=places))
-    assert errors(found) == []
+    assert graph_errors(found) == []
     assert [op.kind for op in found.ops] == [graph.ops[place].kind for place in sorted(places)]
     read = {tensor.id for op in found.ops for tensor in op.inputs}
     shown = {tensor.id for tensor in found.outputs.values()}

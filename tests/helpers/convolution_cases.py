@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
-import oracle
+
+from helpers import convolution_by_definition
 
 DTYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
 # One rounding of the inputs is exact (they are small multiples of 1/8); what is left is one rounding of the result and
@@ -146,14 +147,14 @@ def make(rng: np.random.Generator, words: Words, dtype: str, **fixed) -> Case:
         attrs["output_padding"] = list(added)
     if words.role == "forward":
         inputs = (activation(wide_array), filters(weights))
-        expected = activation(oracle.convolution(wide_array, weights, narrow, *window))
+        expected = activation(convolution_by_definition.convolution(wide_array, weights, narrow, *window))
     elif words.role == "by_data":
         inputs = (activation(narrow_array), filters(weights))
-        expected = activation(oracle.gradient_by_data(narrow_array, weights, wide, *window))
+        expected = activation(convolution_by_definition.gradient_by_data(narrow_array, weights, wide, *window))
     else:
         sides = (narrow_array, wide_array) if words.transposed else (wide_array, narrow_array)
         inputs = tuple(map(activation, sides))
-        expected = filters(oracle.gradient_by_weights(wide_array, narrow_array, kernel, *window))
+        expected = filters(convolution_by_definition.gradient_by_weights(wide_array, narrow_array, kernel, *window))
     shape_value = None
     if words.shape:
         if pick("by_tensor", False, True):
