@@ -57,6 +57,12 @@ def test_data_types_by_any_name(g, given, expected):
     assert g.input("x", given, (1,)).dtype is expected
 
 
+def test_the_class_of_data_types_takes_what_means_one():
+    assert og.DataType("bf16") is og.DataType(ml_dtypes.bfloat16) is og.bf16
+    with pytest.raises(og.ArgumentError, match="'fp32' is not a data type; did you mean 'f32'"):
+        og.DataType("fp32")
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.int64, "f31", object, 3, None])
 def test_data_types_that_no_tensor_has(g, dtype):
     with pytest.raises(og.ArgumentError, match=r"data type"):

@@ -1,15 +1,14 @@
-"""Executables: arrays in, arrays out."""
+"""Executables: arrays in, arrays out, compile options, the report."""
 
-import gc
-import threading
-import weakref
+import json
+import pickle
 
 import ml_dtypes
 import numpy as np
 import pytest
+from helpers.executables import filled, in_a_process, rows_summed
 
 import onegraph as og
-from onegraph.native import library
 
 
 @pytest.fixture
@@ -169,41 +168,6 @@ def test_declared_strides_and_counted_copies(rng):
     assert model.copies == model.report().copies == 1
 
 
-def test_threads():
-    before = og.get_num_threads()
-    assert (before is None) if library.RUNTIME != "OpenMP" else before >= 1
-    g = og.Graph()
-    g.output("y", g.relu(g.input("x", og.f32, (4,))))
-    assert g.compile(threads=1)(np.full(4, -1, np.float32)).tolist() == [0] * 4
-    assert og.get_num_threads() == before
-    for wrong in (0, -1, True, 1.5, "2"):
-        with pytest.raises(og.ArgumentError, match="threads"):
-            g.compile(threads=wrong)
-
-
-def test_eight_threads_on_one_executable(rng):
-    g = og.Graph()
-    x = g.input("x", og.f32, (16, 16))
-    w = g.constant(rng.standard_normal((16, 16)).astype(np.float32))
-    g.output("y", g.exp(g.tanh(g.matmul(x, w, dtype="f32"))))
-    model = g.compile(threads=1)
-    inputs = [rng.standard_normal((16, 16)).astype(np.float32) for _ in range(8)]
-    expected = [model(data) for data in inputs]
-    wrong = []
-
-    def work(index):
-        for _ in range(50):
-            if not np.array_equal(model(inputs[index]), expected[index]):
-                wrong.append(index)
-
-    threads = [threading.Thread(target=work, args=(index,)) for index in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
-
-
 @pytest.mark.parametrize("mode", ["strict", "bf16", "f16", "any"])
 def test_fpmath_modes(mode, rng):
     g = og.Graph()
@@ -275,24 +239,6 @@ def test_names_that_clash_with_the_call():
         g.input("out", og.f32, (2,))
 
 
-def test_threads_and_changing_shapes_leave_a_bounded_cache(rng):
-    g = og.Graph()
-    g.output("y", g.relu(g.input("x", og.f32, (None,))))
-    model = g.compile(threads=1)
-
-    def work(seed):
-        for size in np.random.default_rng(seed).integers(1, 40, 40):
-            model(np.zeros(int(size), np.float32))
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert model.cache_info().size <= 16
-    assert sum(len(entry.program.free_frames) for entry in model._cache.entries.values()) <= 16 * 6
-
-
 def test_what_is_no_plain_array():
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, (2,))))
@@ -309,64 +255,6 @@ def test_what_is_no_plain_array():
 
     with pytest.raises(og.ArgumentError, match="input 'x': Broken gives no array: no"):
         model(Broken())
-
-
-def test_gradients_run_in_any_thread_though_the_library_ties_them_to_one(rng):
-    """oneDNN 3.2 keeps the scratch memory of these kernels per thread and crashes in another one."""
-    attrs = {"strides": [1, 2], "pads_begin": [1, 0], "pads_end": [0, 1], "dilations": [1, 1]}
-    layout = {"data_format": "NCX", "weights_format": "XIO", "weights_shape": [1, 1, 4, 4]}
-    g = og.Graph()
-    src, diff = g.input("src", "f32", (2, 4, 4, 4)), g.input("diff", "f32", (2, 4, 5, 3))
-    g.output("dw", g.convolution_backward_weights(src, diff, **attrs, **layout))
-    model = g.compile(threads=1)
-    x, dy = (rng.standard_normal(tensor.shape).astype(np.float32) for tensor in g.inputs.values())
-    exact = og.reference.run(g, {"src": x, "diff": dy})["dw"]
-    run = model.bind(src=x, diff=dy)
-    found, errors = [], []
-
-    def work():
-        own = g.compile(threads=1)
-        for _ in range(3):
-            found.extend([model(x, dy), own(x, dy), model.bind(src=x, diff=dy).run()])
-        try:
-            run.run()
-        except og.StateError as error:
-            errors.append(str(error))
-
-    for _ in range(3):  # programs of threads that have ended are not destroyed by others
-        threads = [threading.Thread(target=work) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        gc.collect()
-        found += [model(x, dy), run.run()]
-    assert len(errors) == 9
-    assert all("bind one for each thread" in error for error in errors)
-    assert len(found) == 3 * (27 + 2)
-    for result in found:
-        np.testing.assert_allclose(result, exact, atol=1e-4)
-
-
-def test_a_run_holds_the_constants_of_a_program_that_another_thread_drops():
-    g = og.Graph()
-    slope = g.static_transpose(
-        g.constant(np.full((2, 3), 0.5, np.float32)), order=[1, 0]
-    )  # copied: PReLU reads it dense
-    g.output("y", g.prelu(g.input("x", "f32", (3, 2)), slope))
-    model, data = g.compile(), np.full((3, 2), -4, np.float32)
-    model(data)
-    program = model._find({}).program
-    constants = [weakref.ref(array) for array in program.constants.values()]
-    call = model._quick
-    gone = weakref.ref(program)
-    del model, program
-    assert gone() is None
-    assert len(constants) == 1
-    assert constants[0]() is not None
-    assert call((data,), None).tolist() == [[-2, -2]] * 3
-    del call
-    assert constants[0]() is None
 
 
 def test_a_long_graph_is_searched_in_pieces_and_fused_all_the_same(rng, monkeypatch):
@@ -406,3 +294,61 @@ def test_layers_alike_with_the_cache_of_compiled_partitions_on(rng):
             np.testing.assert_allclose(graph.compile(policy=policy)(data), wanted, rtol=1e-4, atol=1e-3)
     finally:
         og.capi.set_compiled_partition_cache_capacity(before)
+
+
+def test_none_takes_the_arithmetic_of_the_file():
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (2,))))
+    loaded = og.Graph.from_json(json.dumps({**json.loads(g.to_json()), "fpmath_mode": "bf16"}))
+    modes = [graph.compile(fpmath_mode=None).report().fpmath_mode for graph in (loaded, loaded.copy(), g)]
+    assert modes == ["bf16", "bf16", "strict"]
+    assert loaded.compile().report().fpmath_mode == "strict"
+    assert pickle.loads(pickle.dumps(loaded)).compile(fpmath_mode=None).report().fpmath_mode == "bf16"
+    with pytest.raises(og.ArgumentError, match="fpmath_mode"):
+        g.compile(fpmath_mode="half")
+
+
+def test_the_constant_cache_is_fixed_by_the_first_compilation():
+    said = in_a_process(
+        """
+import numpy as np
+import onegraph as og
+og.capi.set_constant_tensor_cache(False)
+og.capi.set_compiled_partition_cache_capacity(8)
+g = og.Graph()
+w = g.constant(np.eye(4, dtype=np.float32))
+g.output("y", g.matmul(g.input("x", og.f32, (4, 4)), w, dtype="f32"))
+model = g.compile()
+x = np.arange(16, dtype=np.float32).reshape(4, 4)
+for _ in range(3):
+    assert (model(x) == x).all()
+try:
+    og.capi.set_constant_tensor_cache(True)
+except og.StateError as error:
+    print(error)
+facts = og.version_info()
+assert (model(x) == x).all() and facts["compiled_partition_cache_capacity"] == 8
+print(facts["constant_tensor_cache"])
+"""
+    )
+    assert said == "the constant tensor cache can be switched only before anything is compiled\nFalse\n"
+
+
+def test_a_report_has_layouts_threads_and_bytes():
+    g = og.Graph()
+    x = g.input("x", og.f32, (4, 3), strides=(1, 4))
+    g.output("y", g.relu(x))
+    (partition,) = g.compile(threads=1).report().to_dict()["partitions"]
+    assert partition["layouts"] == {"x": (1, 4), "relu_0.dst": (3, 1)}
+    assert partition["inputs"] == ("x: f32 [4, 3] strides [1, 4]",)
+    assert partition["outputs"] == ("relu_0.dst: f32 [4, 3]",)
+    assert (partition["executor"], partition["fused"], partition["reason"]) == ("oneDNN", False, "")
+    assert (partition["threads"], partition["bytes"]) == (1, 96)
+
+
+def test_the_report_is_of_the_program_that_was_used_last():
+    model = rows_summed()
+    for rows in (2, 3, 2):
+        model(filled(rows))
+        assert f"x: f32 [{rows}, 4]" in model.report().partitions[0].inputs[0]
+    assert "x: f32 [?, 4]" in repr(model)

@@ -1,15 +1,11 @@
-"""Random inputs in the domain of the ops that read them, and arrays in .npz files."""
+"""Random inputs in the domain of the ops that read them."""
 
 import json
-import struct
-import zipfile
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph.serialize.npz import read_inputs, write_arrays
 from onegraph.testing.random_inputs import random_inputs
 
 
@@ -17,9 +13,6 @@ def graph(shape=(4, 8), dtype=og.f32):
     g = og.Graph()
     g.output("y", g.relu(g.input("x", dtype, shape)))
     return g
-
-
-# Domains --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -91,12 +84,6 @@ def test_a_shape_tensor_follows_from_the_output_that_a_file_declares():
     assert inputs[2].tolist() == [1, 7, 9, 4]
 
 
-def test_the_class_of_data_types_takes_what_means_one():
-    assert og.DataType("bf16") is og.DataType(ml_dtypes.bfloat16) is og.bf16
-    with pytest.raises(og.ArgumentError, match="'fp32' is not a data type; did you mean 'f32'"):
-        og.DataType("fp32")
-
-
 @pytest.mark.parametrize("dtype", [og.f32, og.bf16, og.f16, og.s8, og.u8, og.s32, og.boolean])
 def test_every_data_type_has_small_numbers_of_its_own(dtype):
     g = og.Graph()
@@ -136,126 +123,3 @@ def test_declared_strides_are_kept_and_memory_is_aligned():
 def test_what_cannot_be_made_is_refused(shape, message):
     with pytest.raises(og.ArgumentError, match=message):
         random_inputs(graph(shape))
-
-
-# Files ----------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("save", [np.savez, np.savez_compressed, lambda path, **arrays: write_arrays(path, arrays)])
-def test_arrays_come_back(tmp_path, save):
-    x = np.arange(32, dtype=np.float32).reshape(4, 8)
-    save(tmp_path / "x.npz", x=x)
-    assert np.array_equal(read_inputs(tmp_path / "x.npz", graph())["x"], x)
-
-
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("dtype", ["<f4", ">f4"])
-def test_layouts_and_byte_orders_of_numpy_are_read(tmp_path, order, dtype):
-    x = np.asarray(np.arange(32).reshape(4, 8), dtype=dtype, order=order)
-    np.savez(tmp_path / "x.npz", x=x)
-    found = read_inputs(tmp_path / "x.npz", graph())["x"]
-    assert found.dtype == np.float32
-    assert np.array_equal(found, x)
-
-
-@pytest.mark.parametrize("view", [None, "u2"])
-def test_bf16_is_read_as_numpy_stores_it_and_as_integers(tmp_path, view):
-    x = np.arange(32).reshape(4, 8).astype(ml_dtypes.bfloat16)
-    np.savez(tmp_path / "x.npz", x=x if view is None else x.view(view))
-    found = read_inputs(tmp_path / "x.npz", graph(dtype=og.bf16))["x"]
-    assert found.dtype == ml_dtypes.bfloat16
-    assert np.array_equal(found, x)
-
-
-def test_bf16_is_written_as_integers_that_numpy_loads(tmp_path):
-    x = np.float32([1, -2, 3]).astype(ml_dtypes.bfloat16)
-    write_arrays(tmp_path / "y.npz", {"file": x, "a/b": np.float32(2)})
-    with np.load(tmp_path / "y.npz", allow_pickle=False) as found:
-        assert np.array_equal(found["file"].view(ml_dtypes.bfloat16), x)
-        assert found["a/b"] == 2
-
-
-class Trap:
-    def __reduce__(self):
-        return (pytest.fail, ("a pickle was read",))
-
-
-@pytest.mark.parametrize(
-    ("arrays", "message"),
-    [
-        ({}, "x: missing; expected an array for each input"),
-        ({"x": np.zeros((4, 8), np.float32), "z": np.zeros(1)}, "z: unknown input; expected one of x"),
-        ({"x": np.zeros((4, 9), np.float32)}, r"x: shape \[4, 9\]; expected \[4, 8\]"),
-        ({"x": np.zeros((4, 8))}, "x: data type float64; expected f32, numpy's float32"),
-        ({"x": np.zeros((4, 8), np.int32)}, "x: data type int32; expected f32"),
-        ({"x": np.zeros((4, 8), "V4")}, r"x: data type \|V4; expected f32"),
-        ({"x": np.array([Trap()], object)}, "x: .*data type object.*; expected an array of numbers"),
-    ],
-)
-def test_arrays_that_do_not_fit_are_refused(tmp_path, arrays, message):
-    np.savez(tmp_path / "x.npz", **arrays)
-    with pytest.raises(og.FormatError, match=message):
-        read_inputs(tmp_path / "x.npz", graph())
-
-
-@pytest.mark.parametrize("content", [b"", b"\x00" * 99, b"PK\x03\x04", np.random.default_rng(0).bytes(5000)])
-def test_what_is_no_archive_is_refused(tmp_path, content):
-    (tmp_path / "x.npz").write_bytes(content)
-    with pytest.raises(og.FormatError, match=r"expected an archive as numpy\.savez writes it"):
-        read_inputs(tmp_path / "x.npz", graph())
-
-
-def test_a_damaged_archive_is_refused_wherever_it_is_damaged(tmp_path):
-    np.savez_compressed(tmp_path / "x.npz", x=np.arange(32, dtype=np.float32).reshape(4, 8))
-    whole = (tmp_path / "x.npz").read_bytes()
-    for place in range(0, len(whole), 3):
-        (tmp_path / "y.npz").write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
-        try:
-            found = read_inputs(tmp_path / "y.npz", graph())["x"]
-        except og.FormatError:
-            continue
-        assert found.shape == (4, 8)  # in parts that do not matter, such as dates
-
-
-@pytest.mark.parametrize("shape", ["(1152921504606846975,)", "(True, 4)", "(-1, 4)"])
-def test_an_array_that_claims_to_be_of_another_shape(shape, tmp_path):
-    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".encode()
-    header += b" " * (63 - (10 + len(header)) % 64) + b"\n"
-    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
-        archive.writestr("x.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + b"\0" * 16)
-    with pytest.raises(og.FormatError, match="x: "):
-        read_inputs(tmp_path / "x.npz", graph((None,) * (shape.count(",") + (shape[-2] != ","))))
-
-
-@pytest.mark.parametrize("name", ["a\0b", "\ud800", "n" * 65532], ids=["NUL", "surrogate", "long"])
-def test_names_that_no_archive_holds_are_refused(name, tmp_path):
-    with pytest.raises(og.ArgumentError, match=r"array '.*: expected a name of at most 65531 bytes of UTF-8"):
-        write_arrays(tmp_path / "y.npz", {"x": np.zeros(3), name: np.zeros(3)})
-    assert list(tmp_path.iterdir()) == []
-    write_arrays(tmp_path / "y.npz", {"n" * 65531: np.zeros(3)})
-    with np.load(tmp_path / "y.npz") as found:
-        assert found["n" * 65531].shape == (3,)
-
-
-def test_files_that_cannot_be_read_or_written_are_refused(tmp_path):
-    with pytest.raises(og.FormatError, match="No such file"):
-        read_inputs(tmp_path / "none.npz", graph())
-    with pytest.raises(og.FormatError, match="not a regular file"):
-        read_inputs(tmp_path, graph())
-    with pytest.raises(og.FormatError, match="expected a path that can be written"):
-        write_arrays(tmp_path / "none" / "y.npz", {})
-    with pytest.raises(og.FormatError, match="expected a path that can be written"):
-        write_arrays(tmp_path, {})
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("kind", [MemoryError, KeyboardInterrupt])
-def test_what_comes_in_the_midst_of_an_archive_is_not_taken_for_another_error(kind, tmp_path, monkeypatch):
-    def fail(*_):
-        raise kind
-
-    monkeypatch.setattr(zipfile, "_get_compressor", fail)  # of a member, which its archive holds for open by then
-    with pytest.raises(kind):
-        write_arrays(tmp_path / "y.npz", {"x": np.zeros(3)})
-    assert list(tmp_path.iterdir()) == []

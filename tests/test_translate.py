@@ -4,12 +4,17 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import onegraph as og
 from onegraph.opset.editions.dialect import base_call
 from onegraph.opset.editions.registry import EDITIONS, base_of, edition
 from onegraph.opset.schema import Fill
 from onegraph.reference import run
+from onegraph.testing.random_graph import random_graph
+from onegraph.testing.random_inputs import random_inputs
+from onegraph.transform.translate_graph import translate_graph
 from onegraph.transform.translate_op import Translation, translate
 
 BASE_EDITION = "onednn-3.13"
@@ -295,3 +300,84 @@ def test_the_name_of_another_edition_is_understood(given, name, meant):
 def test_inputs_that_are_no_list(inputs):
     with pytest.raises(og.ArgumentError, match=r"inputs: .*expected a list"):
         og.translate("ReLU", {}, inputs, source="onednn-3.2", target="legacy-1")
+
+
+# Whole graphs ---------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10**6), st.sampled_from(["legacy-1", "oneapi-1.2", "onednn-3.2"]))
+@settings(max_examples=40, deadline=None)
+def test_a_graph_means_the_same_in_another_edition(seed, source):
+    graph = random_graph(seed, 5, edition=source, dtypes=["f32", "s8", "u8"])
+    theirs = edition("onednn-3.13")
+    if any(theirs.meaning(base_of(edition(source).schema(op.kind))) is None for op in graph.ops):
+        with pytest.raises(og.UnsupportedError, match="in onednn-3"):
+            translate_graph(graph, "onednn-3.13")
+        return
+    other = translate_graph(graph, "onednn-3.13")
+    assert other.edition == "onednn-3.13"
+    assert {op.edition for op in other.ops} == {"onednn-3.13"}
+    assert [one for one in og.check_graph(other) if one.severity == "error"] == []
+    inputs = random_inputs(graph, seed)
+    expected, got = og.reference.run(graph, inputs), og.reference.run(other, inputs)
+    for name in graph.outputs:
+        np.testing.assert_array_equal(got[name], expected[name])
+
+
+def test_weights_in_the_order_of_the_edition():
+    values = np.arange(2 * 3 * 2, dtype=np.float32).reshape(2, 3, 2)  # spatial, in, out of a legacy XIO
+    window = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
+    for constant in (True, False):
+        g = og.Graph("legacy-1")
+        x = g.input("x", og.f32, (1, 4, 3))
+        w = g.constant(values) if constant else g.input("w", og.f32, (2, 3, 2))
+        g.output("y", g.op("ConvTranspose", [x, w], window))
+        other = translate_graph(g)
+        assert [op.kind for op in other.ops] == ["ConvTranspose"] if constant else ["StaticTranspose", "ConvTranspose"]
+        assert other.ops[-1].inputs[1].shape == (2, 2, 3)
+        inputs = {"x": np.arange(12, dtype=np.float32).reshape(1, 4, 3), **({} if constant else {"w": values})}
+        # by hand: the first output is the first input row times the first kernel element
+        first = inputs["x"][0, 0] @ values[0]
+        assert og.reference.run(other, inputs)["y"][0, 0].tolist() == first.tolist()
+        assert sum(tensor.constant for tensor in other._tensors) == constant
+
+
+def test_an_op_without_a_counterpart_is_named():
+    g = og.Graph("legacy-1")
+    x = g.input("x", og.f32, (2,))
+    g.output("y", g.op("Erf", [x], name="gauss"))
+    with pytest.raises(og.UnsupportedError, match=r"Erf 'gauss' in onednn-3\.13"):
+        translate_graph(g)
+
+
+def test_data_types_that_the_edition_lacks():
+    g = og.Graph()
+    x = g.input("x", og.f32, (2, 3))
+    g.output("y", g.softmax(x, axis=1, dtype=og.bf16, outputs=["dst"], name="probabilities"))
+    assert translate_graph(g, "onednn-3.13").outputs["y"].dtype is og.bf16
+    for name in ("onednn-3.2", "legacy-1"):
+        with pytest.raises(
+            og.UnsupportedError, match=f"^SoftMax 'probabilities' in {name}: data types: .*expected one"
+        ):
+            translate_graph(g, name)
+
+
+def test_outputs_that_the_edition_lacks():
+    g = og.Graph()
+    found = g.softmax(g.input("x", og.f32, (2, 3)), axis=1, dtype=og.f32)
+    g.output("y", found.dst)
+    other = translate_graph(g, "onednn-3.2")
+    assert [len(op.outputs) for op in other.ops] == [1]
+    assert og.check_graph(other) == []
+    g.output("stats", found.stats)
+    with pytest.raises(og.UnsupportedError, match=r"SoftMax 'softmax_0' in onednn-3\.2: outputs: 2; expected 1"):
+        translate_graph(g, "onednn-3.2")
+
+
+def test_what_breaks_its_own_edition_is_named():
+    g = og.Graph(strict=False)
+    x = g.input("x", og.f32, (1, 4, 4, 1))
+    window = {"strides": [2, 2], "kernel": [2, 2], "pads_begin": [0, 0]}
+    g.output("y", g.max_pool(x, pads_end=[-1, -1], **window, name="pool"))
+    with pytest.raises(og.SpecError, match=r"^MaxPool 'pool': pads_end: \(-1, -1\); expected"):
+        translate_graph(g, "onednn-3.2")

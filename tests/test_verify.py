@@ -1,8 +1,9 @@
-"""Results held against the reference, with the tolerance that rounding needs; and graphs timed side by side."""
+"""Results held against the reference, with the tolerance that rounding needs."""
 
 import ml_dtypes
 import numpy as np
 import pytest
+from helpers.graphs import network
 
 import onegraph as og
 from onegraph.testing.random_inputs import random_inputs
@@ -10,19 +11,6 @@ from onegraph.testing.tolerance import compare, disturbed, inexact
 from onegraph.tools import verify as module
 from onegraph.tools.bench import Variant, bench
 from onegraph.tools.verify import beginning, verify
-
-
-def network(dtype=og.f32, depth=3):
-    """Convolutions with what follows them, which fuse."""
-    g = og.Graph()
-    y = g.input("x", dtype, (2, 8, 8, 4))
-    for layer in range(depth):
-        weights = g.input(f"w{layer}", dtype, (3, 3, 4, 4))
-        attrs = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
-        y = g.relu(g.convolution(y, weights, **attrs, name=f"conv_{layer}"), name=f"relu_{layer}")
-        y = g.sigmoid(y, name=f"sigmoid_{layer}")
-    g.output("y", y)
-    return g
 
 
 def int8_network():
@@ -255,45 +243,6 @@ def test_disturbance_wide_integers_stays_within_the_type():
     assert set(np.unique(moved)) == {-1, 0, 1}
     assert 0.02 < np.abs(moved).mean() < 0.05
     assert disturbed(values, og.u8, rng, rounded=False) is values
-
-
-# Benchmark ------------------------------------------------------------------------------------------------------------
-
-
-def test_variants_are_measured_in_turn():
-    g, rounds = network(depth=1), []
-    variants = [Variant(), Variant("debug"), Variant(threads=1), Variant(fpmath_mode="bf16")]
-    found = bench(g, random_inputs(g), variants, seconds=0.0, progress=lambda *state: rounds.append(state))
-    assert [one.variant for one in found] == variants
-    assert [len(one.samples) for one in found] == [10] * 4  # one for each round
-    assert all(0 < one.min <= one.median <= max(one.samples) for one in found)
-    assert all(one.min <= one.mean <= max(one.samples) for one in found)
-    assert [len(one.model.report().partitions) for one in found[:2]] == [1, 3]
-    assert found[3].model.report().fpmath_mode == "bf16"
-    assert rounds == [(done, 10) for done in range(11)]
-    assert [str(variant) for variant in variants] == ["fusion", "debug", "fusion, 1 thread", "fusion, fpmath bf16"]
-
-
-@pytest.mark.parametrize("runs", [1, 7, 25])
-def test_no_more_runs_than_are_wanted(runs):
-    g = network(depth=1)
-    (found,) = bench(g, random_inputs(g), [Variant()], seconds=60, runs=runs)
-    assert len(found.samples) == runs
-
-
-def test_shapes_that_hang_on_data_are_measured_too():
-    g = og.Graph()
-    x = g.input("x", og.f32, (2, 3, 4))
-    g.output("y", g.reduce_sum(x, g.input("axes", og.s32, (1,))))
-    (found,) = bench(g, random_inputs(g), [Variant()], seconds=0.0)
-    assert len(found.samples) == 10
-
-
-@pytest.mark.parametrize("seconds", [-1, float("nan"), 10**400, True, "1", None])
-def test_seconds_that_make_no_sense(seconds):
-    g = network(depth=1)
-    with pytest.raises(og.ArgumentError, match=r"seconds: .*; expected a number, 0 to"):
-        bench(g, random_inputs(g), [Variant()], seconds=seconds)
 
 
 @pytest.mark.parametrize("measure", [verify, lambda g, inputs: bench(g, inputs, [Variant()], seconds=0.0)])
