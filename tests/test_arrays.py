@@ -44,7 +44,7 @@ TYPES = [
 
 @pytest.mark.parametrize("versioned", [False, True])
 @pytest.mark.parametrize(("dtype", "code", "bits"), TYPES, ids=lambda value: str(value))
-def test_every_data_type_comes_in_without_a_copy(dtype, code, bits, versioned):
+def test_imports_every_data_type_without_a_copy(dtype, code, bits, versioned):
     data = np.array([[1, 0, 1], [1, 1, 0]]).astype(dtype)
     producer = Producer(data, versioned=versioned, code=code, bits=bits)
     found = as_array("x", producer)
@@ -60,7 +60,7 @@ def test_every_data_type_comes_in_without_a_copy(dtype, code, bits, versioned):
 
 
 @pytest.mark.parametrize(("code", "dtype"), [(0, ml_dtypes.int4), (1, ml_dtypes.uint4), (17, ml_dtypes.float4_e2m1fn)])
-def test_four_bits_take_a_byte_each_or_are_refused(code, dtype):
+def test_imports_unpacked_four_bit_types_only(code, dtype):
     data = numbers(dtype)
     found = from_dlpack(Producer(data, code=code, bits=4, flags=4))
     assert found.dtype == data.dtype
@@ -73,7 +73,7 @@ def test_four_bits_take_a_byte_each_or_are_refused(code, dtype):
 
 @pytest.mark.parametrize("versioned", [False, True])
 @pytest.mark.parametrize("device", [1, 3, 11])
-def test_the_memory_lives_as_long_as_a_view_of_it(device, versioned):
+def test_memory_lives_as_long_as_its_views(device, versioned):
     producer = Producer(numbers(), versioned=versioned, device=device)
     found = as_array("x", producer)
     part = found[1:].T
@@ -85,7 +85,7 @@ def test_the_memory_lives_as_long_as_a_view_of_it(device, versioned):
     assert producer.deleted == 1
 
 
-def test_the_capsule_is_renamed():
+def test_renames_the_consumed_capsule():
     for versioned, used in ((True, b"used_dltensor_versioned"), (False, b"used_dltensor")):
         producer = Fixed(numbers(), versioned=versioned)
         found = as_array("x", producer)
@@ -97,13 +97,13 @@ def test_the_capsule_is_renamed():
         assert producer.deleted == 1
 
 
-def test_a_producer_from_before_1_0_and_one_without_a_deleter():
+def test_accepts_unversioned_producers_and_missing_deleters():
     data = numbers()
     assert address(as_array("x", OldProducer(data, versioned=False))) == address(data)
     assert address(as_array("x", Producer(data, deleter=False))) == address(data)
 
 
-def test_read_only_memory_stays_so():
+def test_read_only_memory_stays_read_only():
     found = as_array("x", Producer(numbers(), flags=1))
     assert not found.flags.writeable
     with pytest.raises(ValueError, match="WRITEABLE"):
@@ -130,7 +130,7 @@ def test_byte_offset_strides_and_ranks():
 
 
 @pytest.mark.parametrize("strides", [None, (4, 1)])
-def test_a_tensor_without_elements_needs_no_memory(strides):
+def test_empty_tensor_needs_no_memory(strides):
     producer = Producer(numbers(), shape=(0, 4), strides=strides, data=0)
     found = as_array("x", producer)
     assert found.shape == (0, 4)
@@ -159,7 +159,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused_is_deleted_once(name):
+def test_deletes_refused_tensors_once(name):
     fields, message = REFUSED[name]
     producer = Producer(numbers(), **fields)
     with pytest.raises(og.ArgumentError, match=rf"^input 'x': Producer gives no array: .*{message}"):
@@ -168,7 +168,7 @@ def test_what_is_refused_is_deleted_once(name):
     assert producer.deleted == len(producer.asked)
 
 
-def test_producers_that_break_the_rules():
+def test_rejects_producers_that_break_the_protocol():
     class Rude:
         device, capsule = (1, 0), None
 
@@ -207,7 +207,7 @@ def test_producers_that_break_the_rules():
             as_array("x", value)
 
 
-def test_a_sign_that_is_put_off_is_refused():
+def test_rejects_a_lazy_negative_bit():
     class Negated(Producer):
         def is_neg(self):
             return True
@@ -216,7 +216,7 @@ def test_a_sign_that_is_put_off_is_refused():
         as_array("x", Negated(numbers()))
 
 
-def test_one_of_many_threads_gets_a_capsule():
+def test_only_one_thread_gets_a_capsule():
     for _ in range(20):
         producer, found, refused = Fixed(numbers()), [], []
         producer.kept = producer.capsule()
@@ -239,7 +239,7 @@ def test_one_of_many_threads_gets_a_capsule():
         assert producer.deleted == 1
 
 
-def test_another_consumer_may_take_a_capsule_at_any_moment():
+def test_another_consumer_may_take_the_capsule_first():
     moment, found = 0, ["numpy"]
     while found == ["numpy"]:  # until what is taken is ours before that moment
         producer, found, moment = Fixed(numbers()), [], moment + 1
@@ -270,7 +270,7 @@ def test_numpy_as_a_producer():
     assert np.array_equal(as_array("x", Wrapped(data[:, ::2].T)), data[:, ::2].T)
 
 
-def test_arrays_may_be_alive_at_the_end_of_the_process():
+def test_arrays_may_outlive_the_interpreter():
     code = """
 import atexit, sys
 sys.path.insert(0, "tests")
@@ -298,7 +298,7 @@ atexit.register(print, as_array("x", Wrapped(numbers())))
     assert done.stderr == ""
 
 
-def test_a_destructor_may_pass_a_tensor_while_another_is_taken():
+def test_destructor_may_import_during_another_import():
     """The garbage collector comes where objects are made, and the destructor would wait for its own thread."""
     code = """
 import faulthandler, gc, sys
@@ -347,7 +347,7 @@ BUFFERS = {
 
 
 @pytest.mark.parametrize("name", BUFFERS)
-def test_buffers_come_in_by_their_format(name):
+def test_imports_buffers_by_their_format(name):
     value, dtype = BUFFERS[name]
     found = as_array("x", value)
     assert found.dtype == dtype
@@ -366,7 +366,7 @@ def test_memoryviews_with_axes_and_strides():
     assert as_array("x", memoryview(b"")).shape == (0,)
 
 
-def test_a_buffer_is_held_as_long_as_its_array():
+def test_holds_the_buffer_while_its_array_lives():
     growing = array.array("f", [1, 2])
     found = as_array("x", growing)
     with pytest.raises(BufferError):
@@ -380,12 +380,12 @@ def test_a_buffer_is_held_as_long_as_its_array():
     [memoryview(b"ab").cast("c"), memoryview(np.zeros(2, "f4,i4")), memoryview(np.zeros(2, "c8"))],
     ids=["c", "structured", "complex"],
 )
-def test_a_format_that_is_no_number(value):
+def test_rejects_formats_that_are_not_numeric(value):
     with pytest.raises(og.ArgumentError, match=r"input 'x': memoryview gives no array: its format is '.*'; expected f"):
         as_array("x", value)
 
 
-def test_a_memoryview_that_is_released():
+def test_rejects_a_released_memoryview():
     view = memoryview(b"ab")
     view.release()
     with pytest.raises(og.ArgumentError, match=r"input 'x': memoryview gives no array: .* released"):
@@ -395,12 +395,12 @@ def test_a_memoryview_that_is_released():
 @pytest.mark.parametrize(
     "value", [None, 1.5, [1.0], "text", object(), {"a": 1}, dict], ids=lambda value: str(type(value))
 )
-def test_what_has_no_memory_is_refused(value):
+def test_rejects_objects_without_memory(value):
     with pytest.raises(og.ArgumentError, match=r"input 'x': \w+; expected a numpy array or anything with __dlpack__"):
         as_array("x", value)
 
 
-def test_numpy_arrays_are_taken_as_they_are(tmp_path):
+def test_takes_numpy_arrays_without_a_wrapper(tmp_path):
     data = numbers()
     assert as_array("x", data) is data
     assert as_array("x", np.float32(3)).shape == ()
@@ -414,7 +414,7 @@ def test_numpy_arrays_are_taken_as_they_are(tmp_path):
 # Through an executable ------------------------------------------------------------------------------------------------
 
 
-def test_a_graph_on_tensors_and_buffers():
+def test_graph_runs_on_tensors_and_buffers():
     data = np.float32([[-1, 2, -3], [4, -5, 6]])
     expected, model = np.maximum(data, 0), relu()
     shaped = memoryview(array.array("f", data.ravel())).cast("B").cast("f", (2, 3))
@@ -430,7 +430,7 @@ def test_a_graph_on_tensors_and_buffers():
     assert declared.copies == 0
 
 
-def test_the_wrong_data_type_or_shape_is_refused():
+def test_rejects_wrong_data_type_or_shape():
     with pytest.raises(og.ArgumentError, match="input 'x': data type float64; expected f32"):
         relu()(Producer(numbers(np.float64)))
     with pytest.raises(og.ArgumentError, match="input 'x': data type int64; expected f32"):
@@ -439,7 +439,7 @@ def test_the_wrong_data_type_or_shape_is_refused():
         relu()(array.array("f", range(6)))
 
 
-def test_how_to_mend_a_data_type():
+def test_error_says_how_to_convert_the_data_type():
     assert cast_to(og.bf16, np.zeros(3)) == "convert it with .astype(ml_dtypes.bfloat16)"
     assert cast_to(og.f32, Producer(numbers(np.float64))) == "convert it to f32 first"
     for dtype in og.DataType:
@@ -450,7 +450,7 @@ def test_how_to_mend_a_data_type():
 
 
 @pytest.mark.parametrize("make", [Producer, Wrapped, memoryview, lambda data: OldProducer(data, versioned=False)])
-def test_results_are_written_into_memory_that_is_given(make):
+def test_writes_results_into_given_memory(make):
     memory = np.zeros((2, 3), np.float32)
     target = check_output("y", og.f32, (2, 3), None, make(memory))
     assert address(target) == address(memory)
@@ -480,7 +480,7 @@ class Long(list):
         return 2
 
 
-def test_what_is_written_into_is_what_it_is_not_what_it_says():
+def test_ignores_overridden_attributes_of_output_arrays():
     graph = og.Graph()
     x = graph.input("x", "f32", (2, 3))
     graph.output("y", graph.relu(x))
@@ -501,7 +501,7 @@ def test_what_is_written_into_is_what_it_is_not_what_it_says():
     np.testing.assert_array_equal(np.asarray(target), np.maximum(numbers(), 0))
 
 
-def test_an_array_that_is_given_is_the_one_returned(tmp_path):
+def test_returns_the_given_output_array(tmp_path):
     memory = np.zeros((2, 3), np.float32)
     mapped = np.memmap(tmp_path / "data", np.float32, "w+", shape=(2, 3))
     assert check_output("y", og.f32, (2, 3), None, memory) is memory
@@ -529,7 +529,7 @@ def test_an_array_that_is_given_is_the_one_returned(tmp_path):
         (None, "NoneType; expected a numpy array"),
     ],
 )
-def test_memory_that_cannot_be_written_to(value, message):
+def test_rejects_memory_that_cannot_be_written(value, message):
     with pytest.raises(og.ArgumentError, match=f"^output 'y': {message}"):
         check_output("y", og.f32, (2, 3), None, value)
     if isinstance(value, Producer):
@@ -544,7 +544,7 @@ SHAPES = [(), (1,), (5,), (16, 16), (3, 5), (0, 4), (4, 0), (1, 1, 7), (64, 64),
 
 @pytest.mark.parametrize("dtype", ["f4", "i1", "?", ml_dtypes.bfloat16, ml_dtypes.int4, "f8"], ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_aligned_memory_of_its_own(shape, dtype):
+def test_aligned_empty_allocates_aligned_memory(shape, dtype):
     dtype = np.dtype(dtype)
     made = [aligned_empty(shape, dtype) for _ in range(70)]
     for found in made:
@@ -562,7 +562,7 @@ def test_aligned_memory_of_its_own(shape, dtype):
     assert all((found.astype(int) == index % 2).all() for index, found in enumerate(made))
 
 
-def test_more_memory_than_there_is():
+def test_rejects_more_memory_than_available():
     for shape in ((2**58,), (2**30, 2**31), (0, 2**62)):
         with pytest.raises(og.errors.OutOfMemoryError, match="bytes for shape"):
             aligned_empty(shape, np.dtype(np.float32))

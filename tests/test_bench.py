@@ -8,7 +8,7 @@ from onegraph.testing.random_inputs import random_inputs
 from onegraph.tools.bench import Variant, bench
 
 
-def test_variants_are_measured_in_turn():
+def test_measures_variants_in_turn():
     g, rounds = network(depth=1), []
     variants = [Variant(), Variant("debug"), Variant(threads=1), Variant(fpmath_mode="bf16")]
     found = bench(g, random_inputs(g), variants, seconds=0.0, progress=lambda *state: rounds.append(state))
@@ -23,13 +23,13 @@ def test_variants_are_measured_in_turn():
 
 
 @pytest.mark.parametrize("runs", [1, 7, 25])
-def test_no_more_runs_than_are_wanted(runs):
+def test_limits_the_number_of_runs(runs):
     g = network(depth=1)
     (found,) = bench(g, random_inputs(g), [Variant()], seconds=60, runs=runs)
     assert len(found.samples) == runs
 
 
-def test_shapes_that_hang_on_data_are_measured_too():
+def test_measures_graphs_with_data_dependent_shapes():
     g = og.Graph()
     x = g.input("x", og.f32, (2, 3, 4))
     g.output("y", g.reduce_sum(x, g.input("axes", og.s32, (1,))))
@@ -38,7 +38,7 @@ def test_shapes_that_hang_on_data_are_measured_too():
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan"), 10**400, True, "1", None])
-def test_seconds_that_make_no_sense(seconds):
+def test_rejects_invalid_seconds(seconds):
     g = network(depth=1)
     with pytest.raises(og.ArgumentError, match=r"seconds: .*; expected a number, 0 to"):
         bench(g, random_inputs(g), [Variant()], seconds=seconds)

@@ -577,7 +577,7 @@ def test_verdicts_agree(kind: str) -> None:
 
 @needs_this_library
 @pytest.mark.parametrize("entry", DIVERGENCES, ids=lambda entry: f"{entry.library}: {entry.reason}")
-def test_every_divergence_shows(entry: Divergence) -> None:
+def test_every_listed_divergence_occurs(entry: Divergence) -> None:
     seen = [outcome for kind in sorted(entry.kinds) for outcome in outcomes(kind) if entry.explains(outcome)]
     assert {outcome.call.kind for outcome in seen} == entry.kinds
     assert {outcome.change for outcome in seen} == entry.changes
@@ -585,12 +585,12 @@ def test_every_divergence_shows(entry: Divergence) -> None:
 
 
 @needs_this_library
-def test_there_are_enough_calls() -> None:
+def test_covers_enough_calls() -> None:
     assert sum(len(outcomes(kind)) for kind in KINDS) >= LEAST_CALLS
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_lists_of_any_length_are_judged_with_one_shape_known(kind: str) -> None:
+def test_examines_lists_of_any_length(kind: str) -> None:
     """No rule takes it for granted that lists and shapes fit each other."""
     calls = {repr(call): call for base in base_calls(kind) for change, call in changes(base) if change == "list length"}
     for call in calls.values():
@@ -684,7 +684,7 @@ def test_shapes_agree(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", BASE)
-def test_unknown_dims_contradict_nothing(kind: str) -> None:
+def test_unknown_dims_agree_with_known_dims(kind: str) -> None:
     """With less known of the inputs, less is inferred, but never anything else, and nothing is refused."""
     for case in cases_of(kind):
         types = given_types(case)

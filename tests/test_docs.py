@@ -106,12 +106,12 @@ def run_page(page: Path) -> int:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_page(page, tmp_path, monkeypatch):
+def test_page_runs_as_written(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run_page(page)
 
 
-def test_the_reference_of_the_commands_has_all_of_them():
+def test_command_reference_is_complete():
     page = (DOCS / "commands.md").read_text()
     named = re.findall(
         r"^\.\. click:: onegraph\.cli\.(\w+):command\n   :prog: onegraph (\w+)$", page, flags=re.MULTILINE
@@ -119,14 +119,14 @@ def test_the_reference_of_the_commands_has_all_of_them():
     assert named == [(name, name) for name in COMMANDS]
 
 
-def test_the_page_of_an_op_shows_how_it_is_called():
+def test_op_page_shows_the_method():
     page = markdown_edition(edition(DEFAULT))
     assert "Method `g.softmax(src, *, axis=1, mode='none')`." in page
     assert "Method `g.concat(*src_i, axis)`." in page
     assert "Method `softmax`." in markdown_edition(edition("onednn-3.2"))
 
 
-def test_the_grammar_of_the_options_names_all_of_them():
+def test_option_grammar_is_complete():
     page = (DOCS / "commands.md").read_text()
     assert set(re.findall(r"^### --([a-z-]+)$", page, flags=re.MULTILINE)) == set(REWRITES)
 
@@ -142,7 +142,7 @@ def test_the_grammar_of_the_options_names_all_of_them():
         ("```console\n$ exit 3\n```\n", True),
     ],
 )
-def test_the_runner_of_pages(text, fails, tmp_path):
+def test_page_runner_checks_printed_output(text, fails, tmp_path):
     page = tmp_path / "page.md"
     page.write_text(text)
     if fails:
@@ -152,17 +152,17 @@ def test_the_runner_of_pages(text, fails, tmp_path):
         assert run_page(page) > 0
 
 
-def test_every_page_that_should_run_is_found():
+def test_finds_every_page():
     names = {str(page.relative_to(ROOT)) for page in PAGES}
     assert {"README.md", "docs/index.md", "docs/tutorial/1-first-graph.md", "docs/safety.md"} <= names
 
 
 @pytest.mark.parametrize("name", EDITIONS)
-def test_every_edition_is_in_the_navigation(name):
+def test_navigation_lists_every_edition(name):
     assert f"\nops/{name}\n" in (DOCS / "ops.md").read_text()
 
 
-def test_results_of_benchmarks_become_a_page():
+def test_benchmark_results_become_a_page():
     row = Row("case", {"C loop": 2e-6, "bound run": 4e-6}, {"bound run": 0.5}, note="a note")
     page = markdown({"overhead": {"environment": {"cpu": "a cpu", "threads": 2}, "rows": [asdict(row)]}})
     assert "### overhead\n\ncpu a cpu, threads 2\n" in page
@@ -186,7 +186,7 @@ def site(tmp_path_factory):
     return target
 
 
-def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(site):
+def test_site_loads_nothing_from_other_hosts(site):
     pages = list(site.rglob("*.html"))
     assert {"index.html", "safety.html", "performance.html", "design.html"} <= {page.name for page in pages}
     loads = re.compile(

@@ -536,7 +536,7 @@ def run_cases(batch):
 
 
 @pytest.mark.parametrize("batch", [*CASES, *BATCHES])
-def test_no_signal_and_one_clear_exception(batch, tmp_path):
+def test_raises_one_clear_exception(batch, tmp_path):
     command = [sys.executable, os.path.abspath(__file__), batch]
     try:  # in a directory of its own: junk is a file name now and then
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path)

@@ -18,7 +18,7 @@ def graph(shape=(4, 8), dtype=og.f32):
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed, lambda path, **arrays: write_arrays(path, arrays)])
-def test_arrays_come_back(tmp_path, save):
+def test_arrays_round_trip(tmp_path, save):
     x = np.arange(32, dtype=np.float32).reshape(4, 8)
     save(tmp_path / "x.npz", x=x)
     assert np.array_equal(read_inputs(tmp_path / "x.npz", graph())["x"], x)
@@ -26,7 +26,7 @@ def test_arrays_come_back(tmp_path, save):
 
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", ["<f4", ">f4"])
-def test_layouts_and_byte_orders_of_numpy_are_read(tmp_path, order, dtype):
+def test_reads_layouts_and_byte_orders_of_numpy(tmp_path, order, dtype):
     x = np.asarray(np.arange(32).reshape(4, 8), dtype=dtype, order=order)
     np.savez(tmp_path / "x.npz", x=x)
     found = read_inputs(tmp_path / "x.npz", graph())["x"]
@@ -35,7 +35,7 @@ def test_layouts_and_byte_orders_of_numpy_are_read(tmp_path, order, dtype):
 
 
 @pytest.mark.parametrize("view", [None, "u2"])
-def test_bf16_is_read_as_numpy_stores_it_and_as_integers(tmp_path, view):
+def test_reads_bf16_as_raw_bytes_or_integers(tmp_path, view):
     x = np.arange(32).reshape(4, 8).astype(ml_dtypes.bfloat16)
     np.savez(tmp_path / "x.npz", x=x if view is None else x.view(view))
     found = read_inputs(tmp_path / "x.npz", graph(dtype=og.bf16))["x"]
@@ -43,7 +43,7 @@ def test_bf16_is_read_as_numpy_stores_it_and_as_integers(tmp_path, view):
     assert np.array_equal(found, x)
 
 
-def test_bf16_is_written_as_integers_that_numpy_loads(tmp_path):
+def test_writes_bf16_as_integers(tmp_path):
     x = np.float32([1, -2, 3]).astype(ml_dtypes.bfloat16)
     write_arrays(tmp_path / "y.npz", {"file": x, "a/b": np.float32(2)})
     with np.load(tmp_path / "y.npz", allow_pickle=False) as found:
@@ -68,20 +68,20 @@ class Trap:
         ({"x": np.array([Trap()], object)}, "x: .*data type object.*; expected an array of numbers"),
     ],
 )
-def test_arrays_that_do_not_fit_are_refused(tmp_path, arrays, message):
+def test_rejects_mismatching_arrays(tmp_path, arrays, message):
     np.savez(tmp_path / "x.npz", **arrays)
     with pytest.raises(og.FormatError, match=message):
         read_inputs(tmp_path / "x.npz", graph())
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00" * 99, b"PK\x03\x04", np.random.default_rng(0).bytes(5000)])
-def test_what_is_no_archive_is_refused(tmp_path, content):
+def test_rejects_files_that_are_not_archives(tmp_path, content):
     (tmp_path / "x.npz").write_bytes(content)
     with pytest.raises(og.FormatError, match=r"expected an archive as numpy\.savez writes it"):
         read_inputs(tmp_path / "x.npz", graph())
 
 
-def test_a_damaged_archive_is_refused_wherever_it_is_damaged(tmp_path):
+def test_rejects_damage_anywhere_in_the_archive(tmp_path):
     np.savez_compressed(tmp_path / "x.npz", x=np.arange(32, dtype=np.float32).reshape(4, 8))
     whole = (tmp_path / "x.npz").read_bytes()
     for place in range(0, len(whole), 3):
@@ -94,7 +94,7 @@ def test_a_damaged_archive_is_refused_wherever_it_is_damaged(tmp_path):
 
 
 @pytest.mark.parametrize("shape", ["(1152921504606846975,)", "(True, 4)", "(-1, 4)"])
-def test_an_array_that_claims_to_be_of_another_shape(shape, tmp_path):
+def test_rejects_a_false_shape_in_the_header(shape, tmp_path):
     header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".encode()
     header += b" " * (63 - (10 + len(header)) % 64) + b"\n"
     with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
@@ -104,7 +104,7 @@ def test_an_array_that_claims_to_be_of_another_shape(shape, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a\0b", "\ud800", "n" * 65532], ids=["NUL", "surrogate", "long"])
-def test_names_that_no_archive_holds_are_refused(name, tmp_path):
+def test_rejects_names_that_archives_cannot_hold(name, tmp_path):
     with pytest.raises(og.ArgumentError, match=r"array '.*: expected a name of at most 65531 bytes of UTF-8"):
         write_arrays(tmp_path / "y.npz", {"x": np.zeros(3), name: np.zeros(3)})
     assert list(tmp_path.iterdir()) == []
@@ -113,7 +113,7 @@ def test_names_that_no_archive_holds_are_refused(name, tmp_path):
         assert found["n" * 65531].shape == (3,)
 
 
-def test_files_that_cannot_be_read_or_written_are_refused(tmp_path):
+def test_rejects_unreadable_and_unwritable_files(tmp_path):
     with pytest.raises(og.FormatError, match="No such file"):
         read_inputs(tmp_path / "none.npz", graph())
     with pytest.raises(og.FormatError, match="not a regular file"):
@@ -127,7 +127,7 @@ def test_files_that_cannot_be_read_or_written_are_refused(tmp_path):
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("kind", [MemoryError, KeyboardInterrupt])
-def test_what_comes_in_the_midst_of_an_archive_is_not_taken_for_another_error(kind, tmp_path, monkeypatch):
+def test_memory_error_and_interrupt_pass_through(kind, tmp_path, monkeypatch):
     def fail(*_):
         raise kind
 

@@ -134,7 +134,7 @@ def test_static_transpose_shape(src: Shape, order: tuple[int, ...], expected: Sh
     assert check_op("StaticTranspose", {"order": order}, [("f32", src)]) == []
 
 
-def test_empty_order_reverses() -> None:
+def test_empty_order_reverses_the_axes() -> None:
     assert run("StaticTranspose", {"order": ()}, count(2, 2)).tolist() == [[0, 2], [1, 3]]
 
 
@@ -172,6 +172,6 @@ def test_rules(kind: str, attrs: dict[str, object], shapes: list[Shape], rule: s
     assert [(violation.rule, violation.where) for violation in found] == [(rule, where)]
 
 
-def test_inputs_have_one_type() -> None:
+def test_inputs_must_share_a_type() -> None:
     assert [found.rule for found in check_op("Concat", {"axis": 0}, [("f32", (2,)), ("f16", (2,))])] == ["data_type"]
     assert [found.rule for found in check_op("Reorder", {}, [("f32", (2,))], [("f16", (2,))])] == ["data_type"]

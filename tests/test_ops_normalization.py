@@ -88,7 +88,7 @@ def test_batch_norm_training_literal(data_format: str) -> None:
     near(np.moveaxis(plain, -1, 1) if swap else plain, [[[-1, -0.5], [0, 0]], [[0, 1.5], [0, 0]]])
 
 
-def test_momentum_that_is_not_given() -> None:
+def test_momentum_default() -> None:
     src, zero = np.array([[2.0], [4.0]]), np.zeros(1)
     _, mean, variance, *_ = run("BatchNormForwardTraining", {"epsilon": 1.0}, src, zero, zero)
     near(mean, [1.5])
@@ -126,7 +126,7 @@ def test_batch_norm_gradients(data_format: str, affine: bool) -> None:
         ("RMSNorm", {}, (3, 0), 0),
     ],
 )
-def test_statistics_of_nothing_are_no_numbers(
+def test_statistics_of_empty_batches_are_nan(
     kind: str, attrs: dict[str, object], src: tuple[int, ...], vectors: int
 ) -> None:
     """And nobody is warned of it."""
@@ -290,7 +290,7 @@ def test_implied_outputs(kind: str, attrs: dict[str, Any], count: int) -> None:
     assert implied(make(kind, attrs, [])) == count
 
 
-def test_versions() -> None:
+def test_ops_by_version() -> None:
     kinds = {minor: edition(f"onednn-3.{minor}").schemas for minor in (0, 5, 6, 7, 8, 9, 10, 11)}
     assert "GroupNorm" not in kinds[5]
     assert "GroupNorm" in kinds[6]
@@ -398,5 +398,5 @@ def test_rules(
         ("SoftMax", {}, [X], [X, (2, 1, 4)]),
     ],
 )
-def test_sound_calls(kind: str, attrs: dict[str, Any], inputs: list[Any], outputs: list[Any]) -> None:
+def test_valid_calls(kind: str, attrs: dict[str, Any], inputs: list[Any], outputs: list[Any]) -> None:
     assert check_op(kind, attrs, [("f32", s) for s in inputs], [("f32", s) for s in outputs]) == []

@@ -89,7 +89,7 @@ def test_literal_numbers(kind: str, changes: dict[str, Any], expected: list[floa
     assert infer(kind, attrs, src.shape) == (1, 1, len(expected))
 
 
-def test_same_with_ceil_has_size_over_stride_positions() -> None:
+def test_same_padding_with_ceil_rounding() -> None:
     # 8 elements, kernel 2, stride 4: rounding up would add a window behind the source.
     attrs = {**PLAIN, "kernel": [2], "strides": [4], "auto_pad": "same_upper", "rounding_type": "ceil"}
     assert infer("MaxPool", attrs, (1, 8, 3)) == (1, 2, 3)
@@ -100,7 +100,7 @@ def test_ceil_window_longer_than_the_source() -> None:
     np.testing.assert_array_equal(run("MaxPool", attrs, row(7, 8)), row(8))
 
 
-def test_max_pool_gradient_goes_to_the_first_maximum() -> None:
+def test_max_pool_gradient_reaches_the_first_maximum() -> None:
     attrs = {**PLAIN, "data_format": "NCX", "strides": [1], "pads_begin": [1]}
     src, diff_dst = row(5, 5, 1, -np.inf, -np.inf, -np.inf), row(1, 2, 4, 8, 16)
     np.testing.assert_array_equal(run("MaxPoolBackward", attrs, src, diff_dst), row(3, 4, 8, 16, 0, 0))
@@ -197,7 +197,7 @@ def test_gradient_with_auto_pad(kind: str, auto_pad: str) -> None:
 
 
 @pytest.mark.parametrize("rounding", ["floor", "ceil"])
-def test_covering_window_makes_both_roundings_one(rounding: str) -> None:
+def test_covering_window_unifies_both_roundings(rounding: str) -> None:
     found = geometry(make("MaxPool", {**PLAIN, "rounding_type": rounding}, TensorType(F32, (1, 6, 2))))
     assert found is not None
     window = found.covering(0)
@@ -280,7 +280,7 @@ def test_src_shape_tensor_of_another_rank() -> None:
 
 
 @pytest.mark.parametrize("reach", [2**20, 2**40])
-def test_a_window_that_is_nearly_all_padding(reach: int) -> None:
+def test_window_that_is_mostly_padding(reach: int) -> None:
     attrs = {
         "strides": [1],
         "pads_begin": [reach],

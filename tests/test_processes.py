@@ -14,7 +14,7 @@ F32 = np.float32
 
 
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
-def test_an_executable_can_be_pickled(protocol):
+def test_executable_can_be_pickled(protocol):
     model = rows_summed(policy="debug", fpmath_mode="bf16", threads=1)
     model.cache_capacity = 3
     model(filled(2))
@@ -28,7 +28,7 @@ def test_an_executable_can_be_pickled(protocol):
 
 
 @pytest.mark.parametrize("out_of_band", [False, True])
-def test_constants_of_a_pickled_graph_stay_read_only(out_of_band):
+def test_pickled_constants_stay_read_only(out_of_band):
     g = og.Graph()
     weights = g.constant(np.arange(12, dtype=F32).reshape(3, 4))
     g.output("y", g.matmul(g.input("x", og.f32, (2, 3)), weights, dtype="f32"))
@@ -74,7 +74,7 @@ def forked(work):
 
 
 @pytest.mark.skipif(library.RUNTIME != "OpenMP", reason="OpenMP alone can do with the thread that forked")
-def test_a_forked_child_can_use_what_it_inherits():
+def test_forked_child_can_use_inherited_executables():
     said = in_a_process(
         SETUP
         + """
@@ -112,7 +112,7 @@ print("well")
 
 
 @pytest.mark.skipif(library.RUNTIME == "OpenMP", reason="OpenMP can do with the thread that forked")
-def test_a_forked_child_is_told_that_the_threads_are_lost():
+def test_forked_child_reports_lost_threads():
     said = in_a_process(
         SETUP
         + """
@@ -132,7 +132,7 @@ print("well")
     assert said == "well\n"
 
 
-def test_multiprocessing_carries_an_executable():
+def test_multiprocessing_passes_executables():
     said = in_a_process(
         """
 import multiprocessing

@@ -1,11 +1,9 @@
 """The programs of an executable: one for each shape, kept, counted, shared by threads."""
 
-import gc
 import itertools
 import subprocess
 import sys
 import threading
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ from helpers.executables import at_once, filled, rows_summed
 from helpers.interrupts import interrupted
 
 import onegraph as og
-from onegraph.native import gc_pause
 from onegraph.runtime import executable
 from onegraph.runtime.program_cache import Cache, Counter, Entry
 
@@ -34,7 +31,7 @@ def compilations(monkeypatch):
     return made
 
 
-def test_programs_are_kept_by_shape_and_counted(compilations):
+def test_keeps_and_counts_programs_by_shape(compilations):
     model = rows_summed()
     assert model.cache_info() == (0, 0, 0, 0, 16)
     for rows in (3, 5, 3, 3, 5):
@@ -46,7 +43,7 @@ def test_programs_are_kept_by_shape_and_counted(compilations):
 
 
 @pytest.mark.parametrize("change", ["find", "resize"])
-def test_an_interrupt_leaves_no_programs_too_many(change):
+def test_interrupt_keeps_the_capacity(change):
     for step in itertools.count(1):
         kept = Cache(2)
         for key in range(2):
@@ -63,7 +60,7 @@ def test_an_interrupt_leaves_no_programs_too_many(change):
     assert step > 3
 
 
-def test_an_interrupt_at_a_counter_counts_nothing():
+def test_interrupted_tick_counts_nothing():
     count = Counter()
     assert [count.tick(), count.tick()] == [0, 1]
 
@@ -90,7 +87,7 @@ def test_an_interrupt_at_a_counter_counts_nothing():
     assert step > 3
 
 
-def test_the_least_recently_used_program_goes_first(compilations):
+def test_evicts_the_least_recently_used_program(compilations):
     model = rows_summed()
     model.cache_capacity = 2
     for rows in (1, 2, 1, 3, 1, 2):  # 3 drives out 2, as 1 was used after it
@@ -107,7 +104,7 @@ def test_the_least_recently_used_program_goes_first(compilations):
     assert model.cache_capacity == 1
 
 
-def test_a_call_from_within_the_compilation_for_its_shapes(monkeypatch):
+def test_refuses_a_call_from_its_own_compilation(monkeypatch):
     """As a signal handler makes it; it would wait for itself."""
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, (None, 4))))
@@ -137,7 +134,7 @@ def test_a_call_from_within_the_compilation_for_its_shapes(monkeypatch):
     assert model(filled(3)).shape == (3, 4)
 
 
-def test_two_compilations_that_call_for_each_other_do_not_wait(monkeypatch):
+def test_mutually_recursive_compilations_do_not_deadlock(monkeypatch):
     """As destructors make such calls: two threads would wait for each other."""
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, (None, 4))))
@@ -165,17 +162,7 @@ def test_two_compilations_that_call_for_each_other_do_not_wait(monkeypatch):
     assert model.cache_info().size == 2
 
 
-def test_the_collector_runs_when_the_compilation_that_stopped_it_ends_while_another_begins(monkeypatch):
-    def stopped_until_now():
-        gc.enable()
-        return False
-
-    monkeypatch.setattr(gc_pause, "gc", SimpleNamespace(isenabled=stopped_until_now, disable=gc.disable))
-    assert gc_pause.without_collector(gc.isenabled)
-    assert gc.isenabled()
-
-
-def test_what_is_kept_is_asked_for_while_it_changes():
+def test_destructor_may_read_the_changing_cache():
     """A destructor asks for more of it at any moment: the garbage collector comes where objects are made."""
     script = """
 import faulthandler, gc
@@ -218,7 +205,7 @@ assert asked > 500 and info.size <= info.capacity and info.misses - info.evictio
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-def test_a_bound_run_outlives_its_program_in_the_cache():
+def test_bound_run_survives_eviction():
     model = rows_summed()
     model.cache_capacity = 1
     x = filled(2)
@@ -229,7 +216,7 @@ def test_a_bound_run_outlives_its_program_in_the_cache():
 
 
 @pytest.mark.parametrize("call", ["plain", "out", "bind"])
-def test_threads_that_ask_for_the_same_new_shape_compile_it_once(call, compilations):
+def test_threads_compile_a_new_shape_once(call, compilations):
     model = rows_summed(threads=1)
 
     def work(index):
@@ -244,7 +231,7 @@ def test_threads_that_ask_for_the_same_new_shape_compile_it_once(call, compilati
     assert model.cache_info() == (7, 1, 0, 1, 16)
 
 
-def test_a_shape_that_fails_is_tried_again_by_every_thread(monkeypatch):
+def test_every_thread_retries_a_failed_shape(monkeypatch):
     model = rows_summed(threads=1)
     make, failures = executable.Program, iter([True, True])
 
@@ -267,7 +254,7 @@ def test_a_shape_that_fails_is_tried_again_by_every_thread(monkeypatch):
     assert model.cache_info() == (3, 1, 0, 1, 16)
 
 
-def test_one_thread_at_a_time_makes_an_entry_though_some_fail():
+def test_one_thread_makes_an_entry_despite_failures():
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
@@ -301,7 +288,7 @@ def permuting():
     return g.compile()
 
 
-def test_the_contents_of_a_shape_tensor_are_part_of_the_key():
+def test_shape_tensor_contents_are_in_the_key():
     model = permuting()
     dy = np.ones((1, 3, 1), F32)
     seven, eight = (np.array([1, size, 1], np.int32) for size in (7, 8))
@@ -321,7 +308,7 @@ def test_the_contents_of_a_shape_tensor_are_part_of_the_key():
     assert model(dy, eight).ravel().tolist() == expected[8]
 
 
-def test_a_repeated_call_of_a_dynamic_model_takes_the_quick_way(monkeypatch):
+def test_repeated_dynamic_call_is_quick(monkeypatch):
     model = rows_summed()
     x, y = filled(3), np.zeros(3, F32)
     model(x)
@@ -333,7 +320,7 @@ def test_a_repeated_call_of_a_dynamic_model_takes_the_quick_way(monkeypatch):
         model(filled(4))
 
 
-def test_a_shape_that_is_computed_is_looked_at_once():
+def test_examines_a_computed_shape_once():
     g = og.Graph()
     counts = g.input("x", og.s32, (3,))
     shape = g.add(counts, g.constant(np.array([0, 1, 0], np.int32)))

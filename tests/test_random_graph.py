@@ -42,7 +42,7 @@ def test_every_graph_is_valid(seed, n_ops, name, dtypes):
 
 @given(st.integers(0, 10**6))
 @settings(max_examples=25, deadline=None)
-def test_the_reference_runs_them(seed):
+def test_reference_runs_every_graph(seed):
     graph = random_graph(seed, 8)
     results = og.reference.run(graph, random_inputs(graph, seed))
     for name, tensor in graph.outputs.items():
@@ -51,7 +51,7 @@ def test_the_reference_runs_them(seed):
 
 
 @pytest.mark.parametrize("name", ["onednn-3.13", "legacy-1"])
-def test_every_op_comes(name):
+def test_draws_every_op(name):
     kinds = [kind for kind in edition(name).schemas if kind != "Wildcard"]
     for kind in kinds:
         graph = random_graph(1, 2, kinds=[kind], edition=name, dtypes=EVERY)
@@ -60,7 +60,7 @@ def test_every_op_comes(name):
     assert len(seen) > 0.9 * len(kinds)
 
 
-def test_attributes_and_ports_vary():
+def test_varies_attributes_and_ports():
     graphs = [random_graph(seed, 6, kinds=["Convolution", "MatMul", "LayerNorm", "Concat"]) for seed in range(40)]
     ops = [op for graph in graphs for op in graph.ops]
     convolutions = [op for op in ops if op.kind == "Convolution"]
@@ -74,7 +74,7 @@ def test_attributes_and_ports_vary():
     assert max(readers.values()) > 1
 
 
-def test_int8_comes_with_its_conversions():
+def test_int8_is_drawn_with_conversions():
     kinds = ["Quantize", "Dequantize", "MatMul", "TypeCast"]
     graphs = [random_graph(seed, 10, kinds=kinds) for seed in range(20)]
     quantized = [tensor.name for g in graphs for op in g.ops if op.kind == "Quantize" for tensor in op.inputs]
@@ -95,7 +95,7 @@ digest = found.hexdigest()
 """
 
 
-def test_a_seed_gives_the_same_graph_in_every_process():
+def test_seed_fixes_the_graph_in_every_process():
     here = {}
     exec(DIGEST, here)
     for seed in ("0", "1"):
@@ -124,18 +124,18 @@ def test_a_seed_gives_the_same_graph_in_every_process():
         ({"edition": "onednn-9"}, "unknown edition"),
     ],
 )
-def test_what_makes_no_sense_is_refused(arguments, message):
+def test_rejects_invalid_arguments(arguments, message):
     with pytest.raises(og.ArgumentError, match=message):
         random_graph(**{"seed": 1, **arguments})
 
 
-def test_a_wildcard_comes_where_it_is_asked_for():
+def test_draws_a_wildcard_on_request():
     graph = random_graph(3, 3, kinds=["Wildcard", "ReLU"])
     assert "Wildcard" in {op.kind for seed in range(5) for op in random_graph(seed, 6, kinds=["Wildcard", "ReLU"]).ops}
     assert graph_errors(graph) == []
 
 
-def test_the_library_agrees():
+def test_library_agrees_with_the_reference():
     kinds = ["MatMul", "ReLU", "Add", "Convolution", "MaxPool", "Concat", "SoftMax"]
     for seed in range(5):
         graph = random_graph(seed, 6, kinds=kinds, dtypes=["f32"])
@@ -148,7 +148,7 @@ def test_the_library_agrees():
 
 
 @pytest.mark.parametrize("edition", ["onednn-3.13", "legacy-1"])
-def test_graphs_whose_constants_are_lost_can_be_run_on_random_data(edition):
+def test_graphs_without_constants_accept_random_inputs(edition):
     """As ``onegraph random`` prints them: shapes that constants said follow from the outputs that the form has."""
     without = 0
     for seed in range(40):

@@ -34,7 +34,7 @@ def graph(shape=(4, 8), dtype=og.f32):
         (lambda g, x: g.add(g.sqrt(x), g.sigmoid_backward(x, x)), lambda x: 0.25 <= x.min() < x.max() < 1),
     ],
 )
-def test_the_ops_that_read_an_input_choose_its_domain(add, holds):
+def test_consumers_choose_the_domain(add, holds):
     g = og.Graph()
     g.output("y", add(g, g.input("x", og.f32, (50, 40))))
     assert holds(random_inputs(g)["x"])
@@ -53,13 +53,13 @@ def test_batch_norm_has_a_positive_variance():
     ("edition", "kind", "shape"),
     [("onednn-3.13", "ReduceSum", (2,)), ("legacy-1", "DynamicTranspose", (4,)), ("legacy-1", "Index", (7,))],
 )
-def test_contents_that_shapes_hang_on_fit_the_graph(edition, kind, shape):
+def test_shape_tensors_fit_the_graph(edition, kind, shape):
     g = og.Graph(edition)
     g.output("y", g.op(kind, [g.input("x", og.f32, (2, 3, 4, 5)), g.input("contents", og.s32, shape)]))
     assert np.isfinite(og.reference.run(g, random_inputs(g))["y"]).all()
 
 
-def test_a_size_that_follows_from_nothing_is_asked_for():
+def test_asks_for_unknown_sizes():
     g = og.Graph()
     x, sizes = g.input("x", og.f32, (2, 3, 4, 5)), g.input("sizes", og.s32, (2,))
     g.output("y", g.interpolate(x, sizes, mode="nearest"))
@@ -70,7 +70,7 @@ def test_a_size_that_follows_from_nothing_is_asked_for():
         random_inputs(g)
 
 
-def test_a_shape_tensor_follows_from_the_output_that_a_file_declares():
+def test_shape_tensor_follows_the_declared_output():
     g = og.Graph()
     x = g.input("x", og.f32, (1, 5, 7, 2))
     weights = g.input("weights", og.f32, (3, 3, 4, 2))
@@ -85,7 +85,7 @@ def test_a_shape_tensor_follows_from_the_output_that_a_file_declares():
 
 
 @pytest.mark.parametrize("dtype", [og.f32, og.bf16, og.f16, og.s8, og.u8, og.s32, og.boolean])
-def test_every_data_type_has_small_numbers_of_its_own(dtype):
+def test_every_data_type_gets_small_numbers(dtype):
     g = og.Graph()
     x = g.input("x", dtype, (300,))
     g.output("x_again", x)
@@ -95,7 +95,7 @@ def test_every_data_type_has_small_numbers_of_its_own(dtype):
     assert abs(values.astype(np.float32)).max() <= 100
 
 
-def test_the_same_seed_gives_the_same_numbers_and_names_have_their_own():
+def test_seed_and_name_fix_the_numbers():
     g = og.Graph()
     g.output("y", g.add(g.input("a", og.f32, (9,)), g.input("b", og.f32, (9,))))
     first, again, other = random_inputs(g, 1), random_inputs(g, 1), random_inputs(g, 2)
@@ -104,7 +104,7 @@ def test_the_same_seed_gives_the_same_numbers_and_names_have_their_own():
     assert not np.array_equal(first["a"], first["b"])
 
 
-def test_declared_strides_are_kept_and_memory_is_aligned():
+def test_keeps_strides_and_aligns_memory():
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, (3, 4), strides=(1, 3))))
     values = random_inputs(g)["x"]
@@ -120,6 +120,6 @@ def test_declared_strides_are_kept_and_memory_is_aligned():
         ((2**20, 2**20, 2**10), "the tensors of the graph take .* GiB; expected no more than the memory"),
     ],
 )
-def test_what_cannot_be_made_is_refused(shape, message):
+def test_rejects_inputs_that_cannot_be_made(shape, message):
     with pytest.raises(og.ArgumentError, match=message):
         random_inputs(graph(shape))

@@ -183,7 +183,7 @@ def small():
     return g
 
 
-def test_the_form():
+def test_json_structure():
     assert json.loads(small().to_json()) == {
         "version": "3.13.0",
         "engine_kind": "cpu",
@@ -260,7 +260,7 @@ def relu(first=0, second=1, number=0, shape=(2, 3)):
     return op(number, "ReLU", [tensor(first, "f32", [*shape])], [tensor(second, "f32", [*shape])])
 
 
-def test_words_are_the_librarys():
+def test_writes_the_words_of_the_library():
     g = og.Graph()
     src = g.input("src", og.f32, (1, 8, 8, 3))
     g.max_pool(src, strides=[2, 2], kernel=[2, 2], pads_begin=[0, 0], pads_end=[0, 0], auto_pad="same_upper")
@@ -275,7 +275,7 @@ def test_words_are_the_librarys():
     assert_library_reads(g)
 
 
-def test_text_that_the_library_cannot_read_stays_out_of_its_way():
+def test_escapes_text_that_the_library_cannot_read():
     g = og.Graph()
     name = 'é "quoted" \\ \x01 \ud800 \n'
     g.output(name, g.relu(g.input("\ud83d", og.f32, (2,)), name=name))
@@ -285,7 +285,7 @@ def test_text_that_the_library_cannot_read_stays_out_of_its_way():
     assert og.Graph.from_json(g.to_json().encode()).ops[0].name == name
 
 
-def test_tensors_that_no_op_mentions():
+def test_keeps_tensors_without_an_op():
     g = og.Graph()
     x = g.input("x", og.bf16, (None,))
     g.output("same", x)
@@ -350,7 +350,7 @@ def graph_of(case, constants=False):
 
 
 @pytest.mark.parametrize("kind", sorted({case.kind for case in CASES}))
-def test_every_op_comes_back(kind):
+def test_every_op_round_trips(kind):
     for case in CASES:
         if case.kind == kind:
             g = graph_of(case)
@@ -361,7 +361,7 @@ def test_every_op_comes_back(kind):
             assert_library_reads(g)
 
 
-def test_constants_come_back(tmp_path):
+def test_constants_round_trip(tmp_path):
     path = tmp_path / "graph.json"
     for case in CASES[::9]:
         g = graph_of(case, constants=True)
@@ -373,14 +373,14 @@ def test_constants_come_back(tmp_path):
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["graph.json", "graph.npz"]
 
 
-def test_a_saved_graph_runs_the_same(tmp_path):
+def test_saved_graph_gives_the_same_results(tmp_path):
     g = small()
     g.save(tmp_path / "small.json")
     x = np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4)
     assert np.array_equal(og.Graph.load(tmp_path / "small.json").compile()(src=x), g.compile()(src=x))
 
 
-def test_an_edition_comes_back():
+def test_edition_round_trips():
     g = og.Graph("legacy-1")
     src, delta = g.input("src", og.f32, (1, 8, 8, 4)), g.input("delta", og.f32, (1, 8, 8, 6))
     attrs = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1], "filter_format": "OIX"}
@@ -393,7 +393,7 @@ def test_an_edition_comes_back():
 
 
 @needs_corpus
-def test_every_graph_of_the_library_comes_back():
+def test_library_graphs_round_trip():
     assert len(FILES) == 363
     for path in FILES:
         whole = json.loads(path.read_text())
@@ -425,7 +425,7 @@ FORBIDDEN = {"attribute_range": 12, "gradient_resized": 1, "scale_count": 1}
 
 
 @needs_corpus
-def test_what_the_specification_forbids_is_reported_and_loaded():
+def test_loads_and_reports_forbidden_graphs():
     found = []
     for path in FILES:
         errors = [violation for violation in og.check_graph(og.Graph.load(path)) if violation.severity == "error"]
@@ -469,7 +469,7 @@ SAMPLE = [
 
 @needs_corpus
 @pytest.mark.parametrize(("name", "tolerance"), SAMPLE)
-def test_graphs_of_the_library_run(name, tolerance):
+def test_library_graphs_run(name, tolerance):
     assert_agrees(og.Graph.load(CORPUS / f"{name}.json"), tolerance)
 
 
@@ -493,7 +493,7 @@ def test_names_follow_the_ports():
     assert_same(g, og.Graph.from_json(g.to_json()))
 
 
-def test_ports_that_are_stale_or_said_twice():
+def test_stale_and_repeated_ports():
     whole = file(relu(0, 1, 0), relu(1, 2, 1), input_ports=[0, 0, 9, 1], output_ports=[9, 0, 2, 2])
     g = load(whole)
     assert (list(g.inputs), list(g.outputs)) == (["t0"], ["t0_out", "t2"])
@@ -506,14 +506,14 @@ def test_ports_that_are_stale_or_said_twice():
     assert list(load(file(add, onegraph={"inputs": two})).outputs) == ["t2_out_out"]
 
 
-def test_ops_in_any_order():
+def test_reads_ops_in_any_order():
     g = load(file(relu(1, 2, 5), relu(2, 3, 1), relu(0, 1, 9)))
     assert [one.inputs[0].name for one in g.ops] == ["t0", "relu_0.dst", "relu_1.dst"]
     assert (list(g.inputs), list(g.outputs)) == (["t0"], ["t3"])
     assert [one["id"] for one in json.loads(g.to_json())["graph"]] == [5, 1, 9]
 
 
-def test_an_extended_graph_keeps_what_the_file_said():
+def test_extended_graph_keeps_facts_of_the_file():
     whole = file(relu(4, 6, 11), fpmath_mode_apply_to_int="true", extra=[1], input_ports=[4])
     whole["graph"][0]["colour"] = {"red": 1}
     g = load(whole)
@@ -527,7 +527,7 @@ def test_an_extended_graph_keeps_what_the_file_said():
         assert_same(graph, og.Graph.from_json(graph.to_json()))
 
 
-def test_unknown_keys():
+def test_keeps_unknown_keys():
     whole = file(relu())
     whole["graph"][0]["colour"] = "red"
     whole["graph"][0]["inputs"][0]["weight"] = {"a": [None, True]}
@@ -546,7 +546,7 @@ def test_unknown_keys():
     assert json.loads(g.to_json(for_version="3.2")) == {**whole, **ports, "version": "3.2.0", "graph": [relu()]}
 
 
-def test_values_as_programs_write_them():
+def test_reads_values_as_programs_write_them():
     attrs = {"alpha": {"value": 1, "type": "f32"}}
     whole = file({**relu(), "kind": "Elu", "attrs": attrs}, fpmath_mode="any")
     g = load(whole)
@@ -566,7 +566,7 @@ def test_values_as_programs_write_them():
     assert_library_reads(g)
 
 
-def test_names_that_the_library_cannot_read():
+def test_replaces_names_that_the_library_cannot_read():
     g = load(file({**relu(), "name": "a\x01b"}))
     assert json.loads(g.to_json())["graph"][0]["name"] == "a b"
     assert og.Graph.from_json(g.to_json()).ops[0].name == "a\x01b"
@@ -579,7 +579,7 @@ def test_names_have_any_length():
     assert og.Graph.from_json(g.to_json()).ops[0].name == "r" * 2**17
 
 
-def test_what_is_left_out():
+def test_reads_files_with_omitted_keys():
     whole = {"graph": [{"id": 0, "kind": "ReLU", "inputs": [{"id": 0, "dtype": "f32"}]}]}
     whole["graph"][0]["outputs"] = [{"id": 1, "dtype": "f32", "shape": [2]}]
     g = load(whole)
@@ -591,7 +591,7 @@ def test_what_is_left_out():
     assert_library_reads(g, for_version="3.2")
 
 
-def test_a_dump_of_pytorch():
+def test_reads_a_dump_of_pytorch():
     unknown = {"shape": [UNKNOWN], "stride": [UNKNOWN], "layout_type": "undef"}
     wild = {"id": 5, "dtype": "undef", **unknown, "property_type": "variable"}
     scalar = {**tensor(8, "f32", []), "property_type": "host_scalar"}
@@ -622,7 +622,7 @@ def test_a_dump_of_pytorch():
         ("BiasAddBackward", {"data_format": "NCX"}, ("BiasAddBackward", "onednn-3.13")),
     ],
 )
-def test_names_of_old(kind, attrs, expected):
+def test_reads_old_op_names(kind, attrs, expected):
     whole = file(op(0, kind, [tensor(0, "f32", [2, 3, 4])], [tensor(1, "f32", [3])], attrs))
     g = load(whole)
     assert (g.ops[0].kind, g.ops[0].edition) == expected
@@ -630,7 +630,7 @@ def test_names_of_old(kind, attrs, expected):
     assert_agrees(g, 1e-6)
 
 
-def test_names_of_old_with_attributes_of_today():
+def test_reads_old_names_with_new_attributes():
     window = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1], "data_format": "NCX"}
     ins = [tensor(0, "f32", [1, 3, 4, 4]), tensor(1, "f32", [5, 3, 2, 2])]
     for words, edition in (({"filter_format": "OIX"}, "legacy-1"), ({"weights_format": "OIX"}, "onednn-3.13")):
@@ -643,7 +643,7 @@ def test_names_of_old_with_attributes_of_today():
     assert (g.ops[0].kind, g.ops[0].edition) == ("ConvolutionBackwardData", "onednn-3.13")
 
 
-def test_the_librarys_own_defaults_are_none():
+def test_omits_defaults_of_the_library():
     window = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1], "data_format": "NCX"}
     attrs = {**window, "weights_format": "IOX", "output_padding": [0] * 12}
     ins = [tensor(0, "f32", [1, 2, 3]), tensor(1, "f32", [2, 4, 2])]
@@ -657,7 +657,7 @@ def test_the_librarys_own_defaults_are_none():
 
 
 @pytest.mark.parametrize("padding", [[], [0], [0, 0, 0]])
-def test_output_padding_of_another_length_than_the_axes(padding):
+def test_rejects_output_padding_of_another_length(padding):
     attrs = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "auto_pad": "same_upper"}
     attrs |= {"data_format": "NCX", "weights_format": "OIX", "dst_shape": [1, 3, 4, 4]}
     for strict in (True, False):
@@ -667,7 +667,7 @@ def test_output_padding_of_another_length_than_the_axes(padding):
             g.op("ConvolutionBackwardData", [dy, w], {**attrs, "output_padding": padding})
 
 
-def test_pads_that_the_library_takes():
+def test_reads_negative_pads():
     window = {"strides": [2], "pads_begin": [0], "pads_end": [-1], "dilations": [1], "data_format": "NCX"}
     ins = [tensor(0, "f32", [1, 2, 8]), tensor(1, "f32", [4, 2, 2])]
     ins[1]["property_type"] = "constant"
@@ -699,7 +699,7 @@ def test_pads_that_the_library_takes():
             load(other)
 
 
-def test_types_that_the_library_takes():
+def test_reads_types_that_the_library_accepts():
     def divided(dtype):
         types = {0: "f32", 1: dtype, 2: "f16"}
         ins, out = [tensor(n, types[n], [2]) for n in (0, 1)], [tensor(2, types[2], [2])]
@@ -714,7 +714,7 @@ def test_types_that_the_library_takes():
         load(divided("s8"))
 
 
-def test_a_stale_shape_is_put_right():
+def test_corrects_stale_shapes():
     whole = file(relu(0, 1, 0, (8,)), relu(1, 2, 1, (8,)))
     assert og.check_graph(load(whole)) == []
     whole["graph"][0]["outputs"] = [tensor(1, "f32", [16, 4])]
@@ -737,7 +737,7 @@ def test_a_stale_shape_is_put_right():
 # For one version ------------------------------------------------------------------------------------------------------
 
 
-def test_a_loaded_graph_can_be_pickled():
+def test_loaded_graph_can_be_pickled():
     g = pickle.loads(pickle.dumps(load(file(relu(4, 6, 11)))))
     assert json.loads(g.to_json()) == file(relu(4, 6, 11))
 
@@ -769,7 +769,7 @@ def test_for_version_lacks_ops_and_types():
         g.to_json(for_version="3.3")
 
 
-def test_outputs_that_nobody_reads_are_left_out_for_a_version_that_has_not_them():
+def test_drops_unread_outputs_missing_in_the_version():
     g = og.Graph()
     g.output("y", g.softmax(g.input("x", og.f32, (2, 3)), axis=1, dtype=og.f32).dst)
     for graph in (g, og.Graph.from_json(g.to_json())):
@@ -810,7 +810,7 @@ def test_for_version_lacks_forms_of_ops():
     ],
 )
 @pytest.mark.parametrize("reload", [False, True])
-def test_a_file_for_a_version_says_defaults(kind, shapes, attrs, said, reload):
+def test_writes_defaults_for_a_version(kind, shapes, attrs, said, reload):
     g = og.Graph()
     g.output("y", g.op(kind, [g.input(f"x{i}", og.f32, shape) for i, shape in enumerate(shapes)], attrs))
     g = og.Graph.from_json(g.to_json()) if reload else g
@@ -823,7 +823,7 @@ def test_a_file_for_a_version_says_defaults(kind, shapes, attrs, said, reload):
 
 @pytest.mark.parametrize("source", ["legacy-1", "onednn-3.0", "onednn-3.2", "onednn-3.8"])
 @pytest.mark.parametrize("reload", [False, True])
-def test_a_file_for_a_version_says_defaults_of_what_came_later(source, reload):
+def test_writes_later_defaults_for_a_version(source, reload):
     g = og.Graph(source)
     a, b = g.input("a", og.f32, (2, 3)), g.input("b", og.f32, (3, 4))
     g.output("y", g.op("GELU", [g.op("MatMul", [a, b])]))
@@ -841,7 +841,7 @@ def test_a_file_for_a_version_says_defaults_of_what_came_later(source, reload):
 
 
 @pytest.mark.parametrize("reload", [False, True])
-def test_zero_points_that_a_version_requires_are_written(reload):
+def test_writes_zero_points_required_by_a_version(reload):
     g = og.Graph()
     x = g.quantize(g.input("x", og.f32, (2, 3)), qtype="per_channel", axis=1, scales=[0.5, 1, 2], dtype=og.u8)
     g.output("y", g.dequantize(x, scales=[0.5]))
@@ -857,7 +857,7 @@ def test_zero_points_that_a_version_requires_are_written(reload):
     np.testing.assert_array_equal(got, og.reference.run(g, inputs)["y"])
 
 
-def test_for_version_puts_kinds_and_ports_right():
+def test_for_version_corrects_kinds_and_ports():
     whole = file(op(0, "relu", [tensor(0, "f32", [2])], [tensor(1, "f32", [2])]))
     for ports in ({}, {"input_ports": [1], "output_ports": [7]}, {"input_ports": [], "output_ports": [1, 7]}):
         g = load({**whole, **ports})
@@ -868,7 +868,7 @@ def test_for_version_puts_kinds_and_ports_right():
     assert json.loads(load({**whole, **twice}).to_json(for_version="3.2"))["input_ports"] == [0, 0]
 
 
-def test_constant_inputs_go_along(tmp_path):
+def test_constant_inputs_are_kept(tmp_path):
     g = og.Graph()
     x, w = g.input("x", og.f32, (2, 3)), g.input("w", og.f32, (3, 4), constant=True)
     g.output("y", g.matmul(x, w))
@@ -893,7 +893,7 @@ def test_constant_inputs_go_along(tmp_path):
     assert "z" not in g.inputs
 
 
-def test_constants_of_which_a_file_has_no_contents():
+def test_constants_without_contents_become_inputs():
     matmul = op(0, "MatMul", [tensor(0, "f32", [2, 3]), tensor(1, "f32", [3, 4])], [tensor(2, "f32", [2, 4])])
     matmul["inputs"][1]["property_type"] = "constant"
     g = load(file(matmul))
@@ -917,7 +917,7 @@ def dumped():
     return load(file(matmul))
 
 
-def test_contents_of_constants_are_given_later(tmp_path):
+def test_constants_get_contents_later(tmp_path):
     g = dumped()
     weights = np.arange(12, dtype=np.float32).reshape(3, 4)
     assert g.constant_inputs == ("t1",)
@@ -934,7 +934,7 @@ def test_contents_of_constants_are_given_later(tmp_path):
     assert [use["id"] for use in json.loads(back.to_json())["graph"][0]["inputs"]] == [0, 1]
 
 
-def test_an_input_that_no_op_reads_keeps_what_was_said_of_it():
+def test_unread_input_keeps_strides_and_property():
     g = og.Graph()
     g.output("y", g.input("x", og.f32, (2, 3), strides=[1, 2], constant=True), strides=[4, 1])
     back = og.Graph.from_json(g.to_json())
@@ -957,7 +957,7 @@ def test_each_output_has_strides_of_its_own():
     assert [tensor.strides for tensor in again.outputs.values()] == [*(s for _, s in laid_out.values()), (1, 2)]
 
 
-def test_a_file_may_leave_strides_out():
+def test_strides_are_optional():
     ends = [{"id": number, "dtype": "f32", "shape": [2, 3]} for number in (0, 1)]
     op = {"id": 0, "kind": "ReLU", "inputs": ends[:1], "outputs": ends[1:]}
     g = og.Graph.from_json(json.dumps({"graph": [op], "onegraph": {"outputs": [{"id": 1, "name": "y"}]}}))
@@ -998,12 +998,12 @@ def test_any_input_can_become_a_constant():
         ({"t1": np.float32(3)}, r"'t1': float32 \[\]; expected"),
     ],
 )
-def test_contents_that_do_not_fit(arrays, message):
+def test_rejects_mismatching_contents(arrays, message):
     with pytest.raises(og.ArgumentError, match=message):
         dumped().with_constants(arrays)
 
 
-def test_constants_that_nothing_reads(tmp_path):
+def test_keeps_unread_constants(tmp_path):
     g = small()
     g.constant(np.ones(5, np.float32), name="unread")
     g.output("kept", g.constant(np.ones(6, np.float32), name="kept"))
@@ -1017,7 +1017,7 @@ def test_constants_that_nothing_reads(tmp_path):
 
 
 @pytest.mark.parametrize("version", ["", "2.7", "3", "3.x", 3.2, None.__class__, "3.2; rm", "3.14", "3.99", "\u0663.2"])
-def test_no_such_version(version):
+def test_rejects_unknown_versions(version):
     with pytest.raises(og.ArgumentError, match="for_version"):
         og.Graph().to_json(for_version=version)
 
@@ -1134,7 +1134,7 @@ def laid_out(stride):
         (changed("onegraph", {"data": "../x.npz"}), "onegraph.data", "beside this one"),
     ],
 )
-def test_what_is_no_graph(whole, where, expected):
+def test_rejects_json_that_is_not_a_graph(whole, where, expected):
     with pytest.raises(og.FormatError) as caught:
         load(whole)
     assert caught.value.where == where
@@ -1153,7 +1153,7 @@ def test_what_is_no_graph(whole, where, expected):
         (changed("graph", 1, "outputs", 0, "dtype", "bf16"), "graph[1]: Elu.*dst"),
     ],
 )
-def test_ops_that_the_library_refuses_too(whole, expected):
+def test_rejects_ops_that_the_library_rejects(whole, expected):
     with pytest.raises(og.SpecError, match=expected.replace("[", r"\[").replace("]", r"\]")):
         load(whole)
 
@@ -1176,7 +1176,7 @@ def test_ops_that_the_library_refuses_too(whole, expected):
         (7, "text"),
     ],
 )
-def test_what_is_no_json(text, where):
+def test_rejects_text_that_is_not_json(text, where):
     with pytest.raises(og.FormatError) as caught:
         og.Graph.from_json(text)
     assert caught.value.where == where
@@ -1192,17 +1192,17 @@ def test_what_is_no_json(text, where):
         ('{"graph": []}'.encode("utf-16-be"), "text in UTF-16"),
     ],
 )
-def test_text_that_is_packed_or_in_another_encoding(text, what):
+def test_rejects_compressed_and_reencoded_text(text, what):
     with pytest.raises(og.FormatError, match=f"^text: {what}; expected JSON in UTF-8$"):
         og.Graph.from_json(text)
 
 
-def test_messages_show_the_place_behind_numbers_that_are_not_finite():
+def test_messages_show_the_place_after_infinities():
     with pytest.raises(og.FormatError, match=r"'oops\]'; expected JSON"):
         og.Graph.from_json('{"graph": [inf, -inf, inf, oops]')
 
 
-def test_messages_speak_of_json_and_of_what_may_be_chosen():
+def test_messages_name_json_types_and_choices():
     with pytest.raises(og.FormatError, match=r"shape: null; expected an array"):
         load(changed("graph", 1, "inputs", 0, "shape", None))
     with pytest.raises(og.FormatError, match=r"id: true; expected an id"):
@@ -1212,27 +1212,27 @@ def test_messages_speak_of_json_and_of_what_may_be_chosen():
     assert "undef" not in str(caught.value)
 
 
-def test_too_large(monkeypatch, tmp_path):
+def test_rejects_text_that_is_too_large(monkeypatch, tmp_path):
     monkeypatch.setattr(json_text, "MAX_BYTES", 100)
     for text in (" " * 101, b" " * 101):
         with pytest.raises(og.FormatError, match="at most 100"):
             og.Graph.from_json(text)
 
 
-def test_a_huge_shape_takes_no_memory():
+def test_huge_shape_takes_no_memory():
     g = load(file(relu(shape=(2**30, 2**29))))
     assert g.outputs["t1"].shape == (2**30, 2**29)
     assert json.loads(g.to_json()) == file(relu(shape=(2**30, 2**29)))
 
 
-def test_a_long_key_is_not_repeated():
+def test_messages_shorten_long_keys():
     whole = changed("graph", 1, "attrs", "a" * 10**6, {"type": "f32", "value": ""})
     with pytest.raises(og.FormatError, match=r"^graph\[1\]\.attrs: ") as caught:
         load(whole)
     assert len(str(caught.value)) < 400
 
 
-def test_lists_with_numbers_that_are_not_finite():
+def test_lists_with_infinities_round_trip():
     g = og.Graph()
     scales = [float("inf"), 1.0, 0.5]
     attrs = {"scales": scales, "zps": [0, 0, 0], "qtype": "per_channel", "axis": 1}
@@ -1256,7 +1256,7 @@ def test_lists_with_numbers_that_are_not_finite():
         ([None, 1.0, 0.5], "[0]", "a number"),
     ],
 )
-def test_numbers_that_no_attribute_has(value, where, expected):
+def test_rejects_numbers_that_attributes_cannot_hold(value, where, expected):
     g = og.Graph()
     scales = {"scales": [float("inf"), 1.0, 0.5], "zps": [0, 0, 0], "qtype": "per_channel", "axis": 1}
     g.quantize(g.input("x", og.f32, (2, 3)), dtype=og.s8, **scales)
@@ -1267,7 +1267,7 @@ def test_numbers_that_no_attribute_has(value, where, expected):
     assert (caught.value.where, caught.value.expected) == (f"onegraph.ops.0.attrs.scales{where}", expected)
 
 
-def test_a_failure_names_the_option():
+def test_failure_names_the_option():
     with pytest.raises(og.ArgumentError, match="strict"):
         og.Graph.from_json("{}", strict=1)
 
@@ -1282,7 +1282,7 @@ def saved(tmp_path):
     return path
 
 
-def test_files_that_cannot_be_read(tmp_path):
+def test_rejects_unreadable_files(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for name in (".", "missing", "pipe", "missing/file"):
         with pytest.raises(og.FormatError) as caught:
@@ -1293,7 +1293,7 @@ def test_files_that_cannot_be_read(tmp_path):
             og.Graph.load(path)
 
 
-def test_files_that_cannot_be_written(tmp_path):
+def test_rejects_unwritable_files(tmp_path):
     with pytest.raises(og.FormatError, match="can be written"):
         small().save(tmp_path / "missing" / "graph.json")
     (tmp_path / "folder").mkdir()
@@ -1302,7 +1302,7 @@ def test_files_that_cannot_be_written(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
 
 
-def test_a_file_that_cannot_be_written_stays_what_it_was(saved, monkeypatch):
+def test_failed_write_keeps_the_old_file(saved, monkeypatch):
     before = {path.name: path.read_bytes() for path in saved.parent.iterdir()}
 
     def full(*arguments, **options):
@@ -1336,7 +1336,7 @@ else:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no limits on files")
-def test_both_files_stay_where_one_cannot_be_written(tmp_path):
+def test_failed_write_keeps_both_files(tmp_path):
     path = tmp_path / "graph.json"
     small().save(path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
@@ -1346,7 +1346,7 @@ def test_both_files_stay_where_one_cannot_be_written(tmp_path):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_constants_without_their_file(saved):
+def test_rejects_constants_without_their_file(saved):
     text = saved.read_text()
     saved.with_suffix(".npz").unlink()
     with pytest.raises(og.FormatError, match=r"small\.npz.*beside the JSON file"):
@@ -1356,7 +1356,7 @@ def test_constants_without_their_file(saved):
     assert json.loads(g.to_json())["graph"] == json.loads(text)["graph"]
 
 
-def test_a_constant_that_has_the_name_of_an_input():
+def test_constant_named_like_an_input():
     g = og.Graph()
     g.output("t1", g.add(g.input("t1_", og.f32, (2,)), g.constant(np.zeros(2, np.float32))))
     assert list(og.Graph.from_json(g.to_json()).inputs) == ["t1_", "t1__"]
@@ -1380,13 +1380,13 @@ GOOD = np.zeros((4, 3), np.float32)
         ({"t1": np.full((4, 3), None)}, "object"),
     ],
 )
-def test_constants_that_are_others(saved, arrays, expected):
+def test_rejects_mismatching_constants(saved, arrays, expected):
     rewritten(saved, **arrays)
     with pytest.raises(og.FormatError, match=expected):
         og.Graph.load(saved)
 
 
-def test_archives_that_are_broken(saved):
+def test_rejects_broken_archives(saved):
     archive = saved.with_suffix(".npz")
     whole = archive.read_bytes()
     directory = whole.index(b"PK\x01\x02")
@@ -1469,7 +1469,7 @@ def mutated(text, rng):
 
 @settings(max_examples=400, deadline=None)
 @given(st.sampled_from(SEEDS), st.integers(0, 2**32))
-def test_nothing_but_our_errors(text, seed):
+def test_mutated_files_raise_package_errors_only(text, seed):
     text = mutated(text, random.Random(seed))
     try:
         g = og.Graph.from_json(text)
@@ -1484,7 +1484,7 @@ def test_nothing_but_our_errors(text, seed):
             assert_library_reads(g, for_version="3.13")
 
 
-def test_files_keep_their_mode_and_writers_do_not_meet(tmp_path):
+def test_keeps_file_mode_with_concurrent_writers(tmp_path):
     graph, path = random_graph(1, 3), tmp_path / ("g" * 240 + ".json")
     graph.save(path)
     path.chmod(0o600)
@@ -1506,7 +1506,7 @@ def test_files_keep_their_mode_and_writers_do_not_meet(tmp_path):
     assert {file.stem for file in tmp_path.iterdir()} == {path.stem}  # no drafts
 
 
-def test_marks_of_ends_are_left_out_for_versions_whose_test_program_crashes_on_them():
+def test_omits_end_ops_for_old_versions():
     g = og.Graph()
     x = g.input("x", og.f32, (2, 3))
     y = g.relu(x)

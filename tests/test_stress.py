@@ -990,7 +990,7 @@ FORKS |= {
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_story(name):
+def test_story_ends_without_a_crash(name):
     if name in FORKS and RUNTIME != "OpenMP":
         pytest.skip(f"a fork loses the threads of {RUNTIME}, and the child is told so")
     if SANITIZED and name.endswith("_no_memory"):

@@ -141,7 +141,7 @@ def bound(tree: ast.AST) -> set[str]:
     return found
 
 
-def test_nothing_is_computed_under_a_lock_that_a_fork_may_find_held():
+def test_no_cached_property_of_functools():
     own = re.compile(r"^from functools import .*cached_property", flags=re.MULTILINE)
     assert [path.name for path in PACKAGE.rglob("*.py") if own.search(path.read_text())] == []
 
@@ -176,3 +176,10 @@ assert og.check_op("ReLU", inputs=[y]) == []
 assert og.reference.run(g, {{"x": np.float32([-1, 0, 2, 3])}})["y"].tolist() == [0, 0, 2, 3]
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("path", sorted(Path(__file__).parent.glob("test_*.py")), ids=lambda path: path.stem)
+def test_no_test_module_imports_another(path):
+    """Code that test modules share stands in tests/helpers; a script in a string may import the module of its own."""
+    named = re.findall(r"^ *(?:from|import) +(?:tests\.)?(test_\w+)", path.read_text(), flags=re.MULTILINE)
+    assert set(named) <= {path.stem}

@@ -49,7 +49,7 @@ def test_eight_threads_on_one_executable(options):
 
 
 @openmp
-def test_num_threads_is_a_block_and_belongs_to_its_thread():
+def test_num_threads_block_is_per_thread():
     before = og.get_num_threads()
     seen = []
     with og.num_threads(2):
@@ -72,7 +72,7 @@ def test_num_threads_is_a_block_and_belongs_to_its_thread():
 
 
 @openmp
-def test_the_setting_counts_when_a_run_begins():
+def test_run_uses_the_setting_at_its_start():
     model = products()
     x = np.random.default_rng(0).standard_normal((64, 64)).astype(F32)
     expected = model(x)
@@ -96,7 +96,7 @@ def test_threads_by_partition():
             products(threads=wrong)
 
 
-def test_threads_by_partition_of_a_program_to_come():
+def test_rejects_unknown_partitions_of_later_programs():
     model = rows_summed(threads={5: 1})
     for _ in range(2):
         with pytest.raises(og.ArgumentError, match="threads: no partition 5; the partitions are 0: "):
@@ -120,7 +120,7 @@ US = 1e-6
         (150 * US, None, 0),  # long enough for every thread, and not measured again
     ],
 )
-def test_a_step_gets_the_threads_that_it_gains_by(monkeypatch, alone, by_number, expected):
+def test_step_gets_its_best_thread_count(monkeypatch, alone, by_number, expected):
     answers = iter([{1: alone}, by_number])
 
     def measure(_, steps, counts):
@@ -146,9 +146,7 @@ def test_a_step_gets_the_threads_that_it_gains_by(monkeypatch, alone, by_number,
         (150 * US, None, 0),
     ],
 )
-def test_small_steps_that_are_slow_get_more_threads_and_each_kind_is_measured_once(
-    monkeypatch, alone, by_number, expected
-):
+def test_measures_each_kind_of_small_step_once(monkeypatch, alone, by_number, expected):
     answers, measured = iter([{1: alone}, by_number]), []
 
     def measure(_, steps, counts):
@@ -168,7 +166,7 @@ def test_small_steps_that_are_slow_get_more_threads_and_each_kind_is_measured_on
     assert measured == [1, 3 if by_number else 0]
 
 
-def test_threads():
+def test_threads_option():
     before = og.get_num_threads()
     assert (before is None) if library.RUNTIME != "OpenMP" else before >= 1
     g = og.Graph()
@@ -203,7 +201,7 @@ def test_eight_threads_share_one_executable(rng):
     assert not wrong
 
 
-def test_gradients_run_in_any_thread_though_the_library_ties_them_to_one(rng):
+def test_thread_affine_gradients_run_in_any_thread(rng):
     """oneDNN 3.2 keeps the scratch memory of these kernels per thread and crashes in another one."""
     attrs = {"strides": [1, 2], "pads_begin": [1, 0], "pads_end": [0, 1], "dilations": [1, 1]}
     layout = {"data_format": "NCX", "weights_format": "XIO", "weights_shape": [1, 1, 4, 4]}
@@ -240,7 +238,7 @@ def test_gradients_run_in_any_thread_though_the_library_ties_them_to_one(rng):
         np.testing.assert_allclose(result, exact, atol=1e-4)
 
 
-def test_a_run_holds_the_constants_of_a_program_that_another_thread_drops():
+def test_quick_call_keeps_constants_alive():
     g = og.Graph()
     slope = g.static_transpose(
         g.constant(np.full((2, 3), 0.5, np.float32)), order=[1, 0]

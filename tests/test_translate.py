@@ -52,7 +52,7 @@ def meaning(kind, attrs, name):
 
 
 @pytest.mark.parametrize(("source", "target"), list(itertools.product(EDITIONS, EDITIONS)))
-def test_there_and_back(source, target):
+def test_round_trip_keeps_the_call(source, target):
     for kind, schema in edition(source).schemas.items():
         for attrs in calls(schema):
             there = translate(kind, attrs, source=source, target=target)
@@ -85,7 +85,7 @@ def test_nothing_is_lost_in_the_same_edition(name):
         ("GreaterEqual", "legacy-1", "onednn-3.7", "GreaterEqual"),
     ],
 )
-def test_kind(kind, source, target, expected):
+def test_translates_the_kind(kind, source, target, expected):
     assert translate(kind, source=source, target=target).kind == expected
 
 
@@ -101,7 +101,7 @@ def test_kind(kind, source, target, expected):
         ("Dropout", BASE_EDITION, "onednn-3.11", "no op"),
     ],
 )
-def test_op_without_counterpart(kind, source, target, word):
+def test_op_without_a_counterpart(kind, source, target, word):
     found = translate(kind, source=source, target=target)
     assert found.kind is None
     assert found.lost == (kind,)
@@ -125,24 +125,24 @@ def test_op_without_counterpart(kind, source, target, word):
         ),
     ],
 )
-def test_attribute_without_counterpart(kind, attrs, target, kept, lost):
+def test_attribute_without_a_counterpart(kind, attrs, target, kept, lost):
     found = translate(kind, attrs, source=BASE_EDITION, target=target)
     assert found.attrs == kept
     assert found.lost == lost
 
 
-def test_zero_points_are_said_where_they_are_required():
+def test_adds_zero_points_where_required():
     found = translate("Quantize", {"scales": [1.0, 2.0]}, source=BASE_EDITION, target="onednn-3.3")
     assert found == Translation("Quantize", {"scales": (1.0, 2.0), "zps": (0, 0)})
 
 
-def test_data_type_without_counterpart():
+def test_data_type_without_a_counterpart():
     tensors = [("s32", (2,)), ("s32", (2,))]
     assert translate("Add", {}, tensors, source=BASE_EDITION, target="onednn-3.9").lost == ()
     assert translate("Add", {}, tensors, source=BASE_EDITION, target="onednn-3.8").lost == ("data types",)
 
 
-def test_input_without_counterpart():
+def test_input_without_a_counterpart():
     attrs = {"strides": [2], "kernel": [2], "pads_begin": [0], "pads_end": [0]}
     tensors = [("f32", (1, 4, 1)), ("f32", (1, 2, 1))]
     found = translate("MaxPoolBackprop", attrs, tensors, source="legacy-1", target=BASE_EDITION)
@@ -258,7 +258,7 @@ def test_unknown_edition(source, target):
         ("Add", {}, [("f32", (2,)), ("f32", (3,))], "broadcastable"),
     ],
 )
-def test_what_the_source_does_not_allow(kind, attrs, inputs, rule):
+def test_rejects_calls_invalid_in_the_source(kind, attrs, inputs, rule):
     with pytest.raises(og.SpecError) as caught:
         translate(kind, attrs, inputs, source=BASE_EDITION, target="legacy-1")
     assert [violation.rule for violation in caught.value.violations] == [rule]
@@ -271,7 +271,7 @@ def test_one_logical_tensor():
     assert found == Translation("ReLU", {}, (x,))
 
 
-def test_a_logical_tensor_goes_on_describing_the_same_memory():
+def test_permuted_logical_tensor_describes_the_same_memory():
     window = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1], "filter_format": "OIX"}
     g = og.Graph(edition="legacy-1")
     src, weights = g.input("src", og.f32, (1, 5, 5, 4)), g.input("weights", og.f32, (8, 4, 3, 3))
@@ -289,7 +289,7 @@ def test_a_logical_tensor_goes_on_describing_the_same_memory():
         ("ConvolutionBackwardWeights", "legacy-1", "ConvolutionBackpropFilters"),
     ],
 )
-def test_the_name_of_another_edition_is_understood(given, name, meant):
+def test_suggests_the_name_in_this_edition(given, name, meant):
     (found,) = og.check_op(given, edition=name)
     assert f"did you mean {meant!r}?" in found.message
 
@@ -297,7 +297,7 @@ def test_the_name_of_another_edition_is_understood(given, name, meant):
 @pytest.mark.parametrize(
     "inputs", [0, np.ones(3, np.float32), "f32", {"src": ("f32", (2,))}], ids=lambda v: type(v).__name__
 )
-def test_inputs_that_are_no_list(inputs):
+def test_rejects_inputs_that_are_not_a_list(inputs):
     with pytest.raises(og.ArgumentError, match=r"inputs: .*expected a list"):
         og.translate("ReLU", {}, inputs, source="onednn-3.2", target="legacy-1")
 
@@ -307,7 +307,7 @@ def test_inputs_that_are_no_list(inputs):
 
 @given(st.integers(0, 10**6), st.sampled_from(["legacy-1", "oneapi-1.2", "onednn-3.2"]))
 @settings(max_examples=40, deadline=None)
-def test_a_graph_means_the_same_in_another_edition(seed, source):
+def test_translated_graph_gives_the_same_results(seed, source):
     graph = random_graph(seed, 5, edition=source, dtypes=["f32", "s8", "u8"])
     theirs = edition("onednn-3.13")
     if any(theirs.meaning(base_of(edition(source).schema(op.kind))) is None for op in graph.ops):
@@ -324,7 +324,7 @@ def test_a_graph_means_the_same_in_another_edition(seed, source):
         np.testing.assert_array_equal(got[name], expected[name])
 
 
-def test_weights_in_the_order_of_the_edition():
+def test_permutes_weights_to_the_edition_order():
     values = np.arange(2 * 3 * 2, dtype=np.float32).reshape(2, 3, 2)  # spatial, in, out of a legacy XIO
     window = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
     for constant in (True, False):
@@ -342,7 +342,7 @@ def test_weights_in_the_order_of_the_edition():
         assert sum(tensor.constant for tensor in other._tensors) == constant
 
 
-def test_an_op_without_a_counterpart_is_named():
+def test_names_an_op_without_a_counterpart():
     g = og.Graph("legacy-1")
     x = g.input("x", og.f32, (2,))
     g.output("y", g.op("Erf", [x], name="gauss"))
@@ -350,7 +350,7 @@ def test_an_op_without_a_counterpart_is_named():
         translate_graph(g)
 
 
-def test_data_types_that_the_edition_lacks():
+def test_rejects_data_types_the_edition_lacks():
     g = og.Graph()
     x = g.input("x", og.f32, (2, 3))
     g.output("y", g.softmax(x, axis=1, dtype=og.bf16, outputs=["dst"], name="probabilities"))
@@ -362,7 +362,7 @@ def test_data_types_that_the_edition_lacks():
             translate_graph(g, name)
 
 
-def test_outputs_that_the_edition_lacks():
+def test_drops_unread_outputs_the_edition_lacks():
     g = og.Graph()
     found = g.softmax(g.input("x", og.f32, (2, 3)), axis=1, dtype=og.f32)
     g.output("y", found.dst)
@@ -374,7 +374,7 @@ def test_outputs_that_the_edition_lacks():
         translate_graph(g, "onednn-3.2")
 
 
-def test_what_breaks_its_own_edition_is_named():
+def test_names_ops_invalid_in_their_edition():
     g = og.Graph(strict=False)
     x = g.input("x", og.f32, (1, 4, 4, 1))
     window = {"strides": [2, 2], "kernel": [2, 2], "pads_begin": [0, 0]}
