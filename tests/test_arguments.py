@@ -1,4 +1,4 @@
-"""What a call, ``out=`` and ``bind`` refuse: an exception that says what is wrong; the next call works as before."""
+"""Bad arguments of calls, ``out=`` and ``bind``: one clear exception, and the next call works as before."""
 
 import copy
 import os
@@ -43,7 +43,7 @@ def outputs():
 
 
 def works(model):
-    """Whether the next call, with ``out`` and without, and the next bound run do what they should."""
+    """Whether the next call, with and without ``out``, and the next bound run give the right results."""
     given, outs = arrays(), outputs()
     for result in (model(**given), model(**given, out=outs), model.bind(**given).run()):
         assert (result.total == 8).all()
@@ -196,7 +196,7 @@ def test_rejects_overlapping_outputs(model):
     assert (given["a"] == 6).all()
     assert (given["b"] == 2).all()
     halves = np.zeros((6, 4), F32)
-    result = model(**given, out=(halves[:3], halves[3:]))  # neighbours share nothing
+    result = model(**given, out=(halves[:3], halves[3:]))  # adjacent outputs do not overlap
     assert (halves[:3] == 8).all()
     assert (halves[3:] == 3).all()
     assert result.total.base is halves
@@ -302,7 +302,7 @@ def test_at_most_twelve_dimensions():
 
 
 def test_graph_that_exceeds_the_address_space():
-    """A result of 2**50 bytes: more than an address can reach."""
+    """A result of 2**50 bytes, which exceeds the address space."""
     g = og.Graph()
     a, b, c = (g.input(name, og.f32, shape) for name, shape in zip("abc", SIDES, strict=True))
     g.output("y", g.add(g.add(a, b), c))
@@ -332,7 +332,7 @@ def test_dims_at_the_limits(dim):
         g.output("y", g.relu(g.input("x", og.f32, (dim,))))
         model = g.compile()
     except og.OneGraphError:
-        pass  # too large to be compiled is as well as too large to be called
+        pass  # the error may come from the compilation or from the call
     else:
         for call in (lambda: model(x), lambda: model(x, out=y), lambda: model.bind(x=x)):
             with pytest.raises(og.ArgumentError, match=rf"input 'x': shape \[4\]; expected \[{dim}\]"):
@@ -355,7 +355,7 @@ def test_bound_buffers_cannot_be_resized():
     with pytest.raises(BufferError):
         memory.extend(bytes(4096))
     del x, y, memory, array
-    assert (run.run() == 1).all()  # nobody else holds the arrays
+    assert (run.run() == 1).all()  # no other reference to the arrays exists
     assert (of_bytes.run() == 0).all()
 
 
@@ -381,7 +381,7 @@ def test_model_works_after_compilation_runs_out_of_memory(rows, monkeypatch):
 
 
 # The constants of the second program, 64 MB, find no memory; the library then fails for every program of the process
-# until that one is gone.
+# until that program is freed.
 MEMORY = """
 import resource, sys
 import numpy as np
@@ -581,7 +581,7 @@ def test_reference_op_rejects_arrays_of_other_shapes(shape, arrays, error, text)
 
 
 class Apart(np.ndarray):
-    """Arrays that say they share no memory with others."""
+    """An array subclass that denies sharing memory."""
 
     def __array_function__(self, function, types, arguments, keywords):
         return False
@@ -605,7 +605,7 @@ def test_bound_array_reinterpreted_in_place(inputs):
     given, target = arrays(), np.zeros(SHAPE, F32)
     run = g.compile().bind(**given, total=target)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # numpy advises against it
+        warnings.simplefilter("ignore", DeprecationWarning)  # numpy discourages setting these attributes
         given["b"].dtype = np.int32
         target.shape = (2, 6)
     run()
@@ -626,13 +626,13 @@ def relu(size=4, strides=None):
 
 
 def alone(code):
-    """In a process of its own, as what is tested here once ended in signals."""
+    """Run ``code`` in another process, because a failure may be a signal."""
     code = "import numpy as np, onegraph as og\n" + textwrap.dedent(code)
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
 
 
 class Pretender:
-    """Says that it is an array, and gives a new one whenever it is asked."""
+    """Claims the class ndarray, and gives a new array on each request."""
 
     __class__ = np.ndarray
 
@@ -726,7 +726,7 @@ def test_rejects_output_over_a_copied_input():
         model(x=x, out={"y": x})
     assert (x == -1).all()
     assert (model(x, out=np.empty((2, 3), F32)) == 0).all()
-    assert model.copies == 3  # those of the refused calls, too
+    assert model.copies == 3  # refused calls count too
 
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn, np.int8])

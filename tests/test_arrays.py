@@ -1,4 +1,4 @@
-"""What goes in and out of executables without a copy, and aligned memory."""
+"""Arrays and foreign tensors that pass in and out without a copy, and aligned memory."""
 
 import array
 import contextlib
@@ -30,7 +30,7 @@ def relu(shape=(2, 3), dtype=og.f32, **options):
     return g.compile()
 
 
-# DLPack in ------------------------------------------------------------------------------------------------------------
+# DLPack import --------------------------------------------------------------------------------------------------------
 
 TYPES = [
     *[(dtype, None, None) for dtype in ("f4", "f2", "i1", "u1", "i4", "f8", "i8", "c8")],
@@ -241,7 +241,7 @@ def test_only_one_thread_gets_a_capsule():
 
 def test_another_consumer_may_take_the_capsule_first():
     moment, found = 0, ["numpy"]
-    while found == ["numpy"]:  # until what is taken is ours before that moment
+    while found == ["numpy"]:  # until the import is complete before that moment
         producer, found, moment = Fixed(numbers()), [], moment + 1
         steps = itertools.count()
 
@@ -299,7 +299,7 @@ atexit.register(print, as_array("x", Wrapped(numbers())))
 
 
 def test_destructor_may_import_during_another_import():
-    """The garbage collector comes where objects are made, and the destructor would wait for its own thread."""
+    """The garbage collector may run wherever objects are created; a lock there would deadlock its thread."""
     code = """
 import faulthandler, gc, sys
 sys.path.insert(0, "tests")
@@ -328,7 +328,7 @@ assert passed > 6 * 1000, passed
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-# Buffers in -----------------------------------------------------------------------------------------------------------
+# Buffer import --------------------------------------------------------------------------------------------------------
 
 BUFFERS = {
     "f": (array.array("f", [1, 2]), np.float32),
@@ -411,7 +411,7 @@ def test_takes_numpy_arrays_without_a_wrapper(tmp_path):
         array_of("weights", np.ma.ones(3))
 
 
-# Through an executable ------------------------------------------------------------------------------------------------
+# Inputs of an executable ----------------------------------------------------------------------------------------------
 
 
 def test_graph_runs_on_tensors_and_buffers():
@@ -446,7 +446,7 @@ def test_error_says_how_to_convert_the_data_type():
         assert np.dtype(eval(numpy_name(dtype), {"np": np, "ml_dtypes": ml_dtypes})) == dtype.numpy
 
 
-# Out ------------------------------------------------------------------------------------------------------------------
+# Outputs --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [Producer, Wrapped, memoryview, lambda data: OldProducer(data, versioned=False)])
@@ -464,7 +464,7 @@ def test_writes_results_into_given_memory(make):
 
 
 class Boastful(np.ndarray):
-    """An array that says it is what is wanted."""
+    """An array subclass that lies about its properties."""
 
     dtype, shape, nbytes = np.dtype(np.float32), (2, 3), 24
     flags = np.zeros((2, 3), np.float32).flags
@@ -474,7 +474,7 @@ class Boastful(np.ndarray):
 
 
 class Long(list):
-    """A list that says it has two elements."""
+    """A list that claims to have two elements."""
 
     def __len__(self):
         return 2

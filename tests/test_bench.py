@@ -13,7 +13,7 @@ def test_measures_variants_in_turn():
     variants = [Variant(), Variant("debug"), Variant(threads=1), Variant(fpmath_mode="bf16")]
     found = bench(g, random_inputs(g), variants, seconds=0.0, progress=lambda *state: rounds.append(state))
     assert [one.variant for one in found] == variants
-    assert [len(one.samples) for one in found] == [10] * 4  # one for each round
+    assert [len(one.samples) for one in found] == [10] * 4  # one sample for each round
     assert all(0 < one.min <= one.median <= max(one.samples) for one in found)
     assert all(one.min <= one.mean <= max(one.samples) for one in found)
     assert [len(one.model.report().partitions) for one in found[:2]] == [1, 3]

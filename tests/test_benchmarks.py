@@ -1,4 +1,4 @@
-"""Every benchmark runs in its quick form, without peers, and gives rows of one form. Nothing here looks at a time."""
+"""Every benchmark runs in its quick form without peers, and gives rows of the same columns. No test checks times."""
 
 import json
 import subprocess
@@ -39,7 +39,7 @@ def test_contenders_take_turns():
     contenders = {name: calls(lambda name=name: turns.append(name)) for name in "ab"}
     seconds, speed = alternate(contenders, Effort(rounds=3, turn=0.0))
     changes = [name for index, name in enumerate(turns) if index == 0 or turns[index - 1] != name]
-    assert "".join(changes) == "ab" * 4  # how often fits a turn, then three rounds
+    assert "".join(changes) == "ab" * 4  # one call to find the repetitions of a turn, then three rounds
     assert list(seconds) == ["a", "b"]
     assert list(speed) == ["b"]
 

@@ -28,7 +28,7 @@ def sdist(tmp_path_factory):
     done = build("--sdist", "--outdir", str(target))
     assert done.returncode == 0, done.stderr
     with tarfile.open(next(target.glob("*.tar.gz"))) as archive:
-        # The filter came with 3.11.4; later versions warn where it is not given.
+        # Python 3.11.4 added the filter; later versions warn without it.
         archive.extractall(target, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     return next(path for path in target.iterdir() if path.is_dir())
 

@@ -1,4 +1,4 @@
-"""The builder: what a call returns, what is inferred, what is kept."""
+"""The builder: the results of calls, inference, constants, names, messages."""
 
 import copy
 import inspect
@@ -467,7 +467,7 @@ def test_method_rejects_unknown_attributes_and_inputs(g):
         g.relu(x, x)
 
 
-# What the specification forbids and the library takes -----------------------------------------------------------------
+# Lenient graphs -------------------------------------------------------------------------------------------------------
 
 CUTTING = {"strides": [2], "pads_begin": [0], "pads_end": [-1], "data_format": "NCX"}
 FORBIDDEN = {
@@ -552,7 +552,7 @@ def test_negative_padding_crops():
     g, x, _ = sources(False)
     g.output("out", FORBIDDEN["pads_end"](g, x, None))
     data = np.arange(16, dtype=np.float32).reshape(1, 2, 8)
-    # windows of 7 elements in steps of 2: the last element is in none of them
+    # windows of 7 elements in steps of 2: no window covers the last element
     assert g.compile()(x=data, y=np.zeros((2, 1), np.uint8)).tolist() == [[[1, 3, 5], [9, 11, 13]]]
 
 

@@ -1,4 +1,4 @@
-"""The one-to-one objects as they are meant to be used; what must not be done with them is in test_malformed."""
+"""The one-to-one objects in correct use; test_malformed has the incorrect uses."""
 
 import itertools
 import os
@@ -288,7 +288,7 @@ def test_strided_tensors_may_interleave_in_memory():
     source, result = capi.Tensor(ends[0], first), capi.Tensor(ends[1], second)
     compiled.execute(capi.Stream(), [source], [result])
     assert memory.tolist() == [-4, -3, -2, -1, 0, 1, 2, 3, 0, 0, 0, 7, 8, 1, 2, 3]
-    for at in (7, 4):  # the last element of one is the first of the other; or they are interlaced
+    for at in (7, 4):  # the tensors are adjacent, or interleaved
         result.set_data_handle(np.lib.stride_tricks.as_strided(memory[at:], (2, 3), (20, 4)))
         with pytest.raises(og.ArgumentError, match="shares memory"):
             compiled.execute(capi.Stream(), [source], [result])
@@ -361,11 +361,11 @@ def test_column_with_a_short_stride():
     np.testing.assert_allclose(execute(compiled, {0: x, 1: w})[2], x @ w, rtol=1e-4, atol=1e-5)
 
 
-# What must not be believed or done twice ------------------------------------------------------------------------------
+# Constants, subclasses, repeated initialization -----------------------------------------------------------------------
 
 
 def product(*constant, shape=(16, 16)):
-    """A compiled product of two matrices, of which those in ``constant`` are so."""
+    """A compiled product of two matrices; the inputs in ``constant`` are constant."""
     ends = [lt(n, "f32", shape, property="constant" if n in constant else "undef") for n in range(3)]
     graph = capi.Graph()
     graph.add_op(capi.Op(1, "MatMul", inputs=ends[:2], outputs=ends[2:]))
@@ -384,10 +384,10 @@ def test_recomputes_results_of_constants_alone():
 def test_checks_constants_in_every_execution():
     compiled, x, w = product(1), values(16, 16), values(16, 16)
     whole = x @ w
-    for weights in (w, w, w.copy(), np.concatenate([w, w])):  # what lies behind the tensor does not count
+    for weights in (w, w, w.copy(), np.concatenate([w, w])):  # memory behind the tensor is ignored
         np.testing.assert_allclose(execute(compiled, {0: x, 1: weights})[2], whole, rtol=1e-4, atol=1e-4)
     w[3, 4] += 1
-    if not capi.get_constant_tensor_cache():  # nothing is kept
+    if not capi.get_constant_tensor_cache():  # the library caches nothing
         np.testing.assert_allclose(execute(compiled, {0: x, 1: w})[2], x @ w, rtol=1e-4, atol=1e-4)
         return
     with pytest.raises(og.ArgumentError, match="tensor 1 is constant"):
@@ -395,7 +395,7 @@ def test_checks_constants_in_every_execution():
     w[3, 4] -= 1
     before = product(1)
     execute(before, {0: x, 1: w})
-    w += 1  # a change in place does not become what it was in the first execution
+    w += 1  # a change in place is refused, not computed with the old elements
     with pytest.raises(og.ArgumentError, match="tensor 1 is constant"):
         execute(before, {0: x, 1: w.copy()})
 
@@ -410,7 +410,7 @@ def test_compares_constants_by_elements_in_any_layout():
     x, w = values(16, 16), values(16, 16)
     np.testing.assert_allclose(execute(compiled, {0: x, 1: w})[2], x @ w.T, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(execute(compiled, {0: x, 1: w.T})[2], x @ w.T, rtol=1e-4, atol=1e-4)
-    other = np.asfortranarray(w)  # row-major it has the bytes that lay in memory before
+    other = np.asfortranarray(w)  # in row-major order it has the bytes of the constant before
     if not capi.get_constant_tensor_cache():
         np.testing.assert_allclose(execute(compiled, {0: x, 1: other})[2], x @ w, rtol=1e-4, atol=1e-4)
         return
@@ -457,19 +457,19 @@ def test_ignores_overridden_attributes_of_array_subclasses():
 
 
 class Agreeable(int):
-    """A number that is within every limit."""
+    """A number that passes every comparison with a limit."""
 
     __le__ = __ge__ = __lt__ = __gt__ = lambda self, other: True
 
 
 class Other(int):
-    """A number that becomes another one where it is converted."""
+    """A number whose conversion gives another number."""
 
     __int__ = __index__ = lambda self: -3
 
 
 class Growing(list):
-    """A list that is longer the second time."""
+    """A list that is longer when it is read again."""
 
     def __iter__(self):
         self.extend(self[:])
@@ -493,7 +493,7 @@ def test_converts_numbers_and_lists_of_subclasses_once():
 
 
 class Any(str):
-    """A text that is equal to every other one, and is another one where it is made part of something."""
+    """A string that equals every other string, and formats as another string."""
 
     def __eq__(self, other):
         return True
@@ -561,12 +561,12 @@ def test_objects_cannot_be_initialized_twice():
     late = capi.Tensor.__new__(capi.Tensor)
     with pytest.raises(og.ArgumentError):
         late.__init__(tensor, values(2))
-    late.__init__(tensor, array)  # the first call made nothing
+    late.__init__(tensor, array)  # the first call initialized nothing
     assert late.address == data.address
 
 
 def test_two_threads_cannot_initialize_one_object():
-    """Each of them would fill the half that the other one leaves: a shape of 64 with an array of 8."""
+    """A race would mix both initializations: a shape of 64 with an array of 8."""
     switching = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     ends = [(lt(0, "f32", (size,)), values(size)) for size in (8, 64)]
@@ -646,7 +646,7 @@ def test_forked_child_refuses_kernels_for_lost_threads(what):
     assert right == ["True"] * (1 if what == "gradient" else 2)
 
 
-# What would crash or hang without a check, each in a process of its own -----------------------------------------------
+# Calls that would crash or hang without a check, each in another process ----------------------------------------------
 
 PRELUDE = """
 import faulthandler, itertools, random, signal, sys, threading, time, weakref
@@ -843,20 +843,20 @@ def test_interrupted_op_change_is_atomic():
         compiled = capi.Partition.from_op(op).compile()
         result = capi.Tensor(compiled.outputs[0], np.empty((2, 3), np.float32))
         compiled.execute(capi.Stream(), [capi.Tensor(compiled.inputs[0], np.ones((2, 3), np.float32))], [result])
-        assert result.data == pytest.approx(1 / 3)  # of three along axis 1
+        assert result.data == pytest.approx(1 / 3)  # softmax of three elements along axis 1
         if step and not was_interrupted:
             break
     assert step > 10
 
 
 def test_interrupted_add_op_is_atomic():
-    for step in itertools.count():  # not at 0, after which all that is remembered of such ops is known
+    for step in itertools.count():  # step 0 has no interrupt and fills the caches of such ops
         graph = capi.Graph()
         ends = [lt(number, "f32", (2, 3)) for number in range(3)]
         ops = [capi.Op(1, kind, inputs=ends[:1], outputs=ends[1:2]) for kind in ("ReLU", "Exp")]
         was_interrupted = interrupted(lambda graph=graph, ops=ops: graph.add_op(ops[0]), step)
         if not graph.ops:
-            graph.add_op(ops[1])  # the library drops an op whose id is taken
+            graph.add_op(ops[1])  # the library ignores an op whose id is taken
         graph.finalize()
         (partition,) = graph.partitions()
         compiled = partition.compile()

@@ -1,4 +1,4 @@
-"""Capture: what is compiled in a block is on disk, before anything can go wrong."""
+"""Capture: every compilation in a block is on disk before it can fail."""
 
 import json
 import pickle
@@ -182,7 +182,7 @@ def test_records_several_threads(tmp_path):
             model = doubling((number + 1,)).compile()
             for _ in range(5):
                 model(np.full(number + 1, number, np.float32))
-        except Exception as error:  # it would be lost in the thread
+        except Exception as error:  # an exception would be lost in the thread
             failures.append(error)
 
     with og.capture(tmp_path, inputs=True):

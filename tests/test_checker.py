@@ -1,4 +1,4 @@
-"""The checker: one op, a dictionary, a graph; and what the loaded library makes of what is allowed."""
+"""The checker: ops, attributes and graphs against the specification and the loaded library."""
 
 import dataclasses
 
@@ -55,9 +55,9 @@ def test_lists_of_integers(value, expected):
         ("Elu", "alpha", 1e300, ["attribute_range"]),
         ("Elu", "alpha", 10**400, ["attribute_range"]),
         ("Elu", "alpha", -0.5, ["attribute_range"]),
-        ("Elu", "alpha", 1e-50, []),  # which is 0, and may be
+        ("Elu", "alpha", 1e-50, []),  # rounds to 0, which is valid
         ("RMSNorm", "epsilon", 1e-50, ["attribute_range"]),
-        ("RMSNorm", "epsilon", 2.0**-150, ["attribute_range"]),  # a tie, which goes to 0
+        ("RMSNorm", "epsilon", 2.0**-150, ["attribute_range"]),  # a tie, rounded to 0
         ("RMSNorm", "epsilon", 2.0**-149, []),
         ("Elu", "alpha", True, ["attribute_kind"]),
         ("Elu", "alpha", "1", ["attribute_kind"]),
@@ -298,7 +298,7 @@ def test_visits_a_long_chain_once(order, monkeypatch):
 
 
 class Counted:
-    """A slot that notes how often it is read."""
+    """A slot that records each read."""
 
     def __init__(self, slot, looked):
         self.slot, self.looked = slot, looked
@@ -332,7 +332,7 @@ def record(number=0, name="x", source=1, result=2):
         [record([])],
         [record(source=np.zeros(2))],
         [record(result=[])],
-        [record(name=None, source=1, result=2), record(1, None, 2, 1)],  # a cycle of what has no name
+        [record(name=None, source=1, result=2), record(1, None, 2, 1)],  # a cycle of ops without names
     ],
 )
 def test_reports_malformed_op_ids_and_names(ops):
@@ -377,7 +377,7 @@ def test_any_arguments_give_a_list_of_violations(data):
         assert rules(found) == ["unknown_op"]
 
 
-# All at once ---------------------------------------------------------------------------------------------------------
+# Several violations --------------------------------------------------------------------------------------------------
 
 OF_ONE_ATTRIBUTE = {"unknown_attribute", "missing_attribute", "attribute_kind", "attribute_value", "attribute_range"}
 
@@ -432,7 +432,7 @@ def test_reports_a_broken_rule_beside_another_mistake(kind, attrs, inputs, rule,
     assert {rule, other} <= {*rules(og.check_op(kind, attrs, inputs))}
 
 
-# What messages say to do ----------------------------------------------------------------------------------------------
+# Suggested fixes ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -548,7 +548,7 @@ NARROW = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
             [("boolean", (2,))],
             "data types: src=boolean; expected one of s8, u8, f8_e4m3, f8_e5m2 for src",
         ),
-        # A gradient of two axes says nothing of how many src has.
+        # A gradient of two axes does not determine the rank of src.
         (
             "AvgPoolBackward",
             {**NARROW, "kernel": [1], "exclude_pad": True, "src_shape": [2, 5, 3]},

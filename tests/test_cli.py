@@ -82,7 +82,7 @@ def test_every_command_has_help_json_and_a_module(name):
     done = CliRunner().invoke(cli, [name, "--help"])
     assert done.exit_code == 0
     assert f"Usage: onegraph {name}" in done.output
-    # these two print a file
+    # these two commands print a file
     assert "--json" in done.output
 
 

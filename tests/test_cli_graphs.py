@@ -37,7 +37,7 @@ def network(batch=2, dtype=og.f32):
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """Every test writes in a folder of its own."""
+    """Every test runs in a folder of its own."""
     monkeypatch.chdir(tmp_path)
 
 
@@ -59,7 +59,7 @@ def as_json(*arguments, **options):
     return json.loads(done.stdout)
 
 
-# What each command does -----------------------------------------------------------------------------------------------
+# The commands ---------------------------------------------------------------------------------------------------------
 
 
 def test_run_summarizes_outputs(graph):
@@ -142,7 +142,7 @@ def test_verify_agrees_and_differs(graph, monkeypatch):
     assert done.exit_code == 1
     first = json.loads(done.stdout)["first"]
     assert (first["op"], first["alone"]) == ("ReLU 'relu'", False)
-    assert first["comparison"]["max_error"] == pytest.approx(1, abs=1e-5)  # of results up to 15, in f32
+    assert first["comparison"]["max_error"] == pytest.approx(1, abs=1e-5)  # results are at most 15, in f32
     shown = onegraph("verify", graph)
     assert shown.exit_code == 1
     assert "first difference: ReLU 'relu', fused with Convolution 'conv', run by oneDNN" in shown.stdout
@@ -161,14 +161,15 @@ def test_verify_explains_nan_and_averages(graph):
 
     one = np.arange(64, dtype=np.float32)
     near = one + (one == 0)
-    off = compare("y", one + 1, one, near, DataType.f32, rounded=False)  # none more than rounding the first
+    # no error exceeds the noise of the first element
+    off = compare("y", one + 1, one, near, DataType.f32, rounded=False)
     assert (off.agrees, off.wrong) == (False, 0)
     assert verify_command._row(off)[-1] == "differs on average, most at [0]"
     assert verify_command._amount(off) == "off by 1 on average, which is more than rounding does"
 
 
 def test_verify_names_or_refuses_fallback_ops(graph):
-    g = og.Graph("legacy-1")  # of an op that the library never had
+    g = og.Graph("legacy-1")  # the library has no such op
     g.output("y", g.op("Index", [g.input("x", og.f32, (8, 2)), g.input("indices", og.s32, (3,))], name="gather"))
     g.save("gather.json")
     done = onegraph("verify", "gather.json")
@@ -205,7 +206,8 @@ def test_bench_in_place_reuses_unread_inputs():
         return {name: np.ones((4, 4), np.float32) for name in "xyz"}
 
     variants = [bench.Variant(policy) for policy in ("debug", "fusion")]
-    for in_place in (False, True):  # x and y where they are read the last time, but z is not the first operand then
+    # x and y take results at their last use; z does not, because it is not the first operand there
+    for in_place in (False, True):
         given = ones()
         bench.bench(g, given, variants, runs=10, in_place=in_place)
         changed = "".join(name for name, array in given.items() if (array != 1).any())
@@ -340,7 +342,7 @@ def test_bad_file_prints_one_line(graph, command, name):
         file.write(BAD[name])
     done = onegraph(command, "bad.json", *QUICK.get(command, ()))
     if command == "check" and done.exit_code == 1:
-        assert done.stdout.startswith("error: ")  # what the checker has words for is its answer
+        assert done.stdout.startswith("error: ")  # the checker reports a violation instead
         return
     assert done.exit_code == 2
     assert done.stdout == ""
@@ -514,7 +516,7 @@ def test_closed_standard_input_prints_one_line(graph):
 def test_progress_needs_no_standard_error(graph, command):
     options = {"stdout": subprocess.PIPE, "preexec_fn": lambda: os.close(2)}
     done = subprocess.run([sys.executable, "-m", "onegraph", command, graph, "--json"], timeout=120, **options)
-    assert done.returncode == (command == "reduce")  # as nothing fails
+    assert done.returncode == (command == "reduce")  # because no graph fails
     json.loads(done.stdout)
 
 
@@ -538,7 +540,7 @@ def test_writes_into_devices_and_symbolic_links(graph):
     assert og.Graph.load("target.json").inputs["x"].shape == (3, 6, 6, 3)
 
 
-# Files that are read are kept -----------------------------------------------------------------------------------------
+# Input files are never overwritten ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -547,7 +549,7 @@ def test_writes_into_devices_and_symbolic_links(graph):
         ("view", "graph.json", "-o", "soft.html"),
         ("view", "graph.json", "-o", "./soft.html"),
         ("view", "graph.json", "-o", "hard.html"),
-        ("view", "hard.html"),  # which would go to hard.html
+        ("view", "hard.html"),  # the arrays would go to hard.html
         ("reduce", "graph.json", "-o", "graph.json"),
         ("reduce", "constants", "-o", "constants.json"),  # and constants.npz
         ("convert", "graph.json", "-o", "soft.json"),
@@ -682,7 +684,7 @@ def test_show_prints_the_ids_of_the_file(graph):
     assert [(op["id"], op["kind"]) for op in found["ops"]] == [(70, "Convolution"), (60, "ReLU")]
     assert [tensor["id"] for tensor in found["inputs"].values()] == [100, 101]
     assert [tensor["id"] for op in found["ops"] for tensor in op["outputs"]] == [102, 103]
-    # they are what the options take
+    # the options take these ids
     first = found["ops"][0]["inputs"][0]["id"]
     again = as_json("show", "ids.json", "--in-shapes", f"{first}:1x6x6x3", "--op-attrs", "70:strides:2x2")
     assert again["outputs"]["t103"]["shape"] == [1, 2, 2, 4]
@@ -693,7 +695,7 @@ def test_show_prints_the_ids_of_the_file(graph):
 
 @pytest.fixture
 def wild(graph):
-    """A graph with an op of which nothing is known, as PyTorch dumps them."""
+    """A graph with an unknown op, as PyTorch dumps it."""
     data = json.loads(network().to_json())
     data["graph"][1]["kind"] = "Wildcard"
     Path("wild.json").write_text(json.dumps(data))
@@ -772,7 +774,7 @@ def test_dropping_wildcards_keeps_strictness(strict):
 
 
 def test_outputs_of_wildcards_become_inputs():
-    """A file as PyTorch dumps it: weights of Wildcards, and dims that it does not know."""
+    """A file as PyTorch dumps it: Wildcards produce weights, and some dims are unknown."""
 
     def use(number, shape, kind="variable"):
         layout = "undef" if None in shape else "strided"
@@ -826,11 +828,11 @@ def test_dropping_wildcards_keeps_names():
     g.output("beside", g.abs(strange))
     cut = g.without_wildcards()
     assert next(iter(cut.inputs)) == "x"
-    assert len(cut.inputs) == 2  # what the Wildcard wrote
+    assert len(cut.inputs) == 2  # outputs of the Wildcard
     assert list(cut.outputs)[:2] == ["last", "beside"]
     assert [op.kind for op in cut.ops] == ["ReLU", "Exp", "Add", "Abs"]
     assert cut.ops[0].name == "first"
-    assert len(cut.outputs) == 3  # what the Wildcard read
+    assert len(cut.outputs) == 3  # inputs of the Wildcard
     same = cut.without_wildcards()
     assert same is not cut
     assert same.to_json() == cut.to_json()
@@ -842,7 +844,7 @@ def test_view_refuses_profile_without_compilation(graph):
     assert done.stderr == "onegraph: --profile or --no-compile, not both; see onegraph view --help\n"
 
 
-# Options that rewrite -------------------------------------------------------------------------------------------------
+# Rewrite options ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -873,7 +875,7 @@ def test_names_shapes_of_unread_tensors(graph):
 
 def test_prints_json_for_a_version(graph):
     expected = json.loads(network().to_json(for_version="3.2"))
-    assert (expected["version"], len(expected["graph"][0]["attrs"])) == ("3.2.0", 8)  # defaults among them
+    assert (expected["version"], len(expected["graph"][0]["attrs"])) == ("3.2.0", 8)  # the attributes include defaults
     for more in (("--for-version", "3.2"), ("--for", "3.2"), ("--for", "3.2", "-o", "-")):
         assert json.loads(onegraph("convert", graph, *more).stdout) == expected
     done = onegraph("convert", graph, "--for-version", "3.99")
@@ -903,7 +905,7 @@ def test_names_the_encoding_of_a_file(graph):
 
 @pytest.fixture
 def dump(graph):
-    """A graph whose weights the file calls constant, as the library writes it."""
+    """A graph file with constant weights, as the library writes it."""
     data = json.loads(network().to_json())
     del data["onegraph"]
     data["graph"][0]["inputs"][1]["property_type"] = "constant"
@@ -951,7 +953,7 @@ def test_notes_stale_shapes(graph):
 
 
 def at_terminal(columns, *arguments):
-    """What a command prints where its output is a terminal of that many columns."""
+    """The output of a command at a terminal of ``columns`` columns."""
     control, terminal = pty.openpty()
     environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm"}
     command = [sys.executable, "-m", "onegraph", *arguments]
@@ -996,7 +998,7 @@ def test_pipes_get_plain_text(graph):
     assert all(line == line.rstrip() for line in done.stdout.splitlines())
 
 
-# The library's own graphs ---------------------------------------------------------------------------------------------
+# Graphs of the library ------------------------------------------------------------------------------------------------
 
 CORPUS = SHARED / "data" / "benchdnn-3.2"
 

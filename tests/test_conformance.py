@@ -1,4 +1,4 @@
-"""The library held against an edition; probes that crash are findings like others."""
+"""The library compared with an edition; a crash of a probe is a finding."""
 
 import errno
 import json

@@ -1,9 +1,9 @@
-"""The pages are true: their Python runs, their commands run, and both print what the page shows.
+"""The pages are correct: their Python and their commands run, and print what the page shows.
 
-In a page, a block of ``text`` after a block of ``python`` is what the latter prints. In a block of ``console`` a line
-that starts with ``$`` is a command, and the lines after it what that prints, if there are any. ``...`` stands for any
-text; what names a version of oneDNN is what that version prints. What a reader has to type into a shell, but no test
-should run, stands in a block of ``sh``.
+In a page, a block of ``text`` shows the output of the ``python`` block before it. In a block of ``console``, a line
+that starts with ``$`` is a command, and the lines after it are its output, if the page shows any. ``...`` stands for
+any text. Output that names a version of oneDNN is checked with that version only. A block of ``sh`` has commands for
+readers that no test runs.
 """
 
 import io
@@ -36,7 +36,7 @@ from onegraph.tools.harness import OPTIONS as REWRITES
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "ops")]
-# What a page may use beside the package; the rest of the page is skipped where it is not installed.
+# Optional packages of a page; without one of them the rest of the page is skipped.
 OPTIONAL = ("torch", "dask")
 
 
@@ -66,7 +66,7 @@ class Runner:
 
     def compare(self, example: Example) -> None:
         if "fused" in example.parsed and "Dequantize" in example.parsed and not has_vnni():
-            return  # on such a CPU they run one by one
+            return  # such a CPU runs these ops one by one
         named = re.search(r"\boneDNN (\d+)\.(\d+)", example.parsed)
         if named is None or tuple(map(int, named.groups())) == VERSION[:2]:
             assert_printed(self.printed, example.parsed)
@@ -81,7 +81,7 @@ class Runner:
 
 
 def shell(command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command where ``python`` and ``onegraph`` are those of this process."""
+    """Run a command with the ``python`` and ``onegraph`` of this process."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "COLUMNS": "100", "PYTHONSAFEPATH": "1"}
     return subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300, env=environment)
@@ -172,7 +172,7 @@ def test_benchmark_results_become_a_page():
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The site, built as ``make docs`` builds it; of most editions with a few ops, as theirs read alike."""
+    """The site as ``make docs`` builds it, but most editions have a few ops only, because their pages are alike."""
     root = tmp_path_factory.mktemp("checkout")
     for path in ROOT.iterdir():
         if path != DOCS:

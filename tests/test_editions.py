@@ -1,7 +1,7 @@
-"""Every edition against the facts parsed from its documents, one op and one attribute or port at a time.
+"""Every edition compared with the facts parsed from its documents: each op, attribute and port.
 
-``SLIPS`` lists where a text is wrong, with the reason; the schemas say what is meant there. A slip that the text does
-not have fails. What is no slip but a fact of the edition stands in ``onegraph.opset.editions``.
+``SLIPS`` lists the mistakes in the texts, with reasons; there the schemas follow the intended meaning. A slip that a
+text does not have fails. Real differences between editions are in ``onegraph.opset.editions``.
 """
 
 import itertools
@@ -28,7 +28,7 @@ COUNTS = {
 }
 
 
-# The texts' mistakes -------------------------------------------------------------------------------------------------
+# Mistakes in the texts -----------------------------------------------------------------------------------------------
 
 GUIDE = tuple(f"onednn-3.{minor}" for minor in range(14))
 ONEAPI = ("oneapi-1.2", "oneapi-1.3", "oneapi-1.4")
@@ -36,7 +36,7 @@ FIRST = ("oneapi-1.2", "onednn-3.0", "onednn-3.1")
 
 
 class Slip(NamedTuple):
-    """A place where the text of some editions is wrong: ``unit`` is an attribute, a port, or the types."""
+    """A mistake in the text of some editions; ``unit`` is an attribute, a port, or the types."""
 
     editions: tuple[str, ...]
     op: str
@@ -111,7 +111,7 @@ def _expanded(schema):
 def document_facts(name):
     stem = name.replace("oneapi", "oneAPI").replace("onednn-", "onednn-v")
     facts = json.loads((SHARED / "spec" / f"{stem}.json").read_text())
-    # Where a page is titled otherwise than its op is called, the edition takes the title for the op.
+    # If the title of a page differs from the op kind, the edition accepts the title too.
     ops = {kind: edition(name).schema(kind) for kind in facts}
     return {ops[kind].kind if ops[kind] else kind: _document_units(fact) for kind, fact in facts.items()}
 
@@ -129,10 +129,10 @@ def _document_units(fact):
 
 
 def _document_port(port):
-    """Name, optional, variadic; None where the page says nothing of it, as of the outputs of legacy-1."""
+    """Name, optional, variadic; None if the page does not say, as for the outputs of legacy-1."""
     name, required = port["name"], port["required"]
     if name is not None:
-        # Ports that take either of two tensors are called after the first; names are written with underscores.
+        # A port that takes either of two tensors has the name of the first; names have underscores.
         name = name.removesuffix("/dst").removesuffix("/input_forward").replace(" ", "_")
     return name, None if required is None else not required, port["variadic"]
 

@@ -1,4 +1,4 @@
-"""Exceptions carry what their documentation says, and a call that fails changes nothing."""
+"""Exceptions have the documented fields and texts, and a failed call changes nothing."""
 
 import copy
 import inspect
@@ -336,7 +336,7 @@ def test_suggests_a_method_with_the_same_ending(name, meant):
     ("kind", "expected"), [("Convolution", 0), ("ConvTranspose", 0), ("MaxPool", -np.inf), ("AvgPool", 1)]
 )
 def test_windows_longer_than_memory(kind, expected, dilation):
-    """No memory holds the padding; of the source, nothing lies in the windows but in those of AvgPool."""
+    """The padding exceeds memory; only the windows of AvgPool contain elements of the source."""
     attrs = {**CONV, "auto_pad": "same_upper"}
     if kind.endswith("Pool"):
         far = (

@@ -1,4 +1,4 @@
-"""Every example runs, stays short, and says what it shows."""
+"""Every example runs, is short, and prints its results."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
-# what an example needs that the extra `examples` does not bring
+# packages that an example needs beyond the extra `examples`
 NEEDS = {"batch_inference_dask": "distributed"}
 SHOWS = {
     "autoencoder": ["fused", "deconv2", "its gradient says"],

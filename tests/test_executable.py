@@ -206,7 +206,7 @@ def test_computed_shape_needs_the_fallback():
 
 
 def test_computed_axes():
-    # As many axes as there are: the shape of the sum is known, and whether each is named once is not.
+    # All axes are reduced: the output shape is known, but the axes may still repeat.
     g = og.Graph()
     axes = g.add(g.input("a", og.s32, (2,)), g.constant(np.array([0, 1], np.int32)))
     g.output("y", g.reduce_sum(g.input("x", og.f32, (2, 3)), axes))
@@ -258,7 +258,7 @@ def test_searches_a_long_graph_in_pieces(rng, monkeypatch):
     for index in range(60):
         y = g.relu(g.add(g.matmul(y, w, dtype="f32"), first))
         if index == 7:
-            first = y  # read by every later step, in other pieces too
+            first = y  # every later step reads this tensor, also in other pieces
     g.output("y", y)
     data = rng.standard_normal((2, 8)).astype(np.float32)
     whole = g.compile(threads=1)
@@ -271,7 +271,7 @@ def test_searches_a_long_graph_in_pieces(rng, monkeypatch):
 
 
 def test_equal_layers_share_no_cached_constants(rng):
-    """With it, the library would give a layer what it compiled, and keeps, for the weights of another."""
+    """The library's cache would give a layer the cached weights of an equal layer."""
     before = og.capi.get_compiled_partition_cache_capacity()
     og.capi.set_compiled_partition_cache_capacity(1024)
     try:

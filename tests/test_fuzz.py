@@ -1,4 +1,4 @@
-"""A bounded, seeded slice of the fuzzers in tests/fuzz, which ``make fuzz`` runs for as long as one likes."""
+"""A bounded, seeded slice of the fuzzers in tests/fuzz; ``make fuzz`` runs them for any time."""
 
 import json
 import os
@@ -19,7 +19,7 @@ CORPUS = sorted((ROOT / "tests" / "corpus").glob("*.json"))
 
 
 def test_random_graphs_agree():
-    """In a process of its own: a signal must not end the tests, and must name its seed."""
+    """Another process runs the graphs: a signal must not end the tests, and must name its seed."""
     command = [sys.executable, "-m", "tests.fuzz.child", "graphs", "1", "40"]
     environment = {**os.environ, "OMP_NUM_THREADS": "2"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False)

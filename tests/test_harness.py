@@ -1,4 +1,4 @@
-"""Rewriting as benchdnn does: what changes, what is inferred again, what is refused; and every line of its files."""
+"""Graphs rewritten as benchdnn rewrites them, and every line of its harness files."""
 
 import json
 import math
@@ -19,7 +19,7 @@ from onegraph.tools.harness import read_harness, rewrite, rewrite_like_benchdnn
 
 CORPUS = SHARED / "data" / "benchdnn-3.2"
 HARNESSES = sorted(CORPUS.glob("*/harness_*"))
-SMALL = 4000  # elements of the largest tensor of a graph that is run
+SMALL = 4000  # the largest tensor, in elements, of a graph that is run
 
 
 def chain():
@@ -50,7 +50,7 @@ def test_infers_shapes_again():
     assert found.outputs["dst"].shape == (5, 10, 12, 4)
     assert g.to_json() == before
     assert found.ops[0].inputs[2].value.tolist() == [1, 1, 1, 1]
-    # the form too says the new shapes, so that the library's own program reads them
+    # the JSON has the new shapes too, which the library's own program reads
     form = json.loads(found.to_json())
     assert [op["outputs"][0]["shape"] for op in form["graph"]] == [[5, 10, 12, 4]] * 3
     assert form["graph"][1]["inputs"][0]["stride"] == [480, 48, 4, 1]
@@ -99,7 +99,7 @@ def test_a_shape_without_strides_is_dense():
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, (4, 5), strides=(1, 4))))
     assert rewrite(g, in_shapes="0:4x5").inputs["x"].strides is None
-    # a batch alone leaves the order of the axes
+    # a new batch alone keeps the order of the axes
     assert rewrite(g, mb=7).inputs["x"].strides == (1, 7)
 
 
@@ -134,7 +134,7 @@ def test_empty_text_and_default_change_nothing():
 def test_ignores_shapes_of_unread_tensors():
     found, passed_over = rewrite_like_benchdnn(chain(), in_shapes="0:5x8x8x3+9:7+5:5x8x8x4+6:1x2")
     assert (found.outputs["dst"].shape, passed_over) == ((5, 8, 8, 4), [9, 6])
-    for known in ("3:2x3", "2:4", "nobody:2"):  # which an op reads, or which is no id
+    for known in ("3:2x3", "2:4", "nobody:2"):  # tensors that an op reads, or an unknown id
         with pytest.raises(og.ArgumentError, match="in_shapes: tensor"):
             rewrite_like_benchdnn(chain(), in_shapes=known)
 
@@ -199,7 +199,7 @@ def test_one_data_type_for_all_tensors():
     for name in ("bf16", "f16"):
         found = rewrite(g, dt=name)
         assert {str(found.inputs["x"].dtype), str(found.outputs["y"].dtype)} == {name}
-        assert found.inputs["beta"].dtype is og.f32  # of a normalization they stay
+        assert found.inputs["beta"].dtype is og.f32  # parameters of a normalization keep their type
         assert found.outputs["i"].dtype is og.s32
         assert graph_errors(found) == []
     back = rewrite(rewrite(g, dt="bf16"), dt="f32")
@@ -224,7 +224,7 @@ def test_data_types_for_some_tensors():
 
 
 class Name(str, Enum):
-    """Strings that hash and format themselves in their own way."""
+    """A string with its own hash and format."""
 
     BF16 = "bf16"
     OP = "relu_0"
@@ -285,7 +285,7 @@ def test_changes_the_batch_of_all_inputs():
     assert {name: tensor.shape[0] for name, tensor in found.inputs.items()} == {"src": 5, "weights": 3, "other": 5}
     assert found.outputs["dst"].shape == (5, 8, 8, 4)
     assert rewrite(chain(), mb=0).to_json() == chain().to_json()
-    # it wins over a shape
+    # a batch overrides a shape
     assert rewrite(chain(), mb=3, in_shapes="0:7x4x4x3+5:7x4x4x4").outputs["dst"].shape == (3, 4, 4, 4)
 
 
@@ -315,7 +315,7 @@ def test_refuses_a_batch_that_an_attribute_holds():
         rewrite(g, mb=3)
 
 
-# What is refused ------------------------------------------------------------------------------------------------------
+# Rejected rewrites ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -464,7 +464,7 @@ def test_backslash_joins_lines(tmp_path):
 
 
 def test_backslash_joins_parts_of_a_value(tmp_path):
-    """As oneDNN 3.13's own files have it: complex_fusion/harness_mha_all."""
+    """oneDNN 3.13 has such a file: complex_fusion/harness_mha_all."""
     path = harness(tmp_path, "--reset --in-shapes=0:2x3,\\\n   0:4x3,\\\n   0:5x3\n--case=chain.json\n")
     assert [case.options["in_shapes"] for case in read_harness(path)] == ["0:2x3", "0:4x3", "0:5x3"]
 
@@ -526,7 +526,7 @@ def test_reads_every_harness_line_of_the_library(path):
         assert all(dim >= 0 for op in form["graph"] for use in op["outputs"] for dim in use["shape"])
         known = {violation.rule for violation in graph_errors(before)}
         new = {violation.rule for violation in graph_errors(graph)} - known
-        # What the library takes and the specification does not.
+        # Rules of the specification that the library does not enforce.
         assert new <= {"mode_rank", "gradient_resized", "attribute_range"}, case.line
         if new == set() and max(math.prod(tensor.shape) for tensor in graph._tensors) <= SMALL:
             ran[graph.to_json()] = graph

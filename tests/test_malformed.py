@@ -1,8 +1,9 @@
-"""No call with any arguments ends in a signal or a hang; each bad one gives one exception of onegraph.errors.
+"""No call with any arguments ends in a signal or a hang; each bad call raises one exception of onegraph.errors.
 
-Everything here runs in child processes: this file, run as a script with the name of a batch. A child prints the name
-of each case before it and the outcome after it, so that a crash or a timeout names its case. The cases are those that
-crash, hang or compute wrong through the plain C API (oneDNN 3.2.0).
+Child processes run the cases: this file as a script, with the name of a batch. A child prints the name of each case
+before it and the outcome after it, so a crash or a timeout names its case. The batches are those of
+helpers/malformed_cases.py, and here every op with mutated attributes, every public callable with junk, and valid calls
+with objects that lie about themselves.
 """
 
 import faulthandler
@@ -160,7 +161,7 @@ DTYPES = ["f32", "bf16", "f16", "s8", "u8", "s32", "boolean", "s64", "f8_e4m3", 
 
 
 def other(value, rng):
-    """Something else in the place of an attribute's value."""
+    """Another value for an attribute."""
     if isinstance(value, bool):
         return rng.choice([not value, 2, None, "x"])
     if isinstance(value, int):
@@ -214,11 +215,11 @@ def mutations(count):
                     print(f"FAIL {run.__name__}: {type(error).__name__}: {error}", flush=True)
 
 
-# Junk: every public callable with anything ---------------------------------------------------------------------------
+# Junk: every public callable with any arguments ----------------------------------------------------------------------
 
 
 class RudeError(Exception):
-    """What the rude objects raise; it may come out, as it is the user's own."""
+    """The exception of the rude objects, which calls may pass on."""
 
 
 class Rude:
@@ -289,16 +290,16 @@ def objects():
     return [*found, capi.Tensor(a, array((2, 3))), capi.Tensor(b, array((2, 3)))]
 
 
-RECORDS = {og.DataType, og.Op, og.LogicalTensor, og.Violation}  # an enumeration and plain records
+RECORDS = {og.DataType, og.Op, og.LogicalTensor, og.Violation}  # enumerations and plain records
 
 
 def public(found):
-    """Name and callable of everything that a user can call, but exceptions and records."""
+    """Name and callable of every public callable except exceptions and records."""
     for module in (og, capi):
         for name in module.__all__:
             value = getattr(module, name)
             exception = isinstance(value, type) and (issubclass(value, BaseException) or value in RECORDS)
-            if callable(value) and not exception and name != "set_verbose":  # that would print
+            if callable(value) and not exception and name != "set_verbose":  # these print
                 yield name, value
     yield "reference.run", reference.run
     for thing in found:
@@ -345,11 +346,11 @@ def junk_calls(count):
             print(f"FAIL {type(error).__name__}: {str(error)[:200]!a}", flush=True)
 
 
-# One argument of a valid call, or something in it, replaced by what lies ----------------------------------------------
+# Lies: one part of the arguments of a valid call replaced by an object that lies --------------------------------------
 
 
 class Liar:
-    """What says that it is of another class, as mocks and proxies do."""
+    """Claims to be of another class, as mocks and proxies do."""
 
     def __init__(self, kind):
         self.kind = kind
@@ -410,7 +411,7 @@ def liars():
 
 
 def valid_calls():
-    """Functions with arguments that are right."""
+    """Functions with valid arguments."""
     graph = simple()
     report, x = {"partitions": [{"index": 0, "names": ["relu_0"], "executor": "oneDNN"}]}, one()
     ends = (og.LogicalTensor(0, og.f32, (2,)),), (og.LogicalTensor(1, og.f32, (2,)),)
@@ -483,7 +484,7 @@ def valid_calls():
 
 
 def places(value, depth=0):
-    """The places within arguments, as what to look up one after the other."""
+    """The places within arguments, each as a path of keys."""
     pairs = value.items() if type(value) is dict else enumerate(value) if type(value) in (list, tuple) else ()
     for key, element in pairs if depth < 4 else ():
         yield (key,)
@@ -515,7 +516,7 @@ def lies():
                 print(f"FAIL {type(error).__name__}: {str(error)[:200]!a}", flush=True)
 
 
-# The two sides -------------------------------------------------------------------------------------------------------
+# The child and the test ----------------------------------------------------------------------------------------------
 
 BATCHES = {"mutations": lambda: mutations(40), "junk": lambda: junk_calls(12000), "lies": lies}
 
@@ -538,7 +539,7 @@ def run_cases(batch):
 @pytest.mark.parametrize("batch", [*CASES, *BATCHES])
 def test_raises_one_clear_exception(batch, tmp_path):
     command = [sys.executable, os.path.abspath(__file__), batch]
-    try:  # in a directory of its own: junk is a file name now and then
+    try:  # in a directory of its own, because junk is sometimes taken for a file name
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path)
         output, code, errors = done.stdout, done.returncode, done.stderr
     except subprocess.TimeoutExpired as expired:

@@ -1,4 +1,4 @@
-"""Places in one block of memory for results that are alive at different times."""
+"""Offsets in one block of memory for values with different lifetimes."""
 
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
@@ -44,7 +44,7 @@ def test_live_pieces_do_not_overlap(drawn, data):
 @settings(max_examples=200, deadline=None, database=None)
 @given(st.integers(1, 4000), st.integers(1, 60))
 def test_chain_needs_two_places(size, length):
-    """In a chain of equal pieces, each read by the next step only, two places are as few as can be."""
+    """A chain of equal pieces, each read by the next step only, needs two places and no more."""
     chain = [Lifetime(number, aligned(size), number, number + 1) for number in range(length)]
     assert plan_memory(chain, {})[1] == min(length, 2) * aligned(size)
     in_place = {number: number - 1 for number in range(1, length)}

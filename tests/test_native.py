@@ -1,4 +1,4 @@
-"""The wall to C: nothing of the library is left out unawares, every way to have no library is told, nothing leaks."""
+"""The C extension: complete declarations, clear errors without a library, object lifetimes, settings."""
 
 import gc
 import itertools
@@ -43,7 +43,8 @@ NOT_CALLED = {
 }
 
 
-UNGUARDED = {"dnnl_version", "dnnl_get_effective_cpu_isa", "dnnl_get_cpu_isa_hints"}  # they look a constant up
+# These functions look up a constant.
+UNGUARDED = {"dnnl_version", "dnnl_get_effective_cpu_isa", "dnnl_get_cpu_isa_hints"}
 
 
 def declared(*headers):
@@ -203,7 +204,7 @@ def test_releasing_an_executable_calls_no_python():
     finally:
         sys.setprofile(None)
     assert not [file for file in called if "onegraph" in file]
-    assert len(plan._idle) == idle + 1  # its stream serves the next one
+    assert len(plan._idle) == idle + 1  # the stream is free for the next executable
 
 
 def test_keeps_objects_frozen_by_others():
@@ -229,7 +230,7 @@ print("right")
 
 
 def test_destructors_may_use_objects_of_their_cycle():
-    """The garbage collector calls the oldest first: here everything else is older than what has the destructor."""
+    """The garbage collector finalizes the oldest object first; here the object with the destructor is the newest."""
     code = f"""{LIFE}
 import onegraph as og
 gc.disable()
@@ -310,10 +311,10 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - first)
 """
     done = child(code)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) < 30_000, "kilobytes"  # engines are never destroyed; a kernel kept would take far more
+    assert int(done.stdout) < 30_000, "kilobytes"  # engines are never destroyed; a leaked kernel would take far more
 
 
-# Settings of the process: each in a process of its own ----------------------------------------------------------------
+# Settings of the process, each in another process ---------------------------------------------------------------------
 
 
 FEW_PRIMITIVES = """
@@ -334,7 +335,7 @@ for _ in range(20):
 def test_small_primitive_cache_capacity():
     is_old = library.VERSION < (3, 6)
     if not SANITIZED:
-        done = child(FEW_PRIMITIVES, MALLOC_PERTURB_="165")  # so that what is freed holds something else
+        done = child(FEW_PRIMITIVES, MALLOC_PERTURB_="165")  # overwrites freed memory
         assert done.returncode == (-signal.SIGSEGV if is_old and has_avx512() else 0), done.stderr
     code = "from onegraph import capi; print(capi.get_primitive_cache_capacity())"
     kept = child(code, ONEDNN_PRIMITIVE_CACHE_CAPACITY="3")

@@ -90,7 +90,7 @@ def test_rejects_damage_anywhere_in_the_archive(tmp_path):
             found = read_inputs(tmp_path / "y.npz", graph())["x"]
         except og.FormatError:
             continue
-        assert found.shape == (4, 8)  # in parts that do not matter, such as dates
+        assert found.shape == (4, 8)  # damage to irrelevant parts, such as dates
 
 
 @pytest.mark.parametrize("shape", ["(1152921504606846975,)", "(True, 4)", "(-1, 4)"])
@@ -131,7 +131,7 @@ def test_memory_error_and_interrupt_pass_through(kind, tmp_path, monkeypatch):
     def fail(*_):
         raise kind
 
-    monkeypatch.setattr(zipfile, "_get_compressor", fail)  # of a member, which its archive holds for open by then
+    monkeypatch.setattr(zipfile, "_get_compressor", fail)  # fails while the archive has an open member
     with pytest.raises(kind):
         write_arrays(tmp_path / "y.npz", {"x": np.zeros(3)})
     assert list(tmp_path.iterdir()) == []

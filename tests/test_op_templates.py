@@ -1,4 +1,4 @@
-"""The ways past the checks that the executor takes: what they make is what the checked constructors make."""
+"""Constructors without checks, which the compiler uses, give the same objects as the checked ones."""
 
 import itertools
 
@@ -202,7 +202,7 @@ def test_finds_cycles_in_any_op_order():
     graph.add_op(capi.Op(0, "Add", inputs=[a, b], outputs=[b]))
     with pytest.raises(og.ArgumentError, match="form a cycle"):
         graph.finalize()
-    graph = capi.Graph()  # against the flow, but no cycle
+    graph = capi.Graph()  # ops in reverse order, but no cycle
     for number, source, target in [(1, b, c), (0, a, b)]:
         graph.add_op(capi.Op(number, "ReLU", inputs=[source], outputs=[target]))
     graph.finalize()

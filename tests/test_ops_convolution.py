@@ -1,4 +1,4 @@
-"""The convolution family in the words of every edition that names it, against the definition."""
+"""The convolution family in every edition that has it, against the definition."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ BY_NAME = {(words.kind, words.edition): words for words in cases.WORDS}
 
 
 def run(case, shape_as="input", data="input"):
-    """The result of a case by the executor and by the reference, and the executor's report."""
+    """The results of a case compiled and by the reference, and the report."""
     graph = og.Graph(edition=case.words.edition)
     feed = {f"in{index}": array for index, array in enumerate(case.inputs)}
     inputs = [
@@ -122,7 +122,7 @@ def test_rejects_padding_that_leaves_no_output(added, fits):
     g = og.Graph()
     src, weights = g.input("src", og.f32, (1, 3, 4)), g.input("weights", og.f32, (3, 2, 3))
     attrs = {"strides": [2], "dilations": [1], "output_padding": [added], "data_format": "NCX", "weights_format": "IOX"}
-    # 2 * 3 + 3 elements without padding, and output_padding more
+    # 2 * 3 + 3 elements without padding, plus output_padding
     assert g.conv_transpose(src, weights, **attrs, pads_begin=[fits - 3], pads_end=[3]).shape == (1, 2, 1)
     with pytest.raises(og.SpecError, match=rf"pads_begin: {fits - 2} \+ 3 along .*; expected less than {fits + 1} "):
         g.conv_transpose(src, weights, **attrs, pads_begin=[fits - 2], pads_end=[3])
@@ -140,7 +140,7 @@ def test_same_upper_pads_more_at_the_end():
 
 
 def test_gradient_beyond_the_last_window_is_zero():
-    # Sizes 7 and 8 both give 3 positions of a kernel of 3 at stride 2 or so; dst_shape says which one it was.
+    # Sizes 7 and 8 both give 3 positions of the kernel; output_shape decides between them.
     diff_dst = np.ones((1, 3, 1), np.float32)
     weights = np.array([1, 2, 4], np.float32).reshape(3, 1, 1)
     for size, expected in ((7, [1, 2, 5, 2, 5, 2, 4]), (8, [1, 2, 5, 2, 5, 2, 4, 0])):
@@ -153,7 +153,7 @@ def test_gradient_beyond_the_last_window_is_zero():
 @pytest.mark.parametrize("dilation", [1, 2])
 @pytest.mark.parametrize(("pad", "added"), [(2, 3), (0, 5)])
 def test_output_padding_larger_than_a_stride(dtype, dilation, pad, added):
-    # Two positions at stride 2: what is added at the end of their gradient is not read, though a window would fit in.
+    # Two positions at stride 2: the padding at the end of the gradient is not read, though a window would fit.
     reach = 2 * dilation + 1
     diff_dst = np.arange(2 + reach - 2 * pad + added).reshape(1, -1, 1).astype(cases.DTYPES[dtype])
     weights = np.array([1, 2, 4]).reshape(3, 1, 1).astype(diff_dst.dtype)

@@ -41,7 +41,7 @@ def coordinate(place: int, old: int, new: int, transform: str) -> float:
 
 
 def brute(src: Floats, sizes: tuple[int, ...], mode: str, transform: str) -> Floats:
-    """NCX, one element of dst after the other."""
+    """NCX; computes one element of dst at a time."""
     dst = np.zeros((*src.shape[:2], *sizes))
     for place in np.ndindex(*sizes):
         reads = []
@@ -61,7 +61,7 @@ def brute(src: Floats, sizes: tuple[int, ...], mode: str, transform: str) -> Flo
 
 def test_nearest_numbers() -> None:
     assert line([1, 2, 3], 6, mode="nearest") == [1, 1, 2, 2, 3, 3]
-    # Exactly between two elements: the later one.
+    # A point exactly between two elements takes the later one.
     assert line([1, 2, 3, 4], 2, mode="nearest") == [2, 4]
     assert line([1, 2, 3, 4, 5], 3, mode="nearest") == [1, 3, 5]
     assert line([1, 2, 3, 4], 3, mode="nearest", coordinate_transformation_mode="align_corners") == [1, 3, 4]
@@ -205,7 +205,7 @@ def test_lenient_graph_keeps_batch_and_channels(diff_dst: tuple[int, ...]) -> No
     src, gradient = g.input("src", "f32", (2, 3, 4)), g.input("diff_dst", "f32", diff_dst)
     with pytest.raises(SpecError, match=r"expected shape \[2, 4, 4\]"):
         g.interpolate_backward(src, gradient, **SIZES)
-    # Other sizes than those that are written down are taken, from the tensor itself.
+    # A tensor may have other sizes than the attribute.
     result = g.interpolate_backward(src, g.input("resized", "f32", (2, 5, 4)), **SIZES)
     assert result.shape == (2, 3, 4)
 

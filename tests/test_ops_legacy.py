@@ -1,4 +1,4 @@
-"""The ops of legacy-1 that have no successor, and whole graphs in the words of that edition."""
+"""The ops of legacy-1 without a successor, and whole graphs in that edition."""
 
 import math
 
@@ -66,7 +66,7 @@ def test_both_meanings_of_pow():
     assert rules("Pow", [("f32", (2,))], {"beta": 2.0}) == ["unknown_attribute", "input_count"]
 
 
-# What they compute ---------------------------------------------------------------------------------------------------
+# Results -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

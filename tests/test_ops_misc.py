@@ -40,7 +40,7 @@ def scalar_philox(counter: list[int], key: list[int]) -> list[int]:
 
 
 def scalar_word(index: int, seed: int, offset: int) -> int:
-    """One word the way the library's C++ goes about it, with 64-bit integers."""
+    """One word, computed with 64-bit integers as in the C++ of the library."""
     seed, offset = seed & M64, offset & M64
     if offset == 0:
         block, seed = (index & M32) & ~3, seed & M32

@@ -129,7 +129,7 @@ def test_batch_norm_gradients(data_format: str, affine: bool) -> None:
 def test_statistics_of_empty_batches_are_nan(
     kind: str, attrs: dict[str, object], src: tuple[int, ...], vectors: int
 ) -> None:
-    """And nobody is warned of it."""
+    """numpy gives no warning."""
     dst, *statistics = run(kind, attrs, np.zeros(src), *[np.ones(3)] * vectors)
     assert dst.shape == src
     assert np.isnan([*map(np.max, statistics)]).all()
@@ -230,7 +230,7 @@ def test_softmax_modes() -> None:
     dst, stats = run("SoftMax", {"mode": "inf_as_zero"}, src)
     near(dst, [[0, 1], [0, 0]])
     near(stats, [[0], [0]])
-    near(np.exp(src - stats), dst)  # as training computes it again
+    near(np.exp(src - stats), dst)  # the same as in training
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])

@@ -110,7 +110,7 @@ def test_avg_pool_gradient_literal() -> None:
     attrs = {**PLAIN, "data_format": "NCX", "kernel": [2], "pads_end": [1], "src_shape": [1, 1, 3]}
     np.testing.assert_array_equal(run("AvgPoolBackward", {**attrs, "exclude_pad": True}, row(2, 4)), row(1, 1, 4))
     np.testing.assert_array_equal(run("AvgPoolBackward", {**attrs, "exclude_pad": False}, row(2, 4)), row(1, 1, 2))
-    # The tensor wins over the attribute.
+    # The tensor overrides the attribute.
     np.testing.assert_array_equal(
         run("AvgPoolBackward", {**attrs, "exclude_pad": False, "pads_end": [0]}, row(2, 4), np.array([1, 1, 4])),
         row(1, 1, 2, 2),

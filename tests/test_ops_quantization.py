@@ -43,7 +43,7 @@ def test_dequantize_does_not_round() -> None:
 
 @pytest.mark.parametrize("zero", [2**63 - 1, -(2**63) + 1])
 def test_zero_point_difference_wider_than_64_bits(zero: int) -> None:
-    expected = -(2.0**62) if zero > 0 else 2.0**62  # of which f32 shows no difference of 128
+    expected = -(2.0**62) if zero > 0 else 2.0**62  # f32 does not show a difference of 128 here
     assert run("Dequantize", {"scales": (0.5,), "zps": (zero,)}, "f32", np.int64([-128, 0, 127])) == [expected] * 3
 
 

@@ -1,4 +1,4 @@
-"""Graph outputs with strides of their own: results lie as they are declared, whatever the op that writes them takes."""
+"""Graph outputs with declared strides, whatever layout the producing op writes."""
 
 import json
 import pickle
@@ -26,7 +26,7 @@ def elements(array):
 
 
 def image():
-    """A convolution whose result is to have its channels last, and its inputs."""
+    """A convolution with channels last in its declared result, and its inputs."""
     g = og.Graph()
     x, w = g.input("x", og.f32, (2, 3, 5, 6)), g.input("w", og.f32, (8, 3, 3, 3))
     window = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
@@ -91,7 +91,7 @@ def test_strided_outputs_keep_the_quick_call(monkeypatch):
     array = np.ones((2, 5, 6, 8), np.float32).transpose(0, 3, 1, 2)
     for graph, arrays in ((g, tuple(given.values())), (h, (array,))):
         model = graph.compile()
-        model(*arrays)  # takes it, to make a frame
+        model(*arrays)  # the first call creates a frame
         monkeypatch.setattr(type(model), "_call", None)
         assert elements(model(*arrays)) == LAST
         out = np.empty((2, 5, 6, 8), np.float32).transpose(0, 3, 1, 2)
@@ -123,7 +123,7 @@ def test_every_op_into_any_strides(kind, policy):
 
 
 def test_outputs_that_no_step_writes():
-    """An input, a constant, a view, two names of one result, and a result that is read again."""
+    """An input, a constant, a view, two names for one result, and a result that a later op reads."""
     g = og.Graph()
     x = g.input("x", og.f32, (3, 4))
     c = g.constant(np.arange(12, dtype=np.float32).reshape(3, 4))
@@ -183,7 +183,7 @@ def test_every_fourth_element_of_a_long_result(kind, shape, strides):
 
 
 def test_graph_run_entirely_by_numpy():
-    """A shape is computed in it."""
+    """The graph computes a shape."""
     g = og.Graph()
     shape = g.add(g.input("counts", og.s32, (3,)), g.constant(np.array([0, 1, 0], np.int32)))
     dy, w = g.input("dy", og.f32, (1, 3, 2)), g.constant(np.ones((2, 2, 2), np.float32))
@@ -219,7 +219,7 @@ def test_rejects_invalid_strides():
         g.output("y", n, strides=(3, 1))
     assert not g.outputs
     assert g.output("y", x, strides=(3, 1)) is x
-    assert g.outputs["y"].strides is None  # which is dense
+    assert g.outputs["y"].strides is None  # these strides are dense
 
 
 def test_later_ops_may_read_the_output():

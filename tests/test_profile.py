@@ -1,4 +1,4 @@
-"""What a profile measures and shows, operation counts, and the names that the library prints for what it runs."""
+"""Profiles, operation counts, and the names of implementations that the library prints."""
 
 import os
 import subprocess
@@ -35,10 +35,10 @@ def only(graph):
 
 
 def tap_counts(kind, data_format="NXC", weights_format="XIO"):
-    """The multiplications of a 1-D convolution with 2 groups, counted one by one."""
+    """The number of multiplications of a 1-D convolution with 2 groups, counted in loops."""
     batch, inside, channels, filters, taps, groups = 2, 7, 4, 6, 3, 2
     outside = inside - taps + 1
-    # an output of a filter reads its taps in every channel of its group; a transposed one is the same the other way
+    # an output reads the taps of its filter in every channel of its group; transposed: outputs and inputs exchanged
     count = sum(1 for _ in product(*map(range, (batch, outside, filters, channels // groups, taps))))
     x, w, y = (batch, inside, channels), (taps, channels // groups, filters), (batch, outside, filters)
     if kind.startswith("ConvTranspose"):
@@ -230,7 +230,7 @@ def test_names_of_implementations(model, capfd):
     ]
     assert str(rows).splitlines()[1].endswith("implementation")
     assert not any(partition.implementation for partition in model.report().partitions)
-    assert capfd.readouterr().out == ""  # the library prints in a process of its own
+    assert capfd.readouterr().out == ""  # the library prints in another process
 
 
 def test_starts_the_worker_once(model, monkeypatch):

@@ -90,7 +90,7 @@ def test_interrupted_tick_counts_nothing():
 def test_evicts_the_least_recently_used_program(compilations):
     model = rows_summed()
     model.cache_capacity = 2
-    for rows in (1, 2, 1, 3, 1, 2):  # 3 drives out 2, as 1 was used after it
+    for rows in (1, 2, 1, 3, 1, 2):  # 3 evicts 2, because 1 was used later
         assert model(filled(rows)).shape == (rows,)
     assert [shape[0] for shape in compilations] == [1, 2, 3, 2]
     assert model.cache_info() == (2, 4, 2, 2, 2)
@@ -105,14 +105,14 @@ def test_evicts_the_least_recently_used_program(compilations):
 
 
 def test_refuses_a_call_from_its_own_compilation(monkeypatch):
-    """As a signal handler makes it; it would wait for itself."""
+    """A signal handler may call the model; waiting would deadlock."""
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, (None, 4))))
     model, raised = g.compile(), []
     compile_one = model._compile
 
     def interrupted(graph):
-        for rows in (3, 2):  # other shapes are no matter
+        for rows in (3, 2):  # other shapes work
             try:
                 model(filled(rows))
             except og.StateError as error:
@@ -135,7 +135,7 @@ def test_refuses_a_call_from_its_own_compilation(monkeypatch):
 
 
 def test_mutually_recursive_compilations_do_not_deadlock(monkeypatch):
-    """As destructors make such calls: two threads would wait for each other."""
+    """Destructors may call the model; two threads would wait for each other."""
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, (None, 4))))
     model, raised, both = g.compile(), [], threading.Barrier(2)
@@ -163,7 +163,7 @@ def test_mutually_recursive_compilations_do_not_deadlock(monkeypatch):
 
 
 def test_destructor_may_read_the_changing_cache():
-    """A destructor asks for more of it at any moment: the garbage collector comes where objects are made."""
+    """The garbage collector may run a destructor wherever objects are created."""
     script = """
 import faulthandler, gc
 import numpy as np
@@ -299,7 +299,7 @@ def test_shape_tensor_contents_are_in_the_key():
     assert model.cache_info() == (6, 2, 0, 2, 16)
     changed = seven.copy()
     assert model(dy, changed).shape == (1, 7, 1)
-    changed[1] = 8  # the same array, other contents
+    changed[1] = 8  # the same array with other contents
     assert model(dy, changed).shape == (1, 8, 1)
     with pytest.raises(og.SpecError):
         model(dy, np.array([1, 100, 1], np.int32))
@@ -312,7 +312,7 @@ def test_repeated_dynamic_call_is_quick(monkeypatch):
     model = rows_summed()
     x, y = filled(3), np.zeros(3, F32)
     model(x)
-    monkeypatch.setattr(model, "_arguments", None)  # nothing but the quick call can answer now
+    monkeypatch.setattr(model, "_arguments", None)  # only the quick call still works
     assert model(x).tolist() == [4, 4, 4]
     assert model(x=x).tolist() == [4, 4, 4]
     assert model(x, out=y) is y

@@ -18,7 +18,7 @@ FILES = sorted((SHARED / "data" / "benchdnn-3.2").rglob("*.json"))
 
 
 def plain(graph):
-    """The JSON of a graph without what a file said beyond it."""
+    """The JSON of a graph without additional facts of its file."""
     copy = graph.copy()
     copy._file = None
     return copy.to_json()
@@ -122,7 +122,7 @@ def test_hostile_names(name, tmp_path):
     g = og.Graph()
     x = g.input(name, og.f32, (2,))
     g.output("y", g.relu(x, name=name))
-    if name == "\ud800":  # no file holds half a character
+    if name == "\ud800":  # no file holds half of a surrogate pair
         assert "\\ud800" in to_python(g)[0]
     else:
         round_trip(g, tmp_path)

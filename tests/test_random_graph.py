@@ -1,4 +1,4 @@
-"""Random graphs: valid, the same in every process, of every op, and right on the reference."""
+"""Random graphs: valid, reproducible, with every op, and runnable."""
 
 import hashlib
 import os
@@ -149,7 +149,7 @@ def test_library_agrees_with_the_reference():
 
 @pytest.mark.parametrize("edition", ["onednn-3.13", "legacy-1"])
 def test_graphs_without_constants_accept_random_inputs(edition):
-    """As ``onegraph random`` prints them: shapes that constants said follow from the outputs that the form has."""
+    """``onegraph random`` prints graphs without constants; shapes then follow from the output shapes in the JSON."""
     without = 0
     for seed in range(40):
         graph = random_graph(seed, 10, edition=edition)

@@ -110,7 +110,7 @@ def test_keeps_strides_and_aligns_memory():
     values = random_inputs(g)["x"]
     assert values.strides == (4, 12)
     assert values.ctypes.data % 64 == 0
-    g.compile().bind(x=values)  # which takes the declared layout alone
+    g.compile().bind(x=values)  # bind accepts the declared layout only
 
 
 @pytest.mark.parametrize(

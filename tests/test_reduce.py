@@ -1,4 +1,4 @@
-"""Reducing: a planted op is all that is left, nothing grows, and the worker says how a graph fails."""
+"""Reducing failing graphs, and the worker that tells how a graph fails."""
 
 import errno
 import json
@@ -47,7 +47,7 @@ def test_leaves_only_the_planted_op(seed, data):
     assert elements(found) <= elements(graph)
     assert len(found.outputs) == 1
     assert len(tested) < 60
-    # dims are small where no attribute ties them to each other
+    # dims shrink unless an attribute ties them together
     tied = {"shape", "src_shape", "dst_shape", "weights_shape", "scales", "sizes"}
     if not tied.intersection(found.ops[0].attrs) and found.ops[0].attrs.get("groups", 1) == 1:
         assert elements(found) <= 20
@@ -156,7 +156,7 @@ def test_reduces_graphs_that_the_builder_refuses():
     assert found.ops[0].attrs["pads_end"] == (-1, -1)
 
 
-# A change -------------------------------------------------------------------------------------------------------------
+# Changes --------------------------------------------------------------------------------------------------------------
 
 
 @given(st.integers(0, 10**6), st.data())
@@ -183,7 +183,7 @@ def test_empty_change_keeps_the_graph():
             assert {n: (t.dtype, t.shape) for n, t in one.items()} == {n: (t.dtype, t.shape) for n, t in two.items()}
 
 
-# How a graph fails ----------------------------------------------------------------------------------------------------
+# Failures -------------------------------------------------------------------------------------------------------------
 
 
 def test_worker_reports_the_failure():
@@ -315,7 +315,7 @@ def test_writes_code_atomically(tmp_path, monkeypatch):
     g = og.Graph()
     g.output("y", g.op("Sign", [g.input("x", og.f32, (2, 2))], edition="legacy-1"))
     g.save(tmp_path / "g.json")
-    monkeypatch.setattr(Path, "write_text", full)  # which would begin with an empty file
+    monkeypatch.setattr(Path, "write_text", full)  # write_text starts by emptying the file
     options = ["--no-fallback", "--json", "-o", str(tmp_path / "small.json")]
     done = CliRunner().invoke(cli, ["reduce", str(tmp_path / "g.json"), *options])
     assert done.exit_code == 0, done.output

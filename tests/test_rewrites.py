@@ -1,4 +1,4 @@
-"""Ops that the library refuses or computes wrong, in forms that it takes: against the reference, and their twins."""
+"""Ops that the library refuses or computes wrong, rewritten to forms that it supports, against the reference."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def matmul_bias(g: og.Graph, dtype: str) -> og.LogicalTensor:
     return g.matmul(*ins, dtype=dtype)
 
 
-# Where the library has no form of its own, with the number of parts that do arithmetic.
+# Ops without a form in the library, with the number of parts that do arithmetic.
 REWRITTEN: dict[str, Build] = {
     "layer norm of two axes": layer_norm((2, 3, 4), 1, True, True),
     "layer norm of all axes": layer_norm((2, 3, 4), 0, True, True),
@@ -309,7 +309,7 @@ def test_rewritten_op_is_right_without_fallback(name: str, dtype: str) -> None:
     assert_right(graph, executable)
     by_numpy = {p.reason for p in executable.report().partitions if p.executor == "reference"}
     if name.startswith("concat") and not is_native(og.DataType(dtype)) and library.VERSION >= (3, 5):
-        # From 3.5 on, no partition has data types that the CPU has no arithmetic of, not even where it only moves them.
+        # From 3.5 on, partitions have only data types that the CPU computes with, even to move elements.
         assert by_numpy
         assert all("does not support the partition of Concat" in reason for reason in by_numpy)
         return
@@ -363,7 +363,7 @@ print(sum(name == "copy" for name in executors(executable)))
     environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "SSE41"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["4"]  # three inputs to f32, one result from it
+    assert done.stdout.split() == ["4"]  # three casts of inputs to f32, one cast of the result
 
 
 # Quantization ---------------------------------------------------------------------------------------------------------
@@ -409,7 +409,7 @@ def test_rejects_scales_without_a_channel(shape: tuple[int, ...], attrs: dict[st
 
 @pytest.mark.parametrize("policy", ["fusion", "debug"])
 def test_depthwise_scales_along_the_other_axis(policy: str) -> None:
-    """As a file of oneDNN has them: (channels, 1, 1, 1) weights of ConvTranspose, a scale for each channel, axis 1."""
+    """A file of oneDNN has such weights of ConvTranspose: (channels, 1, 1, 1), a scale for each channel, axis 1."""
     g = og.Graph()
     scales = [0.5, 2.0, 4.0, 0.25]
     ends = {"qtype": "per_tensor", "scales": [1.0], "zps": [0]}
@@ -442,12 +442,12 @@ def test_dynamic_zero_points_per_channel() -> None:
         graph, executable = compiled(build, dtype)
         assert_right(graph, executable)
         assert "reference" not in executors(executable)
-    graph, executable = compiled(build, "s32")  # no op of the library takes s32
+    graph, executable = compiled(build, "s32")  # no op of the library accepts s32
     assert_right(graph, executable)
     assert executors(executable).count("reference") == 2
 
 
-# Twins: what the library takes as it is, and what has no exact form ---------------------------------------------------
+# Supported ops, and ops without an exact form -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -520,7 +520,7 @@ def kinds(kind: str, dtype: str, *shapes: tuple[int, ...]) -> list[str]:
     return [] if form is None else [part.kind for part in form.parts]
 
 
-# Means over the axes between the first and the last -------------------------------------------------------------------
+# Reductions -----------------------------------------------------------------------------------------------------------
 
 
 def mean_form(shape: tuple[int, ...], axes: list[int], *, keep: bool = True, dtype: str = "f32") -> list[Part]:
@@ -565,7 +565,7 @@ def test_long_pool_window_uses_the_other_axis() -> None:
         ((1, 64, 16), [0, 2]),
         ((2, 3, 4, 8), [1]),  # too small to gain
         ((1, 2, 2, 8), [1, 2]),
-        ((1, 2, 2, 2**33), [1, 2]),  # more than the pool can count, and the product
+        ((1, 2, 2, 2**33), [1, 2]),  # longer than a pool can count, so a product
     ],
 )
 def test_small_means_and_trailing_means_are_reductions(shape: tuple[int, ...], axes: list[int]) -> None:
@@ -582,7 +582,7 @@ def test_small_means_and_trailing_means_are_reductions(shape: tuple[int, ...], a
         ((16, 3, 4, 8), [0, 2, 3], ["ReduceSum", "MatMul"]),
         ((16, 3, 4, 8), [0, 2], ["MatMul", "MatMul"]),
         ((4, 2, 3, 2, 3, 8), [1, 2, 3, 4], ["MatMul"]),  # no pool of four spatial axes
-        ((2**29, 2), [0], ["ReduceSum"]),  # by gigabytes of ones
+        ((2**29, 2), [0], ["ReduceSum"]),  # the product would need gigabytes of ones
         ((2, 2**31, 3, 8), [1, 3], ["ReduceSum", "ReduceSum"]),
     ],
 )
@@ -600,7 +600,7 @@ def test_means_over_other_axes_are_matmuls(shape: tuple[int, ...], axes: list[in
         ((4096, 1), [0]),
         ((4096, 1), [0, 1]),
         ((64, 1, 64, 1), [0, 2]),
-        ((8, 2, 2, 2, 8, 8), [4, 5]),  # more axes than the kernel takes
+        ((8, 2, 2, 2, 8, 8), [4, 5]),  # more axes than the kernel supports
     ],
 )
 def test_reductions_before_trailing_size_one_axes(kind: str, shape: tuple[int, ...], axes: list[int]) -> None:
@@ -611,7 +611,7 @@ def test_reductions_before_trailing_size_one_axes(kind: str, shape: tuple[int, .
     assert all(part.attrs["axes"] == (1,) for part in form.parts if part.kind == kind)
 
 
-LONG = 2**20  # numbers; a tenth added to itself so often, one by one in f32, is off by one in a hundred
+LONG = 2**20  # elements; adding 0.1 one by one in f32 is off by 1 %
 
 
 @pytest.mark.parametrize(
@@ -675,7 +675,7 @@ def test_sum_by_matmul_is_exact() -> None:
 @pytest.mark.parametrize("policy", ["fusion", "debug"])
 @pytest.mark.parametrize("other", ["whole", "channels", "single", "source"])
 def test_binary_ops_after_mean_over_middle_axes(other: str, policy: str, keep: bool) -> None:
-    # The library computes an AvgPool and a binary op behind it wrong for most operands.
+    # The library computes an AvgPool fused with a binary op wrong for most operands.
     shape = (3, 4, 5, 16)
     reduced = (3, 1, 1, 16) if keep else (3, 16)
     operand = {"whole": reduced, "channels": (16,), "single": (1,), "source": (3, 4, 5, 16) if keep else (2, 3, 16)}
@@ -731,7 +731,7 @@ def test_f16_rounds_where_every_op_does() -> None:
     got, wanted = graph.compile(policy=policy)(**inputs), run(graph, inputs)["z"]
     np.testing.assert_array_equal(got.view(np.uint16), wanted.view(np.uint16))
     in_f32 = (inputs["x"].astype(np.float32) ** 2 - inputs["y"].astype(np.float32) ** 2) / np.hypot(*inputs.values())
-    assert (in_f32.astype(np.float16) != wanted).any()  # fewer roundings would show
+    assert (in_f32.astype(np.float16) != wanted).any()  # a missing rounding would show
 
 
 def test_f16_overflows_silently() -> None:
@@ -773,11 +773,11 @@ def test_shares_casts_and_folds_constant_casts() -> None:
     partitions = executable.report().partitions
     to_f32 = [one.inputs for one in partitions if one.executor == "copy" and one.results[0].dtype is og.f32]
     assert sum("x:" in text for (text,) in to_f32) == 1
-    assert len(to_f32) == 4  # x, ReLU's result, both products; none of the constant
+    assert len(to_f32) == 4  # casts of x, of the ReLU result and of both products; no cast of the constant
     data = np.arange(-8, 8, dtype=np.float16).reshape(2, 8)
     np.testing.assert_array_equal(executable(x=data), data + np.maximum(data, 0))
     assert "f16" in partitions[0].reason
-    g.compile(fallback=False)  # the arithmetic is all oneDNN's
+    g.compile(fallback=False)  # oneDNN does all the arithmetic
 
 
 # Views ----------------------------------------------------------------------------------------------------------------
@@ -810,7 +810,7 @@ def view_graph(*views: Callable[..., og.LogicalTensor], source: str = "ReLU", ke
         (view_graph(reshaped, transposed), ["oneDNN", "view", "oneDNN"]),
         (view_graph(transposed, reshaped), ["oneDNN", "view", "oneDNN"]),
         (view_graph(reshaped, keep=True), ["oneDNN", "oneDNN"]),
-        (view_graph(transposed, source="LogSoftmax"), ["oneDNN", "oneDNN"]),  # which does not honour strides
+        (view_graph(transposed, source="LogSoftmax"), ["oneDNN", "oneDNN"]),  # this op does not honour strides
         (view_graph(reshaped, source="LogSoftmax"), ["oneDNN", "view"]),
         (view_graph(transposed, source="Round"), ["oneDNN", "view"]),
     ],
@@ -841,7 +841,7 @@ def test_reshape_of_permuted_data_is_one_copy() -> None:
 
 
 def test_never_passes_views_alone_to_the_library() -> None:
-    # It takes them for a shuffle of channels, which the first is, and crashes at the second.
+    # The library takes both for a shuffle of channels; the first is one, and the second crashes.
     for shapes in (([4, 2, 2, 3], [0, 2, 1, 3], [4, 4, 3]), ([1, 2, 1, 1], [0, 2, 3, 1], [1, 1, 2])):
         first, order, last = shapes
         g = og.Graph()
@@ -897,13 +897,13 @@ def test_common_graphs_avoid_reference_kernels() -> None:
         graph.output(f"out{number}", tensor)
     report = graph.compile().report(implementations=True)
     assert [p.ops for p in report.partitions if "ref:" in p.implementation or p.executor == "reference"] == []
-    # That there are such names at all: the product along another axis than the last.
+    # Reference kernels do exist: the product along another axis than the last is one.
     graph = og.Graph()
     graph.output("y", graph.reduce_prod(graph.input("x", "f32", (4, 16, 8)), axes=[1]))
     assert "ref:" in graph.compile().report(implementations=True).partitions[0].implementation
 
 
-# Every way to be broadcast to (4, 16, 8, 32) but the two that take turns three times.
+# Every way to broadcast to (4, 16, 8, 32) except the two that alternate three times.
 OPERANDS = [
     (4, 1, 1, 1), (1, 16, 1, 1), (1, 1, 8, 1), (1, 1, 1, 32), (4, 16, 1, 1), (4, 1, 1, 32), (1, 16, 8, 1),
     (1, 1, 8, 32), (4, 16, 8, 1), (4, 1, 8, 32), (1, 16, 8, 32), (4, 16, 1, 32), (1, 1, 1, 1), (4, 16, 8, 32),
@@ -931,7 +931,7 @@ def test_bias_broadcasts_to_the_result(
     rng, number = np.random.default_rng(8), og.DataType.of(dtype).numpy
     a, b, c = (rng.integers(-4, 5, shape).astype(number) for shape in (src, weights, bias))
     expected = np.matmul(a.astype(float), b.astype(float)) + c.astype(float)
-    if transposed:  # vectors never are
+    if transposed:  # vectors are never transposed
         a, b = (array.swapaxes(-1, -2).copy() if array.ndim > 1 else array for array in (a, b))
     graph = og.Graph()
     inputs = [graph.input(name, dtype, array.shape) for name, array in zip("abc", (a, b, c), strict=True)]
@@ -944,7 +944,7 @@ def test_bias_broadcasts_to_the_result(
 
 @pytest.mark.parametrize(("strides", "executor"), [([2, 2], "oneDNN"), ([1, 1], "reference")])
 def test_negative_pads_crop(strides: list[int], executor: str) -> None:
-    """The specification forbids negative pads, and oneDNN 3.2 takes those that are less than a stride."""
+    """The specification forbids negative pads; oneDNN 3.2 accepts pads smaller than a stride."""
     graph, attrs = og.Graph(strict=False), {"pads_begin": [0, 0], "pads_end": [-1, -1], "dilations": [1, 1]}
     tensors = [graph.input("x", "f32", (2, 8, 8, 3)), graph.input("w", "f32", (2, 2, 3, 4))]
     graph.output("y", graph.op("Convolution", tensors, {**attrs, "strides": strides}))
@@ -955,7 +955,7 @@ def test_negative_pads_crop(strides: list[int], executor: str) -> None:
 
 
 def test_rounds_when_dequantizing_to_integers() -> None:
-    # As the library takes s32 for the result of a DynamicDequantize: (x - 1) * 0.3 to the nearest.
+    # The library accepts s32 for the result of a DynamicDequantize: (x - 1) * 0.3, rounded to the nearest integer.
     graph = og.Graph(strict=False)
     ends = graph.input("x", "u8", (2, 6)), graph.input("scales", "f32", (2,)), graph.input("zps", "s8", (2,))
     graph.output("y", graph.op("DynamicDequantize", ends, {"qtype": "per_channel", "axis": 0}, dtype="s32"))

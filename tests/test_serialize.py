@@ -1,4 +1,4 @@
-"""The JSON form: what is written, that nothing is lost, and what files may not do."""
+"""Graphs as JSON files: the structure, lossless round trips, and rejected files."""
 
 import copy
 import gzip
@@ -37,7 +37,7 @@ needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="the graphs of one
 
 
 class Reader:
-    """Reads as the test program of oneDNN 3.2 does, and raises where that one stops, throws or reads something else."""
+    """Reads like the test program of oneDNN 3.2, and raises where that program stops, throws or misreads."""
 
     TOP = ("graph", "version", "engine_kind", "fpmath_mode", "input_ports", "output_ports")
     OP = ("id", "name", "kind", "attrs", "inputs", "outputs")
@@ -148,7 +148,7 @@ class Reader:
 
 
 def assert_library_reads(graph, **options):
-    """The library's reader finds every op with everything of it, before it comes to what it does not know."""
+    """The reader of the library finds every op complete, before it meets a key that it does not know."""
     text = graph.to_json(**options)
     seen, whole = Reader(text).graph(), json.loads(text)
     assert seen["graph"] == [
@@ -161,7 +161,7 @@ def assert_library_reads(graph, **options):
 
 
 def assert_netron_reads(text):
-    """What Netron 9 goes by is there, and no two uses of a tensor contradict each other."""
+    """The keys that Netron 9 needs exist, and the uses of a tensor do not contradict each other."""
     whole = json.loads(text, parse_constant=pytest.fail)
     assert all(whole[key] for key in ("version", "engine_kind", "fpmath_mode", "graph"))
     types = {}
@@ -172,7 +172,7 @@ def assert_netron_reads(text):
             assert attr["type"] != "bool" or type(attr["value"]) is int
 
 
-# What is written ------------------------------------------------------------------------------------------------------
+# Writing --------------------------------------------------------------------------------------------------------------
 
 
 def small():
@@ -314,7 +314,7 @@ def test_declared_strides():
     assert og.Graph.from_json(g.to_json()).inputs["x"].strides == (1, 2)
 
 
-# Nothing is lost ------------------------------------------------------------------------------------------------------
+# Round trips ----------------------------------------------------------------------------------------------------------
 
 
 def assert_same(first, second):
@@ -399,11 +399,11 @@ def test_library_graphs_round_trip():
         whole = json.loads(path.read_text())
         g = og.Graph.load(path)
         assert json.loads(g.to_json()) == whole, path
-        if path.name == "biasadd_bwd.json":  # a name of old, which benchdnn does not know
+        if path.name == "biasadd_bwd.json":  # an old name, unknown to benchdnn
             with pytest.raises(og.UnsupportedError, match="BiasAddBackprop"):
                 g.to_json(for_version="3.2")
             continue
-        if path.name == "int8_bf16_conv_add_fusion.json":  # one use of a tensor has a stale shape, which Netron refuses
+        if path.name == "int8_bf16_conv_add_fusion.json":  # Netron refuses its stale shape in one use of a tensor
             assert whole["graph"][1]["outputs"] != whole["graph"][4]["inputs"][:1]
             whole["graph"][1]["outputs"] = whole["graph"][4]["inputs"][:1]
         for_version = json.loads(og.Graph.from_json(g.to_json()).to_json(for_version="3.2"))
@@ -473,7 +473,7 @@ def test_library_graphs_run(name, tolerance):
     assert_agrees(og.Graph.load(CORPUS / f"{name}.json"), tolerance)
 
 
-# What files of others say ---------------------------------------------------------------------------------------------
+# Files of other programs ----------------------------------------------------------------------------------------------
 
 
 def test_names_follow_the_ports():
@@ -538,7 +538,7 @@ def test_keeps_unknown_keys():
     assert list(json.loads(g.to_json()))[-2:] == ["fpmath_mode_apply_to_int", "first"]
     assert list(json.loads(g.to_json())["graph"][0])[-1] == "colour"
     assert g.ops[0].attrs == {}
-    # In ops and tensors the library's reader stops there for good; behind the graph it has all that it wants.
+    # In ops and tensors the library's reader stops at an unknown key; after the graph it needs no more keys.
     with pytest.raises(AssertionError):
         assert_library_reads(g)
     assert_library_reads(g, for_version="3.2")
@@ -557,7 +557,7 @@ def test_reads_values_as_programs_write_them():
     text = json.dumps(file(clamp)).replace('"value": 0', '"value": -inf')
     endless = og.Graph.from_json(text)
     assert endless.ops[0].attrs["min"] == -np.inf
-    assert_library_reads(endless)  # which its own dump is not
+    assert_library_reads(endless)  # the library cannot read its own dump of an infinity
     assert og.Graph.from_json(endless.to_json()).ops[0].attrs == {"min": -np.inf, "max": 1.0}
     matmul = op(0, "MatMul", [tensor(0, "f32", [3, 2]), tensor(1, "f32", [3, 4])], [tensor(2, "f32", [2, 4])])
     matmul["attrs"] = {"transpose_a": {"type": "bool", "value": True}, "transpose_b": {"type": "bool", "value": 0}}
@@ -604,7 +604,7 @@ def test_reads_a_dump_of_pytorch():
     g = load(file(*ops))
     assert json.loads(g.to_json()) == file(*ops)
     agreed = copy.deepcopy(ops)
-    for one in (agreed[1]["outputs"], agreed[2]["inputs"]):  # where the uses of a tensor differ, what is known of it
+    for one in (agreed[1]["outputs"], agreed[2]["inputs"]):  # if the uses of a tensor differ, the known shape counts
         one[0] = tensor(6, "f32", [2, 3])
     agreed[3]["attrs"] = {"auto_broadcast": {"type": "string", "value": "numpy"}}
     ports = {"input_ports": [0, 8], "output_ports": [5, 6, 7]}
@@ -695,7 +695,7 @@ def test_reads_negative_pads():
         other = copy.deepcopy(whole)
         inputs = {0: [1, 2, 8], 1: [4, 2, 2], **changes}
         other["graph"][0]["inputs"] = [tensor(number, "f32", dims) for number, dims in inputs.items()]
-        with pytest.raises(og.SpecError, match=rule):  # the other rules hold all the same
+        with pytest.raises(og.SpecError, match=rule):  # the other rules still apply
             load(other)
 
 
@@ -734,7 +734,7 @@ def test_corrects_stale_shapes():
         load(whole, strict=True)
 
 
-# For one version ------------------------------------------------------------------------------------------------------
+# Files for a version --------------------------------------------------------------------------------------------------
 
 
 def test_loaded_graph_can_be_pickled():
@@ -906,12 +906,13 @@ def test_constants_without_contents_become_inputs():
     assert not kept.value.flags.writeable
     x = np.ones((2, 3), np.float32)
     assert np.array_equal(fixed.compile()(t0=x), x @ weights)
-    again = with_constants(small(), {"src": np.ones((5, 4), np.float32)})  # beside constants, and of an unknown shape
+    # beside other constants, and with an unknown shape
+    again = with_constants(small(), {"src": np.ones((5, 4), np.float32)})
     assert (list(again.inputs), again.outputs["dst"].shape) == ([], (5, 3))
 
 
 def dumped():
-    """A product as the library writes it, whose weights are constant."""
+    """A MatMul with constant weights, as the library writes it."""
     matmul = op(0, "MatMul", [tensor(0, "f32", [2, 3]), tensor(1, "f32", [3, 4])], [tensor(2, "f32", [2, 4])])
     matmul["inputs"][1]["property_type"] = "constant"
     return load(file(matmul))
@@ -923,7 +924,7 @@ def test_constants_get_contents_later(tmp_path):
     assert g.constant_inputs == ("t1",)
     fixed = g.with_constants({"t1": weights})
     weights_then = weights.copy()
-    weights[:] = 0  # it was copied
+    weights[:] = 0  # the contents were copied
     assert (list(fixed.inputs), fixed.constant_inputs, g.constant_inputs) == (["t0"], (), ("t1",))
     fixed.save(tmp_path / "fixed.json")
     back = og.Graph.load(tmp_path / "fixed.json")
@@ -1012,7 +1013,7 @@ def test_keeps_unread_constants(tmp_path):
     assert list(loaded.inputs) == ["src"]
     assert {tensor.name for tensor in loaded._tensors if tensor.constant} == {"weights", "unread", "kept"}
     bare = og.Graph.from_json(g.to_json())
-    assert len(bare.inputs) == 3  # src, the weights and what is an output
+    assert len(bare.inputs) == 3  # src, the weights, and the constant that is an output
     assert bare.to_json() == g.to_json()
 
 
@@ -1022,11 +1023,11 @@ def test_rejects_unknown_versions(version):
         og.Graph().to_json(for_version=version)
 
 
-# What is no graph -----------------------------------------------------------------------------------------------------
+# Rejected files -------------------------------------------------------------------------------------------------------
 
 
 def changed(*path_and_value):
-    """A file of two ops in which one value is another."""
+    """A file of two ops with one value changed."""
     *path, last, value = path_and_value
     whole = file(relu(0, 1, 0), {**relu(1, 2, 1), "kind": "Elu", "attrs": {"alpha": {"type": "f32", "value": 1}}})
     place = whole
@@ -1272,7 +1273,7 @@ def test_failure_names_the_option():
         og.Graph.from_json("{}", strict=1)
 
 
-# Files ----------------------------------------------------------------------------------------------------------------
+# Saving and loading ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -1390,7 +1391,7 @@ def test_rejects_broken_archives(saved):
     archive = saved.with_suffix(".npz")
     whole = archive.read_bytes()
     directory = whole.index(b"PK\x01\x02")
-    misnamed = bytearray(whole)  # by a name that says to be UTF-8, and is none
+    misnamed = bytearray(whole)  # a name that is marked as UTF-8, but is not
     misnamed[directory + 9] |= 8
     misnamed[directory + 46] = 0xFF
     for broken in (b"", b"PK", whole[:-30], whole[:40], b"\x80\x04." * 50, misnamed):
@@ -1410,7 +1411,7 @@ def test_rejects_broken_archives(saved):
         og.Graph.load(saved)
 
 
-# Any file whatever ----------------------------------------------------------------------------------------------------
+# Mutated files --------------------------------------------------------------------------------------------------------
 
 JUNK = [
     *(None, True, 0, 1, -1, 2**63, 2**64, -(2**63), -(2**63) - 1, 10**30, 1.5, float("inf"), float("nan")),
@@ -1421,7 +1422,7 @@ JUNK = [
 
 
 def seeds():
-    """Small files of several kinds."""
+    """Small files of several sorts."""
     yield small().to_json()
     yield json.dumps(file(relu(1, 2, 5), relu(2, 3, 1), relu(0, 1, 9), input_ports=[0], output_ports=[3]))
     window = {"strides": [2, 1], "pads_begin": [0, 1], "pads_end": [0, 0], "kernel": [2, 2], "auto_pad": "None"}
@@ -1480,7 +1481,7 @@ def test_mutated_files_raise_package_errors_only(text, seed):
     assert_same(g, again)
     assert again.to_json() == g.to_json()
     if g.ops:
-        with suppress(og.UnsupportedError):  # words of another edition
+        with suppress(og.UnsupportedError):  # names of another edition
             assert_library_reads(g, for_version="3.13")
 
 
@@ -1503,7 +1504,7 @@ def test_keeps_file_mode_with_concurrent_writers(tmp_path):
         thread.join()
     assert failures == []
     assert path.stat().st_mode & 0o777 == 0o600
-    assert {file.stem for file in tmp_path.iterdir()} == {path.stem}  # no drafts
+    assert {file.stem for file in tmp_path.iterdir()} == {path.stem}  # no temporary files
 
 
 def test_omits_end_ops_for_old_versions():
@@ -1524,5 +1525,5 @@ def test_omits_end_ops_for_old_versions():
         assert list(bare.outputs) == ["t2", "t1"]
         assert json.loads(bare.to_json(for_version="3.2"))["graph"] == form["graph"][:2]
     end = og.Graph()
-    end.end(end.input("x", og.f32, (2,)))  # nothing else says that there is such a tensor
+    end.end(end.input("x", og.f32, (2,)))  # no other key mentions this tensor
     assert [op["kind"] for op in json.loads(end.to_json(for_version="3.2"))["graph"]] == ["End"]

@@ -1,4 +1,4 @@
-"""Ops that were examined before: what is remembered is what examining again would find, and nobody can change it."""
+"""The cache of examined ops: a cached signature equals a new one, and users cannot change it."""
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
@@ -65,11 +65,11 @@ def test_equivalent_values_share_a_key(same, other):
 
 
 class Number(int):
-    """An integer that may mean anything."""
+    """An integer subclass, whose value may be overridden."""
 
 
 class Names(dict):
-    """A dictionary that may do anything."""
+    """A dictionary subclass, whose methods may be overridden."""
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_unkeyable_attributes_are_not_cached(attrs):
     assert attrs_key(attrs) is None
 
 
-# What is remembered is right ------------------------------------------------------------------------------------------
+# Cached signatures are right ------------------------------------------------------------------------------------------
 
 
 def tensor(number: int, array: np.ndarray, constant: bool) -> LogicalTensor:
@@ -112,7 +112,7 @@ def tensor(number: int, array: np.ndarray, constant: bool) -> LogicalTensor:
 
 
 class Poison:
-    """Contents that nobody may look at."""
+    """Contents that raise when they are read."""
 
     def __getattribute__(self, name):
         raise AssertionError(f"the contents were read: {name}")
@@ -126,7 +126,7 @@ def test_rules_read_only_contents_in_the_key(case: Case):
     dtype = None if case.dtype is None else DataType.of(case.dtype)
     checked = examine(case.kind, case.attrs, poisoned, edition=BASE, dtype=dtype)
     assert not checked.errors
-    for _ in range(2):  # made, then remembered
+    for _ in range(2):  # computed, then cached
         found = signature(BASE, case.kind, case.attrs, inputs, dtype=dtype)
         assert dict(found.attrs) == checked.attrs
         assert found.shapes == checked.shapes[: len(found.dtypes)]
@@ -212,12 +212,13 @@ def test_mistakes_and_notes_name_their_own_op():
             g.quantize(x, scales=[0.1], zps=[0], name=name)
     y, w = g.input("y", og.f32, (1, 4, 4, 2)), g.input("w", og.f32, (1, 1, 3, 2))
     for name in ("three", "four"):
-        g.op("ConvTranspose", [y, w], {**WINDOW, "weights_format": "XIO"}, name=name)  # a disputed name: with a note
+        # a disputed name, which gives a note
+        g.op("ConvTranspose", [y, w], {**WINDOW, "weights_format": "XIO"}, name=name)
     assert [op.name for op in g.ops] == ["three", "four"]
     assert g.ops[0].attrs == g.ops[1].attrs
 
 
-# Nothing is shared in use ---------------------------------------------------------------------------------------------
+# Users share no state -------------------------------------------------------------------------------------------------
 
 
 def test_holds_no_objects_of_users():

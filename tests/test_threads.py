@@ -1,4 +1,4 @@
-"""Threads that call executables, and threads that run a partition."""
+"""Threads that call executables, and the number of threads that run a partition."""
 
 import gc
 import threading
@@ -114,10 +114,10 @@ US = 1e-6
         (30 * US, {1: 30 * US, 2: 16 * US, 4: 9 * US}, 0),
         (30 * US, {1: 30 * US, 2: 16 * US, 4: 20 * US}, 2),
         (30 * US, {1: 12 * US, 2: 16 * US, 4: 20 * US}, 1),
-        (30 * US, {1: 12.5 * US, 2: 11.8 * US, 4: 12 * US}, 1),  # what two would gain is not worth it
-        (30 * US, {1: 30 * US, 2: 16 * US, 4: None}, 0),  # a neighbour keeps four from being measured: long enough
+        (30 * US, {1: 12.5 * US, 2: 11.8 * US, 4: 12 * US}, 1),  # two threads gain too little
+        (30 * US, {1: 30 * US, 2: 16 * US, 4: None}, 0),  # other load prevents measuring four: long enough for all
         (8 * US, {1: 8 * US, 2: None, 4: None}, 1),
-        (150 * US, None, 0),  # long enough for every thread, and not measured again
+        (150 * US, None, 0),  # long enough for all threads, so measured once
     ],
 )
 def test_step_gets_its_best_thread_count(monkeypatch, alone, by_number, expected):
@@ -128,7 +128,7 @@ def test_step_gets_its_best_thread_count(monkeypatch, alone, by_number, expected
 
     monkeypatch.setattr(program.Program, "_measure", measure)
     with og.num_threads(4):
-        model = products(policy="debug", threads={1: 3})  # the second partition has its number
+        model = products(policy="debug", threads={1: 3})  # the second partition has a given number
         x = np.random.default_rng(0).standard_normal((64, 64)).astype(F32)
         assert np.allclose(model(x).sum(1), 1, atol=1e-5)
     assert [partition.threads for partition in model.report().partitions] == [expected, 3]
@@ -223,7 +223,7 @@ def test_thread_affine_gradients_run_in_any_thread(rng):
         except og.StateError as error:
             errors.append(str(error))
 
-    for _ in range(3):  # programs of threads that have ended are not destroyed by others
+    for _ in range(3):  # other threads do not destroy the programs of ended threads
         threads = [threading.Thread(target=work) for _ in range(3)]
         for thread in threads:
             thread.start()

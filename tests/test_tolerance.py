@@ -44,7 +44,7 @@ def test_comparison_of_floats(got, expected, near, agrees):
 def test_finds_a_bias_below_the_greatest_noise():
     expected = np.zeros(1000, np.float32)
     near = expected.copy()
-    near[0] = 1  # one element on an edge
+    near[0] = 1  # one element is noisy
     assert compared(near, expected, near).agrees
     assert not compared(expected + np.float32(0.9), expected, near).agrees
 
@@ -94,7 +94,7 @@ def test_allows_errors_of_long_sums_behind_clamp(seed):
     ],
 )
 def test_allows_errors_of_functions_near_zero(op, attrs, low, high):
-    """Every element is in a tail, so that none of them says how small the others are."""
+    """Every element is tiny, so no element sets the scale for the others."""
     g = og.Graph()
     g.output("y", g.abs(getattr(g, op)(g.input("x", og.f32, (64,)), **attrs)))
     x = np.linspace(low, high, 64, dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Translation between editions: there and back is the same call, and what cannot be said is named."""
+"""Translation between editions: round trips, permutations, and the names of lost parts."""
 
 import itertools
 
@@ -19,13 +19,13 @@ from onegraph.transform.translate_op import Translation, translate
 
 BASE_EDITION = "onednn-3.13"
 WINDOW = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
-# Values that are no defaults, and that every edition which has the attribute takes.
+# Values that differ from the defaults, valid in every edition that has the attribute.
 VALUES = {"f32": 2.0, "f32[]": (0.5, 0.25), "s64": 3, "s64[]": (2, 3)}
 SHAPES = ("weights_shape", "filter_shape", "dst_shape", "output_shape", "src_shape", "input_shape")
 
 
 def unusual(attribute):
-    """A value that is not the default."""
+    """A valid value other than the default."""
     if attribute.values:
         return next(value for value in attribute.values if value != attribute.default)
     if attribute.kind == "bool":
@@ -34,8 +34,8 @@ def unusual(attribute):
 
 
 def calls(schema):
-    """Attributes of some uses of an op: the least, all at once, and each value of each that has a list of them."""
-    # Zero points are required in some editions: a test of its own has calls without them.
+    """Attributes of some uses of an op: the required ones, all, and each listed value of each."""
+    # Some editions require zero points; another test has calls without them.
     least = {one.name: unusual(one) for one in schema.attributes if one.required or one.name == "zps"}
     yield least
     yield {one.name: unusual(one) for one in schema.attributes}
@@ -44,7 +44,7 @@ def calls(schema):
 
 
 def meaning(kind, attrs, name):
-    """What a call says of every attribute of its base op."""
+    """The value of every attribute of the base op, given or default."""
     schema = edition(name).schema(kind)
     call = base_call(schema, base_of(schema), attrs, ())
     said = {one.name: call.attr(one.name) for one in call.schema.attributes}
@@ -181,7 +181,7 @@ def test_shape_attribute_is_permuted():
     attrs = {**WINDOW, "groups": 2, "filter_shape": [5, 6, 4, 3]}
     there = translate("ConvTransposeBackpropFilters", attrs, source="legacy-1", target=BASE_EDITION)
     assert there.attrs["weights_shape"] == (5, 6, 3, 4)
-    assert "weights_format" not in there.attrs  # XOI, which XIO means, is the default there
+    assert "weights_format" not in there.attrs  # XIO means XOI there, which is the default
     assert there.permutations == {"diff_weights": (0, 1, 3, 2)}
 
 
@@ -234,7 +234,7 @@ def one(name, kind, arrays, attrs):
     return run(graph, {f"in_{i}": array for i, array in enumerate(arrays)})["out"]
 
 
-# What is refused -----------------------------------------------------------------------------------------------------
+# Rejected calls ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def test_translated_graph_gives_the_same_results(seed, source):
 
 
 def test_permutes_weights_to_the_edition_order():
-    values = np.arange(2 * 3 * 2, dtype=np.float32).reshape(2, 3, 2)  # spatial, in, out of a legacy XIO
+    values = np.arange(2 * 3 * 2, dtype=np.float32).reshape(2, 3, 2)  # legacy XIO: spatial, in, out
     window = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
     for constant in (True, False):
         g = og.Graph("legacy-1")

@@ -1,4 +1,4 @@
-"""Results held against the reference, with the tolerance that rounding needs."""
+"""Results compared with the reference, with a tolerance for rounding."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def test_right_results_agree(make, policy, fpmath_mode):
 
 
 def wrong_reference(monkeypatch, wrong):
-    """Let the reference of one op be off; then the library differs from there on."""
+    """Falsify the reference of one op, so that the library differs from there on."""
     run_op = module.run_op
 
     def run(op, inputs):
@@ -62,7 +62,7 @@ def test_bisection_names_the_wrong_op(monkeypatch, op):
     assert found.first.comparison.max_error >= 0.4
     assert found.first.executor == "oneDNN"
     assert found.first.op in found.first.partition
-    assert found.first.alone is False  # wrong without fusion too: here the reference is
+    assert found.first.alone is False  # also wrong without fusion, because the reference is false
 
 
 def test_finds_and_shows_a_single_wrong_element(monkeypatch):

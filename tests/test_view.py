@@ -1,4 +1,4 @@
-"""Pictures of graphs: what the page, the SVG and dot say, and the page under a real browser."""
+"""Pictures of graphs: the page, the SVG and dot, and the page in a real browser."""
 
 import base64
 import hashlib
@@ -67,7 +67,7 @@ def chain(length, constants=False):
 
 
 def there_and_back(length):
-    """Every op of the first half is read again in the second: lines of every length up to the whole graph."""
+    """The second half reads every op of the first half, so edges have every length up to the whole graph."""
     g = og.Graph()
     y = g.input("x", og.f32, (4,))
     way = []
@@ -81,7 +81,7 @@ def there_and_back(length):
 
 
 def joined():
-    """Ops with nine constants each, on both sides one below the other."""
+    """Ops with nine constants each, stacked on both sides."""
     g = og.Graph()
     y = g.input("x", og.f32, (4,))
     for _ in range(3):
@@ -91,7 +91,7 @@ def joined():
 
 
 class Tags(HTMLParser):
-    """The tags of a page, its scripts, and the texts of its script elements by id."""
+    """The tags of a page, and the texts of its script elements by id."""
 
     def __init__(self, text):
         super().__init__()
@@ -345,9 +345,9 @@ def test_sums_the_times_of_a_split_op():
     report = {"partitions": [{"executor": runs, "names": names.split()} for runs, names in parts]}
     found = {op["name"]: op for op in model(g, report=report, times=[1.0, 2.0, 4.0, 8.0, 16.0, 32.0])["ops"]}
     assert {name: (op["partition"], op["seconds"], op["numpy"]) for name, op in found.items()} == {
-        "a": (2, 7.0, True),  # alone in the first two
+        "a": (2, 7.0, True),  # the only op of the first two partitions
         "b": (2, 36.0, False),
-        "c": (4, 24.0, False),  # by far the longest part
+        "c": (4, 24.0, False),  # the longest part by far
     }
     page = view.page(g, report=report, times=[1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
     assert page.count("</html>") == 1
@@ -366,7 +366,7 @@ def test_dot_marks_constant_inputs():
 
 def test_dot_escapes_user_text():
     text = view.dot(*hostile(), title=HOSTILE)
-    bare = re.sub(r'"(?:[^"\\]|\\["\\n])*"', "S", text)  # nothing but these escapes inside a string
+    bare = re.sub(r'"(?:[^"\\]|\\["\\n])*"', "S", text)  # a string has only these escapes
     assert re.fullmatch(r"[A-Za-z0-9_=,;>{}\[\]\n -]+", bare)
     assert len(bare.splitlines()) == text.encode().count(b"\n")
     assert block().to_dot() == view.dot(block())
@@ -460,7 +460,7 @@ def test_boxes_do_not_overlap_and_lines_go_down(svg, graph):
         assert "NaN" not in path
         numbers = list(map(float, re.findall(r"-?\d+(?:\.\d+)?", path)))
         upper, lower = nodes[start][2], nodes[end][2]
-        if "far" in classes or numbers[1] < upper[3] - 0.2:  # named at its end; or from beside
+        if "far" in classes or numbers[1] < upper[3] - 0.2:  # named at its end, or from the side
             continue
         assert upper[3] <= lower[1] + 0.2
         assert numbers[1] == pytest.approx(upper[3], abs=0.2)
@@ -558,7 +558,7 @@ def browser(tmp_path_factory):
     for option in [*OPTIONS.split(), f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]:
         options.add_argument(option)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    # The browser is not what a sanitizer is there for.
+    # The sanitizer is not meant for the browser.
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     driver = webdriver.Chrome(options=options, service=Service(executable_path=DRIVER, env=environment))
     metrics = {"width": SIZE[0], "height": SIZE[1], "deviceScaleFactor": 1, "mobile": False}
@@ -568,7 +568,7 @@ def browser(tmp_path_factory):
 
 
 class Page:
-    """A page in the browser, and what tests do with it."""
+    """A page in the browser, with the actions of tests."""
 
     def __init__(self, browser, path, text):
         path.write_text(text, encoding="utf-8")
@@ -605,7 +605,7 @@ class Page:
         return self.find("#panel").text
 
     def rows(self):
-        """The texts of the first cells of the panel's rows, with the texts of all their cells."""
+        """The texts of all cells of each row of the panel, by the text of its first cell."""
         rows = self.run(
             "return [...document.querySelectorAll('#panel tbody tr')].map(r => [...r.cells].map(c => c.innerText))"
         )
@@ -632,7 +632,7 @@ class Page:
 
 @pytest.fixture
 def opened(browser, tmp_path):
-    """Opens a page; afterwards: no errors in its console, and nothing was asked of a network."""
+    """Opens a page; afterwards its console has no errors, and the page made no network request."""
     pages = []
 
     def open_page(text):
@@ -648,7 +648,7 @@ def opened(browser, tmp_path):
         assert asked == []
 
 
-# Texts that reach out of their box, or into the round ends of a pill.
+# Texts that overflow their box, or reach into the round ends of a pill.
 OUTSIDE = """return [...document.querySelectorAll('.node > text')].filter(text => {
     const body = text.parentNode.querySelector('.body').getBoundingClientRect();
     const words = text.getBoundingClientRect();
@@ -671,7 +671,7 @@ def test_browser_draws_everything(opened):
 
 
 def held_and_laid_out():
-    """An image in memory of other strides and a weight that is constant, both of long shapes."""
+    """A strided image and a constant weight, both with long shapes."""
     g = og.Graph()
     x = g.input("x", og.bf16, (128, 16, 1024, 1024, 2), strides=(2**25, 1, 2**15, 32, 16))
     w = g.input("w", og.bf16, (1, 1, 1, 1, 2), constant=True)
@@ -775,7 +775,7 @@ def test_click_opens_the_op_panel(opened):
     assert "T = bf16" in rows["types"][1]
     assert "positive; pass 1" in page.find("#panel .violation").text
     assert "wrong" in page.run("return [...document.querySelectorAll('#panel tr.wrong')].map(r => r.className)")[0]
-    page.find("#panel .chips .link").click()  # to the partition
+    page.find("#panel .chips .link").click()  # the link opens the partition
     assert page.panel.startswith("✕\nPartition 0")
     assert page.ids(".node.chosen") == ["o0", "o1"]
     assert page.rows()["threads"] == ["threads", "all"]
@@ -800,7 +800,7 @@ def test_search(opened):
 
     g = chain(40)
     tensors = [[op.name, *(tensor.name for tensor in (*op.inputs, *op.outputs))] for op in g.ops]
-    found = sum(any("relu_3" in name for name in names) for names in tensors)  # by name, and by the names of tensors
+    found = sum(any("relu_3" in name for name in names) for names in tensors)  # names of ops and of tensors match
     page = opened(view.page(g))
     page.keys("/")
     assert page.focused == "search"
@@ -837,7 +837,7 @@ def test_keys(opened):
     page.keys(Keys.ARROW_UP)
     assert page.focused == "o1"
     outline = page.run("return getComputedStyle(document.querySelector('#o1 .body')).strokeWidth")
-    assert outline == "3px"  # the focus is seen
+    assert outline == "3px"  # the focus is visible
     page.keys(Keys.ENTER)
     assert page.panel.startswith("✕\nReLU\nrelu_out")
     page.keys(Keys.ESCAPE)
@@ -883,7 +883,7 @@ def test_heat_of_a_profile(opened):
     assert [one.text for one in page.all(".node .time")] == ["2 µs", "500 µs"]
     assert page.find("#legend .ends").text.split() == ["0", "500", "µs"]
     heading = "getComputedStyle(document.querySelector('#panel th:last-child'))"
-    assert page.run(f"return {heading}.textAlign") == "right"  # above its numbers
+    assert page.run(f"return {heading}.textAlign") == "right"  # above the numbers of the partition
     page.keys("m")
     assert page.find("#modes [aria-pressed=true]").text == "Kinds"
     assert "matmul" in page.find("#legend").text
@@ -897,7 +897,7 @@ def test_zoom_and_drag(opened):
     ActionChains(page.browser).drag_and_drop_by_offset(page.find("#o0"), 60, 40).perform()
     after = page.find("#o0").rect
     assert (after["x"] - before["x"], after["y"] - before["y"]) == pytest.approx((60, 40), abs=1)
-    assert page.ids(".node.chosen") == []  # a drag is no click
+    assert page.ids(".node.chosen") == []  # a drag is not a click
     scale = page.scale
     page.find("[data-zoom=in]").click()
     assert page.scale > scale
@@ -980,13 +980,13 @@ def test_three_thousand_ops(opened):
     ]
     assert len(g.ops) == 3085
     page = opened(view.page(g, {"partitions": partitions}))
-    assert len(page.ids(".node.partition")) == 1028  # at first a box for each partition
+    assert len(page.ids(".node.partition")) == 1028  # initially one box for each partition
     page.keys("/", "relu_2001")
     from selenium.webdriver.common.keys import Keys
 
     page.keys(Keys.ENTER)
     number = next(number for number, op in enumerate(g.ops) if op.name == "relu_2001")
-    assert page.ids(".node.chosen") == [f"o{number}"]  # its partition opened, and it is in sight
+    assert page.ids(".node.chosen") == [f"o{number}"]  # the partition opened, and the op is visible
     rect = page.find(f"#o{number}").rect
     assert 0 < rect["x"] < 900
     assert 46 < rect["y"] < 900

@@ -1,4 +1,4 @@
-"""Random valid uses of the convolution family, in the words of every edition that names them, with their results."""
+"""Random valid uses of the convolution family in every edition that has them, with their results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEGACY, CURRENT, ONEAPI = "legacy-1", "onednn-3.13", "oneapi-1.4"
 
 @dataclass(frozen=True)
 class Words:
-    """How one edition says one op: the role it plays, and its own names."""
+    """One op in one edition: its role, and the names of the edition."""
 
     kind: str
     edition: str
@@ -26,7 +26,7 @@ class Words:
     transposed: bool
     weights_format: str
     formats: tuple[str, str]  # spatial axes last, spatial axes first
-    swapped: bool  # I and O of the weights exchanged against IOX and XOI
+    swapped: bool  # I and O of the weights are exchanged in comparison with IOX and XOI
     shape: str = ""
     output_padding: bool = False
 
@@ -54,7 +54,7 @@ WORDS = tuple(_words())
 
 @dataclass(frozen=True)
 class Case:
-    """One use: what to call, with which arrays, and what must come out (float64)."""
+    """One use of an op: the call, its arrays, and the expected result (float64)."""
 
     words: Words
     dtype: str

@@ -13,7 +13,7 @@ POINTER = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
 NAME = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
-LENT = {}  # the producers by the address of what they lend, until it is deleted
+LENT = {}  # the producers by the address of their lent tensor, until it is deleted
 
 
 @DESTRUCTOR
@@ -23,7 +23,7 @@ def delete(managed):
 
 @DESTRUCTOR
 def destroy(capsule):
-    """Nobody took what is in the capsule."""
+    """Delete the tensor of a capsule that no consumer took."""
     for name in (b"dltensor", b"dltensor_versioned"):
         if IS_VALID(capsule, name):
             LENT.pop(POINTER(capsule, name)).deleted += 1
@@ -87,7 +87,7 @@ class OldProducer(Producer):
 
 
 class Fixed(Producer):
-    """Gives the same capsule again and again, as no producer should."""
+    """Gives the same capsule on each request, against the protocol."""
 
     def __dlpack__(self, **options):
         if not hasattr(self, "kept"):

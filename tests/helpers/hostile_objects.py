@@ -7,7 +7,7 @@ class Unprintable:
 
 
 class Boundless(str):
-    """Text that says it is short."""
+    """A string that claims to be short."""
 
     def __len__(self):
         return 1
@@ -22,7 +22,7 @@ class Verbose:
 
 
 class Nameless(type):
-    """A class that does not say what it is called."""
+    """A class whose name cannot be read."""
 
     @property
     def __name__(cls):

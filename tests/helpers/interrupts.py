@@ -4,7 +4,7 @@ import sys
 
 
 def interrupted(work, step):
-    """Whether ``work`` was interrupted, at that call or return of a function of C within the package."""
+    """Whether ``work`` was interrupted at the given call, or return of a C function, within the package."""
     left = step
 
     def trace(frame, event, _):

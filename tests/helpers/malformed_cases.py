@@ -16,7 +16,7 @@ import onegraph as og
 from onegraph import capi, reference
 from onegraph.native import library
 
-ok = None  # in the place of an exception: the call is fine
+ok = None  # in place of an exception: the call is valid
 CASES = collections.defaultdict(list)
 
 
@@ -69,7 +69,7 @@ def tensors(compiled):
 
 
 def later(since, *parts):
-    """What is expected where something came with a version: nothing, or that it is unsupported."""
+    """The expected outcome of a feature since a version: no error, or UnsupportedError."""
     return (ok,) if since <= library.VERSION else (U, *parts)
 
 
@@ -264,7 +264,7 @@ def _():
 def _():
     compiled = partition_of(relu()).compile()
     ins, outs = tensors(compiled)
-    ins[0].data.__setstate__(array((1,)).__reduce__()[2])  # frees the memory and takes less
+    ins[0].data.__setstate__(array((1,)).__reduce__()[2])  # frees the memory and allocates less
     compiled.execute(capi.Stream(), ins, outs)
 
 
@@ -466,7 +466,7 @@ POOL = {"strides": [2, 2], "kernel": [2, 2], "pads_begin": [0, 0], "pads_end": [
 ACROSS = {"scales": [0.1, 0.2, 0.3], "zps": [0, 0, 0], "qtype": "per_channel"}
 F = "f32"
 
-# Name, kind, inputs, number of outputs or their types, attributes, what capi says, what the builder says.
+# Name, kind, inputs, number of outputs or their types, attributes, outcome of capi, outcome of the builder.
 OPS = [
     ("axes of size 1", "ReduceSum", [(F, (3, 1, 4))], 1, {"axes": [1]}, (U, "size 1"), ok),
     (
@@ -610,7 +610,7 @@ def lists(kind, inputs, outputs, attrs):
 
 
 def run_capi(kind, inputs, outputs, attrs, limit=1 << 24):
-    """Make the op, compile it by itself and execute it; no byte beside the outputs may change."""
+    """Compile the op alone and execute it; no byte beside the outputs may change."""
     for partition in graph_of(lists(kind, inputs, outputs, attrs)).partitions("debug"):
         compiled = partition.compile()
         if any(t.mem_size is None or t.mem_size > limit for t in (*compiled.inputs, *compiled.outputs)):
@@ -626,7 +626,7 @@ def run_capi(kind, inputs, outputs, attrs, limit=1 << 24):
 
 
 def run_builder(kind, inputs, outputs, attrs, limit=1 << 24):
-    """The same through the builder; what runs must be what the reference computes."""
+    """Build, compile and run the op alone."""
     graph = og.Graph()
     sources = [graph.input(f"i{k}", dtype, shape) for k, (dtype, shape) in enumerate(inputs)]
     found = graph.op(kind, sources, attrs, dtype=outputs[0] if isinstance(outputs, list) and outputs else None)

@@ -1,4 +1,4 @@
-"""The specification's own verdict on an op, without what the loaded library makes of it."""
+"""Verdicts of the specification alone, independent of the loaded library."""
 
 from __future__ import annotations
 
