@@ -268,11 +268,6 @@ def test_failed_call_keeps_the_graph(name):
     assert graph.compile()(np.ones((1, 8, 8, 3), np.float32)).shape == (1, 6, 6, 4)
 
 
-def test_float64_message_names_the_fix():
-    with pytest.raises(og.ArgumentError, match=r"\.astype\(np\.float32\)"):
-        og.Graph().constant(np.ones(3))
-
-
 def test_refused_op_keeps_the_c_graph():
     graph = capi.Graph()
     tensors = [capi.LogicalTensor(number, "f32", (4,)) for number in range(3)]

@@ -210,7 +210,7 @@ def keep_calling(model, x):
 
 
 @story
-def the_interpreter_ends_while_daemons_run():
+def interpreter_exits_while_daemons_run():
     """The exit code is the result."""
     graph, _ = network(512)
     for model in (graph.compile(), fused(512), fused(512).bind(x=numbers(512, 16))):
@@ -221,7 +221,7 @@ def the_interpreter_ends_while_daemons_run():
 
 
 @story
-def the_interpreter_ends_while_daemons_compile():
+def interpreter_exits_while_daemons_compile():
     def work():
         while True:
             network(random.randrange(1, 99))[0].compile()
@@ -252,7 +252,7 @@ time.sleep(float(sys.argv[3]))
 
 
 @story
-def the_interpreter_ends_at_any_moment():
+def interpreter_exits_at_any_moment():
     """A daemon thread ends where it next wants the interpreter, by unwinding its stack."""
     rng = random.Random(0)
     for number in range(times(200, 6)):
@@ -289,7 +289,7 @@ time.sleep(0.1)
 
 
 @story
-def the_interpreter_ends_while_daemons_get_errors():
+def interpreter_exits_while_daemons_raise():
     """Python code creates errors and tuples of outputs; a thread may end there too."""
     root = os.path.dirname(os.path.dirname(og.__file__))
     for _ in range(times(200, 5)):
@@ -320,7 +320,7 @@ is_going.wait()
 
 
 @story
-def the_interpreter_ends_while_a_daemon_lets_go_of_an_array():
+def interpreter_exits_while_a_daemon_frees_an_array():
     """A bound run has the last reference to the array, and Python code frees its memory."""
     root = os.path.dirname(os.path.dirname(og.__file__))
     done = subprocess.run([sys.executable, "-c", LETTING_GO, root], capture_output=True, text=True, check=False)
@@ -328,7 +328,7 @@ def the_interpreter_ends_while_a_daemon_lets_go_of_an_array():
 
 
 @story
-def the_cache_is_switched_while_a_thread_compiles():
+def partition_cache_switches_while_a_thread_compiles():
     """Layers with different constants never share the library's cached form of them."""
     weights = [numbers(16, 16 + n)[:, :16] for n in range(24)]
     g, x = og.Graph(), numbers(8, 16)
@@ -352,7 +352,7 @@ def the_cache_is_switched_while_a_thread_compiles():
 
 
 @story
-def the_capacity_for_primitives_changes_while_threads_compile():
+def primitive_cache_capacity_changes_while_threads_compile():
     """The library 3.2 alone crashes here."""
     lt, deadline = capi.LogicalTensor, time.monotonic() + times(60, 4)
 
@@ -454,7 +454,7 @@ def forks_while_threads_run():
 
 
 @story
-def forks_beside_the_thread_that_comes_out_of_one():
+def forks_beside_the_thread_of_a_fork():
     """Calls in a forked child run in new threads, which can end during another fork while the caller waits."""
     x, model = numbers(8, 16), fused()
     wanted, done = model(x).copy(), threading.Event()
@@ -475,7 +475,7 @@ def forks_beside_the_thread_that_comes_out_of_one():
 
 
 @story
-def forks_while_a_value_is_computed_for_another_object():
+def forks_while_an_object_computes_a_value():
     began, done = threading.Event(), threading.Event()
 
     class Slow:
@@ -493,7 +493,7 @@ def forks_while_a_value_is_computed_for_another_object():
 
 
 @story
-def forks_wait_for_ops_that_are_handed_over():
+def forks_wait_for_added_ops():
     """One call of C adds many ops."""
     types = [TensorType(og.f32, (4,))]
     count, template = 4000, OpTemplate.checked("ReLU", {}, types, types)
@@ -567,7 +567,7 @@ say(model(ones))
 
 
 @story
-def handlers_of_forks():
+def fork_handlers_of_others():
     """Older handlers run between ours and the fork, and may run the garbage collector or wait for a lock."""
     root = os.path.dirname(os.path.dirname(og.__file__))
     for when in ("before", "after_in_parent", "after_in_child", "lock"):
@@ -661,7 +661,7 @@ def forks_while_threads_build_one_to_one_objects():
 
 
 @story
-def a_graph_is_partitioned_while_threads_compile():
+def graph_is_partitioned_while_threads_compile():
     """The library writes to the ops of a graph when it looks for partitions in it."""
     tensors = [capi.LogicalTensor(number, "f32", (16, 16)) for number in range(8)]
     graph, done = capi.Graph(), threading.Event()
@@ -715,7 +715,7 @@ class Lent:
 
 
 @story
-def forks_while_tensors_are_taken():
+def forks_while_tensors_are_imported():
     """The child can import foreign tensors, whatever locks other threads held."""
     model, done = fused(), threading.Event()
     x = Lent(numbers(8, 16))
@@ -731,7 +731,7 @@ def forks_while_tensors_are_taken():
     fork_beside(times(1000, 40), child, done, work, work)
 
 
-def forked_in_the_midst(works, longest):
+def forks_during(works, longest):
     """A signal handler forks during each task; the parent continues its task, and the child does all tasks."""
     children = []
 
@@ -778,11 +778,11 @@ def forks_in_signal_handlers():
         add,
     ]
 
-    forked_in_the_midst(works, 4e-3)
+    forks_during(works, 4e-3)
 
 
 @story
-def forks_in_signal_handlers_while_what_belongs_to_a_thread_is_compiled():
+def signal_handlers_fork_during_thread_affine_compilation():
     """Thread-affine kernels would wait for lost threads in the child, so it neither measures nor runs them."""
     ones = numbers(1, 6, 6, 4)
 
@@ -795,11 +795,11 @@ def forks_in_signal_handlers_while_what_belongs_to_a_thread_is_compiled():
         return graph.compile()(ones)
 
     wanted = gradient().copy()
-    forked_in_the_midst([lambda: np.allclose(gradient(), wanted, rtol=1e-4)], 8e-3)
+    forks_during([lambda: np.allclose(gradient(), wanted, rtol=1e-4)], 8e-3)
 
 
 @story
-def a_fork_before_what_belongs_to_a_thread_gets_a_frame():
+def fork_before_a_thread_affine_frame():
     """The frame is made in the child, for kernels that wait for threads of the parent."""
     graph = og.Graph()
     window = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
@@ -826,7 +826,7 @@ def a_fork_before_what_belongs_to_a_thread_gets_a_frame():
 
 
 @story
-def interrupts_lose_nothing():
+def everything_works_after_interrupts():
     """KeyboardInterrupt at any moment of a call, a bound run or a compilation; all still work afterwards."""
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     graph, w = network()
@@ -854,7 +854,7 @@ def interrupts_lose_nothing():
 
 
 @story
-def an_interrupt_at_every_step_of_a_compilation():
+def interrupt_at_every_step_of_compilation():
     """An interrupted compilation restores every global state."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     graph, w = network(5)
@@ -928,7 +928,7 @@ def flat(work, warm, count):
 
 
 @story
-def programs_go_while_threads_end():
+def programs_are_freed_while_threads_end():
     """The library frees the data of an ending thread, and crashes if a destructor just freed it."""
     x = numbers(4, 4)
     for _ in range(times(3000, 60)):
@@ -977,15 +977,15 @@ def shapes_take_no_memory():
 
 FORKS = {"forks_after_use", "forks_while_threads_run", "forks_while_threads_compile", "process_pools"}
 FORKS |= {
-    "forks_wait_for_ops_that_are_handed_over",
-    "forks_beside_the_thread_that_comes_out_of_one",
-    "handlers_of_forks",
+    "forks_wait_for_added_ops",
+    "forks_beside_the_thread_of_a_fork",
+    "fork_handlers_of_others",
 }
-FORKS |= {"forks_while_tensors_are_taken", "forks_while_a_bound_run_is_used", "forks_while_a_tensor_is_used"}
+FORKS |= {"forks_while_tensors_are_imported", "forks_while_a_bound_run_is_used", "forks_while_a_tensor_is_used"}
 FORKS |= {
     "forks_in_signal_handlers",
-    "forks_in_signal_handlers_while_what_belongs_to_a_thread_is_compiled",
-    "a_fork_before_what_belongs_to_a_thread_gets_a_frame",
+    "signal_handlers_fork_during_thread_affine_compilation",
+    "fork_before_a_thread_affine_frame",
 }
 
 
