@@ -2,6 +2,9 @@ import gc
 import os
 from pathlib import Path
 
+import pytest
+
+pytest.register_assert_rewrite("helpers")
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 # The processes of the suite share the processors, so waiting OpenMP threads must not spin.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")

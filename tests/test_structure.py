@@ -112,7 +112,7 @@ def test_no_imports_form_a_circle():
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_values_of_users_become_plain_at_the_border_alone(name):
+def test_values_become_plain_at_the_border_alone(name):
     """The border asks for the real type of a value; all other modules are given plain values and trust them.
 
     ``isinstance``, and a class in a ``match``, ask a value for its ``__class__``, which mocks lie about.
