@@ -1,7 +1,7 @@
-"""``python tests/clean_install.py [PYTHON ...]``: does the wheel in dist install and run where there is no compiler?
+"""``python tests/clean_install.py [PYTHON ...]``: install and run the wheel in dist without a compiler.
 
-For each Python a virtual environment is made, the wheel and what it needs are installed from wheels alone, with no
-program on the path but those of the environment, and the first example runs from another directory.
+For each Python the script makes a virtual environment, whose programs are the only ones on the path. It installs the
+wheel and its dependencies from wheels alone, and runs the first example from another directory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ print(f"Python {sysconfig.get_python_version()}: oneDNN {og.version_info()['vers
 
 
 def try_out(python: str, wheel: Path) -> None:
-    """Install ``wheel`` for an interpreter and run it; raises CalledProcessError where that fails."""
+    """Install ``wheel`` for an interpreter and run an example; raises CalledProcessError on failure."""
     with tempfile.TemporaryDirectory() as folder:
         environment = Path(folder) / "environment"
         subprocess.run([python, "-m", "venv", str(environment)], check=True)

@@ -1,7 +1,7 @@
 """Run the suite on newer oneDNN libraries: ``python tests/newer.py [options of pytest]``; ``make test-newer`` does.
 
-The libraries are parts of other packages that pip knows, and are kept in ``build/newer``, 2 GB in all: 3.6.2, built
-for OpenMP, and 3.13.2, built for SYCL and TBB.
+The libraries come from other packages on PyPI, and are kept in ``build/newer``, 2 GB in all: 3.6.2, built for OpenMP,
+and 3.13.2, built for SYCL and TBB.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SONAME = "libdnnl.so.3"
 
 
 def openmp_library() -> dict[str, str]:
-    """oneDNN 3.6.2 as paddlepaddle brings it along: the environment that loads it."""
+    """The environment that loads oneDNN 3.6.2, which is part of paddlepaddle."""
     place = NEWER / "3.6"
     library = place / SONAME
     if not library.exists():
@@ -33,7 +33,7 @@ def openmp_library() -> dict[str, str]:
 
 
 def sycl_library() -> dict[str, str]:
-    """oneDNN 3.13.2 and the runtimes that it needs: the environment that loads it."""
+    """The environment that loads oneDNN 3.13.2 and the runtimes that it needs."""
     place = NEWER / "3.13"
     library = place / "lib" / SONAME
     if not library.exists():

@@ -1,4 +1,4 @@
-"""What goes in and out of executables without a copy, and aligned memory."""
+"""Arrays and foreign tensors that pass in and out without a copy, and aligned memory."""
 
 import array
 import contextlib
@@ -13,117 +13,15 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from helpers.dlpack_producers import NAME, Fixed, OldProducer, Producer, Wrapped, numbers
 
 import onegraph as og
 from onegraph.arrays.dlpack import from_dlpack
 from onegraph.arrays.ndarrays import aligned_empty, array_of, as_array, cast_to, check_output, numpy_name
 
-# A producer of DLPack capsules, written apart from the reader: bytes at the offsets of dlpack.h on 64-bit machines.
-
-DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
-NEW = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
-    ("PyCapsule_New", ctypes.pythonapi)
-)
-IS_VALID = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
-POINTER = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
-)
-NAME = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
-LENT = {}  # the producers by the address of what they lend, until it is deleted
-
-
-@DESTRUCTOR
-def delete(managed):
-    LENT.pop(managed).deleted += 1
-
-
-@DESTRUCTOR
-def destroy(capsule):
-    """Nobody took what is in the capsule."""
-    for name in (b"dltensor", b"dltensor_versioned"):
-        if IS_VALID(capsule, name):
-            LENT.pop(POINTER(capsule, name)).deleted += 1
-
-
-CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
-
-
-class Producer:
-    """A tensor over the memory of an array; ``deleted`` counts the calls of its deleter."""
-
-    def __init__(self, memory, *, versioned=True, code=None, bits=None, lanes=1, device=1, **fields):
-        self.memory, self.versioned, self.device = memory, versioned, device
-        self.code = CODES[memory.dtype.kind] if code is None else code
-        self.bits = 8 * memory.itemsize if bits is None else bits
-        self.lanes, self.fields = lanes, fields
-        self.deleted = 0
-        self.asked = []
-
-    def __dlpack_device__(self):
-        return self.device, 0
-
-    def __dlpack__(self, **options):
-        self.asked.append(options)
-        return self.capsule()
-
-    def capsule(self):
-        get = self.fields.get
-        dims = get("shape", self.memory.shape)
-        steps = get("strides", tuple(step // self.memory.itemsize for step in self.memory.strides))
-        shape = (ctypes.c_int64 * len(dims))(*dims)
-        strides = (ctypes.c_int64 * len(dims))(*steps or [0] * len(dims))
-        tensor = b"".join(
-            [
-                get("data", self.memory.__array_interface__["data"][0]).to_bytes(8, "little"),
-                get("tensor_device", self.device).to_bytes(4, "little"),
-                bytes(4),
-                get("ndim", len(dims)).to_bytes(4, "little", signed=True),
-                bytes([self.code, self.bits]) + self.lanes.to_bytes(2, "little"),
-                ctypes.addressof(shape).to_bytes(8, "little"),
-                (0 if steps is None else ctypes.addressof(strides)).to_bytes(8, "little"),
-                get("byte_offset", 0).to_bytes(8, "little"),
-            ]
-        )
-        deleter = ctypes.cast(delete, ctypes.c_void_p).value if get("deleter", True) else 0
-        end = bytes(8) + deleter.to_bytes(8, "little")
-        if self.versioned:
-            head = get("major", 1).to_bytes(4, "little") + bytes(4)
-            name, whole = b"dltensor_versioned", head + end + get("flags", 0).to_bytes(8, "little") + tensor
-        else:
-            name, whole = b"dltensor", tensor + end
-        managed = ctypes.create_string_buffer(whole, len(whole))
-        self._lent = managed, shape, strides
-        LENT[ctypes.addressof(managed)] = self
-        return NEW(ctypes.addressof(managed), name, ctypes.cast(destroy, ctypes.c_void_p))
-
-
-class OldProducer(Producer):
-    def __dlpack__(self, stream=None):
-        return self.capsule()
-
-
-class Fixed(Producer):
-    """Gives the same capsule again and again, as no producer should."""
-
-    def __dlpack__(self, **options):
-        if not hasattr(self, "kept"):
-            self.kept = self.capsule()
-        return self.kept
-
-
-class Wrapped:
-    """The DLPack side of a numpy array."""
-
-    def __init__(self, data):
-        self.__dlpack__, self.__dlpack_device__ = data.__dlpack__, data.__dlpack_device__
-
 
 def address(data):
     return data.__array_interface__["data"][0]
-
-
-def numbers(dtype=np.float32, shape=(2, 3)):
-    return np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
 
 
 def relu(shape=(2, 3), dtype=og.f32, **options):
@@ -132,7 +30,7 @@ def relu(shape=(2, 3), dtype=og.f32, **options):
     return g.compile()
 
 
-# DLPack in ------------------------------------------------------------------------------------------------------------
+# DLPack import --------------------------------------------------------------------------------------------------------
 
 TYPES = [
     *[(dtype, None, None) for dtype in ("f4", "f2", "i1", "u1", "i4", "f8", "i8", "c8")],
@@ -146,7 +44,7 @@ TYPES = [
 
 @pytest.mark.parametrize("versioned", [False, True])
 @pytest.mark.parametrize(("dtype", "code", "bits"), TYPES, ids=lambda value: str(value))
-def test_every_data_type_comes_in_without_a_copy(dtype, code, bits, versioned):
+def test_imports_every_data_type_without_a_copy(dtype, code, bits, versioned):
     data = np.array([[1, 0, 1], [1, 1, 0]]).astype(dtype)
     producer = Producer(data, versioned=versioned, code=code, bits=bits)
     found = as_array("x", producer)
@@ -162,7 +60,7 @@ def test_every_data_type_comes_in_without_a_copy(dtype, code, bits, versioned):
 
 
 @pytest.mark.parametrize(("code", "dtype"), [(0, ml_dtypes.int4), (1, ml_dtypes.uint4), (17, ml_dtypes.float4_e2m1fn)])
-def test_four_bits_take_a_byte_each_or_are_refused(code, dtype):
+def test_imports_unpacked_four_bit_types_only(code, dtype):
     data = numbers(dtype)
     found = from_dlpack(Producer(data, code=code, bits=4, flags=4))
     assert found.dtype == data.dtype
@@ -175,7 +73,7 @@ def test_four_bits_take_a_byte_each_or_are_refused(code, dtype):
 
 @pytest.mark.parametrize("versioned", [False, True])
 @pytest.mark.parametrize("device", [1, 3, 11])
-def test_the_memory_lives_as_long_as_a_view_of_it(device, versioned):
+def test_memory_lives_as_long_as_its_views(device, versioned):
     producer = Producer(numbers(), versioned=versioned, device=device)
     found = as_array("x", producer)
     part = found[1:].T
@@ -187,7 +85,7 @@ def test_the_memory_lives_as_long_as_a_view_of_it(device, versioned):
     assert producer.deleted == 1
 
 
-def test_the_capsule_is_renamed():
+def test_renames_the_consumed_capsule():
     for versioned, used in ((True, b"used_dltensor_versioned"), (False, b"used_dltensor")):
         producer = Fixed(numbers(), versioned=versioned)
         found = as_array("x", producer)
@@ -199,13 +97,13 @@ def test_the_capsule_is_renamed():
         assert producer.deleted == 1
 
 
-def test_a_producer_from_before_1_0_and_one_without_a_deleter():
+def test_accepts_unversioned_producers_and_missing_deleters():
     data = numbers()
     assert address(as_array("x", OldProducer(data, versioned=False))) == address(data)
     assert address(as_array("x", Producer(data, deleter=False))) == address(data)
 
 
-def test_read_only_memory_stays_so():
+def test_read_only_memory_stays_read_only():
     found = as_array("x", Producer(numbers(), flags=1))
     assert not found.flags.writeable
     with pytest.raises(ValueError, match="WRITEABLE"):
@@ -232,7 +130,7 @@ def test_byte_offset_strides_and_ranks():
 
 
 @pytest.mark.parametrize("strides", [None, (4, 1)])
-def test_a_tensor_without_elements_needs_no_memory(strides):
+def test_empty_tensor_needs_no_memory(strides):
     producer = Producer(numbers(), shape=(0, 4), strides=strides, data=0)
     found = as_array("x", producer)
     assert found.shape == (0, 4)
@@ -261,7 +159,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused_is_deleted_once(name):
+def test_deletes_refused_tensors_once(name):
     fields, message = REFUSED[name]
     producer = Producer(numbers(), **fields)
     with pytest.raises(og.ArgumentError, match=rf"^input 'x': Producer gives no array: .*{message}"):
@@ -270,7 +168,7 @@ def test_what_is_refused_is_deleted_once(name):
     assert producer.deleted == len(producer.asked)
 
 
-def test_producers_that_break_the_rules():
+def test_rejects_producers_that_break_the_protocol():
     class Rude:
         device, capsule = (1, 0), None
 
@@ -309,7 +207,7 @@ def test_producers_that_break_the_rules():
             as_array("x", value)
 
 
-def test_a_sign_that_is_put_off_is_refused():
+def test_rejects_a_lazy_negative_bit():
     class Negated(Producer):
         def is_neg(self):
             return True
@@ -318,7 +216,7 @@ def test_a_sign_that_is_put_off_is_refused():
         as_array("x", Negated(numbers()))
 
 
-def test_one_of_many_threads_gets_a_capsule():
+def test_only_one_thread_gets_a_capsule():
     for _ in range(20):
         producer, found, refused = Fixed(numbers()), [], []
         producer.kept = producer.capsule()
@@ -341,9 +239,9 @@ def test_one_of_many_threads_gets_a_capsule():
         assert producer.deleted == 1
 
 
-def test_another_consumer_may_take_a_capsule_at_any_moment():
+def test_another_consumer_may_take_the_capsule_first():
     moment, found = 0, ["numpy"]
-    while found == ["numpy"]:  # until what is taken is ours before that moment
+    while found == ["numpy"]:  # until the import is complete before that moment
         producer, found, moment = Fixed(numbers()), [], moment + 1
         steps = itertools.count()
 
@@ -372,12 +270,12 @@ def test_numpy_as_a_producer():
     assert np.array_equal(as_array("x", Wrapped(data[:, ::2].T)), data[:, ::2].T)
 
 
-def test_arrays_may_be_alive_at_the_end_of_the_process():
+def test_arrays_may_outlive_the_interpreter():
     code = """
 import atexit, sys
 sys.path.insert(0, "tests")
 from onegraph.arrays.ndarrays import as_array
-from test_arrays import Wrapped, numbers
+from helpers.dlpack_producers import Wrapped, numbers
 class Holder:
     pass
 holder = Holder()
@@ -400,13 +298,13 @@ atexit.register(print, as_array("x", Wrapped(numbers())))
     assert done.stderr == ""
 
 
-def test_a_destructor_may_pass_a_tensor_while_another_is_taken():
-    """The garbage collector comes where objects are made, and the destructor would wait for its own thread."""
+def test_destructor_may_import_during_another_import():
+    """The garbage collector may run wherever objects are created; a lock there would deadlock its thread."""
     code = """
 import faulthandler, gc, sys
 sys.path.insert(0, "tests")
 from onegraph.arrays.dlpack import from_dlpack
-from test_arrays import Wrapped, numbers
+from helpers.dlpack_producers import Wrapped, numbers
 faulthandler.dump_traceback_later(20, exit=True)
 passed = 0
 class Cycle:
@@ -430,7 +328,7 @@ assert passed > 6 * 1000, passed
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-# Buffers in -----------------------------------------------------------------------------------------------------------
+# Buffer import --------------------------------------------------------------------------------------------------------
 
 BUFFERS = {
     "f": (array.array("f", [1, 2]), np.float32),
@@ -449,7 +347,7 @@ BUFFERS = {
 
 
 @pytest.mark.parametrize("name", BUFFERS)
-def test_buffers_come_in_by_their_format(name):
+def test_imports_buffers_by_their_format(name):
     value, dtype = BUFFERS[name]
     found = as_array("x", value)
     assert found.dtype == dtype
@@ -468,7 +366,7 @@ def test_memoryviews_with_axes_and_strides():
     assert as_array("x", memoryview(b"")).shape == (0,)
 
 
-def test_a_buffer_is_held_as_long_as_its_array():
+def test_holds_the_buffer_while_its_array_lives():
     growing = array.array("f", [1, 2])
     found = as_array("x", growing)
     with pytest.raises(BufferError):
@@ -482,12 +380,12 @@ def test_a_buffer_is_held_as_long_as_its_array():
     [memoryview(b"ab").cast("c"), memoryview(np.zeros(2, "f4,i4")), memoryview(np.zeros(2, "c8"))],
     ids=["c", "structured", "complex"],
 )
-def test_a_format_that_is_no_number(value):
+def test_rejects_formats_that_are_not_numeric(value):
     with pytest.raises(og.ArgumentError, match=r"input 'x': memoryview gives no array: its format is '.*'; expected f"):
         as_array("x", value)
 
 
-def test_a_memoryview_that_is_released():
+def test_rejects_a_released_memoryview():
     view = memoryview(b"ab")
     view.release()
     with pytest.raises(og.ArgumentError, match=r"input 'x': memoryview gives no array: .* released"):
@@ -497,12 +395,12 @@ def test_a_memoryview_that_is_released():
 @pytest.mark.parametrize(
     "value", [None, 1.5, [1.0], "text", object(), {"a": 1}, dict], ids=lambda value: str(type(value))
 )
-def test_what_has_no_memory_is_refused(value):
+def test_rejects_objects_without_memory(value):
     with pytest.raises(og.ArgumentError, match=r"input 'x': \w+; expected a numpy array or anything with __dlpack__"):
         as_array("x", value)
 
 
-def test_numpy_arrays_are_taken_as_they_are(tmp_path):
+def test_takes_numpy_arrays_without_a_wrapper(tmp_path):
     data = numbers()
     assert as_array("x", data) is data
     assert as_array("x", np.float32(3)).shape == ()
@@ -513,10 +411,10 @@ def test_numpy_arrays_are_taken_as_they_are(tmp_path):
         array_of("weights", np.ma.ones(3))
 
 
-# Through an executable ------------------------------------------------------------------------------------------------
+# Inputs of an executable ----------------------------------------------------------------------------------------------
 
 
-def test_a_graph_on_tensors_and_buffers():
+def test_graph_runs_on_tensors_and_buffers():
     data = np.float32([[-1, 2, -3], [4, -5, 6]])
     expected, model = np.maximum(data, 0), relu()
     shaped = memoryview(array.array("f", data.ravel())).cast("B").cast("f", (2, 3))
@@ -532,7 +430,7 @@ def test_a_graph_on_tensors_and_buffers():
     assert declared.copies == 0
 
 
-def test_the_wrong_data_type_or_shape_is_refused():
+def test_rejects_wrong_data_type_or_shape():
     with pytest.raises(og.ArgumentError, match="input 'x': data type float64; expected f32"):
         relu()(Producer(numbers(np.float64)))
     with pytest.raises(og.ArgumentError, match="input 'x': data type int64; expected f32"):
@@ -541,18 +439,18 @@ def test_the_wrong_data_type_or_shape_is_refused():
         relu()(array.array("f", range(6)))
 
 
-def test_how_to_mend_a_data_type():
+def test_error_says_how_to_convert_the_data_type():
     assert cast_to(og.bf16, np.zeros(3)) == "convert it with .astype(ml_dtypes.bfloat16)"
     assert cast_to(og.f32, Producer(numbers(np.float64))) == "convert it to f32 first"
     for dtype in og.DataType:
         assert np.dtype(eval(numpy_name(dtype), {"np": np, "ml_dtypes": ml_dtypes})) == dtype.numpy
 
 
-# Out ------------------------------------------------------------------------------------------------------------------
+# Outputs --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [Producer, Wrapped, memoryview, lambda data: OldProducer(data, versioned=False)])
-def test_results_are_written_into_memory_that_is_given(make):
+def test_writes_results_into_given_memory(make):
     memory = np.zeros((2, 3), np.float32)
     target = check_output("y", og.f32, (2, 3), None, make(memory))
     assert address(target) == address(memory)
@@ -566,7 +464,7 @@ def test_results_are_written_into_memory_that_is_given(make):
 
 
 class Boastful(np.ndarray):
-    """An array that says it is what is wanted."""
+    """An array subclass that lies about its properties."""
 
     dtype, shape, nbytes = np.dtype(np.float32), (2, 3), 24
     flags = np.zeros((2, 3), np.float32).flags
@@ -576,13 +474,13 @@ class Boastful(np.ndarray):
 
 
 class Long(list):
-    """A list that says it has two elements."""
+    """A list that claims to have two elements."""
 
     def __len__(self):
         return 2
 
 
-def test_what_is_written_into_is_what_it_is_not_what_it_says():
+def test_ignores_overridden_attributes_of_output_arrays():
     graph = og.Graph()
     x = graph.input("x", "f32", (2, 3))
     graph.output("y", graph.relu(x))
@@ -603,7 +501,7 @@ def test_what_is_written_into_is_what_it_is_not_what_it_says():
     np.testing.assert_array_equal(np.asarray(target), np.maximum(numbers(), 0))
 
 
-def test_an_array_that_is_given_is_the_one_returned(tmp_path):
+def test_returns_the_given_output_array(tmp_path):
     memory = np.zeros((2, 3), np.float32)
     mapped = np.memmap(tmp_path / "data", np.float32, "w+", shape=(2, 3))
     assert check_output("y", og.f32, (2, 3), None, memory) is memory
@@ -631,7 +529,7 @@ def test_an_array_that_is_given_is_the_one_returned(tmp_path):
         (None, "NoneType; expected a numpy array"),
     ],
 )
-def test_memory_that_cannot_be_written_to(value, message):
+def test_rejects_memory_that_cannot_be_written(value, message):
     with pytest.raises(og.ArgumentError, match=f"^output 'y': {message}"):
         check_output("y", og.f32, (2, 3), None, value)
     if isinstance(value, Producer):
@@ -646,7 +544,7 @@ SHAPES = [(), (1,), (5,), (16, 16), (3, 5), (0, 4), (4, 0), (1, 1, 7), (64, 64),
 
 @pytest.mark.parametrize("dtype", ["f4", "i1", "?", ml_dtypes.bfloat16, ml_dtypes.int4, "f8"], ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_aligned_memory_of_its_own(shape, dtype):
+def test_aligned_empty_allocates_aligned_memory(shape, dtype):
     dtype = np.dtype(dtype)
     made = [aligned_empty(shape, dtype) for _ in range(70)]
     for found in made:
@@ -664,7 +562,7 @@ def test_aligned_memory_of_its_own(shape, dtype):
     assert all((found.astype(int) == index % 2).all() for index, found in enumerate(made))
 
 
-def test_more_memory_than_there_is():
+def test_rejects_more_memory_than_available():
     for shape in ((2**58,), (2**30, 2**31), (0, 2**62)):
         with pytest.raises(og.errors.OutOfMemoryError, match="bytes for shape"):
             aligned_empty(shape, np.dtype(np.float32))

@@ -1,4 +1,4 @@
-"""Every benchmark runs in its quick form, without peers, and gives rows of one form. Nothing here looks at a time."""
+"""Every benchmark runs in its quick form without peers, and gives rows of the same columns. No test checks times."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_quick(name, monkeypatch):
+def test_quick_form_gives_rows(name, monkeypatch):
     if name == "overhead" and get_num_threads() is None:
         pytest.skip("it sets the number of OpenMP's threads, and the library runs its own")
     monkeypatch.setattr(peers, "installed", lambda package: False)
@@ -39,12 +39,12 @@ def test_contenders_take_turns():
     contenders = {name: calls(lambda name=name: turns.append(name)) for name in "ab"}
     seconds, speed = alternate(contenders, Effort(rounds=3, turn=0.0))
     changes = [name for index, name in enumerate(turns) if index == 0 or turns[index - 1] != name]
-    assert "".join(changes) == "ab" * 4  # how often fits a turn, then three rounds
+    assert "".join(changes) == "ab" * 4  # one call to find the repetitions of a turn, then three rounds
     assert list(seconds) == ["a", "b"]
     assert list(speed) == ["b"]
 
 
-def test_a_table_says_who_is_faster_than_the_first():
+def test_table_compares_with_the_first_contender():
     row = Row("case", {"C loop": 2e-6, "bound run": 1e-3}, {"bound run": 0.002}, {"partitions": 3}, "a note")
     lines = [line.split() for line in table(row).splitlines()]
     assert lines == [
@@ -56,7 +56,7 @@ def test_a_table_says_who_is_faster_than_the_first():
     ]
 
 
-def test_the_command_line_writes_json(tmp_path):
+def test_command_line_writes_json(tmp_path):
     file = tmp_path / "results.json"
     command = [sys.executable, "-m", "benchmarks", "fusion", "--quick", "--json", str(file)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
@@ -68,7 +68,7 @@ def test_the_command_line_writes_json(tmp_path):
     assert "onednn_verbose" not in done.stdout
 
 
-def test_the_command_line_names_the_benchmarks():
+def test_command_line_lists_the_benchmarks():
     done = subprocess.run([sys.executable, "-m", "benchmarks", "fussion"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2
     assert "'fussion' is no benchmark; they are overhead, callers, build, fusion" in done.stderr

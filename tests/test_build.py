@@ -28,12 +28,12 @@ def sdist(tmp_path_factory):
     done = build("--sdist", "--outdir", str(target))
     assert done.returncode == 0, done.stderr
     with tarfile.open(next(target.glob("*.tar.gz"))) as archive:
-        # The filter came with 3.11.4; later versions warn where it is not given.
+        # Python 3.11.4 added the filter; later versions warn without it.
         archive.extractall(target, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     return next(path for path in target.iterdir() if path.is_dir())
 
 
-def test_sdist_is_complete_and_builds_a_wheel_from_itself(sdist, tmp_path):
+def test_complete_sdist_builds_a_wheel(sdist, tmp_path):
     names = {str(path.relative_to(sdist)) for path in sdist.rglob("*") if path.is_file()}
     assert {"build_ffi.py", "pyproject.toml", "README.md", "LICENSE", "onegraph/native/csrc/guard.h"} <= names
     assert {f"include/{header}" for header in build_ffi.HEADERS} <= names
@@ -57,26 +57,26 @@ def test_sdist_is_complete_and_builds_a_wheel_from_itself(sdist, tmp_path):
     assert str(tmp_path) in done.stdout, done.stderr
 
 
-def test_no_compiler_is_one_clear_error(sdist, tmp_path):
+def test_missing_compiler_gives_a_clear_error(sdist, tmp_path):
     done = build("--wheel", "--outdir", str(tmp_path), cwd=sdist, CC="/nonexistent/cc", CXX="/nonexistent/c++")
     assert done.returncode != 0
     assert "onegraph: the C++ compiler failed" in done.stdout + done.stderr
     assert "apt-get install g++" in done.stdout + done.stderr
 
 
-def test_missing_headers(monkeypatch):
+def test_missing_headers_give_a_clear_error(monkeypatch):
     monkeypatch.setattr(build_ffi, "HEADER_WHEEL", "no-such-wheel")
     with pytest.raises(build_ffi.BuildError, match="no-such-wheel is not installed; run: pip install no-such-wheel"):
         build_ffi.find_headers()
 
 
-def test_headers_that_are_too_old(monkeypatch):
+def test_rejects_headers_that_are_too_old(monkeypatch):
     monkeypatch.setattr(build_ffi, "OLDEST_HEADERS", (9, 0))
     with pytest.raises(build_ffi.BuildError, match=r"are 3\.2, onegraph needs 9\.0; run: pip install"):
         build_ffi.find_headers()
 
 
-def test_every_call_that_returns_a_status_is_guarded():
+def test_guards_every_call_that_returns_a_status():
     declarations = "\n".join((ROOT / "include" / name).read_text() for name in build_ffi.HEADERS)
     macros = build_ffi.guarded_calls(declarations)
     assert declarations.count("\ndnnl_status_t dnnl_") == macros.count("#define")

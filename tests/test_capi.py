@@ -1,4 +1,4 @@
-"""The one-to-one objects as they are meant to be used; what must not be done with them is in test_malformed."""
+"""The one-to-one objects in correct use; test_malformed has the incorrect uses."""
 
 import itertools
 import os
@@ -9,7 +9,7 @@ import weakref
 
 import numpy as np
 import pytest
-from conftest import interrupted
+from helpers.interrupts import interrupted
 
 import onegraph as og
 from onegraph import capi, reference
@@ -97,7 +97,7 @@ def test_unknown_shapes_are_inferred_and_layouts_chosen():
     assert compiled.query_logical_tensor(0).shape == (2, 8, 8, 3)
 
 
-def test_constant_weights():
+def test_constant_weights_in_repeated_executions():
     (partition,) = conv_relu("constant").partitions()
     compiled = partition.compile()
     assert compiled.query_logical_tensor(1).property == "constant"
@@ -106,7 +106,7 @@ def test_constant_weights():
         np.testing.assert_allclose(execute(compiled, {0: x, 1: w})[3], expected(x, w), rtol=1e-4, atol=1e-5)
 
 
-def test_partition_from_one_op():
+def test_partition_from_a_single_op():
     op = capi.Op(5, "reduce_sum", inputs=[lt(0, "f32", (2, 3, 4))], outputs=[lt(1, "f32")], attrs={"axes": [1]})
     partition = capi.Partition.from_op(op)
     assert partition.ops == (5,)
@@ -115,7 +115,7 @@ def test_partition_from_one_op():
     assert "ReduceSum" in repr(partition)
 
 
-def test_in_place():
+def test_executes_in_place():
     op = capi.Op(1, "SoftMax", inputs=[lt(0, "f32", (4, 8))], outputs=[lt(1, "f32", (4, 8))], attrs={"axis": 1})
     compiled = capi.Partition.from_op(op).compile()
     pairs = compiled.inplace_pairs
@@ -131,7 +131,7 @@ def test_in_place():
             compiled.execute(capi.Stream(), [source], [result])
 
 
-def test_in_place_of_a_fused_add():
+def test_executes_a_fused_add_in_place():
     graph = capi.Graph()
     ts = [lt(0, "f32", (16, 16)), lt(1, "f32", (16, 16)), lt(2, "f32", (16, 16)), lt(3, "f32", (16, 16))]
     graph.add_op(capi.Op(1, "MatMul", inputs=ts[:2], outputs=[ts[2]]))
@@ -148,7 +148,7 @@ def test_in_place_of_a_fused_add():
 
 
 @pytest.mark.skipif(library.RUNTIME != "SYCL", reason="a library of another runtime takes allocators")
-def test_a_library_for_sycl_takes_no_allocator():
+def test_sycl_library_takes_no_allocator():
     with pytest.raises(og.UnsupportedError, match="takes no allocator of host memory"):
         capi.Allocator()
     assert capi.default_engine().allocator is None
@@ -156,7 +156,7 @@ def test_a_library_for_sycl_takes_no_allocator():
 
 
 @pytest.mark.skipif(library.RUNTIME == "SYCL", reason="a library for SYCL takes no allocator")
-def test_an_engine_with_an_allocator_counts_its_blocks():
+def test_allocator_counts_blocks():
     engine = capi.Engine(allocator=capi.Allocator())
     assert isinstance(engine.allocator, capi.Allocator)
     assert (engine.kind, engine.index) == ("cpu", 0)
@@ -205,7 +205,7 @@ def test_logical_tensor(tensor, shape, ndims, strides, size):
     assert repr(tensor).startswith("LogicalTensor(id=1, dtype=")
 
 
-def test_logical_tensors_are_equal_when_the_library_says_so():
+def test_logical_tensor_equality():
     assert lt(1, "f32", (2, 3)) == lt(1, "f32", [2, 3], strides=(3, 1))
     assert hash(lt(1, "f32", (2, 3))) == hash(lt(1, "f32", (2, 3)))
     assert lt(1, "f32", (2, 3)) != lt(2, "f32", (2, 3))
@@ -280,7 +280,7 @@ def test_strided_tensors():
     np.testing.assert_allclose(execute(capi.Partition.from_op(op).compile(), {0: x})[1], np.exp(x), rtol=1e-5)
 
 
-def test_tensors_with_gaps_may_lie_right_behind_each_other():
+def test_strided_tensors_may_interleave_in_memory():
     memory = np.arange(16, dtype=np.float32) - 4
     ends = [lt(number, "f32", (2, 3), strides=(5, 1)) for number in range(2)]
     compiled = capi.Partition.from_op(capi.Op(1, "ReLU", inputs=ends[:1], outputs=ends[1:])).compile()
@@ -288,7 +288,7 @@ def test_tensors_with_gaps_may_lie_right_behind_each_other():
     source, result = capi.Tensor(ends[0], first), capi.Tensor(ends[1], second)
     compiled.execute(capi.Stream(), [source], [result])
     assert memory.tolist() == [-4, -3, -2, -1, 0, 1, 2, 3, 0, 0, 0, 7, 8, 1, 2, 3]
-    for at in (7, 4):  # the last element of one is the first of the other; or they are interlaced
+    for at in (7, 4):  # the tensors are adjacent, or interleaved
         result.set_data_handle(np.lib.stride_tricks.as_strided(memory[at:], (2, 3), (20, 4)))
         with pytest.raises(og.ArgumentError, match="shares memory"):
             compiled.execute(capi.Stream(), [source], [result])
@@ -308,7 +308,7 @@ def test_bf16():
 
 
 @pytest.mark.parametrize("strides", [(3, 1, 3, 1), (6, 1, 3, 1), (1, 1, 3, 7), (40, 1, 3, 40)], ids=str)
-def test_strides_of_axes_of_size_one_mean_nothing(strides):
+def test_ignores_strides_of_size_one_axes(strides):
     ends = lt(0, "f32", (1, 3, 8, 2)), lt(1, "f32", (1, 3, 2, 1)), lt(2, "f32", (1, 3, 8, 1))
     graph = capi.Graph()
     graph.add_op(capi.Op(1, "MatMul", inputs=ends[:2], outputs=ends[2:]))
@@ -320,7 +320,7 @@ def test_strides_of_axes_of_size_one_mean_nothing(strides):
 
 
 @pytest.mark.parametrize("strides", [(1, 3, 1), (1, 4, 4), (1, 9, 7)], ids=str)
-def test_a_softmax_over_one_element_stays_in_its_memory(strides):
+def test_softmax_over_one_element_writes_no_other_memory(strides):
     ends = lt(0, "f32", (3, 1, 1)), lt(1, "f32", (3, 1, 1))
     op = capi.Op(1, "SoftMax", inputs=ends[:1], outputs=ends[1:], attrs={"axis": 2})
     compiled = capi.Partition.from_op(op).compile(None, [lt(1, "f32", (3, 1, 1), strides=strides)])
@@ -330,7 +330,7 @@ def test_a_softmax_over_one_element_stays_in_its_memory(strides):
     np.testing.assert_array_equal(memory, [1] * 3 + [7] * 27)
 
 
-def test_a_tensor_that_stands_twice_among_the_ports_is_given_once_or_twice():
+def test_repeated_port_tensor_is_passed_once_or_twice():
     graph, (a, b) = capi.Graph(), (lt(number, "f32", (4, 4)) for number in range(2))
     graph.add_op(capi.Op(0, "MatMul", inputs=[a, a], outputs=[b]))
     graph.finalize()
@@ -351,7 +351,7 @@ def test_a_tensor_that_stands_twice_among_the_ports_is_given_once_or_twice():
             partition.compile(given)
 
 
-def test_a_column_whose_stride_is_short():
+def test_column_with_a_short_stride():
     ends = lt(0, "f32", (1, 4, 1, 3)), lt(1, "f32", (1, 4, 3, 1)), lt(2, "f32", (1, 4, 1, 1))
     graph = capi.Graph()
     graph.add_op(capi.Op(1, "MatMul", inputs=ends[:2], outputs=ends[2:]))
@@ -361,11 +361,11 @@ def test_a_column_whose_stride_is_short():
     np.testing.assert_allclose(execute(compiled, {0: x, 1: w})[2], x @ w, rtol=1e-4, atol=1e-5)
 
 
-# What must not be believed or done twice ------------------------------------------------------------------------------
+# Constants, subclasses, repeated initialization -----------------------------------------------------------------------
 
 
 def product(*constant, shape=(16, 16)):
-    """A compiled product of two matrices, of which those in ``constant`` are so."""
+    """A compiled product of two matrices; the inputs in ``constant`` are constant."""
     ends = [lt(n, "f32", shape, property="constant" if n in constant else "undef") for n in range(3)]
     graph = capi.Graph()
     graph.add_op(capi.Op(1, "MatMul", inputs=ends[:2], outputs=ends[2:]))
@@ -373,7 +373,7 @@ def product(*constant, shape=(16, 16)):
     return graph.partitions("debug")[0].compile()
 
 
-def test_results_of_constants_alone_are_computed_every_time():
+def test_recomputes_results_of_constants_alone():
     compiled, x = product(0, 1), values(16, 16)
     assert [tensor.property for tensor in compiled.inputs] == ["variable", "variable"]
     for factor in (1, 2, 3):
@@ -381,13 +381,13 @@ def test_results_of_constants_alone_are_computed_every_time():
         np.testing.assert_allclose(whole, factor * x @ x, rtol=1e-4, atol=1e-4)
 
 
-def test_constants_are_looked_at_in_every_execution():
+def test_checks_constants_in_every_execution():
     compiled, x, w = product(1), values(16, 16), values(16, 16)
     whole = x @ w
-    for weights in (w, w, w.copy(), np.concatenate([w, w])):  # what lies behind the tensor does not count
+    for weights in (w, w, w.copy(), np.concatenate([w, w])):  # memory behind the tensor is ignored
         np.testing.assert_allclose(execute(compiled, {0: x, 1: weights})[2], whole, rtol=1e-4, atol=1e-4)
     w[3, 4] += 1
-    if not capi.get_constant_tensor_cache():  # nothing is kept
+    if not capi.get_constant_tensor_cache():  # the library caches nothing
         np.testing.assert_allclose(execute(compiled, {0: x, 1: w})[2], x @ w, rtol=1e-4, atol=1e-4)
         return
     with pytest.raises(og.ArgumentError, match="tensor 1 is constant"):
@@ -395,12 +395,12 @@ def test_constants_are_looked_at_in_every_execution():
     w[3, 4] -= 1
     before = product(1)
     execute(before, {0: x, 1: w})
-    w += 1  # a change in place does not become what it was in the first execution
+    w += 1  # a change in place is refused, not computed with the old elements
     with pytest.raises(og.ArgumentError, match="tensor 1 is constant"):
         execute(before, {0: x, 1: w.copy()})
 
 
-def test_constants_are_the_same_where_their_elements_are_however_these_lie():
+def test_compares_constants_by_elements_in_any_layout():
     ends = [lt(n, "f32", (16, 16), property="constant" if n == 1 else "undef") for n in range(3)]
     graph = capi.Graph()
     graph.add_op(capi.Op(1, "MatMul", inputs=ends[:2], outputs=ends[2:]))
@@ -410,7 +410,7 @@ def test_constants_are_the_same_where_their_elements_are_however_these_lie():
     x, w = values(16, 16), values(16, 16)
     np.testing.assert_allclose(execute(compiled, {0: x, 1: w})[2], x @ w.T, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(execute(compiled, {0: x, 1: w.T})[2], x @ w.T, rtol=1e-4, atol=1e-4)
-    other = np.asfortranarray(w)  # row-major it has the bytes that lay in memory before
+    other = np.asfortranarray(w)  # in row-major order it has the bytes of the constant before
     if not capi.get_constant_tensor_cache():
         np.testing.assert_allclose(execute(compiled, {0: x, 1: other})[2], x @ w, rtol=1e-4, atol=1e-4)
         return
@@ -419,7 +419,7 @@ def test_constants_are_the_same_where_their_elements_are_however_these_lie():
 
 
 @pytest.mark.skipif(not capi.get_constant_tensor_cache(), reason="the library keeps nothing of constants")
-def test_constants_of_an_execution_that_was_refused_are_not_noted():
+def test_refused_execution_records_no_constants():
     graph = capi.Graph()
     ends = [lt(0, "f32"), lt(1, "f32", property="constant"), lt(2, "f32", property="constant"), lt(3, "f32")]
     graph.add_op(capi.Op(1, "MatMul", inputs=ends[:3], outputs=ends[3:]))
@@ -444,7 +444,7 @@ class Boastful(np.ndarray):
     __array_interface__ = {"data": (8, False)}  # noqa: RUF012
 
 
-def test_arrays_of_other_classes_are_what_they_are_not_what_they_say():
+def test_ignores_overridden_attributes_of_array_subclasses():
     tensor = lt(0, "f32", (64,))
     array = values(64)
     assert capi.Tensor(tensor, array.view(Boastful)).address == array.ctypes.data
@@ -457,26 +457,26 @@ def test_arrays_of_other_classes_are_what_they_are_not_what_they_say():
 
 
 class Agreeable(int):
-    """A number that is within every limit."""
+    """A number that passes every comparison with a limit."""
 
     __le__ = __ge__ = __lt__ = __gt__ = lambda self, other: True
 
 
 class Other(int):
-    """A number that becomes another one where it is converted."""
+    """A number whose conversion gives another number."""
 
     __int__ = __index__ = lambda self: -3
 
 
 class Growing(list):
-    """A list that is longer the second time."""
+    """A list that is longer when it is read again."""
 
     def __iter__(self):
         self.extend(self[:])
         return super().__iter__()
 
 
-def test_numbers_and_lists_of_other_classes_are_taken_once():
+def test_converts_numbers_and_lists_of_subclasses_once():
     for make in (
         lambda: lt(0, "f32", (4,), strides=(Agreeable(-7),)),
         lambda: lt(0, "f32", (Agreeable(-5),)),
@@ -493,7 +493,7 @@ def test_numbers_and_lists_of_other_classes_are_taken_once():
 
 
 class Any(str):
-    """A text that is equal to every other one, and is another one where it is made part of something."""
+    """A string that equals every other string, and formats as another string."""
 
     def __eq__(self, other):
         return True
@@ -502,7 +502,7 @@ class Any(str):
     __ne__ = __add__ = replace = encode = lambda self, *_, **__: 0
 
 
-def test_words_of_other_classes_are_what_they_are():
+def test_reads_string_subclasses_by_their_characters():
     for make in (
         lambda: lt(0, "f32", (4,), layout=Any("opaque")),
         lambda: lt(0, "f32", (4,), property=Any("changeable")),
@@ -535,12 +535,12 @@ CLASSES = [
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
-def test_no_class_can_be_made_of_these(kind):
+def test_classes_cannot_be_subclassed(kind):
     with pytest.raises(TypeError, match=f"a {kind.__name__} of onegraph.capi cannot be subclassed"):
         type("Own", (kind,), {})
 
 
-def test_what_is_made_is_not_made_again():
+def test_objects_cannot_be_initialized_twice():
     (partition,) = conv_relu().partitions()
     compiled, tensor = partition.compile(), lt(0, "f32", (4,))
     array = values(4)
@@ -561,12 +561,12 @@ def test_what_is_made_is_not_made_again():
     late = capi.Tensor.__new__(capi.Tensor)
     with pytest.raises(og.ArgumentError):
         late.__init__(tensor, values(2))
-    late.__init__(tensor, array)  # the first call made nothing
+    late.__init__(tensor, array)  # the first call initialized nothing
     assert late.address == data.address
 
 
-def test_what_two_threads_make_is_made_by_one():
-    """Each of them would fill the half that the other one leaves: a shape of 64 with an array of 8."""
+def test_two_threads_cannot_initialize_one_object():
+    """A race would mix both initializations: a shape of 64 with an array of 8."""
     switching = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     ends = [(lt(0, "f32", (size,)), values(size)) for size in (8, 64)]
@@ -638,7 +638,7 @@ assert os.waitpid(child, 0)[1] == 0
 
 @pytest.mark.skipif(library.RUNTIME != "OpenMP", reason="threads can be set for OpenMP only")
 @pytest.mark.parametrize("what", ["convolution", "gradient"])
-def test_what_was_compiled_for_threads_that_a_fork_took_away_does_not_wait_for_them(what):
+def test_forked_child_refuses_kernels_for_lost_threads(what):
     done = subprocess.run([sys.executable, "-c", FORKS, what], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     refusal, *right = done.stdout.splitlines()
@@ -646,7 +646,7 @@ def test_what_was_compiled_for_threads_that_a_fork_took_away_does_not_wait_for_t
     assert right == ["True"] * (1 if what == "gradient" else 2)
 
 
-# What would crash or hang without a check, each in a process of its own -----------------------------------------------
+# Calls that would crash or hang without a check, each in another process ----------------------------------------------
 
 PRELUDE = """
 import faulthandler, itertools, random, signal, sys, threading, time, weakref
@@ -696,7 +696,7 @@ def in_a_process(script, threads=1):
     assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr[-3000:]}"
 
 
-def test_an_op_is_of_one_graph_or_partition():
+def test_op_belongs_to_one_graph_or_partition():
     in_a_process("""
 first, second = relu(0, lt(0), lt(1)), relu(1, lt(1), lt(2))
 graph = capi.Graph()
@@ -718,7 +718,7 @@ partition.compile()
 
 @pytest.mark.parametrize("policy", ["fusion", "debug"])
 @pytest.mark.parametrize("inputs", ["undef", "constant"])
-def test_what_is_computed_is_no_constant_whatever_is_said_of_it(policy, inputs):
+def test_computed_tensors_are_never_constant(policy, inputs):
     in_a_process(f"""
 ends = [lt(0), lt(1, property={inputs!r}), lt(2, property="constant"), lt(3, property="constant")]
 graph = graph_of(
@@ -739,7 +739,7 @@ for factor in (1, 2, 3):
 """)
 
 
-def test_ops_of_computed_constants_are_computed_from_inputs_alone():
+def test_constant_must_be_produced_before_it_is_read():
     in_a_process("""
 (partition,) = graph_of(
     capi.Op(0, "Add", inputs=[lt(0), lt(0)], outputs=[lt(1, property="constant")]),
@@ -755,7 +755,7 @@ partition.compile()
 
 
 @pytest.mark.skipif(library.RUNTIME == "SYCL", reason="no kernel of it belongs to a thread")
-def test_kernels_of_a_thread_are_not_cached():
+def test_thread_affine_kernels_are_not_cached():
     in_a_process(
         """
 capi.set_compiled_partition_cache_capacity(16)
@@ -791,7 +791,7 @@ assert capi.get_compiled_partition_cache_capacity() == 16
     )
 
 
-def test_an_interrupt_leaves_a_tensor_with_one_array_or_the_other():
+def test_interrupted_set_data_handle_keeps_one_array():
     in_a_process("""
 ends = [lt(0, (64, 64)), lt(1, (64, 64))]
 compiled, stream = graph_of(relu(0, *ends)).partitions()[0].compile(), capi.Stream()
@@ -820,7 +820,7 @@ while time.monotonic() < deadline:
 """)
 
 
-def test_an_interrupted_change_of_an_op_is_made_as_a_whole_or_not_at_all():
+def test_interrupted_op_change_is_atomic():
     ends = [lt(number, "f32", (2, 3)) for number in range(2)]
     for step in itertools.count():
         op = capi.Op(1, "SoftMax")
@@ -843,20 +843,20 @@ def test_an_interrupted_change_of_an_op_is_made_as_a_whole_or_not_at_all():
         compiled = capi.Partition.from_op(op).compile()
         result = capi.Tensor(compiled.outputs[0], np.empty((2, 3), np.float32))
         compiled.execute(capi.Stream(), [capi.Tensor(compiled.inputs[0], np.ones((2, 3), np.float32))], [result])
-        assert result.data == pytest.approx(1 / 3)  # of three along axis 1
+        assert result.data == pytest.approx(1 / 3)  # softmax of three elements along axis 1
         if step and not was_interrupted:
             break
     assert step > 10
 
 
-def test_an_interrupted_graph_has_an_op_or_not():
-    for step in itertools.count():  # not at 0, after which all that is remembered of such ops is known
+def test_interrupted_add_op_is_atomic():
+    for step in itertools.count():  # step 0 has no interrupt and fills the caches of such ops
         graph = capi.Graph()
         ends = [lt(number, "f32", (2, 3)) for number in range(3)]
         ops = [capi.Op(1, kind, inputs=ends[:1], outputs=ends[1:2]) for kind in ("ReLU", "Exp")]
         was_interrupted = interrupted(lambda graph=graph, ops=ops: graph.add_op(ops[0]), step)
         if not graph.ops:
-            graph.add_op(ops[1])  # the library drops an op whose id is taken
+            graph.add_op(ops[1])  # the library ignores an op whose id is taken
         graph.finalize()
         (partition,) = graph.partitions()
         compiled = partition.compile()
@@ -868,7 +868,7 @@ def test_an_interrupted_graph_has_an_op_or_not():
     assert step > 10
 
 
-def test_memory_behind_the_view_of_a_tensor_stays():
+def test_view_of_a_tensor_keeps_its_memory():
     base = np.ones(64, np.float32)
     tensor = capi.Tensor(lt(0, "f32", (8, 8)), base.reshape(8, 8))
     with pytest.raises(ValueError, match="cannot resize"):
@@ -877,7 +877,7 @@ def test_memory_behind_the_view_of_a_tensor_stays():
     base.resize(1, refcheck=False)
 
 
-def test_weak_proxies_are_not_what_they_stand_for():
+def test_rejects_weak_proxies():
     tensor = lt(0, "f32", (4,))
     op, data = capi.Op(1, "Exp", inputs=[tensor], outputs=[lt(1, "f32", (4,))]), capi.Tensor(tensor, values(4))
     compiled = capi.Partition.from_op(op).compile()
@@ -891,7 +891,7 @@ def test_weak_proxies_are_not_what_they_stand_for():
             call()
 
 
-def test_handlers_and_reprs_do_not_wait_for_their_own_thread():
+def test_signal_handlers_and_reprs_do_not_deadlock():
     in_a_process("""
 class Loud:
     def __repr__(self):
@@ -938,7 +938,7 @@ assert count > 10
 """)
 
 
-def test_what_no_version_takes_is_examined_in_two_editions(monkeypatch):
+def test_examines_refused_ops_in_two_editions(monkeypatch):
     editions, examine = set(), op_checks.examine
 
     def noted(*arguments, edition, **options):

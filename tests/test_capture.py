@@ -1,4 +1,4 @@
-"""Capture: what is compiled in a block is on disk, before anything can go wrong."""
+"""Capture: every compilation in a block is on disk before it can fail."""
 
 import json
 import pickle
@@ -9,7 +9,7 @@ import threading
 
 import numpy as np
 import pytest
-from conftest import interrupted
+from helpers.interrupts import interrupted
 
 import onegraph as og
 from onegraph.runtime.executable import compile_graph
@@ -27,7 +27,7 @@ def files(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-def test_one_folder_has_it_all(tmp_path):
+def test_records_graph_options_inputs_and_report(tmp_path):
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     with og.capture(tmp_path / "bug", inputs=True) as recording:
         g = og.Graph()
@@ -56,7 +56,7 @@ def test_one_folder_has_it_all(tmp_path):
     np.testing.assert_array_equal(first, third)
 
 
-def test_without_inputs_there_are_none(tmp_path):
+def test_records_no_inputs_by_default(tmp_path):
     with og.capture(tmp_path):
         doubling().compile()(np.zeros((2, 3), np.float32))
         doubling().compile()
@@ -66,7 +66,7 @@ def test_without_inputs_there_are_none(tmp_path):
     ]
 
 
-def test_afterwards_nothing_is_different(tmp_path):
+def test_recording_stops_after_the_block(tmp_path):
     from onegraph.runtime.executable import RECORDERS, Executable
 
     with og.capture(tmp_path):
@@ -76,7 +76,7 @@ def test_afterwards_nothing_is_different(tmp_path):
     assert isinstance(inside, Executable)
 
 
-def test_an_interrupt_at_the_start_leaves_nothing_that_records(tmp_path):
+def test_interrupt_at_the_start_leaves_no_recorder(tmp_path):
     from onegraph.runtime.executable import RECORDERS, Executable
 
     for step in range(1, 1000):
@@ -90,7 +90,7 @@ def test_an_interrupt_at_the_start_leaves_nothing_that_records(tmp_path):
     assert type(doubling().compile()) is Executable
 
 
-def test_exceptions_are_on_disk_when_they_leave(tmp_path):
+def test_writes_exceptions_before_they_leave(tmp_path):
     g = doubling((2,))
     g.output("z", g.op("Wildcard", [g.inputs["x"]], dtype=og.f32))
     with og.capture(tmp_path, inputs=True):
@@ -118,7 +118,7 @@ def test_exceptions_are_on_disk_when_they_leave(tmp_path):
     assert "no output" in (tmp_path / "0004" / "error.txt").read_text()
 
 
-def test_an_exception_leaves_the_block(tmp_path):
+def test_exception_ends_the_block(tmp_path):
     with pytest.raises(KeyError), og.capture(tmp_path):
         raise KeyError("mine")
     with og.capture(tmp_path / "next"):
@@ -126,7 +126,7 @@ def test_an_exception_leaves_the_block(tmp_path):
     assert files(tmp_path / "next") == ["info.json"]
 
 
-def test_bound_runs_and_unknown_shapes(tmp_path):
+def test_records_bound_runs_and_unknown_shapes(tmp_path):
     x = np.float32([1, 2, 3])
     with og.capture(tmp_path, inputs=True):
         model = doubling((None,)).compile()
@@ -139,7 +139,7 @@ def test_bound_runs_and_unknown_shapes(tmp_path):
     assert len(list((tmp_path / "0001").glob("call_*.npz"))) == 3
 
 
-def test_every_data_type_comes_back(tmp_path):
+def test_every_data_type_round_trips(tmp_path):
     dtypes = (og.bf16, og.f16, og.s32)
     with og.capture(tmp_path, inputs=True):
         for dtype in dtypes:
@@ -151,7 +151,7 @@ def test_every_data_type_comes_back(tmp_path):
         assert values.astype(int).tolist() == [1, 2, 3]
 
 
-def test_inputs_up_to_a_limit(tmp_path):
+def test_records_inputs_up_to_a_limit(tmp_path):
     with og.capture(tmp_path, inputs=True, max_bytes=30):
         model = doubling((None,)).compile()
         for size in (5, 4, 2, 1):
@@ -174,7 +174,7 @@ def test_nested_blocks_both_record(tmp_path):
     assert list(outer.rglob("call_*.npz")) == []
 
 
-def test_threads(tmp_path):
+def test_records_several_threads(tmp_path):
     failures = []
 
     def work(number):
@@ -182,7 +182,7 @@ def test_threads(tmp_path):
             model = doubling((number + 1,)).compile()
             for _ in range(5):
                 model(np.full(number + 1, number, np.float32))
-        except Exception as error:  # it would be lost in the thread
+        except Exception as error:  # an exception would be lost in the thread
             failures.append(error)
 
     with og.capture(tmp_path, inputs=True):
@@ -205,7 +205,7 @@ def test_threads(tmp_path):
     assert sizes == {1, 2, 3, 4}
 
 
-def test_a_recorded_executable_is_pickled_as_any(tmp_path):
+def test_recorded_executable_can_be_pickled(tmp_path):
     from onegraph.runtime.executable import Executable
 
     with og.capture(tmp_path):
@@ -230,7 +230,7 @@ with og.capture(sys.argv[1], inputs=True):
 """
 
 
-def test_a_crash_leaves_the_files(tmp_path):
+def test_crash_leaves_the_files(tmp_path):
     done = subprocess.run([sys.executable, "-c", CRASH, str(tmp_path / "bug")], timeout=120)
     assert done.returncode == -9
     place = tmp_path / "bug" / "0001"
@@ -247,12 +247,12 @@ def test_a_crash_leaves_the_files(tmp_path):
         ({"folder": "x", "max_bytes": True}, "max_bytes: True"),
     ],
 )
-def test_arguments_that_make_no_sense(arguments, message):
+def test_rejects_invalid_arguments(arguments, message):
     with pytest.raises(og.ArgumentError, match=message):
         og.capture(**arguments)
 
 
-def test_the_folder_is_new_or_empty(tmp_path):
+def test_folder_must_be_new_or_empty(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(og.ArgumentError, match="is not empty"), og.capture(tmp_path):
         pass
@@ -267,7 +267,7 @@ def test_the_folder_is_new_or_empty(tmp_path):
         pass
 
 
-def test_a_block_that_has_not_begun_or_has_ended(tmp_path):
+def test_rejects_exit_outside_the_block(tmp_path):
     recording = og.capture(tmp_path / "bug")
     with pytest.raises(og.StateError, match="not recording"):
         recording.__exit__(None, None, None)
@@ -277,7 +277,7 @@ def test_a_block_that_has_not_begun_or_has_ended(tmp_path):
         recording.__exit__(None, None, None)
 
 
-def test_a_folder_that_somebody_else_made_or_took_away(tmp_path):
+def test_folder_changed_by_another_process(tmp_path):
     for number, change in enumerate((lambda place: (place / "0001").mkdir(), shutil.rmtree)):
         with og.capture(tmp_path / f"{number}"):
             change(tmp_path / f"{number}")
@@ -286,12 +286,12 @@ def test_a_folder_that_somebody_else_made_or_took_away(tmp_path):
     assert doubling().compile()(np.ones((2, 3), np.float32)).tolist() == [[2] * 3] * 2
 
 
-def test_options_that_make_no_sense_are_refused_as_ever(tmp_path):
+def test_rejects_invalid_compile_options(tmp_path):
     with og.capture(tmp_path), pytest.raises(og.ArgumentError, match="threads"):
         doubling().compile(threads={(1, 2): 1})
 
 
-def test_what_is_no_graph_is_refused_and_leaves_no_files(tmp_path):
+def test_non_graph_leaves_no_files(tmp_path):
     with og.capture(tmp_path / "bug"), pytest.raises(og.ArgumentError, match=r"^graph: "):
         compile_graph(None)
     assert [path.name for path in (tmp_path / "bug").iterdir()] == ["info.json"]

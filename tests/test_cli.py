@@ -7,14 +7,10 @@ import sys
 
 import pytest
 from click.testing import CliRunner
+from helpers.command_line import onegraph
 
 import onegraph as og
 from onegraph.cli import COMMANDS, cli
-
-
-def onegraph(*arguments, **options):
-    command = [sys.executable, "-m", "onegraph", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **options)
 
 
 def test_info_as_json():
@@ -43,20 +39,20 @@ def test_info_for_people():
         (("conformance", "--workers", "0"), "onegraph: Invalid value for '--workers': 0 is not in the range x>=1; see"),
     ],
 )
-def test_bad_arguments_are_one_line_and_exit_with_2(arguments, message):
+def test_bad_arguments_print_one_line(arguments, message):
     done = onegraph(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(message)
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_no_arguments_are_answered_with_the_commands():
+def test_no_arguments_print_the_commands():
     done = onegraph()
     assert done.returncode == 2
     assert "Usage: onegraph" in done.stderr
 
 
-def test_the_list_of_commands_loads_none_and_says_the_exit_statuses():
+def test_help_loads_no_command():
     code = (
         "import sys, onegraph.cli\n"
         "try: onegraph.cli.main(['--help'])\n"
@@ -70,12 +66,12 @@ def test_the_list_of_commands_loads_none_and_says_the_exit_statuses():
     assert "Exit status: 0 for success, 1 where the answer is no" in done.stdout
 
 
-def test_the_package_imports_nothing_of_the_command_line():
+def test_package_does_not_import_the_command_line():
     code = "import sys, onegraph; assert not {'click', 'rich', 'onegraph.cli'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_info_does_without_rich():
+def test_info_works_without_rich():
     code = "import sys; sys.modules['rich'] = None\nfrom onegraph.cli import main\nmain(['info'])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
@@ -86,7 +82,7 @@ def test_every_command_has_help_json_and_a_module(name):
     done = CliRunner().invoke(cli, [name, "--help"])
     assert done.exit_code == 0
     assert f"Usage: onegraph {name}" in done.output
-    # these two print a file
+    # these two commands print a file
     assert "--json" in done.output
 
 
@@ -112,7 +108,7 @@ def test_completion_completes_commands_and_options():
 
 
 @pytest.mark.parametrize("arguments", [["ops"], ["ops", "--json"], ["ops", "--help"], ["--help"], ["info"]])
-def test_a_closed_pipe_is_no_error(arguments):
+def test_closed_pipe_is_not_an_error(arguments):
     reader, writer = os.pipe()
     os.close(reader)
     with open(writer, "wb") as closed:
@@ -122,13 +118,13 @@ def test_a_closed_pipe_is_no_error(arguments):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
 @pytest.mark.parametrize("arguments", [(), ("nonsense",), ("ops", "nonsense"), ("show", "nonsense.json")])
-def test_errors_that_cannot_be_written_have_their_status(arguments):
+def test_unwritable_errors_keep_the_exit_status(arguments):
     with open("/dev/full", "w") as full:
         done = subprocess.run([sys.executable, "-m", "onegraph", *arguments], stdout=subprocess.PIPE, stderr=full)
     assert (done.returncode, done.stdout) == (2, b"")
 
 
-def test_a_bug_is_one_line_and_its_traceback_on_request(monkeypatch):
+def test_bug_prints_one_line_and_optional_traceback(monkeypatch):
     def broken(name):
         raise RuntimeError("some\nbug")
 
@@ -141,12 +137,12 @@ def test_a_bug_is_one_line_and_its_traceback_on_request(monkeypatch):
     assert isinstance(CliRunner().invoke(cli, ["ops"]).exception, RuntimeError)
 
 
-def test_errors_take_one_line_whatever_the_file_is_called(tmp_path):
+def test_errors_take_one_line_for_any_name(tmp_path):
     done = onegraph("run", str(tmp_path / "a\nb.json"))
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
 
 
-def test_a_missing_library_is_one_line(tmp_path):
+def test_missing_library_prints_one_line(tmp_path):
     done = onegraph("info", env={"ONEGRAPH_LIBRARY": str(tmp_path / "none.so"), "PATH": ""})
     assert done.returncode == 2
     assert done.stderr.startswith("onegraph: ONEGRAPH_LIBRARY is")
@@ -191,7 +187,7 @@ def test_ops_shows_one_op_in_three_forms():
         (("check", "/"), "onegraph: /: not a regular file; expected a file"),
     ],
 )
-def test_bad_input_is_one_line(arguments, message):
+def test_bad_input_prints_one_line(arguments, message):
     done = onegraph(*arguments)
     assert done.returncode == 2
     assert done.stderr.startswith(message)
@@ -212,7 +208,7 @@ BAD = {"op": "Elu", "attrs": {"alpha": -1, "beta": 2}, "inputs": [{"dtype": "f32
         ('[[ops]]\nop = "ReLU"\ninputs = [["f64", [3]]]', 1, ["tensor_kind"]),
     ],
 )
-def test_check(text, status, rules):
+def test_check_lists_violations(text, status, rules):
     done = onegraph("check", "-", "--json", input=text)
     assert done.returncode == status, done.stderr
     assert [violation["rule"] for violation in json.loads(done.stdout)] == rules
@@ -236,7 +232,7 @@ def test_check(text, status, rules):
         '{"ops": {"op": "ReLU"}}',
     ],
 )
-def test_check_of_nonsense_is_one_line(text):
+def test_check_of_nonsense_prints_one_line(text):
     done = onegraph("check", "-", input=text)
     assert done.returncode == 2
     assert done.stderr.startswith("onegraph: ")

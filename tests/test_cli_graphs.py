@@ -37,7 +37,7 @@ def network(batch=2, dtype=og.f32):
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """Every test writes in a folder of its own."""
+    """Every test runs in a folder of its own."""
     monkeypatch.chdir(tmp_path)
 
 
@@ -59,10 +59,10 @@ def as_json(*arguments, **options):
     return json.loads(done.stdout)
 
 
-# What each command does -----------------------------------------------------------------------------------------------
+# The commands ---------------------------------------------------------------------------------------------------------
 
 
-def test_run_says_what_came_out(graph):
+def test_run_summarizes_outputs(graph):
     found = as_json("run", graph)
     (y,) = found["outputs"]
     assert (y["name"], y["dtype"], y["shape"], y["min"], y["not_finite"]) == ("y", "f32", [2, 4, 4, 4], 0, 0)
@@ -81,7 +81,7 @@ def test_run_prints_no_negative_zero(graph):
     assert str(as_json("run", "zero.json", "--inputs", "in.npz")["outputs"][0]["min"]) == "-0.0"
 
 
-def test_run_takes_and_gives_arrays(graph):
+def test_run_reads_and_writes_arrays(graph):
     rng = np.random.default_rng(0)
     inputs = {"x": rng.random((2, 6, 6, 3), np.float32), "w": rng.random((3, 3, 3, 4), np.float32)}
     np.savez("in.npz", **inputs)
@@ -93,7 +93,7 @@ def test_run_takes_and_gives_arrays(graph):
 
 
 @pytest.mark.parametrize("command", ["run", "verify", "bench"])
-def test_seeds_repeat(graph, command):
+def test_seeds_are_reproducible(graph, command):
     results = []
     for number, seed in enumerate((3, 3, 4)):
         arguments = ("--seed", seed, "--outputs", f"{number}.npz", *QUICK.get(command, ()))
@@ -110,7 +110,7 @@ def test_standard_input(graph):
     assert as_json("check", "-", input=text) == []
 
 
-def test_check_lists_what_is_wrong_with_a_graph(graph):
+def test_check_lists_violations(graph):
     assert onegraph("check", graph).stdout == "no violations\n"
     form = json.loads(network().to_json())
     form["graph"][0]["attrs"]["strides"]["value"] = [0, 1]
@@ -142,7 +142,7 @@ def test_verify_agrees_and_differs(graph, monkeypatch):
     assert done.exit_code == 1
     first = json.loads(done.stdout)["first"]
     assert (first["op"], first["alone"]) == ("ReLU 'relu'", False)
-    assert first["comparison"]["max_error"] == pytest.approx(1, abs=1e-5)  # of results up to 15, in f32
+    assert first["comparison"]["max_error"] == pytest.approx(1, abs=1e-5)  # results are at most 15, in f32
     shown = onegraph("verify", graph)
     assert shown.exit_code == 1
     assert "first difference: ReLU 'relu', fused with Convolution 'conv', run by oneDNN" in shown.stdout
@@ -150,7 +150,7 @@ def test_verify_agrees_and_differs(graph, monkeypatch):
     assert "with --policy debug, where nothing is fused, it is wrong too" in shown.stdout
 
 
-def test_verify_says_of_nan_and_of_averages_what_differs(graph):
+def test_verify_explains_nan_and_averages(graph):
     g = og.Graph()
     g.output("y", g.relu(g.sqrt(g.input("x", og.f32, (8,)))))
     g.save("nan.json")
@@ -161,14 +161,15 @@ def test_verify_says_of_nan_and_of_averages_what_differs(graph):
 
     one = np.arange(64, dtype=np.float32)
     near = one + (one == 0)
-    off = compare("y", one + 1, one, near, DataType.f32, rounded=False)  # none more than rounding the first
+    # no error exceeds the noise of the first element
+    off = compare("y", one + 1, one, near, DataType.f32, rounded=False)
     assert (off.agrees, off.wrong) == (False, 0)
     assert verify_command._row(off)[-1] == "differs on average, most at [0]"
     assert verify_command._amount(off) == "off by 1 on average, which is more than rounding does"
 
 
-def test_what_numpy_runs_is_named_or_refused(graph):
-    g = og.Graph("legacy-1")  # of an op that the library never had
+def test_verify_names_or_refuses_fallback_ops(graph):
+    g = og.Graph("legacy-1")  # the library has no such op
     g.output("y", g.op("Index", [g.input("x", og.f32, (8, 2)), g.input("indices", og.s32, (3,))], name="gather"))
     g.save("gather.json")
     done = onegraph("verify", "gather.json")
@@ -179,7 +180,7 @@ def test_what_numpy_runs_is_named_or_refused(graph):
     assert "the library does not run all of the graph: Index 'gather'" in refused.stderr
 
 
-def test_bench_measures_side_by_side(graph):
+def test_bench_compares_variants(graph):
     found = as_json("bench", graph, "--policy", "fusion,debug", "--threads", "1,1", "--runs", "20", "--seconds", "0.5")
     assert [(one["policy"], one["threads"]) for one in found] == [("fusion", 1), ("debug", 1)]
     assert [len(one["profile"]["rows"]) for one in found] == [1, 2]
@@ -193,7 +194,7 @@ def test_bench_measures_side_by_side(graph):
     assert "fusion, fpmath bf16: 1 partition, " in shown
 
 
-def test_bench_in_place_lays_results_upon_inputs_that_nobody_reads_again():
+def test_bench_in_place_reuses_unread_inputs():
     g = og.Graph()
     x, y, z = [g.input(name, og.f32, (4, 4)) for name in "xyz"]
     g.output("sum", g.add(x, y))
@@ -205,7 +206,8 @@ def test_bench_in_place_lays_results_upon_inputs_that_nobody_reads_again():
         return {name: np.ones((4, 4), np.float32) for name in "xyz"}
 
     variants = [bench.Variant(policy) for policy in ("debug", "fusion")]
-    for in_place in (False, True):  # x and y where they are read the last time, but z is not the first operand then
+    # x and y take results at their last use; z does not, because it is not the first operand there
+    for in_place in (False, True):
         given = ones()
         bench.bench(g, given, variants, runs=10, in_place=in_place)
         changed = "".join(name for name, array in given.items() if (array != 1).any())
@@ -236,7 +238,7 @@ def test_show_has_ops_shapes_and_partitions(graph):
     assert found["outputs"]["y"]["shape"] == [2, 4, 4, 4]
 
 
-def test_show_of_shapes_that_are_not_known(graph):
+def test_show_prints_unknown_shapes(graph):
     g = og.Graph()
     g.output("y", g.abs(g.input("x", og.f32, (None, 3))))
     g.save("dynamic.json")
@@ -252,7 +254,7 @@ def test_show_of_shapes_that_are_not_known(graph):
     assert as_json("run", "dynamic.json", "--inputs", "in.npz")["outputs"][0]["mean"] == 2
 
 
-def test_a_graph_without_ops_can_be_looked_at_but_not_run(graph):
+def test_empty_graph_can_be_viewed_but_not_run(graph):
     Path("empty.json").write_text('{"graph": []}')
     assert [onegraph(command, "empty.json").exit_code for command in ("check", "show", "view")] == [0, 0, 0]
     for command in ("run", "verify", "bench"):
@@ -280,7 +282,7 @@ def test_view_writes_a_page(graph):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_graphs_are_rewritten_on_the_way_in(graph, command):
+def test_commands_rewrite_their_graph(graph, command):
     pytest.importorskip("onegraph.tools.harness")
     done = onegraph(command, graph, "--mb", "5", "--json", *QUICK.get(command, ()))
     assert done.exit_code == 0, done.output
@@ -335,12 +337,12 @@ BAD = {
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_file_is_one_line(graph, command, name):
+def test_bad_file_prints_one_line(graph, command, name):
     with open("bad.json", "wb") as file:
         file.write(BAD[name])
     done = onegraph(command, "bad.json", *QUICK.get(command, ()))
     if command == "check" and done.exit_code == 1:
-        assert done.stdout.startswith("error: ")  # what the checker has words for is its answer
+        assert done.stdout.startswith("error: ")  # the checker reports a violation instead
         return
     assert done.exit_code == 2
     assert done.stdout == ""
@@ -351,7 +353,7 @@ def test_a_bad_file_is_one_line(graph, command, name):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_path_that_is_no_file_is_one_line(graph, command):
+def test_path_without_a_file_prints_one_line(graph, command):
     os.mkdir("folder")
     os.mkfifo("pipe")
     for path, message in (("none.json", "No such file"), ("folder", "not a regular file"), ("pipe", "not a regular")):
@@ -362,7 +364,7 @@ def test_a_path_that_is_no_file_is_one_line(graph, command):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_without_permission_is_one_line(graph):
+def test_unreadable_file_prints_one_line(graph):
     os.chmod(graph, stat.S_IWUSR)
     done = onegraph("run", graph)
     assert (done.exit_code, done.stderr) == (
@@ -372,7 +374,7 @@ def test_a_file_without_permission_is_one_line(graph):
 
 
 @pytest.mark.parametrize("command", ["run", "verify"])
-def test_a_graph_that_is_too_large_is_named(command, graph):
+def test_names_a_graph_that_is_too_large(command, graph):
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, (1 << 40,))))
     g.save("huge.json")
@@ -381,7 +383,7 @@ def test_a_graph_that_is_too_large_is_named(command, graph):
     assert done.stderr.startswith("onegraph: huge.json: the tensors of the graph take")
 
 
-def test_pickles_are_not_read(graph):
+def test_refuses_pickles(graph):
     np.savez("in.npz", x=np.array([object()]), w=np.zeros((3, 3, 3, 4), np.float32))
     done = onegraph("run", graph, "--inputs", "in.npz")
     assert done.exit_code == 2
@@ -418,7 +420,7 @@ def test_pickles_are_not_read(graph):
         ),
     ],
 )
-def test_bad_options_are_one_line(graph, arguments, message):
+def test_bad_options_print_one_line(graph, arguments, message):
     command, *options = arguments
     done = onegraph(command, graph, *options)
     assert (done.exit_code, done.stdout) == (2, "")
@@ -435,7 +437,7 @@ def test_bad_options_are_one_line(graph, arguments, message):
         ({"x": np.zeros((2, 6, 6), np.float32), "w": np.zeros(1)}, "x: shape [2, 6, 6]; expected [2, 6, 6, 3]"),
     ],
 )
-def test_arrays_that_do_not_fit_are_one_line(graph, arrays, message):
+def test_mismatching_arrays_print_one_line(graph, arrays, message):
     np.savez("in.npz", **arrays)
     done = onegraph("run", graph, "--inputs", "in.npz")
     assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"onegraph: in.npz: {message}\n")
@@ -448,7 +450,7 @@ def test_arrays_that_do_not_fit_are_one_line(graph, arrays, message):
         ("graph", '{"graph": [5]}', "graph: graph[0]: 5; expected an object"),
     ],
 )
-def test_files_of_these_names(graph, name, text, message):
+def test_messages_name_the_file(graph, name, text, message):
     Path(name).write_text(text)
     assert onegraph("run", name).stderr == f"onegraph: {message}\n"
 
@@ -468,7 +470,7 @@ def test_files_of_these_names(graph, name, text, message):
         ("x.toml", "é", "x.toml: "),
     ],
 )
-def test_descriptions_that_cannot_be_read_are_one_line(graph, name, text, message):
+def test_unreadable_descriptions_print_one_line(graph, name, text, message):
     Path(name).write_text(text, encoding="latin-1")
     done = onegraph("check", name)
     assert (done.exit_code, done.stdout) == (2, "")
@@ -476,7 +478,7 @@ def test_descriptions_that_cannot_be_read_are_one_line(graph, name, text, messag
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_check_takes_the_numbers_that_the_library_prints(graph):
+def test_check_reads_infinities_as_the_library_prints(graph):
     g = og.Graph()
     g.output("y", g.elu(g.input("x", og.f32, (2,)), alpha=float("inf")))
     text = g.to_json().replace("3.4028234663852886e+38", "inf")
@@ -486,7 +488,7 @@ def test_check_takes_the_numbers_that_the_library_prints(graph):
 
 
 @pytest.mark.parametrize("code", ["import sys; sys.exit(3)", "class E(BaseException): pass\nraise E(3)"])
-def test_programs_that_end_are_one_line(graph, code):
+def test_python_files_that_exit_print_one_line(graph, code):
     Path("x.py").write_text(code)
     done = onegraph("convert", "x.py")
     assert (done.exit_code, done.stdout) == (2, "")
@@ -499,13 +501,13 @@ def process(*arguments, **options):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
-def test_a_full_disk_is_one_line(graph):
+def test_full_disk_prints_one_line(graph):
     with open("/dev/full", "w") as full:
         done = process("show", graph, "--no-compile", stdout=full)
     assert (done.returncode, done.stderr) == (2, "onegraph: standard output: No space left on device\n")
 
 
-def test_standard_input_that_is_closed_is_one_line(graph):
+def test_closed_standard_input_prints_one_line(graph):
     done = process("check", "-", stdin=subprocess.DEVNULL, preexec_fn=lambda: os.close(0))
     assert (done.returncode, done.stderr) == (2, "onegraph: standard input: closed; expected a graph\n")
 
@@ -514,11 +516,11 @@ def test_standard_input_that_is_closed_is_one_line(graph):
 def test_progress_needs_no_standard_error(graph, command):
     options = {"stdout": subprocess.PIPE, "preexec_fn": lambda: os.close(2)}
     done = subprocess.run([sys.executable, "-m", "onegraph", command, graph, "--json"], timeout=120, **options)
-    assert done.returncode == (command == "reduce")  # as nothing fails
+    assert done.returncode == (command == "reduce")  # because no graph fails
     json.loads(done.stdout)
 
 
-def test_a_note_that_nobody_reads_ends_nothing(graph):
+def test_closed_standard_error_stops_nothing(graph):
     reader, writer = os.pipe()
     os.close(reader)
     with open(writer, "wb") as closed:
@@ -528,7 +530,7 @@ def test_a_note_that_nobody_reads_ends_nothing(graph):
     json.loads(done.stdout)
 
 
-def test_what_is_no_regular_file_is_written_into(graph):
+def test_writes_into_devices_and_symbolic_links(graph):
     before = os.stat(os.devnull)
     assert onegraph("run", graph, "--outputs", os.devnull).exit_code == 0
     assert os.stat(os.devnull).st_ino == before.st_ino
@@ -538,7 +540,7 @@ def test_what_is_no_regular_file_is_written_into(graph):
     assert og.Graph.load("target.json").inputs["x"].shape == (3, 6, 6, 3)
 
 
-# Files that are read are kept -----------------------------------------------------------------------------------------
+# Input files are never overwritten ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -547,7 +549,7 @@ def test_what_is_no_regular_file_is_written_into(graph):
         ("view", "graph.json", "-o", "soft.html"),
         ("view", "graph.json", "-o", "./soft.html"),
         ("view", "graph.json", "-o", "hard.html"),
-        ("view", "hard.html"),  # which would go to hard.html
+        ("view", "hard.html"),  # the arrays would go to hard.html
         ("reduce", "graph.json", "-o", "graph.json"),
         ("reduce", "constants", "-o", "constants.json"),  # and constants.npz
         ("convert", "graph.json", "-o", "soft.json"),
@@ -559,7 +561,7 @@ def test_what_is_no_regular_file_is_written_into(graph):
         ("convert", "constants.json", "--dt", "bf16", "-o", "constants.json"),
     ],
 )
-def test_no_command_writes_over_what_it_reads(graph, arguments):
+def test_commands_do_not_overwrite_their_input(graph, arguments):
     g = og.Graph()
     g.output("y", g.matmul(g.input("x", og.f32, (2, 3)), g.constant(np.ones((3, 3), np.float32))))
     g.save("constants.json")
@@ -578,13 +580,13 @@ def test_no_command_writes_over_what_it_reads(graph, arguments):
     assert {path: path.read_bytes() for path in Path().iterdir()} == before
 
 
-def test_standard_input_is_kept_too(graph):
+def test_does_not_overwrite_standard_input(graph):
     with open(graph) as stream:
         done = process("convert", "-", "--mb", "3", "-o", graph, stdin=stream)
     assert (done.returncode, done.stderr) == (2, "onegraph: -o: 'graph.json' is the input; expected another file\n")
 
 
-def test_results_and_code_may_be_written_again(graph):
+def test_may_overwrite_earlier_results(graph):
     g = og.Graph()
     g.output("y", g.matmul(g.input("x", og.f32, (2, 8)), g.constant(np.ones((8, 8), np.float32))))
     g.save("constants.json")
@@ -598,7 +600,7 @@ def test_results_and_code_may_be_written_again(graph):
 
 
 @pytest.mark.parametrize("arguments", [("run", "--outputs"), ("view", "-o"), ("convert", "-o"), ("random", "-o")])
-def test_a_named_pipe_is_no_output(graph, arguments):
+def test_refuses_a_named_pipe_as_output(graph, arguments):
     os.mkfifo("pipe.npz")
     command, option = arguments
     done = process(command, *([] if command == "random" else [graph]), option, "pipe.npz")
@@ -606,7 +608,7 @@ def test_a_named_pipe_is_no_output(graph, arguments):
     assert "'pipe.npz' is a named pipe; expected a file" in done.stderr
 
 
-def test_the_pipe_of_a_shell_is_an_output(graph):
+def test_accepts_the_pipe_of_a_shell(graph):
     done = process("view", graph, "-o", "/dev/stdout", stdout=subprocess.PIPE)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("<!")
@@ -625,7 +627,7 @@ def named(*names):
     return "named.json"
 
 
-def test_names_cannot_move_what_stands_beside_them(graph):
+def test_escapes_control_characters_in_names(graph):
     shown = onegraph("show", named("a\nb", "c\u202ed", "\x1b[2J", "\ud800")).stdout
     for text in (r"a\nb", r"c\u202ed", r"\x1b[2J", r"\ud800"):
         assert re.search(rf"ReLU +{re.escape(text)} ", shown)
@@ -633,7 +635,7 @@ def test_names_cannot_move_what_stands_beside_them(graph):
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-8"])
-def test_what_the_terminal_cannot_show_is_replaced(graph, encoding):
+def test_replaces_characters_the_terminal_cannot_show(graph, encoding):
     path = named("\u540d", "\ud800", "\U0001f600")
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
     for arguments in (("show", path), ("bench", path, "--seconds", "0"), ("verify", path), ("convert", path)):
@@ -647,14 +649,14 @@ def test_what_the_terminal_cannot_show_is_replaced(graph, encoding):
             assert ("\u2588" if encoding == "utf-8" else "###") in text
 
 
-def test_pages_take_every_name(graph):
+def test_pages_accept_every_name(graph):
     path = named("\ud800")
     assert onegraph("view", path, "-o", "page.html").exit_code == 0
     assert r"\ud800" in Path("page.html").read_text(encoding="utf-8")
     assert onegraph("view", path, "-o", "-").exit_code == 0
 
 
-def test_inputs_that_ops_are_called_like_are_told_from_them(graph):
+def test_distinguishes_inputs_from_ops_of_equal_name(graph):
     g = og.Graph()
     x = g.input("x", og.f32, (2, 2))
     y = g.relu(g.add(x, g.input("z", og.f32, (2, 2)), name="a"), name="x")
@@ -666,7 +668,7 @@ def test_inputs_that_ops_are_called_like_are_told_from_them(graph):
     assert re.search(r"MatMul +m +x, constant a +f32", shown)
 
 
-def test_show_has_the_ids_of_the_file(graph):
+def test_show_prints_the_ids_of_the_file(graph):
     data = json.loads(network().to_json())
     del data["onegraph"]
     for number, op in zip((70, 60), data["graph"], strict=True):
@@ -682,7 +684,7 @@ def test_show_has_the_ids_of_the_file(graph):
     assert [(op["id"], op["kind"]) for op in found["ops"]] == [(70, "Convolution"), (60, "ReLU")]
     assert [tensor["id"] for tensor in found["inputs"].values()] == [100, 101]
     assert [tensor["id"] for op in found["ops"] for tensor in op["outputs"]] == [102, 103]
-    # they are what the options take
+    # the options take these ids
     first = found["ops"][0]["inputs"][0]["id"]
     again = as_json("show", "ids.json", "--in-shapes", f"{first}:1x6x6x3", "--op-attrs", "70:strides:2x2")
     assert again["outputs"]["t103"]["shape"] == [1, 2, 2, 4]
@@ -693,7 +695,7 @@ def test_show_has_the_ids_of_the_file(graph):
 
 @pytest.fixture
 def wild(graph):
-    """A graph with an op of which nothing is known, as PyTorch dumps them."""
+    """A graph with an unknown op, as PyTorch dumps it."""
     data = json.loads(network().to_json())
     data["graph"][1]["kind"] = "Wildcard"
     Path("wild.json").write_text(json.dumps(data))
@@ -703,7 +705,7 @@ def wild(graph):
 CUT = "onegraph: 1 Wildcard is left out: what they write is input, what they read is output\n"
 
 
-def test_wildcards_are_shown_with_the_partitions_of_the_rest(wild):
+def test_shows_wildcards_beside_the_other_partitions(wild):
     done = onegraph("show", wild)
     assert (done.exit_code, done.stderr) == (0, "")
     assert re.search(r"0 +0 +Convolution +conv ", done.stdout)
@@ -714,7 +716,7 @@ def test_wildcards_are_shown_with_the_partitions_of_the_rest(wild):
 
 
 @pytest.mark.parametrize("command", ["run", "verify", "bench"])
-def test_commands_run_what_lies_around_wildcards(wild, command):
+def test_commands_run_the_ops_around_wildcards(wild, command):
     done = onegraph(command, wild, *QUICK.get(command, ()))
     assert (done.exit_code, done.stderr) == (0, CUT), done.stdout
     assert re.search(r"t2 +f32 +2x4x4x4" if command != "bench" else r"Convolution 'conv'", done.stdout)
@@ -727,7 +729,7 @@ g.output("y", g.op("Wildcard", [g.relu(g.input("x", og.f32, (2,)))], dtype=og.f3
 """
 
 
-def test_convert_leaves_wildcards_out_where_that_is_wanted(wild):
+def test_convert_drops_wildcards_on_request(wild):
     assert onegraph("convert", wild, "-o", "whole.json").stderr == ""
     assert "Wildcard" in Path("whole.json").read_text()
     done = onegraph("convert", wild, "--without-wildcards", "-o", "cut.json")
@@ -742,7 +744,7 @@ def test_convert_leaves_wildcards_out_where_that_is_wanted(wild):
 
 
 @pytest.mark.parametrize("command", ["run", "verify", "bench", "reduce"])
-def test_nothing_but_wildcards_is_nothing_to_run(command):
+def test_refuses_to_run_wildcards_alone(command):
     g = og.Graph()
     g.output("y", g.op("Wildcard", [g.input("x", og.f32, (2,))], dtype=og.f32))
     g.save("only.json")
@@ -764,15 +766,15 @@ def test_outputs_beside_wildcards_keep_their_strides():
 
 
 @pytest.mark.parametrize("strict", [True, False])
-def test_a_graph_without_wildcards_is_as_strict(strict):
+def test_dropping_wildcards_keeps_strictness(strict):
     g = og.Graph(strict=strict)
     x = g.input("x", og.f32, (2, 3))
     g.output("y", g.relu(g.op("Wildcard", x, dtype=og.f32)))
     assert g.without_wildcards().strict is strict
 
 
-def test_inputs_that_a_wildcard_wrote_can_be_given_and_shaped():
-    """A file as PyTorch dumps it: weights of Wildcards, and dims that it does not know."""
+def test_outputs_of_wildcards_become_inputs():
+    """A file as PyTorch dumps it: Wildcards produce weights, and some dims are unknown."""
 
     def use(number, shape, kind="variable"):
         layout = "undef" if None in shape else "strided"
@@ -815,7 +817,7 @@ def test_inputs_that_a_wildcard_wrote_can_be_given_and_shaped():
         assert results["t4"].tolist() == [[0, 5]]
 
 
-def test_a_graph_without_wildcards_keeps_its_names():
+def test_dropping_wildcards_keeps_names():
     g = og.Graph()
     x, unused = g.input("x", og.f32, (2, 2)), g.input("unused", og.f32, (2,))
     first = g.relu(x, name="first")
@@ -826,23 +828,23 @@ def test_a_graph_without_wildcards_keeps_its_names():
     g.output("beside", g.abs(strange))
     cut = g.without_wildcards()
     assert next(iter(cut.inputs)) == "x"
-    assert len(cut.inputs) == 2  # what the Wildcard wrote
+    assert len(cut.inputs) == 2  # outputs of the Wildcard
     assert list(cut.outputs)[:2] == ["last", "beside"]
     assert [op.kind for op in cut.ops] == ["ReLU", "Exp", "Add", "Abs"]
     assert cut.ops[0].name == "first"
-    assert len(cut.outputs) == 3  # what the Wildcard read
+    assert len(cut.outputs) == 3  # inputs of the Wildcard
     same = cut.without_wildcards()
     assert same is not cut
     assert same.to_json() == cut.to_json()
 
 
-def test_view_has_one_word_on_what_runs(graph):
+def test_view_refuses_profile_without_compilation(graph):
     done = onegraph("view", graph, "--no-compile", "--profile")
     assert done.exit_code == 2
     assert done.stderr == "onegraph: --profile or --no-compile, not both; see onegraph view --help\n"
 
 
-# Options that rewrite -------------------------------------------------------------------------------------------------
+# Rewrite options ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -855,13 +857,13 @@ def test_view_has_one_word_on_what_runs(graph):
         (("--mb", "\u0663"), "Invalid value for '--mb': '\u0663' is not a valid integer"),
     ],
 )
-def test_rewrites_that_make_no_sense(graph, arguments, message):
+def test_rejects_invalid_rewrites(graph, arguments, message):
     done = onegraph("show", graph, *arguments)
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith(f"onegraph: {message}")
 
 
-def test_shapes_of_what_no_op_reads_are_passed_over_and_told(graph):
+def test_names_shapes_of_unread_tensors(graph):
     done = onegraph("run", graph, "--in-shapes", "0:5x6x6x3+3:1x2+77:2", "--json")
     assert json.loads(done.stdout)["outputs"][0]["shape"] == [5, 4, 4, 4]
     assert done.stderr == "onegraph: in_shapes: passed over, as no op reads them: tensors 3, 77\n"
@@ -871,9 +873,9 @@ def test_shapes_of_what_no_op_reads_are_passed_over_and_told(graph):
 # Conversions ----------------------------------------------------------------------------------------------------------
 
 
-def test_json_for_a_version_is_printed(graph):
+def test_prints_json_for_a_version(graph):
     expected = json.loads(network().to_json(for_version="3.2"))
-    assert (expected["version"], len(expected["graph"][0]["attrs"])) == ("3.2.0", 8)  # defaults among them
+    assert (expected["version"], len(expected["graph"][0]["attrs"])) == ("3.2.0", 8)  # the attributes include defaults
     for more in (("--for-version", "3.2"), ("--for", "3.2"), ("--for", "3.2", "-o", "-")):
         assert json.loads(onegraph("convert", graph, *more).stdout) == expected
     done = onegraph("convert", graph, "--for-version", "3.99")
@@ -881,7 +883,7 @@ def test_json_for_a_version_is_printed(graph):
     assert done.stderr == "onegraph: for_version: '3.99'; expected a version of oneDNN from '3.0' to '3.13'\n"
 
 
-def test_what_code_cannot_say_is_told(graph):
+def test_names_facts_that_code_drops(graph):
     data = {**json.loads(network().to_json()), "fpmath_mode": "bf16"}
     Path("fast.json").write_text(json.dumps(data))
     for more in ((), ("-o", "fast.py")):
@@ -891,7 +893,7 @@ def test_what_code_cannot_say_is_told(graph):
     assert onegraph("convert", graph).stderr == ""
 
 
-def test_files_of_another_encoding_are_named(graph):
+def test_names_the_encoding_of_a_file(graph):
     Path("wide.json").write_text(Path(graph).read_text(), encoding="utf-16")
     for command in COMMANDS:
         done = onegraph(command, "wide.json", *QUICK.get(command, ()))
@@ -903,7 +905,7 @@ def test_files_of_another_encoding_are_named(graph):
 
 @pytest.fixture
 def dump(graph):
-    """A graph whose weights the file calls constant, as the library writes it."""
+    """A graph file with constant weights, as the library writes it."""
     data = json.loads(network().to_json())
     del data["onegraph"]
     data["graph"][0]["inputs"][1]["property_type"] = "constant"
@@ -911,7 +913,7 @@ def dump(graph):
     return "dump.json"
 
 
-def test_constants_without_contents_are_shown(dump):
+def test_shows_constants_without_contents(dump):
     shown = onegraph("show", dump).stdout
     assert re.search(r"t0 +f32 +2x6x6x3\n", shown)
     assert re.search(r"t1 +f32 +3x3x3x4 constant\n", shown)
@@ -919,7 +921,7 @@ def test_constants_without_contents_are_shown(dump):
 
 
 @pytest.mark.parametrize("command", ["run", "verify", "bench"])
-def test_what_the_file_calls_constant_is_constant(dump, command, monkeypatch):
+def test_compiles_constant_inputs_as_constants(dump, command, monkeypatch):
     inputs = []
     compile_ = og.Graph.compile
     monkeypatch.setattr(
@@ -936,7 +938,7 @@ def test_what_the_file_calls_constant_is_constant(dump, command, monkeypatch):
         np.testing.assert_allclose(found["t3"], expected, rtol=1e-5)
 
 
-def test_stale_shapes_are_a_note(graph):
+def test_notes_stale_shapes(graph):
     data = json.loads(network().to_json())
     data["graph"][0]["outputs"][0].update(shape=[7, 7], stride=[7, 1])
     Path("stale.json").write_text(json.dumps(data))
@@ -951,7 +953,7 @@ def test_stale_shapes_are_a_note(graph):
 
 
 def at_terminal(columns, *arguments):
-    """What a command prints where its output is a terminal of that many columns."""
+    """The output of a command at a terminal of ``columns`` columns."""
     control, terminal = pty.openpty()
     environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm"}
     command = [sys.executable, "-m", "onegraph", *arguments]
@@ -971,7 +973,7 @@ def at_terminal(columns, *arguments):
 
 
 @pytest.mark.parametrize("columns", [40, 100])
-def test_tables_fit_the_terminal_and_lose_nothing(graph, columns):
+def test_tables_fit_the_terminal(graph, columns):
     status, shown = at_terminal(columns, "show", graph)
     assert status == 0
     plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown).replace("\r", "")
@@ -981,14 +983,14 @@ def test_tables_fit_the_terminal_and_lose_nothing(graph, columns):
     assert "\x1b[" in shown
 
 
-def test_progress_is_shown_at_a_terminal_and_cleared(graph):
+def test_shows_and_clears_progress_at_a_terminal(graph):
     status, shown = at_terminal(80, "verify", graph)
     assert status == 0
     assert "\x1b[2K" in shown  # the line of the bar is cleared
     assert "agrees" in shown
 
 
-def test_pipes_get_no_colours_and_no_progress(graph):
+def test_pipes_get_plain_text(graph):
     command = [sys.executable, "-m", "onegraph", "verify", graph]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -996,7 +998,7 @@ def test_pipes_get_no_colours_and_no_progress(graph):
     assert all(line == line.rstrip() for line in done.stdout.splitlines())
 
 
-# The library's own graphs ---------------------------------------------------------------------------------------------
+# Graphs of the library ------------------------------------------------------------------------------------------------
 
 CORPUS = SHARED / "data" / "benchdnn-3.2"
 
@@ -1005,7 +1007,7 @@ CORPUS = SHARED / "data" / "benchdnn-3.2"
 @pytest.mark.parametrize(
     "name", ["op/f32/interpolate", "pattern/f32/conv_post_ops_fusion", "pattern/int8/int8_conv_post_ops_fusion"]
 )
-def test_graphs_of_the_library(name, tmp_path, monkeypatch):
+def test_reads_graphs_of_the_library(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for command in COMMANDS:
         done = onegraph(command, CORPUS / f"{name}.json", *QUICK.get(command, ()))

@@ -1,4 +1,4 @@
-"""The library held against an edition; probes that crash are findings like others."""
+"""The library compared with an edition; a crash of a probe is a finding."""
 
 import errno
 import json
@@ -33,7 +33,7 @@ def verdicts(results, **wanted):
     }
 
 
-def test_every_op_attribute_value_row_and_required_attribute_is_tried(results):
+def test_probes_every_op_attribute_and_type_row(results):
     tried = {(result.probe["op"], result.probe["subject"]) for result in results}
     values = {(r.probe["op"], r.probe["subject"], str(r.probe["value"])) for r in results}
     for schema in edition(f"onednn-3.{LIBRARY[1]}").schemas.values():
@@ -50,7 +50,7 @@ def test_every_op_attribute_value_row_and_required_attribute_is_tried(results):
 
 
 @ON_3_2
-def test_what_3_2_is_known_to_refuse(results):
+def test_finds_known_refusals_of_3_2(results):
     spellings = verdicts(results, subject="auto_pad", verdict="refuses", group="attribute value")
     assert len(spellings) == 40, "ten ops, four values each, none in the only spelling that it takes"
     formats = verdicts(results, subject="weights_format", verdict="refuses")
@@ -70,7 +70,7 @@ def test_what_3_2_is_known_to_refuse(results):
 
 
 @ON_3_2
-def test_what_3_2_is_known_to_compute_wrong_or_to_crash_on(results):
+def test_finds_known_faults_of_3_2(results):
     begins = [r for r in results if r.probe["subject"] == "begin_norm_axis" and r.verdict == "wrong"]
     overrun = "output 1 is written beyond its end"
     assert {r.probe["value"]: r.outcome.detail for r in begins} == {2: overrun, -2: overrun}
@@ -84,7 +84,7 @@ def test_what_3_2_is_known_to_compute_wrong_or_to_crash_on(results):
 
 
 @ON_3_2
-def test_the_code_of_a_finding_reproduces_it(results):
+def test_code_of_a_finding_reproduces_the_outcome(results):
     chosen = [next(r for r in results if r.verdict == verdict) for verdict in ("refuses", "unsupported", "crashes")]
     for result in chosen:
         code = result.code()
@@ -93,7 +93,7 @@ def test_the_code_of_a_finding_reproduces_it(results):
         assert f"outcome='{result.outcome.outcome}'" in done.stdout, done.stderr
 
 
-def test_one_probe():
+def test_single_probe():
     outcome = conformance.probe("relu", inputs=[("f32", [4])], outputs=["f32"])
     assert outcome == Outcome("right", "execute", "")
     assert conformance.probe("relu", {"alpha": ("f32", 1.0)}, [("f32", [4])], ["f32"]).outcome == "refused"
@@ -101,7 +101,7 @@ def test_one_probe():
         conformance.probe("rleu")
 
 
-def test_a_worker_that_hangs_or_dies_is_replaced(monkeypatch):
+def test_replaces_workers_that_hang_or_die(monkeypatch):
     worker = runner.probing_worker()
     probe = {
         "name": "relu", "base": "ReLU", "allowed": True, "call": {}, "attrs": {}, "outputs": ["f32"],
@@ -115,7 +115,7 @@ def test_a_worker_that_hangs_or_dies_is_replaced(monkeypatch):
     worker.close()
 
 
-def test_a_crash_of_a_worker_that_had_other_tasks_is_tried_in_a_new_one(tmp_path, monkeypatch):
+def test_retries_a_crash_in_a_new_worker(tmp_path, monkeypatch):
     (tmp_path / "tasks.py").write_text(
         "import json, os, sys\n"
         "def main():\n"
@@ -133,14 +133,14 @@ def test_a_crash_of_a_worker_that_had_other_tasks_is_tried_in_a_new_one(tmp_path
     assert answers == ["0", "1", "0"], "the third is the first of its process"
 
 
-def test_a_worker_trusts_no_module_in_its_working_directory(monkeypatch, tmp_path):
+def test_worker_ignores_modules_in_its_working_directory(monkeypatch, tmp_path):
     for name in ("json", "numpy", "onegraph"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit(3)")
     monkeypatch.chdir(tmp_path)
     assert conformance.probe("relu", inputs=[("f32", [4])], outputs=["f32"]) == Outcome("right", "execute", "")
 
 
-def test_workers_that_cannot_be_started_are_one_error(monkeypatch):
+def test_worker_start_failure_gives_one_error(monkeypatch):
     def refuse(*_, **__):
         raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
 
@@ -149,7 +149,7 @@ def test_workers_that_cannot_be_started_are_one_error(monkeypatch):
         runner.run_all([{}] * 3, workers=2)
 
 
-def test_the_page_holds_the_results_and_needs_no_network(results):
+def test_page_holds_results_and_needs_no_network(results):
     html = page(results, {"edition": "onednn-3.2", **og.version_info()})
     data = html.split('type="application/json">')[1].split("</script>")[0]
     assert len(json.loads(data)) == len(results)
@@ -157,7 +157,7 @@ def test_the_page_holds_the_results_and_needs_no_network(results):
     assert "src=" not in html.split("<script", 1)[0]
 
 
-def test_the_command(tmp_path):
+def test_command_prints_the_findings(tmp_path):
     target = tmp_path / "report.html"
     command = [sys.executable, "-m", "onegraph", "conformance", "ReLU", "MatMul", "--json", "--html", str(target)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)

@@ -23,8 +23,8 @@ import pytest
 import raw
 import test_library_quirks as fusions
 from conftest import SANITIZED
+from helpers.malformed_cases import ACROSS, CASES, CONV, OPS, POOL, graph_of, partition_of, relu, tensors
 from raw import RefusedError, ThrewError, ffi, lib, lt
-from test_malformed import ACROSS, CASES, CONV, OPS, POOL, graph_of, partition_of, relu, tensors
 
 import onegraph as og
 from onegraph import capi, reference

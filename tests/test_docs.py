@@ -1,9 +1,9 @@
-"""The pages are true: their Python runs, their commands run, and both print what the page shows.
+"""The pages are correct: their Python and their commands run, and print what the page shows.
 
-In a page, a block of ``text`` after a block of ``python`` is what the latter prints. In a block of ``console`` a line
-that starts with ``$`` is a command, and the lines after it what that prints, if there are any. ``...`` stands for any
-text; what names a version of oneDNN is what that version prints. What a reader has to type into a shell, but no test
-should run, stands in a block of ``sh``.
+In a page, a block of ``text`` shows the output of the ``python`` block before it. In a block of ``console``, a line
+that starts with ``$`` is a command, and the lines after it are its output, if the page shows any. ``...`` stands for
+any text. Output that names a version of oneDNN is checked with that version only. A block of ``sh`` has commands for
+readers that no test runs.
 """
 
 import io
@@ -36,7 +36,7 @@ from onegraph.tools.harness import OPTIONS as REWRITES
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "ops")]
-# What a page may use beside the package; the rest of the page is skipped where it is not installed.
+# Optional packages of a page; without one of them the rest of the page is skipped.
 OPTIONAL = ("torch", "dask")
 
 
@@ -66,7 +66,7 @@ class Runner:
 
     def compare(self, example: Example) -> None:
         if "fused" in example.parsed and "Dequantize" in example.parsed and not has_vnni():
-            return  # on such a CPU they run one by one
+            return  # such a CPU runs these ops one by one
         named = re.search(r"\boneDNN (\d+)\.(\d+)", example.parsed)
         if named is None or tuple(map(int, named.groups())) == VERSION[:2]:
             assert_printed(self.printed, example.parsed)
@@ -81,7 +81,7 @@ class Runner:
 
 
 def shell(command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command where ``python`` and ``onegraph`` are those of this process."""
+    """Run a command with the ``python`` and ``onegraph`` of this process."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "COLUMNS": "100", "PYTHONSAFEPATH": "1"}
     return subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300, env=environment)
@@ -106,12 +106,12 @@ def run_page(page: Path) -> int:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_page(page, tmp_path, monkeypatch):
+def test_page_runs_as_written(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run_page(page)
 
 
-def test_the_reference_of_the_commands_has_all_of_them():
+def test_command_reference_is_complete():
     page = (DOCS / "commands.md").read_text()
     named = re.findall(
         r"^\.\. click:: onegraph\.cli\.(\w+):command\n   :prog: onegraph (\w+)$", page, flags=re.MULTILINE
@@ -119,14 +119,14 @@ def test_the_reference_of_the_commands_has_all_of_them():
     assert named == [(name, name) for name in COMMANDS]
 
 
-def test_the_page_of_an_op_shows_how_it_is_called():
+def test_op_page_shows_the_method():
     page = markdown_edition(edition(DEFAULT))
     assert "Method `g.softmax(src, *, axis=1, mode='none')`." in page
     assert "Method `g.concat(*src_i, axis)`." in page
     assert "Method `softmax`." in markdown_edition(edition("onednn-3.2"))
 
 
-def test_the_grammar_of_the_options_names_all_of_them():
+def test_option_grammar_is_complete():
     page = (DOCS / "commands.md").read_text()
     assert set(re.findall(r"^### --([a-z-]+)$", page, flags=re.MULTILINE)) == set(REWRITES)
 
@@ -142,7 +142,7 @@ def test_the_grammar_of_the_options_names_all_of_them():
         ("```console\n$ exit 3\n```\n", True),
     ],
 )
-def test_the_runner_of_pages(text, fails, tmp_path):
+def test_page_runner_checks_printed_output(text, fails, tmp_path):
     page = tmp_path / "page.md"
     page.write_text(text)
     if fails:
@@ -152,17 +152,17 @@ def test_the_runner_of_pages(text, fails, tmp_path):
         assert run_page(page) > 0
 
 
-def test_every_page_that_should_run_is_found():
+def test_finds_every_page():
     names = {str(page.relative_to(ROOT)) for page in PAGES}
     assert {"README.md", "docs/index.md", "docs/tutorial/1-first-graph.md", "docs/safety.md"} <= names
 
 
 @pytest.mark.parametrize("name", EDITIONS)
-def test_every_edition_is_in_the_navigation(name):
+def test_navigation_lists_every_edition(name):
     assert f"\nops/{name}\n" in (DOCS / "ops.md").read_text()
 
 
-def test_results_of_benchmarks_become_a_page():
+def test_benchmark_results_become_a_page():
     row = Row("case", {"C loop": 2e-6, "bound run": 4e-6}, {"bound run": 0.5}, note="a note")
     page = markdown({"overhead": {"environment": {"cpu": "a cpu", "threads": 2}, "rows": [asdict(row)]}})
     assert "### overhead\n\ncpu a cpu, threads 2\n" in page
@@ -172,7 +172,7 @@ def test_results_of_benchmarks_become_a_page():
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The site, built as ``make docs`` builds it; of most editions with a few ops, as theirs read alike."""
+    """The site as ``make docs`` builds it, but most editions have a few ops only, because their pages are alike."""
     root = tmp_path_factory.mktemp("checkout")
     for path in ROOT.iterdir():
         if path != DOCS:
@@ -186,7 +186,7 @@ def site(tmp_path_factory):
     return target
 
 
-def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(site):
+def test_site_loads_nothing_from_other_hosts(site):
     pages = list(site.rglob("*.html"))
     assert {"index.html", "safety.html", "performance.html", "design.html"} <= {page.name for page in pages}
     loads = re.compile(

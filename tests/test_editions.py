@@ -1,7 +1,7 @@
-"""Every edition against the facts parsed from its documents, one op and one attribute or port at a time.
+"""Every edition compared with the facts parsed from its documents: each op, attribute and port.
 
-``SLIPS`` lists where a text is wrong, with the reason; the schemas say what is meant there. A slip that the text does
-not have fails. What is no slip but a fact of the edition stands in ``onegraph.opset.editions``.
+``SLIPS`` lists the mistakes in the texts, with reasons; there the schemas follow the intended meaning. A slip that a
+text does not have fails. Real differences between editions are in ``onegraph.opset.editions``.
 """
 
 import itertools
@@ -28,7 +28,7 @@ COUNTS = {
 }
 
 
-# The texts' mistakes -------------------------------------------------------------------------------------------------
+# Mistakes in the texts -----------------------------------------------------------------------------------------------
 
 GUIDE = tuple(f"onednn-3.{minor}" for minor in range(14))
 ONEAPI = ("oneapi-1.2", "oneapi-1.3", "oneapi-1.4")
@@ -36,7 +36,7 @@ FIRST = ("oneapi-1.2", "onednn-3.0", "onednn-3.1")
 
 
 class Slip(NamedTuple):
-    """A place where the text of some editions is wrong: ``unit`` is an attribute, a port, or the types."""
+    """A mistake in the text of some editions; ``unit`` is an attribute, a port, or the types."""
 
     editions: tuple[str, ...]
     op: str
@@ -111,7 +111,7 @@ def _expanded(schema):
 def document_facts(name):
     stem = name.replace("oneapi", "oneAPI").replace("onednn-", "onednn-v")
     facts = json.loads((SHARED / "spec" / f"{stem}.json").read_text())
-    # Where a page is titled otherwise than its op is called, the edition takes the title for the op.
+    # If the title of a page differs from the op kind, the edition accepts the title too.
     ops = {kind: edition(name).schema(kind) for kind in facts}
     return {ops[kind].kind if ops[kind] else kind: _document_units(fact) for kind, fact in facts.items()}
 
@@ -129,10 +129,10 @@ def _document_units(fact):
 
 
 def _document_port(port):
-    """Name, optional, variadic; None where the page says nothing of it, as of the outputs of legacy-1."""
+    """Name, optional, variadic; None if the page does not say, as for the outputs of legacy-1."""
     name, required = port["name"], port["required"]
     if name is not None:
-        # Ports that take either of two tensors are called after the first; names are written with underscores.
+        # A port that takes either of two tensors has the name of the first; names have underscores.
         name = name.removesuffix("/dst").removesuffix("/input_forward").replace(" ", "_")
     return name, None if required is None else not required, port["variadic"]
 
@@ -145,7 +145,7 @@ def _agree(ours, text):
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the facts of the documents are not beside this checkout")
 @pytest.mark.parametrize("name", EDITIONS)
-def test_schemas_are_those_of_the_document(name):
+def test_schemas_match_the_document(name):
     ours, text = schema_facts(name), document_facts(name)
     differ = set()
     for kind in ours.keys() | text.keys():
@@ -168,14 +168,14 @@ def test_number_of_ops(name):
     assert len(edition(name).schemas) == COUNTS[name]
 
 
-def test_guide_grows_only():
+def test_developer_guide_only_adds():
     for older, newer in itertools.pairwise(GUIDE):
         assert edition(older).schemas.keys() <= edition(newer).schemas.keys()
     assert set(edition("onednn-3.13").schemas) == set(BASE)
 
 
 @pytest.mark.parametrize("name", EDITIONS)
-def test_every_schema_has_a_meaning_in_the_base(name):
+def test_every_schema_maps_to_the_base(name):
     chosen = edition(name)
     for kind, schema in chosen.schemas.items():
         base = base_of(schema)
@@ -199,7 +199,7 @@ def test_every_schema_has_a_meaning_in_the_base(name):
         ("Dropout", 12),
     ],
 )
-def test_op_came_with(kind, since):
+def test_version_that_introduced_an_op(kind, since):
     for minor in range(14):
         assert (edition(f"onednn-3.{minor}").schema(kind) is not None) == (minor >= since)
 
@@ -214,7 +214,7 @@ def test_op_came_with(kind, since):
         ("DynamicDequantize", "group_shape", 7),
     ],
 )
-def test_attribute_came_with(op, attribute, since):
+def test_version_that_introduced_an_attribute(op, attribute, since):
     for minor in range(14):
         assert edition(f"onednn-3.{minor}").schemas[op].has_attribute(attribute) == (minor >= since)
 
@@ -232,14 +232,14 @@ def test_attribute_came_with(op, attribute, since):
         ("DynamicDequantize", [("s4", (2,)), ("f32", (1,))], "f32", 7),
     ],
 )
-def test_data_types_came_with(op, inputs, dtype, since):
+def test_version_that_introduced_data_types(op, inputs, dtype, since):
     attrs = {"scales": [1.0]} if op == "Dequantize" else {}
     for minor in range(14):
         found = check_op(op, attrs, inputs, [(dtype, None)], edition=f"onednn-3.{minor}")
         assert ("data_type" not in {violation.rule for violation in found}) == (minor >= since)
 
 
-def test_softmax_stats_came_with_3_9():
+def test_softmax_stats_since_3_9():
     assert [len(edition(f"onednn-3.{minor}").schemas["SoftMax"].outputs) for minor in (8, 9)] == [1, 2]
 
 
@@ -252,7 +252,7 @@ def test_zero_points_are_required_before_3_4(name, op):
     assert [violation.rule for violation in found] == ["missing_attribute"] * required
 
 
-def test_per_group_came_with_3_7():
+def test_per_group_quantization_since_3_7():
     for minor in range(14):
         found = check_attrs("DynamicDequantize", {"qtype": "per_group"}, edition=f"onednn-3.{minor}")
         assert bool(found) == (minor < 7)
@@ -302,11 +302,11 @@ def test_legacy_max_pool_gradient_takes_indices():
 
 
 @pytest.mark.parametrize("kind", ["HardSigmoid", "Abs", "GroupNorm", "ConvolutionBackwardData", "Dropout"])
-def test_not_in_legacy(kind):
+def test_ops_and_attributes_missing_in_legacy(kind):
     assert edition("legacy-1").schema(kind) is None
 
 
-def test_legacy_comparison_takes_no_integers():
+def test_legacy_comparison_rejects_integers():
     tensors = [("s32", (2,)), ("s32", (2,))]
     assert errors("GreaterEqual", {}, tensors, "onednn-3.7") == []
     assert errors("GreaterEqual", {}, tensors, "legacy-1") == ["data_type"]
@@ -321,11 +321,11 @@ def test_legacy_comparison_takes_no_integers():
         *((name, "Softmax", "SoftMax") for name in FIRST),
     ],
 )
-def test_title_of_the_page_is_taken_for_the_op(name, title, kind):
+def test_accepts_the_page_title_as_op_kind(name, title, kind):
     assert edition(name).schema(title) is edition(name).schemas[kind]
 
 
-def test_titles_of_other_editions_are_not_taken():
+def test_rejects_page_titles_of_other_editions():
     assert edition("onednn-3.2").schema("Softmax") is None
     assert edition("onednn-3.2").nearest("Softmax") == "SoftMax"
 
@@ -348,7 +348,7 @@ def test_unknown_edition_names_the_nearest():
         ("3.1.0", "onednn-3.1"),
     ],
 )
-def test_what_is_newer_than_every_edition_is_nearest_to_the_newest(name, close):
+def test_newer_edition_suggests_the_newest(name, close):
     with pytest.raises(ArgumentError, match=rf"did you mean '{close}'\?"):
         edition(name)
 
@@ -364,12 +364,12 @@ def test_what_is_newer_than_every_edition_is_nearest_to_the_newest(name, close):
         ("SoftMax", {"axes": 1}, "onednn-3.2", "did you mean 'axis'?"),
     ],
 )
-def test_which_editions_have_what_this_one_lacks(kind, attrs, name, fix):
+def test_names_editions_that_have_the_op(kind, attrs, name, fix):
     (found, *_) = check_op(kind, attrs, [("f32", (2, 4))], edition=name)
     assert found.message.endswith(f"; {fix}")
 
 
-def test_finding_is_in_the_words_of_the_edition():
+def test_finding_uses_the_names_of_the_edition():
     attrs = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
     tensors = [("f32", (1, 8, 4)), ("f32", (1, 6, 2))]
     (found,) = check_op("ConvolutionBackpropFilters", attrs, tensors, edition="legacy-1")
@@ -382,7 +382,7 @@ def test_finding_is_in_the_words_of_the_edition():
     assert found.where == "input"
 
 
-def test_finding_shows_a_shape_as_it_was_given():
+def test_finding_shows_the_given_shape():
     schema = edition("legacy-1").schemas["ConvTransposeBackpropFilters"]
     given = (5, 6, 4, 3)
     finding = Finding("weights_shape", [5, 6, 3, 4], "weights_format XOI as diff_dst has", "mend weights_shape, src")
@@ -396,7 +396,7 @@ def test_finding_shows_a_shape_as_it_was_given():
     )
 
 
-def test_texts_of_legacy_are_in_its_words():
+def test_legacy_docs_use_legacy_names():
     theirs = {"src", "dst", "weights", "diff_dst", "diff_src", "src_0", "weights_format", "weights_shape"}
     schemas = edition("legacy-1").schemas
     assert schemas["Add"].doc == "output = input_1 + input_2"

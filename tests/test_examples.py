@@ -1,4 +1,4 @@
-"""Every example runs, stays short, and says what it shows."""
+"""Every example runs, is short, and prints its results."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
-# what an example needs that the extra `examples` does not bring
+# packages that an example needs beyond the extra `examples`
 NEEDS = {"batch_inference_dask": "distributed"}
 SHOWS = {
     "autoencoder": ["fused", "deconv2", "its gradient says"],
@@ -25,7 +25,7 @@ SHOWS = {
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_example(path, tmp_path):
+def test_example_runs_and_prints(path, tmp_path):
     missing = NEEDS.get(path.stem)
     if missing and find_spec(missing) is None:
         pytest.skip(f"{missing} is not installed: pip install onegraph[{missing}]")
@@ -43,7 +43,7 @@ def test_example(path, tmp_path):
         assert losses[-1] < losses[0] / 5
 
 
-def test_the_example_of_the_readme(tmp_path):
+def test_readme_example_runs(tmp_path):
     text = (Path(__file__).parents[1] / "README.md").read_text()
     code = text.split("```python\n")[1].split("```")[0]
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)

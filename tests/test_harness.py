@@ -1,4 +1,4 @@
-"""Rewriting as benchdnn does: what changes, what is inferred again, what is refused; and every line of its files."""
+"""Graphs rewritten as benchdnn rewrites them, and every line of its harness files."""
 
 import json
 import math
@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import SHARED
+from helpers.specification import graph_errors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,11 +19,7 @@ from onegraph.tools.harness import read_harness, rewrite, rewrite_like_benchdnn
 
 CORPUS = SHARED / "data" / "benchdnn-3.2"
 HARNESSES = sorted(CORPUS.glob("*/harness_*"))
-SMALL = 4000  # elements of the largest tensor of a graph that is run
-
-
-def errors(graph):
-    return [violation for violation in og.check_graph(graph) if violation.severity == "error"]
+SMALL = 4000  # the largest tensor, in elements, of a graph that is run
 
 
 def chain():
@@ -44,7 +41,7 @@ def shapes(graph):
 # Shapes ---------------------------------------------------------------------------------------------------------------
 
 
-def test_shapes_are_inferred_again():
+def test_infers_shapes_again():
     g = chain()
     before = g.to_json()
     found = rewrite(g, in_shapes="0:5x10x12x3+5:5x10x12x4")
@@ -53,7 +50,7 @@ def test_shapes_are_inferred_again():
     assert found.outputs["dst"].shape == (5, 10, 12, 4)
     assert g.to_json() == before
     assert found.ops[0].inputs[2].value.tolist() == [1, 1, 1, 1]
-    # the form too says the new shapes, so that the library's own program reads them
+    # the JSON has the new shapes too, which the library's own program reads
     form = json.loads(found.to_json())
     assert [op["outputs"][0]["shape"] for op in form["graph"]] == [[5, 10, 12, 4]] * 3
     assert form["graph"][1]["inputs"][0]["stride"] == [480, 48, 4, 1]
@@ -67,7 +64,7 @@ def test_shapes_are_inferred_again():
         {0: "4x8x8x3", "other": np.array([4, 8, 8, 4])},
     ],
 )
-def test_ids_and_names_mean_the_same(in_shapes):
+def test_accepts_ids_and_names(in_shapes):
     assert rewrite(chain(), in_shapes=in_shapes).to_json() == rewrite(chain(), mb=4).to_json()
 
 
@@ -102,18 +99,18 @@ def test_a_shape_without_strides_is_dense():
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, (4, 5), strides=(1, 4))))
     assert rewrite(g, in_shapes="0:4x5").inputs["x"].strides is None
-    # a batch alone leaves the order of the axes
+    # a new batch alone keeps the order of the axes
     assert rewrite(g, mb=7).inputs["x"].strides == (1, 7)
 
 
-def test_shapes_that_were_unknown_become_known():
+def test_fills_unknown_shapes():
     g = og.Graph()
     x = g.input("x", og.f32, (None, 3))
     g.output("y", g.relu(g.matmul(x, g.input("w", og.f32, None))))
     assert rewrite(g, in_shapes="0:7x3+1:3x2").outputs["y"].shape == (7, 2)
 
 
-def test_what_nothing_changes_in_stays_as_the_file_has_it():
+def test_keeps_unchanged_ops_as_the_file_has_them():
     g = og.Graph()
     x, sizes = g.input("x", og.f32, (1, 2, 2, 1)), g.input("sizes", og.s32, (2,))
     y = g.interpolate(x, sizes, mode="nearest")
@@ -127,17 +124,17 @@ def test_what_nothing_changes_in_stays_as_the_file_has_it():
     assert rewrite(loaded, in_shapes={"x": (2, 2, 2, 1)}).outputs["y"].shape == (2, None, None, 1)
 
 
-def test_an_empty_text_and_the_word_default_change_nothing():
+def test_empty_text_and_default_change_nothing():
     same = json.loads(rewrite(chain(), in_shapes="0:2x8x8x3").to_json())
     assert json.loads(rewrite(chain(), in_shapes="").to_json()) == same
     assert json.loads(rewrite(chain(), op_attrs="").to_json()) == same
     assert json.loads(rewrite(chain(), in_shapes="0:default+5:2x8x8x4").to_json()) == same
 
 
-def test_shapes_of_tensors_that_no_op_reads_are_passed_over_as_by_benchdnn():
+def test_ignores_shapes_of_unread_tensors():
     found, passed_over = rewrite_like_benchdnn(chain(), in_shapes="0:5x8x8x3+9:7+5:5x8x8x4+6:1x2")
     assert (found.outputs["dst"].shape, passed_over) == ((5, 8, 8, 4), [9, 6])
-    for known in ("3:2x3", "2:4", "nobody:2"):  # which an op reads, or which is no id
+    for known in ("3:2x3", "2:4", "nobody:2"):  # tensors that an op reads, or an unknown id
         with pytest.raises(og.ArgumentError, match="in_shapes: tensor"):
             rewrite_like_benchdnn(chain(), in_shapes=known)
 
@@ -145,7 +142,7 @@ def test_shapes_of_tensors_that_no_op_reads_are_passed_over_as_by_benchdnn():
 # Attributes -----------------------------------------------------------------------------------------------------------
 
 
-def test_attributes_of_every_kind():
+def test_rewrites_attributes_of_every_kind():
     found = rewrite(chain(), op_attrs="0:strides:2x2*auto_pad:VALID*groups:1+conv:pads_end:0x1", in_shapes="5:2x3x3x4")
     assert found.ops[0].attrs["strides"] == (2, 2)
     assert found.ops[0].attrs["auto_pad"] == "valid"
@@ -167,7 +164,7 @@ def test_attributes_of_every_kind():
     assert found.outputs["b"].shape == (1, 1)
 
 
-def test_strides_that_overlap_are_refused():
+def test_rejects_overlapping_strides():
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, (4, 8))))
     message = r"in_shapes: '\*1x2' for \[4, 8\]; expected memory of its own for each element"
@@ -187,13 +184,13 @@ def test_scales_follow_the_channels():
         assert op.attrs["zps"] == (1, 2, 3, 0, 0)
     assert [op.attrs["scales"] for op in narrow.ops] == [(0.5, 1)] * 2
     assert wide.outputs["y"].shape == (4, 5)
-    assert errors(wide) == errors(narrow) == []
+    assert graph_errors(wide) == graph_errors(narrow) == []
 
 
 # Data types and kinds -------------------------------------------------------------------------------------------------
 
 
-def test_a_data_type_for_all():
+def test_one_data_type_for_all_tensors():
     g = og.Graph()
     x = g.input("x", og.f32, (2, 3))
     norm = g.layer_norm(x, g.constant(np.ones(3, np.float32)), g.input("beta", og.f32, (3,)))
@@ -202,21 +199,21 @@ def test_a_data_type_for_all():
     for name in ("bf16", "f16"):
         found = rewrite(g, dt=name)
         assert {str(found.inputs["x"].dtype), str(found.outputs["y"].dtype)} == {name}
-        assert found.inputs["beta"].dtype is og.f32  # of a normalization they stay
+        assert found.inputs["beta"].dtype is og.f32  # parameters of a normalization keep their type
         assert found.outputs["i"].dtype is og.s32
-        assert errors(found) == []
+        assert graph_errors(found) == []
     back = rewrite(rewrite(g, dt="bf16"), dt="f32")
     assert back.to_json() == g.to_json()
 
 
-def test_constants_are_cast():
+def test_casts_constants():
     g = og.Graph()
     g.output("y", g.matmul(g.input("x", og.f32, (2, 2)), g.constant(np.float32([[1, 2], [3, 4.5]]))))
     value = rewrite(g, dt="bf16").ops[0].inputs[1].value
     assert (value.dtype, value.astype(np.float32).tolist()) == (og.bf16.numpy, [[1, 2], [3, 4.5]])
 
 
-def test_data_types_for_some():
+def test_data_types_for_some_tensors():
     g = og.Graph()
     g.output("y", g.add(g.input("a", og.f32, (2,)), g.input("b", og.f32, (2,))))
     found = rewrite(g, dt="1:bf16")
@@ -227,7 +224,7 @@ def test_data_types_for_some():
 
 
 class Name(str, Enum):
-    """Strings that hash and format themselves in their own way."""
+    """A string with its own hash and format."""
 
     BF16 = "bf16"
     OP = "relu_0"
@@ -239,7 +236,7 @@ class Name(str, Enum):
 @pytest.mark.parametrize(
     "options", [{"mb": 2}, {"dt": "bf16"}, {"dt": Name.BF16}, {"in_shapes": "0:3x4"}, {"op_attrs": "0:beta:1"}]
 )
-def test_an_op_without_attrs_is_rewritten_too(options):
+def test_rewrites_an_op_without_attributes(options):
     g = og.Graph()
     g.output(
         "y",
@@ -260,7 +257,7 @@ def test_an_op_without_attrs_is_rewritten_too(options):
 
 
 @pytest.mark.parametrize("options", [{"in_shapes": {Name.X: Name.WIDE}}, {"op_kind": {Name.OP: Name.TANH}}])
-def test_strings_are_their_characters(options):
+def test_reads_string_subclasses_by_their_characters(options):
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, (2, 3))))
     found = rewrite(g, **options)
@@ -269,7 +266,7 @@ def test_strings_are_their_characters(options):
     )
 
 
-def test_kinds():
+def test_rewrites_op_kinds():
     found = rewrite(chain(), op_kind="2:Multiply+act:Tanh")
     assert [op.kind for op in found.ops] == ["Convolution", "Tanh", "Multiply"]
     g = og.Graph()
@@ -283,12 +280,12 @@ def test_kinds():
 # The batch ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_batch_of_all_inputs_that_have_one():
+def test_changes_the_batch_of_all_inputs():
     found = rewrite(chain(), mb=5)
     assert {name: tensor.shape[0] for name, tensor in found.inputs.items()} == {"src": 5, "weights": 3, "other": 5}
     assert found.outputs["dst"].shape == (5, 8, 8, 4)
     assert rewrite(chain(), mb=0).to_json() == chain().to_json()
-    # it wins over a shape
+    # a batch overrides a shape
     assert rewrite(chain(), mb=3, in_shapes="0:7x4x4x3+5:7x4x4x4").outputs["dst"].shape == (3, 4, 4, 4)
 
 
@@ -305,20 +302,20 @@ def test_the_batch_of_all_inputs_that_have_one():
         (lambda g, x: g.prelu(x, g.input("w", og.f32, (2, 4))), {"x": 9, "w": 9}),
     ],
 )
-def test_which_inputs_have_a_batch(build, batches):
+def test_finds_inputs_with_a_batch(build, batches):
     g = og.Graph()
     g.output("y", build(g, g.input("x", og.f32, (2, 4))))
     assert {name: tensor.shape[0] for name, tensor in rewrite(g, mb=9).inputs.items()} == batches
 
 
-def test_a_batch_that_an_attribute_holds_too():
+def test_refuses_a_batch_that_an_attribute_holds():
     g = og.Graph()
     g.output("y", g.static_reshape(g.input("x", og.f32, (2, 4)), shape=[2, 2, 2], special_zero=False))
     with pytest.raises(og.ArgumentError, match="mb: 3; no input of this graph has a batch"):
         rewrite(g, mb=3)
 
 
-# What is refused ------------------------------------------------------------------------------------------------------
+# Rejected rewrites ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -370,12 +367,12 @@ def test_a_batch_that_an_attribute_holds_too():
         ({"op_kind": {1: 5}}, og.ArgumentError, "ReLU as 5"),
     ],
 )
-def test_refused(options, error, message):
+def test_rejects_invalid_rewrites(options, error, message):
     with pytest.raises(error, match=message):
         rewrite(chain(), **options)
 
 
-def test_no_conversion_between_types_is_rewritten_as_a_whole():
+def test_rejects_one_type_for_type_conversions():
     g = og.Graph()
     g.output("y", g.quantize(g.input("x", og.f32, (2,)), scales=[1.0], zps=[0], dtype=og.s8))
     with pytest.raises(og.ArgumentError, match="dt: bf16, of a graph with Quantize"):
@@ -387,7 +384,7 @@ def test_no_conversion_between_types_is_rewritten_as_a_whole():
 
 @given(st.integers(0, 10**6), st.data())
 @settings(max_examples=60, deadline=None)
-def test_what_comes_out_is_valid_and_runs(seed, data):
+def test_rewritten_random_graphs_are_valid_and_run(seed, data):
     graph = random_graph(seed, 5)
     names = [name for name, tensor in graph.inputs.items() if tensor.shape]
     dim = st.integers(1, 4)
@@ -403,7 +400,7 @@ def test_what_comes_out_is_valid_and_runs(seed, data):
         found = rewrite(graph, in_shapes=given_shapes)
     except og.SpecError:
         return
-    assert errors(found) == []
+    assert graph_errors(found) == []
     assert {name: found.inputs[name].shape for name in given_shapes} == given_shapes
     results = og.reference.run(found, random_inputs(found, 0))
     assert {name: array.shape for name, array in results.items()} == {n: t.shape for n, t in found.outputs.items()}
@@ -411,7 +408,7 @@ def test_what_comes_out_is_valid_and_runs(seed, data):
 
 @given(st.integers(0, 10**6))
 @settings(max_examples=30, deadline=None)
-def test_the_shapes_that_are_there_change_nothing(seed):
+def test_unchanged_shapes_change_nothing(seed):
     graph = random_graph(seed, 6)
     found = rewrite(graph, in_shapes={name: tensor.shape for name, tensor in graph.inputs.items() if tensor.shape})
     assert found.to_json() == graph.to_json()
@@ -427,7 +424,7 @@ def harness(folder, text):
     return folder / "inputs" / "op" / "harness_x"
 
 
-def test_lines_of_a_harness(tmp_path):
+def test_reads_harness_lines(tmp_path):
     path = harness(
         tmp_path,
         "# comment\n\n--reset --case=chain.json\n--mb=4 --case=chain.json # more\n--op-kind=1:Tanh --case=chain.json\n"
@@ -455,7 +452,7 @@ def test_lines_of_a_harness(tmp_path):
     assert str(cases[6].load().outputs["dst"].dtype) == "bf16"
 
 
-def test_a_backslash_joins_lines(tmp_path):
+def test_backslash_joins_lines(tmp_path):
     path = harness(
         tmp_path, "--reset --mb=2 \\\n --op-kind=1:Tanh \\\n\n--case=chain.json\n--mb=4 \\\n--case=chain.json\n"
     )
@@ -466,13 +463,13 @@ def test_a_backslash_joins_lines(tmp_path):
     ]
 
 
-def test_a_backslash_joins_the_parts_of_a_value(tmp_path):
-    """As oneDNN 3.13's own files have it: complex_fusion/harness_mha_all."""
+def test_backslash_joins_parts_of_a_value(tmp_path):
+    """oneDNN 3.13 has such a file: complex_fusion/harness_mha_all."""
     path = harness(tmp_path, "--reset --in-shapes=0:2x3,\\\n   0:4x3,\\\n   0:5x3\n--case=chain.json\n")
     assert [case.options["in_shapes"] for case in read_harness(path)] == ["0:2x3", "0:4x3", "0:5x3"]
 
 
-def test_a_harness_of_harnesses(tmp_path):
+def test_harness_can_include_harnesses(tmp_path):
     path = harness(tmp_path, "--reset --mb=2 --case=chain.json")
     (tmp_path / "inputs" / "all").write_text("--batch=op/harness_x\n--batch=op/harness_x")
     assert len(read_harness(tmp_path / "inputs" / "all")) == 2
@@ -489,12 +486,12 @@ def test_a_harness_of_harnesses(tmp_path):
         ("--batch=absent", "a harness file"),
     ],
 )
-def test_harness_files_that_make_no_sense(text, message, tmp_path):
+def test_rejects_invalid_harness_files(text, message, tmp_path):
     with pytest.raises(og.FormatError, match=message):
         read_harness(harness(tmp_path, text))
 
 
-def test_errors_say_the_line(tmp_path):
+def test_errors_name_the_line(tmp_path):
     path = harness(tmp_path, "\n--op-attrs=9:a:1 --case=chain.json\n--case=absent.json")
     with pytest.raises(og.ArgumentError, match=r"harness_x:2: op_attrs: op 9"):
         read_harness(path)[0].load()
@@ -508,7 +505,7 @@ def test_errors_say_the_line(tmp_path):
 
 
 @pytest.mark.parametrize("path", HARNESSES, ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_every_line_of_the_library(path):
+def test_reads_every_harness_line_of_the_library(path):
     text = path.read_text()
     cases = read_harness(path)
     assert len(cases) == text.count("--case=")
@@ -527,9 +524,9 @@ def test_every_line_of_the_library(path):
         assert all(tensor.shape is not None and None not in tensor.shape for tensor in graph._tensors), case.line
         form = json.loads(graph.to_json())
         assert all(dim >= 0 for op in form["graph"] for use in op["outputs"] for dim in use["shape"])
-        known = {violation.rule for violation in errors(before)}
-        new = {violation.rule for violation in errors(graph)} - known
-        # What the library takes and the specification does not.
+        known = {violation.rule for violation in graph_errors(before)}
+        new = {violation.rule for violation in graph_errors(graph)} - known
+        # Rules of the specification that the library does not enforce.
         assert new <= {"mode_rank", "gradient_resized", "attribute_range"}, case.line
         if new == set() and max(math.prod(tensor.shape) for tensor in graph._tensors) <= SMALL:
             ran[graph.to_json()] = graph
@@ -546,5 +543,5 @@ def test_every_line_of_the_library(path):
             assert np.abs(got.astype(np.float64) - want).max() <= rounding, (path, name)
 
 
-def test_there_are_harness_files_where_the_library_is():
+def test_finds_the_harness_files_of_the_library():
     assert bool(HARNESSES) == CORPUS.is_dir()

@@ -1,4 +1,4 @@
-"""The wall to C: nothing of the library is left out unawares, every way to have no library is told, nothing leaks."""
+"""The C extension: complete declarations, clear errors without a library, object lifetimes, settings."""
 
 import gc
 import itertools
@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from conftest import SANITIZED
 import onegraph as og
 from onegraph import capi
 from onegraph.capi.settings import has_avx512
-from onegraph.native import library
+from onegraph.native import gc_pause, library
 from onegraph.runtime import plan
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,7 +43,8 @@ NOT_CALLED = {
 }
 
 
-UNGUARDED = {"dnnl_version", "dnnl_get_effective_cpu_isa", "dnnl_get_cpu_isa_hints"}  # they look a constant up
+# These functions look up a constant.
+UNGUARDED = {"dnnl_version", "dnnl_get_effective_cpu_isa", "dnnl_get_cpu_isa_hints"}
 
 
 def declared(*headers):
@@ -61,7 +63,7 @@ def child(code, *arguments, **variables):
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
 
 
-def test_every_graph_function_of_the_library_is_declared_or_listed():
+def test_every_library_function_is_declared_or_listed():
     found = exported()
     assert len(found) > 50
     missing = found - declared("dnnl_graph.h") - set(NOT_DECLARED)
@@ -79,19 +81,19 @@ def test_every_declared_function_is_called_or_listed():
     assert unused == set(NOT_CALLED)
 
 
-def test_every_declared_function_has_a_status_for_an_exception():
+def test_every_declared_function_guards_exceptions():
     headers = [ROOT / "include" / name for name in ("dnnl.h", "dnnl_common.h", "dnnl_graph.h")]
     guarded = {name for path in headers for name in re.findall(r"^dnnl_status_t (dnnl_\w+)\(", path.read_text(), re.M)}
     assert declared(*headers) - guarded == UNGUARDED
 
 
-def test_every_declared_function_is_there():
+def test_every_declared_function_exists():
     for name in declared("dnnl.h", "dnnl_common.h", "dnnl_graph.h"):
         assert callable(getattr(library.lib, name))
 
 
 @pytest.mark.parametrize("what", ["missing", "directory", "text", "other"])
-def test_a_wrong_library_is_one_clear_error(what, tmp_path):
+def test_wrong_library_gives_a_clear_error(what, tmp_path):
     text = tmp_path / "libdnnl.so.3"
     text.write_text("not a library")
     other = next(Path("/").glob("lib/x86_64-linux-gnu/libm.so.6"), None) or next(Path("/").glob("usr/lib*/libm.so.6"))
@@ -113,7 +115,7 @@ except og.LibraryError as error:
     assert "oneDNN" in done.stdout
 
 
-def test_the_guard_turns_a_cpp_exception_into_an_error_and_the_process_goes_on():
+def test_cpp_exceptions_become_errors():
     code = """
 import numpy as np
 import onegraph.faults.quirks as quirks
@@ -190,7 +192,7 @@ print("done")
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
-def test_what_a_run_needs_goes_without_a_function_of_python_for_an_interrupt_to_come_in():
+def test_releasing_an_executable_calls_no_python():
     graph = og.Graph()
     graph.output("y", graph.relu(graph.input("x", "f32", (4,))))
     held, called = [graph.compile()], []
@@ -202,10 +204,10 @@ def test_what_a_run_needs_goes_without_a_function_of_python_for_an_interrupt_to_
     finally:
         sys.setprofile(None)
     assert not [file for file in called if "onegraph" in file]
-    assert len(plan._idle) == idle + 1  # its stream serves the next one
+    assert len(plan._idle) == idle + 1  # the stream is free for the next executable
 
 
-def test_what_somebody_froze_for_the_collector_stays_frozen():
+def test_keeps_objects_frozen_by_others():
     code = """
 import gc
 import onegraph as og
@@ -227,8 +229,8 @@ print("right")
     assert (done.stdout, done.returncode) == ("right\n", 0), done.stderr
 
 
-def test_destructors_of_a_cycle_may_use_what_is_in_it():
-    """The garbage collector calls the oldest first: here everything else is older than what has the destructor."""
+def test_destructors_may_use_objects_of_their_cycle():
+    """The garbage collector finalizes the oldest object first; here the object with the destructor is the newest."""
     code = f"""{LIFE}
 import onegraph as og
 gc.disable()
@@ -273,7 +275,7 @@ print("done")
 
 
 @pytest.mark.parametrize("ending", ["", "held['self'] = held", "sys.exit(0)", "raise SystemExit", "gc.disable()"])
-def test_the_interpreter_may_end_with_live_objects(ending):
+def test_interpreter_may_exit_with_live_objects(ending):
     code = (
         f"{LIFE}\nheld = make()\nheld['compiled'].execute(held['stream'], held['tensors'][:2], held['tensors'][2:])\n"
     )
@@ -282,7 +284,7 @@ def test_the_interpreter_may_end_with_live_objects(ending):
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
-def test_partitions_keep_what_they_need():
+def test_compiled_partitions_keep_their_parents():
     lt = capi.LogicalTensor
     graph = capi.Graph()
     graph.add_op(capi.Op(1, "ReLU", inputs=[lt(0, "f32", (4,))], outputs=[lt(1, "f32", (4,))]))
@@ -309,10 +311,10 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - first)
 """
     done = child(code)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) < 30_000, "kilobytes"  # engines are never destroyed; a kernel kept would take far more
+    assert int(done.stdout) < 30_000, "kilobytes"  # engines are never destroyed; a leaked kernel would take far more
 
 
-# Settings of the process: each in a process of its own ----------------------------------------------------------------
+# Settings of the process, each in another process ---------------------------------------------------------------------
 
 
 FEW_PRIMITIVES = """
@@ -330,10 +332,10 @@ for _ in range(20):
 """
 
 
-def test_a_library_that_keeps_few_primitives():
+def test_small_primitive_cache_capacity():
     is_old = library.VERSION < (3, 6)
     if not SANITIZED:
-        done = child(FEW_PRIMITIVES, MALLOC_PERTURB_="165")  # so that what is freed holds something else
+        done = child(FEW_PRIMITIVES, MALLOC_PERTURB_="165")  # overwrites freed memory
         assert done.returncode == (-signal.SIGSEGV if is_old and has_avx512() else 0), done.stderr
     code = "from onegraph import capi; print(capi.get_primitive_cache_capacity())"
     kept = child(code, ONEDNN_PRIMITIVE_CACHE_CAPACITY="3")
@@ -343,7 +345,7 @@ def test_a_library_that_keeps_few_primitives():
             capi.set_primitive_cache_capacity(7)
 
 
-def test_settings_can_be_set_and_read_back():
+def test_settings_round_trip():
     code = """
 from onegraph import capi
 from onegraph.native import library
@@ -389,7 +391,7 @@ else:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_constant_cache_is_fixed_once_something_is_compiled():
+def test_first_compilation_fixes_the_constant_cache():
     graph = og.Graph()
     graph.output("y", graph.relu(graph.input("x", "f32", (2,))))
     graph.compile()
@@ -439,7 +441,7 @@ print(moment)
 """
 
 
-def test_the_constant_cache_is_not_switched_behind_what_a_signal_handler_compiles():
+def test_signal_handler_compilation_fixes_the_constant_cache():
     for moment in range(1, 40):
         done = child(SWITCH, str(moment))
         assert done.returncode == 0, done.stderr
@@ -448,7 +450,7 @@ def test_the_constant_cache_is_not_switched_behind_what_a_signal_handler_compile
     assert 5 < moment < 39
 
 
-def test_the_capacity_of_the_constant_cache_came_later():
+def test_constant_cache_capacity_needs_a_newer_library():
     if library.VERSION >= (3, 4):
         assert capi.get_constant_tensor_cache_capacity() >= 0
     else:
@@ -458,7 +460,7 @@ def test_the_capacity_of_the_constant_cache_came_later():
             capi.set_constant_tensor_cache_capacity(1)
 
 
-def test_what_a_newer_function_throws_is_a_status():
+def test_exceptions_of_newer_functions_become_a_status():
     call = library.lib.onegraph_call_newer
     assert library.library_function("dnnl_version").func == call
     throws = library.address(library.ffi.addressof(library.lib, "onegraph_host_allocate"))
@@ -471,3 +473,13 @@ def test_version_info():
     assert Path(str(info["path"])).is_file()
     assert info["compiled_partition_cache_capacity"] == 0
     assert list(itertools.islice(info["dtypes"], 1)) == ["f32"]
+
+
+def test_garbage_collector_resumes_between_overlapping_compilations(monkeypatch):
+    def stopped_until_now():
+        gc.enable()
+        return False
+
+    monkeypatch.setattr(gc_pause, "gc", SimpleNamespace(isenabled=stopped_until_now, disable=gc.disable))
+    assert gc_pause.without_collector(gc.isenabled)
+    assert gc.isenabled()

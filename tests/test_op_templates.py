@@ -1,4 +1,4 @@
-"""The ways past the checks that the executor takes: what they make is what the checked constructors make."""
+"""Constructors without checks, which the compiler uses, give the same objects as the checked ones."""
 
 import itertools
 
@@ -30,7 +30,7 @@ def fields(tensor: LogicalTensor) -> tuple[object, ...]:
 @pytest.mark.parametrize("shape", [None, (), (3,), (2, 0, 4), (2, None), (2, 3, 4, 5)], ids=repr)
 @pytest.mark.parametrize("layout", ["strided", "any", "undef"])
 @pytest.mark.parametrize("property", ["undef", "variable", "constant"])
-def test_a_tensor_that_is_known_to_be_right(shape, layout, property):
+def test_unchecked_tensor_equals_checked_tensor(shape, layout, property):
     public = LogicalTensor(7, "bf16", shape, layout=layout, property=property)
     known = LogicalTensor._checked(7, og.bf16, shape, None, layout, property)
     for other in (known, LogicalTensor._of(public._struct[0])):
@@ -39,7 +39,7 @@ def test_a_tensor_that_is_known_to_be_right(shape, layout, property):
         assert repr(other) == repr(public)
 
 
-def test_strides_that_are_known_to_be_right():
+def test_unchecked_strides_equal_checked_strides():
     public = LogicalTensor(7, "f32", (2, 3), strides=(1, 2))
     known = LogicalTensor._checked(7, og.f32, (2, 3), (1, 2))
     for other in (known, LogicalTensor._of(public._struct[0])):
@@ -102,7 +102,7 @@ def test_templates_make_the_same_graph():
     assert (found[0].min(), found[0].max()) == (-0.25, 0.5)
 
 
-def test_an_op_of_a_template_cannot_be_changed():
+def test_op_of_a_template_is_immutable():
     op = by_lazy_ops().ops[1]
     with pytest.raises(og.StateError, match="part of a graph"):
         op.set_attr("min", 0)
@@ -126,7 +126,7 @@ def test_one_template_for_many_ops():
     assert [x[number][0, 0] for number in range(6)] == [-32, -16, -8, -4, -2, -1]
 
 
-def test_templates_that_the_library_refuses_are_told():
+def test_reports_templates_that_the_library_refuses():
     graph, alike = capi.Graph(), LogicalTensor(0, "f32", (4, 4))
     right, wrong = (OpTemplate.checked("LeakyReLU", {"alpha": 0.5}, types(alike), types(alike)) for _ in range(2))
     wrong._settings_in_c[0].attribute = 0x7777
@@ -155,7 +155,7 @@ F32 = TensorType(og.f32, (2, 6, 4))
     ],
     ids=["types", "shape", "missing", "range", "unsafe", "crash"],
 )
-def test_templates_refuse_what_graphs_refuse(kind, attrs, inputs, outputs):
+def test_templates_reject_what_graphs_reject(kind, attrs, inputs, outputs):
     ins = [LogicalTensor(number, t.dtype, t.shape) for number, t in enumerate(inputs)]
     outs = [LogicalTensor(number + 9, t.dtype, t.shape) for number, t in enumerate(outputs)]
     said = []
@@ -171,14 +171,14 @@ def test_templates_refuse_what_graphs_refuse(kind, attrs, inputs, outputs):
 
 
 @pytest.mark.skipif(VERSION >= (3, 9), reason="the library has the mode of GELU")
-def test_templates_refuse_what_is_newer_than_the_library():
+def test_templates_reject_ops_newer_than_the_library():
     with pytest.raises(og.UnsupportedError, match=r"GELU.mode needs oneDNN 3\.9"):
         OpTemplate.checked("GELU", {"mode": "gelu_tanh"}, [F32], [F32])
     with pytest.raises(og.UnsupportedError, match=r"Dropout needs oneDNN 3\.12; the loaded library is"):
         OpTemplate.checked("Dropout", {}, [F32], [F32])
 
 
-def test_a_check_that_is_remembered_tells_attributes_apart():
+def test_cached_check_distinguishes_attributes():
     src, dst = LogicalTensor(0, "f32", (2, 6, 4)), LogicalTensor(1, "f32", (2, 6, 1))
     for _ in range(2):
         for axis, right in ((2, True), (1, False), (-1, True), (0, False)):
@@ -190,7 +190,7 @@ def test_a_check_that_is_remembered_tells_attributes_apart():
                 op.check()
 
 
-def test_cycles_are_found_wherever_they_close():
+def test_finds_cycles_in_any_op_order():
     a, b, c = (LogicalTensor(number, "f32", (2,)) for number in range(3))
     for order in itertools.permutations([(0, a, b), (1, b, c), (2, c, a)]):
         graph = capi.Graph()
@@ -202,14 +202,14 @@ def test_cycles_are_found_wherever_they_close():
     graph.add_op(capi.Op(0, "Add", inputs=[a, b], outputs=[b]))
     with pytest.raises(og.ArgumentError, match="form a cycle"):
         graph.finalize()
-    graph = capi.Graph()  # against the flow, but no cycle
+    graph = capi.Graph()  # ops in reverse order, but no cycle
     for number, source, target in [(1, b, c), (0, a, b)]:
         graph.add_op(capi.Op(number, "ReLU", inputs=[source], outputs=[target]))
     graph.finalize()
     assert len(graph.partitions("debug")) == 2
 
 
-def test_the_library_form_of_a_signature_is_that_of_its_ops():
+def test_library_form_matches_the_ops():
     g = og.Graph()
     x, mean = g.input("x", og.f32, (2, 4, 4, 3)), g.input("mean", og.f32, (3,))
     g.reciprocal(x)

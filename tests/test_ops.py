@@ -1,4 +1,4 @@
-"""Every op of the base vocabulary through the executor, against the numpy reference."""
+"""Every op of the base vocabulary, compiled, against the numpy reference."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from onegraph.opset.editions.registry import BASE
 from onegraph.reference import run
 from onegraph.testing.cases import CASES, Case
 
-# The reference computes in float64 and rounds once. The library computes in float32, some of its kernels by
-# approximations that are good to a few units of 1e-6 of the largest value, and rounds to the type of the result, a half
-# unit in the last place, and where that meets another rounding of the reference a whole one.
+# The reference computes in float64 and rounds once. The library computes in float32; some of its kernels use
+# approximations with errors of a few 1e-6 of the largest value. It rounds to the type of the result: half a unit in the
+# last place, or a whole one where the reference rounds the other way.
 TOLERANCES = {
     np.dtype(np.float32): 1e-5,
     np.dtype(ml_dtypes.bfloat16): 2.0**-7,
     np.dtype(np.float16): 2.0**-9,
 }
 RUNNABLE = [case for case in CASES if case.kind != "Wildcard"]
-# Enough to have every op with unknown dims too: its first case and every fifth one.
+# The first case of every op and every fifth case run with unknown dims.
 OPEN = [case for n, case in enumerate(RUNNABLE) if n % 5 == 0 or case.kind != RUNNABLE[n - 1].kind]
 
 
@@ -66,7 +66,7 @@ def assert_close(got: dict[str, np.ndarray], graph: og.Graph, case: Case) -> Non
 
 
 @pytest.mark.parametrize("case", RUNNABLE, ids=str)
-def test_runs_right(case: Case) -> None:
+def test_matches_the_reference(case: Case) -> None:
     graph = build(case)
     executable = graph.compile()
     got = results(executable, case)
@@ -84,18 +84,18 @@ def test_runs_right(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", OPEN, ids=str)
-def test_runs_right_with_dims_unknown_at_build(case: Case) -> None:
+def test_matches_the_reference_with_unknown_dims(case: Case) -> None:
     graph = build(case, known=False)
     assert_close(results(graph.compile(), case), build(case), case)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.kind == "Wildcard"], ids=str)
-def test_wildcard_is_never_run(case: Case) -> None:
+def test_never_runs_a_wildcard(case: Case) -> None:
     with pytest.raises(UnsupportedError, match="Wildcard"):
         results(build(case).compile(), case)
 
 
-def test_every_partition_that_numpy_runs_says_why() -> None:
+def test_every_fallback_has_a_reason() -> None:
     for case in RUNNABLE[::7]:
         executable = build(case).compile()
         results(executable, case)
@@ -104,7 +104,7 @@ def test_every_partition_that_numpy_runs_says_why() -> None:
 
 
 @pytest.mark.parametrize("kind", BASE)
-def test_every_row_of_the_type_table_has_a_case(kind: str) -> None:
+def test_every_type_table_row_has_a_case(kind: str) -> None:
     schema = BASE[kind]
     uses = []
     for case in CASES:
@@ -121,7 +121,8 @@ def test_every_row_of_the_type_table_has_a_case(kind: str) -> None:
 
 
 TANH_INNER = math.sqrt(2 / math.pi) * (-6 - 0.044715 * 216)
-TAIL, DENSITY = 1.1285884059538407e-19, 1.0279773571668917e-18  # of the normal distribution beyond 9, and at 9
+# The normal distribution: its tail beyond 9, its density at 9.
+TAIL, DENSITY = 1.1285884059538407e-19, 1.0279773571668917e-18
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ TAIL, DENSITY = 1.1285884059538407e-19, 1.0279773571668917e-18  # of the normal 
     ],
     ids=str,
 )
-def test_the_reference_is_right_far_from_nothing(kind: str, attrs: dict[str, object], x: int, wanted: float) -> None:
+def test_reference_is_accurate_for_large_arguments(kind: str, attrs: dict[str, object], x: int, wanted: float) -> None:
     graph = og.Graph()
     ends = [graph.input(name, "f32", (1,)) for name in ("x", "dy")[: 1 + kind.endswith("Backward")]]
     graph.output("y", graph.op(kind, ends, attrs))

@@ -1,4 +1,4 @@
-"""Graph outputs with strides of their own: results lie as they are declared, whatever the op that writes them takes."""
+"""Graph outputs with declared strides, whatever layout the producing op writes."""
 
 import json
 import pickle
@@ -26,7 +26,7 @@ def elements(array):
 
 
 def image():
-    """A convolution whose result is to have its channels last, and its inputs."""
+    """A convolution with channels last in its declared result, and its inputs."""
     g = og.Graph()
     x, w = g.input("x", og.f32, (2, 3, 5, 6)), g.input("w", og.f32, (8, 3, 3, 3))
     window = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
@@ -35,7 +35,7 @@ def image():
     return g, random_inputs(g)
 
 
-def test_a_result_lies_as_declared():
+def test_result_has_declared_strides():
     g, given = image()
     model, expected = g.compile(), og.reference.run(g, given)["y"]
     (partition,) = model.report().partitions
@@ -51,7 +51,7 @@ def test_a_result_lies_as_declared():
 
 
 @pytest.mark.parametrize("steps", [3, 7, 18])
-def test_a_softmax_lies_as_declared_beside_an_axis_of_size_one(steps):
+def test_softmax_strides_beside_a_size_one_axis(steps):
     g = og.Graph()
     x = g.input("x", og.f32, (3, 2, 1, 3), strides=(3, 9, steps, 1))
     g.output("y", g.softmax(x, axis=3, dtype="f32").dst, strides=(3, 9, 18, 1))
@@ -62,7 +62,7 @@ def test_a_softmax_lies_as_declared_beside_an_axis_of_size_one(steps):
     assert set(memory[18:]) == {7}
 
 
-def test_arrays_to_write_into():
+def test_writes_into_given_arrays():
     g, given = image()
     model = g.compile()
     expected = model(**given)
@@ -83,7 +83,7 @@ def test_arrays_to_write_into():
     assert (wide == 7).all()
 
 
-def test_calls_do_not_take_the_long_way(monkeypatch):
+def test_strided_outputs_keep_the_quick_call(monkeypatch):
     g, given = image()
     h = og.Graph()
     x = h.input("x", og.f32, DIMS, strides=LAST)
@@ -91,7 +91,7 @@ def test_calls_do_not_take_the_long_way(monkeypatch):
     array = np.ones((2, 5, 6, 8), np.float32).transpose(0, 3, 1, 2)
     for graph, arrays in ((g, tuple(given.values())), (h, (array,))):
         model = graph.compile()
-        model(*arrays)  # takes it, to make a frame
+        model(*arrays)  # the first call creates a frame
         monkeypatch.setattr(type(model), "_call", None)
         assert elements(model(*arrays)) == LAST
         out = np.empty((2, 5, 6, 8), np.float32).transpose(0, 3, 1, 2)
@@ -122,8 +122,8 @@ def test_every_op_into_any_strides(kind, policy):
                 assert all(dim == 1 or ours == theirs for dim, ours, theirs in pairs)
 
 
-def test_what_no_step_writes():
-    """An input, a constant, a view, two names of one result, and a result that is read again."""
+def test_outputs_that_no_step_writes():
+    """An input, a constant, a view, two names for one result, and a result that a later op reads."""
     g = og.Graph()
     x = g.input("x", og.f32, (3, 4))
     c = g.constant(np.arange(12, dtype=np.float32).reshape(3, 4))
@@ -146,7 +146,7 @@ def test_what_no_step_writes():
                 assert elements(array) == declared if declared else array.flags.c_contiguous
 
 
-def test_an_op_that_writes_dense_tensors_only_is_followed_by_a_copy():
+def test_copies_after_ops_that_write_dense_tensors():
     g = og.Graph()
     x = g.input("x", og.f32, (4, 8))
     g.output("y", g.layer_norm(x, use_affine=False, keep_stats=False), strides=(1, 4))
@@ -182,8 +182,8 @@ def test_every_fourth_element_of_a_long_result(kind, shape, strides):
     assert (whole == -7).sum() == whole.size - 6300
 
 
-def test_a_graph_that_numpy_runs_as_a_whole():
-    """A shape is computed in it."""
+def test_graph_run_entirely_by_numpy():
+    """The graph computes a shape."""
     g = og.Graph()
     shape = g.add(g.input("counts", og.s32, (3,)), g.constant(np.array([0, 1, 0], np.int32)))
     dy, w = g.input("dy", og.f32, (1, 3, 2)), g.constant(np.ones((2, 2, 2), np.float32))
@@ -202,7 +202,7 @@ def test_a_graph_that_numpy_runs_as_a_whole():
         assert np.array_equal(out, gradient**2)
 
 
-def test_strides_that_make_no_sense():
+def test_rejects_invalid_strides():
     g = og.Graph()
     x, n = g.input("x", og.f32, (2, 3)), g.input("n", og.f32, (None, 3))
     for strides, text in (
@@ -219,10 +219,10 @@ def test_strides_that_make_no_sense():
         g.output("y", n, strides=(3, 1))
     assert not g.outputs
     assert g.output("y", x, strides=(3, 1)) is x
-    assert g.outputs["y"].strides is None  # which is dense
+    assert g.outputs["y"].strides is None  # these strides are dense
 
 
-def test_the_output_may_be_read_on():
+def test_later_ops_may_read_the_output():
     g = og.Graph()
     x = g.input("x", og.f32, (2, 3))
     g.output("y", g.exp(x), strides=(1, 2))
@@ -233,7 +233,7 @@ def test_the_output_may_be_read_on():
     assert (results.z == 1).all()
 
 
-def test_strides_go_along(tmp_path):
+def test_copies_and_files_keep_strides(tmp_path):
     g, given = image()
     source = tmp_path / "graph.py"
     save_python(g, source)
@@ -250,7 +250,7 @@ def test_strides_go_along(tmp_path):
         assert other.outputs["y"].strides == LAST
 
 
-def test_files_whose_results_would_take_any_memory():
+def test_ignores_strides_with_gaps_in_files():
     g = og.Graph()
     g.output("y", g.exp(g.input("x", og.f32, (2, 3))))
     for stride, found in (([1, 2], (1, 2)), ([1, 2**40], None), ([4, 1], None), ([3, 1], None), ([0, 0], None)):
@@ -260,7 +260,7 @@ def test_files_whose_results_would_take_any_memory():
 
 
 @pytest.mark.skipif(library.VERSION[:2] != (3, 2), reason="what this version infers")
-def test_strides_that_the_library_gets_wrong_are_no_layout():
+def test_avoids_strides_that_overflow_in_the_library():
     """The products of these dims overflow there; the result would be written over itself."""
     g = og.Graph()
     a, b = g.input("a", og.f32, (2**16, 1, 1)), g.input("b", og.f32, (1, 2**16, 1))

@@ -1,4 +1,4 @@
-"""What a profile measures and shows, operation counts, and the names that the library prints for what it runs."""
+"""Profiles, operation counts, and the names of implementations that the library prints."""
 
 import os
 import subprocess
@@ -35,10 +35,10 @@ def only(graph):
 
 
 def tap_counts(kind, data_format="NXC", weights_format="XIO"):
-    """The multiplications of a 1-D convolution with 2 groups, counted one by one."""
+    """The number of multiplications of a 1-D convolution with 2 groups, counted in loops."""
     batch, inside, channels, filters, taps, groups = 2, 7, 4, 6, 3, 2
     outside = inside - taps + 1
-    # an output of a filter reads its taps in every channel of its group; a transposed one is the same the other way
+    # an output reads the taps of its filter in every channel of its group; transposed: outputs and inputs exchanged
     count = sum(1 for _ in product(*map(range, (batch, outside, filters, channels // groups, taps))))
     x, w, y = (batch, inside, channels), (taps, channels // groups, filters), (batch, outside, filters)
     if kind.startswith("ConvTranspose"):
@@ -66,13 +66,13 @@ def tap_counts(kind, data_format="NXC", weights_format="XIO"):
 @pytest.mark.parametrize("data_format", ["NXC", "NCX"])
 @pytest.mark.parametrize("kind", ["Convolution", "ConvTranspose"])
 @pytest.mark.parametrize("suffix", ["", "BackwardData", "BackwardWeights"])
-def test_convolutions_are_counted(kind, suffix, data_format):
+def test_counts_operations_of_convolutions(kind, suffix, data_format):
     for weights_format in ("XIO", "OIX") if kind == "Convolution" else ("XOI", "IOX"):
         count, graph = tap_counts(kind + suffix, data_format, weights_format)
         assert only(graph) == 2 * count
 
 
-def test_an_edition_that_words_weights_otherwise_is_counted_alike():
+def test_counts_operations_with_legacy_weights():
     g = og.Graph()
     x, w = g.input("x", og.f32, (1, 5, 5, 3)), g.input("w", og.f32, (3, 3, 3, 8))
     g.op("ConvTranspose", [x, w], WINDOW, edition="legacy-1")
@@ -90,13 +90,13 @@ def test_an_edition_that_words_weights_otherwise_is_counted_alike():
         ((4,), (4,), {}, 2 * 4),
     ],
 )
-def test_products_are_counted(a, b, attrs, expected):
+def test_counts_operations_of_matmul(a, b, attrs, expected):
     g = og.Graph()
     g.matmul(g.input("a", og.f32, a), g.input("b", og.f32, b), dtype="f32", **attrs)
     assert only(g) == expected
 
 
-def test_what_is_not_counted():
+def test_ops_without_a_count():
     g = og.Graph()
     g.relu(g.input("x", og.f32, (4,)))
     assert only(g) is None
@@ -121,7 +121,7 @@ def profile(model):
     return model.profile(np.ones((2, 6, 6, 3), F32), runs=3)
 
 
-def test_a_profile_has_a_row_for_each_partition_that_runs(model, profile):
+def test_one_row_for_each_partition(model, profile):
     reports = [partition for partition in model.report().partitions if partition.executor != "view"]
     assert [row.index for row in profile.rows] == [partition.index for partition in reports]
     for row, partition in zip(profile.rows, reports, strict=True):
@@ -138,7 +138,7 @@ def test_a_profile_has_a_row_for_each_partition_that_runs(model, profile):
     assert {row.gflops is None for row in profile.rows} == {True, False}
 
 
-def test_a_profile_is_a_mapping_a_table_and_plain_data(profile):
+def test_mapping_table_and_plain_data(profile):
     assert dict(profile) == {row.index: row.seconds for row in profile.rows}
     facts = profile.to_dict()
     assert facts["runs"] == 3
@@ -155,7 +155,7 @@ def test_a_profile_is_a_mapping_a_table_and_plain_data(profile):
     assert "&#x27;convolution_0&#x27;" in html
 
 
-def test_the_table_of_given_times():
+def test_table_of_given_times():
     rows = [
         ProfileRow(0, ("A 'a'",), "oneDNN", 0, 3e-3, 2e-3, 0.75, 12.5, 2e9, "matmul x"),
         ProfileRow(2, ("B '<b>'",), "reference", None, 1e-3, 1e-3, 0.25, None, 1e9),
@@ -170,7 +170,7 @@ def test_the_table_of_given_times():
     assert str(Profile([], 1)).startswith("0 partitions, 0.0 us")
 
 
-def test_the_picture_of_a_graph_takes_a_profile(model, profile):
+def test_view_accepts_a_profile(model, profile):
     page = og.view.page(network(), model.report(), times=profile)
     assert f'"seconds":{profile.rows[0].seconds!r}' in page
 
@@ -191,7 +191,7 @@ def test_profiling_changes_nothing(model):
             model.report(implementations=wrong)
 
 
-def test_a_profile_is_of_the_program_for_its_shapes():
+def test_profiles_the_program_for_its_shapes():
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, (None,))))
     model = g.compile(threads=1)
@@ -200,7 +200,7 @@ def test_a_profile_is_of_the_program_for_its_shapes():
         assert row.bandwidth * row.seconds == pytest.approx(2 * 4 * size)
 
 
-def test_a_graph_that_numpy_runs_as_a_whole():
+def test_graph_run_entirely_by_numpy():
     g = og.Graph()
     shape = g.add(g.input("counts", og.s32, (3,)), g.constant(np.array([0, 1, 0], np.int32)))
     dy, w = g.input("dy", og.f32, (1, 3, 1)), g.constant(np.ones((3, 1, 1), F32))
@@ -214,7 +214,7 @@ def test_a_graph_that_numpy_runs_as_a_whole():
 # Implementations ------------------------------------------------------------------------------------------------------
 
 
-def test_the_names_of_implementations(model, capfd):
+def test_names_of_implementations(model, capfd):
     facts = model.report(implementations=True)
     for partition in facts.partitions:
         expected = {"Convolution": "convolution ", "MatMul": "matmul ", "Negative": ""}[partition.kinds[0]]
@@ -230,10 +230,10 @@ def test_the_names_of_implementations(model, capfd):
     ]
     assert str(rows).splitlines()[1].endswith("implementation")
     assert not any(partition.implementation for partition in model.report().partitions)
-    assert capfd.readouterr().out == ""  # the library prints in a process of its own
+    assert capfd.readouterr().out == ""  # the library prints in another process
 
 
-def test_the_process_is_started_once(model, monkeypatch):
+def test_starts_the_worker_once(model, monkeypatch):
     model.report(implementations=True)
     monkeypatch.setattr(subprocess, "run", None)
     assert any(partition.implementation for partition in model.report(implementations=True).partitions)
@@ -243,7 +243,7 @@ def test_the_process_is_started_once(model, monkeypatch):
     ("executable", "text"),
     [("/nowhere/python", "No such file"), ("/bin/false", "exit status 1"), ("/bin/true", "exit status 0")],
 )
-def test_a_process_that_fails(executable, text, monkeypatch):
+def test_worker_that_fails(executable, text, monkeypatch):
     if not os.path.exists(executable) and text != "No such file":
         pytest.skip(f"there is no {executable}")
     g = og.Graph()
@@ -257,7 +257,7 @@ def test_a_process_that_fails(executable, text, monkeypatch):
     assert "eltwise" in model.report(implementations=True).partitions[0].implementation
 
 
-def test_what_the_library_prints_is_read():
+def test_parses_verbose_output():
     lines = """onednn_verbose,info,oneDNN v3.2.0
 onednn_verbose,exec,cpu,reorder,jit:uni,undef,src_f32 dst_f32,,,16x3,0.1
 onegraph_partition,0

@@ -1,4 +1,4 @@
-"""Random graphs: valid, the same in every process, of every op, and right on the reference."""
+"""Random graphs: valid, reproducible, with every op, and runnable."""
 
 import hashlib
 import os
@@ -8,6 +8,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from helpers.specification import graph_errors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,10 +20,6 @@ from onegraph.testing.random_inputs import random_inputs
 EVERY = ("f32", "bf16", "f16", "s8", "u8", "s4", "u4", "f8_e4m3", "f8_e5m2")
 
 
-def errors(graph):
-    return [violation for violation in og.check_graph(graph) if violation.severity == "error"]
-
-
 @given(
     st.integers(0, 2**64), st.integers(1, 25), st.sampled_from(EDITIONS), st.sets(st.sampled_from(EVERY), min_size=1)
 )
@@ -30,7 +27,7 @@ def errors(graph):
 def test_every_graph_is_valid(seed, n_ops, name, dtypes):
     dtypes = {*dtypes, "f32"}
     graph = random_graph(seed, n_ops, edition=name, dtypes=sorted(dtypes))
-    assert errors(graph) == []
+    assert graph_errors(graph) == []
     assert len(graph.ops) == n_ops
     assert graph.edition == name
     used = {str(tensor.dtype) for tensor in graph._tensors}
@@ -45,7 +42,7 @@ def test_every_graph_is_valid(seed, n_ops, name, dtypes):
 
 @given(st.integers(0, 10**6))
 @settings(max_examples=25, deadline=None)
-def test_the_reference_runs_them(seed):
+def test_reference_runs_every_graph(seed):
     graph = random_graph(seed, 8)
     results = og.reference.run(graph, random_inputs(graph, seed))
     for name, tensor in graph.outputs.items():
@@ -54,7 +51,7 @@ def test_the_reference_runs_them(seed):
 
 
 @pytest.mark.parametrize("name", ["onednn-3.13", "legacy-1"])
-def test_every_op_comes(name):
+def test_draws_every_op(name):
     kinds = [kind for kind in edition(name).schemas if kind != "Wildcard"]
     for kind in kinds:
         graph = random_graph(1, 2, kinds=[kind], edition=name, dtypes=EVERY)
@@ -63,7 +60,7 @@ def test_every_op_comes(name):
     assert len(seen) > 0.9 * len(kinds)
 
 
-def test_attributes_and_ports_vary():
+def test_varies_attributes_and_ports():
     graphs = [random_graph(seed, 6, kinds=["Convolution", "MatMul", "LayerNorm", "Concat"]) for seed in range(40)]
     ops = [op for graph in graphs for op in graph.ops]
     convolutions = [op for op in ops if op.kind == "Convolution"]
@@ -77,7 +74,7 @@ def test_attributes_and_ports_vary():
     assert max(readers.values()) > 1
 
 
-def test_int8_comes_with_its_conversions():
+def test_int8_is_drawn_with_conversions():
     kinds = ["Quantize", "Dequantize", "MatMul", "TypeCast"]
     graphs = [random_graph(seed, 10, kinds=kinds) for seed in range(20)]
     quantized = [tensor.name for g in graphs for op in g.ops if op.kind == "Quantize" for tensor in op.inputs]
@@ -98,7 +95,7 @@ digest = found.hexdigest()
 """
 
 
-def test_a_seed_gives_the_same_graph_in_every_process():
+def test_seed_fixes_the_graph_in_every_process():
     here = {}
     exec(DIGEST, here)
     for seed in ("0", "1"):
@@ -127,18 +124,18 @@ def test_a_seed_gives_the_same_graph_in_every_process():
         ({"edition": "onednn-9"}, "unknown edition"),
     ],
 )
-def test_what_makes_no_sense_is_refused(arguments, message):
+def test_rejects_invalid_arguments(arguments, message):
     with pytest.raises(og.ArgumentError, match=message):
         random_graph(**{"seed": 1, **arguments})
 
 
-def test_a_wildcard_comes_where_it_is_asked_for():
+def test_draws_a_wildcard_on_request():
     graph = random_graph(3, 3, kinds=["Wildcard", "ReLU"])
     assert "Wildcard" in {op.kind for seed in range(5) for op in random_graph(seed, 6, kinds=["Wildcard", "ReLU"]).ops}
-    assert errors(graph) == []
+    assert graph_errors(graph) == []
 
 
-def test_the_library_agrees():
+def test_library_agrees_with_the_reference():
     kinds = ["MatMul", "ReLU", "Add", "Convolution", "MaxPool", "Concat", "SoftMax"]
     for seed in range(5):
         graph = random_graph(seed, 6, kinds=kinds, dtypes=["f32"])
@@ -151,8 +148,8 @@ def test_the_library_agrees():
 
 
 @pytest.mark.parametrize("edition", ["onednn-3.13", "legacy-1"])
-def test_graphs_whose_constants_are_lost_can_be_run_on_random_data(edition):
-    """As ``onegraph random`` prints them: shapes that constants said follow from the outputs that the form has."""
+def test_graphs_without_constants_accept_random_inputs(edition):
+    """``onegraph random`` prints graphs without constants; shapes then follow from the output shapes in the JSON."""
     without = 0
     for seed in range(40):
         graph = random_graph(seed, 10, edition=edition)

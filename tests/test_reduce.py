@@ -1,4 +1,4 @@
-"""Reducing: a planted op is all that is left, nothing grows, and the worker says how a graph fails."""
+"""Reducing failing graphs, and the worker that tells how a graph fails."""
 
 import errno
 import json
@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from helpers.command_line import onegraph
+from helpers.specification import graph_errors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,23 +25,19 @@ from onegraph.tools.reduce import reduce, size
 from onegraph.transform.rebuild import Change, rebuild
 
 
-def errors(graph):
-    return [violation for violation in og.check_graph(graph) if violation.severity == "error"]
-
-
 def elements(graph):
     return sum(int(np.prod([2 if dim is None else dim for dim in tensor.shape or ()])) for tensor in graph._tensors)
 
 
 @given(st.integers(0, 10**6), st.data())
 @settings(max_examples=40, deadline=None)
-def test_a_planted_op_is_all_that_is_left(seed, data):
+def test_leaves_only_the_planted_op(seed, data):
     graph = random_graph(seed, 14)
     kind = data.draw(st.sampled_from([op.kind for op in graph.ops if op.outputs]))
     tested = []
 
     def fails(candidate):
-        assert errors(candidate) == []
+        assert graph_errors(candidate) == []
         tested.append(candidate)
         return any(op.kind == kind for op in candidate.ops)
 
@@ -49,7 +47,7 @@ def test_a_planted_op_is_all_that_is_left(seed, data):
     assert elements(found) <= elements(graph)
     assert len(found.outputs) == 1
     assert len(tested) < 60
-    # dims are small where no attribute ties them to each other
+    # dims shrink unless an attribute ties them together
     tied = {"shape", "src_shape", "dst_shape", "weights_shape", "scales", "sizes"}
     if not tied.intersection(found.ops[0].attrs) and found.ops[0].attrs.get("groups", 1) == 1:
         assert elements(found) <= 20
@@ -57,7 +55,7 @@ def test_a_planted_op_is_all_that_is_left(seed, data):
 
 @given(st.integers(0, 10**6))
 @settings(max_examples=20, deadline=None)
-def test_two_ops_that_only_fail_together(seed):
+def test_keeps_two_ops_that_fail_together(seed):
     rng = np.random.default_rng(seed)
     g = og.Graph()
     x = g.input("x", og.bf16, (4, 6))
@@ -79,7 +77,7 @@ def test_two_ops_that_only_fail_together(seed):
     assert {tensor.shape for tensor in found._tensors} == {(1, 1)}
 
 
-def test_a_chain_that_matters_is_kept():
+def test_keeps_a_chain_that_matters():
     g = og.Graph()
     y = g.input("x", og.f32, (8, 8))
     for number in range(6):
@@ -97,7 +95,7 @@ def test_a_chain_that_matters_is_kept():
     assert elements(found) == 5 if found.ops[0].kind == "ReLU" else 6
 
 
-def test_attributes_shrink_to_what_matters():
+def test_shrinks_attributes():
     g = og.Graph()
     x, w = g.input("x", og.f32, (2, 9, 9, 4)), g.input("w", og.f32, (3, 3, 2, 6))
     window = {"strides": [2, 2], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [2, 1]}
@@ -109,7 +107,7 @@ def test_attributes_shrink_to_what_matters():
     assert found.ops[0].inputs[0].shape[0] == 1
 
 
-def test_scales_shrink_with_their_axis():
+def test_shrinks_scales_with_their_axis():
     g = og.Graph()
     x = g.input("x", og.f32, (4, 6))
     q = g.quantize(x, qtype="per_channel", axis=1, scales=[1, 2, 3, 4, 5, 6], zps=[1] * 6, dtype=og.s8)
@@ -119,7 +117,7 @@ def test_scales_shrink_with_their_axis():
     assert len(found.ops[0].attrs["scales"]) == 1
 
 
-def test_what_does_not_get_smaller_is_given_back():
+def test_returns_a_minimal_graph_unchanged():
     g = og.Graph()
     g.output("out_0", g.relu(g.input("in_0", og.f32, (1,)), name="relu_0"))
     assert reduce(g, lambda graph: True) is g
@@ -132,7 +130,7 @@ def test_what_does_not_get_smaller_is_given_back():
         reduce(g, lambda graph: 1 / 0)
 
 
-def test_the_number_of_tests_is_kept_to():
+def test_respects_the_number_of_tests():
     graph, told = random_graph(5, 16), []
     reduce(graph, lambda candidate: True, max_tests=3, progress=lambda tests, best: told.append((tests, len(best.ops))))
     assert [tests for tests, _ in told] == [1, 2, 3]
@@ -140,7 +138,7 @@ def test_the_number_of_tests_is_kept_to():
     assert counts == sorted(counts, reverse=True)
 
 
-def test_files_that_the_library_takes_and_the_builder_refuses():
+def test_reduces_graphs_that_the_builder_refuses():
     g = og.Graph()
     x = g.input("x", og.f32, (1, 6, 6, 2))
     pooled = g.max_pool(g.relu(x), strides=[1, 1], kernel=[2, 2], pads_begin=[0, 0], pads_end=[0, 0])
@@ -152,22 +150,22 @@ def test_files_that_the_library_takes_and_the_builder_refuses():
         for use in op["outputs"] + (op["inputs"] if op["kind"] == "Exp" else []):
             use.update(unknown)
     graph = og.Graph.from_json(json.dumps(form))
-    assert errors(graph)
+    assert graph_errors(graph)
     found = reduce(graph, lambda candidate: any(op.kind == "MaxPool" for op in candidate.ops))
     assert [op.kind for op in found.ops] == ["MaxPool"]
     assert found.ops[0].attrs["pads_end"] == (-1, -1)
 
 
-# A change -------------------------------------------------------------------------------------------------------------
+# Changes --------------------------------------------------------------------------------------------------------------
 
 
 @given(st.integers(0, 10**6), st.data())
 @settings(max_examples=40, deadline=None)
-def test_any_subset_of_the_ops_is_a_graph(seed, data):
+def test_any_subset_of_ops_is_valid(seed, data):
     graph = random_graph(seed, 8)
     places = data.draw(st.sets(st.integers(0, 7), min_size=1))
     found = rebuild(graph, Change(ops=places))
-    assert errors(found) == []
+    assert graph_errors(found) == []
     assert [op.kind for op in found.ops] == [graph.ops[place].kind for place in sorted(places)]
     read = {tensor.id for op in found.ops for tensor in op.inputs}
     shown = {tensor.id for tensor in found.outputs.values()}
@@ -176,7 +174,7 @@ def test_any_subset_of_the_ops_is_a_graph(seed, data):
         assert [t.shape for t in op.outputs] == [t.shape for t in graph.ops[place].outputs]
 
 
-def test_nothing_changed_is_the_same_graph():
+def test_empty_change_keeps_the_graph():
     for seed in range(10):
         graph = random_graph(seed, 6)
         found = rebuild(graph, Change())
@@ -185,10 +183,10 @@ def test_nothing_changed_is_the_same_graph():
             assert {n: (t.dtype, t.shape) for n, t in one.items()} == {n: (t.dtype, t.shape) for n, t in two.items()}
 
 
-# How a graph fails ----------------------------------------------------------------------------------------------------
+# Failures -------------------------------------------------------------------------------------------------------------
 
 
-def test_the_worker_says_how_a_graph_fails():
+def test_worker_reports_the_failure():
     good = random_graph(1, 3, kinds=["ReLU", "MatMul"], dtypes=["f32"])
     bad = og.Graph()
     x = bad.input("x", og.f32, (2, 2))
@@ -217,7 +215,7 @@ def program(folder, text):
 KINDS = "kinds = [op['kind'] for op in form['graph']]\n"
 
 
-def test_a_command_decides(tmp_path):
+def test_command_decides_whether_a_graph_fails(tmp_path):
     graph = random_graph(2, 12, kinds=["ReLU", "Exp", "Tanh", "MatMul"])
     assert "MatMul" in [op.kind for op in graph.ops]
     command = program(tmp_path, KINDS + "sys.exit(3 if 'MatMul' in kinds else 0)")
@@ -229,7 +227,7 @@ def test_a_command_decides(tmp_path):
     assert not os.path.exists(prober._folder.name)
 
 
-def test_crashes_and_hangs(tmp_path):
+def test_detects_crashes_and_hangs(tmp_path):
     graph = random_graph(2, 2, kinds=["ReLU"])
     crash = program(tmp_path, "os.kill(os.getpid(), signal.SIGABRT)")
     with Prober(command=f"{crash} {{}}") as prober:
@@ -252,12 +250,12 @@ def test_crashes_and_hangs(tmp_path):
         ("true", "'true' has no {}; expected it where the path of the graph is to stand"),
     ],
 )
-def test_commands_that_cannot_be_run(command, message):
+def test_rejects_commands_that_cannot_run(command, message):
     with pytest.raises(og.ArgumentError, match=message), Prober(command=command) as prober:
         prober.failure(random_graph(1, 1))
 
 
-def test_a_graph_without_random_inputs_is_a_wrong_call_and_no_failure(tmp_path):
+def test_rejects_graphs_without_random_inputs(tmp_path):
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, (None, 3))))
     with Prober() as prober, pytest.raises(og.ArgumentError, match="expected known dims for random data"):
@@ -269,7 +267,7 @@ def test_a_graph_without_random_inputs_is_a_wrong_call_and_no_failure(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["g.json"]
 
 
-def test_the_worker_survives_a_crash_of_its_process():
+def test_restarts_a_crashed_worker():
     graph = random_graph(1, 3, kinds=["ReLU"], dtypes=["f32"])
     with Prober() as prober:
         assert prober.failure(graph) is None
@@ -278,15 +276,10 @@ def test_the_worker_survives_a_crash_of_its_process():
         assert prober.failure(graph) is None
 
 
-# The commands ---------------------------------------------------------------------------------------------------------
+# The command ----------------------------------------------------------------------------------------------------------
 
 
-def onegraph(*arguments, cwd):
-    words = [sys.executable, "-m", "onegraph", *map(str, arguments)]
-    return subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=300)
-
-
-def test_reduce_on_the_command_line(tmp_path):
+def test_command_line(tmp_path):
     random_graph(2, 12, kinds=["ReLU", "Exp", "Tanh", "MatMul"]).save(tmp_path / "g.json")
     command = program(tmp_path, KINDS + "sys.exit('MatMul' in kinds)")
     done = onegraph("reduce", "g.json", "--command", f"{command} {{}}", cwd=tmp_path)
@@ -302,7 +295,7 @@ def test_reduce_on_the_command_line(tmp_path):
     assert (fine.returncode, fine.stdout) == (1, "the graph does not fail\n")
 
 
-def test_reduce_prints_code_that_fails(tmp_path):
+def test_prints_code_that_fails(tmp_path):
     g = og.Graph()
     x = g.input("x", og.f32, (2, 2))
     g.output("y", g.op("Sign", [g.relu(g.exp(x))], edition="legacy-1"))
@@ -315,64 +308,15 @@ def test_reduce_prints_code_that_fails(tmp_path):
     assert "UnsupportedError" in again.stderr
 
 
-def test_the_code_of_a_reduced_graph_is_written_whole(tmp_path, monkeypatch):
+def test_writes_code_atomically(tmp_path, monkeypatch):
     def full(*arguments, **options):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     g = og.Graph()
     g.output("y", g.op("Sign", [g.input("x", og.f32, (2, 2))], edition="legacy-1"))
     g.save(tmp_path / "g.json")
-    monkeypatch.setattr(Path, "write_text", full)  # which would begin with an empty file
+    monkeypatch.setattr(Path, "write_text", full)  # write_text starts by emptying the file
     options = ["--no-fallback", "--json", "-o", str(tmp_path / "small.json")]
     done = CliRunner().invoke(cli, ["reduce", str(tmp_path / "g.json"), *options])
     assert done.exit_code == 0, done.output
     assert (tmp_path / "small.py").read_text() == json.loads(done.output)["python"]
-
-
-def test_convert_and_random_on_the_command_line(tmp_path):
-    assert onegraph("random", "--seed", 7, "--ops", 5, "-o", "g.json", cwd=tmp_path).returncode == 0
-    graph = og.Graph.load(tmp_path / "g.json")
-    assert len(graph.ops) == 5
-    printed = onegraph("random", "--seed", 7, "--ops", 5, cwd=tmp_path).stdout
-    assert [op.kind for op in og.Graph.from_json(printed).ops] == [op.kind for op in graph.ops]
-    assert onegraph("convert", "g.json", "-o", "h.py", cwd=tmp_path).returncode == 0
-    (tmp_path / "back").mkdir()
-    assert onegraph("convert", "h.py", "-o", "back/g.json", cwd=tmp_path).returncode == 0
-    assert (tmp_path / "back" / "g.json").read_bytes() == (tmp_path / "g.json").read_bytes()
-    chosen = ("--edition", "legacy-1", "--kinds", "ConvTranspose,ReLU", "--dtypes", "f32")
-    assert onegraph("random", *chosen, "-o", "old.json", cwd=tmp_path).returncode == 0
-    assert onegraph("convert", "old.json", "--edition", "onednn-3.13", "-o", "new.json", cwd=tmp_path).returncode == 0
-    assert og.Graph.load(tmp_path / "new.json").edition == "onednn-3.13"
-    for wrong, message in (
-        (("random", "--kinds", "Nothing"), "expected ops of edition"),
-        (("convert", "absent.json"), "absent.json"),
-        (("convert", "g.json", "-o", "g.json"), "is the input"),
-        (("convert", "g.json", "-o", "x.py", "--for-version", "3.2"), "--for-version"),
-        (("convert", "g.json"), "give -o OUT"),
-    ):
-        done = onegraph(*wrong, cwd=tmp_path)
-        assert done.returncode == 2, wrong
-        assert message in done.stderr
-
-
-def test_convert_rewrites_on_the_way(tmp_path):
-    g = og.Graph()
-    g.output("y", g.relu(g.input("x", og.f32, (2, 3))))
-    g.save(tmp_path / "g.json")
-    for source in ("g.json", "g.py"):
-        if source.endswith("py"):
-            assert onegraph("convert", "g.json", "-o", "g.py", cwd=tmp_path).returncode == 0
-        done = onegraph("convert", source, "--in-shapes", "0:4x5", "--dt", "bf16", "-o", "new.json", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        found = og.Graph.load(tmp_path / "new.json")
-        assert (found.outputs["y"].shape, found.outputs["y"].dtype) == ((4, 5), og.bf16)
-    assert "g.relu(x)" in onegraph("convert", "g.json", cwd=tmp_path).stdout
-    assert "is RUN" in onegraph("convert", "--help", cwd=tmp_path).stdout
-
-
-def test_convert_and_random_say_what_they_wrote_as_json(tmp_path):
-    done = CliRunner().invoke(cli, ["random", "--seed", "7", "--ops", "3", "-o", str(tmp_path / "g.json"), "--json"])
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.output)["ops"] == 3
-    done = CliRunner().invoke(cli, ["convert", str(tmp_path / "g.json"), "-o", str(tmp_path / "g.py"), "--json"])
-    assert json.loads(done.output)["file"].endswith("g.py")

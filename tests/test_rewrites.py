@@ -1,4 +1,4 @@
-"""Ops that the library refuses or computes wrong, in forms that it takes: against the reference, and their twins."""
+"""Ops that the library refuses or computes wrong, rewritten to forms that it supports, against the reference."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def matmul_bias(g: og.Graph, dtype: str) -> og.LogicalTensor:
     return g.matmul(*ins, dtype=dtype)
 
 
-# Where the library has no form of its own, with the number of parts that do arithmetic.
+# Ops without a form in the library, with the number of parts that do arithmetic.
 REWRITTEN: dict[str, Build] = {
     "layer norm of two axes": layer_norm((2, 3, 4), 1, True, True),
     "layer norm of all axes": layer_norm((2, 3, 4), 0, True, True),
@@ -304,12 +304,12 @@ def executors(executable: og.runtime.executable.Executable) -> list[str]:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", REWRITTEN)
-def test_a_rewritten_op_is_right_and_not_by_numpy(name: str, dtype: str) -> None:
+def test_rewritten_op_is_right_without_fallback(name: str, dtype: str) -> None:
     graph, executable = compiled(REWRITTEN[name], dtype)
     assert_right(graph, executable)
     by_numpy = {p.reason for p in executable.report().partitions if p.executor == "reference"}
     if name.startswith("concat") and not is_native(og.DataType(dtype)) and library.VERSION >= (3, 5):
-        # From 3.5 on, no partition has data types that the CPU has no arithmetic of, not even where it only moves them.
+        # From 3.5 on, partitions have only data types that the CPU computes with, even to move elements.
         assert by_numpy
         assert all("does not support the partition of Concat" in reason for reason in by_numpy)
         return
@@ -338,7 +338,7 @@ SAID = {
 
 
 @pytest.mark.parametrize("text", SAID)
-def test_a_report_says_why_an_op_was_rewritten(text: str) -> None:
+def test_report_explains_a_rewrite(text: str) -> None:
     graph, executable = compiled(SAID[text], "f32")
     assert_right(graph, executable)
     (partition,) = executable.report().partitions
@@ -346,7 +346,7 @@ def test_a_report_says_why_an_op_was_rewritten(text: str) -> None:
     assert library.VERSION >= (3, 3) or ("rewritten: " in partition.reason and text in partition.reason)
 
 
-def test_every_low_precision_op_runs_in_f32_on_a_cpu_without_it() -> None:
+def test_low_precision_runs_in_f32_on_old_cpus() -> None:
     code = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -363,7 +363,7 @@ print(sum(name == "copy" for name in executors(executable)))
     environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "SSE41"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["4"]  # three inputs to f32, one result from it
+    assert done.stdout.split() == ["4"]  # three casts of inputs to f32, one cast of the result
 
 
 # Quantization ---------------------------------------------------------------------------------------------------------
@@ -373,7 +373,7 @@ POINTS = {"qtype": "per_channel", "axis": 1, "scales": [0.5, 0.25, 2.0], "zps": 
 
 @pytest.mark.parametrize("axis", [1, -2])
 @pytest.mark.parametrize("target", ["s8", "u8"])
-def test_differing_zero_points_are_right(target: str, axis: int) -> None:
+def test_differing_zero_points(target: str, axis: int) -> None:
     attrs = {**POINTS, "axis": axis}
 
     def quantized(g: og.Graph, dtype: str) -> og.LogicalTensor:
@@ -397,9 +397,7 @@ def test_differing_zero_points_are_right(target: str, axis: int) -> None:
         ((4, 1, 3), {"scales": [0.5] * 4}, "4 scales; expected 1 scale, as qtype is per_tensor"),
     ],
 )
-def test_scales_that_belong_to_no_channel_are_one_clear_error(
-    shape: tuple[int, ...], attrs: dict[str, object], expected: str
-) -> None:
+def test_rejects_scales_without_a_channel(shape: tuple[int, ...], attrs: dict[str, object], expected: str) -> None:
     g = og.Graph(strict=False)
     g.output("y", g.dequantize(g.input("x", "s8", shape), **attrs))
     loaded = og.Graph.from_json(g.to_json())
@@ -410,8 +408,8 @@ def test_scales_that_belong_to_no_channel_are_one_clear_error(
 
 
 @pytest.mark.parametrize("policy", ["fusion", "debug"])
-def test_scales_of_depthwise_weights_that_a_file_puts_on_the_other_axis(policy: str) -> None:
-    """As a file of oneDNN has them: (channels, 1, 1, 1) weights of ConvTranspose, a scale for each channel, axis 1."""
+def test_depthwise_scales_along_the_other_axis(policy: str) -> None:
+    """A file of oneDNN has such weights of ConvTranspose: (channels, 1, 1, 1), a scale for each channel, axis 1."""
     g = og.Graph()
     scales = [0.5, 2.0, 4.0, 0.25]
     ends = {"qtype": "per_tensor", "scales": [1.0], "zps": [0]}
@@ -432,7 +430,7 @@ def test_scales_of_depthwise_weights_that_a_file_puts_on_the_other_axis(policy: 
     assert (run(loaded, given)["y"] == wanted).all()
 
 
-def test_dynamic_zero_points_for_each_channel_are_right() -> None:
+def test_dynamic_zero_points_per_channel() -> None:
     attrs = {"qtype": "per_channel", "axis": 1}
 
     def build(g: og.Graph, dtype: str) -> tuple[og.LogicalTensor, ...]:
@@ -444,12 +442,12 @@ def test_dynamic_zero_points_for_each_channel_are_right() -> None:
         graph, executable = compiled(build, dtype)
         assert_right(graph, executable)
         assert "reference" not in executors(executable)
-    graph, executable = compiled(build, "s32")  # no op of the library takes s32
+    graph, executable = compiled(build, "s32")  # no op of the library accepts s32
     assert_right(graph, executable)
     assert executors(executable).count("reference") == 2
 
 
-# Twins: what the library takes as it is, and what has no exact form ---------------------------------------------------
+# Supported ops, and ops without an exact form -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -470,7 +468,7 @@ def test_dynamic_zero_points_for_each_channel_are_right() -> None:
         matmul_bias,
     ],
 )
-def test_what_the_library_takes_is_one_op(build: Build) -> None:
+def test_supported_op_stays_one_op(build: Build) -> None:
     graph, executable = compiled(build, "f32", policy="debug")
     assert_right(graph, executable)
     last = executable.report().partitions[-1]
@@ -486,7 +484,7 @@ def test_what_the_library_takes_is_one_op(build: Build) -> None:
         (unary("ReLU", (2, 0)), "a tensor is empty"),
     ],
 )
-def test_what_has_no_exact_form_runs_on_numpy_and_says_why(build: Build, reason: str) -> None:
+def test_falls_back_without_an_exact_form(build: Build, reason: str) -> None:
     if "3.9" in reason:
         x = og.Graph()
         pair = [x.input(name, "f32", (4,)) for name in "xd"]
@@ -522,7 +520,7 @@ def kinds(kind: str, dtype: str, *shapes: tuple[int, ...]) -> list[str]:
     return [] if form is None else [part.kind for part in form.parts]
 
 
-# Means over the axes between the first and the last -------------------------------------------------------------------
+# Reductions -----------------------------------------------------------------------------------------------------------
 
 
 def mean_form(shape: tuple[int, ...], axes: list[int], *, keep: bool = True, dtype: str = "f32") -> list[Part]:
@@ -533,7 +531,7 @@ def mean_form(shape: tuple[int, ...], axes: list[int], *, keep: bool = True, dty
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
-def test_a_mean_over_the_axes_between_is_a_pool(dtype: str) -> None:
+def test_mean_over_middle_axes_is_a_pool(dtype: str) -> None:
     cast = [] if is_native(og.DataType.of(dtype)) else ["TypeCast"]
     for shape, axes in (
         ((2, 9, 8), [1]),
@@ -549,7 +547,7 @@ def test_a_mean_over_the_axes_between_is_a_pool(dtype: str) -> None:
         assert flat[-1].outputs[0].shape == (shape[0], shape[-1])
 
 
-def test_a_kernel_that_would_be_unrolled_too_far_goes_along_another_axis() -> None:
+def test_long_pool_window_uses_the_other_axis() -> None:
     parts = mean_form((2, 3, 1200, 2), [1, 2])
     assert [part.kind for part in parts] == ["StaticReshape", "AvgPool"]
     assert parts[1].attrs["kernel"] == (3600, 1)
@@ -567,10 +565,10 @@ def test_a_kernel_that_would_be_unrolled_too_far_goes_along_another_axis() -> No
         ((1, 64, 16), [0, 2]),
         ((2, 3, 4, 8), [1]),  # too small to gain
         ((1, 2, 2, 8), [1, 2]),
-        ((1, 2, 2, 2**33), [1, 2]),  # more than the pool can count, and the product
+        ((1, 2, 2, 2**33), [1, 2]),  # longer than a pool can count, so a product
     ],
 )
-def test_means_over_the_last_axes_and_small_ones_are_reductions(shape: tuple[int, ...], axes: list[int]) -> None:
+def test_small_means_and_trailing_means_are_reductions(shape: tuple[int, ...], axes: list[int]) -> None:
     for keep in (True, False):
         assert [part.kind for part in mean_form(shape, axes, keep=keep)] == ["ReduceMean"]
 
@@ -584,11 +582,11 @@ def test_means_over_the_last_axes_and_small_ones_are_reductions(shape: tuple[int
         ((16, 3, 4, 8), [0, 2, 3], ["ReduceSum", "MatMul"]),
         ((16, 3, 4, 8), [0, 2], ["MatMul", "MatMul"]),
         ((4, 2, 3, 2, 3, 8), [1, 2, 3, 4], ["MatMul"]),  # no pool of four spatial axes
-        ((2**29, 2), [0], ["ReduceSum"]),  # by gigabytes of ones
+        ((2**29, 2), [0], ["ReduceSum"]),  # the product would need gigabytes of ones
         ((2, 2**31, 3, 8), [1, 3], ["ReduceSum", "ReduceSum"]),
     ],
 )
-def test_means_over_other_axes_are_products(shape: tuple[int, ...], axes: list[int], kinds: list[str]) -> None:
+def test_means_over_other_axes_are_matmuls(shape: tuple[int, ...], axes: list[int], kinds: list[str]) -> None:
     for keep in (True, False):
         parts = mean_form(shape, axes, keep=keep)
         assert [part.kind for part in parts if part.kind != "StaticReshape"] == [*kinds, "Divide"]
@@ -602,12 +600,10 @@ def test_means_over_other_axes_are_products(shape: tuple[int, ...], axes: list[i
         ((4096, 1), [0]),
         ((4096, 1), [0, 1]),
         ((64, 1, 64, 1), [0, 2]),
-        ((8, 2, 2, 2, 8, 8), [4, 5]),  # more axes than the kernel takes
+        ((8, 2, 2, 2, 8, 8), [4, 5]),  # more axes than the kernel supports
     ],
 )
-def test_axes_of_size_one_hide_from_the_library_that_what_is_reduced_comes_last(
-    kind: str, shape: tuple[int, ...], axes: list[int]
-) -> None:
+def test_reductions_before_trailing_size_one_axes(kind: str, shape: tuple[int, ...], axes: list[int]) -> None:
     one = og.DataType.f32
     form, _ = library_form(BASE[kind], Call(BASE[kind], {"axes": tuple(axes)}, [TensorType(one, shape)], 1, [one]))
     assert form is not None
@@ -615,7 +611,7 @@ def test_axes_of_size_one_hide_from_the_library_that_what_is_reduced_comes_last(
     assert all(part.attrs["axes"] == (1,) for part in form.parts if part.kind == kind)
 
 
-LONG = 2**20  # numbers; a tenth added to itself so often, one by one in f32, is off by one in a hundred
+LONG = 2**20  # elements; adding 0.1 one by one in f32 is off by 1 %
 
 
 @pytest.mark.parametrize(
@@ -634,7 +630,7 @@ LONG = 2**20  # numbers; a tenth added to itself so often, one by one in f32, is
 @pytest.mark.parametrize(
     ("kind", "power"), [("ReduceMean", 0.0), ("ReduceSum", 1.0), ("ReduceL1", 1.0), ("ReduceL2", 0.5)]
 )
-def test_long_sums_lose_nothing(kind: str, power: float, shape: tuple[int, ...], axes: list[int]) -> None:
+def test_long_sums_are_accurate(kind: str, power: float, shape: tuple[int, ...], axes: list[int]) -> None:
     graph = og.Graph()
     x = graph.input("x", "f32", shape)
     graph.output("y", graph.op(kind, [x], {"axes": axes, "keep_dims": False}))
@@ -653,14 +649,14 @@ def test_long_sums_lose_nothing(kind: str, power: float, shape: tuple[int, ...],
         ((1, 6000, 8), [(3000, 1), (2, 1)]),
     ],
 )
-def test_a_long_mean_is_a_mean_of_means(shape: tuple[int, ...], kernels: list[tuple[int, ...]]) -> None:
+def test_long_mean_is_a_mean_of_means(shape: tuple[int, ...], kernels: list[tuple[int, ...]]) -> None:
     pools = [part for part in mean_form(shape, [*range(1, len(shape) - 1)]) if part.kind == "AvgPool"]
     assert [pool.attrs["kernel"] for pool in pools] == kernels
     (prime,) = [part.kind for part in mean_form((1, 8191, 8), [1]) if part.kind not in ("StaticReshape", "Divide")]
     assert prime == "MatMul"
 
 
-def test_a_sum_by_a_product_is_exact_where_the_numbers_allow_it() -> None:
+def test_sum_by_matmul_is_exact() -> None:
     # 4,000 ones and twos: 6,000, which bf16 has not; the nearest that it has are 5,984 and 6,016, even mantissa 6,016.
     x = np.tile(np.array([[1.0], [2.0]], np.float32), (2000, 3))
     for dtype, wanted in (("f32", 6000), ("bf16", 6016)):
@@ -678,8 +674,8 @@ def test_a_sum_by_a_product_is_exact_where_the_numbers_allow_it() -> None:
 @pytest.mark.parametrize("keep", [True, False])
 @pytest.mark.parametrize("policy", ["fusion", "debug"])
 @pytest.mark.parametrize("other", ["whole", "channels", "single", "source"])
-def test_what_follows_a_mean_over_the_axes_between_is_right(other: str, policy: str, keep: bool) -> None:
-    # The library computes an AvgPool and a binary op behind it wrong for most operands.
+def test_binary_ops_after_mean_over_middle_axes(other: str, policy: str, keep: bool) -> None:
+    # The library computes an AvgPool fused with a binary op wrong for most operands.
     shape = (3, 4, 5, 16)
     reduced = (3, 1, 1, 16) if keep else (3, 16)
     operand = {"whole": reduced, "channels": (16,), "single": (1,), "source": (3, 4, 5, 16) if keep else (2, 3, 16)}
@@ -693,7 +689,7 @@ def test_what_follows_a_mean_over_the_axes_between_is_right(other: str, policy: 
 
 @pytest.mark.parametrize("keep", [True, False])
 @pytest.mark.parametrize("zps", [(0, 0), (3, 5)])
-def test_a_quantized_mean_over_the_axes_between_is_right(zps: tuple[int, int], keep: bool) -> None:
+def test_quantized_mean_over_middle_axes(zps: tuple[int, int], keep: bool) -> None:
     g = og.Graph()
     x = g.dequantize(g.input("x", "u8", (2, 3, 5, 16)), scales=[1.0], zps=[zps[0]], qtype="per_tensor")
     mean = g.reduce_mean(x, axes=[1, 2], keep_dims=keep)
@@ -705,7 +701,7 @@ def test_a_quantized_mean_over_the_axes_between_is_right(zps: tuple[int, int], k
 
 
 @pytest.mark.usefixtures("f16_everywhere")
-def test_a_slow_kernel_of_a_native_type_is_avoided() -> None:
+def test_avoids_slow_kernels_of_native_types() -> None:
     cast = "TypeCast"
     assert kinds("MatMul", "f16", (3, 5), (5, 4), (4,)) == [cast, cast, cast, "MatMul", cast]
     assert kinds("MatMul", "f16", (3, 5), (5, 4)) == ["MatMul"]
@@ -735,10 +731,10 @@ def test_f16_rounds_where_every_op_does() -> None:
     got, wanted = graph.compile(policy=policy)(**inputs), run(graph, inputs)["z"]
     np.testing.assert_array_equal(got.view(np.uint16), wanted.view(np.uint16))
     in_f32 = (inputs["x"].astype(np.float32) ** 2 - inputs["y"].astype(np.float32) ** 2) / np.hypot(*inputs.values())
-    assert (in_f32.astype(np.float16) != wanted).any()  # fewer roundings would show
+    assert (in_f32.astype(np.float16) != wanted).any()  # a missing rounding would show
 
 
-def test_f16_overflows_without_a_word() -> None:
+def test_f16_overflows_silently() -> None:
     graph = f16_graph(lambda g, x: g.square(x), "x")
     x = np.full((64, 64), 300, np.float16)
     assert np.isposinf(graph.compile()(x=x)).all()
@@ -748,7 +744,7 @@ ZEROS = {-0.5: [np.inf, np.inf, 0.5], -1.0: [np.inf, -np.inf, 0.25], -2.0: [np.i
 
 
 @pytest.mark.parametrize("beta", ZEROS)
-def test_powers_of_zeros_are_those_of_c(beta: float) -> None:
+def test_powers_of_zero_match_c(beta: float) -> None:
     g = og.Graph()
     g.output("y", g.pow(g.input("x", "f32", (3,)), beta=beta))
     executable = g.compile()
@@ -757,7 +753,7 @@ def test_powers_of_zeros_are_those_of_c(beta: float) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "size", "share"), [("f16", 300, 1000 / 300**2), ("bf16", 17, 3.453125)])
-def test_the_gradient_of_a_mean_over_more_than_a_narrow_type_counts(dtype: str, size: int, share: float) -> None:
+def test_average_gradient_over_huge_windows(dtype: str, size: int, share: float) -> None:
     g = og.Graph()
     attrs = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "kernel": [size, size], "exclude_pad": True}
     x = g.input("x", dtype, (1, 1, 1, 1))
@@ -768,7 +764,7 @@ def test_the_gradient_of_a_mean_over_more_than_a_narrow_type_counts(dtype: str, 
 
 
 @pytest.mark.skipif("f16" in og.capi.version_info()["cpu_dtypes"], reason="this CPU computes in f16 natively")
-def test_casts_are_shared_and_those_of_constants_are_made_once() -> None:
+def test_shares_casts_and_folds_constant_casts() -> None:
     g = og.Graph()
     x = g.input("x", "f16", (2, 8))
     w = g.constant(np.eye(8, dtype=np.float16))
@@ -777,11 +773,11 @@ def test_casts_are_shared_and_those_of_constants_are_made_once() -> None:
     partitions = executable.report().partitions
     to_f32 = [one.inputs for one in partitions if one.executor == "copy" and one.results[0].dtype is og.f32]
     assert sum("x:" in text for (text,) in to_f32) == 1
-    assert len(to_f32) == 4  # x, ReLU's result, both products; none of the constant
+    assert len(to_f32) == 4  # casts of x, of the ReLU result and of both products; no cast of the constant
     data = np.arange(-8, 8, dtype=np.float16).reshape(2, 8)
     np.testing.assert_array_equal(executable(x=data), data + np.maximum(data, 0))
     assert "f16" in partitions[0].reason
-    g.compile(fallback=False)  # the arithmetic is all oneDNN's
+    g.compile(fallback=False)  # oneDNN does all the arithmetic
 
 
 # Views ----------------------------------------------------------------------------------------------------------------
@@ -814,18 +810,18 @@ def view_graph(*views: Callable[..., og.LogicalTensor], source: str = "ReLU", ke
         (view_graph(reshaped, transposed), ["oneDNN", "view", "oneDNN"]),
         (view_graph(transposed, reshaped), ["oneDNN", "view", "oneDNN"]),
         (view_graph(reshaped, keep=True), ["oneDNN", "oneDNN"]),
-        (view_graph(transposed, source="LogSoftmax"), ["oneDNN", "oneDNN"]),  # which does not honour strides
+        (view_graph(transposed, source="LogSoftmax"), ["oneDNN", "oneDNN"]),  # this op does not honour strides
         (view_graph(reshaped, source="LogSoftmax"), ["oneDNN", "view"]),
         (view_graph(transposed, source="Round"), ["oneDNN", "view"]),
     ],
 )
-def test_a_view_that_is_an_output_is_written_in_place(graph: og.Graph, wanted: list[str], policy: str) -> None:
+def test_view_output_is_written_in_place(graph: og.Graph, wanted: list[str], policy: str) -> None:
     executable = graph.compile(policy=policy)
     assert_right(graph, executable)
     assert executors(executable) == wanted
 
 
-def test_a_view_of_what_numpy_computes_is_right() -> None:
+def test_view_of_a_fallback_result() -> None:
     g = og.Graph()
     product = g.pow(g.input("x", "f32", (2, 3, 4)), beta=5.0)
     g.output("y0", transposed(g, product))
@@ -834,7 +830,7 @@ def test_a_view_of_what_numpy_computes_is_right() -> None:
     assert executors(executable)[0] == "reference"
 
 
-def test_a_reshape_of_permuted_data_is_one_copy() -> None:
+def test_reshape_of_permuted_data_is_one_copy() -> None:
     g = og.Graph()
     x = g.input("x", "f32", (2, 3, 4))
     g.output("y0", reshaped(g, g.static_transpose(x, order=[2, 0, 1])))
@@ -844,8 +840,8 @@ def test_a_reshape_of_permuted_data_is_one_copy() -> None:
     assert sorted(executors(executable)) == ["oneDNN"] * 3 + ["view"] * 3
 
 
-def test_views_alone_are_never_left_to_the_library() -> None:
-    # It takes them for a shuffle of channels, which the first is, and crashes at the second.
+def test_never_passes_views_alone_to_the_library() -> None:
+    # The library takes both for a shuffle of channels; the first is one, and the second crashes.
     for shapes in (([4, 2, 2, 3], [0, 2, 1, 3], [4, 4, 3]), ([1, 2, 1, 1], [0, 2, 3, 1], [1, 1, 2])):
         first, order, last = shapes
         g = og.Graph()
@@ -858,7 +854,7 @@ def test_views_alone_are_never_left_to_the_library() -> None:
         assert executors(executable).count("view") == 3
 
 
-def test_results_of_any_type_are_returned_and_read() -> None:
+def test_boolean_results_are_returned_and_read() -> None:
     g = og.Graph()
     mask = g.output("mask", g.op("GreaterEqual", [g.input("x", "f32", (3,)), g.input("y", "f32", (3,))]))
     g.output("z", g.select(mask, g.input("a", "f32", (3,)), g.input("b", "f32", (3,))))
@@ -867,7 +863,7 @@ def test_results_of_any_type_are_returned_and_read() -> None:
     assert got.z.tolist() == [0, 1, 1]
 
 
-def test_the_report_has_names_and_layouts() -> None:
+def test_report_has_names_and_layouts() -> None:
     g = og.Graph()
     g.output("y", g.relu(g.add(g.input("a", "f32", (2, 3)), g.input("b", "f32", (3,)), name="sum"), name="cut"))
     (partition,) = g.compile().report().partitions
@@ -883,7 +879,7 @@ def test_the_report_has_names_and_layouts() -> None:
 # Speed ----------------------------------------------------------------------------------------------------------------
 
 
-def test_none_of_these_takes_a_reference_kernel() -> None:
+def test_common_graphs_avoid_reference_kernels() -> None:
     graph = og.Graph()
     x = graph.input("x", "f32", (4, 16, 8, 32))
     operands = {shape: graph.input(f"y{number}", "f32", shape) for number, shape in enumerate(OPERANDS)}
@@ -901,13 +897,13 @@ def test_none_of_these_takes_a_reference_kernel() -> None:
         graph.output(f"out{number}", tensor)
     report = graph.compile().report(implementations=True)
     assert [p.ops for p in report.partitions if "ref:" in p.implementation or p.executor == "reference"] == []
-    # That there are such names at all: the product along another axis than the last.
+    # Reference kernels do exist: the product along another axis than the last is one.
     graph = og.Graph()
     graph.output("y", graph.reduce_prod(graph.input("x", "f32", (4, 16, 8)), axes=[1]))
     assert "ref:" in graph.compile().report(implementations=True).partitions[0].implementation
 
 
-# Every way to be broadcast to (4, 16, 8, 32) but the two that take turns three times.
+# Every way to broadcast to (4, 16, 8, 32) except the two that alternate three times.
 OPERANDS = [
     (4, 1, 1, 1), (1, 16, 1, 1), (1, 1, 8, 1), (1, 1, 1, 32), (4, 16, 1, 1), (4, 1, 1, 32), (1, 16, 8, 1),
     (1, 1, 8, 32), (4, 16, 8, 1), (4, 1, 8, 32), (1, 16, 8, 32), (4, 16, 1, 32), (1, 1, 1, 1), (4, 16, 8, 32),
@@ -929,13 +925,13 @@ OPERANDS = [
         ((3,), (6, 2, 3, 4), (6, 1, 4)),
     ],
 )
-def test_a_bias_has_the_axes_of_the_result(
+def test_bias_broadcasts_to_the_result(
     src: tuple[int, ...], weights: tuple[int, ...], bias: tuple[int, ...], transposed: bool, dtype: str
 ) -> None:
     rng, number = np.random.default_rng(8), og.DataType.of(dtype).numpy
     a, b, c = (rng.integers(-4, 5, shape).astype(number) for shape in (src, weights, bias))
     expected = np.matmul(a.astype(float), b.astype(float)) + c.astype(float)
-    if transposed:  # vectors never are
+    if transposed:  # vectors are never transposed
         a, b = (array.swapaxes(-1, -2).copy() if array.ndim > 1 else array for array in (a, b))
     graph = og.Graph()
     inputs = [graph.input(name, dtype, array.shape) for name, array in zip("abc", (a, b, c), strict=True)]
@@ -947,8 +943,8 @@ def test_a_bias_has_the_axes_of_the_result(
 
 
 @pytest.mark.parametrize(("strides", "executor"), [([2, 2], "oneDNN"), ([1, 1], "reference")])
-def test_pads_that_leave_rows_out(strides: list[int], executor: str) -> None:
-    """The specification forbids negative pads, and oneDNN 3.2 takes those that are less than a stride."""
+def test_negative_pads_crop(strides: list[int], executor: str) -> None:
+    """The specification forbids negative pads; oneDNN 3.2 accepts pads smaller than a stride."""
     graph, attrs = og.Graph(strict=False), {"pads_begin": [0, 0], "pads_end": [-1, -1], "dilations": [1, 1]}
     tensors = [graph.input("x", "f32", (2, 8, 8, 3)), graph.input("w", "f32", (2, 2, 3, 4))]
     graph.output("y", graph.op("Convolution", tensors, {**attrs, "strides": strides}))
@@ -958,8 +954,8 @@ def test_pads_that_leave_rows_out(strides: list[int], executor: str) -> None:
     assert_right(graph, executable)
 
 
-def test_what_is_dequantized_to_integers_is_rounded() -> None:
-    # As the library takes s32 for the result of a DynamicDequantize: (x - 1) * 0.3 to the nearest.
+def test_rounds_when_dequantizing_to_integers() -> None:
+    # The library accepts s32 for the result of a DynamicDequantize: (x - 1) * 0.3, rounded to the nearest integer.
     graph = og.Graph(strict=False)
     ends = graph.input("x", "u8", (2, 6)), graph.input("scales", "f32", (2,)), graph.input("zps", "s8", (2,))
     graph.output("y", graph.op("DynamicDequantize", ends, {"qtype": "per_channel", "axis": 0}, dtype="s32"))
@@ -969,7 +965,7 @@ def test_what_is_dequantized_to_integers_is_rounded() -> None:
 
 
 @pytest.mark.parametrize(("dtype", "low", "high"), [("s8", -128, 127), ("u8", 0, 255)])
-def test_what_is_dequantized_to_bytes_is_saturated(dtype: str, low: int, high: int) -> None:
+def test_saturates_when_dequantizing_to_bytes(dtype: str, low: int, high: int) -> None:
     graph = og.Graph(strict=False)
     ends = graph.input("x", "s8", (2, 4)), graph.input("scales", "f32", (2,)), graph.input("zps", "s8", (2,))
     graph.output("y", graph.op("DynamicDequantize", ends, {"qtype": "per_channel", "axis": 0}, dtype=dtype))

@@ -1,7 +1,7 @@
-"""Threads, forks, signals and long runs, each in a process of its own: this file, run as a script with the name of one.
+"""Threads, forks, signals and long runs. Each story runs in a process of its own: this file as a script with its name.
 
-The suite runs a short slice of each; ``make stress`` sets ONEGRAPH_STRESS and runs them whole: 100,000 executions,
-10,000 compilations.
+The suite runs a short slice of each story; ``make stress`` sets ONEGRAPH_STRESS and runs them whole: 100,000
+executions, 10,000 compilations.
 """
 
 import faulthandler
@@ -34,7 +34,7 @@ LIMIT = 3600 if WHOLE else 240  # seconds for one process
 
 
 def times(whole, slice_):
-    """How often something is done."""
+    """The number of repetitions, whole or in the short slice."""
     return whole if WHOLE else slice_
 
 
@@ -60,7 +60,7 @@ def network(rows=None, seed=0):
 
 
 def fused(rows=8):
-    """A graph that is one call into C."""
+    """A graph that runs in one call of C."""
     g = og.Graph()
     x = g.input("x", "f32", (rows, 16))
     g.output("y", g.relu(g.matmul(x, g.constant(numbers(16, 16)), dtype="f32")))
@@ -72,7 +72,7 @@ def right(found, x, w):
 
 
 def together(*works):
-    """Run functions in threads of their own; their exceptions come out here."""
+    """Run functions in threads of their own; raises their exceptions here."""
     failed = []
 
     def guarded(work):
@@ -127,7 +127,7 @@ def eight_threads():
 
 @story
 def one_to_one_objects():
-    """Eight threads on one compiled partition, with tensors that are shared and arrays that are exchanged."""
+    """Eight threads on one compiled partition, with shared tensors and exchanged arrays."""
     lt = capi.LogicalTensor
     op = capi.Op(1, "Exp", inputs=[lt(0, "f32", (64, 64))], outputs=[lt(1, "f32", (64, 64))])
     partition = capi.Partition.from_op(op)
@@ -139,7 +139,7 @@ def one_to_one_objects():
         target, stream = capi.Tensor(compiled.outputs[0], np.empty((64, 64), np.float32)), capi.Stream()
         for _ in range(times(2000, 100)):
             if rng.random() < 0.3:
-                try:  # the array that it held is freed at once
+                try:  # the former array is freed at once
                     source.set_data_handle(np.zeros((64, 64), np.float32))
                 except og.StateError as error:
                     busy.append(str(error))
@@ -156,7 +156,7 @@ def one_to_one_objects():
 @story
 def executables_are_collected_while_they_run():
     x = numbers(64, 16)
-    gc.freeze()  # what is looked at again and again is what is made here
+    gc.freeze()  # the garbage collector examines mostly objects from here
 
     def work():
         for _ in range(times(500, 15)):
@@ -210,8 +210,8 @@ def keep_calling(model, x):
 
 
 @story
-def the_interpreter_ends_while_daemons_run():
-    """The exit code is what this is about."""
+def interpreter_exits_while_daemons_run():
+    """The exit code is the result."""
     graph, _ = network(512)
     for model in (graph.compile(), fused(512), fused(512).bind(x=numbers(512, 16))):
         work = (lambda m=model: keep_calling(lambda _: m(), None)) if hasattr(model, "run") else None
@@ -221,7 +221,7 @@ def the_interpreter_ends_while_daemons_run():
 
 
 @story
-def the_interpreter_ends_while_daemons_compile():
+def interpreter_exits_while_daemons_compile():
     def work():
         while True:
             network(random.randrange(1, 99))[0].compile()
@@ -252,7 +252,7 @@ time.sleep(float(sys.argv[3]))
 
 
 @story
-def the_interpreter_ends_at_any_moment():
+def interpreter_exits_at_any_moment():
     """A daemon thread ends where it next wants the interpreter, by unwinding its stack."""
     rng = random.Random(0)
     for number in range(times(200, 6)):
@@ -289,8 +289,8 @@ time.sleep(0.1)
 
 
 @story
-def the_interpreter_ends_while_daemons_get_errors():
-    """An error, or one value of several outputs, is made by Python code: a thread may end in it, too."""
+def interpreter_exits_while_daemons_raise():
+    """Python code creates errors and tuples of outputs; a thread may end there too."""
     root = os.path.dirname(os.path.dirname(og.__file__))
     for _ in range(times(200, 5)):
         done = subprocess.run([sys.executable, "-c", RUNNING, root], capture_output=True, text=True, check=False)
@@ -320,16 +320,16 @@ is_going.wait()
 
 
 @story
-def the_interpreter_ends_while_a_daemon_lets_go_of_an_array():
-    """The last reference to it is that of a bound run, and Python code runs where its memory goes."""
+def interpreter_exits_while_a_daemon_frees_an_array():
+    """A bound run has the last reference to the array, and Python code frees its memory."""
     root = os.path.dirname(os.path.dirname(og.__file__))
     done = subprocess.run([sys.executable, "-c", LETTING_GO, root], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
 @story
-def the_cache_is_switched_while_a_thread_compiles():
-    """Layers with constants of their own never share what the library makes of the constants."""
+def partition_cache_switches_while_a_thread_compiles():
+    """Layers with different constants never share the library's cached form of them."""
     weights = [numbers(16, 16 + n)[:, :16] for n in range(24)]
     g, x = og.Graph(), numbers(8, 16)
     rows = g.input("x", "f32", x.shape)
@@ -352,8 +352,8 @@ def the_cache_is_switched_while_a_thread_compiles():
 
 
 @story
-def the_capacity_for_primitives_changes_while_threads_compile():
-    """3.2 by itself crashes on that."""
+def primitive_cache_capacity_changes_while_threads_compile():
+    """The library 3.2 alone crashes here."""
     lt, deadline = capi.LogicalTensor, time.monotonic() + times(60, 4)
 
     def work(seed):
@@ -393,7 +393,7 @@ def forked(work, seconds=30):
 
 
 def fork_beside(often, child, done, *works):
-    """Fork so often, one child after the other, beside threads that work until ``done`` is set."""
+    """Fork ``count`` children in turn, beside threads that work until ``done`` is set."""
 
     def fork():
         try:
@@ -431,7 +431,7 @@ def forks_after_use():
 
 @story
 def forks_while_threads_run():
-    """The child has only the thread that forked; what the others held at that moment must not keep it waiting."""
+    """The child has only the forking thread; locks that other threads held must not block it."""
     graph, w = network()
     model, quick, done = graph.compile(), fused(), threading.Event()
     x8 = numbers(8, 16)
@@ -454,8 +454,8 @@ def forks_while_threads_run():
 
 
 @story
-def forks_beside_the_thread_that_comes_out_of_one():
-    """That runs in new threads, and a fork does not stop these from ending while the old one waits for them."""
+def forks_beside_the_thread_of_a_fork():
+    """Calls in a forked child run in new threads, which can end during another fork while the caller waits."""
     x, model = numbers(8, 16), fused()
     wanted, done = model(x).copy(), threading.Event()
 
@@ -475,7 +475,7 @@ def forks_beside_the_thread_that_comes_out_of_one():
 
 
 @story
-def forks_while_a_value_is_computed_for_another_object():
+def forks_while_an_object_computes_a_value():
     began, done = threading.Event(), threading.Event()
 
     class Slow:
@@ -493,8 +493,8 @@ def forks_while_a_value_is_computed_for_another_object():
 
 
 @story
-def forks_wait_for_ops_that_are_handed_over():
-    """Many ops are one call of C."""
+def forks_wait_for_added_ops():
+    """One call of C adds many ops."""
     types = [TensorType(og.f32, (4,))]
     count, template = 4000, OpTemplate.checked("ReLU", {}, types, types)
     ops = LazyOps([capi.LogicalTensor(0, "f32", (4,))], dict.fromkeys(range(count + 1), 0))
@@ -511,7 +511,7 @@ def forks_wait_for_ops_that_are_handed_over():
         thread = threading.Thread(target=capi.Graph()._add_lazy_ops, args=(ops, list(range(count))))
         thread.start()
         began.wait()
-        time.sleep(0.01)  # it takes more than ten times as long
+        time.sleep(0.01)  # the call takes more than ten times as long
         child = os.fork()
         if not child:
             os._exit(0)
@@ -567,8 +567,8 @@ say(model(ones))
 
 
 @story
-def handlers_of_forks():
-    """Those that are older than ours run between ours and the fork: the collector in them, or the wait for a lock."""
+def fork_handlers_of_others():
+    """Older handlers run between ours and the fork, and may run the garbage collector or wait for a lock."""
     root = os.path.dirname(os.path.dirname(og.__file__))
     for when in ("before", "after_in_parent", "after_in_child", "lock"):
         command = [sys.executable, "-c", HANDLERS, root, when]
@@ -582,7 +582,7 @@ def handlers_of_forks():
 
 @story
 def forks_while_a_bound_run_is_used():
-    """The thread that was in the run is gone in the child, and the run is free."""
+    """The thread inside the run does not exist in the child, so the run is free there."""
     x, done = numbers(8, 16), threading.Event()
     model = fused()
     run, wanted = model.bind(x=x), model(x).copy()
@@ -596,7 +596,7 @@ def forks_while_a_bound_run_is_used():
 
 @story
 def forks_while_a_tensor_is_used():
-    """The thread that was in the execution is gone in the child, and the tensors take other arrays."""
+    """The executing thread does not exist in the child, so the tensors accept other arrays there."""
     capi.set_num_threads(1)
     ends, done = [capi.LogicalTensor(number, "f32", (2**16,)) for number in range(2)], threading.Event()
     compiled = capi.Partition.from_op(capi.Op(0, "ReLU", inputs=ends[:1], outputs=ends[1:])).compile()
@@ -617,9 +617,9 @@ def forks_while_a_tensor_is_used():
 
 @story
 def forks_while_threads_compile():
-    """What a compilation holds at the moment of the fork, here and in the library, does not keep the child waiting."""
+    """Locks of a compilation during the fork, here and in the library, do not block the child."""
     done = threading.Event()
-    network()[0].compile()  # from here on nobody imports a module, whose lock would be Python's own
+    network()[0].compile()  # no thread imports a module from here on, because Python's import lock is not ours
 
     def work(seed):
         rng = random.Random(seed)
@@ -630,7 +630,7 @@ def forks_while_threads_compile():
             assert right(graph.compile(policy=rng.choice(("fusion", "debug")))(x), x, w)
 
     def child():
-        assert gc.isenabled()  # which it is not while those of the parent compile
+        assert gc.isenabled()  # the collector is disabled while threads of the parent compile
         for rows in (7, 8):
             graph, w = network(rows)
             assert right(graph.compile()(numbers(rows, 16)), numbers(rows, 16), w)
@@ -647,7 +647,7 @@ def forks_while_threads_build_one_to_one_objects():
     def add():
         nonlocal graph
         number = next(numbers_of)
-        if number % 500 == 0:  # a child may have to give the library all the ops anew
+        if number % 500 == 0:  # the child may have to add all the ops to the library again
             graph = capi.Graph()
         ends = [lt(2 * number, "f32", (4, 4)), lt(2 * number + 1, "f32", (4, 4))]
         graph.add_op(capi.Op(number, "ReLU", inputs=ends[:1], outputs=ends[1:]))
@@ -661,7 +661,7 @@ def forks_while_threads_build_one_to_one_objects():
 
 
 @story
-def a_graph_is_partitioned_while_threads_compile():
+def graph_is_partitioned_while_threads_compile():
     """The library writes to the ops of a graph when it looks for partitions in it."""
     tensors = [capi.LogicalTensor(number, "f32", (16, 16)) for number in range(8)]
     graph, done = capi.Graph(), threading.Event()
@@ -702,7 +702,7 @@ def process_pools():
 
 
 class Lent:
-    """A tensor of another library."""
+    """A tensor that another library lends."""
 
     def __init__(self, array):
         self.array = array
@@ -715,8 +715,8 @@ class Lent:
 
 
 @story
-def forks_while_tensors_are_taken():
-    """The child can take tensors of other libraries, whatever the threads held that did it."""
+def forks_while_tensors_are_imported():
+    """The child can import foreign tensors, whatever locks other threads held."""
     model, done = fused(), threading.Event()
     x = Lent(numbers(8, 16))
     wanted = model(x.array).copy()
@@ -731,8 +731,8 @@ def forks_while_tensors_are_taken():
     fork_beside(times(1000, 40), child, done, work, work)
 
 
-def forked_in_the_midst(works, longest):
-    """A signal handler forks while each of the works is done; parent and child go on with it, the child with all."""
+def forks_during(works, longest):
+    """A signal handler forks during each task; the parent continues its task, and the child does all tasks."""
     children = []
 
     def handler(*_):
@@ -758,11 +758,11 @@ def forked_in_the_midst(works, longest):
 
 @story
 def forks_in_signal_handlers():
-    """The call that a handler interrupted to fork goes on in both processes, with the locks that it holds."""
+    """The interrupted call continues in both processes, with the locks that it holds."""
     graph, w = network()
     model, x = graph.compile(), numbers(64, 16)
     parts, rows = model.bind(x=x), itertools.count(100)
-    wide = numbers(64, 32)[:, ::2]  # which is copied
+    wide = numbers(64, 32)[:, ::2]  # this input is copied
     one_to_one = capi.Graph()
 
     def add():
@@ -778,12 +778,12 @@ def forks_in_signal_handlers():
         add,
     ]
 
-    forked_in_the_midst(works, 4e-3)
+    forks_during(works, 4e-3)
 
 
 @story
-def forks_in_signal_handlers_while_what_belongs_to_a_thread_is_compiled():
-    """Its kernels would wait in the child for threads that are gone: they are neither measured nor run there."""
+def signal_handlers_fork_during_thread_affine_compilation():
+    """Thread-affine kernels would wait for lost threads in the child, so it neither measures nor runs them."""
     ones = numbers(1, 6, 6, 4)
 
     def gradient():
@@ -795,11 +795,11 @@ def forks_in_signal_handlers_while_what_belongs_to_a_thread_is_compiled():
         return graph.compile()(ones)
 
     wanted = gradient().copy()
-    forked_in_the_midst([lambda: np.allclose(gradient(), wanted, rtol=1e-4)], 8e-3)
+    forks_during([lambda: np.allclose(gradient(), wanted, rtol=1e-4)], 8e-3)
 
 
 @story
-def a_fork_before_what_belongs_to_a_thread_gets_a_frame():
+def fork_before_a_thread_affine_frame():
     """The frame is made in the child, for kernels that wait for threads of the parent."""
     graph = og.Graph()
     window = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
@@ -826,8 +826,8 @@ def a_fork_before_what_belongs_to_a_thread_gets_a_frame():
 
 
 @story
-def interrupts_lose_nothing():
-    """KeyboardInterrupt at any moment of a call, a bound run or a compilation; everything goes on afterwards."""
+def everything_works_after_interrupts():
+    """KeyboardInterrupt at any moment of a call, a bound run or a compilation; all still work afterwards."""
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     graph, w = network()
     model, quick, x, x8 = graph.compile(), fused(), numbers(64, 16), numbers(8, 16)
@@ -838,7 +838,7 @@ def interrupts_lose_nothing():
     for number in range(times(3000, 150)):
         work = works[number % len(works)]
         try:
-            # Again and again: an interrupt inside a destructor is printed and forgotten.
+            # The timer repeats, because Python prints and drops an interrupt inside a destructor.
             signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-5, 4e-3), 0.5)
             while True:
                 work()
@@ -854,8 +854,8 @@ def interrupts_lose_nothing():
 
 
 @story
-def an_interrupt_at_every_step_of_a_compilation():
-    """Where a function of Python or C returns; a compilation must not leave anything that is not as it was."""
+def interrupt_at_every_step_of_compilation():
+    """An interrupted compilation restores every global state."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     graph, w = network(5)
     x = numbers(5, 16)
@@ -908,13 +908,13 @@ def in_one_to_one():
 
 
 def resident():
-    """Kilobytes of the process that lie in memory."""
+    """The resident memory of the process in kilobytes."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") // 1024
 
 
 def flat(work, warm, count):
-    """Memory after ``count`` more times is within 1% of what it is after ``warm``."""
+    """The memory after ``count`` more calls is within 1% of the memory after ``warm`` calls."""
     for _ in range(warm):
         work()
     gc.collect()
@@ -928,8 +928,8 @@ def flat(work, warm, count):
 
 
 @story
-def programs_go_while_threads_end():
-    """The library frees what it has for a thread when that ends, and trips over what a destructor has just freed."""
+def programs_are_freed_while_threads_end():
+    """The library frees the data of an ending thread, and crashes if a destructor just freed it."""
     x = numbers(4, 4)
     for _ in range(times(3000, 60)):
         graphs = [og.Graph() for _ in range(20)]
@@ -946,7 +946,7 @@ def programs_go_while_threads_end():
             worker.start()
         for worker in workers:
             worker.join()
-        models.clear()  # a joined thread has not ended yet
+        models.clear()  # a joined thread may still be ending
 
 
 @story
@@ -970,27 +970,27 @@ def compilations_take_no_memory():
 
 @story
 def shapes_take_no_memory():
-    """Programs for shapes that come and go."""
+    """Programs for changing shapes are evicted."""
     model, rng = network()[0].compile(), random.Random(0)
     flat(lambda: model(numbers(rng.randrange(1, 60), 16)), 300, times(10_000, 150))
 
 
 FORKS = {"forks_after_use", "forks_while_threads_run", "forks_while_threads_compile", "process_pools"}
 FORKS |= {
-    "forks_wait_for_ops_that_are_handed_over",
-    "forks_beside_the_thread_that_comes_out_of_one",
-    "handlers_of_forks",
+    "forks_wait_for_added_ops",
+    "forks_beside_the_thread_of_a_fork",
+    "fork_handlers_of_others",
 }
-FORKS |= {"forks_while_tensors_are_taken", "forks_while_a_bound_run_is_used", "forks_while_a_tensor_is_used"}
+FORKS |= {"forks_while_tensors_are_imported", "forks_while_a_bound_run_is_used", "forks_while_a_tensor_is_used"}
 FORKS |= {
     "forks_in_signal_handlers",
-    "forks_in_signal_handlers_while_what_belongs_to_a_thread_is_compiled",
-    "a_fork_before_what_belongs_to_a_thread_gets_a_frame",
+    "signal_handlers_fork_during_thread_affine_compilation",
+    "fork_before_a_thread_affine_frame",
 }
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_story(name):
+def test_story_ends_without_a_crash(name):
     if name in FORKS and RUNTIME != "OpenMP":
         pytest.skip(f"a fork loses the threads of {RUNTIME}, and the child is told so")
     if SANITIZED and name.endswith("_no_memory"):

@@ -112,7 +112,7 @@ def test_no_imports_form_a_circle():
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_values_of_users_become_plain_at_the_border_alone(name):
+def test_values_become_plain_at_the_border_alone(name):
     """The border asks for the real type of a value; all other modules are given plain values and trust them.
 
     ``isinstance``, and a class in a ``match``, ask a value for its ``__class__``, which mocks lie about.
@@ -141,7 +141,7 @@ def bound(tree: ast.AST) -> set[str]:
     return found
 
 
-def test_nothing_is_computed_under_a_lock_that_a_fork_may_find_held():
+def test_no_cached_property_of_functools():
     own = re.compile(r"^from functools import .*cached_property", flags=re.MULTILINE)
     assert [path.name for path in PACKAGE.rglob("*.py") if own.search(path.read_text())] == []
 
@@ -176,3 +176,11 @@ assert og.check_op("ReLU", inputs=[y]) == []
 assert og.reference.run(g, {{"x": np.float32([-1, 0, 2, 3])}})["y"].tolist() == [0, 0, 2, 3]
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("path", sorted(Path(__file__).parent.glob("test_*.py")), ids=lambda path: path.stem)
+def test_no_test_module_imports_another(path):
+    """Shared code belongs to tests/helpers; a script in a string may import the module that it stands in."""
+    imported = re.findall(r"^ *(?:from|import) +(?:tests\.)?(test_\w+)", path.read_text(), flags=re.MULTILINE)
+    allowed = {path.stem, "test_library_quirks"} if path.stem == "test_crashes" else {path.stem}
+    assert set(imported) <= allowed

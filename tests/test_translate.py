@@ -1,26 +1,31 @@
-"""Translation between editions: there and back is the same call, and what cannot be said is named."""
+"""Translation between editions: round trips, permutations, and the names of lost parts."""
 
 import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import onegraph as og
 from onegraph.opset.editions.dialect import base_call
 from onegraph.opset.editions.registry import EDITIONS, base_of, edition
 from onegraph.opset.schema import Fill
 from onegraph.reference import run
+from onegraph.testing.random_graph import random_graph
+from onegraph.testing.random_inputs import random_inputs
+from onegraph.transform.translate_graph import translate_graph
 from onegraph.transform.translate_op import Translation, translate
 
 BASE_EDITION = "onednn-3.13"
 WINDOW = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
-# Values that are no defaults, and that every edition which has the attribute takes.
+# Values that differ from the defaults, valid in every edition that has the attribute.
 VALUES = {"f32": 2.0, "f32[]": (0.5, 0.25), "s64": 3, "s64[]": (2, 3)}
 SHAPES = ("weights_shape", "filter_shape", "dst_shape", "output_shape", "src_shape", "input_shape")
 
 
 def unusual(attribute):
-    """A value that is not the default."""
+    """A valid value other than the default."""
     if attribute.values:
         return next(value for value in attribute.values if value != attribute.default)
     if attribute.kind == "bool":
@@ -29,8 +34,8 @@ def unusual(attribute):
 
 
 def calls(schema):
-    """Attributes of some uses of an op: the least, all at once, and each value of each that has a list of them."""
-    # Zero points are required in some editions: a test of its own has calls without them.
+    """Attributes of some uses of an op: the required ones, all, and each listed value of each."""
+    # Some editions require zero points; another test has calls without them.
     least = {one.name: unusual(one) for one in schema.attributes if one.required or one.name == "zps"}
     yield least
     yield {one.name: unusual(one) for one in schema.attributes}
@@ -39,7 +44,7 @@ def calls(schema):
 
 
 def meaning(kind, attrs, name):
-    """What a call says of every attribute of its base op."""
+    """The value of every attribute of the base op, given or default."""
     schema = edition(name).schema(kind)
     call = base_call(schema, base_of(schema), attrs, ())
     said = {one.name: call.attr(one.name) for one in call.schema.attributes}
@@ -47,7 +52,7 @@ def meaning(kind, attrs, name):
 
 
 @pytest.mark.parametrize(("source", "target"), list(itertools.product(EDITIONS, EDITIONS)))
-def test_there_and_back(source, target):
+def test_round_trip_keeps_the_call(source, target):
     for kind, schema in edition(source).schemas.items():
         for attrs in calls(schema):
             there = translate(kind, attrs, source=source, target=target)
@@ -80,7 +85,7 @@ def test_nothing_is_lost_in_the_same_edition(name):
         ("GreaterEqual", "legacy-1", "onednn-3.7", "GreaterEqual"),
     ],
 )
-def test_kind(kind, source, target, expected):
+def test_translates_the_kind(kind, source, target, expected):
     assert translate(kind, source=source, target=target).kind == expected
 
 
@@ -96,7 +101,7 @@ def test_kind(kind, source, target, expected):
         ("Dropout", BASE_EDITION, "onednn-3.11", "no op"),
     ],
 )
-def test_op_without_counterpart(kind, source, target, word):
+def test_op_without_a_counterpart(kind, source, target, word):
     found = translate(kind, source=source, target=target)
     assert found.kind is None
     assert found.lost == (kind,)
@@ -120,24 +125,24 @@ def test_op_without_counterpart(kind, source, target, word):
         ),
     ],
 )
-def test_attribute_without_counterpart(kind, attrs, target, kept, lost):
+def test_attribute_without_a_counterpart(kind, attrs, target, kept, lost):
     found = translate(kind, attrs, source=BASE_EDITION, target=target)
     assert found.attrs == kept
     assert found.lost == lost
 
 
-def test_zero_points_are_said_where_they_are_required():
+def test_adds_zero_points_where_required():
     found = translate("Quantize", {"scales": [1.0, 2.0]}, source=BASE_EDITION, target="onednn-3.3")
     assert found == Translation("Quantize", {"scales": (1.0, 2.0), "zps": (0, 0)})
 
 
-def test_data_type_without_counterpart():
+def test_data_type_without_a_counterpart():
     tensors = [("s32", (2,)), ("s32", (2,))]
     assert translate("Add", {}, tensors, source=BASE_EDITION, target="onednn-3.9").lost == ()
     assert translate("Add", {}, tensors, source=BASE_EDITION, target="onednn-3.8").lost == ("data types",)
 
 
-def test_input_without_counterpart():
+def test_input_without_a_counterpart():
     attrs = {"strides": [2], "kernel": [2], "pads_begin": [0], "pads_end": [0]}
     tensors = [("f32", (1, 4, 1)), ("f32", (1, 2, 1))]
     found = translate("MaxPoolBackprop", attrs, tensors, source="legacy-1", target=BASE_EDITION)
@@ -176,7 +181,7 @@ def test_shape_attribute_is_permuted():
     attrs = {**WINDOW, "groups": 2, "filter_shape": [5, 6, 4, 3]}
     there = translate("ConvTransposeBackpropFilters", attrs, source="legacy-1", target=BASE_EDITION)
     assert there.attrs["weights_shape"] == (5, 6, 3, 4)
-    assert "weights_format" not in there.attrs  # XOI, which XIO means, is the default there
+    assert "weights_format" not in there.attrs  # XIO means XOI there, which is the default
     assert there.permutations == {"diff_weights": (0, 1, 3, 2)}
 
 
@@ -229,7 +234,7 @@ def one(name, kind, arrays, attrs):
     return run(graph, {f"in_{i}": array for i, array in enumerate(arrays)})["out"]
 
 
-# What is refused -----------------------------------------------------------------------------------------------------
+# Rejected calls ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -253,7 +258,7 @@ def test_unknown_edition(source, target):
         ("Add", {}, [("f32", (2,)), ("f32", (3,))], "broadcastable"),
     ],
 )
-def test_what_the_source_does_not_allow(kind, attrs, inputs, rule):
+def test_rejects_calls_invalid_in_the_source(kind, attrs, inputs, rule):
     with pytest.raises(og.SpecError) as caught:
         translate(kind, attrs, inputs, source=BASE_EDITION, target="legacy-1")
     assert [violation.rule for violation in caught.value.violations] == [rule]
@@ -266,7 +271,7 @@ def test_one_logical_tensor():
     assert found == Translation("ReLU", {}, (x,))
 
 
-def test_a_logical_tensor_goes_on_describing_the_same_memory():
+def test_permuted_logical_tensor_describes_the_same_memory():
     window = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1], "filter_format": "OIX"}
     g = og.Graph(edition="legacy-1")
     src, weights = g.input("src", og.f32, (1, 5, 5, 4)), g.input("weights", og.f32, (8, 4, 3, 3))
@@ -284,7 +289,7 @@ def test_a_logical_tensor_goes_on_describing_the_same_memory():
         ("ConvolutionBackwardWeights", "legacy-1", "ConvolutionBackpropFilters"),
     ],
 )
-def test_the_name_of_another_edition_is_understood(given, name, meant):
+def test_suggests_the_name_in_this_edition(given, name, meant):
     (found,) = og.check_op(given, edition=name)
     assert f"did you mean {meant!r}?" in found.message
 
@@ -292,6 +297,87 @@ def test_the_name_of_another_edition_is_understood(given, name, meant):
 @pytest.mark.parametrize(
     "inputs", [0, np.ones(3, np.float32), "f32", {"src": ("f32", (2,))}], ids=lambda v: type(v).__name__
 )
-def test_inputs_that_are_no_list(inputs):
+def test_rejects_inputs_that_are_not_a_list(inputs):
     with pytest.raises(og.ArgumentError, match=r"inputs: .*expected a list"):
         og.translate("ReLU", {}, inputs, source="onednn-3.2", target="legacy-1")
+
+
+# Whole graphs ---------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10**6), st.sampled_from(["legacy-1", "oneapi-1.2", "onednn-3.2"]))
+@settings(max_examples=40, deadline=None)
+def test_translated_graph_gives_the_same_results(seed, source):
+    graph = random_graph(seed, 5, edition=source, dtypes=["f32", "s8", "u8"])
+    theirs = edition("onednn-3.13")
+    if any(theirs.meaning(base_of(edition(source).schema(op.kind))) is None for op in graph.ops):
+        with pytest.raises(og.UnsupportedError, match="in onednn-3"):
+            translate_graph(graph, "onednn-3.13")
+        return
+    other = translate_graph(graph, "onednn-3.13")
+    assert other.edition == "onednn-3.13"
+    assert {op.edition for op in other.ops} == {"onednn-3.13"}
+    assert [one for one in og.check_graph(other) if one.severity == "error"] == []
+    inputs = random_inputs(graph, seed)
+    expected, got = og.reference.run(graph, inputs), og.reference.run(other, inputs)
+    for name in graph.outputs:
+        np.testing.assert_array_equal(got[name], expected[name])
+
+
+def test_permutes_weights_to_the_edition_order():
+    values = np.arange(2 * 3 * 2, dtype=np.float32).reshape(2, 3, 2)  # legacy XIO: spatial, in, out
+    window = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
+    for constant in (True, False):
+        g = og.Graph("legacy-1")
+        x = g.input("x", og.f32, (1, 4, 3))
+        w = g.constant(values) if constant else g.input("w", og.f32, (2, 3, 2))
+        g.output("y", g.op("ConvTranspose", [x, w], window))
+        other = translate_graph(g)
+        assert [op.kind for op in other.ops] == ["ConvTranspose"] if constant else ["StaticTranspose", "ConvTranspose"]
+        assert other.ops[-1].inputs[1].shape == (2, 2, 3)
+        inputs = {"x": np.arange(12, dtype=np.float32).reshape(1, 4, 3), **({} if constant else {"w": values})}
+        # by hand: the first output is the first input row times the first kernel element
+        first = inputs["x"][0, 0] @ values[0]
+        assert og.reference.run(other, inputs)["y"][0, 0].tolist() == first.tolist()
+        assert sum(tensor.constant for tensor in other._tensors) == constant
+
+
+def test_names_an_op_without_a_counterpart():
+    g = og.Graph("legacy-1")
+    x = g.input("x", og.f32, (2,))
+    g.output("y", g.op("Erf", [x], name="gauss"))
+    with pytest.raises(og.UnsupportedError, match=r"Erf 'gauss' in onednn-3\.13"):
+        translate_graph(g)
+
+
+def test_rejects_data_types_the_edition_lacks():
+    g = og.Graph()
+    x = g.input("x", og.f32, (2, 3))
+    g.output("y", g.softmax(x, axis=1, dtype=og.bf16, outputs=["dst"], name="probabilities"))
+    assert translate_graph(g, "onednn-3.13").outputs["y"].dtype is og.bf16
+    for name in ("onednn-3.2", "legacy-1"):
+        with pytest.raises(
+            og.UnsupportedError, match=f"^SoftMax 'probabilities' in {name}: data types: .*expected one"
+        ):
+            translate_graph(g, name)
+
+
+def test_drops_unread_outputs_the_edition_lacks():
+    g = og.Graph()
+    found = g.softmax(g.input("x", og.f32, (2, 3)), axis=1, dtype=og.f32)
+    g.output("y", found.dst)
+    other = translate_graph(g, "onednn-3.2")
+    assert [len(op.outputs) for op in other.ops] == [1]
+    assert og.check_graph(other) == []
+    g.output("stats", found.stats)
+    with pytest.raises(og.UnsupportedError, match=r"SoftMax 'softmax_0' in onednn-3\.2: outputs: 2; expected 1"):
+        translate_graph(g, "onednn-3.2")
+
+
+def test_names_ops_invalid_in_their_edition():
+    g = og.Graph(strict=False)
+    x = g.input("x", og.f32, (1, 4, 4, 1))
+    window = {"strides": [2, 2], "kernel": [2, 2], "pads_begin": [0, 0]}
+    g.output("y", g.max_pool(x, pads_end=[-1, -1], **window, name="pool"))
+    with pytest.raises(og.SpecError, match=r"^MaxPool 'pool': pads_end: \(-1, -1\); expected"):
+        translate_graph(g, "onednn-3.2")

@@ -1,4 +1,4 @@
-"""Pictures of graphs: what the page, the SVG and dot say, and the page under a real browser."""
+"""Pictures of graphs: the page, the SVG and dot, and the page in a real browser."""
 
 import base64
 import hashlib
@@ -67,7 +67,7 @@ def chain(length, constants=False):
 
 
 def there_and_back(length):
-    """Every op of the first half is read again in the second: lines of every length up to the whole graph."""
+    """The second half reads every op of the first half, so edges have every length up to the whole graph."""
     g = og.Graph()
     y = g.input("x", og.f32, (4,))
     way = []
@@ -81,7 +81,7 @@ def there_and_back(length):
 
 
 def joined():
-    """Ops with nine constants each, on both sides one below the other."""
+    """Ops with nine constants each, stacked on both sides."""
     g = og.Graph()
     y = g.input("x", og.f32, (4,))
     for _ in range(3):
@@ -91,7 +91,7 @@ def joined():
 
 
 class Tags(HTMLParser):
-    """The tags of a page, its scripts, and the texts of its script elements by id."""
+    """The tags of a page, and the texts of its script elements by id."""
 
     def __init__(self, text):
         super().__init__()
@@ -119,7 +119,7 @@ class Tags(HTMLParser):
 # What is drawn --------------------------------------------------------------------------------------------------------
 
 
-def test_the_model_says_what_the_report_says():
+def test_model_follows_the_report():
     data = model(block(), REPORT, times=[3e-6, 1e-6])
     assert [op["partition"] for op in data["ops"]] == [0, 0, 1]
     first, second = data["partitions"]
@@ -138,7 +138,7 @@ def test_the_model_says_what_the_report_says():
     }
 
 
-def test_ops_of_a_report_are_taken_from_its_names_or_its_texts():
+def test_matches_report_ops_by_name_or_text():
     name = "it's \"so\"\\ + 'b'"
     g = block(relu_name=name)
     report = {"partitions": [{"executor": "oneDNN", "ops": [f"ReLU {name!r}", "Convolution 'conv'"]}]}
@@ -147,7 +147,7 @@ def test_ops_of_a_report_are_taken_from_its_names_or_its_texts():
     assert model(g, report)["partitions"][0]["ops"] == [0, 1]
 
 
-def test_the_report_of_an_executable():
+def test_accepts_the_report_of_an_executable():
     g = block()
     executable = g.compile()
     report = executable.report()
@@ -159,12 +159,12 @@ def test_the_report_of_an_executable():
 
 
 @pytest.mark.parametrize("shown", [view.notebook_html, view.notebook_svg, view.embedded, view.page, view.dot])
-def test_what_is_no_graph(shown):
+def test_rejects_values_that_are_not_graphs(shown):
     with pytest.raises(og.ArgumentError, match="graph: None; expected a Graph"):
         shown(None)
 
 
-def test_violations_stand_at_their_op():
+def test_shows_violations_at_their_op():
     g = block()
     stray = violation("Convolution 'gone'")
     data = model(g, violations=[violation("Convolution 'conv'"), violation("MatMul 'last'", severity="library"), stray])
@@ -190,7 +190,7 @@ def test_violations_stand_at_their_op():
         ({"times": [True]}, "times: 0: True"),
     ],
 )
-def test_what_is_no_report_and_no_times(arguments, message):
+def test_rejects_invalid_report_and_times(arguments, message):
     for draw in (view.page, view.dot):
         with pytest.raises(og.ArgumentError, match=message):
             draw(block(), **arguments)
@@ -199,7 +199,7 @@ def test_what_is_no_report_and_no_times(arguments, message):
 # The page as text -----------------------------------------------------------------------------------------------------
 
 
-def test_the_page_is_one_file_that_loads_nothing():
+def test_page_is_one_file_without_loads():
     page = view.page(block(), REPORT, [violation("MatMul 'last'")], [1e-6, 2e-6], title="a $title & more")
     tags = Tags(page)
     assert {tag for tag, _ in tags.tags}.isdisjoint({"link", "img", "iframe", "object", "embed", "base"})
@@ -220,7 +220,7 @@ def test_only_the_scripts_of_the_page_may_run():
     assert "unsafe-eval" not in tags.policy
 
 
-def test_the_page_holds_the_table_of_the_edition():
+def test_page_holds_the_op_table():
     g = og.Graph()
     attrs = {"strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
     y = g.op(
@@ -238,7 +238,7 @@ def test_the_page_holds_the_table_of_the_edition():
     assert "filter_format" in [one["name"] for one in specs[0]["attributes"]]
 
 
-def test_the_same_graph_makes_the_same_page():
+def test_page_is_deterministic():
     assert view.page(block(), REPORT, title="t") == view.page(block(), REPORT, title="t")
     assert view.page(block(), REPORT) != view.page(block())
 
@@ -258,7 +258,7 @@ def hostile():
     return g, report, [violation(f"ReLU {HOSTILE + 'op'!r}", where=HOSTILE, given=HOSTILE, expected=HOSTILE)]
 
 
-def test_texts_of_users_are_texts_in_the_page():
+def test_page_escapes_user_text():
     plain, page = Tags(view.page(block(), title="t")), Tags(view.page(*hostile(), title=HOSTILE))
     assert [tag for tag, _ in page.tags] == [tag for tag, _ in plain.tags]
     assert page.policy == plain.policy
@@ -269,7 +269,7 @@ def test_texts_of_users_are_texts_in_the_page():
     assert data["ops"][0]["violations"][0]["where"] == HOSTILE
 
 
-def test_the_frame_of_a_notebook_is_one_tag():
+def test_notebook_frame_is_one_tag():
     g, _, _ = hostile()
     tags = Tags(g._repr_html_()).tags
     assert [tag for tag, _ in tags] == ["iframe"]
@@ -279,7 +279,7 @@ def test_the_frame_of_a_notebook_is_one_tag():
     assert json.loads(inner.model)["ops"][0]["name"] == HOSTILE + "op"
 
 
-def test_large_graphs_are_a_text_in_notebooks(monkeypatch):
+def test_large_graphs_are_text_in_notebooks(monkeypatch):
     monkeypatch.setattr(notebook, "FRAME", 9)
     monkeypatch.setattr(notebook, "PICTURE", 9)
     g = og.Graph()
@@ -296,7 +296,7 @@ def test_large_graphs_are_a_text_in_notebooks(monkeypatch):
     assert g._repr_svg_() is None
 
 
-def test_dagre_is_there_unmodified_with_its_licence():
+def test_dagre_is_unmodified_and_licensed():
     assets = files("onegraph.view") / "assets"
     digest = hashlib.sha256((assets / "dagre.min.js").read_bytes()).hexdigest()
     assert digest == "54a503e346f93ca0bb10abe7999587e037262935687aca45eb4e4b0f64bbb578"  # 3.1.3, dist/dagre.min.js
@@ -336,7 +336,7 @@ def test_dot():
     )
 
 
-def test_an_op_that_runs_in_parts_has_the_time_of_all_of_them():
+def test_sums_the_times_of_a_split_op():
     g = og.Graph()
     x = g.input("x", og.f32, (4,))
     y = g.exp(g.relu(x, name="a"), name="b")
@@ -345,9 +345,9 @@ def test_an_op_that_runs_in_parts_has_the_time_of_all_of_them():
     report = {"partitions": [{"executor": runs, "names": names.split()} for runs, names in parts]}
     found = {op["name"]: op for op in model(g, report=report, times=[1.0, 2.0, 4.0, 8.0, 16.0, 32.0])["ops"]}
     assert {name: (op["partition"], op["seconds"], op["numpy"]) for name, op in found.items()} == {
-        "a": (2, 7.0, True),  # alone in the first two
+        "a": (2, 7.0, True),  # the only op of the first two partitions
         "b": (2, 36.0, False),
-        "c": (4, 24.0, False),  # by far the longest part
+        "c": (4, 24.0, False),  # the longest part by far
     }
     page = view.page(g, report=report, times=[1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
     assert page.count("</html>") == 1
@@ -355,7 +355,7 @@ def test_an_op_that_runs_in_parts_has_the_time_of_all_of_them():
     assert [(op["partition"], op["seconds"], op["numpy"]) for op in plain.values()] == [(None, None, False)] * 3
 
 
-def test_inputs_that_are_constant_look_so_in_dot():
+def test_dot_marks_constant_inputs():
     g = og.Graph()
     x, w = g.input("x", og.f32, (2, 2)), g.input("w", og.f32, (2, 2), constant=True)
     g.output("y", g.matmul(x, w))
@@ -364,9 +364,9 @@ def test_inputs_that_are_constant_look_so_in_dot():
     assert "fillcolor" not in lines[f"input_{x.id}"]
 
 
-def test_texts_of_users_are_strings_in_dot():
+def test_dot_escapes_user_text():
     text = view.dot(*hostile(), title=HOSTILE)
-    bare = re.sub(r'"(?:[^"\\]|\\["\\n])*"', "S", text)  # nothing but these escapes inside a string
+    bare = re.sub(r'"(?:[^"\\]|\\["\\n])*"', "S", text)  # a string has only these escapes
     assert re.fullmatch(r"[A-Za-z0-9_=,;>{}\[\]\n -]+", bare)
     assert len(bare.splitlines()) == text.encode().count(b"\n")
     assert block().to_dot() == view.dot(block())
@@ -401,7 +401,7 @@ def svg():
     return view.svg
 
 
-def test_the_svg_shows_partitions_fallback_and_violations(svg):
+def test_svg_shows_partitions_fallback_and_violations(svg):
     text = svg(block(), REPORT, [violation("MatMul 'last'"), violation("MatMul 'last'")], title="the <title>")
     root, nodes, edges = drawn(text)
     ops = {number: nodes[f"o{number}"] for number in range(3)}
@@ -429,14 +429,14 @@ def test_the_svg_shows_partitions_fallback_and_violations(svg):
     }  # fmt: skip
 
 
-def test_heat(svg):
+def test_svg_heat(svg):
     _, nodes, _ = drawn(svg(block(), REPORT, times=[1e-6, 2e-3]))
     assert "q0" in nodes["o0"][0]
     assert "q8" in nodes["o2"][0]
     assert nodes["o2"][1].endswith("runs on numpy, 2 ms")
 
 
-def test_collapsed(svg):
+def test_svg_collapsed_partitions(svg):
     _, nodes, edges = drawn(svg(block(), REPORT, collapse=True))
     assert set(nodes) == {"p0", "o2", "i0", "x0", "x1", "c4_2"}
     assert nodes["p0"][1] == "partition 0: Convolution, ReLU, fused"
@@ -460,7 +460,7 @@ def test_boxes_do_not_overlap_and_lines_go_down(svg, graph):
         assert "NaN" not in path
         numbers = list(map(float, re.findall(r"-?\d+(?:\.\d+)?", path)))
         upper, lower = nodes[start][2], nodes[end][2]
-        if "far" in classes or numbers[1] < upper[3] - 0.2:  # named at its end; or from beside
+        if "far" in classes or numbers[1] < upper[3] - 0.2:  # named at its end, or from the side
             continue
         assert upper[3] <= lower[1] + 0.2
         assert numbers[1] == pytest.approx(upper[3], abs=0.2)
@@ -469,13 +469,13 @@ def test_boxes_do_not_overlap_and_lines_go_down(svg, graph):
         assert lower[0] <= numbers[-2] <= lower[2]
 
 
-def test_a_chain_is_straight(svg):
+def test_chain_is_straight(svg):
     _, nodes, _ = drawn(svg(chain(6, constants=True)))
     middles = {round((box[0] + box[2]) / 2) for name, (_, _, box) in nodes.items() if name[0] in "oix"}
     assert len(middles) == 1
 
 
-def test_lines_that_are_cut_are_named(svg):
+def test_names_cut_lines(svg):
     text = svg(there_and_back(150))
     _, _, edges = drawn(text)
     far = [(start, end) for start, end, classes, _ in edges if "far" in classes]
@@ -484,7 +484,7 @@ def test_lines_that_are_cut_are_named(svg):
     assert text.count("⤷ from tanh_") == len(far)
 
 
-def test_texts_of_users_are_texts_in_the_svg(svg):
+def test_svg_escapes_user_text(svg):
     text = svg(*hostile(), title=HOSTILE)
     root, nodes, _ = drawn(text)
     kinds = {element.tag.removeprefix(NAMESPACE) for element in root.iter()}
@@ -493,13 +493,13 @@ def test_texts_of_users_are_texts_in_the_svg(svg):
     assert re.sub("[\x00\x1b\ud800]", "\ufffd", HOSTILE) + "op" in nodes["o0"][1]
 
 
-def test_the_svg_is_the_same_each_time(svg):
+def test_svg_is_deterministic(svg):
     assert svg(block(), REPORT) == svg(block(), REPORT)
     assert block()._repr_svg_() == svg(block())
 
 
 @pytest.mark.parametrize("draw", [view.page, view.dot, view.svg])
-def test_what_is_no_graph_and_no_violation(draw):
+def test_rejects_other_values_as_graph_or_violations(draw):
     for graph in (None, 3, "graph"):
         with pytest.raises(og.ArgumentError, match=r"graph: .*; expected a Graph"):
             draw(graph)
@@ -515,7 +515,7 @@ def test_an_empty_graph(svg):
     assert og.Graph().to_dot().startswith('digraph "graph" {')
 
 
-def test_a_cycle_of_ops_is_drawn(svg):
+def test_draws_a_cycle_of_ops(svg):
     g = og.Graph()
     x = g.input("x", og.f32, (4,))
     a = og.LogicalTensor(7, og.f32, (4,), None, "a")
@@ -530,7 +530,7 @@ def test_a_cycle_of_ops_is_drawn(svg):
     assert "violating" in nodes["o1"][0]
 
 
-def test_without_the_interpreter(monkeypatch):
+def test_svg_needs_the_interpreter(monkeypatch):
     monkeypatch.setitem(sys.modules, "quickjs", None)
     with pytest.raises(og.UnsupportedError, match=r"extra 'view': pip install 'onegraph\[view\]'"):
         view.svg(block())
@@ -558,7 +558,7 @@ def browser(tmp_path_factory):
     for option in [*OPTIONS.split(), f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]:
         options.add_argument(option)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    # The browser is not what a sanitizer is there for.
+    # The sanitizer is not meant for the browser.
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     driver = webdriver.Chrome(options=options, service=Service(executable_path=DRIVER, env=environment))
     metrics = {"width": SIZE[0], "height": SIZE[1], "deviceScaleFactor": 1, "mobile": False}
@@ -568,7 +568,7 @@ def browser(tmp_path_factory):
 
 
 class Page:
-    """A page in the browser, and what tests do with it."""
+    """A page in the browser, with the actions of tests."""
 
     def __init__(self, browser, path, text):
         path.write_text(text, encoding="utf-8")
@@ -605,7 +605,7 @@ class Page:
         return self.find("#panel").text
 
     def rows(self):
-        """The texts of the first cells of the panel's rows, with the texts of all their cells."""
+        """The texts of all cells of each row of the panel, by the text of its first cell."""
         rows = self.run(
             "return [...document.querySelectorAll('#panel tbody tr')].map(r => [...r.cells].map(c => c.innerText))"
         )
@@ -632,7 +632,7 @@ class Page:
 
 @pytest.fixture
 def opened(browser, tmp_path):
-    """Opens a page; afterwards: no errors in its console, and nothing was asked of a network."""
+    """Opens a page; afterwards its console has no errors, and the page made no network request."""
     pages = []
 
     def open_page(text):
@@ -648,7 +648,7 @@ def opened(browser, tmp_path):
         assert asked == []
 
 
-# Texts that reach out of their box, or into the round ends of a pill.
+# Texts that overflow their box, or reach into the round ends of a pill.
 OUTSIDE = """return [...document.querySelectorAll('.node > text')].filter(text => {
     const body = text.parentNode.querySelector('.body').getBoundingClientRect();
     const words = text.getBoundingClientRect();
@@ -658,7 +658,7 @@ OUTSIDE = """return [...document.querySelectorAll('.node > text')].filter(text =
 }).map(text => text.textContent)"""
 
 
-def test_everything_is_drawn(opened):
+def test_browser_draws_everything(opened):
     page = opened(view.page(block(), REPORT, [violation("MatMul 'last'")], title="my graph"))
     assert set(page.ids(".node")) == {"o0", "o1", "o2", "i0", "c1_0", "c4_2", "x0", "x1"}
     assert page.browser.title == page.find("h1").text == "my graph"
@@ -671,7 +671,7 @@ def test_everything_is_drawn(opened):
 
 
 def held_and_laid_out():
-    """An image in memory of other strides and a weight that is constant, both of long shapes."""
+    """A strided image and a constant weight, both with long shapes."""
     g = og.Graph()
     x = g.input("x", og.bf16, (128, 16, 1024, 1024, 2), strides=(2**25, 1, 2**15, 32, 16))
     w = g.input("w", og.bf16, (1, 1, 1, 1, 2), constant=True)
@@ -679,7 +679,7 @@ def held_and_laid_out():
     return g
 
 
-def test_constant_inputs_are_marked_and_strides_are_said(opened):
+def test_marks_constant_inputs_and_shows_strides(opened):
     page = opened(view.page(held_and_laid_out()))
     assert [chip.text for chip in page.all(".input text.chip")] == ["constant"]
     assert page.find("#i1").get_attribute("aria-label") == "input w, bf16 1\u00d71\u00d71\u00d71\u00d72, constant"
@@ -691,7 +691,7 @@ def test_constant_inputs_are_marked_and_strides_are_said(opened):
     assert page.rows()["graph input"][1] == "w, constant"
 
 
-def test_an_op_in_several_partitions_shows_all_of_them(opened):
+def test_op_shows_all_its_partitions(opened):
     parts = [
         {"executor": "oneDNN", "ops": ("Convolution 'conv'", "ReLU 'relu_out'")},
         {"executor": "oneDNN", "ops": ("ReLU 'relu_out'", "MatMul 'last'")},
@@ -730,7 +730,7 @@ def one_of_many(count, length):
     return g
 
 
-def test_the_bar_is_one_line(opened):
+def test_toolbar_is_one_line(opened):
     long = "a title that is much longer than the place that a title has, " * 3
     page = opened(view.page(block(), REPORT, [violation("MatMul 'last'")], {0: 1e-5, 1: 1e-6}, title=long))
     assert len(page.all("#filters button")) == len(page.all("#modes button")) == 3
@@ -743,7 +743,7 @@ def test_the_bar_is_one_line(opened):
 
 
 @pytest.mark.parametrize("graph", [fan(5, 6), fan(8, 8), fan(30, 10), one_of_many(8, 4), chain(5)])
-def test_the_legend_covers_nothing_and_the_inputs_are_in_sight(opened, graph):
+def test_legend_covers_nothing(opened, graph):
     page = opened(view.page(graph))
     covered = """const legend = document.getElementById('legend').getBoundingClientRect();
         return [...document.querySelectorAll('.node')].filter(node => {
@@ -761,7 +761,7 @@ def test_the_legend_covers_nothing_and_the_inputs_are_in_sight(opened, graph):
     assert page.run(seen) > 0
 
 
-def test_a_click_opens_attributes_types_and_the_specification(opened):
+def test_click_opens_the_op_panel(opened):
     page = opened(view.page(block(), REPORT, [violation("Convolution 'conv'")]))
     assert "Partitions" in page.find("#panel").get_attribute("textContent")
     page.find("#o0").click()
@@ -775,7 +775,7 @@ def test_a_click_opens_attributes_types_and_the_specification(opened):
     assert "T = bf16" in rows["types"][1]
     assert "positive; pass 1" in page.find("#panel .violation").text
     assert "wrong" in page.run("return [...document.querySelectorAll('#panel tr.wrong')].map(r => r.className)")[0]
-    page.find("#panel .chips .link").click()  # to the partition
+    page.find("#panel .chips .link").click()  # the link opens the partition
     assert page.panel.startswith("✕\nPartition 0")
     assert page.ids(".node.chosen") == ["o0", "o1"]
     assert page.rows()["threads"] == ["threads", "all"]
@@ -786,7 +786,7 @@ def test_a_click_opens_attributes_types_and_the_specification(opened):
     assert page.ids(".node.chosen") == []
 
 
-def test_a_line_is_its_tensor(opened):
+def test_click_on_a_line_shows_its_tensor(opened):
     page = opened(view.page(block()))
     page.find(".type").click()
     assert page.find("#panel h2").text == "conv.dst"
@@ -800,7 +800,7 @@ def test_search(opened):
 
     g = chain(40)
     tensors = [[op.name, *(tensor.name for tensor in (*op.inputs, *op.outputs))] for op in g.ops]
-    found = sum(any("relu_3" in name for name in names) for names in tensors)  # by name, and by the names of tensors
+    found = sum(any("relu_3" in name for name in names) for names in tensors)  # names of ops and of tensors match
     page = opened(view.page(g))
     page.keys("/")
     assert page.focused == "search"
@@ -837,7 +837,7 @@ def test_keys(opened):
     page.keys(Keys.ARROW_UP)
     assert page.focused == "o1"
     outline = page.run("return getComputedStyle(document.querySelector('#o1 .body')).strokeWidth")
-    assert outline == "3px"  # the focus is seen
+    assert outline == "3px"  # the focus is visible
     page.keys(Keys.ENTER)
     assert page.panel.startswith("✕\nReLU\nrelu_out")
     page.keys(Keys.ESCAPE)
@@ -863,7 +863,7 @@ def test_keys(opened):
     assert not page.run("return document.getElementById('helping').open")
 
 
-def test_partitions_collapse_and_open(opened):
+def test_partitions_collapse_and_expand(opened):
     from selenium.webdriver.common.action_chains import ActionChains
 
     page = opened(view.page(block(), REPORT))
@@ -883,7 +883,7 @@ def test_heat_of_a_profile(opened):
     assert [one.text for one in page.all(".node .time")] == ["2 µs", "500 µs"]
     assert page.find("#legend .ends").text.split() == ["0", "500", "µs"]
     heading = "getComputedStyle(document.querySelector('#panel th:last-child'))"
-    assert page.run(f"return {heading}.textAlign") == "right"  # above its numbers
+    assert page.run(f"return {heading}.textAlign") == "right"  # above the numbers of the partition
     page.keys("m")
     assert page.find("#modes [aria-pressed=true]").text == "Kinds"
     assert "matmul" in page.find("#legend").text
@@ -897,7 +897,7 @@ def test_zoom_and_drag(opened):
     ActionChains(page.browser).drag_and_drop_by_offset(page.find("#o0"), 60, 40).perform()
     after = page.find("#o0").rect
     assert (after["x"] - before["x"], after["y"] - before["y"]) == pytest.approx((60, 40), abs=1)
-    assert page.ids(".node.chosen") == []  # a drag is no click
+    assert page.ids(".node.chosen") == []  # a drag is not a click
     scale = page.scale
     page.find("[data-zoom=in]").click()
     assert page.scale > scale
@@ -905,7 +905,7 @@ def test_zoom_and_drag(opened):
     assert page.find("#o0").rect == pytest.approx(before, abs=1)
 
 
-def test_texts_of_users_run_nothing(opened):
+def test_user_text_is_never_executed(opened):
     page = opened(view.page(*hostile(), title=HOSTILE))
     for target in ("#o0", "#o1", "#i0", "#x0", ".edge"):
         page.run("arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))", page.find(target))
@@ -918,7 +918,7 @@ def test_texts_of_users_run_nothing(opened):
     assert page.find("h1").text.startswith("</script ><!--<script><img src=x onerror=")
 
 
-def test_the_policy_stops_what_is_injected(opened):
+def test_content_policy_stops_injected_scripts(opened):
     page = opened(view.page(block()))
     page.run(
         "document.querySelector('main').insertAdjacentHTML('beforeend', '<b onclick=\"window.pwned=1\" id=b>b</b>')"
@@ -930,7 +930,7 @@ def test_the_policy_stops_what_is_injected(opened):
     assert "Content Security Policy" in blocked[0]
 
 
-def test_the_screenshot_shows_it(opened):
+def test_screenshot_shows_the_graph(opened):
     page = opened(view.page(block(), REPORT))
     picture = page.picture()
     assert picture.size == SIZE
@@ -953,7 +953,7 @@ def test_the_screenshot_shows_it(opened):
     assert sum(night.getpixel((20, 400))) < 120
 
 
-def test_the_frame_of_a_notebook(opened):
+def test_notebook_frame(opened):
     from selenium.webdriver.common.keys import Keys
 
     page = opened(f"<html data-ready='true'><body>{block()._repr_html_()}</body></html>")
@@ -980,13 +980,13 @@ def test_three_thousand_ops(opened):
     ]
     assert len(g.ops) == 3085
     page = opened(view.page(g, {"partitions": partitions}))
-    assert len(page.ids(".node.partition")) == 1028  # at first a box for each partition
+    assert len(page.ids(".node.partition")) == 1028  # initially one box for each partition
     page.keys("/", "relu_2001")
     from selenium.webdriver.common.keys import Keys
 
     page.keys(Keys.ENTER)
     number = next(number for number, op in enumerate(g.ops) if op.name == "relu_2001")
-    assert page.ids(".node.chosen") == [f"o{number}"]  # its partition opened, and it is in sight
+    assert page.ids(".node.chosen") == [f"o{number}"]  # the partition opened, and the op is visible
     rect = page.find(f"#o{number}").rect
     assert 0 < rect["x"] < 900
     assert 46 < rect["y"] < 900

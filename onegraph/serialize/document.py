@@ -44,7 +44,7 @@ class TensorForm:
     id: int
     dtype: DataType | None
     shape: Shape
-    strides: tuple[int, ...] | None
+    json_strides: tuple[int, ...] | None
     layout: str
     property: str
     raw: Json

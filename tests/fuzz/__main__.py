@@ -1,7 +1,7 @@
 """``make fuzz MINUTES=n``: random graphs, ops with anything for attributes, and coverage-guided files, in processes.
 
-A finding is printed with its seed and a short script that shows it. A worker names each case before it runs it, so
-that a signal or a hang has a name too; it is then followed by a new worker.
+A finding is printed with its seed and a short script that reproduces it. A worker names each case before it runs the
+case, so a signal or a hang has a name too; a new worker then continues.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from .differ import random_case
 from .recipe import reproducer
 from .shorten import fails_in_child, fails_in_process, shorten
 
-CASE_SECONDS = 120  # a case takes some milliseconds; a busy machine much longer
+CASE_SECONDS = 120  # a case takes milliseconds; on a busy machine much longer
 
 
 def graphs(first, seconds):

@@ -33,12 +33,12 @@ def main(kind, first, count):
     print("@done", flush=True)
 
 
-MEMORY = 6 * 2**30  # a graph of small tensors that needs more has run wild
+MEMORY = 6 * 2**30  # a graph of small tensors never needs more
 
 
 if __name__ == "__main__":
     faulthandler.enable()
-    if "asan" not in os.environ.get("LD_PRELOAD", ""):  # whose shadow of the memory is larger than any limit
+    if "asan" not in os.environ.get("LD_PRELOAD", ""):  # its shadow memory is larger than any limit
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     if sys.argv[1] == "one":
         steps, variant = json.load(sys.stdin)

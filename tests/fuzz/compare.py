@@ -1,8 +1,8 @@
 """How far a result may be from the reference: as far as rounding alone can carry the reference itself.
 
-The graph is run on numpy several times more, with every input and every result of an op moved by about one rounding
-of its data type. What those runs differ by is what a library may differ by that sums in another order or keeps a fused
-intermediate in float32; a wrong result is far outside.
+The graph runs on numpy several more times, with every input and every result of an op moved by about one rounding of
+its data type. A library that sums in another order, or keeps a fused intermediate in float32, may differ by as much as
+those runs; a wrong result differs by far more.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from onegraph.reference import run_op
 
 ROUNDING = {"f32": 2.0**-21, "bf16": 2.0**-8, "f16": 2.0**-11}
 INPUT_ROUNDING = 2.0**-22
-# Off by as much next to 0 as they are anywhere: docs/safety.md.
+# Functions whose absolute error near 0 is as large as elsewhere: docs/safety.md.
 ABSOLUTE = ["Elu", "GELU", "GELUBackward", "Log", "LogSoftmax", "Mish", "SigmoidBackward", "SoftPlus", "TanhBackward"]
 RUNS = 6
 
@@ -46,7 +46,7 @@ def noisy_run(graph, inputs, rng):
 
 
 def differences(graph, inputs, expected, got):
-    """Text for each output that is out of reach of rounding, by name."""
+    """A text for each output, by name, that differs by more than rounding."""
     rng = np.random.default_rng(0)
     found = {}
     noisy = None
@@ -58,7 +58,7 @@ def differences(graph, inputs, expected, got):
         if np.array_equal(actual, wanted) or not wanted.size:
             continue
         if noisy is None:
-            # All away from zero, all towards it, so that every tie is broken both ways; then at random.
+            # All away from zero, all towards zero, to break every tie both ways; then at random.
             signs = [np.ones, lambda shape: -np.ones(shape)]
             signs += [lambda shape: rng.choice([-1.0, 1.0], shape)] * RUNS
             noisy = [noisy_run(graph, inputs, sign) for sign in signs]

@@ -56,7 +56,7 @@ def check(steps, ways):
 
 
 def laid(tensor, array):
-    """The array with the strides that the input declares."""
+    """The array in the strides that the input declares."""
     if tensor.strides is None:
         return array
     size = sum((dim - 1) * step for dim, step in zip(array.shape, tensor.strides, strict=True)) + 1
@@ -141,7 +141,7 @@ def _other(array):
 
 
 def _with_unknown(graph, arrays):
-    """The graph with unknown dims in its dense inputs, as far as the ops take them."""
+    """The graph with unknown dims in its dense inputs, as far as the ops allow."""
     other = og.Graph()
     renewed = {}
     for tensor in graph._tensors:
@@ -161,7 +161,7 @@ def _with_unknown(graph, arrays):
             wanted = [port for port in ports if port in OPTIONAL]
             other.op(op.kind, sources, dict(op.attrs), edition=op.edition, outputs=wanted, **open_type)
         except og.SpecError:
-            return graph  # an op that needs to know more
+            return graph  # this op needs more known dims
         renewed.update((old.id, new.id and new) for old, new in zip(op.outputs, other.ops[before].outputs, strict=True))
     for name, tensor in graph.outputs.items():
         other.output(name, renewed[tensor.id])

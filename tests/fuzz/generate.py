@@ -1,8 +1,7 @@
 """Random valid graphs as recipes.
 
-Everything is drawn from one ``random.Random``; hypothesis hands in one of its own and can so shorten what it finds.
-The reference's values are at hand while a graph grows, so that no op leaves the range in which a comparison of
-results says anything.
+Every choice comes from one ``random.Random``; hypothesis passes its own, and can then shorten its findings. The
+values of the reference are known while a graph grows, so no op leaves the range in which results can be compared.
 """
 
 import contextlib
@@ -14,8 +13,8 @@ import onegraph as og
 
 from .recipe import FLOATS, Builder
 
-LIMIT = 1e4  # larger values are not computed with any further
-ELEMENTS = 20000  # of one tensor
+LIMIT = 1e4  # no op reads larger values
+ELEMENTS = 20000  # elements of one tensor
 DIMS = (1, 2, 3, 4, 5, 7, 8, 16, 17)
 UNARY = {
     "Abs": {}, "Exp": {}, "GELU": {}, "HardSwish": {}, "Log": {}, "Mish": {}, "ReLU": {}, "Round": {}, "Sigmoid": {},
@@ -37,13 +36,13 @@ UNARY_BACKWARD = [
     "SqrtBackward",
     "TanhBackward",
 ]
-FLAT = ("GELUBackward", "MishBackward", "SigmoidBackward", "TanhBackward")  # far from 0 nothing but rounding is left
+FLAT = ("GELUBackward", "MishBackward", "SigmoidBackward", "TanhBackward")  # far from 0 only rounding errors remain
 BINARY = ["Add", "Divide", "Maximum", "Minimum", "Multiply", "SquaredDifference", "Subtract"]
 REDUCTIONS = ["ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"]
 
 
 class Skip(Exception):  # noqa: N818
-    """No such op fits what there is."""
+    """No value in the pool fits this op."""
 
 
 class Generator:

@@ -45,7 +45,7 @@ class Builder:
         self.arrays = {}  # of the graph inputs
 
     def add(self, step):
-        """Run one step; the keys of its values. On any exception nothing has changed."""
+        """Run one step and return the keys of its values. An exception changes nothing."""
         number = len(self.steps)
         kind = step["op"]
         if kind in ("input", "constant"):

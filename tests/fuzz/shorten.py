@@ -8,7 +8,7 @@ from .recipe import Builder
 
 
 def without(steps, index):
-    """The recipe without one step; what it gave becomes inputs of the graph. None where that cannot be built."""
+    """The recipe without one step, whose values become inputs of the graph; None if it cannot be built."""
     builder = Builder()
     for step in steps[:index]:
         builder.add(step)
@@ -59,7 +59,7 @@ def shorten(steps, still_fails, tries=400):
 
 
 def fails_in_process(variant):
-    """Whether a recipe still gives any finding of its variant."""
+    """Whether a recipe still gives a finding in its variant."""
     from .differ import check
 
     def still_fails(steps):
@@ -69,7 +69,7 @@ def fails_in_process(variant):
 
 
 def fails_in_child(variant, seconds=60):
-    """Whether a recipe still ends its process, or does not end."""
+    """Whether a recipe still crashes or hangs its process."""
 
     def still_fails(steps):
         text = json.dumps([steps, variant])

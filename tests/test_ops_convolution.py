@@ -1,12 +1,12 @@
-"""The convolution family in the words of every edition that names it, against the definition."""
+"""The convolution family in every edition that has it, against the definition."""
 
 import subprocess
 import sys
 
-import convolution_cases as cases
 import numpy as np
 import pytest
-import specification
+from helpers import convolution_cases as cases
+from helpers import specification
 
 import onegraph as og
 from onegraph import reference
@@ -22,7 +22,7 @@ BY_NAME = {(words.kind, words.edition): words for words in cases.WORDS}
 
 
 def run(case, shape_as="input", data="input"):
-    """The result of a case by the executor and by the reference, and the executor's report."""
+    """The results of a case compiled and by the reference, and the report."""
     graph = og.Graph(edition=case.words.edition)
     feed = {f"in{index}": array for index, array in enumerate(case.inputs)}
     inputs = [
@@ -54,7 +54,7 @@ def assert_right(case, *results):
 
 @pytest.mark.parametrize("dtype", cases.DTYPES)
 @pytest.mark.parametrize("words", cases.WORDS, ids=lambda words: f"{words.kind}-{words.edition}")
-def test_random_uses(words, dtype):
+def test_random_uses_in_every_edition(words, dtype):
     rng = np.random.default_rng([cases.WORDS.index(words), list(cases.DTYPES).index(dtype)])
     for _ in range(8):
         case = cases.make(rng, words, dtype)
@@ -66,7 +66,7 @@ def test_random_uses(words, dtype):
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("n", [1, 2, 3])
 @pytest.mark.parametrize("founding", FOUNDING, ids=lambda founding: founding[0])
-def test_founding_ops(founding, n, groups, auto_pad, dtype):
+def test_ops_of_the_first_edition(founding, n, groups, auto_pad, dtype):
     """Every data format with every filter format, the shape by attribute and by tensor, dilated and not."""
     seed = [n, groups, *auto_pad.encode(), *dtype.encode()]
     rng = np.random.default_rng(seed)
@@ -118,17 +118,17 @@ def test_legacy_filter_axes_by_hand():
 
 
 @pytest.mark.parametrize(("added", "fits"), [(0, 8), (5, 13)])
-def test_padding_that_leaves_nothing_of_a_transposed_convolution(added, fits):
+def test_rejects_padding_that_leaves_no_output(added, fits):
     g = og.Graph()
     src, weights = g.input("src", og.f32, (1, 3, 4)), g.input("weights", og.f32, (3, 2, 3))
     attrs = {"strides": [2], "dilations": [1], "output_padding": [added], "data_format": "NCX", "weights_format": "IOX"}
-    # 2 * 3 + 3 elements without padding, and output_padding more
+    # 2 * 3 + 3 elements without padding, plus output_padding
     assert g.conv_transpose(src, weights, **attrs, pads_begin=[fits - 3], pads_end=[3]).shape == (1, 2, 1)
     with pytest.raises(og.SpecError, match=rf"pads_begin: {fits - 2} \+ 3 along .*; expected less than {fits + 1} "):
         g.conv_transpose(src, weights, **attrs, pads_begin=[fits - 2], pads_end=[3])
 
 
-def test_odd_padding_stands_at_the_end_for_same_upper():
+def test_same_upper_pads_more_at_the_end():
     # K = 4, stride 1, size 5: three elements of padding; same_upper is (1, 2), same_lower is (2, 1).
     src = np.array([1, 10, 100, 1000, 10000], np.float32).reshape(1, 5, 1)
     weights = np.ones((4, 1, 1), np.float32)
@@ -139,8 +139,8 @@ def test_odd_padding_stands_at_the_end_for_same_upper():
     assert lower.ravel().tolist() == [11, 111, 1111, 11110, 11100]
 
 
-def test_gradient_of_a_larger_source_than_the_windows_reach():
-    # Sizes 7 and 8 both give 3 positions of a kernel of 3 at stride 2 or so; dst_shape says which one it was.
+def test_gradient_beyond_the_last_window_is_zero():
+    # Sizes 7 and 8 both give 3 positions of the kernel; output_shape decides between them.
     diff_dst = np.ones((1, 3, 1), np.float32)
     weights = np.array([1, 2, 4], np.float32).reshape(3, 1, 1)
     for size, expected in ((7, [1, 2, 5, 2, 5, 2, 4]), (8, [1, 2, 5, 2, 5, 2, 4, 0])):
@@ -152,8 +152,8 @@ def test_gradient_of_a_larger_source_than_the_windows_reach():
 @pytest.mark.parametrize("dtype", cases.DTYPES)
 @pytest.mark.parametrize("dilation", [1, 2])
 @pytest.mark.parametrize(("pad", "added"), [(2, 3), (0, 5)])
-def test_output_padding_of_more_than_a_stride(dtype, dilation, pad, added):
-    # Two positions at stride 2: what is added at the end of their gradient is not read, though a window would fit in.
+def test_output_padding_larger_than_a_stride(dtype, dilation, pad, added):
+    # Two positions at stride 2: the padding at the end of the gradient is not read, though a window would fit.
     reach = 2 * dilation + 1
     diff_dst = np.arange(2 + reach - 2 * pad + added).reshape(1, -1, 1).astype(cases.DTYPES[dtype])
     weights = np.array([1, 2, 4]).reshape(3, 1, 1).astype(diff_dst.dtype)
@@ -183,7 +183,7 @@ def test_output_padding_of_more_than_a_stride(dtype, dilation, pad, added):
         ),
     ],
 )
-def test_the_library_is_given_the_adjoint_where_it_refuses_the_op(kind, edition, attrs, shapes, note):
+def test_runs_the_adjoint_of_refused_ops(kind, edition, attrs, shapes, note):
     inputs = [np.ones(shape, np.float32) for shape in shapes]
     _, partitions = one(kind, attrs, inputs, edition, fallback=False)
     assert partitions[0].executor == "oneDNN"
@@ -222,7 +222,7 @@ def test_violations(rule, where, attrs, shapes):
 
 @pytest.mark.parametrize("size", [0, None])
 @pytest.mark.parametrize("kind", ["ConvTransposeBackwardWeights", "ConvolutionBackwardWeights"])
-def test_a_gradient_over_no_windows_is_none_of_an_unknown_size_either(kind, size):
+def test_weights_gradient_without_windows_is_valid(kind, size):
     attrs = {"strides": [1], "pads_begin": [1], "pads_end": [1], "dilations": [1], "weights_shape": [3, 4, 4]}
     sizes = (size, 0) if kind.startswith("ConvT") else (0, size)
     assert specification.check_op(kind, attrs, [("f32", (2, one, 4)) for one in sizes]) == []
@@ -281,7 +281,7 @@ assert (g.compile()(source=src, result=np.ones((4, 16, 1), og.bf16.numpy)).astyp
         ("ConvTransposeBackwardWeights", 3, 3, 9),
     ],
 )
-def test_a_gradient_reads_nothing_behind_its_source(kind, size, channels, stride):
+def test_gradient_reads_no_memory_behind_its_source(kind, size, channels, stride):
     command = [sys.executable, "-c", AT_THE_END_OF_MEMORY, kind, *map(str, (size, channels, stride))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

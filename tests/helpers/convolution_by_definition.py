@@ -1,7 +1,7 @@
 """Convolutions by definition: one window position and one kernel element at a time.
 
-Written apart from onegraph.reference, which works on whole slices. Canonical order here is (N, C, X) for activations
-and (O, I / groups, X) for weights, O and I as a Convolution counts them.
+Independent of onegraph.reference, which works on whole slices. The axis order is (N, C, X) for activations and
+(O, I / groups, X) for weights, with O and I as in a Convolution.
 """
 
 import itertools
@@ -10,7 +10,7 @@ import numpy as np
 
 
 def convolution(wide, weights, counts, strides, dilations, pads, groups):
-    """The narrow side, ``counts`` positions an axis."""
+    """The narrow side; ``counts`` has the number of window positions along each axis."""
     narrow = np.zeros((wide.shape[0], weights.shape[0], *counts))
     for o, i, y, k, x in _terms(wide.shape, weights.shape, counts, strides, dilations, pads, groups):
         narrow[(slice(None), o, *y)] += wide[(slice(None), i, *x)] @ weights[(o, slice(None), *k)].T
@@ -18,7 +18,7 @@ def convolution(wide, weights, counts, strides, dilations, pads, groups):
 
 
 def gradient_by_data(narrow, weights, size, strides, dilations, pads, groups):
-    """The wide side, ``size`` elements an axis."""
+    """The wide side; ``size`` has the number of elements along each axis."""
     wide = np.zeros((narrow.shape[0], weights.shape[1] * groups, *size))
     shape, counts = wide.shape, narrow.shape[2:]
     for o, i, y, k, x in _terms(shape, weights.shape, counts, strides, dilations, pads, groups):

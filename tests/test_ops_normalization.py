@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.finite_differences import finite_differences
+from helpers.specification import check_op
 from numpy.typing import NDArray
-from specification import check_op
 
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.editions.registry import BASE, edition
@@ -43,17 +44,6 @@ def infer(kind: str, attrs: dict[str, Any], *shapes: Any) -> Any:
 
 def noise(*shape: int, seed: int = 0) -> Floats:
     return np.random.default_rng(seed).normal(size=shape)
-
-
-def differences(function: Any, at: Floats, weight: Floats, step: float = 1e-5) -> Floats:
-    """The gradient of sum(function(at) * weight), by central differences."""
-    result = np.zeros_like(at)
-    for place in np.ndindex(*at.shape):
-        up, down = at.copy(), at.copy()
-        up[place] += step
-        down[place] -= step
-        result[place] = ((function(up) - function(down)) * weight).sum() / (2 * step)
-    return result
 
 
 def near(actual: Floats, expected: object, tolerance: float = 1e-7) -> None:
@@ -98,7 +88,7 @@ def test_batch_norm_training_literal(data_format: str) -> None:
     near(np.moveaxis(plain, -1, 1) if swap else plain, [[[-1, -0.5], [0, 0]], [[0, 1.5], [0, 0]]])
 
 
-def test_momentum_that_is_not_given() -> None:
+def test_momentum_default() -> None:
     src, zero = np.array([[2.0], [4.0]]), np.zeros(1)
     _, mean, variance, *_ = run("BatchNormForwardTraining", {"epsilon": 1.0}, src, zero, zero)
     near(mean, [1.5])
@@ -119,12 +109,12 @@ def test_batch_norm_gradients(data_format: str, affine: bool) -> None:
     mean, variance = run("BatchNormForwardTraining", attrs, src, zero, zero)[3:]
     vectors = (mean, variance, gamma) if affine else (mean, variance)
     found = run("BatchNormTrainingBackward", attrs, src, diff_dst, *vectors, outputs=3)
-    near(found[0], differences(lambda x: forward(x, scale, beta), src, diff_dst), 1e-6)
-    near(found[1], differences(lambda x: forward(src, x, beta), scale, diff_dst), 1e-6)
-    near(found[2], differences(lambda x: forward(src, scale, x), beta, diff_dst), 1e-6)
+    near(found[0], finite_differences(lambda x: forward(x, scale, beta), src, diff_dst), 1e-6)
+    near(found[1], finite_differences(lambda x: forward(src, x, beta), scale, diff_dst), 1e-6)
+    near(found[2], finite_differences(lambda x: forward(src, scale, x), beta, diff_dst), 1e-6)
     # Without the two other outputs gamma is not used.
     alone = run("BatchNormTrainingBackward", attrs, src, diff_dst, *vectors, outputs=1)[0]
-    near(alone, differences(lambda x: forward(x, np.ones(3), beta), src, diff_dst), 1e-6)
+    near(alone, finite_differences(lambda x: forward(x, np.ones(3), beta), src, diff_dst), 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -136,10 +126,10 @@ def test_batch_norm_gradients(data_format: str, affine: bool) -> None:
         ("RMSNorm", {}, (3, 0), 0),
     ],
 )
-def test_statistics_of_nothing_are_no_numbers(
+def test_statistics_of_empty_batches_are_nan(
     kind: str, attrs: dict[str, object], src: tuple[int, ...], vectors: int
 ) -> None:
-    """And nobody is warned of it."""
+    """numpy gives no warning."""
     dst, *statistics = run(kind, attrs, np.zeros(src), *[np.ones(3)] * vectors)
     assert dst.shape == src
     assert np.isnan([*map(np.max, statistics)]).all()
@@ -174,13 +164,13 @@ def test_layer_norm_loops_and_gradients(begin: int) -> None:
         return run("LayerNorm", attrs, x, scale, shift)[0]
 
     found = run("LayerNormBackward", attrs, src, diff_dst, mean, variance, gamma, beta)
-    near(found[0], differences(lambda x: forward(x, gamma, beta), src, diff_dst), 1e-6)
-    near(found[1], differences(lambda x: forward(src, x, beta), gamma, diff_dst), 1e-6)
-    near(found[2], differences(lambda x: forward(src, gamma, x), beta, diff_dst), 1e-6)
+    near(found[0], finite_differences(lambda x: forward(x, gamma, beta), src, diff_dst), 1e-6)
+    near(found[1], finite_differences(lambda x: forward(src, x, beta), gamma, diff_dst), 1e-6)
+    near(found[2], finite_differences(lambda x: forward(src, gamma, x), beta, diff_dst), 1e-6)
     plain = attrs | {"use_affine": False}
     near(
         run("LayerNormBackward", plain, src, diff_dst, mean, variance)[0],
-        differences(lambda x: run("LayerNorm", plain, x)[0], src, diff_dst),
+        finite_differences(lambda x: run("LayerNorm", plain, x)[0], src, diff_dst),
         1e-6,
     )
 
@@ -240,7 +230,7 @@ def test_softmax_modes() -> None:
     dst, stats = run("SoftMax", {"mode": "inf_as_zero"}, src)
     near(dst, [[0, 1], [0, 0]])
     near(stats, [[0], [0]])
-    near(np.exp(src - stats), dst)  # as training computes it again
+    near(np.exp(src - stats), dst)  # the same as in training
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
@@ -248,7 +238,7 @@ def test_softmax_modes() -> None:
 def test_softmax_gradients(kind: str, axis: int) -> None:
     src, diff_dst = noise(2, 3, 4), noise(2, 3, 4, seed=1)
     attrs = {"axis": axis}
-    numeric = differences(lambda x: run(kind, attrs, x)[0], src, diff_dst)
+    numeric = finite_differences(lambda x: run(kind, attrs, x)[0], src, diff_dst)
     near(run(kind + "Backward", attrs, diff_dst, run(kind, attrs, src)[0])[0], numeric, 1e-6)
 
 
@@ -300,7 +290,7 @@ def test_implied_outputs(kind: str, attrs: dict[str, Any], count: int) -> None:
     assert implied(make(kind, attrs, [])) == count
 
 
-def test_versions() -> None:
+def test_ops_by_version() -> None:
     kinds = {minor: edition(f"onednn-3.{minor}").schemas for minor in (0, 5, 6, 7, 8, 9, 10, 11)}
     assert "GroupNorm" not in kinds[5]
     assert "GroupNorm" in kinds[6]
@@ -408,5 +398,5 @@ def test_rules(
         ("SoftMax", {}, [X], [X, (2, 1, 4)]),
     ],
 )
-def test_sound_calls(kind: str, attrs: dict[str, Any], inputs: list[Any], outputs: list[Any]) -> None:
+def test_valid_calls(kind: str, attrs: dict[str, Any], inputs: list[Any], outputs: list[Any]) -> None:
     assert check_op(kind, attrs, [("f32", s) for s in inputs], [("f32", s) for s in outputs]) == []

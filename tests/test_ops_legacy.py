@@ -1,4 +1,4 @@
-"""The ops of legacy-1 that have no successor, and whole graphs in the words of that edition."""
+"""The ops of legacy-1 without a successor, and whole graphs in that edition."""
 
 import math
 
@@ -51,7 +51,7 @@ def test_nineteen_ops_have_no_successor():
 
 
 @pytest.mark.parametrize("schema", OPS, ids=lambda schema: schema.kind)
-def test_each_is_its_own_base_and_has_a_function(schema):
+def test_each_op_has_a_reference_of_its_own(schema):
     base = base_of(schema)
     assert base.kind == schema.page == f"{schema.kind}-1"
     assert base.kind not in BASE
@@ -66,7 +66,7 @@ def test_both_meanings_of_pow():
     assert rules("Pow", [("f32", (2,))], {"beta": 2.0}) == ["unknown_attribute", "input_count"]
 
 
-# What they compute ---------------------------------------------------------------------------------------------------
+# Results -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_pow_of_two_tensors():
 
 @pytest.mark.parametrize("exponent_shape", [(2, 3), (3,), (2, 1), ()])
 @pytest.mark.parametrize("source_shape", [(2, 3), (1, 3)])
-def test_gradients_of_pow_are_its_slopes(source_shape, exponent_shape):
+def test_gradients_of_pow_match_finite_differences(source_shape, exponent_shape):
     source = RNG.uniform(0.5, 2, source_shape).astype(np.float32)
     exponent = RNG.uniform(-2, 2, exponent_shape).astype(np.float32)
     result = source.astype(np.float64) ** exponent
@@ -180,7 +180,7 @@ def test_gradients_of_pow_at_zero():
         ("PowBackpropExponent", [(2, 3), (2, 3), (2, 4), (3,)], ["gradient_fits"]),
     ],
 )
-def test_gradients_of_pow_are_checked(kind, shapes, expected):
+def test_gradient_rules_of_pow(kind, shapes, expected):
     assert rules(kind, [("f32", shape) for shape in shapes]) == expected
 
 
@@ -229,7 +229,7 @@ def built(kind, parameter, attrs=None, shape=(2, 3)):
     return graph.op(kind, [graph.input("x", og.f32, shape), graph.input("p", og.s32, parameter)], attrs).shape
 
 
-def test_shapes_that_contents_decide_are_unknown_at_build():
+def test_shapes_from_contents_are_unknown_at_build():
     assert built("DynamicReshape", (3,), {"special_zero": False}) == (None, None, None)
     assert built("DynamicReshape", (None,), {"special_zero": False}) is None
     assert built("DynamicTranspose", (2,)) == (None, None)
@@ -252,7 +252,7 @@ def test_shapes_that_contents_decide_are_unknown_at_build():
         ("Index", {}, [-3], "indices_in_range"),
     ],
 )
-def test_contents_are_checked_as_soon_as_they_are_known(kind, attrs, parameter, rule):
+def test_checks_contents_once_known(kind, attrs, parameter, rule):
     parameter = np.array(parameter, np.int32)
     with pytest.raises(og.SpecError) as caught:
         apply(kind, [A, parameter], attrs, constant=(1,))
@@ -263,7 +263,7 @@ def test_contents_are_checked_as_soon_as_they_are_known(kind, attrs, parameter, 
             apply(kind, [A, parameter], attrs)
 
 
-def test_order_of_a_wrong_length_is_found_without_its_contents():
+def test_rejects_order_of_wrong_length():
     assert rules("DynamicTranspose", [("f32", (2, 3)), ("s32", (3,))]) == ["order_length"]
 
 
@@ -296,7 +296,7 @@ def small_network():
     return graph, {"x": rng.normal(size=(1, 5, 5, 4)).astype(np.float32), "shape": np.array([0, -1], np.int32)}
 
 
-def test_graph_on_numpy():
+def test_network_on_numpy():
     graph, inputs = small_network()
     found = run(graph, inputs)
     assert found["power"].shape == (1, 54)
@@ -304,7 +304,7 @@ def test_graph_on_numpy():
     assert (found["power"] <= 0).all()
 
 
-def test_graph_compiled():
+def test_network_compiled():
     pytest.importorskip("onegraph.capi", exc_type=ImportError)
     graph, inputs = small_network()
     expected = run(graph, inputs)
@@ -317,11 +317,11 @@ def test_graph_compiled():
     np.testing.assert_allclose(found.power.ravel(), expected["power"].ravel(), rtol=1e-4, atol=1e-4)
 
 
-def test_pow_translates_neither_way():
+def test_pow_cannot_be_translated():
     assert translate("Pow", source=EDITION, target="onednn-3.13").kind is None
     assert translate("Pow", {"beta": 2.0}, source="onednn-3.13", target=EDITION).kind is None
 
 
-def test_select_between_tensors_that_do_not_fit():
+def test_select_rejects_shapes_that_do_not_broadcast():
     found = og.check_op("Select", {}, [("boolean", (1,)), ("f32", (2,)), ("f32", (3,))], edition=EDITION)
     assert [(violation.rule, violation.where) for violation in found] == [("broadcastable", "else")]

@@ -1,4 +1,4 @@
-"""Graphs as Python code: the code builds the same graph; other editions say the same."""
+"""Graphs as Python code: the code builds the same graph."""
 
 import json
 
@@ -9,18 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onegraph as og
-from onegraph.opset.editions.registry import EDITIONS, base_of, edition
+from onegraph.opset.editions.registry import EDITIONS
 from onegraph.testing.cases import CASES
 from onegraph.testing.random_graph import random_graph
-from onegraph.testing.random_inputs import random_inputs
 from onegraph.tools.python_code import load_python, save_python, to_python, unsaid
-from onegraph.transform.translate_graph import translate_graph
 
 FILES = sorted((SHARED / "data" / "benchdnn-3.2").rglob("*.json"))
 
 
 def plain(graph):
-    """The JSON of a graph without what a file said beyond it."""
+    """The JSON of a graph without additional facts of its file."""
     copy = graph.copy()
     copy._file = None
     return copy.to_json()
@@ -44,12 +42,12 @@ def round_trip(graph, folder):
 
 @given(st.integers(0, 10**6), st.sampled_from(EDITIONS))
 @settings(max_examples=40, deadline=None)
-def test_random_graphs(tmp_path_factory, seed, name):
+def test_random_graphs_round_trip(tmp_path_factory, seed, name):
     round_trip(random_graph(seed, 8, edition=name), tmp_path_factory.mktemp("code"))
 
 
 @pytest.mark.parametrize("kind", sorted({case.kind for case in CASES}))
-def test_the_cases(kind, tmp_path):
+def test_cases_round_trip(kind, tmp_path):
     for case in [case for case in CASES if case.kind == kind][:8]:
         graph = og.Graph()
         inputs = [
@@ -65,7 +63,7 @@ def test_the_cases(kind, tmp_path):
 
 
 @pytest.mark.skipif(not FILES, reason="the graphs of oneDNN are not beside this checkout")
-def test_the_files_of_the_library(tmp_path):
+def test_library_files_round_trip(tmp_path):
     lenient = 0
     for path in FILES:
         graph = og.Graph.load(path)
@@ -75,7 +73,7 @@ def test_the_files_of_the_library(tmp_path):
     assert lenient == 14
 
 
-def test_the_code_is_what_one_writes(tmp_path):
+def test_code_is_idiomatic(tmp_path):
     g = og.Graph()
     src = g.input("src", og.f32, (8, 32, 32, 3))
     weights = g.constant(np.ones((3, 3, 3, 2), np.float32), name="weights")
@@ -107,7 +105,7 @@ g.output("small", quantize_3)
 
 @given(st.text(max_size=8), st.text(min_size=1, max_size=8), st.text(min_size=1, max_size=8))
 @settings(max_examples=60, deadline=None)
-def test_no_name_becomes_code(tmp_path_factory, first, second, third):
+def test_names_are_never_executed(tmp_path_factory, first, second, third):
     g = og.Graph()
     names = [f"{first}a", f"{second}b"]
     x = g.input(names[0], og.f32, (2,))
@@ -124,13 +122,13 @@ def test_hostile_names(name, tmp_path):
     g = og.Graph()
     x = g.input(name, og.f32, (2,))
     g.output("y", g.relu(x, name=name))
-    if name == "\ud800":  # no file holds half a character
+    if name == "\ud800":  # no file holds half of a surrogate pair
         assert "\\ud800" in to_python(g)[0]
     else:
         round_trip(g, tmp_path)
 
 
-def test_a_file_written_by_onegraph_comes_back_byte_for_byte(tmp_path):
+def test_json_files_round_trip_byte_for_byte(tmp_path):
     for seed in range(6):
         (tmp_path / "one").mkdir(exist_ok=True)
         (tmp_path / "two").mkdir(exist_ok=True)
@@ -140,7 +138,7 @@ def test_a_file_written_by_onegraph_comes_back_byte_for_byte(tmp_path):
         assert (tmp_path / "one" / "g.json").read_bytes() == (tmp_path / "two" / "g.json").read_bytes()
 
 
-def test_what_the_specification_forbids_and_the_library_takes(tmp_path):
+def test_lenient_graphs_round_trip(tmp_path):
     g = og.Graph("onednn-3.2", strict=False)
     x, y, z = g.input("x", og.f32, (1, 4, 4, 1)), g.input("y", og.f32, (2,)), g.input("z", og.bf16, (2,))
     pool = g.op("MaxPool", [x], {"strides": [2, 2], "kernel": [2, 2], "pads_begin": [0, 0], "pads_end": [-1, -1]})
@@ -159,7 +157,7 @@ def graph_of_one_pool():
     return g
 
 
-def test_types_of_statistics_that_follow_from_nothing(tmp_path):
+def test_writes_dtypes_that_cannot_be_inferred(tmp_path):
     g = og.Graph()
     norm = g.layer_norm(g.input("x", og.bf16, (2, 3)), use_affine=False, dtype=og.f32)
     assert [tensor.dtype for tensor in norm] == [og.bf16, og.f32, og.f32]
@@ -167,7 +165,7 @@ def test_types_of_statistics_that_follow_from_nothing(tmp_path):
     assert "dtype=og.f32" in round_trip(g, tmp_path)
 
 
-def test_shapes_that_no_call_gives():
+def test_rejects_shapes_that_no_call_gives():
     ins = [{"id": number, "dtype": "f32", "shape": [-(2**63)]} for number in (0, 1)]
     out = {"id": 2, "dtype": "f32", "shape": [2, 3]}
     form = {"version": "3.2.0", "graph": [{"id": 0, "name": "add", "kind": "Add", "inputs": ins, "outputs": [out]}]}
@@ -184,7 +182,7 @@ def test_shapes_that_no_call_gives():
         ("def", "SyntaxError"),
     ],
 )
-def test_code_without_a_graph(code, message, tmp_path):
+def test_rejects_code_without_a_graph(code, message, tmp_path):
     (tmp_path / "x.py").write_text(code)
     with pytest.raises(og.FormatError, match=message):
         load_python(tmp_path / "x.py")
@@ -193,20 +191,20 @@ def test_code_without_a_graph(code, message, tmp_path):
 
 
 @pytest.mark.parametrize("kind", [MemoryError, KeyboardInterrupt])
-def test_code_that_finds_no_memory_is_not_called_wrong(kind, tmp_path):
+def test_memory_error_and_interrupt_pass_through(kind, tmp_path):
     (tmp_path / "x.py").write_text(f"raise {kind.__name__}")
     with pytest.raises(kind):
         load_python(tmp_path / "x.py")
 
 
-def test_the_code_and_its_arrays_are_all_that_is_written(tmp_path):
+def test_writes_code_and_arrays_only(tmp_path):
     g = og.Graph()
     g.output("y", g.matmul(g.input("x", og.f32, (2, 8)), g.constant(np.ones((8, 8), np.float32))))
     save_python(g, tmp_path / "g.py")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["g.py", "g.py.npz"]
 
 
-def test_what_code_cannot_say():
+def test_lists_facts_that_code_drops():
     g = og.Graph()
     g.output("y", g.divide(g.input("x", og.f32, (2,)), g.input("z", og.f32, ())))
     form = json.loads(g.to_json())
@@ -217,87 +215,6 @@ def test_what_code_cannot_say():
     assert unsaid(og.Graph.from_json(json.dumps(form))) == expected
 
 
-def test_the_only_graph_is_found(tmp_path):
+def test_finds_the_only_graph(tmp_path):
     (tmp_path / "x.py").write_text("import onegraph as og\nmodel = og.Graph()\nmodel.input('x', 'f32', (2,))")
     assert list(load_python(tmp_path / "x.py").inputs) == ["x"]
-
-
-# Editions -------------------------------------------------------------------------------------------------------------
-
-
-@given(st.integers(0, 10**6), st.sampled_from(["legacy-1", "oneapi-1.2", "onednn-3.2"]))
-@settings(max_examples=40, deadline=None)
-def test_a_graph_means_the_same_in_another_edition(seed, source):
-    graph = random_graph(seed, 5, edition=source, dtypes=["f32", "s8", "u8"])
-    theirs = edition("onednn-3.13")
-    if any(theirs.meaning(base_of(edition(source).schema(op.kind))) is None for op in graph.ops):
-        with pytest.raises(og.UnsupportedError, match="in onednn-3"):
-            translate_graph(graph, "onednn-3.13")
-        return
-    other = translate_graph(graph, "onednn-3.13")
-    assert other.edition == "onednn-3.13"
-    assert {op.edition for op in other.ops} == {"onednn-3.13"}
-    assert [one for one in og.check_graph(other) if one.severity == "error"] == []
-    inputs = random_inputs(graph, seed)
-    expected, got = og.reference.run(graph, inputs), og.reference.run(other, inputs)
-    for name in graph.outputs:
-        np.testing.assert_array_equal(got[name], expected[name])
-
-
-def test_weights_in_the_order_of_the_edition():
-    values = np.arange(2 * 3 * 2, dtype=np.float32).reshape(2, 3, 2)  # spatial, in, out of a legacy XIO
-    window = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
-    for constant in (True, False):
-        g = og.Graph("legacy-1")
-        x = g.input("x", og.f32, (1, 4, 3))
-        w = g.constant(values) if constant else g.input("w", og.f32, (2, 3, 2))
-        g.output("y", g.op("ConvTranspose", [x, w], window))
-        other = translate_graph(g)
-        assert [op.kind for op in other.ops] == ["ConvTranspose"] if constant else ["StaticTranspose", "ConvTranspose"]
-        assert other.ops[-1].inputs[1].shape == (2, 2, 3)
-        inputs = {"x": np.arange(12, dtype=np.float32).reshape(1, 4, 3), **({} if constant else {"w": values})}
-        # by hand: the first output is the first input row times the first kernel element
-        first = inputs["x"][0, 0] @ values[0]
-        assert og.reference.run(other, inputs)["y"][0, 0].tolist() == first.tolist()
-        assert sum(tensor.constant for tensor in other._tensors) == constant
-
-
-def test_an_op_without_a_counterpart_is_named():
-    g = og.Graph("legacy-1")
-    x = g.input("x", og.f32, (2,))
-    g.output("y", g.op("Erf", [x], name="gauss"))
-    with pytest.raises(og.UnsupportedError, match=r"Erf 'gauss' in onednn-3\.13"):
-        translate_graph(g)
-
-
-def test_data_types_that_the_edition_lacks():
-    g = og.Graph()
-    x = g.input("x", og.f32, (2, 3))
-    g.output("y", g.softmax(x, axis=1, dtype=og.bf16, outputs=["dst"], name="probabilities"))
-    assert translate_graph(g, "onednn-3.13").outputs["y"].dtype is og.bf16
-    for name in ("onednn-3.2", "legacy-1"):
-        with pytest.raises(
-            og.UnsupportedError, match=f"^SoftMax 'probabilities' in {name}: data types: .*expected one"
-        ):
-            translate_graph(g, name)
-
-
-def test_outputs_that_the_edition_lacks():
-    g = og.Graph()
-    found = g.softmax(g.input("x", og.f32, (2, 3)), axis=1, dtype=og.f32)
-    g.output("y", found.dst)
-    other = translate_graph(g, "onednn-3.2")
-    assert [len(op.outputs) for op in other.ops] == [1]
-    assert og.check_graph(other) == []
-    g.output("stats", found.stats)
-    with pytest.raises(og.UnsupportedError, match=r"SoftMax 'softmax_0' in onednn-3\.2: outputs: 2; expected 1"):
-        translate_graph(g, "onednn-3.2")
-
-
-def test_what_breaks_its_own_edition_is_named():
-    g = og.Graph(strict=False)
-    x = g.input("x", og.f32, (1, 4, 4, 1))
-    window = {"strides": [2, 2], "kernel": [2, 2], "pads_begin": [0, 0]}
-    g.output("y", g.max_pool(x, pads_end=[-1, -1], **window, name="pool"))
-    with pytest.raises(og.SpecError, match=r"^MaxPool 'pool': pads_end: \(-1, -1\); expected"):
-        translate_graph(g, "onednn-3.2")

@@ -1,4 +1,4 @@
-"""The compiler hands its forms to the library unchecked: here each of their parts passes every check."""
+"""Lowering: the compiler passes parts of ops to the library unchecked; here each part passes every check."""
 
 import numpy as np
 import pytest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from specification import check_op
+from helpers.specification import check_op
 
 from onegraph.inference.infer import infer_op
 from onegraph.opset.dtypes import DataType
@@ -42,8 +42,8 @@ def test_dequantize_does_not_round() -> None:
 
 
 @pytest.mark.parametrize("zero", [2**63 - 1, -(2**63) + 1])
-def test_the_difference_to_a_zero_point_may_be_wider_than_64_bits(zero: int) -> None:
-    expected = -(2.0**62) if zero > 0 else 2.0**62  # of which f32 shows no difference of 128
+def test_zero_point_difference_wider_than_64_bits(zero: int) -> None:
+    expected = -(2.0**62) if zero > 0 else 2.0**62  # f32 does not show a difference of 128 here
     assert run("Dequantize", {"scales": (0.5,), "zps": (zero,)}, "f32", np.int64([-128, 0, 127])) == [expected] * 3
 
 
@@ -97,7 +97,7 @@ def test_type_cast_rounds_to_even() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", [None, (None, 3), (2, None), (2, 3)])
-def test_shape_is_that_of_src(kind: str, shape: tuple[int | None, ...] | None) -> None:
+def test_keeps_the_source_shape(kind: str, shape: tuple[int | None, ...] | None) -> None:
     assert BASE[kind].shape(Call(BASE[kind], {"scales": (1.0,)}, [TensorType(None, shape)])) == (shape,)
 
 
@@ -129,17 +129,17 @@ def test_output_types(kind: str, inputs: list[str], dtypes: str) -> None:
         ("TypeCast", {}, [("s8", (4,))]),
     ],
 )
-def test_types_outside_the_tables(kind: str, attrs: dict[str, object], inputs: list[object]) -> None:
+def test_rejects_types_outside_the_tables(kind: str, attrs: dict[str, object], inputs: list[object]) -> None:
     assert [violation.rule for violation in check_op(kind, attrs, inputs)] == ["data_type"]
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
-def test_same_float_type_is_no_cast(dtype: str) -> None:
+def test_rejects_cast_to_the_same_type(dtype: str) -> None:
     found = check_op("TypeCast", {}, [(dtype, (2,))], [(dtype, (2,))])
     assert [violation.rule for violation in found] == ["data_type"]
 
 
-def test_later_types_and_group_shape_are_not_in_earlier_editions() -> None:
+def test_later_features_are_absent_from_earlier_editions() -> None:
     assert check_op("Dequantize", {"scales": [1.0]}, [("f8_e4m3", (4,))], edition="onednn-3.4") == []
     found = check_op("Dequantize", {"scales": [1.0]}, [("f8_e4m3", (4,))], edition="onednn-3.3")
     assert {violation.rule for violation in found} == {"missing_attribute", "data_type"}
@@ -210,5 +210,5 @@ def test_rules(kind: str, attrs: dict[str, object], inputs: list[object], rule: 
         ("DynamicDequantize", GROUP, [("s8", None), ("f32", (5, 7))]),
     ],
 )
-def test_unknown_is_not_wrong(kind: str, attrs: dict[str, object], inputs: list[object]) -> None:
+def test_accepts_unknown_shapes(kind: str, attrs: dict[str, object], inputs: list[object]) -> None:
     assert check_op(kind, attrs, inputs) == []

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.finite_differences import finite_differences
+from helpers.specification import check_op
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from specification import check_op
 
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.editions.registry import BASE
@@ -62,17 +63,6 @@ def loops(src: Floats, out: tuple[int, ...], attrs: dict[str, Any], mode: str) -
     return dst
 
 
-def differences(function: Any, at: Floats, weight: Floats, step: float = 1e-5) -> Floats:
-    """The gradient of sum(function(at) * weight), by central differences."""
-    result = np.zeros_like(at)
-    for place in np.ndindex(*at.shape):
-        up, down = at.copy(), at.copy()
-        up[place] += step
-        down[place] -= step
-        result[place] = ((function(up) - function(down)) * weight).sum() / (2 * step)
-    return result
-
-
 @pytest.mark.parametrize(
     ("kind", "changes", "expected"),
     [
@@ -99,7 +89,7 @@ def test_literal_numbers(kind: str, changes: dict[str, Any], expected: list[floa
     assert infer(kind, attrs, src.shape) == (1, 1, len(expected))
 
 
-def test_same_with_ceil_has_size_over_stride_positions() -> None:
+def test_same_padding_with_ceil_rounding() -> None:
     # 8 elements, kernel 2, stride 4: rounding up would add a window behind the source.
     attrs = {**PLAIN, "kernel": [2], "strides": [4], "auto_pad": "same_upper", "rounding_type": "ceil"}
     assert infer("MaxPool", attrs, (1, 8, 3)) == (1, 2, 3)
@@ -110,7 +100,7 @@ def test_ceil_window_longer_than_the_source() -> None:
     np.testing.assert_array_equal(run("MaxPool", attrs, row(7, 8)), row(8))
 
 
-def test_max_pool_gradient_goes_to_the_first_maximum() -> None:
+def test_max_pool_gradient_reaches_the_first_maximum() -> None:
     attrs = {**PLAIN, "data_format": "NCX", "strides": [1], "pads_begin": [1]}
     src, diff_dst = row(5, 5, 1, -np.inf, -np.inf, -np.inf), row(1, 2, 4, 8, 16)
     np.testing.assert_array_equal(run("MaxPoolBackward", attrs, src, diff_dst), row(3, 4, 8, 16, 0, 0))
@@ -120,7 +110,7 @@ def test_avg_pool_gradient_literal() -> None:
     attrs = {**PLAIN, "data_format": "NCX", "kernel": [2], "pads_end": [1], "src_shape": [1, 1, 3]}
     np.testing.assert_array_equal(run("AvgPoolBackward", {**attrs, "exclude_pad": True}, row(2, 4)), row(1, 1, 4))
     np.testing.assert_array_equal(run("AvgPoolBackward", {**attrs, "exclude_pad": False}, row(2, 4)), row(1, 1, 2))
-    # The tensor wins over the attribute.
+    # The tensor overrides the attribute.
     np.testing.assert_array_equal(
         run("AvgPoolBackward", {**attrs, "exclude_pad": False, "pads_end": [0]}, row(2, 4), np.array([1, 1, 4])),
         row(1, 1, 2, 2),
@@ -183,7 +173,7 @@ def test_against_loops(
     if src.size > 100:
         return
     diff_dst = np.random.default_rng(seed).normal(size=dst.shape)
-    numeric = differences(lambda x: run(kind, forward, x), given, diff_dst)
+    numeric = finite_differences(lambda x: run(kind, forward, x), given, diff_dst)
     if mode == "max":
         actual = run("MaxPoolBackward", attrs, given, diff_dst)
         assert check_op("MaxPoolBackward", attrs, [("f32", given.shape), ("f32", dst.shape)]) == []
@@ -199,7 +189,7 @@ def test_gradient_with_auto_pad(kind: str, auto_pad: str) -> None:
     src = np.random.default_rng(1).permutation(16).reshape(1, 8, 2) / 3
     dst = run(kind.removesuffix("Backward"), attrs, src)
     diff_dst = np.random.default_rng(2).normal(size=dst.shape)
-    numeric = differences(lambda x: run(kind.removesuffix("Backward"), attrs, x), src, diff_dst)
+    numeric = finite_differences(lambda x: run(kind.removesuffix("Backward"), attrs, x), src, diff_dst)
     first = [diff_dst] if kind.startswith("Avg") else [src, diff_dst]
     given = {**attrs, "src_shape": [1, 8, 2]} if kind.startswith("Avg") else attrs
     np.testing.assert_allclose(run(kind, given, *first), numeric, atol=1e-6)
@@ -207,7 +197,7 @@ def test_gradient_with_auto_pad(kind: str, auto_pad: str) -> None:
 
 
 @pytest.mark.parametrize("rounding", ["floor", "ceil"])
-def test_covering_window_makes_both_roundings_one(rounding: str) -> None:
+def test_covering_window_unifies_both_roundings(rounding: str) -> None:
     found = pool_geometry(make("MaxPool", {**PLAIN, "rounding_type": rounding}, TensorType(F32, (1, 6, 2))))
     assert found is not None
     window = found.covering(0)
@@ -290,7 +280,7 @@ def test_src_shape_tensor_of_another_rank() -> None:
 
 
 @pytest.mark.parametrize("reach", [2**20, 2**40])
-def test_a_window_that_is_nearly_all_padding(reach: int) -> None:
+def test_window_that_is_mostly_padding(reach: int) -> None:
     attrs = {
         "strides": [1],
         "pads_begin": [reach],

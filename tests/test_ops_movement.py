@@ -6,8 +6,8 @@ from itertools import permutations, product
 
 import numpy as np
 import pytest
+from helpers.specification import check_op, shape_of
 from numpy.typing import NDArray
-from specification import check_op
 
 from onegraph.opset.editions.registry import BASE
 from onegraph.opset.schema import AttrValue, Call, Shape, TensorType
@@ -21,10 +21,6 @@ def run(kind: str, attrs: dict[str, AttrValue], *arrays: Floats) -> Floats:
     result = np.asarray(reference_function(BASE[kind])(call, *arrays))
     assert (result.shape,) == BASE[kind].shape(call)
     return result
-
-
-def shape_of(kind: str, attrs: dict[str, AttrValue], *shapes: Shape) -> Shape:
-    return BASE[kind].shape(Call(BASE[kind], attrs, [TensorType(None, shape) for shape in shapes]))[0]
 
 
 def count(*shape: int) -> Floats:
@@ -138,7 +134,7 @@ def test_static_transpose_shape(src: Shape, order: tuple[int, ...], expected: Sh
     assert check_op("StaticTranspose", {"order": order}, [("f32", src)]) == []
 
 
-def test_empty_order_reverses() -> None:
+def test_empty_order_reverses_the_axes() -> None:
     assert run("StaticTranspose", {"order": ()}, count(2, 2)).tolist() == [[0, 2], [1, 3]]
 
 
@@ -176,6 +172,6 @@ def test_rules(kind: str, attrs: dict[str, object], shapes: list[Shape], rule: s
     assert [(violation.rule, violation.where) for violation in found] == [(rule, where)]
 
 
-def test_inputs_have_one_type() -> None:
+def test_inputs_must_share_a_type() -> None:
     assert [found.rule for found in check_op("Concat", {"axis": 0}, [("f32", (2,)), ("f16", (2,))])] == ["data_type"]
     assert [found.rule for found in check_op("Reorder", {}, [("f32", (2,))], [("f16", (2,))])] == ["data_type"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from specification import check_op
+from helpers.specification import check_op
 
 from onegraph.errors import UnsupportedError
 from onegraph.inference.infer import infer_op
@@ -40,7 +40,7 @@ def scalar_philox(counter: list[int], key: list[int]) -> list[int]:
 
 
 def scalar_word(index: int, seed: int, offset: int) -> int:
-    """One word the way the library's C++ goes about it, with 64-bit integers."""
+    """One word, computed with 64-bit integers as in the C++ of the library."""
     seed, offset = seed & M64, offset & M64
     if offset == 0:
         block, seed = (index & M32) & ~3, seed & M32
@@ -67,7 +67,7 @@ def test_philox_known_answers(counter: str, key: str, answer: str) -> None:
 
 @pytest.mark.parametrize("seed", [0, 1, 2**40 + 7, -3])
 @pytest.mark.parametrize("offset", [0, 1, 2**35 + 1, -1])
-def test_words_against_scalar_code(seed: int, offset: int) -> None:
+def test_philox_words_match_scalar_code(seed: int, offset: int) -> None:
     assert random_words(11, seed, offset).tolist() == [scalar_word(index, seed, offset) for index in range(11)]
 
 
@@ -102,7 +102,7 @@ def test_end_has_no_result() -> None:
     assert check_op("End", {}, [("bf16", (1,))], []) == []
 
 
-def test_wildcard_takes_anything_and_means_nothing() -> None:
+def test_wildcard_accepts_anything() -> None:
     assert check_op("Wildcard") == []
     inputs, outputs = [("s8", (2,)), ("f32", None), ("boolean", ())], [("s32", (5,)), ("f16", None)]
     assert check_op("Wildcard", {}, inputs, outputs) == []
@@ -115,7 +115,7 @@ def test_wildcard_takes_anything_and_means_nothing() -> None:
 
 
 @pytest.mark.parametrize("shape", [None, (None, 3), (2, 3)])
-def test_shapes_of_the_source(shape: Shape) -> None:
+def test_outputs_have_the_source_shape(shape: Shape) -> None:
     assert BASE["GenIndex"].shape(Call(BASE["GenIndex"], {"axis": 0}, [TensorType(None, shape)])) == (shape,)
     assert BASE["Dropout"].shape(Call(BASE["Dropout"], {}, [TensorType(None, shape)])) == (shape, shape)
 
@@ -150,7 +150,7 @@ def test_dropout_with_and_without_mask() -> None:
     assert [found.rule for found in check_op("Dropout", {}, inputs, [SRC, ("u8", (3, 2))])] == ["output_shape"]
 
 
-def test_later_ops_are_not_in_earlier_editions() -> None:
+def test_later_ops_are_absent_from_earlier_editions() -> None:
     for name, kind, there in (("onednn-3.6", "GenIndex", False), ("onednn-3.7", "GenIndex", True)):
         assert (edition(name).schema(kind) is not None) is there
     assert edition("onednn-3.11").schema("Dropout") is None

@@ -7,8 +7,8 @@ from math import ceil, floor
 
 import numpy as np
 import pytest
+from helpers.specification import check_op, shape_of
 from numpy.typing import NDArray
-from specification import check_op
 
 from onegraph import Graph, SpecError
 from onegraph.opset.dtypes import DataType
@@ -41,7 +41,7 @@ def coordinate(place: int, old: int, new: int, transform: str) -> float:
 
 
 def brute(src: Floats, sizes: tuple[int, ...], mode: str, transform: str) -> Floats:
-    """NCX, one element of dst after the other."""
+    """NCX; computes one element of dst at a time."""
     dst = np.zeros((*src.shape[:2], *sizes))
     for place in np.ndindex(*sizes):
         reads = []
@@ -61,7 +61,7 @@ def brute(src: Floats, sizes: tuple[int, ...], mode: str, transform: str) -> Flo
 
 def test_nearest_numbers() -> None:
     assert line([1, 2, 3], 6, mode="nearest") == [1, 1, 2, 2, 3, 3]
-    # Exactly between two elements: the later one.
+    # A point exactly between two elements takes the later one.
     assert line([1, 2, 3, 4], 2, mode="nearest") == [2, 4]
     assert line([1, 2, 3, 4, 5], 3, mode="nearest") == [1, 3, 5]
     assert line([1, 2, 3, 4], 3, mode="nearest", coordinate_transformation_mode="align_corners") == [1, 3, 4]
@@ -76,7 +76,7 @@ def test_linear_numbers() -> None:
 
 
 @np.errstate(invalid="ignore")
-def test_infinity_stays_at_its_place() -> None:
+def test_infinity_does_not_spread() -> None:
     inf = float("inf")
     assert line([inf, 1, 2], 3, mode="linear") == [inf, 1, 2]
     assert line([inf, 1], 4, mode="linear") == [inf, inf, inf, 1]
@@ -120,23 +120,19 @@ def test_backward_numbers() -> None:
     assert got.ravel().tolist() == [1 + 2 * 0.75 + 3 * 0.25, 2 * 0.25 + 3 * 0.75 + 4]
 
 
-def test_scales_are_cut_off_and_the_coordinate_uses_the_sizes() -> None:
+def test_truncates_scaled_sizes() -> None:
     src = np.arange(5.0).reshape(1, 5, 1)
     by_scale = run("Interpolate", {"mode": "linear", "scales": (1.5,)}, src)
     assert by_scale.shape == (1, 7, 1)
     np.testing.assert_array_equal(by_scale, run("Interpolate", {"mode": "linear", "sizes": (7,)}, src))
 
 
-def test_the_input_wins() -> None:
+def test_sizes_input_overrides_the_attribute() -> None:
     src, sizes = np.arange(3.0).reshape(1, 3, 1), np.array([6])
     attrs: dict[str, AttrValue] = {"mode": "nearest", "sizes": (3,)}
     assert run("Interpolate", attrs, src, sizes).ravel().tolist() == [0, 0, 1, 1, 2, 2]
     got = run("InterpolateBackward", attrs, src, np.ones((1, 6, 1)), sizes)
     assert got.ravel().tolist() == [2, 2, 2]
-
-
-def shape_of(kind: str, attrs: dict[str, AttrValue], *shapes: Shape) -> Shape:
-    return BASE[kind].shape(Call(BASE[kind], attrs, [TensorType(None, shape) for shape in shapes]))[0]
 
 
 @pytest.mark.parametrize(
@@ -204,17 +200,17 @@ def test_rules(kind: str, attrs: dict[str, object], inputs: list[object], rule: 
 
 
 @pytest.mark.parametrize("diff_dst", [(1, 5, 4), (2, 5, 1), (2, 5, 3), (2, 5, 5, 4)])
-def test_graphs_that_are_not_strict_keep_batch_and_channels(diff_dst: tuple[int, ...]) -> None:
+def test_lenient_graph_keeps_batch_and_channels(diff_dst: tuple[int, ...]) -> None:
     g = Graph(strict=False)
     src, gradient = g.input("src", "f32", (2, 3, 4)), g.input("diff_dst", "f32", diff_dst)
     with pytest.raises(SpecError, match=r"expected shape \[2, 4, 4\]"):
         g.interpolate_backward(src, gradient, **SIZES)
-    # Other sizes than those that are written down are taken, from the tensor itself.
+    # A tensor may have other sizes than the attribute.
     result = g.interpolate_backward(src, g.input("resized", "f32", (2, 5, 4)), **SIZES)
     assert result.shape == (2, 3, 4)
 
 
-def test_graphs_that_are_not_strict_add_no_gradient_to_nothing() -> None:
+def test_lenient_graph_rejects_gradient_of_empty_source() -> None:
     g = Graph(strict=False)
     src, gradient = g.input("src", "f32", (2, 0, 4)), g.input("diff_dst", "f32", (2, 4, 4))
     with pytest.raises(SpecError, match=r"src: shape \[2, 0, 4\]; expected spatial axes with elements"):
@@ -223,7 +219,7 @@ def test_graphs_that_are_not_strict_add_no_gradient_to_nothing() -> None:
     assert result.shape == (2, 0, 4)
 
 
-def test_constant_sizes_are_checked() -> None:
+def test_checks_constant_sizes() -> None:
     found = check_op("Interpolate", NEAR, [("f32", (2, 3, 4)), constant([0])])
     assert [(violation.rule, violation.where) for violation in found] == [("size_values", "sizes")]
     assert check_op("Interpolate", NEAR, [("f32", (2, 3, 4)), constant([8])], [("f32", (2, 8, 4))]) == []
@@ -237,13 +233,13 @@ def constant(values: list[int]) -> TensorType:
 
 @pytest.mark.parametrize("mode", ["linear", "nearest"])
 @pytest.mark.parametrize("rank", [3, 4, 5])
-def test_linear_and_nearest_take_any_number_of_axes(mode: str, rank: int) -> None:
+def test_linear_and_nearest_accept_any_rank(mode: str, rank: int) -> None:
     attrs = {"mode": mode, "sizes": [4] * (rank - 2), "scales": []}
     assert check_op("Interpolate", attrs, [("f16", (2,) * rank)]) == []
 
 
 @pytest.mark.parametrize("kind", ["Interpolate", "InterpolateBackward"])
-def test_unknown_is_not_wrong(kind: str) -> None:
+def test_accepts_unknown_shapes(kind: str) -> None:
     tensors = [("bf16", None)] * (1 if kind == "Interpolate" else 2)
     assert check_op(kind, {"mode": "bilinear", "scales": [2.0, 2.0]}, tensors) == []
     assert check_op(kind, {"mode": "bilinear"}, [*tensors, ("s32", (None,))]) == []

@@ -1,4 +1,4 @@
-"""Ops that were examined before: what is remembered is what examining again would find, and nobody can change it."""
+"""The cache of examined ops: a cached signature equals a new one, and users cannot change it."""
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +32,7 @@ ZEROS = [0, 0.0, -0.0, False, "0.0", [0], [0.0], [-0.0], [False], [0.0, 1.0], [-
 
 
 @pytest.mark.parametrize("values", [ONES, ZEROS], ids=["ones", "zeros"])
-def test_values_that_python_takes_for_equal_have_keys_of_their_own(values):
+def test_equal_values_of_different_types_differ(values):
     keys = [attrs_key({"a": value}) for value in values]
     assert None not in keys
     assert len({*keys}) == len(values)
@@ -60,16 +60,16 @@ def test_keys_read_back_with_types_and_signs():
         (2, np.array(2)),
     ],
 )
-def test_values_that_mean_the_same_have_one_key(same, other):
+def test_equivalent_values_share_a_key(same, other):
     assert attrs_key({"a": same}) == attrs_key({"a": other})
 
 
 class Number(int):
-    """An integer that may mean anything."""
+    """An integer subclass, whose value may be overridden."""
 
 
 class Names(dict):
-    """A dictionary that may do anything."""
+    """A dictionary subclass, whose methods may be overridden."""
 
 
 @pytest.mark.parametrize(
@@ -99,11 +99,11 @@ class Names(dict):
     ],
     ids=lambda attrs: type(attrs).__name__,
 )
-def test_what_no_key_tells_is_not_remembered(attrs):
+def test_unkeyable_attributes_are_not_cached(attrs):
     assert attrs_key(attrs) is None
 
 
-# What is remembered is right ------------------------------------------------------------------------------------------
+# Cached signatures are right ------------------------------------------------------------------------------------------
 
 
 def tensor(number: int, array: np.ndarray, constant: bool) -> LogicalTensor:
@@ -112,21 +112,21 @@ def tensor(number: int, array: np.ndarray, constant: bool) -> LogicalTensor:
 
 
 class Poison:
-    """Contents that nobody may look at."""
+    """Contents that raise when they are read."""
 
     def __getattribute__(self, name):
         raise AssertionError(f"the contents were read: {name}")
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_rules_read_no_contents_but_those_in_the_key(case: Case):
+def test_rules_read_only_contents_in_the_key(case: Case):
     schema = BASE.schema(case.kind)
     inputs = [tensor(number, array, number in schema.read_inputs) for number, array in enumerate(case.inputs)]
     poisoned = [t if t.constant else LogicalTensor(t.id, t.dtype, t.shape, None, t.name, Poison()) for t in inputs]
     dtype = None if case.dtype is None else DataType.of(case.dtype)
     checked = infer_op(case.kind, case.attrs, poisoned, edition=BASE, dtype=dtype)
     assert not checked.errors
-    for _ in range(2):  # made, then remembered
+    for _ in range(2):  # computed, then cached
         found = signature(BASE, case.kind, case.attrs, inputs, dtype=dtype)
         assert dict(found.attrs) == checked.attrs
         assert found.shapes == checked.shapes[: len(found.dtypes)]
@@ -135,12 +135,12 @@ def test_rules_read_no_contents_but_those_in_the_key(case: Case):
         assert signature(BASE, case.kind, case.attrs, inputs, dtype=dtype) is found
 
 
-def test_the_ports_whose_contents_are_read():
+def test_ports_whose_contents_are_read():
     schemas = [schema for name in EDITIONS for schema in edition(name).schemas.values()]
     assert {schema.inputs[index].name for schema in schemas for index in schema.read_inputs} == READ
 
 
-def test_the_type_of_an_attribute_is_not_forgotten():
+def test_distinguishes_types_of_attributes():
     g = og.Graph()
     x, w = g.input("x", og.f32, (1, 4, 4, 2)), g.input("w", og.f32, (1, 1, 2, 2))
     for _ in range(2):
@@ -156,7 +156,7 @@ def test_the_type_of_an_attribute_is_not_forgotten():
     assert [str(op.attrs["alpha"]) for op in g.ops[2:]] == ["0.0", "-0.0", "0.0", "1.0", "1.0"]
 
 
-def test_types_shapes_and_editions_are_told_apart():
+def test_distinguishes_types_shapes_and_editions():
     g = og.Graph()
     for dtype in (og.f32, og.bf16):
         for shape in ((2, 3), (3, 2), (2, None), (None, None), None, (6,)):
@@ -171,7 +171,7 @@ def test_types_shapes_and_editions_are_told_apart():
     assert len(g.layer_norm(x, use_affine=False)) == 3
 
 
-def test_contents_that_give_a_shape_are_told_apart():
+def test_distinguishes_contents_that_give_a_shape():
     g = og.Graph()
     x = g.input("x", og.f32, (2, 3, 4))
     for axes, shape in (([0], (3, 4)), ([1], (2, 4)), ([0, 1], (4,)), ([1, 2], (2,)), ([0], (3, 4))):
@@ -181,7 +181,7 @@ def test_contents_that_give_a_shape_are_told_apart():
         g.reduce_sum(x, axes=g.constant(np.array([7], np.int32)))
 
 
-def test_contents_that_a_rule_reads_are_told_apart():
+def test_distinguishes_contents_that_rules_read():
     g = og.Graph()
     x = g.input("x", og.f32, (4, 3))
     for _ in range(2):
@@ -191,7 +191,7 @@ def test_contents_that_a_rule_reads_are_told_apart():
                 g.op("Index", [x, g.constant(np.array([wrong], np.int32))], edition="legacy-1")
 
 
-def test_the_contents_of_weights_are_no_part_of_it():
+def test_ignores_contents_of_weights():
     g = og.Graph()
     x = g.input("x", og.f32, (1, 4, 4, 5))
     g.convolution(x, g.constant(np.zeros((1, 1, 5, 2), np.float32)), **WINDOW)
@@ -212,15 +212,16 @@ def test_mistakes_and_notes_name_their_own_op():
             g.quantize(x, scales=[0.1], zps=[0], name=name)
     y, w = g.input("y", og.f32, (1, 4, 4, 2)), g.input("w", og.f32, (1, 1, 3, 2))
     for name in ("three", "four"):
-        g.op("ConvTranspose", [y, w], {**WINDOW, "weights_format": "XIO"}, name=name)  # a disputed name: with a note
+        # a disputed name, which gives a note
+        g.op("ConvTranspose", [y, w], {**WINDOW, "weights_format": "XIO"}, name=name)
     assert [op.name for op in g.ops] == ["three", "four"]
     assert g.ops[0].attrs == g.ops[1].attrs
 
 
-# Nothing is shared in use ---------------------------------------------------------------------------------------------
+# Users share no state -------------------------------------------------------------------------------------------------
 
 
-def test_nothing_that_users_hold_is_remembered():
+def test_holds_no_objects_of_users():
     g = og.Graph()
     x, w = g.input("x", og.f32, (1, 8, 8, 2)), g.input("w", og.f32, (1, 1, 2, 2))
     strides = [2, 2]
@@ -241,12 +242,12 @@ def test_nothing_that_users_hold_is_remembered():
     assert total.shape == (8, 8, 2)
 
 
-def test_an_op_by_hand_has_the_signature_of_one_that_was_built():
+def test_rejects_other_objects_as_signature():
     with pytest.raises(og.ArgumentError, match="signature: 'x'; expected that of an op of a graph, or None"):
         og.Op(0, "Square", (), (), {}, "op", "onednn-3.13", "x")
 
 
-def test_a_signature_stays_behind_when_an_op_is_copied_by_hand():
+def test_copied_op_drops_its_signature():
     g = og.Graph()
     g.output("y", g.leaky_relu(g.input("x", og.f32, (2,)), alpha=0.5))
     op = g.ops[0]
@@ -260,7 +261,7 @@ def test_a_signature_stays_behind_when_an_op_is_copied_by_hand():
     assert og.check_graph([other]) == []
 
 
-def test_specialised_ops_share_what_built_ones_do():
+def test_specialised_ops_share_signatures():
     g = og.Graph()
     y = g.input("x", og.f32, (None, 4))
     for _ in range(3):
@@ -278,7 +279,7 @@ def test_specialised_ops_share_what_built_ones_do():
 # Bounds and threads ---------------------------------------------------------------------------------------------------
 
 
-def test_only_so_many_are_kept():
+def test_size_is_bounded():
     info = signature_cache._remembered.cache_info
     assert info().maxsize == MAX_SIGNATURES
     g = og.Graph()
@@ -294,7 +295,7 @@ def test_only_so_many_are_kept():
     assert info().currsize == 1, "the last op alone is short enough"
 
 
-def test_threads_build_the_same_graphs():
+def test_threads_build_equal_graphs():
     def build(seed: int) -> str:
         g = og.Graph()
         y = g.input("x", og.f32, (2, 6))

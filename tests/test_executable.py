@@ -1,15 +1,14 @@
-"""Executables: arrays in, arrays out."""
+"""Executables: arrays in, arrays out, compile options, the report."""
 
-import gc
-import threading
-import weakref
+import json
+import pickle
 
 import ml_dtypes
 import numpy as np
 import pytest
+from helpers.executables import filled, in_a_process, rows_summed
 
 import onegraph as og
-from onegraph.native import library
 
 
 @pytest.fixture
@@ -25,7 +24,7 @@ def two_in_two_out(dtype=og.f32, shape=(2, 3)):
     return g
 
 
-def test_by_position_by_name_and_named_results():
+def test_arguments_by_position_and_name():
     model = two_in_two_out().compile()
     a, b = np.full((2, 3), 6, np.float32), np.full((2, 3), 2, np.float32)
     for result in (model(a, b), model(a, b=b), model(b=b, a=a)):
@@ -61,7 +60,7 @@ def test_a_bound_run_reads_and_writes_its_arrays():
     assert run.outputs["ratio"] is ratio
 
 
-def test_outputs_that_are_inputs_constants_or_said_twice(rng):
+def test_outputs_that_are_inputs_constants_or_duplicates(rng):
     g = og.Graph()
     x = g.input("x", og.f32, (4,))
     y = g.relu(x)
@@ -80,7 +79,7 @@ def test_outputs_that_are_inputs_constants_or_said_twice(rng):
         assert not np.shares_memory(result.first, result.second)
 
 
-def test_intermediates_that_are_outputs_too(rng):
+def test_intermediates_can_be_outputs(rng):
     g = og.Graph()
     x = g.input("x", og.f32, (8, 8))
     w = g.constant(rng.standard_normal((8, 8)).astype(np.float32))
@@ -107,7 +106,7 @@ def test_several_partitions(dtype, rng):
     assert np.allclose(model(data).astype(float), exact.astype(float), rtol=2**-7)
 
 
-def test_policy_debug_runs_one_op_at_a_time():
+def test_debug_policy_runs_single_ops():
     g = og.Graph()
     x = g.input("x", og.f32, (4,))
     g.output("y", g.relu(g.add(x, x)))
@@ -117,7 +116,7 @@ def test_policy_debug_runs_one_op_at_a_time():
     assert fused.to_dict()["partitions"][0]["fused"] is True
 
 
-def test_unknown_dims_are_specialised_at_the_first_call(rng):
+def test_specialises_unknown_dims_at_the_first_call(rng):
     g = og.Graph()
     x = g.input("x", og.f32, (None, 4))
     g.output("y", g.reduce_sum(g.relu(x), axes=[1]))
@@ -130,7 +129,7 @@ def test_unknown_dims_are_specialised_at_the_first_call(rng):
         model(np.zeros((3, 5), np.float32))
 
 
-def test_a_specialised_graph_has_the_contents_that_it_was_given(rng):
+def test_specialised_graph_keeps_given_contents(rng):
     g = og.Graph()
     x, axes, bias = g.input("x", og.f32, (3, 4)), g.input("axes", og.s32, (1,)), g.input("bias", og.f32, (4,))
     g.output("y", g.add(g.op("ReduceSum", [x, axes]), bias))
@@ -146,7 +145,7 @@ def test_a_specialised_graph_has_the_contents_that_it_was_given(rng):
             run(**(feed | {"axes": first}))
 
 
-def test_a_shape_that_is_computed(rng):
+def test_computed_shape(rng):
     g = og.Graph()
     counts = g.input("counts", og.s32, (3,))
     shape = g.add(counts, g.constant(np.array([0, 1, 0], np.int32)))
@@ -157,7 +156,7 @@ def test_a_shape_that_is_computed(rng):
     assert result.ravel().tolist() == [1, 1, 2, 1, 2, 1, 1, 0]
 
 
-def test_declared_strides_and_counted_copies(rng):
+def test_counts_copies_of_strided_inputs(rng):
     g = og.Graph()
     x = g.input("x", og.f32, (4, 3), strides=(1, 4))
     g.output("y", g.relu(x))
@@ -169,41 +168,6 @@ def test_declared_strides_and_counted_copies(rng):
     assert model.copies == model.report().copies == 1
 
 
-def test_threads():
-    before = og.get_num_threads()
-    assert (before is None) if library.RUNTIME != "OpenMP" else before >= 1
-    g = og.Graph()
-    g.output("y", g.relu(g.input("x", og.f32, (4,))))
-    assert g.compile(threads=1)(np.full(4, -1, np.float32)).tolist() == [0] * 4
-    assert og.get_num_threads() == before
-    for wrong in (0, -1, True, 1.5, "2"):
-        with pytest.raises(og.ArgumentError, match="threads"):
-            g.compile(threads=wrong)
-
-
-def test_eight_threads_on_one_executable(rng):
-    g = og.Graph()
-    x = g.input("x", og.f32, (16, 16))
-    w = g.constant(rng.standard_normal((16, 16)).astype(np.float32))
-    g.output("y", g.exp(g.tanh(g.matmul(x, w, dtype="f32"))))
-    model = g.compile(threads=1)
-    inputs = [rng.standard_normal((16, 16)).astype(np.float32) for _ in range(8)]
-    expected = [model(data) for data in inputs]
-    wrong = []
-
-    def work(index):
-        for _ in range(50):
-            if not np.array_equal(model(inputs[index]), expected[index]):
-                wrong.append(index)
-
-    threads = [threading.Thread(target=work, args=(index,)) for index in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
-
-
 @pytest.mark.parametrize("mode", ["strict", "bf16", "f16", "any"])
 def test_fpmath_modes(mode, rng):
     g = og.Graph()
@@ -213,7 +177,7 @@ def test_fpmath_modes(mode, rng):
     assert np.allclose(g.compile(fpmath_mode=mode)(data), data @ data, atol=1e-4 if mode == "strict" else 0.3)
 
 
-def test_an_optional_output_that_nobody_reads_costs_nothing(rng):
+def test_drops_unread_optional_outputs(rng):
     g = og.Graph()
     result = g.softmax(g.input("x", og.f32, (4, 8)), axis=1, dtype="f32")
     g.output("y", result.dst)
@@ -225,7 +189,7 @@ def test_an_optional_output_that_nobody_reads_costs_nothing(rng):
     assert np.allclose(g.compile()(data).stats[:, 0], np.log(np.exp(data).sum(1)), atol=1e-5)
 
 
-def test_no_fallback_where_a_shape_is_computed():
+def test_computed_shape_needs_the_fallback():
     g = og.Graph()
     shape = g.add(g.input("counts", og.s32, (3,)), g.constant(np.array([0, 1, 0], np.int32)))
     dy, w = g.input("dy", og.f32, (1, 3, 1)), g.constant(np.ones((3, 1, 1), np.float32))
@@ -241,8 +205,8 @@ def test_no_fallback_where_a_shape_is_computed():
         model(counts, gradient, out=gradient)
 
 
-def test_axes_that_are_computed():
-    # As many axes as there are: the shape of the sum is known, and whether each is named once is not.
+def test_computed_axes():
+    # All axes are reduced: the output shape is known, but the axes may still repeat.
     g = og.Graph()
     axes = g.add(g.input("a", og.s32, (2,)), g.constant(np.array([0, 1], np.int32)))
     g.output("y", g.reduce_sum(g.input("x", og.f32, (2, 3)), axes))
@@ -259,13 +223,7 @@ def test_axes_that_are_computed():
         model.bind(a=np.zeros(2, np.int32), x=x)
 
 
-@pytest.mark.parametrize("strides", [(0, 1), (2, 1), (1, 1), (1, 0)])
-def test_strides_that_overlap_are_refused(strides):
-    with pytest.raises(og.ArgumentError, match=r"input 'x': strides: .* expected memory of its own for each element"):
-        og.Graph().input("x", og.f32, (2, 3), strides=strides)
-
-
-def test_names_that_clash_with_the_call():
+def test_input_names_that_clash_with_arguments():
     g = og.Graph()
     g.output("y", g.relu(g.input("self", og.f32, (2,))))
     data = np.float32([-1, 2])
@@ -275,25 +233,7 @@ def test_names_that_clash_with_the_call():
         g.input("out", og.f32, (2,))
 
 
-def test_threads_and_changing_shapes_leave_a_bounded_cache(rng):
-    g = og.Graph()
-    g.output("y", g.relu(g.input("x", og.f32, (None,))))
-    model = g.compile(threads=1)
-
-    def work(seed):
-        for size in np.random.default_rng(seed).integers(1, 40, 40):
-            model(np.zeros(int(size), np.float32))
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert model.cache_info().size <= 16
-    assert sum(len(entry.program.free_frames) for entry in model._cache.entries.values()) <= 16 * 6
-
-
-def test_what_is_no_plain_array():
+def test_rejects_masked_arrays_and_broken_producers():
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, (2,))))
     model = g.compile()
@@ -311,72 +251,14 @@ def test_what_is_no_plain_array():
         model(Broken())
 
 
-def test_gradients_run_in_any_thread_though_the_library_ties_them_to_one(rng):
-    """oneDNN 3.2 keeps the scratch memory of these kernels per thread and crashes in another one."""
-    attrs = {"strides": [1, 2], "pads_begin": [1, 0], "pads_end": [0, 1], "dilations": [1, 1]}
-    layout = {"data_format": "NCX", "weights_format": "XIO", "weights_shape": [1, 1, 4, 4]}
-    g = og.Graph()
-    src, diff = g.input("src", "f32", (2, 4, 4, 4)), g.input("diff", "f32", (2, 4, 5, 3))
-    g.output("dw", g.convolution_backward_weights(src, diff, **attrs, **layout))
-    model = g.compile(threads=1)
-    x, dy = (rng.standard_normal(tensor.shape).astype(np.float32) for tensor in g.inputs.values())
-    exact = og.reference.run(g, {"src": x, "diff": dy})["dw"]
-    run = model.bind(src=x, diff=dy)
-    found, errors = [], []
-
-    def work():
-        own = g.compile(threads=1)
-        for _ in range(3):
-            found.extend([model(x, dy), own(x, dy), model.bind(src=x, diff=dy).run()])
-        try:
-            run.run()
-        except og.StateError as error:
-            errors.append(str(error))
-
-    for _ in range(3):  # programs of threads that have ended are not destroyed by others
-        threads = [threading.Thread(target=work) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        gc.collect()
-        found += [model(x, dy), run.run()]
-    assert len(errors) == 9
-    assert all("bind one for each thread" in error for error in errors)
-    assert len(found) == 3 * (27 + 2)
-    for result in found:
-        np.testing.assert_allclose(result, exact, atol=1e-4)
-
-
-def test_a_run_holds_the_constants_of_a_program_that_another_thread_drops():
-    g = og.Graph()
-    slope = g.static_transpose(
-        g.constant(np.full((2, 3), 0.5, np.float32)), order=[1, 0]
-    )  # copied: PReLU reads it dense
-    g.output("y", g.prelu(g.input("x", "f32", (3, 2)), slope))
-    model, data = g.compile(), np.full((3, 2), -4, np.float32)
-    model(data)
-    program = model._find({}).program
-    constants = [weakref.ref(array) for array in program.constants.values()]
-    call = model._quick
-    gone = weakref.ref(program)
-    del model, program
-    assert gone() is None
-    assert len(constants) == 1
-    assert constants[0]() is not None
-    assert call((data,), None).tolist() == [[-2, -2]] * 3
-    del call
-    assert constants[0]() is None
-
-
-def test_a_long_graph_is_searched_in_pieces_and_fused_all_the_same(rng, monkeypatch):
+def test_searches_a_long_graph_in_pieces(rng, monkeypatch):
     g = og.Graph()
     w = g.constant(rng.standard_normal((8, 8)).astype(np.float32) / 3)
     y = first = g.input("x", "f32", (2, 8))
     for index in range(60):
         y = g.relu(g.add(g.matmul(y, w, dtype="f32"), first))
         if index == 7:
-            first = y  # read by every later step, in other pieces too
+            first = y  # every later step reads this tensor, also in other pieces
     g.output("y", y)
     data = rng.standard_normal((2, 8)).astype(np.float32)
     whole = g.compile(threads=1)
@@ -388,8 +270,8 @@ def test_a_long_graph_is_searched_in_pieces_and_fused_all_the_same(rng, monkeypa
     np.testing.assert_allclose(pieces(data), og.reference.run(g, {"x": data})["y"], rtol=1e-4, atol=1e-4)
 
 
-def test_layers_alike_with_the_cache_of_compiled_partitions_on(rng):
-    """With it, the library would give a layer what it compiled, and keeps, for the weights of another."""
+def test_equal_layers_share_no_cached_constants(rng):
+    """The library's cache would give a layer the cached weights of an equal layer."""
     before = og.capi.get_compiled_partition_cache_capacity()
     og.capi.set_compiled_partition_cache_capacity(1024)
     try:
@@ -406,3 +288,61 @@ def test_layers_alike_with_the_cache_of_compiled_partitions_on(rng):
             np.testing.assert_allclose(graph.compile(policy=policy)(data), wanted, rtol=1e-4, atol=1e-3)
     finally:
         og.capi.set_compiled_partition_cache_capacity(before)
+
+
+def test_fpmath_mode_none_follows_the_file():
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (2,))))
+    loaded = og.Graph.from_json(json.dumps({**json.loads(g.to_json()), "fpmath_mode": "bf16"}))
+    modes = [graph.compile(fpmath_mode=None).report().fpmath_mode for graph in (loaded, loaded.copy(), g)]
+    assert modes == ["bf16", "bf16", "strict"]
+    assert loaded.compile().report().fpmath_mode == "strict"
+    assert pickle.loads(pickle.dumps(loaded)).compile(fpmath_mode=None).report().fpmath_mode == "bf16"
+    with pytest.raises(og.ArgumentError, match="fpmath_mode"):
+        g.compile(fpmath_mode="half")
+
+
+def test_first_compilation_fixes_the_constant_cache():
+    said = in_a_process(
+        """
+import numpy as np
+import onegraph as og
+og.capi.set_constant_tensor_cache(False)
+og.capi.set_compiled_partition_cache_capacity(8)
+g = og.Graph()
+w = g.constant(np.eye(4, dtype=np.float32))
+g.output("y", g.matmul(g.input("x", og.f32, (4, 4)), w, dtype="f32"))
+model = g.compile()
+x = np.arange(16, dtype=np.float32).reshape(4, 4)
+for _ in range(3):
+    assert (model(x) == x).all()
+try:
+    og.capi.set_constant_tensor_cache(True)
+except og.StateError as error:
+    print(error)
+facts = og.version_info()
+assert (model(x) == x).all() and facts["compiled_partition_cache_capacity"] == 8
+print(facts["constant_tensor_cache"])
+"""
+    )
+    assert said == "the constant tensor cache can be switched only before anything is compiled\nFalse\n"
+
+
+def test_report_has_layouts_threads_and_bytes():
+    g = og.Graph()
+    x = g.input("x", og.f32, (4, 3), strides=(1, 4))
+    g.output("y", g.relu(x))
+    (partition,) = g.compile(threads=1).report().to_dict()["partitions"]
+    assert partition["layouts"] == {"x": (1, 4), "relu_0.dst": (3, 1)}
+    assert partition["inputs"] == ("x: f32 [4, 3] strides [1, 4]",)
+    assert partition["outputs"] == ("relu_0.dst: f32 [4, 3]",)
+    assert (partition["executor"], partition["fused"], partition["reason"]) == ("oneDNN", False, "")
+    assert (partition["threads"], partition["bytes"]) == (1, 96)
+
+
+def test_report_describes_the_last_used_program():
+    model = rows_summed()
+    for rows in (2, 3, 2):
+        model(filled(rows))
+        assert f"x: f32 [{rows}, 4]" in model.report().partitions[0].inputs[0]
+    assert "x: f32 [?, 4]" in repr(model)

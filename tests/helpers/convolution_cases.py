@@ -1,4 +1,4 @@
-"""Random valid uses of the convolution family, in the words of every edition that names them, with their results."""
+"""Random valid uses of the convolution family in every edition that has them, with their results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
-import oracle
+
+from helpers import convolution_by_definition
 
 DTYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
 # One rounding of the inputs is exact (they are small multiples of 1/8); what is left is one rounding of the result and
@@ -17,7 +18,7 @@ LEGACY, CURRENT, ONEAPI = "legacy-1", "onednn-3.13", "oneapi-1.4"
 
 @dataclass(frozen=True)
 class Words:
-    """How one edition says one op: the role it plays, and its own names."""
+    """One op in one edition: its role, and the names of the edition."""
 
     kind: str
     edition: str
@@ -25,7 +26,7 @@ class Words:
     transposed: bool
     weights_format: str
     formats: tuple[str, str]  # spatial axes last, spatial axes first
-    swapped: bool  # I and O of the weights exchanged against IOX and XOI
+    swapped: bool  # I and O of the weights are exchanged in comparison with IOX and XOI
     shape: str = ""
     output_padding: bool = False
 
@@ -53,7 +54,7 @@ WORDS = tuple(_words())
 
 @dataclass(frozen=True)
 class Case:
-    """One use: what to call, with which arrays, and what must come out (float64)."""
+    """One use of an op: the call, its arrays, and the expected result (float64)."""
 
     words: Words
     dtype: str
@@ -146,14 +147,14 @@ def make(rng: np.random.Generator, words: Words, dtype: str, **fixed) -> Case:
         attrs["output_padding"] = list(added)
     if words.role == "forward":
         inputs = (activation(wide_array), filters(weights))
-        expected = activation(oracle.convolution(wide_array, weights, narrow, *window))
+        expected = activation(convolution_by_definition.convolution(wide_array, weights, narrow, *window))
     elif words.role == "by_data":
         inputs = (activation(narrow_array), filters(weights))
-        expected = activation(oracle.gradient_by_data(narrow_array, weights, wide, *window))
+        expected = activation(convolution_by_definition.gradient_by_data(narrow_array, weights, wide, *window))
     else:
         sides = (narrow_array, wide_array) if words.transposed else (wide_array, narrow_array)
         inputs = tuple(map(activation, sides))
-        expected = filters(oracle.gradient_by_weights(wide_array, narrow_array, kernel, *window))
+        expected = filters(convolution_by_definition.gradient_by_weights(wide_array, narrow_array, kernel, *window))
     shape_value = None
     if words.shape:
         if pick("by_tensor", False, True):

@@ -1,10 +1,14 @@
-"""What a call, ``out=`` and ``bind`` refuse: an exception that says what is wrong; the next call works as before."""
+"""Bad arguments of calls, ``out=`` and ``bind``: one clear exception, and the next call works as before."""
 
+import copy
 import os
+import pickle
 import subprocess
 import sys
+import textwrap
 import warnings
 
+import ml_dtypes
 import numpy as np
 import pytest
 from conftest import SANITIZED
@@ -39,7 +43,7 @@ def outputs():
 
 
 def works(model):
-    """Whether the next call, with ``out`` and without, and the next bound run do what they should."""
+    """Whether the next call, with and without ``out``, and the next bound run give the right results."""
     given, outs = arrays(), outputs()
     for result in (model(**given), model(**given, out=outs), model.bind(**given).run()):
         assert (result.total == 8).all()
@@ -71,7 +75,7 @@ BAD_INPUTS = {
 
 
 @pytest.mark.parametrize("case", BAD_INPUTS)
-def test_bad_inputs(model, case):
+def test_rejects_bad_inputs(model, case):
     value, text = BAD_INPUTS[case]
     given, outs = {**arrays(), "a": value}, outputs()
     copies, size = model.copies, model.cache_info().size
@@ -115,7 +119,7 @@ BAD_CALLS = {
 
 
 @pytest.mark.parametrize("case", BAD_CALLS)
-def test_bad_calls(model, case):
+def test_rejects_bad_calls(model, case):
     call, text = BAD_CALLS[case]
     size = model.cache_info().size
     with pytest.raises((og.ArgumentError, og.SpecError), match=text):
@@ -153,7 +157,7 @@ BAD_OUTPUTS = {
 
 @pytest.mark.parametrize("case", BAD_OUTPUTS)
 @pytest.mark.parametrize("place", ["total", "ratio"])
-def test_bad_outputs(model, case, place):
+def test_rejects_bad_outputs(model, case, place):
     make, text = BAD_OUTPUTS[case]
     given = arrays()
     for call in (
@@ -171,7 +175,7 @@ def test_bad_outputs(model, case, place):
     assert works(model)
 
 
-def test_outputs_that_share_memory(model):
+def test_rejects_overlapping_outputs(model):
     given = arrays()
     block = np.full((4, 4), -1, F32)
     cases = {
@@ -192,14 +196,14 @@ def test_outputs_that_share_memory(model):
     assert (given["a"] == 6).all()
     assert (given["b"] == 2).all()
     halves = np.zeros((6, 4), F32)
-    result = model(**given, out=(halves[:3], halves[3:]))  # neighbours share nothing
+    result = model(**given, out=(halves[:3], halves[3:]))  # adjacent outputs do not overlap
     assert (halves[:3] == 8).all()
     assert (halves[3:] == 3).all()
     assert result.total.base is halves
     assert works(model)
 
 
-def test_out_that_is_no_choice_of_arrays(model):
+def test_rejects_out_without_matching_arrays(model):
     given, outs = arrays(), outputs()
     for out, text in (
         (outs["total"], r"; expected 2 arrays in the order total, ratio$"),
@@ -216,7 +220,7 @@ def test_out_that_is_no_choice_of_arrays(model):
     assert works(model)
 
 
-def test_many_outputs_are_held_against_many_inputs():
+def test_compares_many_outputs_with_many_inputs():
     g = og.Graph()
     ins = [g.input(f"x{i}", og.f32, (4,)) for i in range(4)]
     for i, x in enumerate(ins):
@@ -232,7 +236,7 @@ def test_many_outputs_are_held_against_many_inputs():
     assert model(*xs, out=ys)[3] is ys[3]
 
 
-def test_an_input_that_is_an_output_too():
+def test_input_can_be_an_output():
     g = og.Graph()
     x = g.input("x", og.f32, (4,))
     g.output("same", x)
@@ -250,7 +254,7 @@ def test_an_input_that_is_an_output_too():
 
 @pytest.mark.parametrize("shape", [(0,), (0, 4), (4, 0), (2, 0, 3)])
 @pytest.mark.parametrize("known", [True, False])
-def test_no_elements(shape, known):
+def test_empty_arrays(shape, known):
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, shape if known else (None,) * len(shape))))
     model = g.compile()
@@ -280,7 +284,7 @@ def test_scalars(known):
     assert model(np.float32(3)) == 3
 
 
-def test_twelve_dimensions_and_no_more():
+def test_at_most_twelve_dimensions():
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32)))
     model = g.compile()
@@ -297,8 +301,8 @@ def test_twelve_dimensions_and_no_more():
     assert np.array_equal(model(x), np.maximum(x, 0))
 
 
-def test_a_graph_for_more_memory_than_there_is():
-    """A result of 2**50 bytes: more than an address can reach."""
+def test_graph_that_exceeds_the_address_space():
+    """A result of 2**50 bytes, which exceeds the address space."""
     g = og.Graph()
     a, b, c = (g.input(name, og.f32, shape) for name, shape in zip("abc", SIDES, strict=True))
     g.output("y", g.add(g.add(a, b), c))
@@ -328,7 +332,7 @@ def test_dims_at_the_limits(dim):
         g.output("y", g.relu(g.input("x", og.f32, (dim,))))
         model = g.compile()
     except og.OneGraphError:
-        pass  # too large to be compiled is as well as too large to be called
+        pass  # the error may come from the compilation or from the call
     else:
         for call in (lambda: model(x), lambda: model(x, out=y), lambda: model.bind(x=x)):
             with pytest.raises(og.ArgumentError, match=rf"input 'x': shape \[4\]; expected \[{dim}\]"):
@@ -338,7 +342,7 @@ def test_dims_at_the_limits(dim):
     assert small.compile()(x).tolist() == [1] * 4
 
 
-def test_a_buffer_that_is_bound_stays_where_it_is():
+def test_bound_buffers_cannot_be_resized():
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, (1024,))))
     model = g.compile(threads=1)
@@ -351,12 +355,12 @@ def test_a_buffer_that_is_bound_stays_where_it_is():
     with pytest.raises(BufferError):
         memory.extend(bytes(4096))
     del x, y, memory, array
-    assert (run.run() == 1).all()  # nobody else holds the arrays
+    assert (run.run() == 1).all()  # no other reference to the arrays exists
     assert (of_bytes.run() == 0).all()
 
 
 @pytest.mark.parametrize("rows", [3, None])
-def test_a_compilation_that_runs_out_of_memory(rows, monkeypatch):
+def test_model_works_after_compilation_runs_out_of_memory(rows, monkeypatch):
     model = None if rows else two_in_two_out(None)
 
     def failing(*arguments):
@@ -377,7 +381,7 @@ def test_a_compilation_that_runs_out_of_memory(rows, monkeypatch):
 
 
 # The constants of the second program, 64 MB, find no memory; the library then fails for every program of the process
-# until that one is gone.
+# until that program is freed.
 MEMORY = """
 import resource, sys
 import numpy as np
@@ -413,7 +417,7 @@ print("failed" if failed else "never failed", [p.executor for p in model.report(
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="no /proc, where Linux says how much memory is used")
 @pytest.mark.skipif(SANITIZED, reason="the sanitizer needs more than any limit")
-def test_a_program_that_runs_out_of_memory():
+def test_model_works_after_execution_runs_out_of_memory():
     done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     # Without AVX-512 kernels may multiply by the constant where it lies, which needs no memory; nor does one not kept.
@@ -541,12 +545,12 @@ assert np.asarray(target).all()
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_arrays_that_change_while_they_are_passed(change):
+def test_arrays_that_change_during_the_call(change):
     done = subprocess.run([sys.executable, "-c", COMMON + CHANGES[change]], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
 
 
-def test_shapes_that_are_known_only_while_it_runs():
+def test_rejects_shapes_found_to_mismatch_while_running():
     g = og.Graph()
     x, u, q = g.input("x", og.f32, (4,)), g.input("u", og.f32, (None, None)), g.input("q", og.f32, (2,))
     at = g.gen_index(q, axis=0)
@@ -569,7 +573,7 @@ def test_shapes_that_are_known_only_while_it_runs():
         ((None, 4), [np.ones((2, 3), F32), np.ones((5, 4), F32)], og.SpecError, "weights: 5 rows .*expected 3"),
     ],
 )
-def test_one_op_on_numpy_takes_arrays_of_its_own_shapes(shape, arrays, error, text):
+def test_reference_op_rejects_arrays_of_other_shapes(shape, arrays, error, text):
     g = og.Graph()
     g.matmul(g.input("x", og.f32, (2, 3)), g.input("w", og.f32, shape))
     with pytest.raises(error, match=text):
@@ -577,13 +581,13 @@ def test_one_op_on_numpy_takes_arrays_of_its_own_shapes(shape, arrays, error, te
 
 
 class Apart(np.ndarray):
-    """Arrays that say they share no memory with others."""
+    """An array subclass that denies sharing memory."""
 
     def __array_function__(self, function, types, arguments, keywords):
         return False
 
 
-def test_shared_memory_is_found_whatever_a_class_says(model):
+def test_finds_shared_memory_of_array_subclasses(model):
     given = arrays()
     target = given["a"].view(Apart)
     for call in (lambda: model.bind(**given, total=target), lambda: model(**given, out={"total": target})):
@@ -592,7 +596,7 @@ def test_shared_memory_is_found_whatever_a_class_says(model):
 
 
 @pytest.mark.parametrize("inputs", [(), ("b",)], ids=["in C", "copied outside"])
-def test_a_bound_array_may_be_given_another_type_and_shape(inputs):
+def test_bound_array_reinterpreted_in_place(inputs):
     g = og.Graph()
     a, b = g.input("a", og.f32, SHAPE), g.input("b", og.f32, SHAPE)
     g.output("total", g.add(a, b))
@@ -601,10 +605,134 @@ def test_a_bound_array_may_be_given_another_type_and_shape(inputs):
     given, target = arrays(), np.zeros(SHAPE, F32)
     run = g.compile().bind(**given, total=target)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # numpy advises against it
+        warnings.simplefilter("ignore", DeprecationWarning)  # numpy discourages setting these attributes
         given["b"].dtype = np.int32
         target.shape = (2, 6)
     run()
     assert (target == 8).all()
     if inputs:
         assert (run.outputs["copy"] == 2).all()
+
+
+# Resized, replaced and copied arrays ----------------------------------------------------------------------------------
+
+
+def relu(size=4, strides=None):
+    graph = og.Graph()
+    graph.output(
+        "y", graph.relu(graph.input("x", "f32", size if isinstance(size, tuple) else (size,), strides=strides))
+    )
+    return graph.compile()
+
+
+def alone(code):
+    """Run ``code`` in another process, because a failure may be a signal."""
+    code = "import numpy as np, onegraph as og\n" + textwrap.dedent(code)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+
+
+class Pretender:
+    """Claims the class ndarray, and gives a new array on each request."""
+
+    __class__ = np.ndarray
+
+    def __array__(self, dtype=None, copy=None):
+        return np.zeros(4, F32)
+
+
+def test_rejects_objects_that_pretend_to_be_arrays():
+    model = relu()
+    with pytest.raises(og.ArgumentError, match=r"'y'.*Pretender"):
+        model(np.ones(4, F32), out=Pretender())
+    with pytest.raises(og.ArgumentError, match=r"'x'.*Pretender"):
+        model(Pretender())
+    with pytest.raises(og.ArgumentError, match=r"'y'.*Pretender"):
+        model.bind(x=np.ones(4, F32), y=Pretender())
+
+
+class Sub(np.ndarray):
+    pass
+
+
+@pytest.mark.parametrize("kind", ["array", "subclass", "view"])
+def test_bound_arrays_cannot_be_resized(kind):
+    whole = np.ndarray.__new__(Sub if kind == "subclass" else np.ndarray, (8,), F32)
+    whole[:] = 2
+    run = relu(8).bind(x=whole[:] if kind == "view" else whole)
+    with pytest.raises(ValueError, match="resize"):
+        whole.resize(2, refcheck=False)
+    assert (run.run() == 2).all()
+
+
+@pytest.mark.parametrize("by_numpy", [False, True])
+def test_rejects_bound_arrays_with_replaced_memory(by_numpy):
+    graph = og.Graph()
+    x = graph.input("x", "f32", (8,))
+    graph.output("y", graph.op("Pow", [x], {"beta": 1.7}) if by_numpy else graph.relu(x))
+    array = np.full(8, 2, F32)
+    run = graph.compile().bind(x=array)
+    before = run.run().copy()
+    array.__setstate__((1, (1,), np.dtype(F32), False, b"\0" * 4))
+    with pytest.raises(og.StateError, match="other memory"):
+        run.run()
+    assert before[0] > 1
+
+
+def test_constants_cannot_be_resized():
+    graph, array = og.Graph(), np.full(8, 3, F32)
+    graph.output("y", graph.add(graph.input("x", "f32", (8,)), graph.constant(array, copy=False)))
+    for owner in (graph, graph.compile(), pickle.loads(pickle.dumps(graph))):
+        assert owner is not None
+        with pytest.raises(ValueError, match="resize"):
+            array.resize(2, refcheck=False)
+    model = graph.compile()
+    del graph
+    with pytest.raises(ValueError, match="resize"):
+        array.resize(2, refcheck=False)
+    assert (model(np.ones(8, F32)) == 4).all()
+
+
+def test_only_bind_creates_bound_runs():
+    run = relu().bind(x=np.ones(4, F32))
+    for make in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="bind the arrays again"):
+            make(run)
+    with pytest.raises(TypeError, match="bind"):
+        type(run)()
+    with pytest.raises(TypeError, match="bind"):
+        run.__init__()
+    done = alone("""
+        from types import SimpleNamespace as S
+        g = og.Graph()
+        g.output("y", g.relu(g.input("x", "f32", (4,))))
+        run = g.compile().bind(x=np.ones(4, np.float32))
+        try:
+            type(run)(S(in_c=True, owner_thread=None), S(plan=S(number=8)), {}, {}, None, None).run()
+        except TypeError:
+            print("refused")
+        try:
+            type(run).__new__(type(run)).run()
+        except og.StateError:
+            print("refused")
+    """)
+    assert (done.returncode, done.stdout) == (0, "refused\nrefused\n"), done.stderr
+
+
+def test_rejects_output_over_a_copied_input():
+    model, x = relu((2, 3), strides=(1, 2)), -np.ones((2, 3), F32)
+    with pytest.raises(og.ArgumentError, match="shares memory with 'x'"):
+        model(x, out=x)
+    with pytest.raises(og.ArgumentError, match="shares memory with 'x'"):
+        model(x=x, out={"y": x})
+    assert (x == -1).all()
+    assert (model(x, out=np.empty((2, 3), F32)) == 0).all()
+    assert model.copies == 3  # refused calls count too
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn, np.int8])
+def test_strided_inputs_of_types_foreign_to_numpy(dtype):
+    graph = og.Graph()
+    zps = {"zps": [0]} if dtype is np.int8 else {}
+    graph.output("y", graph.dequantize(graph.input("x", dtype, (2, 3), strides=(1, 2)), scales=[0.5], **zps))
+    given = np.arange(6).reshape(2, 3).astype(dtype)
+    assert (graph.compile()(given) == np.arange(6).reshape(2, 3) / 2).all()

@@ -1,4 +1,4 @@
-"""The checker: one op, a dictionary, a graph; and what the loaded library makes of what is allowed."""
+"""The checker: ops, attributes and graphs against the specification and the loaded library."""
 
 import dataclasses
 
@@ -39,7 +39,7 @@ def rules(violations, severity=ERROR):
         ({1, 2}, ["attribute_kind"]),
     ],
 )
-def test_lists_wide_integers(value, expected):
+def test_lists_of_integers(value, expected):
     assert rules(og.check_attrs("Convolution", {**WINDOW, "strides": value})) == expected
 
 
@@ -55,9 +55,9 @@ def test_lists_wide_integers(value, expected):
         ("Elu", "alpha", 1e300, ["attribute_range"]),
         ("Elu", "alpha", 10**400, ["attribute_range"]),
         ("Elu", "alpha", -0.5, ["attribute_range"]),
-        ("Elu", "alpha", 1e-50, []),  # which is 0, and may be
+        ("Elu", "alpha", 1e-50, []),  # rounds to 0, which is valid
         ("RMSNorm", "epsilon", 1e-50, ["attribute_range"]),
-        ("RMSNorm", "epsilon", 2.0**-150, ["attribute_range"]),  # a tie, which goes to 0
+        ("RMSNorm", "epsilon", 2.0**-150, ["attribute_range"]),  # a tie, rounded to 0
         ("RMSNorm", "epsilon", 2.0**-149, []),
         ("Elu", "alpha", True, ["attribute_kind"]),
         ("Elu", "alpha", "1", ["attribute_kind"]),
@@ -77,7 +77,7 @@ def test_scalars(kind, name, value, expected):
     assert rules(og.check_attrs(kind, {name: value})) == expected
 
 
-def test_a_violation_says_everything():
+def test_violation_fields():
     (found,) = og.check_attrs("BiasAdd", {"data_format": "nxc"}, edition="oneapi-1.4")
     assert dataclasses.asdict(found) == {
         "rule": "attribute_value",
@@ -94,7 +94,7 @@ def test_a_violation_says_everything():
 
 
 @pytest.mark.parametrize("attrs", [3, "strides", [("strides", 1)], {3: 4}, {b"strides": 1}])
-def test_attributes_that_are_no_dictionary_of_names(attrs):
+def test_rejects_attributes_without_string_names(attrs):
     assert rules(og.check_attrs("ReLU", attrs)) in (["attribute_kind"], ["unknown_attribute"])
 
 
@@ -131,13 +131,13 @@ WINDOW = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilation
         ("DynamicTranspose", {}, [None], "legacy-1", "output", "rank 13"),
     ],
 )
-def test_a_tensor_that_stands_for_a_shape_of_more_axes_than_there_are(kind, attrs, inputs, edition, where, given):
+def test_shape_tensor_longer_than_any_rank(kind, attrs, inputs, edition, where, given):
     types = [*(("f32", shape) for shape in inputs), ("s32", (2**40,))]
     errors = [one for one in og.check_op(kind, attrs, types, edition=edition) if one.severity == "error"]
     assert [(one.where, one.given) for one in errors] == [(where, given)]
 
 
-def test_outputs_are_held_against_what_follows_from_the_inputs():
+def test_compares_outputs_with_inferred_types_and_shapes():
     inputs = [("f32", (2, 3))]
     assert og.check_op("ReduceSum", {"axes": [1]}, inputs, [("f32", (2,))]) == []
     assert rules(og.check_op("ReduceSum", {"axes": [1]}, inputs, [("f32", (3,))])) == ["output_shape"]
@@ -158,7 +158,7 @@ def test_number_of_outputs(kind, count, expected):
     assert rules(og.check_op(kind, {}, [("f32", (2,))], [("f32", (2,))] * count)) == expected
 
 
-def test_what_the_library_is_too_old_for():
+def test_reports_ops_newer_than_the_library():
     version = tuple(og.version_info()["version"].split("."))
     found = og.check_op("GroupNorm", {"groups": 2}, [("f32", (1, 4, 4)), ("f32", (4,)), ("f32", (4,))])
     assert rules(found) == []
@@ -168,7 +168,7 @@ def test_what_the_library_is_too_old_for():
         assert "oneDNN 3.6 or later" in violation.message
 
 
-def test_a_newer_attribute_at_its_default_asks_for_nothing():
+def test_newer_attribute_at_default_needs_no_version():
     inputs = [("f32", (2, 3)), ("f32", (3, 4))]
     assert og.check_op("MatMul", {"accumulation_mode": "strict"}, inputs) == []
     found = og.check_op("MatMul", {"accumulation_mode": "f32"}, inputs)
@@ -176,7 +176,7 @@ def test_a_newer_attribute_at_its_default_asks_for_nothing():
     assert [violation.rule for violation in found] == ["newer_than_library"] * is_new
 
 
-def test_a_newer_output_that_is_wanted_asks_for_its_version():
+def test_requested_newer_output_needs_its_version():
     is_new = tuple(map(int, og.version_info()["version"].split("."))) < (3, 9)
     one, two = [("f32", (2, 3))], [("f32", (2, 3)), ("f32", (2, 1))]
     assert og.check_op("SoftMax", {}, one, one) == []
@@ -205,13 +205,13 @@ def test_a_newer_output_that_is_wanted_asks_for_its_version():
         ("Dequantize", {"scales": [0.1], "zps": [-128]}, ("s8", "f32"), None),
     ],
 )
-def test_a_note_on_parameters_that_are_hardly_meant(kind, attrs, types, where):
+def test_notes_implausible_parameters(kind, attrs, types, where):
     found = og.check_op(kind, attrs, [(types[0], (4,))], [(types[1], (4,))])
     assert [(one.rule, one.where) for one in found] == ([("sensible_parameters", where)] if where else [])
     assert rules(found, NOTE) == rules(found, NOTE)[:1] == [one.rule for one in found]
 
 
-def test_types_that_must_be_the_same():
+def test_names_inputs_that_must_share_a_type():
     inputs = [("s8", (4, 8)), ("bf16", (1,))]
     (found,) = og.check_op("DynamicDequantize", {}, inputs, [("f16", (4, 8))])
     assert found.message.endswith("; scales and dst must have the same data type")
@@ -244,7 +244,7 @@ def test_types_that_must_be_the_same():
         ("MatMul", {}, [("f32", (2, 0)), ("f32", (0, 3))], "empty_tensor", UNSAFE),
     ],
 )
-def test_what_the_library_gets_wrong(kind, attrs, inputs, rule, severity):
+def test_reports_library_faults(kind, attrs, inputs, rule, severity):
     found = og.check_op(kind, attrs, inputs)
     assert rules(found) == []
     assert rule in rules(found, severity)
@@ -257,7 +257,7 @@ def graph():
     return g
 
 
-def test_a_graph_that_was_built_is_in_order():
+def test_built_graph_has_no_violations():
     assert og.check_graph(graph()) == []
     assert og.check_graph(list(reversed(graph().ops))) == []
 
@@ -279,14 +279,14 @@ def test_a_graph_that_was_built_is_in_order():
         (lambda a, b: [a, dataclasses.replace(b, attrs={"axis": 1})], "unknown_attribute", "axis"),
     ],
 )
-def test_how_ops_hang_together(change, rule, text):
+def test_reports_broken_connections_between_ops(change, rule, text):
     found = [violation for violation in og.check_graph(change(*graph().ops)) if violation.rule == rule]
     assert found
     assert text in found[0].message
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_a_long_chain_is_gone_over_once(order, monkeypatch):
+def test_visits_a_long_chain_once(order, monkeypatch):
     chain = og.Graph()
     tensor = chain.input("x", og.f32, (2,))
     for _ in range(40):
@@ -298,7 +298,7 @@ def test_a_long_chain_is_gone_over_once(order, monkeypatch):
 
 
 class Counted:
-    """A slot that notes how often it is read."""
+    """A slot that records each read."""
 
     def __init__(self, slot, looked):
         self.slot, self.looked = slot, looked
@@ -309,7 +309,7 @@ class Counted:
 
 
 @pytest.mark.parametrize("wrong", [None, 3, "graph", [1], {}, [og.Op(0, "ReLU", 5, 5, {}, "x", "onednn-3.13")]])
-def test_what_is_no_graph(wrong):
+def test_reports_values_that_are_not_graphs(wrong):
     (found,) = og.check_graph(wrong)
     assert found.rule in ("graph_kind", "op_kind")
 
@@ -317,7 +317,7 @@ def test_what_is_no_graph(wrong):
 @pytest.mark.parametrize(
     "tensor", [og.LogicalTensor(1, 2, 3), og.LogicalTensor(0, og.f32, (2.5, "a")), og.LogicalTensor(0, "f31", (2,))]
 )
-def test_records_that_hold_nonsense(tensor):
+def test_reports_malformed_tensor_records(tensor):
     assert rules(og.check_op("ReLU", {}, [tensor])) == ["tensor_kind"]
 
 
@@ -332,15 +332,15 @@ def record(number=0, name="x", source=1, result=2):
         [record([])],
         [record(source=np.zeros(2))],
         [record(result=[])],
-        [record(name=None, source=1, result=2), record(1, None, 2, 1)],  # a cycle of what has no name
+        [record(name=None, source=1, result=2), record(1, None, 2, 1)],  # a cycle of ops without names
     ],
 )
-def test_ops_whose_ids_or_names_are_nonsense(ops):
+def test_reports_malformed_op_ids_and_names(ops):
     assert og.check_graph([record()]) == []
     assert set(rules(og.check_graph(ops))) == {"op_kind"}
 
 
-def test_records_that_were_made_by_hand():
+def test_accepts_records_made_by_hand():
     assert og.check_op("ReLU", {}, [og.LogicalTensor(0, "f32", [2, 3])]) == []
 
 
@@ -365,7 +365,7 @@ TENSORS = st.one_of(
 
 @settings(max_examples=400, deadline=None, derandomize=True)
 @given(st.data())
-def test_whatever_is_given_the_answer_is_a_list_of_violations(data):
+def test_any_arguments_give_a_list_of_violations(data):
     kind = data.draw(st.sampled_from(sorted(BASE)))
     names = [attribute.name for attribute in BASE[kind].attributes] + ["unknown"]
     attrs = data.draw(st.dictionaries(st.sampled_from(names), VALUES, max_size=len(names)))
@@ -377,12 +377,12 @@ def test_whatever_is_given_the_answer_is_a_list_of_violations(data):
         assert rules(found) == ["unknown_op"]
 
 
-# All at once ---------------------------------------------------------------------------------------------------------
+# Several violations --------------------------------------------------------------------------------------------------
 
 OF_ONE_ATTRIBUTE = {"unknown_attribute", "missing_attribute", "attribute_kind", "attribute_value", "attribute_range"}
 
 
-def test_every_mistake_at_once():
+def test_reports_every_mistake_at_once():
     attrs = {"strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1], "filter_fromat": "OIX"}
     inputs = [("f32", (2, 5, 5, 6)), ("f32", (2, 11, 11, 4))]
     found = og.check_op("ConvTransposeBackpropFilters", attrs, inputs, edition="legacy-1")
@@ -394,7 +394,7 @@ def test_every_mistake_at_once():
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_wrong_attribute_is_no_reason_for_other_violations(case):
+def test_wrong_attribute_causes_no_other_violation(case):
     inputs = [("s64" if array.dtype == np.int64 else og.DataType.of(array.dtype), array.shape) for array in case.inputs]
     if rules(og.check_op(case.kind, case.attrs, inputs)):
         inputs = list(case.inputs)
@@ -423,7 +423,7 @@ def test_a_wrong_attribute_is_no_reason_for_other_violations(case):
     ],
 )
 @pytest.mark.parametrize("mistake", ["an attribute", "a data type"])
-def test_a_broken_rule_is_told_beside_another_mistake(kind, attrs, inputs, rule, mistake):
+def test_reports_a_broken_rule_beside_another_mistake(kind, attrs, inputs, rule, mistake):
     assert rule in rules(og.check_op(kind, attrs, inputs))
     if mistake == "an attribute":
         attrs, other = {**attrs, "nothing": 1}, "unknown_attribute"
@@ -432,7 +432,7 @@ def test_a_broken_rule_is_told_beside_another_mistake(kind, attrs, inputs, rule,
     assert {rule, other} <= {*rules(og.check_op(kind, attrs, inputs))}
 
 
-# What messages say to do ----------------------------------------------------------------------------------------------
+# Suggested fixes ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -451,7 +451,7 @@ def test_a_broken_rule_is_told_beside_another_mistake(kind, attrs, inputs, rule,
         ("Interpolate", "scales", -1.0, ""),
     ],
 )
-def test_a_list_to_write_is_one_that_the_attribute_takes(kind, name, value, mend):
+def test_suggested_list_is_valid(kind, name, value, mend):
     found = og.check_op(kind, {name: value}, [("f32", (1, 2, 8, 8))])
     (message,) = [one.message for one in found if one.where == name]
     assert message.partition("; expected ")[2].partition("; ")[2] == mend
@@ -473,7 +473,7 @@ F = ("f32", (2, 3, 4))
         ("Quantize", {"scales": [1.0] * 4, "zps": [0] * 4, "axis": 3}, [("f32", None)], ["set qtype to per_channel"]),
     ],
 )
-def test_a_mend_brings_no_other_violation(kind, attrs, inputs, mends):
+def test_suggested_fix_causes_no_violation(kind, attrs, inputs, mends):
     found = [one for one in og.check_op(kind, attrs, inputs) if one.severity == ERROR]
     assert [one.message.partition("; expected ")[2].partition("; ")[2] for one in found] == mends
 
@@ -548,7 +548,7 @@ NARROW = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
             [("boolean", (2,))],
             "data types: src=boolean; expected one of s8, u8, f8_e4m3, f8_e5m2 for src",
         ),
-        # A gradient of two axes says nothing of how many src has.
+        # A gradient of two axes does not determine the rank of src.
         (
             "AvgPoolBackward",
             {**NARROW, "kernel": [1], "exclude_pad": True, "src_shape": [2, 5, 3]},
@@ -557,7 +557,7 @@ NARROW = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
         ),
     ],
 )
-def test_what_messages_say_is_true_and_reads_well(kind, attrs, inputs, says):
+def test_messages_are_correct(kind, attrs, inputs, says):
     attrs = {name: value for name, value in attrs.items() if edition("onednn-3.13").schema(kind).has_attribute(name)}
     (found,) = [one for one in og.check_op(kind, attrs, inputs) if one.severity == ERROR]
     assert found.message.startswith(f"{kind}: {says}")
@@ -565,7 +565,7 @@ def test_what_messages_say_is_true_and_reads_well(kind, attrs, inputs, says):
 
 @pytest.mark.parametrize("shape", [[3, 3, 5, 7, 2], [3, 4, 5], [3, 3, 0, 7]])
 @pytest.mark.parametrize("weights_format", ["XIO", "OIX"])
-def test_a_shape_of_an_old_edition_is_shown_as_it_was_given(shape, weights_format):
+def test_shows_legacy_shapes_as_given(shape, weights_format):
     g = og.Graph("legacy-1")
     x, y = g.input("x", "f32", (1, 4, 4, 5)), g.input("y", "f32", (1, 6, 6, 7))
     attrs = {**WINDOW, "filter_format": weights_format}

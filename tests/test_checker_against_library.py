@@ -1,13 +1,12 @@
-"""Our verdict on an op against the library's: would dnnl_graph_add_op take it, and which shapes follow.
+"""The checker's verdict on an op compared with the library's: does dnnl_graph_add_op accept it, with which shapes.
 
-Every valid use of every op is changed in one place in every way there is: attributes left out, added, of another kind,
-with other values; data types; numbers of inputs and outputs. The library's verdict is that of the plain C calls. Where
-it differs from ours is data, DIVERGENCES, and that data is exact: together with our verdict it foretells the library's
-on every call, and every entry of it is needed for every op and every sort of change that it names.
+The tests change every valid use of every op in one place, in every possible way: attributes left out, added, of
+another kind, with other values; data types; numbers of inputs and outputs. The library's verdict is that of the plain
+C calls. The table DIVERGENCES lists every difference and is exact: with our verdict it predicts the library's verdict
+on every call, and each entry occurs for every op and every sort of change that it names.
 
-What add_op looks at is the op by itself: attributes, ports and data types. It reads no shapes but those of scales and
-zero points, so that all others are unknown where verdicts are compared, and the rules on shapes silent. No rule that
-speaks is left out.
+add_op examines a single op: attributes, ports and data types. It reads only the shapes of scales and zero points.
+Where verdicts are compared, all other shapes are therefore unknown, and rules on those shapes do not apply.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ LEAST_CALLS = 20_000
 needs_this_library = pytest.mark.skipif(VERSION[:2] != LIBRARY, reason="what this library takes was seen in 3.2")
 
 Shape = tuple[int | None, ...]
-Setting = tuple[str, Any]  # the kind of the setter, and what it is handed
+Setting = tuple[str, Any]  # the kind of the setter, and its value
 
 
 @dataclass(frozen=True)
 class Call:
-    """What add_op is handed."""
+    """The arguments of add_op."""
 
     kind: str
     attrs: tuple[tuple[str, Setting], ...]
@@ -62,7 +61,7 @@ class Call:
         return any(name == given for given, _ in self.attrs)
 
     def attr(self, name: str) -> Any:
-        """What the attribute is set to, else its default."""
+        """The value of the attribute, or its default."""
         for given, (_, value) in self.attrs:
             if given == name:
                 return value
@@ -128,7 +127,7 @@ READ = frozenset({"scales", "zps"})
 
 
 def broken_rules(call: Call) -> frozenset[str]:
-    """Ids of the rules that the call breaks; none of them where we say that it is right."""
+    """Ids of the rules that the call breaks; none if our verdict is valid."""
     ports = [call.schema.input_port(index).name for index in range(len(call.inputs))]
     inputs = [
         TensorType(dtype, shape if port in READ else None)
@@ -150,7 +149,7 @@ OTHER_KIND: dict[str, Any] = {"f32": 1.5, "s64": 7, "bool": True, "str": "7"}
 
 
 def base_calls(kind: str) -> Iterator[Call]:
-    """The uses of the op that this library has the data types for, their strings spelled its way."""
+    """The valid uses of the op whose data types this library has, with strings in its spelling."""
     for case in CASES:
         if case.kind == kind and {*map(dtype_of, case.inputs), *result_types(case)} <= {*DTYPES}:
             attrs = tuple((name, setting(case, name, value)) for name, value in case.attrs.items())
@@ -178,7 +177,7 @@ def setting(case: Case, name: str, value: Any) -> Setting:
 
 
 def changes(call: Call) -> Iterator[tuple[str, Call]]:
-    """The call as it is, and every change of one thing in it, with the sort of change."""
+    """The unchanged call and every call with one change, each with the sort of change."""
     yield "none", call
     if broken_rules(call):
         return
@@ -224,12 +223,12 @@ NUMBERS: dict[str, tuple[Any, ...]] = {
 
 @cache
 def documented(name: str) -> tuple[str, ...]:
-    """What an attribute of this name may be in any op, in the words of the library and of the page."""
+    """The documented values of an attribute of this name in any op, in both spellings."""
     found = [schema.attribute(name) for schema in EDITION.schemas.values() if schema.has_attribute(name)]
     return tuple(dict.fromkeys(word for attribute in found for word in (*attribute.aliases, *attribute.values)))
 
 
-# Each attribute of any op, as one that has it would take it.
+# Each attribute of any op, with a value that is valid for an op that has it.
 OTHER_ATTRIBUTES = {
     attribute.name: (kind, next(iter(documented(attribute.name)), OTHER_KIND[kind]))
     for schema in EDITION.schemas.values()
@@ -239,7 +238,7 @@ OTHER_ATTRIBUTES = {
 
 
 def words(name: str) -> Iterable[str]:
-    """The documented values, the library's, other spellings of them, and what is no value at all."""
+    """The documented values, those of the library, other spellings, and invalid values."""
     spellings = [
         spelled for word in documented(name) for spelled in (word, word.upper(), word.lower(), word.title(), word + " ")
     ]
@@ -263,7 +262,7 @@ def port_changes(call: Call) -> Iterator[tuple[str, Call]]:
         yield "output more", replace(call, outputs=(*outs, dtype))
 
 
-# Where the verdicts differ -----------------------------------------------------------------------------------------
+# Divergences -------------------------------------------------------------------------------------------------------
 
 STRICTER, LAXER = "stricter", "laxer"
 FLOATS = frozenset({DataType.f32, DataType.bf16, DataType.f16})
@@ -275,11 +274,11 @@ class Divergence:
 
     Attributes:
         library: stricter or laxer.
-        kinds: the ops; each of them shows it.
-        changes: the sorts of change that show it, no other does.
-        reason: what the library does.
-        rules: what a laxer library lets pass.
-        when: for which calls.
+        kinds: the ops; each of them diverges.
+        changes: the only sorts of change that diverge.
+        reason: the behaviour of the library.
+        rules: the rules that a laxer library does not enforce.
+        when: whether a call diverges.
     """
 
     library: str
@@ -543,7 +542,7 @@ class Outcome:
 
     @property
     def foretold(self) -> bool:
-        """Whether the library takes the call, from our verdict and from what is known of the library."""
+        """Whether the library should accept the call, from our verdict and the known divergences."""
         applying = [entry for entry in DIVERGENCES if entry.applies(self.call)]
         forgiven = frozenset().union(*(entry.rules for entry in applying))
         return self.rules <= forgiven and all(entry.library == LAXER for entry in applying)
@@ -557,7 +556,7 @@ class Outcome:
 
 @cache
 def outcomes(kind: str) -> tuple[Outcome, ...]:
-    """Both verdicts on every call there is for an op, each call once."""
+    """Both verdicts on every distinct call of an op."""
     calls = {}
     for base in base_calls(kind):
         for change, call in changes(base):
@@ -577,7 +576,7 @@ def test_verdicts_agree(kind: str) -> None:
 
 @needs_this_library
 @pytest.mark.parametrize("entry", DIVERGENCES, ids=lambda entry: f"{entry.library}: {entry.reason}")
-def test_every_divergence_shows(entry: Divergence) -> None:
+def test_every_listed_divergence_occurs(entry: Divergence) -> None:
     seen = [outcome for kind in sorted(entry.kinds) for outcome in outcomes(kind) if entry.explains(outcome)]
     assert {outcome.call.kind for outcome in seen} == entry.kinds
     assert {outcome.change for outcome in seen} == entry.changes
@@ -585,13 +584,13 @@ def test_every_divergence_shows(entry: Divergence) -> None:
 
 
 @needs_this_library
-def test_there_are_enough_calls() -> None:
+def test_covers_enough_calls() -> None:
     assert sum(len(outcomes(kind)) for kind in KINDS) >= LEAST_CALLS
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_lists_of_any_length_are_judged_with_one_shape_known(kind: str) -> None:
-    """No rule takes it for granted that lists and shapes fit each other."""
+def test_examines_lists_of_any_length(kind: str) -> None:
+    """No rule assumes that the length of a list matches a shape."""
     calls = {repr(call): call for base in base_calls(kind) for change, call in changes(base) if change == "list length"}
     for call in calls.values():
         attrs = {name: value for name, (_, value) in call.attrs}
@@ -603,7 +602,7 @@ def test_lists_of_any_length_are_judged_with_one_shape_known(kind: str) -> None:
 # Shapes ---------------------------------------------------------------------------------------------------------------
 
 
-# The only uses of this op that the library compiles are of one group.
+# The library compiles these ops with one group only.
 ONE_GROUP = {
     "strides": [2, 1],
     "pads_begin": [1, 1],
@@ -624,7 +623,7 @@ def cases_of(kind: str) -> list[Case]:
 
 
 def as_attribute(case: Case) -> Case:
-    """The case with a shape that is a tensor as an attribute, which alone the library compiles."""
+    """The case with its shape tensor as an attribute, the only form that the library compiles."""
     if case.kind == "Wildcard" or not case.inputs or case.inputs[-1].dtype != np.int32 or len(case.inputs) < 2:
         return case
     name = BASE[case.kind].inputs[-1].name
@@ -640,7 +639,7 @@ def given_types(case: Case) -> list[TensorType]:
 
 
 def inferred(case: Case, inputs: list[TensorType]) -> tuple[Shape | None, ...]:
-    """The shapes of the outputs that there are."""
+    """The inferred shapes of the outputs."""
     types = result_types(case)
     outputs = [TensorType(dtype, None) for dtype in types]
     checked = infer_op(case.kind, case.attrs, inputs, outputs, edition=edition(DEFAULT))
@@ -649,7 +648,7 @@ def inferred(case: Case, inputs: list[TensorType]) -> tuple[Shape | None, ...]:
 
 
 def library_shapes(case: Case) -> tuple[Shape | None, ...] | None:
-    """The shapes that the library infers when it compiles the op; None where it does not compile it."""
+    """The shapes that the library infers when it compiles the op; None if it does not compile."""
     try:
         ins = [capi.LogicalTensor(index, dtype_of(array), array.shape) for index, array in enumerate(case.inputs)]
         outs = [capi.LogicalTensor(index, dtype) for index, dtype in enumerate(result_types(case), len(ins))]
@@ -662,14 +661,14 @@ def library_shapes(case: Case) -> tuple[Shape | None, ...] | None:
     return tuple(compiled.query_logical_tensor(tensor.id).shape for tensor in outs)
 
 
-# Ops that it never compiles by themselves.
+# Ops that the library never compiles alone.
 FUSED_ONLY = kinds("Pow Reciprocal Select BiasAddBackward StaticReshape StaticTranspose End Wildcard")
 
 
 @needs_this_library
 @pytest.mark.parametrize("kind", KINDS)
 def test_shapes_agree(kind: str) -> None:
-    """What the library infers is what we infer, but that it gives a scalar that is a sum of all elements an axis."""
+    """Both infer the same, except that the library gives a sum of all elements an axis."""
     compiled = 0
     for case in map(as_attribute, cases_of(kind)):
         theirs = library_shapes(case)
@@ -684,8 +683,8 @@ def test_shapes_agree(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", BASE)
-def test_unknown_dims_contradict_nothing(kind: str) -> None:
-    """With less known of the inputs, less is inferred, but never anything else, and nothing is refused."""
+def test_unknown_dims_agree_with_known_dims(kind: str) -> None:
+    """Fewer known input dims give fewer known output dims, no other dims and no violation."""
     for case in cases_of(kind):
         types = given_types(case)
         wanted = inferred(case, types)

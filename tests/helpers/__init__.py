@@ -1,0 +1,1 @@
+"""Code that several test modules share; no test stands here."""

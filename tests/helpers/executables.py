@@ -1,0 +1,57 @@
+"""A small executable, and code run in several threads or in another process."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+
+import onegraph as og
+
+F32 = np.float32
+
+
+def rows_summed(rows=None, **options):
+    g = og.Graph()
+    x = g.input("x", og.f32, (rows, 4))
+    g.output("y", g.reduce_sum(g.relu(x), axes=[1]))
+    return g.compile(**options)
+
+
+def filled(rows, value=1.0):
+    return np.full((rows, 4), value, F32)
+
+
+def at_once(count, work):
+    """Run ``work(index)`` in ``count`` threads that begin together; returns the results or raises the first error."""
+    barrier, results, errors = threading.Barrier(count), [None] * count, []
+
+    def run(index):
+        barrier.wait(60)
+        try:
+            results[index] = work(index)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(index,)) for index in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return results
+
+
+def in_a_process(code, **environment):
+    """Run ``code`` in a new Python process; returns its output."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, **environment},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -1,0 +1,352 @@
+"""The programs of an executable: one for each shape, kept, counted, shared by threads."""
+
+import itertools
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from helpers.executables import at_once, filled, rows_summed
+from helpers.interrupts import interrupted
+
+import onegraph as og
+from onegraph.runtime import executable
+from onegraph.runtime.program_cache import Cache, Counter, Entry
+
+F32 = np.float32
+
+
+@pytest.fixture
+def compilations(monkeypatch):
+    """The shapes of ``x`` for which programs were made."""
+    made = []
+
+    class Counted(executable.Program):
+        def __init__(self, graph, **options):
+            made.append(graph.inputs["x"].shape)
+            super().__init__(graph, **options)
+
+    monkeypatch.setattr(executable, "Program", Counted)
+    return made
+
+
+def test_keeps_and_counts_programs_by_shape(compilations):
+    model = rows_summed()
+    assert model.cache_info() == (0, 0, 0, 0, 16)
+    for rows in (3, 5, 3, 3, 5):
+        assert model(filled(rows)).tolist() == [4] * rows
+    assert compilations == [(3, 4), (5, 4)]
+    assert model.cache_info() == model.cache_info() == (3, 2, 0, 2, 16)
+    assert model.report().to_dict()["cache"] == {"hits": 3, "misses": 2, "evictions": 0, "size": 2, "capacity": 16}
+    assert "2 of 16 programs kept: 3 hits, 2 misses, 0 evictions" in str(model.report())
+
+
+@pytest.mark.parametrize("change", ["find", "resize"])
+def test_interrupt_keeps_the_capacity(change):
+    for step in itertools.count(1):
+        kept = Cache(2)
+        for key in range(2):
+            kept.find(key, lambda: Entry(None, lambda *_: None))
+        changes = {
+            "find": lambda kept=kept: kept.find(2, lambda: Entry(None, lambda *_: None)),
+            "resize": lambda kept=kept: kept.resize(1),
+        }
+        was_interrupted = interrupted(changes[change], step)
+        info = kept.info()
+        assert info.size <= info.capacity
+        if not was_interrupted:
+            break
+    assert step > 3
+
+
+def test_interrupted_tick_counts_nothing():
+    count = Counter()
+    assert [count.tick(), count.tick()] == [0, 1]
+
+    def interrupt(frame, event, _):
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            places.append(frame.f_lasti)
+            if len(places) == step:
+                raise KeyboardInterrupt
+        return interrupt
+
+    for step in itertools.count(1):
+        places = []
+        sys.settrace(interrupt)
+        try:
+            count.read()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(None)
+        assert count.read() == 2
+        if len(places) < step:
+            break
+    assert step > 3
+
+
+def test_evicts_the_least_recently_used_program(compilations):
+    model = rows_summed()
+    model.cache_capacity = 2
+    for rows in (1, 2, 1, 3, 1, 2):  # 3 evicts 2, because 1 was used later
+        assert model(filled(rows)).shape == (rows,)
+    assert [shape[0] for shape in compilations] == [1, 2, 3, 2]
+    assert model.cache_info() == (2, 4, 2, 2, 2)
+    model.cache_capacity = 1
+    assert model.cache_info().evictions == 3
+    assert model(filled(2)).tolist() == [4, 4]
+    assert len(compilations) == 4
+    for wrong in (0, -1, 1.5, True, None):
+        with pytest.raises(og.ArgumentError, match="cache_capacity"):
+            model.cache_capacity = wrong
+    assert model.cache_capacity == 1
+
+
+def test_refuses_a_call_from_its_own_compilation(monkeypatch):
+    """A signal handler may call the model; waiting would deadlock."""
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (None, 4))))
+    model, raised = g.compile(), []
+    compile_one = model._compile
+
+    def interrupted(graph):
+        for rows in (3, 2):  # other shapes work
+            try:
+                model(filled(rows))
+            except og.StateError as error:
+                raised.append((rows, str(error)))
+        monkeypatch.undo()
+        return compile_one(graph)
+
+    def compiling(graph):
+        return (interrupted if graph.inputs["x"].shape == (3, 4) else compile_one)(graph)
+
+    monkeypatch.setattr(model, "_compile", compiling)
+    thread = threading.Thread(target=lambda: model(filled(3)), daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive()
+    ((rows, message),) = raised
+    assert rows == 3
+    assert "is compiling for these shapes, in this very thread" in message
+    assert model(filled(3)).shape == (3, 4)
+
+
+def test_mutually_recursive_compilations_do_not_deadlock(monkeypatch):
+    """Destructors may call the model; two threads would wait for each other."""
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (None, 4))))
+    model, raised, both = g.compile(), [], threading.Barrier(2)
+    compile_one = model._compile
+
+    def compiling(graph):
+        rows = graph.inputs["x"].shape[0]
+        both.wait(30)
+        try:
+            model(filled(3 - rows))
+        except og.StateError:
+            raised.append(rows)
+        both.wait(30)
+        return compile_one(graph)
+
+    monkeypatch.setattr(model, "_compile", compiling)
+    threads = [threading.Thread(target=model, args=(filled(rows),), daemon=True) for rows in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert not any(thread.is_alive() for thread in threads)
+    assert sorted(raised) == [1, 2]
+    assert model.cache_info().size == 2
+
+
+def test_destructor_may_read_the_changing_cache():
+    """The garbage collector may run a destructor wherever objects are created."""
+    script = """
+import faulthandler, gc
+import numpy as np
+import onegraph as og
+
+faulthandler.dump_traceback_later(20, exit=True)
+g = og.Graph()
+g.output("y", g.relu(g.input("x", og.f32, (None, 4))))
+model = g.compile()
+arrays = [np.ones((rows, 4), np.float32) for rows in range(1, 7)]
+model(arrays[0])
+asked = 0
+
+class Cycle:
+    def __init__(self):
+        self.own = self
+
+    def __del__(self):
+        global asked
+        gc.disable()
+        asked += 1
+        model.cache_capacity = 1 + asked % 3
+        model.cache_info(), model.report()
+        if asked % 4 == 0:
+            model(arrays[asked // 4 % 6])
+        gc.enable()
+
+gc.set_threshold(6, 2, 2)
+for step in range(3000):
+    Cycle()
+    objects = [[] for _ in range(step % 7)]  # so that it comes sooner and later
+    model.cache_info(), model.report()
+    model.cache_capacity = 1 + step % 3
+gc.set_threshold(0)
+info = model.cache_info()
+assert asked > 500 and info.size <= info.capacity and info.misses - info.evictions == info.size, info
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_bound_run_survives_eviction():
+    model = rows_summed()
+    model.cache_capacity = 1
+    x = filled(2)
+    run = model.bind(x=x)
+    model(filled(3))
+    x *= 2
+    assert run.run().tolist() == [8, 8]
+
+
+@pytest.mark.parametrize("call", ["plain", "out", "bind"])
+def test_threads_compile_a_new_shape_once(call, compilations):
+    model = rows_summed(threads=1)
+
+    def work(index):
+        x = filled(7, index)
+        if call == "bind":
+            return model.bind(x=x).run()
+        return model(x) if call == "plain" else model(x, out=np.zeros(7, F32))
+
+    results = at_once(8, work)
+    assert [result.tolist() for result in results] == [[4.0 * index] * 7 for index in range(8)]
+    assert compilations == [(7, 4)]
+    assert model.cache_info() == (7, 1, 0, 1, 16)
+
+
+def test_every_thread_retries_a_failed_shape(monkeypatch):
+    model = rows_summed(threads=1)
+    make, failures = executable.Program, iter([True, True])
+
+    def failing(graph, **options):
+        if next(failures, False):
+            raise og.OutOfMemoryError("compile", "out_of_memory")
+        return make(graph, **options)
+
+    monkeypatch.setattr(executable, "Program", failing)
+
+    def work(index):
+        try:
+            return model(filled(2)).tolist()
+        except og.OutOfMemoryError:
+            return "failed"
+
+    results = at_once(6, work)
+    assert results.count("failed") == 2
+    assert results.count([4, 4]) == 4
+    assert model.cache_info() == (3, 1, 0, 1, 16)
+
+
+def test_one_thread_makes_an_entry_despite_failures():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(100):
+            kept, failures = Cache(16), iter([True, True])
+
+            def make(failures=failures):
+                if next(failures, False):
+                    raise og.OutOfMemoryError("compile", "out_of_memory")
+                return Entry(None, lambda *_: None)
+
+            def work(index, kept=kept, make=make):
+                try:
+                    return kept.find("key", make) is not None
+                except og.OutOfMemoryError:
+                    return False
+
+            assert sorted(at_once(6, work)) == [False] * 2 + [True] * 4
+            assert kept.info() == (3, 1, 0, 1, 16)
+            assert not kept._turns
+    finally:
+        sys.setswitchinterval(before)
+
+
+def permuting():
+    g = og.Graph()
+    dy, w = g.input("dy", og.f32, (1, 3, 1)), g.constant(np.ones((3, 1, 1), F32))
+    shape = g.input("shape", og.s32, (3,))
+    window = {"strides": [2], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
+    g.output("dx", g.convolution_backward_data(dy, w, shape, **window))
+    return g.compile()
+
+
+def test_shape_tensor_contents_are_in_the_key():
+    model = permuting()
+    dy = np.ones((1, 3, 1), F32)
+    seven, eight = (np.array([1, size, 1], np.int32) for size in (7, 8))
+    expected = {7: [1, 1, 2, 1, 2, 1, 1], 8: [1, 1, 2, 1, 2, 1, 1, 0]}
+    for shape in (seven, eight, seven, eight):
+        assert model(dy, shape).ravel().tolist() == expected[shape[1]]
+        assert model(shape=shape, dy=dy).ravel().tolist() == expected[shape[1]]
+    assert model.cache_info() == (6, 2, 0, 2, 16)
+    changed = seven.copy()
+    assert model(dy, changed).shape == (1, 7, 1)
+    changed[1] = 8  # the same array with other contents
+    assert model(dy, changed).shape == (1, 8, 1)
+    with pytest.raises(og.SpecError):
+        model(dy, np.array([1, 100, 1], np.int32))
+    with pytest.raises(og.ArgumentError, match="data type int64; expected s32"):
+        model(dy, eight.astype(np.int64))
+    assert model(dy, eight).ravel().tolist() == expected[8]
+
+
+def test_repeated_dynamic_call_is_quick(monkeypatch):
+    model = rows_summed()
+    x, y = filled(3), np.zeros(3, F32)
+    model(x)
+    monkeypatch.setattr(model, "_arguments", None)  # only the quick call still works
+    assert model(x).tolist() == [4, 4, 4]
+    assert model(x=x).tolist() == [4, 4, 4]
+    assert model(x, out=y) is y
+    with pytest.raises(AttributeError):
+        model(filled(4))
+
+
+def test_examines_a_computed_shape_once():
+    g = og.Graph()
+    counts = g.input("x", og.s32, (3,))
+    shape = g.add(counts, g.constant(np.array([0, 1, 0], np.int32)))
+    dy, w = g.input("dy", og.f32, (1, None, 1)), g.constant(np.ones((3, 1, 1), F32))
+    window = {"strides": [2], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
+    g.output("dx", g.convolution_backward_data(dy, w, shape, **window))
+    model = g.compile()
+    for _ in range(2):
+        assert model(np.array([1, 7, 1], np.int32), np.ones((1, 3, 1), F32)).shape == (1, 8, 1)
+    assert model.cache_info() == (1, 1, 0, 1, 16)
+    assert model.report().partitions[0].executor == "reference"
+
+
+def test_threads_and_changing_shapes_leave_a_bounded_cache():
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (None,))))
+    model = g.compile(threads=1)
+
+    def work(seed):
+        for size in np.random.default_rng(seed).integers(1, 40, 40):
+            model(np.zeros(int(size), np.float32))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert model.cache_info().size <= 16
+    assert sum(len(entry.program.free_frames) for entry in model._cache.entries.values()) <= 16 * 6

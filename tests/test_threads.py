@@ -1,0 +1,259 @@
+"""Threads that call executables, and the number of threads that run a partition."""
+
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+from helpers.executables import at_once, filled, in_a_process, rows_summed
+
+import onegraph as og
+from onegraph.native import library
+from onegraph.runtime import program
+
+F32 = np.float32
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+openmp = pytest.mark.skipif(library.RUNTIME != "OpenMP", reason="only the threads of OpenMP can be set")
+
+
+def products(**options):
+    g = og.Graph()
+    x = g.input("x", og.f32, (64, 64))
+    h = g.matmul(x, g.constant(np.eye(64, dtype=F32) * 2), dtype="f32")
+    g.output("y", g.softmax(h, axis=1, dtype="f32").dst)
+    return g.compile(**options)
+
+
+@pytest.mark.parametrize("options", [{}, {"threads": 1}, {"threads": 2}, {"policy": "debug"}])
+def test_eight_threads_on_one_executable(options):
+    model = products(**options)
+    inputs = [np.random.default_rng(seed).standard_normal((64, 64)).astype(F32) for seed in range(8)]
+
+    def work(index):
+        x, out = inputs[index], np.empty((64, 64), F32)
+        exact = np.exp(2 * x.astype(float))
+        exact /= exact.sum(1, keepdims=True)
+        for _ in range(25):
+            assert np.allclose(model(x), exact, atol=1e-5)
+            assert np.allclose(model(x, out=out), exact, atol=1e-5)
+        return True
+
+    assert all(at_once(8, work))
+
+
+@openmp
+def test_num_threads_block_is_per_thread():
+    before = og.get_num_threads()
+    seen = []
+    with og.num_threads(2):
+        assert og.get_num_threads() == 2
+        with og.num_threads(1):
+            assert og.get_num_threads() == 1
+            thread = threading.Thread(target=lambda: seen.append(og.get_num_threads()))
+            thread.start()
+            thread.join()
+        assert og.get_num_threads() == 2
+        with pytest.raises(ZeroDivisionError), og.num_threads(1):
+            raise ZeroDivisionError
+        assert og.get_num_threads() == 2
+    assert og.get_num_threads() == before
+    assert seen == [int(in_a_process("import onegraph as og; print(og.get_num_threads())"))]
+    for wrong in (0, -1, True, 1.5, "2", None, 10**9):
+        with pytest.raises(og.ArgumentError, match="threads"), og.num_threads(wrong):
+            pass
+    assert og.get_num_threads() == before
+
+
+@openmp
+def test_run_uses_the_setting_at_its_start():
+    model = products()
+    x = np.random.default_rng(0).standard_normal((64, 64)).astype(F32)
+    expected = model(x)
+    for count in (1, 2, 3):
+        with og.num_threads(count):
+            assert np.allclose(model(x), expected, atol=1e-6)
+            assert og.get_num_threads() == count
+
+
+@openmp
+def test_threads_by_partition():
+    with og.num_threads(2):
+        model = products(policy="debug", threads={0: 2, 1: 1})
+        assert [partition.threads for partition in model.report().partitions] == [2, 1]
+        assert [partition.threads for partition in products(policy="debug", threads=1).report().partitions] == [1, 1]
+        known = r"the partitions are 0: MatMul 'matmul_0'; 1: SoftMax 'softmax_1'"
+        with pytest.raises(og.ArgumentError, match=rf"threads: no partition 2; {known}$"):
+            products(policy="debug", threads={0: 1, 2: 1})
+    for wrong, text in (({-1: 1}, "partition: -1"), ({"0": 1}, "partition: '0'"), ({True: 1}, "True"), ({0: 0}, "0")):
+        with pytest.raises(og.ArgumentError, match=f"threads: .*{text}"):
+            products(threads=wrong)
+
+
+def test_rejects_unknown_partitions_of_later_programs():
+    model = rows_summed(threads={5: 1})
+    for _ in range(2):
+        with pytest.raises(og.ArgumentError, match="threads: no partition 5; the partitions are 0: "):
+            model(filled(2))
+    assert model.cache_info().size == 0
+
+
+US = 1e-6
+
+
+@openmp
+@pytest.mark.parametrize(
+    ("alone", "by_number", "expected"),
+    [
+        (30 * US, {1: 30 * US, 2: 16 * US, 4: 9 * US}, 0),
+        (30 * US, {1: 30 * US, 2: 16 * US, 4: 20 * US}, 2),
+        (30 * US, {1: 12 * US, 2: 16 * US, 4: 20 * US}, 1),
+        (30 * US, {1: 12.5 * US, 2: 11.8 * US, 4: 12 * US}, 1),  # two threads gain too little
+        (30 * US, {1: 30 * US, 2: 16 * US, 4: None}, 0),  # other load prevents measuring four: long enough for all
+        (8 * US, {1: 8 * US, 2: None, 4: None}, 1),
+        (150 * US, None, 0),  # long enough for all threads, so measured once
+    ],
+)
+def test_step_gets_its_best_thread_count(monkeypatch, alone, by_number, expected):
+    answers = iter([{1: alone}, by_number])
+
+    def measure(_, steps, counts):
+        return [answer[count] for answer in [next(answers)] for count in counts] if steps else []
+
+    monkeypatch.setattr(program.Program, "_measure", measure)
+    with og.num_threads(4):
+        model = products(policy="debug", threads={1: 3})  # the second partition has a given number
+        x = np.random.default_rng(0).standard_normal((64, 64)).astype(F32)
+        assert np.allclose(model(x).sum(1), 1, atol=1e-5)
+    assert [partition.threads for partition in model.report().partitions] == [expected, 3]
+
+
+@openmp
+@pytest.mark.parametrize(
+    ("alone", "by_number", "expected"),
+    [
+        (3.9 * US, None, 1),
+        (6 * US, {1: 6 * US, 2: 4 * US, 4: 5 * US}, 2),
+        (30 * US, {1: 30 * US, 2: 20 * US, 4: 14 * US}, 0),
+        (30 * US, {1: 30 * US, 2: 20 * US, 4: 25 * US}, 2),
+        (30 * US, {1: 14 * US, 2: 20 * US, 4: 25 * US}, 1),
+        (150 * US, None, 0),
+    ],
+)
+def test_measures_each_kind_of_small_step_once(monkeypatch, alone, by_number, expected):
+    answers, measured = iter([{1: alone}, by_number]), []
+
+    def measure(_, steps, counts):
+        measured.append(len(steps))
+        return [answer[count] for answer in [next(answers)] for count in counts] if steps else []
+
+    monkeypatch.setattr(program.Program, "_measure", measure)
+    g = og.Graph()
+    y = g.input("x", og.f32, (8, 4))
+    for _ in range(3):
+        y = g.relu(g.softmax(y, axis=1, dtype="f32").dst)
+    g.output("y", y)
+    with og.num_threads(4):
+        model = g.compile(policy="debug")
+        assert np.allclose(model(np.full((8, 4), 7, F32)), 0.25, atol=1e-6)
+    assert [partition.threads for partition in model.report().partitions] == [expected, 1] * 3
+    assert measured == [1, 3 if by_number else 0]
+
+
+def test_threads_option():
+    before = og.get_num_threads()
+    assert (before is None) if library.RUNTIME != "OpenMP" else before >= 1
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (4,))))
+    assert g.compile(threads=1)(np.full(4, -1, np.float32)).tolist() == [0] * 4
+    assert og.get_num_threads() == before
+    for wrong in (0, -1, True, 1.5, "2"):
+        with pytest.raises(og.ArgumentError, match="threads"):
+            g.compile(threads=wrong)
+
+
+def test_eight_threads_share_one_executable(rng):
+    g = og.Graph()
+    x = g.input("x", og.f32, (16, 16))
+    w = g.constant(rng.standard_normal((16, 16)).astype(np.float32))
+    g.output("y", g.exp(g.tanh(g.matmul(x, w, dtype="f32"))))
+    model = g.compile(threads=1)
+    inputs = [rng.standard_normal((16, 16)).astype(np.float32) for _ in range(8)]
+    expected = [model(data) for data in inputs]
+    wrong = []
+
+    def work(index):
+        for _ in range(50):
+            if not np.array_equal(model(inputs[index]), expected[index]):
+                wrong.append(index)
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_thread_affine_gradients_run_in_any_thread(rng):
+    """oneDNN 3.2 keeps the scratch memory of these kernels per thread and crashes in another one."""
+    attrs = {"strides": [1, 2], "pads_begin": [1, 0], "pads_end": [0, 1], "dilations": [1, 1]}
+    layout = {"data_format": "NCX", "weights_format": "XIO", "weights_shape": [1, 1, 4, 4]}
+    g = og.Graph()
+    src, diff = g.input("src", "f32", (2, 4, 4, 4)), g.input("diff", "f32", (2, 4, 5, 3))
+    g.output("dw", g.convolution_backward_weights(src, diff, **attrs, **layout))
+    model = g.compile(threads=1)
+    x, dy = (rng.standard_normal(tensor.shape).astype(np.float32) for tensor in g.inputs.values())
+    exact = og.reference.run(g, {"src": x, "diff": dy})["dw"]
+    run = model.bind(src=x, diff=dy)
+    found, errors = [], []
+
+    def work():
+        own = g.compile(threads=1)
+        for _ in range(3):
+            found.extend([model(x, dy), own(x, dy), model.bind(src=x, diff=dy).run()])
+        try:
+            run.run()
+        except og.StateError as error:
+            errors.append(str(error))
+
+    for _ in range(3):  # other threads do not destroy the programs of ended threads
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        gc.collect()
+        found += [model(x, dy), run.run()]
+    assert len(errors) == 9
+    assert all("bind one for each thread" in error for error in errors)
+    assert len(found) == 3 * (27 + 2)
+    for result in found:
+        np.testing.assert_allclose(result, exact, atol=1e-4)
+
+
+def test_quick_call_keeps_constants_alive():
+    g = og.Graph()
+    slope = g.static_transpose(
+        g.constant(np.full((2, 3), 0.5, np.float32)), order=[1, 0]
+    )  # copied: PReLU reads it dense
+    g.output("y", g.prelu(g.input("x", "f32", (3, 2)), slope))
+    model, data = g.compile(), np.full((3, 2), -4, np.float32)
+    model(data)
+    program = model._find({}).program
+    constants = [weakref.ref(array) for array in program.constants.values()]
+    call = model._quick
+    gone = weakref.ref(program)
+    del model, program
+    assert gone() is None
+    assert len(constants) == 1
+    assert constants[0]() is not None
+    assert call((data,), None).tolist() == [[-2, -2]] * 3
+    del call
+    assert constants[0]() is None
