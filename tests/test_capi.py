@@ -939,13 +939,13 @@ assert count > 10
 
 
 def test_examines_refused_ops_in_two_editions(monkeypatch):
-    editions, examine = set(), op_checks.examine
+    editions, examine = set(), op_checks.infer_op
 
     def noted(*arguments, edition, **options):
         editions.add(edition.name)
         return examine(*arguments, edition=edition, **options)
 
-    monkeypatch.setattr(op_checks, "examine", noted)
+    monkeypatch.setattr(op_checks, "infer_op", noted)
     with pytest.raises(og.SpecError, match="axis: 7"):
         capi.Graph().add_op(
             capi.Op(1, "SoftMax", inputs=[lt(0, "f32", (2, 3))], outputs=[lt(1, "f32")], attrs={"axis": 7})

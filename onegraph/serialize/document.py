@@ -44,7 +44,7 @@ class TensorForm:
     id: int
     dtype: DataType | None
     shape: Shape
-    json_strides: tuple[int, ...] | None
+    strides: tuple[int, ...] | None
     layout: str
     property: str
     raw: Json
