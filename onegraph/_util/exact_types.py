@@ -68,9 +68,12 @@ def elements(value: object) -> list[Any] | None:
 
 def entries(value: object) -> dict[Any, Any] | None:
     """The entries of a mapping, asked for once, with plain strings for keys that are strings; None for all else."""
-    if not has_type(value, Mapping):
+    if type(value) is dict:
+        pairs = [*value.items()]
+    elif has_type(value, Mapping):
+        pairs = listed(value.items())
+    else:
         return None
-    pairs = listed(value.items())
     try:
         return {key if (word := text(key)) is None else word: element for key, element in pairs}
     except TypeError:  # keys that no dictionary can have

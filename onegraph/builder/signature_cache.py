@@ -17,10 +17,10 @@ import numpy as np
 from ..errors import SpecError
 from ..inference.infer import MAX_INPUTS, Inference, infer_op
 from ..inference.lenient import LenientInference
-from ..ir.op import Array, LogicalTensor, Signature
+from ..ir.op import Array, LogicalTensor, Signature, make_signature
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import Edition, edition
-from ..opset.schema import Schema, Shape, TensorType
+from ..opset.schema import Schema, Shape, TensorType, make_type
 from ..opset.shapes import known_dims
 from .op_outputs import implied_outputs, output_dtypes
 
@@ -90,10 +90,10 @@ def _key(
     for index, tensor in enumerate(inputs):
         if tensor is None:
             tensors.append(None)
-        elif tensor.value is None or index not in schema.read_inputs:
+        elif index not in schema.read_inputs or (value := tensor.value) is None:
             tensors.append((tensor.dtype, tensor.shape, None))
-        elif _is_plain(tensor, tensor.value):
-            tensors.append((tensor.dtype, tensor.shape, tensor.value.tobytes()))
+        elif _is_plain(tensor, value):
+            tensors.append((tensor.dtype, tensor.shape, value.tobytes()))
         else:
             return None
     return attributes, tuple(tensors)
@@ -133,7 +133,8 @@ def _made_from(
         dtypes = tuple(output_dtypes(chosen, schema, checked.dtype_choices[:count], dtype))
     while inputs and inputs[-1] is None:
         inputs = inputs[:-1]
-    return Signature(schema, MappingProxyType(dict(attrs)), inputs, dtypes, checked.shapes[: len(dtypes)])
+    shapes = checked.shapes[: len(dtypes)]
+    return make_signature(schema, MappingProxyType(dict(attrs)), inputs, dtypes, shapes, False)
 
 
 def attrs_key(attrs: object) -> AttrsKey | None:
@@ -188,6 +189,6 @@ def _is_plain(tensor: LogicalTensor, value: Array) -> bool:
 
 def _tensor_type(dtype: DataType | None, shape: Shape, contents: bytes | None) -> TensorType:
     if contents is None or dtype is None:
-        return TensorType(dtype, shape)
+        return make_type(dtype, shape, None, None)
     value = np.frombuffer(contents, dtype.numpy) if contents else np.empty(0, dtype.numpy)
     return TensorType(dtype, shape, value.reshape(known_dims(shape)))

@@ -12,7 +12,7 @@ from typing import Protocol
 from .._util.exact_types import elements, entries, has_type
 from ..errors import ERROR, LIBRARY, ArgumentError, Violation
 from ..faults.quirks import quirks
-from ..inference.infer import MAX_VIOLATIONS, Inference, examine_attrs, infer_op
+from ..inference.infer import MAX_VIOLATIONS, Inference, infer_attrs, infer_op
 from ..inference.violations import Violations, shortened
 from ..ir.op import LogicalTensor, Op
 from ..ir.tensor_type import tensor_type
@@ -38,7 +38,7 @@ def check_attrs(kind: str, attrs: object = None, *, edition: str | None = None) 
         ArgumentError: the edition is unknown. Everything else is a violation.
     """
     chosen = edition_named(DEFAULT if edition is None else edition)
-    return list(examine_attrs(kind, attrs, edition=chosen).violations)
+    return list(infer_attrs(kind, attrs, edition=chosen).violations)
 
 
 def check_op(

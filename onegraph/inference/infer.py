@@ -50,7 +50,7 @@ class Inference(NamedTuple):
         return tuple(violation for violation in self.violations if violation.severity == ERROR)
 
 
-def examine_attrs(kind: object, attrs: object, *, edition: Edition) -> Inference:
+def infer_attrs(kind: object, attrs: object, *, edition: Edition) -> Inference:
     """Check the attributes of an op by themselves and return what was made of them."""
     examination = OpInference(edition, shortened(kind))
     schema = examination.find_schema(kind)
@@ -155,7 +155,7 @@ class OpInference(Violations):
             except BadValueError as bad:
                 self.bad_value(schema, name, value, bad, inputs)
             else:
-                if (word := text(value)) in attribute.disputed:
+                if attribute.disputed and (word := text(value)) in attribute.disputed:
                     taken = attribute.aliases[word]
                     expected = f"{taken!r}; the page prints both, and this is taken as {taken}"
                     self.add("disputed_value", name, shown(value), expected, severity=NOTE)

@@ -14,7 +14,7 @@ from .._util.interpreter_tricks import read_slot_through, record_maker
 from .._util.validation import as_dict, expect
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import edition
-from ..opset.schema import AttrValue, Schema, Shape, TensorType
+from ..opset.schema import AttrValue, Schema, Shape, TensorType, make_type
 
 Array = NDArray[np.generic]
 
@@ -55,7 +55,7 @@ class LogicalTensor(Made):
     @property
     def type(self) -> TensorType:
         """Data type and shape, and the contents where they are known."""
-        return TensorType(self.dtype, self.shape, self.value)
+        return make_type(self.dtype, self.shape, self.value, None)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _unpickled, (self.id, self.dtype, self.shape, self.strides, self.name, self.value)
@@ -85,7 +85,7 @@ def _unpickled(
 
 
 @made_once
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Signature:
     """One use of an op that is in order, without ids and names: ops with the same attributes and types share it.
 
@@ -103,6 +103,9 @@ class Signature:
     dtypes: tuple[DataType, ...]
     shapes: tuple[Shape, ...]
     lenient: bool = False
+
+
+make_signature = record_maker(Signature)
 
 
 @made_once

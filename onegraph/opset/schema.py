@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from .._util.fork_safety import cached_property
 from .._util.init_once import made_once
+from .._util.interpreter_tricks import record_maker
 from .dtypes import DataType
 
 Shape = tuple[int | None, ...] | None
@@ -131,7 +132,7 @@ FLOATS = rows("T", "f32", "bf16", "f16")
 
 
 @made_once
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TensorType:
     """Data type and shape of a tensor; ``value`` where its contents are known when the graph is built.
 
@@ -147,6 +148,9 @@ class TensorType:
     def rank(self) -> int | None:
         """Number of dimensions, None where unknown."""
         return None if self.shape is None else len(self.shape)
+
+
+make_type = record_maker(TensorType)
 
 
 class Finding(NamedTuple):

@@ -13,7 +13,7 @@ from itertools import zip_longest
 from .._util.exact_types import elements, has_type
 from ..checker.check import check_op
 from ..errors import ArgumentError, SpecError, Violation, shown
-from ..inference.infer import examine_attrs, infer_op
+from ..inference.infer import infer_attrs, infer_op
 from ..ir.op import LogicalTensor
 from ..opset.dtypes import DataType
 from ..opset.editions.dialect import base_call, channel_swap, format_of, is_swapped, swap_channels
@@ -132,7 +132,7 @@ def _checked(
     kind: str, attrs: object, inputs: Sequence[object], chosen: Edition
 ) -> tuple[Schema, Mapping[str, AttrValue], Sequence[TensorType | None]]:
     """The schema, attributes and input types of an op that is in order as far as it was given."""
-    found = infer_op(kind, attrs, inputs, edition=chosen) if inputs else examine_attrs(kind, attrs, edition=chosen)
+    found = infer_op(kind, attrs, inputs, edition=chosen) if inputs else infer_attrs(kind, attrs, edition=chosen)
     wrong = [one for one in found.errors if one.rule != "missing_attribute"]
     if wrong or found.schema is None or found.attrs is None:
         raise SpecError(wrong)

@@ -50,7 +50,7 @@ class Edition:
 
     def schema(self, kind: object) -> Schema | None:
         """The op ``kind``, by its name in the specification or in Python; None where the edition has none."""
-        name = text(kind)
+        name = kind if type(kind) is str else text(kind)
         return None if name is None else self.schemas.get(name) or self._by_name.get(name)
 
     @cached_property
@@ -150,6 +150,8 @@ def edition(name: str) -> Edition:
     Raises:
         ArgumentError: there is none; the message names the nearest.
     """
+    if type(name) is str and name in _loaded:
+        return _loaded[name]
     word = text(name)
     if word is None or word not in _BUILDERS:
         close = None
