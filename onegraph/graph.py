@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from . import serialize, view
 from .builder.graph import DataGraph
 from .ir.op import Array
 from .opset.schema import Shape
+from .serialize import load, read, save, with_constants, write
 from .transform.json_rewrite import without_wildcards
 from .transform.specialise import specialise
+from .view import dot, notebook_html, notebook_svg
 
 if TYPE_CHECKING:
     from .capi.partition import Partition
@@ -97,7 +98,7 @@ class Graph(DataGraph):
             UnsupportedError: that version does not have an op, an attribute, a data type, or such a form of an op.
             ArgumentError: there is no such version.
         """
-        return serialize.write(Graph.copy(self), for_version)
+        return write(Graph.copy(self), for_version)
 
     @classmethod
     def from_json(cls, text: str | bytes, *, strict: bool = False) -> Graph:
@@ -117,7 +118,7 @@ class Graph(DataGraph):
             FormatError: it is no such graph; the error says where in it and what is expected there.
             SpecError: an op breaks the specification.
         """
-        return serialize.read(cls, text, strict=strict)
+        return read(cls, text, strict=strict)
 
     def save(self, path: str | PathLike[str], *, for_version: str | None = None) -> None:
         """Write ``to_json`` to a file, and contents of constants to an ``.npz`` beside it.
@@ -127,7 +128,7 @@ class Graph(DataGraph):
             UnsupportedError: the version lacks an op, an attribute or a data type.
             ArgumentError: the path or the version makes no sense.
         """
-        serialize.save(Graph.copy(self), path, for_version)
+        save(Graph.copy(self), path, for_version)
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, strict: bool = False) -> Graph:
@@ -137,19 +138,19 @@ class Graph(DataGraph):
             FormatError: the file cannot be read or holds no graph; the error says where in it.
             SpecError: an op breaks the specification.
         """
-        return serialize.load(cls, path, strict=strict)
+        return load(cls, path, strict=strict)
 
     def to_dot(self) -> str:
         """The graph in the dot language of Graphviz; ``onegraph.view`` draws it with partitions and times."""
-        return view.dot(self)
+        return dot(self)
 
     def _repr_html_(self) -> str:
         """The graph for a notebook: a frame to zoom, search and click through."""
-        return view.notebook_html(self)
+        return notebook_html(self)
 
     def _repr_svg_(self) -> str | None:
         """The graph for a notebook that runs no scripts; None where it is too large, or nothing can draw it."""
-        return view.notebook_svg(self)
+        return notebook_svg(self)
 
     def with_constants(self, arrays: Mapping[str, Array]) -> Graph:
         """The same graph with contents of inputs as constants, which the library prepares once.
@@ -163,7 +164,7 @@ class Graph(DataGraph):
             ArgumentError: a name is not that of an input, or an array does not fit its input.
             SpecError: an op cannot have such an input, as where it gives another shape than the graph has.
         """
-        return serialize.with_constants(self, arrays)
+        return with_constants(self, arrays)
 
     def without_wildcards(self) -> Graph:
         """The same graph cut at its Wildcards, so that the rest can be run.

@@ -82,7 +82,7 @@ def imports(name: str) -> set[str]:
         if isinstance(node, ast.ImportFrom) and node.level:
             base = [*package[: len(package) - node.level + 1], *(node.module or "").split(".")]
             source = ".".join(filter(None, base))
-            for alias in (alias for alias in node.names if alias.name != "_ffi"):
+            for alias in node.names:
                 inner = ".".join(filter(None, (source, alias.name)))
                 found.add(inner if inner in MODULES else source or "__init__")
     return found - {name}

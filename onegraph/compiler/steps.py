@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from .. import capi
 from ..capi import CompiledPartition
+from ..capi import Graph as LibraryGraph
+from ..capi import LogicalTensor as LibraryTensor
+from ..capi import Op as LibraryOp
 from ..faults.operands import collapsed, is_fast, varying
 from ..faults.strides import honours_strides, loses_batches, loses_sums, loses_zero_points
 from ..ir.op import Array, LogicalTensor, Op
@@ -129,9 +131,9 @@ def compile_reorder(source: Value, target: Value) -> CompiledPartition:
     Raises:
         OneGraphError: it has none for the data type or the layouts.
     """
-    graph = capi.Graph()
+    graph = LibraryGraph()
     ends = capi_tensor(source.id, source, "variable"), capi_tensor(target.id, target, "variable")
-    graph.add_op(capi.Op(0, "Reorder", inputs=[ends[0]], outputs=[ends[1]]))
+    graph.add_op(LibraryOp(0, "Reorder", inputs=[ends[0]], outputs=[ends[1]]))
     graph.finalize()
     (partition,) = graph.partitions("debug")
     return partition.compile([ends[0]], [ends[1]])
@@ -160,10 +162,10 @@ def collapsed_binary(step: Step, values: Mapping[int, Value]) -> CompiledPartiti
     if found is None or not all(value.dense for value in (*found, result)):
         return None
     shapes = collapsed(result.shape, found[1].shape)
-    ends = [capi.LogicalTensor(value.id, value.dtype, shape) for value, shape in zip(found, shapes, strict=True)]
-    target = capi.LogicalTensor(result.id, result.dtype, shapes[0])
-    graph = capi.Graph()
-    graph.add_op(capi.Op(0, step.kind, inputs=ends, outputs=[target]))
+    ends = [LibraryTensor(value.id, value.dtype, shape) for value, shape in zip(found, shapes, strict=True)]
+    target = LibraryTensor(result.id, result.dtype, shapes[0])
+    graph = LibraryGraph()
+    graph.add_op(LibraryOp(0, step.kind, inputs=ends, outputs=[target]))
     graph.finalize()
     (partition,) = graph.partitions("debug")
     return partition.compile(ends, [target])

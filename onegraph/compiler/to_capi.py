@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from .. import capi
 from ..builder.graph import DataGraph
+from ..capi import Graph as LibraryGraph
+from ..capi import Partition
 from ..capi.graph import unproduced_weights
 from ..capi.logical_tensor import LogicalTensor as LibraryTensor
 from ..capi.op_template import LazyOps, OpTemplate
@@ -32,7 +33,7 @@ def capi_tensor(number: int, value: Value, kind: str) -> LibraryTensor:
 
 def capi_graph(
     lowered: Lowered, fpmath_mode: str, steps: Sequence[Step] | None = None, needed: Iterable[int] = ()
-) -> tuple[capi.Graph, dict[int, str]]:
+) -> tuple[LibraryGraph, dict[int, str]]:
     """Steps as a finalized graph of the C API.
 
     Args:
@@ -67,7 +68,7 @@ class _Export:
         self.refused: dict[int, str] = {}
         self._read = {*chain.from_iterable([step.inputs for step in steps])}
         self._produced = {*chain.from_iterable([step.outputs for step in steps])}
-        self._graph, self._ops = capi.Graph(fpmath_mode=fpmath_mode), LazyOps(*self._tensors())
+        self._graph, self._ops = LibraryGraph(fpmath_mode=fpmath_mode), LazyOps(*self._tensors())
         self._marks: list[int] = []  # ids of the ops that stand for no step
         self._free_ids = itertools.count(len(lowered.steps))
 
@@ -130,7 +131,7 @@ class _Export:
         self._ops.add(OpTemplate(kind, NO_ATTRS), number, name, inputs, outputs)
         self._marks.append(number)
 
-    def finalize(self) -> capi.Graph:
+    def finalize(self) -> LibraryGraph:
         """The graph."""
         for reason in self._graph._add_lazy_ops(self._ops, self._marks).values():
             raise UnsupportedError(reason)
@@ -145,7 +146,7 @@ def _template(part: Part, op: Op) -> OpTemplate:
     return OpTemplate(part.kind, part.attrs)
 
 
-def library_partitions(graph: DataGraph, policy: str) -> list[capi.Partition]:
+def library_partitions(graph: DataGraph, policy: str) -> list[Partition]:
     """The partitions that the library makes of a graph, views and reference ops among them as unsupported ones."""
     refuse_wildcards(graph)
     return capi_graph(lower(graph), "strict")[0].partitions(policy)

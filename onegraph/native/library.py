@@ -12,7 +12,7 @@ import os
 import struct
 from collections.abc import Callable
 from functools import partial
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -77,7 +77,7 @@ def _refuse_cut_off(path: Path) -> None:
         raise LibraryError(f"cannot load {path}: it is cut off at {size} bytes; {INSTALL}")
 
 
-def _load(path: Path) -> tuple[ctypes.CDLL, Any, Any]:
+def _load(path: Path) -> tuple[ctypes.CDLL, Any]:
     try:
         _refuse_cut_off(path)
         handle = ctypes.CDLL(str(path))
@@ -89,28 +89,24 @@ def _load(path: Path) -> tuple[ctypes.CDLL, Any, Any]:
     if not hasattr(handle, "dnnl_graph_graph_create"):
         raise LibraryError(f"{path} is a oneDNN library without the graph API; {INSTALL}")
     try:
-        from .. import _ffi
+        return handle, import_module("onegraph._ffi")
     except ImportError as error:
         raise LibraryError(
             f"the compiled part of onegraph is missing or does not fit {path}: {error}; "
             "reinstall onegraph, or run python build_ffi.py in a checkout"
         ) from None
-    extension: Any = _ffi
-    return handle, extension.ffi, extension.lib
 
 
 def _python_functions() -> tuple[Callable[..., Any], ...]:
     """The functions of the extension that take and give Python objects, which cffi knows nothing of."""
-    from .. import _ffi
-
-    extension: Any = _ffi
-    functions = ctypes.PyDLL(extension.__file__).onegraph_functions
+    functions = ctypes.PyDLL(_extension.__file__).onegraph_functions
     functions.restype = ctypes.py_object
     found: tuple[Callable[..., Any], ...] = functions()
     return found
 
 
-_handle, ffi, lib = _load(find_library())
+_handle, _extension = _load(find_library())
+ffi, lib = _extension.ffi, _extension.lib
 quick_call, bound_run, _hidden, resume_collector, address_of = _python_functions()
 _version = lib.dnnl_version()
 VERSION: tuple[int, int, int] = (_version.major, _version.minor, _version.patch)
