@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-__all__ = ["MAX_LENGTH", "elements", "entries", "has_type", "listed", "real", "text", "whole"]
+__all__ = ["elements", "entries", "has_type", "listed", "plain", "real", "text", "whole"]
 MAX_LENGTH = 2**20
+FLOAT_BYTES = 8  # of a Python float, which holds every float of numpy that is no longer
+PLAIN = frozenset([bool, int, float, str])
+NOT_PLAIN = object()  # what ``plain`` makes of all that is no value of an attribute
 Element = TypeVar("Element")
 
 if TYPE_CHECKING:
@@ -78,3 +81,41 @@ def entries(value: object) -> dict[Any, Any] | None:
         return {key if (word := text(key)) is None else word: element for key, element in pairs}
     except TypeError:  # keys that no dictionary can have
         return None
+
+
+def plain(value: object) -> object:
+    """A number, a string, or a flat sequence of them as Python's own: int, float, bool, str or list.
+
+    Integers and floats of numpy and ml_dtypes are numbers, bytes are strings, and a range, a tuple or an array of one
+    axis is a list. An array of more axes stays an array, and a float longer than Python's stays one of numpy. All else
+    is ``NOT_PLAIN``. Of an endless list ``MAX_LENGTH + 1`` elements are taken.
+    """
+    if type(value) in PLAIN:
+        return value
+    if has_type(value, np.ndarray):
+        array = np.asarray(value)
+        if array.ndim > 1:
+            return array
+        return [*map(_plain_scalar, array)] if array.ndim else _plain_scalar(array[()])
+    if has_type(value, (list, tuple, range)):
+        return [element if type(element) in PLAIN else _plain_scalar(element) for element in listed(value)]
+    return _plain_scalar(value)
+
+
+def _plain_scalar(value: Any) -> object:
+    if has_type(value, np.ndarray) and value.ndim == 0:
+        value = np.asarray(value)[()]
+    if has_type(value, np.generic) and value.dtype.kind == "V" and value.dtype.names is None:
+        value = value.item()  # a scalar of ml_dtypes, which numpy does not count among its numbers
+    if has_type(value, (bool, np.bool_)):
+        return bool(value)
+    if has_type(value, (bytes, np.bytes_)):
+        return bytes(value).decode("ascii", "replace")
+    if (number := whole(value)) is not None:
+        return number
+    if has_type(value, float) or (has_type(value, np.floating) and value.itemsize <= FLOAT_BYTES):
+        return float(value)
+    if has_type(value, np.floating):
+        return value
+    word = text(value)
+    return NOT_PLAIN if word is None else word

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .._util.exact_types import text
+from .._util.exact_types import plain, text
 from .._util.fork_safety import new_rlock, refuse_inner
 from .._util.init_once import once
 from .._util.validation import as_dict, as_list, expect, identifier, string
@@ -230,7 +230,7 @@ class Op(Handle):
         refuse_newer(self.schema, word)
         attribute = self.schema.attribute(word)
         try:
-            stored = convert(attribute, value)
+            stored = convert(attribute, plain(value))
         except BadValueError as bad:
             examination, schema = self._examination()
             examination.bad_value(schema, word, value, bad, list(map(_type, self._inputs)))

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from .._util.exact_types import entries, has_type, listed, text
+from .._util.exact_types import entries, has_type, listed, plain, text
 from ..errors import ERROR, NOTE, ArgumentError, Violation, shown
 from ..ir.op import LogicalTensor
 from ..ir.tensor_type import MAX_SIZE, tensor_type
@@ -151,7 +151,7 @@ class OpInference(Violations):
                 continue
             attribute = schema.attribute(name)
             try:
-                stored[name] = self.converted(attribute, value)
+                stored[name] = self.converted(attribute, plain(value))
             except BadValueError as bad:
                 self.bad_value(schema, name, value, bad, inputs)
             else:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .._util.exact_types import has_type, text
+from .._util.exact_types import has_type, plain, text
 from ..errors import ArgumentError, class_of, shown
 from ..ir.op import LogicalTensor
 from ..ir.tensor_type import tensor_type
@@ -86,7 +86,7 @@ def other_value(schema: Schema, name: str, value: object) -> str:
 def one_for_each(schema: Schema, attribute: Attribute, value: object, inputs: object) -> str:
     """The list to write where one number was given for all spatial axes; empty for what is no such attribute."""
     per_axis = schema.category in SPATIAL and not attribute.name.endswith("_shape")
-    if not per_axis or not attribute.kind.endswith("[]") or not takes(attribute, [value]):
+    if not per_axis or not attribute.kind.endswith("[]") or not takes(attribute, plain([value])):
         return ""
     try:
         rank = tensor_type(inputs[0]).rank if has_type(inputs, (list, tuple)) and inputs else None

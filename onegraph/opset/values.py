@@ -5,15 +5,16 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from typing import cast
 
 import numpy as np
 
-from .._util.exact_types import MAX_LENGTH, has_type, listed, text, whole
 from ..errors import shown
 from .schema import Attribute, AttrValue
 
 S64_MIN, S64_MAX = -(2**63), 2**63 - 1
+MAX_ELEMENTS = 2**20  # of a list
 MAX_WORD = 100  # what is longer was not meant to be a word
 F32_MAX = float(np.finfo(np.float32).max)
 F32_TINY = float(np.finfo(np.float32).smallest_subnormal)
@@ -47,7 +48,11 @@ def describe(attribute: Attribute) -> str:
 
 
 def convert(attribute: Attribute, value: object) -> AttrValue:
-    """The stored form of ``value``: numpy scalars, arrays and bytes are taken where their meaning is certain.
+    """The stored form of a value.
+
+    Args:
+        attribute: the attribute.
+        value: what a user gave, as :func:`onegraph._util.exact_types.plain` makes it.
 
     Raises:
         BadValueError: with rule ``attribute_kind``, ``attribute_value`` or ``attribute_range``.
@@ -73,52 +78,39 @@ def takes(attribute: Attribute, value: object) -> bool:
     return True
 
 
-def _elements(value: object, attribute: Attribute) -> Sequence[object]:
-    if has_type(value, np.ndarray):
-        if value.ndim != 1:
-            raise BadValueError("attribute_kind", describe(attribute), "pass a flat list")
-        return [*np.asarray(value)]
-    if has_type(value, (list, tuple, range)):
-        elements = listed(value)
-        if len(elements) > MAX_LENGTH:
-            raise BadValueError("attribute_kind", f"{describe(attribute)}, at most {MAX_LENGTH} of them")
-        return elements
+def _elements(value: object, attribute: Attribute) -> list[object]:
+    if isinstance(value, (list, tuple)):
+        if len(value) > MAX_ELEMENTS:
+            raise BadValueError("attribute_kind", f"{describe(attribute)}, at most {MAX_ELEMENTS} of them")
+        return [*value]
+    if isinstance(value, np.ndarray):
+        raise BadValueError("attribute_kind", describe(attribute), "pass a flat list")
     # No one number is the shape of a tensor with channels and spatial axes.
     one = takes(attribute, [value]) and not attribute.name.endswith("_shape")
     raise BadValueError("attribute_kind", describe(attribute), f"write [{shown(value)}]" if one else "")
 
 
-def _scalar(kind: str, value: object, attribute: Attribute) -> float | int | bool | str:
-    if has_type(value, np.ndarray) and value.ndim == 0:
-        value = value[()]
-    if has_type(value, np.generic) and value.dtype.kind == "V" and value.dtype.names is None:
-        value = value.item()  # a scalar of ml_dtypes, which numpy does not count among its numbers
-    if kind == "str" and has_type(value, (bytes, np.bytes_)):
-        value = bytes(value).decode("ascii", "replace")
-    match kind:
-        case "str" if (word := text(value)) is not None:
-            return word
-        case "bool" if has_type(value, (bool, np.bool_)):
-            return bool(value)
-        case "bool" if (number := whole(value)) in (0, 1):
-            return bool(number)
-        case "s64" if (number := whole(value)) is not None:
-            if not S64_MIN < number <= S64_MAX:
-                raise BadValueError("attribute_range", f"{describe(attribute)}, within 64 bits")
-            return number
-        case "f32" if has_type(value, (float, np.floating)):
-            return _f32(value, attribute)
-        case "f32" if (number := whole(value)) is not None:
-            return _f32(number, attribute)
+def _scalar(scalar: str, value: object, attribute: Attribute) -> float | int | bool | str:
+    kind = type(value)
+    if scalar == "str" and isinstance(value, str):
+        return value
+    if scalar == "bool" and (kind is bool or (kind is int and value in (0, 1))):
+        return bool(value)
+    if scalar == "s64" and type(value) is int:
+        if not S64_MIN < value <= S64_MAX:
+            raise BadValueError("attribute_range", f"{describe(attribute)}, within 64 bits")
+        return value
+    if scalar == "f32" and (kind in (int, float) or isinstance(value, np.floating)):
+        return _f32(cast("float", value), attribute)
     raise BadValueError("attribute_kind", describe(attribute))
 
 
-def _f32(value: int | float | np.floating, attribute: Attribute) -> float:
+def _f32(value: float, attribute: Attribute) -> float:
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
-    is_endless = has_type(value, (float, np.floating)) and math.isinf(value)
+    is_endless = type(value) is not int and math.isinf(value)
     too_large = abs(number) > F32_MAX and not is_endless
     # What is 0 in 32 bits is right only where 0 is.
     too_small = abs(number) <= F32_TINY / 2 and attribute.range is not None and not attribute.range.holds(0)
