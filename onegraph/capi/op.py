@@ -228,12 +228,12 @@ class Op(Handle):
             examination.unknown_attribute(schema, name, value)
             raise SpecError(examination.violations)
         refuse_newer(self.schema, word)
-        attribute = self.schema.attribute(word)
+        attribute, given = self.schema.attribute(word), plain(value)
         try:
-            stored = convert(attribute, plain(value))
+            stored = convert(attribute, given)
         except BadValueError as bad:
             examination, schema = self._examination()
-            examination.bad_value(schema, word, value, bad, list(map(_type, self._inputs)))
+            examination.bad_value(schema, word, given, bad, list(map(_type, self._inputs)), shown(value))
             raise SpecError(examination.violations) from None
         refuse_inner(self._lock, f"op {self._id}")
         with self._lock:

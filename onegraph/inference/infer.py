@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from .._util.exact_types import entries, has_type, listed, plain, text
+from .._util.exact_types import entries, has_type, listed, plain
 from ..errors import ERROR, NOTE, ArgumentError, Violation, shown
 from ..ir.op import LogicalTensor
 from ..ir.tensor_type import MAX_SIZE, tensor_type
@@ -143,20 +143,20 @@ class OpInference(Violations):
             self.unsettled.update(attribute.name for attribute in schema.attributes)
             return {}
         stored: dict[str, AttrValue] = {}
-        for name, value in given.items():
+        for name, said in given.items():
             if len(self.violations) > MAX_VIOLATIONS:
                 break
-            if not has_type(name, str) or not schema.has_attribute(name):
-                self.unknown_attribute(schema, name, value)
+            if type(name) is not str or not schema.has_attribute(name):
+                self.unknown_attribute(schema, name, said)
                 continue
-            attribute = schema.attribute(name)
+            attribute, value = schema.attribute(name), plain(said)
             try:
-                stored[name] = self.converted(attribute, plain(value))
+                stored[name] = self.converted(attribute, value)
             except BadValueError as bad:
-                self.bad_value(schema, name, value, bad, inputs)
+                self.bad_value(schema, name, value, bad, inputs, shown(said))
             else:
-                if attribute.disputed and (word := text(value)) in attribute.disputed:
-                    taken = attribute.aliases[word]
+                if type(value) is str and value in attribute.disputed:
+                    taken = attribute.aliases[value]
                     expected = f"{taken!r}; the page prints both, and this is taken as {taken}"
                     self.add("disputed_value", name, shown(value), expected, severity=NOTE)
         for attribute in schema.attributes:
@@ -169,11 +169,21 @@ class OpInference(Violations):
         """The stored form of a value; BadValueError where there is none."""
         return convert(attribute, value)
 
-    def bad_value(self, schema: Schema, name: str, value: object, bad: BadValueError, inputs: object) -> None:
-        """Note a value that an attribute cannot take, and what was probably meant."""
+    def bad_value(
+        self, schema: Schema, name: str, value: object, bad: BadValueError, inputs: object, said: str
+    ) -> None:
+        """Note a value that an attribute cannot take, and what was probably meant.
+
+        Args:
+            schema, name: the op, and the attribute.
+            value: the value, made plain.
+            bad: why the attribute cannot take it.
+            inputs: as the caller gave them.
+            said: text of the value as the caller gave it.
+        """
         self.unsettled.add(name)
         fix = other_value(schema, name, value) or one_for_each(schema, schema.attribute(name), value, inputs)
-        self.add(bad.rule, name, shown(value), bad.expected, fix or bad.fix)
+        self.add(bad.rule, name, said, bad.expected, fix or bad.fix)
 
     def unknown_attribute(self, schema: Schema, name: object, value: object) -> None:
         """Note an attribute that the op does not have, and what was probably meant."""

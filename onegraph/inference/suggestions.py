@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .._util.exact_types import has_type, plain, text
+from .._util.exact_types import has_type
 from ..errors import ArgumentError, class_of, shown
 from ..ir.op import LogicalTensor
 from ..ir.tensor_type import tensor_type
@@ -74,19 +74,19 @@ def other_attribute(schema: Schema, name: str) -> tuple[str, str]:
 
 def other_value(schema: Schema, name: str, value: object) -> str:
     """Which editions have a value that an attribute of the op does not have here."""
-    base, word = base_of(schema), text(value)
+    base = base_of(schema)
 
     def has(edition: Edition) -> bool:
         op = edition.meaning(base)
-        return op is not None and op.has_attribute(name) and word in op.attribute(name).values
+        return op is not None and op.has_attribute(name) and value in op.attribute(name).values
 
-    return "" if word is None else editions_with(has)
+    return editions_with(has) if type(value) is str else ""
 
 
 def one_for_each(schema: Schema, attribute: Attribute, value: object, inputs: object) -> str:
     """The list to write where one number was given for all spatial axes; empty for what is no such attribute."""
     per_axis = schema.category in SPATIAL and not attribute.name.endswith("_shape")
-    if not per_axis or not attribute.kind.endswith("[]") or not takes(attribute, plain([value])):
+    if not per_axis or not attribute.kind.endswith("[]") or not takes(attribute, [value]):
         return ""
     try:
         rank = tensor_type(inputs[0]).rank if has_type(inputs, (list, tuple)) and inputs else None
