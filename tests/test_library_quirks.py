@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onegraph.faults.quirks import LIBRARY, QUIRKS, UNSAFE, quirks
 
 import onegraph as og
 from onegraph.capi.settings import has_vnni, is_native
 from onegraph.errors import UnsupportedError
-from onegraph.faults.quirks import LIBRARY, QUIRKS, UNSAFE, quirks
 from onegraph.faults.use import BINARY
 from onegraph.native import library
 from onegraph.opset.editions.registry import BASE
