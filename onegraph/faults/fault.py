@@ -21,8 +21,8 @@ SLOW = "slow"  # right, but with a reference kernel
 LACKS = "lacks"  # the version has no kernel; nothing is wrong
 # Outcomes of a version that is not concerned: its result is right, or it does not have the op, mode or fusion.
 FINE = frozenset(["right", "absent"])
-# What an outcome may depend on beside the version. The first that holds counts.
-CPUS = ("AMX", "no AVX-512", "no VNNI", "no AVX2")
+# What an outcome may depend on beside the version. The last that holds counts.
+CPUS = ("AMX", "no FP16", "no AVX-512", "no VNNI", "no AVX2")
 
 
 @dataclass(frozen=True, eq=False)

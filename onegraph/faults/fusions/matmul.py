@@ -45,7 +45,7 @@ BF16_PARAMETERS = FAULTS.add(
     "",
     UNSAFE,
     lambda fused: any(in_low_precision(use.call, 1) for use in fused.of("BatchNormInference")),
-    {(3, 2): "wrong"},
+    {(3, 2): "wrong | SIGSEGV"},
     "oneDNN computes a BatchNormInference with parameters of bf16 wrong behind a MatMul",
     "the ops one by one",
 )

@@ -121,7 +121,7 @@ def residual_with_a_scale_for_each_channel(g: DataGraph) -> LogicalTensor:
     return g.quantize(total, scales=[16.0], zps=[0], dtype="s8")
 
 
-@FOREIGN_SCALES.example()
+@FOREIGN_SCALES.example({(3, 2): "throws could not create a primitive descriptor for a matmul"})
 def source_with_a_scale_for_each_batch(g: DataGraph) -> LogicalTensor:
     w = g.dequantize(g.constant(np.ones((8, 2), np.int8)), scales=[1.0], zps=[0])
     return g.matmul(dequantized(g, "x", "u8", (2, 2, 8), **_across(2, 0)), w)
@@ -133,7 +133,7 @@ SINGLE_SCALE_OF_A_NORM = FAULTS.add(
     "",
     UNSAFE,
     _has_several_scales,
-    {(3, 2): "wrong"},
+    {(3, 2): "wrong | throws could not create a primitive descriptor"},
     SINGLE_SCALE,
     "the ops one by one",
 )
@@ -152,9 +152,10 @@ SINGLE_SCALE_OF_A_PRODUCT = FAULTS.add(
     "",
     UNSAFE,
     _has_several_scales,
-    {(3, 2): "right", (3, 6): "right", (3, 13): "wrong"},
+    {(3, 2): "throws could not create a primitive descriptor for a matmul", (3, 6): "right", (3, 13): "wrong"},
     SINGLE_SCALE,
     "the ops one by one",
+    since=(3, 7),
 )
 
 

@@ -126,7 +126,7 @@ PRELU_BY_REFERENCE = FAULTS.add(
     "slope",
     UNSAFE,
     slope_by_reference,
-    {(3, 2): "right | wrong | SIGSEGV | SIGFPE"},
+    {(3, 2): "right | wrong | SIGSEGV | SIGFPE | refuses"},
     "the kernel for a slope that is neither one for each element nor one for each channel reads five dims of src, and "
     "with fewer axes that is whatever lies in memory",
     "the same op with a slope for each element",
@@ -136,3 +136,8 @@ PRELU_BY_REFERENCE = FAULTS.add(
 @PRELU_BY_REFERENCE.example()
 def one_slope_for_all(g: DataGraph) -> LogicalTensor:
     return g.op("PReLU", [g.input("x", "f32", (2, 3)), g.input("s", "f32", (1,))])
+
+
+@PRELU_BY_REFERENCE.example()
+def one_slope_for_each_row(g: DataGraph) -> LogicalTensor:
+    return g.op("PReLU", [g.input("x", "f32", (2, 3)), g.input("s", "f32", (2, 1))])

@@ -198,4 +198,4 @@ ENDLESS_TABLE = Faults[int]().add(
 
 @ENDLESS_TABLE.example(runs=False)
 def axis_of_2_to_the_25_elements(g: DataGraph) -> LogicalTensor:
-    return _resized(g, (4,), (2**25,))
+    return _resized(g, (4,), (2**25,), "linear")

@@ -37,7 +37,7 @@ ROUNDING_UP = FAULTS.add(
     "rounding_type",
     UNSAFE,
     rounded_wrong,
-    {(3, 2): "wrong"},
+    {(3, 2): "wrong | unsupported"},
     "rounding_type ceil counts a window too many with same_*, and divides by too few with exclude_pad False; floor "
     "with the pads that cover the last window is right",
     "the same pool with rounding_type floor and explicit pads",

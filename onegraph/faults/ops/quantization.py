@@ -18,11 +18,6 @@ def per_channel(call: Call) -> bool:
     return call.string("qtype") == "per_channel"
 
 
-def per_group(call: Call) -> bool:
-    """Whether a quantization has a scale for each group."""
-    return call.string("qtype") == "per_group"
-
-
 # Static --------------------------------------------------------------------------------------------------------------
 
 NEGATIVE_AXIS = FAULTS.add(
@@ -178,20 +173,3 @@ NARROW_SCALE = FAULTS.add(
 @NARROW_SCALE.example()
 def one_scale_of_bf16(g: DataGraph) -> LogicalTensor:
     return g.op("DynamicDequantize", [g.input("x", "u8", (3, 4)), g.input("s", "bf16", (1,))])
-
-
-DYNAMIC_PARAMETER_RANK = FAULTS.add(
-    "dynamic_parameter_rank",
-    _DYNAMIC,
-    "scales",
-    LIBRARY,
-    lambda call: not per_group(call) and any(call.rank(name) not in (None, 1) for name in ("scales", "zps")),
-    {(3, 2): "refuses | throws"},
-    "scales and zero points that are no vectors are refused, or throw at execute",
-    "the same op with vectors",
-)
-
-
-@DYNAMIC_PARAMETER_RANK.example()
-def scale_without_axes(g: DataGraph) -> LogicalTensor:
-    return g.op("DynamicQuantize", [g.input("x", "f32", (3, 4)), g.input("s", "f32", ())], dtype="u8")
