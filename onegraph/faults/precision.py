@@ -31,7 +31,7 @@ ROUNDED_AVERAGES = PRECISION.add(
 )
 
 
-@ROUNDED_AVERAGES.example({(3, 2): "wrong", (3, 6): "right"}, on={"no AVX-512": "throws could not create a primitive"})
+@ROUNDED_AVERAGES.example({(3, 2): "wrong", (3, 6): "right"}, on={"no AVX-512": "throws could not create a descriptor"})
 def gradient_of_many_averages(g: DataGraph) -> LogicalTensor:
     """The middle is in all of 1024 windows: 1024 times 1/1024."""
     d = g.constant(np.ones((1, 32, 32, 8), DataType.bf16.numpy))
@@ -52,7 +52,7 @@ ROUNDED_MAXIMA = PRECISION.add(
 )
 
 
-@ROUNDED_MAXIMA.example(on={"no AVX-512": "throws could not create a primitive"})
+@ROUNDED_MAXIMA.example(on={"no AVX-512": "throws could not create a descriptor"})
 def gradient_of_many_maxima(g: DataGraph) -> LogicalTensor:
     """The middle is the maximum of 289 windows: 289 times 1, the nearest bf16 of which is 288."""
     peak = np.zeros((1, 33, 33, 8), DataType.bf16.numpy)

@@ -83,12 +83,12 @@ def _int8_attention(g: DataGraph, zero_point: int, dtype: str) -> LogicalTensor:
     return g.quantize(joined, scales=[0.01], zps=[0], dtype=dtype)
 
 
-@INT8_ATTENTION.example()
+@INT8_ATTENTION.example(on={"no VNNI": "wrong | right"})
 def int8_attention_transposed(g: DataGraph) -> LogicalTensor:
     return _int8_attention(g, 0, "u8")
 
 
-@INT8_ATTENTION.example()
+@INT8_ATTENTION.example(on={"no VNNI": "wrong | right"})
 def int8_attention_with_a_zero_point(g: DataGraph) -> LogicalTensor:
     return _int8_attention(g, 1, "s8")
 

@@ -172,7 +172,7 @@ RESIDUAL_OF_THE_SOURCE = FAULTS.add(
 )
 
 
-@RESIDUAL_OF_THE_SOURCE.example()
+@RESIDUAL_OF_THE_SOURCE.example(on={"no VNNI": "wrong | right"})
 def source_dequantized_twice(g: DataGraph) -> LogicalTensor:
     x, w = g.input("x", "s8", (8, 8)), g.input("w", "s8", (8, 8))
     product = g.matmul(g.dequantize(x, scales=[0.5], zps=[0]), g.dequantize(w, scales=[0.25], zps=[0]))
