@@ -4,13 +4,12 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 import sides
-from onegraph.faults.api import API
 
 from onegraph.errors import LIBRARY, UNSAFE
+from onegraph.faults.api import API
 from onegraph.faults.catalogue import CATALOGUE, EVERY_FAULT
 from onegraph.faults.execution import COLLIDING_CONSTANTS, FEW_PRIMITIVES
 from onegraph.faults.fault import CPUS, LACKS, SLOW, Faults, always
@@ -105,9 +104,3 @@ def test_the_faults_of_fused_ops_load_with_the_library():
         "assert not [name for name in sys.modules if name.startswith('onegraph.faults.fusions')]"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_no_test_module_imports_another_one():
-    for path in Path(__file__).parent.glob("*.py"):
-        lines = [line.split() for line in path.read_text().splitlines()]
-        assert not [line for line in lines if line[:1] in (["import"], ["from"]) and line[1].startswith("test_")], path

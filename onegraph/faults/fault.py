@@ -52,7 +52,7 @@ class Example:
 class Refusal(NamedTuple):
     """What onegraph raises in place of the fault, and parts of the message; None where it raises nothing."""
 
-    error: type[Exception] | None
+    error: type[Exception] | tuple[type[Exception], ...] | None
     parts: tuple[str, ...] = ()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ...builder.graph import DataGraph
 from ...ir.op import LogicalTensor
 from ...opset.dtypes import DataType
-from ..fault import UNSAFE, Faults
+from ..fault import LIBRARY, UNSAFE, Faults
 from ..operands import varying
 from ..ops.convolution import misses_source
 from ..ops.windows import AVERAGE, IMAGE, NCX, POOL, ROW, VOLUME
@@ -112,7 +112,7 @@ POOL_TO_ANOTHER_TYPE = FAULTS.add(
     "int8_pool_to_another_type",
     POOLS,
     "",
-    UNSAFE,
+    LIBRARY,
     lambda fused: False,  # the library refuses it by itself when it compiles
     {(3, 2): "refuses partition_compile: unimplemented"},
     "oneDNN refuses an int8 pool whose result is of another type than its source",
