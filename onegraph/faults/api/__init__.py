@@ -14,6 +14,7 @@ GROUPS = {
     "ops": "Attributes, ranks and shapes that the specification forbids",
     "graph": "Graphs and ops",
     "tensors": "Logical tensors and tensors",
+    "strides": "Strides",
     "compile": "Compile",
     "execute": "Execute",
     "lifetimes": "Lifetimes and settings of the process",
