@@ -7,7 +7,7 @@ from typing import Any
 
 from . import capabilities, execution, layouts, performance, precision
 from .fault import Fault
-from .fusions import attention, int8, operands, residuals, scales, strided, views
+from .fusions import attention, image_operands, int8, operands, residuals, scales, strided, views
 from .fusions import convolution as fused_convolution
 from .fusions import matmul as fused_matmul
 from .ops import (
@@ -39,6 +39,7 @@ MODULES: dict[str, ModuleType] = {
     "Low precision": precision,
     "Ops without a kernel": capabilities,
     "Fused: operands of binary ops": operands,
+    "Fused: operands behind Interpolate and pools": image_operands,
     "Fused: attention": attention,
     "Fused: views, folded ops, further outputs": views,
     "Fused: convolutions": fused_convolution,

@@ -7,9 +7,9 @@ onegraph, registered by the name of the fault.
 from __future__ import annotations
 
 from ..fault import Fault
-from . import calls, objects
+from . import calls, objects, partitions
 
-API: tuple[Fault[None], ...] = (*calls.FAULTS, *objects.FAULTS)
+API: tuple[Fault[None], ...] = (*calls.FAULTS, *objects.FAULTS, *partitions.FAULTS)
 GROUPS = {
     "ops": "Attributes, ranks and shapes that the specification forbids",
     "graph": "Graphs and ops",

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from ..fault import Faults, Release
 from ..use import Fused
-from . import attention, convolution, int8, matmul, operands, residuals, scales, strided, views
+from . import attention, convolution, image_operands, int8, matmul, operands, residuals, scales, strided, views
 
 FUSIONS = Faults[Fused](
     operands.FAULTS,
+    image_operands.FAULTS,
     attention.FAULTS,
     views.FAULTS,
     int8.FAULTS,

@@ -12,15 +12,14 @@ from ...builder.graph import DataGraph
 from ...ir.op import LogicalTensor
 from ...opset.window import channel_axis
 from ..fault import UNSAFE, Faults
-from ..ops.windows import AVERAGE, IMAGE, NCX, POOL
-from ..use import BINARY, CONVOLUTIONS, ELEMENTWISE, NORMS, POOLS, Fused, Operand, Use
-from .int8 import dequantized
+from ..ops.windows import IMAGE, NCX
+from ..use import BINARY, CONVOLUTIONS, ELEMENTWISE, NORMS, Fused, Operand, Use
 
 FAULTS = Faults[Fused]()
 Wrong = Callable[[Use, Operand], bool]
 
 
-def _behind(kinds: frozenset[str], wrong: Wrong) -> Callable[[Fused], str]:
+def operand_behind(kinds: frozenset[str], wrong: Wrong) -> Callable[[Fused], str]:
     """The condition that an operand behind one of these ops is read wrong."""
 
     def when(fused: Fused) -> str:
@@ -68,7 +67,7 @@ FOREIGN_BIAS = FAULTS.add(
     CONVOLUTIONS,
     "",
     UNSAFE,
-    _behind(CONVOLUTIONS, _along_another_axis),
+    operand_behind(CONVOLUTIONS, _along_another_axis),
     {(3, 2): "wrong"},
     "A BiasAdd along another axis than the channels of the convolution before it is added along the channels",
     "the ops one by one",
@@ -87,7 +86,7 @@ BARE_CHANNELS = FAULTS.add(
     BINARY,
     "",
     UNSAFE,
-    _behind(BINARY, lambda _, operand: operand.along_bare_channels),
+    operand_behind(BINARY, lambda _, operand: operand.along_bare_channels),
     {(3, 2): "wrong"},
     "An operand along the channels of a batch with nothing behind the channels is read wrong behind a binary op",
     "the ops one by one",
@@ -110,7 +109,7 @@ WILD_VECTOR = FAULTS.add(
     BINARY,
     "",
     UNSAFE,
-    _behind(BINARY, _is_wild_vector),
+    operand_behind(BINARY, _is_wild_vector),
     {(3, 2): "right", (3, 6): "right", (3, 13): "SIGSEGV"},
     "A vector along the last axis behind a binary op of tensors that lie channels last is read out of bounds",
     "the ops one by one",
@@ -123,138 +122,12 @@ def vector_behind_a_maximum_of_channels_last(g: DataGraph) -> LogicalTensor:
     return g.multiply(g.relu(g.maximum(x, g.input("y", "f32", (3, 5, 4, 8)))), g.input("z", "f32", (8,)))
 
 
-def _adds_to_any_order(main: Use, operand: Operand) -> bool:
-    return operand.binary.kind == "Add" and operand.shape == operand.result and 1 in main.shape(0)[1:]
-
-
-RESIZED_SUM = FAULTS.add(
-    "sum_behind_interpolate",
-    "Interpolate",
-    "",
-    UNSAFE,
-    _behind(frozenset(["Interpolate"]), _adds_to_any_order),
-    {(3, 2): "wrong", (3, 6): "right"},
-    "An Add behind an Interpolate with axes of size 1 reads single bytes: the axes may be taken to lie in any order",
-    "the ops one by one",
-    mended=(3, 2, 1),
-)
-
-
-@RESIZED_SUM.example()
-def interpolate_of_axes_of_size_1_and_a_sum(g: DataGraph) -> LogicalTensor:
-    attrs = {"mode": "nearest", "sizes": [1, 2, 3], "data_format": "NCX"}
-    resized = g.op("Interpolate", [g.input("x", "f32", (1, 48, 1, 5, 1))], attrs)
-    total = g.add(resized, g.input("y", "f32", (1, 48, 1, 2, 3)))
-    return g.multiply(total, g.input("z", "f32", (1, 48, 1, 2, 3)))
-
-
-def _is_one_pixel(main: Use, operand: Operand) -> bool:
-    result = operand.result
-    return prod(result) == result[channel_axis(len(result), main.call.string("data_format"))]
-
-
-ONE_PIXEL = FAULTS.add(
-    "operand_behind_one_pixel",
-    "Interpolate",
-    "",
-    UNSAFE,
-    _behind(frozenset(["Interpolate"]), lambda main, operand: _is_one_pixel(main, operand) and not operand.single),
-    {(3, 2): "overrun | wrong"},
-    "An operand behind an Interpolate to one pixel is read out of bounds",
-    "the ops one by one",
-)
-
-
-def _resized(g: DataGraph, shape: tuple[int, ...], sizes: list[int], data_format: str = "NXC") -> LogicalTensor:
-    attrs = {"mode": "nearest", "sizes": sizes, "data_format": data_format}
-    return g.op("Interpolate", [g.input("x", "f32", shape)], attrs)
-
-
-@ONE_PIXEL.example()
-def interpolate_to_one_pixel(g: DataGraph) -> LogicalTensor:
-    return g.maximum(_resized(g, (1, 33, 2, 2), [1, 1], "NCX"), g.input("y", "f32", (1, 33, 1, 1)))
-
-
-@ONE_PIXEL.example({(3, 2): "overrun | wrong | right"})  # by what lies in memory
-def interpolate_to_one_pixel_channels_last(g: DataGraph) -> LogicalTensor:
-    return g.subtract(_resized(g, (1, 2, 32), [1]), g.input("y", "f32", (32,)))
-
-
-@ONE_PIXEL.example({(3, 2): "wrong"})
-def interpolate_of_one_pixel(g: DataGraph) -> LogicalTensor:
-    return g.multiply(_resized(g, (1, 33, 1, 1), [1, 1], "NCX"), g.input("y", "f32", (1, 33, 1, 1)))
-
-
-def _is_resized_channels_last(main: Use, operand: Operand) -> bool:
-    if _is_one_pixel(main, operand) or main.call.string("data_format") == "NCX":
-        return False
-    return not operand.single and not operand.along_last
-
-
-RESIZED_CHANNELS_LAST = FAULTS.add(
-    "operand_behind_interpolate",
-    "Interpolate",
-    "",
-    UNSAFE,
-    _behind(frozenset(["Interpolate"]), _is_resized_channels_last),
-    {(3, 2): "wrong", (3, 6): "right"},
-    "An operand behind an Interpolate of channels last is read wrong unless it is one element or goes along them",
-    "the ops one by one",
-    mended=(99, 0),
-)
-
-
-@RESIZED_CHANNELS_LAST.example()
-def interpolate_and_an_operand_of_its_shape(g: DataGraph) -> LogicalTensor:
-    return g.multiply(_resized(g, (2, 6, 5, 3), [4, 3]), g.input("y", "f32", (2, 4, 3, 3)))
-
-
-@RESIZED_CHANNELS_LAST.example()
-def interpolate_and_an_operand_of_one_batch(g: DataGraph) -> LogicalTensor:
-    return g.maximum(_resized(g, (1, 6, 5, 2), [4, 3]), g.input("y", "f32", (4, 3, 2)))
-
-
-def _is_wrong_behind_pool(main: Use, operand: Operand) -> bool:
-    along = len(operand.shape) == len(operand.result) and prod(operand.shape) == operand.shape[1]
-    return not operand.single and not (along and main.call.string("data_format") == "NCX")
-
-
-POOLED = FAULTS.add(
-    "operand_behind_pool",
-    POOLS,
-    "",
-    UNSAFE,
-    _behind(POOLS, _is_wrong_behind_pool),
-    {(3, 2): "wrong"},
-    "An operand behind a pool is read wrong unless it is one element, or goes along the channels, which lie second",
-    "the ops one by one",
-)
-
-
-@POOLED.example(on={"no AVX-512": "right"})
-def average_and_an_operand_of_its_shape(g: DataGraph) -> LogicalTensor:
-    pooled = g.op("AvgPool", [g.input("x", "f32", (1, 16, 8, 8))], {**AVERAGE, **NCX})
-    return g.add(pooled, g.input("y", "f32", (1, 16, 4, 4)))
-
-
-@POOLED.example()
-def maximum_and_a_vector(g: DataGraph) -> LogicalTensor:
-    return g.multiply(g.input("y", "f32", (16,)), g.op("MaxPool", [g.input("x", "f32", (1, 8, 8, 16))], POOL))
-
-
-@POOLED.example()
-def average_of_int8_and_a_residual(g: DataGraph) -> LogicalTensor:
-    pooled = g.op("AvgPool", [dequantized(g, "x", "u8", (1, 8, 8, 16), scales=[0.5])], AVERAGE)
-    total = g.add(pooled, dequantized(g, "y", "u8", (1, 4, 4, 16), scales=[0.5]))
-    return g.quantize(total, scales=[0.5], zps=[0], dtype="u8")
-
-
 NORMALIZED = FAULTS.add(
     "operand_behind_layer_norm",
     "LayerNorm",
     "",
     UNSAFE,
-    _behind(frozenset(["LayerNorm"]), lambda _, operand: prod(operand.shape) == prod(operand.result)),
+    operand_behind(frozenset(["LayerNorm"]), lambda _, operand: prod(operand.shape) == prod(operand.result)),
     {(3, 2): "right", (3, 6): "wrong", (3, 13): "right"},
     "An operand of the shape of the result is read wrong behind a LayerNorm",
     "the ops one by one",
@@ -279,7 +152,7 @@ SHARES = FAULTS.add(
     "SoftMax",
     "",
     UNSAFE,
-    _behind(frozenset(["SoftMax"]), _is_wrong_behind_softmax),
+    operand_behind(frozenset(["SoftMax"]), _is_wrong_behind_softmax),
     {(3, 2): "SIGSEGV", (3, 6): "right"},
     "An operand behind a SoftMax is read wrong unless it has all axes and varies along all of them or the last one",
     "the ops one by one",
@@ -312,7 +185,7 @@ BESIDE_A_VECTOR = FAULTS.add(
     "MatMul",
     "",
     UNSAFE,
-    _behind(frozenset(["MatMul"]), _is_beside_a_vector),
+    operand_behind(frozenset(["MatMul"]), _is_beside_a_vector),
     {(3, 2): "wrong", (3, 13): "right"},
     "An operand behind a product with a vector is read along other axes, as the vector has one axis more in the kernel",
     "the ops one by one",
@@ -343,7 +216,7 @@ MULTIPLIED = FAULTS.add(
     "MatMul",
     "",
     UNSAFE,
-    _behind(frozenset(["MatMul"]), _is_wrong_behind_matmul),
+    operand_behind(frozenset(["MatMul"]), _is_wrong_behind_matmul),
     {(3, 2): "wrong"},
     "An operand that varies along some axes, but not only the last one, is read wrong behind a batch of matrices that "
     "meet one matrix, as a bias, or where the result has one column",

@@ -173,3 +173,31 @@ NARROW_SCALE = FAULTS.add(
 @NARROW_SCALE.example()
 def one_scale_of_bf16(g: DataGraph) -> LogicalTensor:
     return g.op("DynamicDequantize", [g.input("x", "u8", (3, 4)), g.input("s", "bf16", (1,))])
+
+
+def _has_other_ranks(call: Call) -> bool:
+    """Whether scales or zero points are no vectors, and not one for each group."""
+    is_grouped = call.string("qtype") == "per_group"
+    return not is_grouped and any(call.rank(name) not in (None, 1) for name in ("scales", "zps"))
+
+
+DYNAMIC_PARAMETER_RANK = FAULTS.add(
+    "dynamic_parameter_rank",
+    _DYNAMIC,
+    "scales",
+    LIBRARY,
+    _has_other_ranks,
+    {(3, 2): "refuses | throws"},
+    "scales and zero points that are no vectors are refused, or throw at execute",
+    "the same op with vectors",
+)
+
+
+@DYNAMIC_PARAMETER_RANK.example({(3, 2): "right"})
+def scale_without_axes(g: DataGraph) -> LogicalTensor:
+    return g.op("DynamicDequantize", [g.input("x", "u8", (3, 4)), g.input("s", "f32", ())])
+
+
+@DYNAMIC_PARAMETER_RANK.example()
+def scale_of_two_axes(g: DataGraph) -> LogicalTensor:
+    return g.op("DynamicDequantize", [g.input("x", "u8", (3, 4)), g.input("s", "f32", (1, 1))])
