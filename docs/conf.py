@@ -9,6 +9,7 @@ from sphinx.application import Sphinx
 
 import onegraph
 from onegraph.builder.op_pages import markdown_edition
+from onegraph.faults.page import markdown_faults
 from onegraph.opset.editions.registry import EDITIONS, edition
 
 project = "onegraph"
@@ -17,7 +18,7 @@ project_copyright = author
 version = release = onegraph.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "sphinx_click"]
-exclude_patterns = ["benchmarks.md"]  # included by performance.md
+exclude_patterns = ["benchmarks.md", "ops/faults.md"]  # included by performance.md and faults.md
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
 # Graph is a class in onegraph and in onegraph.capi, so a reference by the bare name is ambiguous.
@@ -69,9 +70,10 @@ def _plain_help(_app: object, _context: click.Context, lines: list[str]) -> None
 
 
 def _write_op_pages(app: Sphinx) -> None:
-    """Generate one page for each edition from the op records. Only ``whole_editions`` get every category of ops."""
+    """Generate the page of faults, and a page for each edition; ``whole_editions`` get every category of ops."""
     folder = Path(__file__).with_name("ops")
     folder.mkdir(exist_ok=True)
+    (folder / "faults.md").write_text(markdown_faults())
     for name in EDITIONS:
         page = markdown_edition(edition(name))
         if name not in app.config.whole_editions:

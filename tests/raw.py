@@ -7,7 +7,7 @@ other caller, is :class:`ThrewError` here. Nothing is freed; run it in a process
 import numpy as np
 
 from onegraph.errors import STATUS_ERRORS
-from onegraph.faults.library import LIBRARY_VALUES
+from onegraph.faults.capabilities import LIBRARY_VALUES
 from onegraph.native.library import enum_value, ffi, lib
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.editions.registry import BASE

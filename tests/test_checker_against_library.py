@@ -22,7 +22,7 @@ import pytest
 import onegraph as og
 from onegraph import capi
 from onegraph.errors import SpecError, StatusError, UnsupportedError
-from onegraph.faults.library import LIBRARY_VALUES
+from onegraph.faults.capabilities import LIBRARY_VALUES
 from onegraph.inference.infer import infer_op
 from onegraph.ir.op import LogicalTensor
 from onegraph.native.library import VERSION, create, enum_value, ffi, lib

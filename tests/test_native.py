@@ -118,8 +118,8 @@ except og.LibraryError as error:
 def test_cpp_exceptions_become_errors():
     code = """
 import numpy as np
-import onegraph.faults.quirks as quirks
-quirks.QUIRKS = ()
+from onegraph.faults import OPS
+OPS.records.clear()
 import onegraph as og
 from onegraph import capi
 lt = capi.LogicalTensor

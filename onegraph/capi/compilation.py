@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..errors import StatusError
+from ..faults.execution import SCRATCH_OF_THE_THREAD, STATS_IN_PLACE, variables
 from ..native.library import Handle, begin_compilation, call, ffi, lib, status_error
 from .caches import (
     get_compiled_partition_cache_capacity,
@@ -17,22 +18,10 @@ from .caches import (
 from .engine import Engine
 from .logical_tensor import LogicalTensor
 from .op import Op
-from .thread_affinity import calling_thread, is_bound
+from .thread_affinity import calling_thread
 from .threads import get_num_threads
 
 _TENSORS, _COMPILED = ffi.typeof("dnnl_graph_logical_tensor_t *[]"), ffi.typeof("dnnl_graph_compiled_partition_t[]")
-ONE_TO_ONE = frozenset(
-    [
-        "Dequantize",
-        "DynamicDequantize",
-        "DynamicQuantize",
-        "Quantize",
-        "Reorder",
-        "StaticReshape",
-        "StaticTranspose",
-        "TypeCast",
-    ]
-)
 _query = lib.dnnl_graph_compiled_partition_query_logical_tensor
 
 
@@ -57,13 +46,16 @@ class Compilation:
         if len(outputs) > 1 or all(tensor.property == "constant" for tensor in inputs):
             # What follows from constants alone is computed in the first execution and not written in the next ones.
             inputs = [tensor._as_variable() for tensor in inputs]
-        elif written := _added(ops) | _spread(ops) | _computed(ops, inputs):
+        elif written := variables(
+            [op._node() for op in ops], {tensor._id for tensor in inputs if tensor.property == "constant"}
+        ):
             # What it makes of a constant in the first execution, the first kernel of the next ones would compute in.
             # What it computes of constants alone, it would write to the output of the first execution only.
             inputs = [tensor._as_variable() if tensor._id in written else tensor for tensor in inputs]
         self.ops, self.engine, self.threads = ops, engine, get_num_threads() or 1
         self._partition = partition
-        self.owner_thread = calling_thread() if is_bound(op.schema.kind for op in ops) else None
+        kinds = [op.schema.kind for op in ops]
+        self.owner_thread = calling_thread() if SCRATCH_OF_THE_THREAD.when(kinds) else None
         self.inputs, self._given = tuple(inputs), [tensor._as_variable() for tensor in outputs]
         self._ins = ffi.new(_TENSORS, [tensor._struct for tensor in inputs])
         self._outs = ffi.new(_TENSORS, [tensor._struct for tensor in self._given])
@@ -100,57 +92,13 @@ class Compilation:
         count, pairs = ffi.new("size_t *"), ffi.new("const dnnl_graph_inplace_pair_t **")
         call(lib.dnnl_graph_compiled_partition_get_inplace_ports, pointer, count, pairs)
         ops = self.ops
-        listed = [pairs[0][index] for index in range(count[0] if all(op._in_place for op in ops) else 0)]
+        in_place = not STATS_IN_PLACE.when([op._node() for op in ops])
+        listed = [pairs[0][index] for index in range(count[0] if in_place else 0)]
         # The library forgets that an op before the one that writes may read the input, too.
         reads = Counter(tensor._id for op in ops for tensor in op._inputs)
         self.in_place = {pair.output_id: pair.input_id for pair in listed if reads[pair.input_id] == 1}
         structs = [tensor._struct for tensor in (*self.inputs, *self.outputs)]
         self.ports = len(self.inputs), len(self.outputs), ffi.new(_TENSORS, structs)
-
-
-def _added(ops: Sequence[Op]) -> set[int]:
-    """The inputs of a partition that are added, as a whole, to what its other ops compute; or moves of data of them."""
-    producers = _producers(ops)
-    found: set[int] = set()
-    for op in ops if len(ops) > 1 else ():
-        if op.schema.kind != "Add":
-            continue
-        shape = op._outputs[0].shape
-        for tensor in op._inputs:
-            if tensor.shape is None or shape is None or None in (*tensor.shape, *shape) or tensor.shape == shape:
-                found.add(_source(tensor, producers))
-    return found
-
-
-def _spread(ops: Sequence[Op]) -> set[int]:
-    """The inputs that ops compute from, in a partition whose results take on axes: they get those beforehand."""
-    producers = _producers(ops)
-    inside = [(tensor.ndims, op._outputs[0].ndims) for op in ops for tensor in op._inputs if tensor._id in producers]
-    if all(rank is not None and result is not None and rank >= result for rank, result in inside):
-        return set()
-    return {_source(op._inputs[0], producers) for op in ops if op.schema.kind not in ONE_TO_ONE}
-
-
-def _computed(ops: Sequence[Op], inputs: Sequence[LogicalTensor]) -> set[int]:
-    """The inputs of a partition that an op computes from which reads constants alone."""
-    producers = _producers(ops)
-    constants = {tensor._id for tensor in inputs if tensor.property == "constant"}
-    return {
-        _source(op._inputs[0], producers)
-        for op in ops
-        if op.schema.kind not in ONE_TO_ONE and all(_source(tensor, producers) in constants for tensor in op._inputs)
-    }
-
-
-def _producers(ops: Sequence[Op]) -> dict[int, Op]:
-    return {tensor._id: op for op in ops for tensor in op._outputs}
-
-
-def _source(tensor: LogicalTensor, producers: Mapping[int, Op]) -> int:
-    """Where the data of a tensor comes from."""
-    while (producer := producers.get(tensor._id)) is not None and producer.schema.kind in ONE_TO_ONE:
-        tensor = producer._inputs[0]
-    return tensor._id
 
 
 def _empty_caches() -> None:

@@ -8,6 +8,7 @@ from .._util.fork_safety import new_rlock, refuse_inner
 from .._util.init_once import once
 from .._util.validation import choice, expect
 from ..errors import ArgumentError, StateError, UnsupportedError
+from ..faults.execution import unproduced_weights
 from ..native.library import VERSION, Handle, call, create, enum_value, ffi, lib, read
 from .engine import ENGINE_KIND_NAMES, available_kind
 from .logical_tensor import LogicalTensor
@@ -17,7 +18,6 @@ from .partition import Partition, count_ids
 from .settings import FPMATH_MODES
 
 POLICIES = ("fusion", "debug")
-Ends = tuple[str, Sequence[int], Sequence[int]]  # of an op: its kind, and the ids of its inputs and outputs
 
 
 class Graph(Handle):
@@ -231,22 +231,8 @@ class Graph(Handle):
             (op.schema.kind, [tensor._id for tensor in op._inputs], [tensor._id for tensor in op._outputs])
             for op in self._ops.values()
         ]
-        for number in unproduced_weights(ends):
+        for number in unproduced_weights(ends, VERSION):
             raise UnsupportedError(
                 f"tensor {number}: weights that no op produces, of a Convolution whose src a Dequantize does, "
                 "crash the library's search for fusions; expected policy='debug', or a Wildcard that produces them"
             )
-
-
-def unproduced_weights(ops: Sequence[Ends]) -> list[int]:
-    """The weights on which the library's search for fusions crashes, from 3.6 on: it asks who produced them.
-
-    It does so for a Convolution whose src comes from a Dequantize.
-    """
-    if VERSION < (3, 6):
-        return []
-    producers = {number: kind for kind, _, outputs in ops for number in outputs}
-    convolutions = [
-        inputs for kind, inputs, _ in ops if kind == "Convolution" and producers.get(inputs[0]) == "Dequantize"
-    ]
-    return [*dict.fromkeys(inputs[1] for inputs in convolutions if inputs[1] not in producers)]

@@ -10,7 +10,8 @@ from .._util.fork_safety import new_rlock, refuse_inner
 from .._util.init_once import once
 from .._util.validation import as_dict, as_list, expect, identifier, string
 from ..errors import ArgumentError, SpecError, StateError, shown
-from ..faults.library import LIBRARY_VALUES
+from ..faults.capabilities import LIBRARY_VALUES
+from ..faults.execution import End, Node
 from ..faults.use import Use
 from ..inference.infer import OpInference
 from ..inference.suggestions import unknown_op
@@ -273,10 +274,10 @@ class Op(Handle):
         dtypes = [tensor.dtype for tensor in self._outputs]
         return Use(Call(self._schema, self._attrs, inputs, len(outs), dtypes), tuple(ins), tuple(outs), dtypes[0])
 
-    @property
-    def _in_place(self) -> bool:
-        """Whether it may write over its input where the library says so; a SoftMax makes its stats of both."""
-        return not (self.schema.kind == "SoftMax" and len(self._outputs) > 1)
+    def _node(self) -> Node:
+        """This op as the faults of compiling and executing see it."""
+        ins, outs = ([End(tensor._id, tensor.shape) for tensor in side] for side in (self._inputs, self._outputs))
+        return Node(self._schema.kind, ins, outs)
 
     def __repr__(self) -> str:
         return f"Op({self.id}, {self.schema.kind!r}, {self.name!r})"

@@ -9,14 +9,14 @@ from typing import Any
 
 from ..builder.signature_cache import MAX_SIGNATURES, AttrsKey, attrs_key, read_attrs
 from ..errors import OneGraphError, SpecError, UnsupportedError
-from ..faults.quirks import quirks
+from ..faults.ops import faults_of
+from ..faults.ops.interpolation import ENDLESS_TABLE, MAX_TABULATED
 from ..inference.infer import MAX_INPUTS, OpInference, infer_op
 from ..native.library import VERSION
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import BASE, DEFAULT, NEWEST, edition
 from ..opset.schema import AttrValue, Call, Schema, Shape, TensorType
 
-MAX_INTERPOLATED = 2**24
 _LOADED = f"the loaded library is {VERSION[0]}.{VERSION[1]}"
 EDITION = edition(f"onednn-{VERSION[0]}.{min(VERSION[1], NEWEST[1])}")
 
@@ -72,9 +72,9 @@ def checked_shapes(
                 what = ", ".join(dict.fromkeys(f"{error.where}: {error.given}" for error in checked.errors))
                 raise UnsupportedError(f"{label}: {what}; needs oneDNN 3.{minor}; {_LOADED}")
         raise SpecError(checked.errors)
-    found = quirks(Call(schema, attrs, inputs, len(outputs), [tensor.dtype for tensor in outputs]), VERSION)
+    found = faults_of(Call(schema, attrs, inputs, len(outputs), [tensor.dtype for tensor in outputs]), VERSION)
     if found:
-        reasons = "; ".join(f"{quirk.reason} [{quirk.severity}: {quirk.name}]" for quirk in found)
+        reasons = "; ".join(f"{fault.reason} [{fault.severity}: {fault.name}]" for fault in found)
         raise UnsupportedError(f"{label}: {reasons}")
     _refuse_endless(schema, label, [*inputs, *(TensorType(None, shape) for shape in checked.shapes)])
     return checked.shapes
@@ -82,13 +82,13 @@ def checked_shapes(
 
 def _refuse_endless(schema: Schema, label: str, tensors: Sequence[TensorType]) -> None:
     """The library tabulates every position of an interpolation when it compiles, which takes minutes and gigabytes."""
-    if schema.kind not in ("Interpolate", "InterpolateBackward"):
+    if schema.kind not in ENDLESS_TABLE.ops:
         return
     longest = max((dim or 0 for tensor in tensors for dim in tensor.shape or ()), default=0)
-    if longest > MAX_INTERPOLATED:
+    if ENDLESS_TABLE.when(longest):
         raise UnsupportedError(
             f"{label}: an axis of {longest} elements; the library would tabulate every position "
-            f"of it; expected at most {MAX_INTERPOLATED}"
+            f"of it; expected at most {MAX_TABULATED}"
         )
 
 

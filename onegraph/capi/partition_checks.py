@@ -7,10 +7,10 @@ from typing import TypeVar
 
 from .._util.validation import as_list
 from ..errors import ArgumentError, UnsupportedError
-from ..faults.fusions import wrong_fusion
-from ..faults.strides import honours_strides, loses_batches, loses_sums, loses_zero_points
-from ..faults.use import Use
-from ..faults.wrong_operands import wrong_strides
+from ..faults.execution import SINGLE_AXES
+from ..faults.fusions import wrong_fusion, wrong_strides
+from ..faults.layouts import Laid, wrong_layout
+from ..faults.use import Fused, Use
 from ..native.library import VERSION
 from ..opset.schema import Shape, TensorType
 from ..opset.shapes import beyond_single_axes, compatible, dense_strides, overlaps
@@ -51,12 +51,9 @@ def check_tensors(
     uses = _infer_shapes(ops, inputs, outputs)
     for tensor in (*inputs, *outputs):
         _refuse_strides(tensor, uses)
-    strided = {tensor.id for tensor in (*inputs, *outputs) if not has_dense_layout(tensor)}
-    reason = (
-        wrong_fusion(uses, VERSION, vnni=has_vnni(), avx2=has_avx2()) or wrong_strides(uses, strided, VERSION)
-        if len(uses) > 1
-        else ""
-    )
+    strided = frozenset([tensor.id for tensor in (*inputs, *outputs) if not has_dense_layout(tensor)])
+    fused = Fused(uses, has_vnni(), has_avx2(), strided)
+    reason = wrong_fusion(fused, VERSION) or wrong_strides(fused, VERSION) if len(uses) > 1 else ""
     if reason:
         raise UnsupportedError(
             f"{label}: {reason}; take the partitions of the graph with policy 'debug', one for each op, "
@@ -100,16 +97,11 @@ def _refuse_strides(tensor: LogicalTensor, uses: Sequence[Use]) -> None:
     strides = tensor.strides
     if strides is None or strides == dense_strides(shape):
         return
-    inside = {use.kind for use in uses}
-    if loses_batches(inside, shape, strides, VERSION):
-        raise UnsupportedError(f"{tensor!r}: attention does not honour such strides; pass dense row-major")
-    if loses_sums(inside, shape, strides, VERSION):
-        raise UnsupportedError(f"{tensor!r}: Interpolate + Add does not honour such strides; pass dense row-major")
+    inside = frozenset([use.kind for use in uses])
     for use in uses:
-        is_read, zero_points = tensor.id in use.inputs, loses_zero_points(inside, use.call.given)
-        schema, rank = use.call.schema, len(use.result)
-        if not honours_strides(schema, rank, shape, strides, is_read=is_read, zero_points=zero_points):
-            raise UnsupportedError(f"{tensor!r}: {use.kind} does not honour strides; pass dense row-major")
+        laid = Laid(use.kind, len(use.result), shape, strides, tensor.id in use.inputs, inside, use.call.given)
+        if reason := wrong_layout(laid, VERSION):
+            raise UnsupportedError(f"{tensor!r}: {reason}; pass dense row-major")
 
 
 def refuse_misaligned(name: str, tensors: Sequence[Tensor]) -> None:
@@ -136,13 +128,9 @@ def is_same(given: LogicalTensor, compiled: LogicalTensor) -> bool:
 
 
 def with_one_stride(tensor: LogicalTensor) -> LogicalTensor:
-    """The same memory, with the one stride that onegraph gives to an axis of size 1.
-
-    A MatMul of 3.2 fails with one that is too small for a matrix. From 3.3 on kernels step along such axes, whose
-    strides the library's own cache of kernels does not look at.
-    """
+    """The same memory, with the one stride that onegraph gives to an axis of size 1: ``stride_of_a_single_axis``."""
     shape, strides = [dim or 0 for dim in tensor.shape or ()], tensor.strides
-    if strides is None or 1 not in shape:
+    if strides is None or not SINGLE_AXES.when(shape):
         return tensor
     steps = dense_strides(shape) if has_dense_layout(tensor) else beyond_single_axes(shape, strides)
     if steps == strides:

@@ -7,6 +7,7 @@ from functools import cache
 
 from .._util.validation import choice, integer
 from ..errors import StateError, StatusError
+from ..faults.execution import ALIGNMENT, UNALIGNED
 from ..ir.op import Array
 from ..native import library
 from ..native.library import address_of, call, enum_names, enum_value, lib, read
@@ -75,12 +76,8 @@ def has_avx2() -> bool:
 
 
 def least_alignment() -> int:
-    """Bytes that every address which the library is handed is a multiple of.
-
-    Its kernels for CPUs without AVX2 add some memory to a register of 16 bytes where it lies: the source of an AvgPool,
-    and the bias and the result of a Convolution that something is added to.
-    """
-    return 1 if has_avx2() else 16
+    """Bytes that every address which the library is handed is a multiple of: ``unaligned_without_avx2``."""
+    return ALIGNMENT if UNALIGNED.when(has_avx2()) else 1
 
 
 def alignment_of(array: Array) -> int:

@@ -11,22 +11,8 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
-
-# The ops whose primitives oneDNN creates without the attribute that makes the caller own the scratch memory
-# (src/graph/backend/dnnl/op_executable.cpp).
-THREAD_BOUND = frozenset(
-    [
-        "AvgPoolBackward",
-        "BatchNormTrainingBackward",
-        "ConvTransposeBackwardData",
-        "ConvTransposeBackwardWeights",
-        "ConvolutionBackwardData",
-        "ConvolutionBackwardWeights",
-        "MaxPoolBackward",
-    ]
-)
 
 
 class OwnerThread:
@@ -68,10 +54,3 @@ def _forget_thread() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_thread)
-
-
-def is_bound(kinds: Iterable[str]) -> bool:
-    """Whether a partition of these ops belongs to the thread that compiles it."""
-    names = list(kinds)
-    # Additions alone become one primitive of that sort too.
-    return not THREAD_BOUND.isdisjoint(names) or (len(names) > 1 and set(names) == {"Add"})

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from .._util.exact_types import elements, entries, has_type
 from ..errors import ERROR, LIBRARY, ArgumentError, Violation
-from ..faults.quirks import quirks
+from ..faults.ops import faults_of
 from ..inference.infer import MAX_VIOLATIONS, Inference, infer_attrs, infer_op
 from ..inference.violations import Violations, shortened
 from ..ir.op import LogicalTensor, Op
@@ -220,11 +220,11 @@ def _library_violations(checked: Inference, edition: str, op: str, wanted: int) 
         )
     elif not noted.violations:
         call = base_call(schema, base, attrs, checked.inputs, checked.n_outputs, checked.dtypes)
-        for quirk in quirks(call, version):
-            said = edition_words(schema, base, Finding(quirk.where, "", quirk.reason), attrs)
+        for fault in faults_of(call, version):
+            said = edition_words(schema, base, Finding(fault.where, "", fault.reason), attrs)
             given = attrs.get(said.where, "left out" if schema.has_attribute(said.where) else _tensors(checked))
             right = f"a form that {loaded} gets right"
-            noted.add(quirk.name, said.where, given, right, said.expected, severity=quirk.severity)
+            noted.add(fault.name, said.where, given, right, said.expected, severity=fault.severity)
     return noted.violations
 
 

@@ -21,10 +21,9 @@ from ..capi.caches import (
 from ..capi.settings import has_avx2, has_vnni
 from ..capi.threads import restore_threads
 from ..errors import OneGraphError, OutOfMemoryError, UnsupportedError
-from ..faults.fusions import wrong_fusion
-from ..faults.slow_fusions import slow_fusion
-from ..faults.use import VIEWS
-from ..faults.wrong_operands import wrong_strides
+from ..faults.fusions import wrong_fusion, wrong_strides
+from ..faults.performance import slow_fusion
+from ..faults.use import VIEWS, Fused
 from ..native.library import VERSION
 from .lower import Lowered, Step, Value
 from .partition_cache import Layout, Pattern, Wiring, wiring
@@ -135,8 +134,8 @@ class _StepCompiler:
             (partition,) = graph.partitions("debug")
         if len(steps) > 1:
             inputs = [*dict.fromkeys(partition.input_ids)]
-            uses = [self._schedule.use(step) for step in steps]
-            reason = wrong_fusion(uses, VERSION, vnni=has_vnni(), avx2=has_avx2()) or slow_fusion(uses)
+            fused = Fused([self._schedule.use(step) for step in steps], has_vnni(), has_avx2())
+            reason = wrong_fusion(fused, VERSION) or slow_fusion(fused, VERSION)
             reason = reason and f"{reason}, so that the ops run one by one"
         else:
             inputs = [*dict.fromkeys(steps[0].inputs)]
@@ -213,11 +212,11 @@ class _StepCompiler:
         if layout is not None:
             return layout, copies
         returned = {value.id for value in values[count:] if value.id in schedule.returned and not value.dense}
-        strided = {value.id for value in values if not value.dense}
+        strided = frozenset([value.id for value in values if not value.dense])
         uses = [schedule.use(step) for step in steps] if strided and len(steps) > 1 else []
-        if not uses or not wrong_strides(uses, strided, VERSION):
+        if not uses or not wrong_strides(Fused(uses, strided=strided), VERSION):
             returned.clear()
-        elif reason := wrong_strides(uses, strided - returned, VERSION):
+        elif reason := wrong_strides(Fused(uses, strided=strided - returned), VERSION):
             raise UnsupportedError(f"{reason}, so that the ops run one by one")
         for index, value in enumerate(values):
             if value.id in returned or (not value.dense and needs_dense(value, steps)):

@@ -23,7 +23,7 @@ from ..builder.graph import DataGraph
 from ..builder.signature_cache import MAX_SIGNATURES
 from ..capi.settings import is_native
 from ..errors import ArgumentError, UnsupportedError
-from ..faults.conditions import INTEGRAL
+from ..faults.ops.elementwise import INTEGRAL
 from ..ir.op import Array, LogicalTensor, Op, schema_of
 from ..opset.dtypes import DataType
 from ..opset.editions.dialect import base_call, channel_swap, format_of, is_swapped

@@ -15,7 +15,7 @@ from ..capi import CompiledPartition
 from ..capi.settings import is_native
 from ..capi.threads import ThreadCount
 from ..errors import OneGraphError, UnsupportedError
-from ..faults.strides import is_scattered
+from ..faults.layouts import is_scattered
 from ..faults.use import VIEWS, Use
 from ..opset.editions.registry import BASE
 from ..opset.ops.movement import transposition

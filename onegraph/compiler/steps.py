@@ -10,12 +10,13 @@ from ..capi import CompiledPartition
 from ..capi import Graph as LibraryGraph
 from ..capi import LogicalTensor as LibraryTensor
 from ..capi import Op as LibraryOp
-from ..faults.operands import collapsed, is_fast, varying
-from ..faults.strides import honours_strides, loses_batches, loses_sums, loses_zero_points
+from ..faults.layouts import Laid, wrong_layout
+from ..faults.operands import collapsed
+from ..faults.performance import SLOW_BROADCAST
 from ..ir.op import Array, LogicalTensor, Op
 from ..native.library import VERSION
 from ..opset.dtypes import DataType
-from ..opset.editions.registry import BASE, DEFAULT
+from ..opset.editions.registry import DEFAULT
 from ..reference import run_op
 from .lower import Step, Value
 from .report import PartitionReport
@@ -77,17 +78,11 @@ class Note(NamedTuple):
 
 def needs_dense(value: Value, steps: Sequence[Step]) -> bool:
     """Whether one of the ops would compute wrong if a value that it reads or writes had other strides."""
-    inside = {step.kind for step in steps}
-    if loses_batches(inside, value.shape, value.strides, VERSION):
-        return True
-    return loses_sums(inside, value.shape, value.strides, VERSION) or not all(
-        honours_strides(
-            BASE[step.kind],
-            _rank(step),
-            value.shape,
-            value.strides,
-            is_read=value.id in step.inputs,
-            zero_points=loses_zero_points(inside, step.attrs),
+    inside = frozenset([step.kind for step in steps])
+    return any(
+        wrong_layout(
+            Laid(step.kind, _rank(step), value.shape, value.strides, value.id in step.inputs, inside, step.attrs),
+            VERSION,
         )
         for step in steps
     )
@@ -147,7 +142,7 @@ def slow_operand(step: Step, values: Mapping[int, Value]) -> tuple[Value, Value]
     whole, operand = (values[number] for number in step.inputs)
     if step.kind in EXCHANGED and whole.shape != result:
         whole, operand = operand, whole
-    if whole.shape != result or operand.shape == result or is_fast(varying(result, operand.shape)):
+    if whole.shape != result or operand.shape == result or not SLOW_BROADCAST.when((result, operand.shape)):
         return None
     return whole, operand
 

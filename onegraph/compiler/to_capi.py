@@ -9,10 +9,10 @@ from itertools import chain
 from ..builder.graph import DataGraph
 from ..capi import Graph as LibraryGraph
 from ..capi import Partition
-from ..capi.graph import unproduced_weights
 from ..capi.logical_tensor import LogicalTensor as LibraryTensor
 from ..capi.op_template import LazyOps, OpTemplate
 from ..errors import OneGraphError, UnsupportedError
+from ..faults.execution import unproduced_weights
 from ..ir.op import Op
 from ..native.library import VERSION
 from ..opset.dtypes import DataType
@@ -124,7 +124,7 @@ class _Export:
     def mark_weights(self) -> None:
         """Give weights that no op produces a producer, where the library crashes without."""
         accepted = [(step.kind, step.inputs, step.outputs) for step in self.steps if step.id not in self.refused]
-        for number in unproduced_weights(accepted):
+        for number in unproduced_weights(accepted, VERSION):
             self._mark("Wildcard", next(self._free_ids), "weights", [], [number])
 
     def _mark(self, kind: str, number: int, name: str, inputs: Sequence[int], outputs: Sequence[int]) -> None:

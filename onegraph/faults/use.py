@@ -1,11 +1,14 @@
-"""The ops of a partition and what they join, as the tables of what the library gets wrong see them."""
+"""The ops of a partition and what they join, as the conditions of fused ops see them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from .._util.fork_safety import cached_property
 from ..opset.dtypes import DataType
+from ..opset.editions.registry import BASE
 from ..opset.schema import Call
 from ..opset.shapes import known_dims
 from ..opset.window import channel_axis
@@ -23,6 +26,8 @@ PRODUCTS = CONVOLUTIONS | {"MatMul"}
 FOLDED = frozenset(["BiasAdd", "BatchNormInference"])  # into the weights and the bias of the op before
 DEQUANTIZATIONS = frozenset(["Dequantize", "DynamicDequantize"])
 MOVES = VIEWS | {"Reorder", "TypeCast"}
+ELEMENTWISE = frozenset(kind for kind, schema in BASE.items() if schema.category == "elementwise")
+JOINED = CONVOLUTIONS | BINARY | POOLS | NORMS | ELEMENTWISE | {"Interpolate", "MatMul", "SoftMax"}
 # From this rank on, the kernel of an elementwise op counts on dense tensors, and with a binary op behind it writes past
 # its memory.
 WILD_RANK = 6
@@ -93,3 +98,74 @@ class Operand:
         if self.binary.kind == "BiasAdd":
             return self.bias_axis == 1
         return (1,) * (len(whole) - len(self.shape)) + self.shape == (1, *whole[1:])
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether it is neither one element nor as large as what it is joined to."""
+        return not self.single and self.shape != self.result
+
+
+@dataclass(frozen=True)
+class Fused:
+    """The ops of a partition, in an order in which they can run, and what the CPU lets the library use for them.
+
+    Attributes:
+        vnni: whether it may use instructions for sums of products of int8.
+        avx2: whether it may use instructions that read memory of any alignment.
+        strided: the values that are not dense row-major, by number.
+    """
+
+    uses: Sequence[Use]
+    vnni: bool = True
+    avx2: bool = True
+    strided: frozenset[int] = frozenset()
+
+    @cached_property
+    def kinds(self) -> frozenset[str]:
+        """The names of the ops."""
+        return frozenset(use.kind for use in self.uses)
+
+    def has(self, *kinds: str) -> bool:
+        """Whether there is an op of each of these kinds."""
+        return self.kinds.issuperset(kinds)
+
+    def some(self, kinds: frozenset[str]) -> bool:
+        """Whether there is an op of one of these kinds."""
+        return not self.kinds.isdisjoint(kinds)
+
+    def of(self, *kinds: str) -> list[Use]:
+        """The ops of these kinds."""
+        return [use for use in self.uses if use.kind in kinds]
+
+    @cached_property
+    def operands(self) -> list[tuple[Use, Operand]]:
+        """Each op that binary ops are joined to, with an operand of one of these."""
+        uses = self.uses
+        return [(main, operand) for place, main in enumerate(uses) for operand in _operands(main, uses[place + 1 :])]
+
+    @cached_property
+    def computed(self) -> list[Use]:
+        """The binary ops of which every input is computed by the ops before them."""
+        made, found = set[int](), []
+        for use in self.uses:
+            if use.kind in BINARY and made.issuperset(use.inputs):
+                found.append(use)
+            if use.kind not in DEQUANTIZATIONS or made.intersection(use.inputs):  # a residual is none of its results
+                made.update(use.outputs)
+        return found
+
+
+def _operands(main: Use, later: Sequence[Use]) -> Iterator[Operand]:
+    """What the binary ops after ``main`` join to its result."""
+    result = main.result if main.kind in JOINED else ()
+    if main.kind not in JOINED or (main.kind in ELEMENTWISE and len(result) < WILD_RANK):
+        return
+    derived = set(main.outputs)
+    for use in later:
+        if use.kind in CONVOLUTIONS or not derived.intersection(use.inputs):
+            continue  # what another convolution computes is no longer in this kernel
+        derived.update(use.outputs)
+        if use.kind in BINARY:
+            others = [index for index, number in enumerate(use.inputs) if number not in derived]
+            for index in others or range(len(use.inputs)):
+                yield Operand(use, result, use.shape(index))

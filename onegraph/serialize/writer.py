@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..faults.library import LIBRARY_VALUES
+from ..faults.capabilities import LIBRARY_VALUES
 from ..ir.file_origin import FileOrigin, Json
 from ..ir.op import LogicalTensor, Op, schema_of
 from ..opset.editions.registry import NEWEST, base_of

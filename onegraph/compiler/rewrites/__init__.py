@@ -1,7 +1,7 @@
 """What the library is given for an op of the base vocabulary: the op itself, or another form that it computes right.
 
 A rewrite is a function of a :class:`Call` with every shape known. It returns None where no form does; what is then
-still wrong is in :mod:`onegraph.faults.quirks`, and numpy runs the op.
+still wrong is in :mod:`onegraph.faults.ops`, and numpy runs the op.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from ...builder.signature_cache import MAX_SIGNATURES
-from ...faults.quirks import quirks
+from ...faults.ops import faults_of
 from ...ir.op import Signature
 from ...native.library import VERSION
 from ...opset.dtypes import DataType
@@ -75,7 +75,7 @@ def library_form(schema: Schema, call: Call) -> tuple[Form | None, str]:
     for way in filter(None, ways):
         form, why_not = _right(call, way(call))
         if form is not None:
-            found = [] if form.note or form.is_op(call) else quirks(call, VERSION)
+            found = [] if form.note or form.is_op(call) else faults_of(call, VERSION)
             return replace(form, note=f"rewritten: {found[0].reason}") if found else form, ""
         if way is _single or not reason:
             reason = why_not
@@ -96,7 +96,7 @@ def _right(call: Call, form: Form | None) -> tuple[Form | None, str]:
         use = part.call
         if reason := _too_new(use) or _untabled(use):
             return None, reason
-        if found := quirks(use, VERSION):
+        if found := faults_of(use, VERSION):
             return None, found[0].reason
     return form, ""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ...capi.settings import is_native
-from ...faults.conditions import batches_of_one_matrix
+from ...faults.ops.matmul import batches_of_one_matrix
 from ...native.library import VERSION
 from ...opset.dtypes import DataType
 from ...opset.ops.binary import slope_target

@@ -13,8 +13,9 @@ from dataclasses import replace
 import numpy as np
 
 from ...capi.settings import is_native
-from ...faults.library import PLACING, UNSUPPORTED, better_in_f32
-from ...faults.quirks import quirks
+from ...faults.capabilities import PLACING, has_kernel
+from ...faults.ops import faults_of
+from ...faults.precision import better_in_f32
 from ...ir.op import Array
 from ...native.library import VERSION
 from ...opset.dtypes import DataType
@@ -70,7 +71,7 @@ def in_own_types(call: Call, form: Form) -> Form:
 def _wrong_types(part: Part) -> str:
     """Why a part is to be computed in f32; empty where it is not, or where that would not help."""
     low = {t.dtype for t in (*part.types, *part.outputs) if t.dtype in LOW}
-    if not low or part.kind in PLACING or UNSUPPORTED.get(part.kind, VERSION) > VERSION:
+    if not low or part.kind in PLACING or not has_kernel(part.kind, VERSION):
         return ""
     missing = sorted(str(dtype) for dtype in low if not is_native(dtype))
     if missing:
@@ -82,8 +83,8 @@ def _wrong_types(part: Part) -> str:
         return f"in f32: oneDNN {VERSION[0]}.{VERSION[1]} has no {part.kind} of {names}"
     if reason := better_in_f32(part.call, VERSION):
         return f"in f32: {reason}"
-    found = quirks(part.call, VERSION)
-    return f"in f32: {found[0].reason}" if found and not quirks(_in_f32(part).call, VERSION) else ""
+    found = faults_of(part.call, VERSION)
+    return f"in f32: {found[0].reason}" if found and not faults_of(_in_f32(part).call, VERSION) else ""
 
 
 def _bf16_vectors(part: Part) -> list[bool]:

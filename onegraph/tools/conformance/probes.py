@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import OneGraphError
-from ...faults.library import LIBRARY_VALUES
+from ...faults.capabilities import LIBRARY_VALUES
 from ...graph import Graph
 from ...ir.op import Array, LogicalTensor
 from ...opset.dtypes import DataType

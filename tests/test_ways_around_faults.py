@@ -15,8 +15,7 @@ import pytest
 import onegraph as og
 from onegraph.capi.settings import has_vnni, is_native
 from onegraph.errors import UnsupportedError
-from onegraph.faults.quirks import LIBRARY, QUIRKS, UNSAFE, quirks
-from onegraph.faults.use import BINARY
+from onegraph.faults import faults_of
 from onegraph.native import library
 from onegraph.opset.editions.registry import BASE
 from onegraph.opset.schema import Call, TensorType
@@ -25,271 +24,6 @@ from onegraph.reference import run
 POOL = {"strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "kernel": [2, 2]}
 S8, U8 = {"scales": [0.02], "zps": [0]}, {"scales": [0.05], "zps": [3]}
 Build = Callable[[og.Graph], og.LogicalTensor]
-
-
-def avg_pool_same(g: og.Graph) -> og.LogicalTensor:
-    pooled = g.avg_pool(g.input("x", "f32", (1, 16, 8, 8)), **POOL, exclude_pad=True, data_format="NCX")
-    return g.add(pooled, g.input("y", "f32", (1, 16, 4, 4)))
-
-
-def max_pool_vector(g: og.Graph) -> og.LogicalTensor:
-    pooled = g.max_pool(g.input("x", "f32", (1, 8, 8, 16)), **POOL, data_format="NXC")
-    return g.multiply(g.input("y", "f32", (16,)), pooled)
-
-
-def matmul_rows(g: og.Graph) -> og.LogicalTensor:
-    product = g.matmul(g.input("x", "f32", (2, 3, 16, 64)), g.input("w", "f32", (64, 32)))
-    return g.add(product, g.input("y", "f32", (16, 32)))
-
-
-def matmul_batch(g: og.Graph) -> og.LogicalTensor:
-    product = g.matmul(g.input("x", "f32", (3, 16, 64)), g.input("w", "f32", (64, 32)))
-    return g.multiply(g.relu(product), g.input("y", "f32", (3, 1, 1)))
-
-
-def softmax_channels(g: og.Graph) -> og.LogicalTensor:
-    shares = g.softmax(g.input("x", "f32", (2, 16, 64)), axis=-1, outputs=["dst"], dtype="f32")
-    return g.multiply(shares, g.input("y", "f32", (1, 16, 1)))
-
-
-def softmax_vector(g: og.Graph) -> og.LogicalTensor:
-    shares = g.softmax(g.input("x", "f32", (2, 16, 64)), axis=-1, outputs=["dst"], dtype="f32")
-    return g.add(shares, g.input("y", "f32", (64,)))
-
-
-def transposed_row(g: og.Graph) -> og.LogicalTensor:
-    product = g.matmul(g.input("x", "f32", (8, 1, 8)), g.input("w", "f32", (8, 8, 5)))
-    return g.static_reshape(g.static_transpose(product, order=[0, 2, 1]), shape=[10, 4], special_zero=False)
-
-
-def folded_along_another_axis(g: og.Graph) -> og.LogicalTensor:
-    window = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
-    wide = g.convolution(g.input("x", "f32", (1, 4, 8, 3)), g.input("w", "f32", (1, 1, 3, 4)), **window)
-    statistics = [g.constant(np.array(values, np.float32)) for values in ([1, 2, 3, 4], [1, 0, 1, 0], [0, 1, 0, 1])]
-    variance = g.constant(np.array([1, 4, 9, 16], np.float32))
-    return g.batch_norm_inference(wide, *statistics, variance, epsilon=0.5, data_format="NCX")
-
-
-def softmax_twice(g: og.Graph) -> og.LogicalTensor:
-    shares = g.softmax(g.input("x", "f32", (4, 16)), axis=-1, outputs=["dst"], dtype="f32")
-    return g.quantize(g.add(shares, shares), scales=[0.02], zps=[0], dtype="u8")
-
-
-def signed_residual(g: og.Graph) -> og.LogicalTensor:
-    x = g.dequantize(g.input("x", "u8", (5, 16)), **S8)
-    product = g.matmul(x, g.dequantize(g.input("w", "s8", (16, 7)), **S8))
-    total = g.add(product, g.dequantize(g.input("y", "s8", (5, 7)), **S8))
-    return g.quantize(total, scales=[0.05], zps=[0], dtype="u8")
-
-
-def quantized_pool(g: og.Graph) -> og.LogicalTensor:
-    x = g.dequantize(g.input("x", "u8", (1, 16, 8, 8)), **S8)
-    pooled = g.avg_pool(x, **POOL, exclude_pad=True, data_format="NCX")
-    total = g.add(pooled, g.dequantize(g.input("y", "u8", (1, 16, 4, 4)), **S8))
-    return g.quantize(total, **S8, dtype="u8")
-
-
-def pool_to_other_type(g: og.Graph) -> og.LogicalTensor:
-    x = g.dequantize(g.input("x", "u8", (1, 16, 8, 8)), scales=[0.5], zps=[0])
-    pooled = g.max_pool(x, **POOL, data_format="NCX")
-    return g.quantize(pooled, scales=[1.0], zps=[0], dtype="s8")
-
-
-def pool_of_large_numbers(g: og.Graph) -> og.LogicalTensor:
-    x = g.dequantize(g.input("x", "u8", (1, 8, 8, 16)), scales=[2.0**30], zps=[0])
-    pooled = g.avg_pool(x, **POOL, exclude_pad=True, data_format="NXC")
-    return g.quantize(pooled, scales=[1.0], zps=[0], dtype="u8")
-
-
-def quantized_reorder(g: og.Graph) -> og.LogicalTensor:
-    x = g.reorder(g.dequantize(g.input("x", "u8", (4, 8)), **U8))
-    return g.quantize(x, **U8, dtype="u8")
-
-
-def quantized_reorder_and_sum(g: og.Graph) -> og.LogicalTensor:
-    x, y = (g.dequantize(g.input(name, "u8", (4, 8)), scales=[0.5], zps=[0]) for name in "xy")
-    return g.quantize(g.add(g.reorder(x), y, auto_broadcast="none"), scales=[0.25], zps=[0], dtype="u8")
-
-
-def matmul_bias(g: og.Graph) -> og.LogicalTensor:
-    product = g.matmul(g.input("x", "f32", (3, 5, 6, 4)), g.input("w", "f32", (3, 5, 4, 5)))
-    return g.bias_add(product, g.input("y", "f32", (5,)), data_format="NCX")
-
-
-def transposed_bias(g: og.Graph) -> og.LogicalTensor:
-    window = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
-    formats = {"data_format": "NCX", "weights_format": "IOX"}
-    wide = g.conv_transpose(g.input("x", "f32", (1, 2, 3, 3)), g.input("w", "f32", (2, 4, 2, 2)), **window, **formats)
-    return g.bias_add(wide, g.input("y", "f32", (4,)), data_format="NXC")
-
-
-def transposed_twice(g: og.Graph) -> og.LogicalTensor:
-    window = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
-    x, w = g.input("x", "f32", (2, 4, 5, 4)), g.input("w", "f32", (1, 3, 4, 4))
-    wide = g.conv_transpose(x, w, **window)
-    return g.add(g.add(wide, wide), g.input("y", "f32", (1, 2, 1, 1)))
-
-
-def difference_twice(g: og.Graph) -> og.LogicalTensor:
-    difference = g.subtract(g.input("x", "f32", (1, 1, 6)), g.input("w", "f32", (1, 17, 1)))
-    return g.multiply(g.add(difference, difference), g.input("y", "f32", (1, 17, 1)))
-
-
-def matrix_by_vector(g: og.Graph) -> og.LogicalTensor:
-    return g.add(g.matmul(g.input("x", "f32", (5, 3)), g.input("w", "f32", (3,))), g.input("y", "f32", (5,)))
-
-
-def vector_by_matrices(g: og.Graph) -> og.LogicalTensor:
-    product = g.matmul(g.input("x", "f32", (3,)), g.input("w", "f32", (2, 3, 4)))
-    return g.multiply(product, g.input("y", "f32", (2, 1)))
-
-
-def resized_same(g: og.Graph) -> og.LogicalTensor:
-    resized = g.interpolate(g.input("x", "f32", (2, 6, 5, 3)), mode="nearest", sizes=[4, 3])
-    return g.multiply(resized, g.input("y", "f32", (2, 4, 3, 3)))
-
-
-def resized_one_batch(g: og.Graph) -> og.LogicalTensor:
-    resized = g.interpolate(g.input("x", "f32", (1, 6, 5, 2)), mode="nearest", sizes=[4, 3])
-    return g.maximum(resized, g.input("y", "f32", (4, 3, 2)))
-
-
-def resized_to_one_pixel(g: og.Graph) -> og.LogicalTensor:
-    resized = g.interpolate(g.input("x", "f32", (1, 33, 2, 2)), mode="nearest", sizes=[1, 1], data_format="NCX")
-    return g.maximum(resized, g.input("y", "f32", (1, 33, 1, 1)))
-
-
-def one_pixel_channels_last(g: og.Graph) -> og.LogicalTensor:
-    resized = g.interpolate(g.input("x", "f32", (1, 2, 32)), mode="nearest", sizes=[1])
-    return g.subtract(resized, g.input("y", "f32", (32,)))
-
-
-def bare_channels(g: og.Graph) -> og.LogicalTensor:
-    total = g.add(g.input("x", "f32", (3, 4, 1, 1)), g.input("w", "f32", (3, 4, 1, 1)))
-    return g.multiply(g.relu(total), g.input("y", "f32", (4, 1, 1)))
-
-
-def folded_and_its_source(g: og.Graph) -> og.LogicalTensor:
-    window = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
-    wide = g.convolution(g.input("x", "f32", (1, 8, 8, 3)), g.input("w", "f32", (1, 1, 3, 4)), **window)
-    statistics = [g.constant(np.array(values, np.float32)) for values in ([1, 2, 3, 4], [1, 0, 1, 0], [0, 1, 0, 1])]
-    normal = g.batch_norm_inference(wide, *statistics, g.constant(np.ones(4, np.float32)), epsilon=0.001)
-    return g.maximum(normal, wide)
-
-
-ONE = {"scales": [1.0], "zps": [0]}
-
-
-def across(n: int, axis: int) -> dict[str, object]:
-    """Scales along an axis, the last of them much larger."""
-    return {"qtype": "per_channel", "axis": axis, "scales": [1.0] * (n - 1) + [10.0], "zps": [0] * n}
-
-
-def weights_by_row(g: og.Graph) -> og.LogicalTensor:
-    w = g.dequantize(g.input("w", "s8", (8, 32)), **across(8, 0))
-    return g.matmul(g.dequantize(g.input("x", "u8", (4, 8)), **ONE), w)
-
-
-def weights_by_batch_of_one(g: og.Graph) -> og.LogicalTensor:
-    """One scale along the first axis, which the library took for the first of forty."""
-    w = g.dequantize(g.input("w", "s8", (1, 8, 40)), qtype="per_channel", axis=0, **ONE)
-    return g.matmul(g.dequantize(g.input("x", "u8", (2, 3, 8)), **ONE), w)
-
-
-def weights_by_kernel_of_one(g: og.Graph) -> og.LogicalTensor:
-    w = g.dequantize(g.input("w", "s8", (1, 1, 40, 4)), qtype="per_channel", axis=0, **ONE)
-    return g.conv_transpose(g.dequantize(g.input("x", "u8", (1, 3, 2, 4)), **ONE), w, **spread([1, 1]))
-
-
-def weights_by_element(g: og.Graph) -> og.LogicalTensor:
-    w = g.dequantize(g.input("w", "s8", (4,)), **across(4, 0))
-    return g.matmul(g.dequantize(g.input("x", "u8", (2, 4)), **ONE), w)
-
-
-def weights_by_input_channel(g: og.Graph) -> og.LogicalTensor:
-    window = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
-    w = g.dequantize(g.input("w", "s8", (8, 4, 1, 1)), **across(4, 1))
-    x = g.dequantize(g.input("x", "u8", (1, 4, 3, 3)), **ONE)
-    return g.convolution(x, w, **window, data_format="NCX", weights_format="OIX")
-
-
-def residual_by_channel(g: og.Graph) -> og.LogicalTensor:
-    x, w = g.dequantize(g.input("x", "u8", (4, 8)), **ONE), g.dequantize(g.input("w", "s8", (8, 2)), **ONE)
-    total = g.add(g.matmul(x, w), g.dequantize(g.input("y", "s8", (4, 2)), **across(2, 1)))
-    return g.quantize(total, scales=[16.0], zps=[0], dtype="s8")
-
-
-def cast_residual(g: og.Graph) -> og.LogicalTensor:
-    weights = g.constant(np.ones((8, 3), np.int8))
-    x, w, y = (
-        g.type_cast(g.dequantize(tensor, **ONE), dtype="bf16")
-        for tensor in (g.input("x", "u8", (4, 8)), weights, g.input("y", "s8", (4, 3)))
-    )
-    total = g.type_cast(g.add(g.matmul(x, w, dtype="bf16"), y), dtype="f32")
-    return g.quantize(total, scales=[8.0], zps=[0], dtype="u8")
-
-
-def spread(strides: list[int]) -> dict[str, object]:
-    return {"strides": strides, "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
-
-
-def signed_with_gaps(g: og.Graph) -> og.LogicalTensor:
-    x, w = g.dequantize(g.input("x", "s8", (1, 4, 3, 2)), **ONE), g.dequantize(g.input("w", "s8", (1, 1, 1, 2)), **ONE)
-    return g.conv_transpose(x, w, **spread([3, 1]))
-
-
-def signed_with_gaps_and_residual(g: og.Graph) -> og.LogicalTensor:
-    x = g.dequantize(g.input("x", "s8", (1, 3, 1, 2)), **ONE)
-    w = g.dequantize(g.constant(np.ones((1, 1, 1, 2), np.int8)), **ONE)
-    residual = g.dequantize(g.input("y", "s8", (1, 5, 1, 1)), scales=[1.0], zps=[10])
-    return g.quantize(g.add(g.conv_transpose(x, w, **spread([2, 1])), residual), scales=[1.0], zps=[0], dtype="s8")
-
-
-def unsigned_with_gaps(g: og.Graph) -> og.LogicalTensor:
-    x = g.dequantize(g.input("x", "u8", (1, 4, 2, 1, 16)), scales=[0.5], zps=[7])
-    w = g.dequantize(g.input("w", "s8", (1, 2, 3, 18, 16)), scales=[0.5], zps=[0])
-    window = {"strides": [3, 3, 1], "pads_begin": [0, 0, 1], "pads_end": [0, 0, 1], "dilations": [1, 1, 1]}
-    return g.relu(g.conv_transpose(x, w, **window))
-
-
-def shifted_residual(g: og.Graph) -> og.LogicalTensor:
-    x = g.dequantize(g.input("x", "u8", (1, 1, 13, 16)), **ONE)
-    w = g.dequantize(g.input("w", "s8", (7, 3, 2, 16)), **ONE)
-    product = g.conv_transpose(x, w, **{**spread([7, 1]), "dilations": [1, 3]})
-    total = g.add(product, g.dequantize(g.input("y", "s8", (1, 7, 19, 2)), scales=[512.0], zps=[-7]))
-    return g.quantize(total, scales=[512.0], zps=[0], dtype="s8")
-
-
-def late_residual(g: og.Graph) -> og.LogicalTensor:
-    x = g.dequantize(g.input("x", "u8", (2, 10, 16)), scales=[0.5], zps=[7])
-    w = g.dequantize(g.input("w", "s8", (2, 16, 16)), scales=[0.5], zps=[0])
-    window = {"strides": [2], "pads_begin": [0], "pads_end": [1], "dilations": [1]}
-    return g.add(g.relu(g.conv_transpose(x, w, **window)), g.input("y", "f32", (2, 19, 16)))
-
-
-def unread_and_residual(g: og.Graph) -> og.LogicalTensor:
-    """A window from -3 to 0 and one from 1 to 4: three elements of padding, and three that nobody reads."""
-    x, w = g.input("x", "f32", (1, 8, 16)), g.input("w", "f32", (4, 16, 16))
-    product = g.convolution(x, w, strides=[4], pads_begin=[3], pads_end=[0], dilations=[1])
-    return g.add(product, g.input("y", "f32", (1, 2, 16)))
-
-
-def unread_and_quantized(g: og.Graph) -> og.LogicalTensor:
-    x = g.dequantize(g.input("x", "u8", (1, 9, 8, 16)), **ONE)
-    w = g.dequantize(g.input("w", "s8", (3, 4, 16, 16)), **ONE)
-    product = g.convolution(x, w, strides=[1, 4], pads_begin=[1, 3], pads_end=[0, 0], dilations=[1, 1])
-    return g.quantize(product, scales=[256.0], zps=[0], dtype="s8")
-
-
-def own_residual(g: og.Graph) -> og.LogicalTensor:
-    x, w = (g.dequantize(g.input(name, "s8", (8, 8)), **ONE) for name in "xw")
-    return g.quantize(g.add(g.matmul(x, w), x), scales=[64.0], zps=[0], dtype="s8")
-
-
-def own_residual_behind_a_convolution(g: og.Graph) -> og.LogicalTensor:
-    x, w = g.dequantize(g.input("x", "u8", (1, 4, 4, 8)), **ONE), g.dequantize(g.input("w", "s8", (3, 3, 8, 8)), **ONE)
-    window = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
-    return g.relu(g.add(x, g.convolution(x, w, g.input("b", "f32", (8,)), **window)))
 
 
 def int8_residual(g: og.Graph) -> og.LogicalTensor:
@@ -320,67 +54,6 @@ def stage(g: og.Graph, narrow: int, *, bias_add: bool = False) -> og.LogicalTens
         inner = g.relu(part(g.relu(part(x, narrow, 1)), narrow, 3))
         x = g.relu(g.add(part(inner, 8, 1), x if block else part(x, 8, 1)))
     return x
-
-
-def zero_point_behind_places(g: og.Graph) -> og.LogicalTensor:
-    """Eight channels by eight places, which lie first in the result and last in the kernel."""
-    ends = ("x", "s8", (1, 8, 2, 4)), ("w", "s8", (1, 1, 8, 8))
-    x, w = (g.dequantize(g.input(*end), scales=[2.0**-6], zps=[0]) for end in ends)
-    window = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
-    product = g.convolution(x, w, data_format="NCX", **window)
-    return g.quantize(g.multiply(product, g.input("y", "f32", (1, 1, 1, 4))), scales=[1.0], zps=[99], dtype="u8")
-
-
-SCALES, GAPS = "scales along another axis", "ConvTranspose wrong where its strides leave gaps"
-WRONG = {
-    "F1 pool, same shape": (avg_pool_same, "AvgPool"),
-    "F1 pool, vector": (max_pool_vector, "MaxPool"),
-    "F2 matmul, rows": (matmul_rows, "MatMul"),
-    "F2 matmul, batch": (matmul_batch, "MatMul"),
-    "F3 softmax, channels": (softmax_channels, "SoftMax"),
-    "F4 softmax, vector": (softmax_vector, "SoftMax"),
-    "stage of single channels": (lambda g: stage(g, 1), "single channels"),
-    "batch norm along another axis": (folded_along_another_axis, "the channels of a BatchNormInference"),
-    "matmul of one row, transposed": (transposed_row, "one row"),
-    "softmax and itself": (softmax_twice, "one tensor and itself"),
-    "F5 signed residual": (signed_residual, "residual for s8"),
-    "F6 quantized pool": (quantized_pool, "AvgPool"),
-    "F7 pool to another type": (pool_to_other_type, "unimplemented"),
-    "pool of large numbers": (pool_of_large_numbers, "overflow"),
-    "F8 quantized reorder": (quantized_reorder, "Reorder"),
-    "binary, channels with nothing behind them": (bare_channels, "Add"),
-    "batch norm, source read twice": (folded_and_its_source, "BatchNormInference"),
-    "interpolation, same shape": (resized_same, "Interpolate"),
-    "interpolation, all but the batch": (resized_one_batch, "Interpolate"),
-    "interpolation to one pixel": (resized_to_one_pixel, "Interpolate"),
-    "interpolation to one pixel, channels last": (one_pixel_channels_last, "Interpolate"),
-    "matmul, bias not along the last axis": (matmul_bias, "MatMul"),
-    "matmul, matrix by vector": (matrix_by_vector, "MatMul"),
-    "matmul, vector by matrices": (vector_by_matrices, "MatMul"),
-    "transposed convolution, bias not along the channels": (transposed_bias, "ConvTranspose"),
-    "transposed convolution and itself, vector": (transposed_twice, "what the same kernel computed"),
-    "difference and itself, vector": (difference_twice, "what the same kernel computed"),
-    "zero point behind an operand along the places": (zero_point_behind_places, "the zero point of a Quantize"),
-    "weights with a scale for each row": (weights_by_row, SCALES),
-    "weights with a scale for a batch of one": (weights_by_batch_of_one, SCALES),
-    "weights with a scale for a kernel of one": (weights_by_kernel_of_one, SCALES),
-    "a vector of weights with a scale for each": (weights_by_element, SCALES),
-    "weights with a scale for each input channel": (weights_by_input_channel, SCALES),
-    "residual with a scale for each channel": (residual_by_channel, SCALES),
-    "transposed convolution of s8 with gaps": (signed_with_gaps, GAPS),
-    "transposed convolution of s8 with gaps and a residual": (signed_with_gaps_and_residual, GAPS),
-    "transposed convolution of u8 with gaps": (unsigned_with_gaps, GAPS),
-    "transposed convolution and a residual with a zero point": (shifted_residual, "in 16 bits"),
-    "transposed convolution and a residual behind a ReLU": (late_residual, "in 16 bits"),
-    "convolution with an unread end and a residual": (unread_and_residual, "unread at its end"),
-    "quantized convolution with an unread end": (unread_and_quantized, "unread at its end"),
-    "source and residual in one": (own_residual, "residual that is the source"),
-    "source and residual of a convolution in one": (own_residual_behind_a_convolution, "residual that is the source"),
-}
-if og.native.library.VERSION < (3, 6):
-    WRONG["quantized reorder and sum"] = (quantized_reorder_and_sum, "a scale other than 1")
-if is_native(og.bf16):  # else numpy casts
-    WRONG["residual of the other sign behind a cast"] = (cast_residual, "residual for s8")
 
 
 @pytest.mark.parametrize("kind", ["MatMul", "Convolution", "ConvTranspose"])
@@ -453,42 +126,6 @@ def assert_right(graph: og.Graph, executable: og.runtime.executable.Executable) 
         assert np.abs(got.astype(int) - wanted.astype(int)).max() <= 1
     else:
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5 * np.abs(wanted).max())
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_wrong_fusions_run_one_by_one(name: str) -> None:
-    build, reason = WRONG[name]
-    graph, executable = compiled(build)
-    for _ in range(3):
-        assert_right(graph, executable)
-    partitions = executable.report().partitions
-    assert {partition.executor for partition in partitions} <= {"oneDNN", "view"}
-    assert [partition for partition in partitions if reason in partition.reason]
-
-
-def test_the_library_would_fuse_these() -> None:
-    for name, (build, _) in WRONG.items():
-        graph = og.Graph()
-        graph.output("out", build(graph))
-        sizes = [len(partition.ops) for partition in graph.partitions("fusion")]
-        assert max(sizes) > 1, name
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_the_one_to_one_objects_refuse_wrong_fusions(name: str) -> None:
-    build, reason = WRONG[name]
-    graph = og.Graph()
-    graph.output("out", build(graph))
-    (fused,) = [partition for partition in graph.partitions("fusion") if len(partition.ops) > 1]
-    with pytest.raises((UnsupportedError, og.UnimplementedError), match=reason) as refusal:
-        fused.compile()
-    if isinstance(refusal.value, UnsupportedError):  # the library itself refuses the other
-        kinds = repr(fused).partition(": ")[2].removesuffix(")")
-        assert kinds in str(refusal.value)
-        assert "'debug'" in str(refusal.value)
-    for partition in graph.partitions("debug"):
-        if partition.supported:
-            partition.compile()
 
 
 @pytest.mark.skipif(og.native.library.VERSION >= (3, 3), reason="newer libraries do not fuse the two")
@@ -925,15 +562,6 @@ def test_gradients_of_windows_that_overlap_are_not_rounded_between(
     assert [part for part in executable.report().partitions if part.executor == "oneDNN"]
 
 
-def test_every_quirk_is_well_formed() -> None:
-    assert len({quirk.name for quirk in QUIRKS}) == len(QUIRKS)
-    for quirk in QUIRKS:
-        assert quirk.severity in (LIBRARY, UNSAFE)
-        assert quirk.kinds <= set(BASE)
-        assert quirk.reason
-    assert set(BASE) >= BINARY
-
-
 def use(kind: str, attrs: dict[str, object], *shapes: tuple[int, ...], dtype: str = "f32", n_outputs: int = 1) -> Call:
     tensors = [TensorType(og.DataType.of(dtype), shape) for shape in shapes]
     return Call(BASE[kind], attrs, tensors, n_outputs)  # type: ignore[arg-type]
@@ -951,122 +579,6 @@ DEEP = {
 }
 STATS = ((2, 4, 4, 3), (2, 4, 4, 3), (3,), (3,))
 CHANNELS = {"qtype": "per_channel", "scales": (0.5,) * 4}
-QUIRKY: dict[str, Call] = {
-    "rounding_up": use("AvgPool", {**PADDED, "exclude_pad": False, "rounding_type": "ceil"}, (1, 5, 5, 2)),
-    "window_in_padding": use("MaxPool", {**PADDED, "pads_begin": (2, 0)}, (1, 5, 5, 2)),
-    "window_in_padding, around the source": use(
-        "MaxPool", {**PADDED, "dilations": (2, 2), "pads_begin": (1, 0), "pads_end": (1, 0)}, (1, 1, 5, 2)
-    ),
-    "gradient_of_few_windows": use(
-        "ConvolutionBackwardWeights",
-        {"strides": (3,), "pads_begin": (0,), "pads_end": (2,), "dilations": (1,), "weights_shape": (3, 4, 6)},
-        (2, 1, 4),
-        (2, 1, 6),
-        dtype="bf16",
-    ),
-    "gradient_of_deep_windows": use(
-        "ConvolutionBackwardWeights",
-        {**DEEP, "pads_begin": (8, 0, 0), "strides": (3, 1, 1), "data_format": "NXC", "weights_shape": (9, 1, 3, 2, 2)},
-        (2, 9, 3, 5, 2),
-        (2, 4, 3, 3, 2),
-    ),
-    "gradient_of_long_strides": use(
-        "ConvolutionBackwardWeights",
-        {"strides": (2,), "pads_begin": (0,), "pads_end": (0,), "dilations": (1,), "weights_shape": (1, 1, 4)},
-        (2, 1, 1),
-        (2, 1, 4),
-        dtype="bf16",
-    ),
-    "gradient_of_dilated_groups": use(
-        "ConvolutionBackwardWeights",
-        {**WINDOW, "dilations": (2, 1), "groups": 4, "weights_shape": (3, 3, 1, 4)},
-        (1, 9, 9, 4),
-        (1, 5, 7, 4),
-        dtype="bf16",
-    ),
-    "unread_as_padded": use(
-        "Convolution", {**WINDOW, "strides": (1, 3), "pads_begin": (0, 1)}, (1, 9, 9, 4), (3, 3, 4, 4), dtype="bf16"
-    ),
-    "gradient_of_a_small_source": use(
-        "ConvolutionBackwardWeights",
-        {**DEEP, "weights_format": "OIX", "weights_shape": (3, 4, 3, 1, 1)},
-        (1, 4, 2, 1, 1),
-        (1, 3, 2, 1, 1),
-        dtype="bf16",
-    ),
-    "gradient_of_a_small_source, in f32": use(
-        "ConvTransposeBackwardWeights",
-        {**DEEP, "strides": (2, 1, 1), "weights_format": "IOX", "weights_shape": (3, 4, 4, 1, 1)},
-        (1, 3, 2, 1, 1),
-        (1, 4, 4, 1, 1),
-    ),
-    "far_windows": use("Convolution", {**WINDOW, "dilations": (1, 2**31)}, (1, 4, 2**31 + 1, 2), (2, 2, 2, 2)),
-    "far_windows, of a pool": use("MaxPool", {**PADDED, "kernel": (2, 2), "strides": (1, 2**62)}, (1, 4, 4, 2)),
-    "huge_window": use("AvgPool", {**PADDED, "kernel": (2**16, 2**16), "exclude_pad": True}, (1, 4, 4, 2)),
-    "huge_product": use("MatMul", {}, (2**32, 16), (16, 16)),
-    "huge_product, of a sum": use("MatMul", {}, (1, 2**32), (2**32, 1)),
-    "huge_product, of an image": use("Convolution", {"data_format": "NCX"}, (1, 1, 2**16, 2**16), (4, 1, 1, 1)),
-    "matmul_bias": use("MatMul", {}, (2, 5, 3), (3, 4), (1, 1, 4)),
-    "matmul_bias, of a vector": use("MatMul", {}, (3,), (2, 3, 4), (2, 1)),
-    "large_factor": use("Abs", {}, (2**40 - 87, 2)),
-    "large_factor, of an even size": use("Reorder", {}, (2, 2 * (2**31 - 1))),
-    "long_rows": use("LayerNorm", {"use_affine": False}, (1, 2**25)),
-    "long_sums": use("BatchNormForwardTraining", {"epsilon": 1.0}, (1, 2**24 + 1, 1, 2), (2,), (2,), n_outputs=5),
-    "long_sums, of a gradient": use(
-        "BatchNormTrainingBackward",
-        {"epsilon": 1.0, "data_format": "NCX"},
-        *[(2, 3, 2**12, 2**12)] * 2,
-        *[(3,)] * 3,
-        n_outputs=3,
-    ),
-    "long_sums, of a softmax": use("LogSoftmax", {"axis": -2}, (2**24 + 1, 2)),
-    "long_sums, of a weight": use(
-        "ConvTransposeBackwardWeights",
-        {**ROW, "groups": 2, "weights_format": "IOX", "weights_shape": (2, 1, 1)},
-        *[(1, 2, 2**24 + 1)] * 2,
-    ),
-    "long_sums, of a pixel": use(
-        "InterpolateBackward",
-        {"mode": "nearest", "sizes": (2**12, 2**12 + 1), "data_format": "NCX"},
-        (1, 1, 1, 1),
-        (1, 1, 2**12, 2**12 + 1),
-    ),
-    "default_dilations": use("MaxPoolBackward", PADDED, (1, 4, 4, 2), (1, 2, 2, 2)),
-    "frozen_statistics": use("BatchNormTrainingBackward", {"epsilon": 1.0}, *STATS, (3,)),
-    "gradient_without_gamma": use("BatchNormTrainingBackward", {"epsilon": 1.0}, *STATS, n_outputs=3),
-    "batch_norm_rank": use("BatchNormForwardTraining", {"epsilon": 1.0}, (4, 3), (3,), (3,), n_outputs=5),
-    "batch_norm_many_axes": use("BatchNormInference", {"epsilon": 1.0}, (1,) * 6, *[(1,)] * 4),
-    "batch_norm_many_axes, in training": use(
-        "BatchNormForwardTraining", {"epsilon": 1.0}, (1,) * 6, (1,), (1,), n_outputs=5
-    ),
-    "norm_axis": use("LayerNorm", {"begin_norm_axis": 1}, (2, 3, 4), (4,), (4,), n_outputs=3),
-    "layer_norm_rank": use("LayerNorm", {}, (4,), (4,), (4,), n_outputs=3),
-    "bf16_statistics": use("LayerNorm", {"use_affine": False}, (3, 4), dtype="bf16", n_outputs=3),
-    "negative_axis": use("Quantize", {**CHANNELS, "axis": -1, "zps": (0,) * 4}, (3, 4)),
-    "differing_zero_points": use("Quantize", {**CHANNELS, "axis": 1, "zps": (0, 1, 2, 3)}, (3, 4)),
-    "long_axis": use("Convolution", ROW, (1, 1, 2**30), (1, 1, 3)),
-    "long_axis, of bf16": use("Convolution", ROW, (1, 1, 2**31 - 256), (1, 1, 3), dtype="bf16"),
-    "tiny_scale": use("Quantize", {"scales": (1e-40,)}, (3, 4)),
-    "wide_zero_point": use("Dequantize", {"scales": (0.5,), "zps": (2**31,)}, (3, 4), dtype="u8"),
-    "dynamic_zero_points": use("DynamicQuantize", {"qtype": "per_channel", "axis": 1}, (3, 4), (4,), (4,)),
-    "bf16_statistics, of groups": use(
-        "GroupNorm", {"use_affine": False, "groups": 1}, (2, 3, 4), dtype="bf16", n_outputs=3
-    ),
-    "empty_tensor, of groups": use("GroupNorm", {"use_affine": False, "groups": 3}, (2, 0, 6), n_outputs=3),
-    "infinite_slope": use("HardSigmoidBackward", {"alpha": -np.inf, "beta": 0.5}, (3,), (3,)),
-    "sizes_tensor": use("Interpolate", {"mode": "nearest"}, (1, 4, 2), (1,)),
-    "align_corners": use(
-        "Interpolate",
-        {"mode": "nearest", "sizes": (3,), "coordinate_transformation_mode": "align_corners"},
-        (1, 4, 2),
-    ),
-    "concat_limits": use("Concat", {"axis": 0}, *[(2,)] * 65),
-    "empty_tensor": use("MatMul", {}, (2, 0), (0, 3)),
-    "prelu_rank": use("PReLU", {}, (3,), (3,)),
-    "prelu_by_reference": use("PReLU", {}, (2, 3), (1,)),
-    "size_one_reduction": use("ReduceSum", {"axes": (0,)}, (1, 3)),
-    "empty_reduction": use("ReduceSum", {"axes": ()}, (1, 3)),
-}
 
 
 INF, NAN = np.inf, np.nan
@@ -1106,16 +618,11 @@ def test_statistics_of_more_numbers_than_f32_counts(fmt: str) -> None:
         np.testing.assert_allclose(array, np.full(2, wanted), rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", QUIRKY)
-def test_quirk_is_recognised(name: str) -> None:
-    assert name.partition(",")[0] in [quirk.name for quirk in quirks(QUIRKY[name], (3, 2, 0))]
-
-
 @pytest.mark.parametrize(("version", "wrong"), [((3, 2, 0), False), ((3, 6, 2), True), ((3, 13, 2), False)])
 def test_dilated_windows_of_one_element_are_wrong_in_some_versions(version: tuple[int, int, int], wrong: bool) -> None:
     window = {"strides": (2,), "pads_begin": (1,), "pads_end": (1,), "dilations": (2,)}
     call = use("Convolution", window, (1, 1, 1), (1, 1, 33), dtype="bf16")
-    assert ("single_dilated" in [quirk.name for quirk in quirks(call, version)]) == wrong
+    assert ("single_dilated" in [fault.name for fault in faults_of(call, version)]) == wrong
 
 
 @pytest.mark.parametrize(
@@ -1147,11 +654,11 @@ def test_dilated_windows_of_one_element_are_wrong_in_some_versions(version: tupl
     ],
     ids=lambda call: call.schema.kind,
 )
-def test_what_the_library_gets_right_is_no_quirk(call: Call) -> None:
-    assert quirks(call, (3, 2, 0)) == []
+def test_what_the_library_gets_right_is_no_fault(call: Call) -> None:
+    assert faults_of(call, (3, 2, 0)) == []
 
 
-def test_the_one_to_one_objects_refuse_quirks() -> None:
+def test_the_one_to_one_objects_refuse_faults() -> None:
     src = og.capi.LogicalTensor(0, "bf16", (3, 4))
     outs = [og.capi.LogicalTensor(1 + n, "bf16", (3, 4) if n == 0 else (3,)) for n in range(3)]
     op = og.capi.Op(1, "LayerNorm", inputs=[src], outputs=outs, attrs={"use_affine": False})
@@ -1428,7 +935,7 @@ def test_a_constant_that_is_computed_with_stays_what_it_is(build: Build, policy:
 def test_the_one_to_one_objects_keep_a_constant_that_is_added(guarded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The library reorders it once, and adds up in the copy that it keeps; unguarded to notice one that is mended."""
     if not guarded:
-        monkeypatch.setattr(og.capi.compilation, "_added", lambda ops: set())
+        monkeypatch.setattr(og.faults.execution, "added", lambda nodes: set())
     shape, rng = (4, 4, 16), np.random.default_rng(0)
     data = [rng.standard_normal(dims, np.float32) for dims in (shape, (16, 16), (4, 16, 4))]
     data[2] = data[2].transpose(2, 0, 1)

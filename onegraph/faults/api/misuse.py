@@ -1,0 +1,35 @@
+"""How the records of misuse are made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...opset.schema import Version
+from ..fault import UNSAFE, Fault, Faults, Refusal, always
+
+Errors = type[Exception] | tuple[type[Exception], ...]
+
+
+def misuse(
+    table: Faults[None],
+    name: str,
+    seen: Mapping[Version, str] | str,
+    reason: str,
+    error: Errors | None = None,
+    *parts: str,
+) -> Fault[None]:
+    """Add the record of a misuse.
+
+    Args:
+        table: which part of the C API it belongs to.
+        name: the group, a colon and what is done.
+        seen: what the bare calls end in; a text where that is the same in every version that was tried.
+        reason: why.
+        error: what onegraph raises; None where the same wish cannot be said, or is right.
+        parts: what the message contains.
+    """
+    outcomes = {(3, 2): seen} if isinstance(seen, str) else seen
+    names = [one.__name__ for one in (error if isinstance(error, tuple) else (error,)) if one is not None]
+    instead = f"{' or '.join(names)}: {', '.join(parts)}" if names else "the same wish is right"
+    refusal = Refusal(error, parts)
+    return table.add(name, "", "", UNSAFE, always, outcomes, reason, instead.removesuffix(": "), refusal=refusal)

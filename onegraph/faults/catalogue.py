@@ -1,0 +1,64 @@
+"""Every fault there is, by the part of the package that has it: for tests and for the page of the documentation."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from . import capabilities, execution, layouts, performance, precision
+from .fault import Fault
+from .fusions import attention, image_operands, int8, operands, residuals, scales, strided, views
+from .fusions import convolution as fused_convolution
+from .fusions import matmul as fused_matmul
+from .ops import (
+    convolution,
+    convolution_gradients,
+    elementwise,
+    interpolation,
+    matmul,
+    movement,
+    normalization,
+    pooling,
+    quantization,
+    reduction,
+    size,
+)
+
+MODULES: dict[str, ModuleType] = {
+    "Convolutions": convolution,
+    "Gradients of convolutions": convolution_gradients,
+    "Pools": pooling,
+    "Reductions": reduction,
+    "Normalizations and SoftMax": normalization,
+    "Quantization": quantization,
+    "Interpolate": interpolation,
+    "MatMul": matmul,
+    "Elementwise and binary ops": elementwise,
+    "Moves of elements": movement,
+    "Empty and huge tensors": size,
+    "Low precision": precision,
+    "Ops without a kernel": capabilities,
+    "Fused: operands of binary ops": operands,
+    "Fused: operands behind Interpolate and pools": image_operands,
+    "Fused: attention": attention,
+    "Fused: views, folded ops, further outputs": views,
+    "Fused: convolutions": fused_convolution,
+    "Fused: matrix products": fused_matmul,
+    "Fused: int8": int8,
+    "Fused: int8, scales along an axis": scales,
+    "Fused: int8, residuals": residuals,
+    "Fused: tensors that are not dense": strided,
+    "Tensors that are not dense": layouts,
+    "Slow kernels": performance,
+    "Between search, compile and execute": execution,
+}
+
+
+def faults_in(module: ModuleType) -> list[Fault[Any]]:
+    """The faults that a module makes, in its order."""
+    made = [value for value in vars(module).values() if isinstance(value, Fault)]
+    return [fault for fault in made if fault.examples and fault.examples[0].build.__module__ == module.__name__]
+
+
+CATALOGUE: dict[str, list[Fault[Any]]] = {title: faults_in(module) for title, module in MODULES.items()}
+EVERY_FAULT: list[Fault[Any]] = [fault for faults in CATALOGUE.values() for fault in faults]

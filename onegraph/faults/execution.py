@@ -1,0 +1,360 @@
+"""What oneDNN gets wrong between search, compile and execute: constants, memory, threads and caches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..builder.graph import DataGraph
+from ..ir.op import LogicalTensor
+from ..opset.editions.registry import BASE
+from ..opset.schema import Shape
+from .fault import UNSAFE, Fault, Faults, Release
+from .ops.windows import AVERAGE, IMAGE
+
+EVERY = frozenset(BASE)
+Ends = tuple[str, Sequence[int], Sequence[int]]  # of an op: its kind, and the ids of its inputs and outputs
+ONE_TO_ONE = frozenset(
+    [
+        "Dequantize",
+        "DynamicDequantize",
+        "DynamicQuantize",
+        "Quantize",
+        "Reorder",
+        "StaticReshape",
+        "StaticTranspose",
+        "TypeCast",
+    ]
+)
+
+
+class End(NamedTuple):
+    """A tensor that an op reads or writes."""
+
+    id: int
+    shape: Shape
+
+    @property
+    def ndims(self) -> int | None:
+        """The number of axes, None where it is unknown."""
+        return None if self.shape is None else len(self.shape)
+
+
+class Node(NamedTuple):
+    """An op of a partition or graph, and its tensors."""
+
+    kind: str
+    inputs: Sequence[End]
+    outputs: Sequence[End]
+
+
+# Constants -----------------------------------------------------------------------------------------------------------
+# What the library makes of a constant it keeps from the first execution on. The conditions are True where a partition
+# has inputs that must not be constant; the functions of the same name find these inputs.
+
+
+def added(nodes: Sequence[Node]) -> set[int]:
+    """The inputs of a partition that are added, as a whole, to what its other ops compute; or moves of data of them."""
+    producers = _producers(nodes)
+    found: set[int] = set()
+    for node in nodes if len(nodes) > 1 else ():
+        if node.kind != "Add":
+            continue
+        shape = node.outputs[0].shape
+        for end in node.inputs:
+            if end.shape is None or shape is None or None in (*end.shape, *shape) or end.shape == shape:
+                found.add(_source(end, producers))
+    return found
+
+
+def spread(nodes: Sequence[Node]) -> set[int]:
+    """The inputs that ops compute from, in a partition whose results take on axes: they get those beforehand."""
+    producers = _producers(nodes)
+    inside = [(end.ndims, node.outputs[0].ndims) for node in nodes for end in node.inputs if end.id in producers]
+    if all(rank is not None and result is not None and rank >= result for rank, result in inside):
+        return set()
+    return {_source(node.inputs[0], producers) for node in nodes if node.kind not in ONE_TO_ONE}
+
+
+def computed(nodes: Sequence[Node], constants: set[int]) -> set[int]:
+    """The inputs of a partition that an op computes from which reads constants alone."""
+    producers = _producers(nodes)
+    return {
+        _source(node.inputs[0], producers)
+        for node in nodes
+        if node.kind not in ONE_TO_ONE and all(_source(end, producers) in constants for end in node.inputs)
+    }
+
+
+def _producers(nodes: Sequence[Node]) -> dict[int, Node]:
+    return {end.id: node for node in nodes for end in node.outputs}
+
+
+def _source(end: End, producers: Mapping[int, Node]) -> int:
+    """Where the data of a tensor comes from."""
+    while (producer := producers.get(end.id)) is not None and producer.kind in ONE_TO_ONE:
+        end = producer.inputs[0]
+    return end.id
+
+
+class Constants(NamedTuple):
+    """The ops of a partition, and the numbers of its inputs that are constant."""
+
+    nodes: Sequence[Node]
+    constants: set[int]
+
+
+CONSTANTS = Faults[Constants]()
+
+ADDED_CONSTANT = CONSTANTS.add(
+    "added_constant",
+    "Add",
+    "property",
+    UNSAFE,
+    lambda part: not part.constants.isdisjoint(added(part.nodes)),
+    {(3, 2): "wrong", (3, 3): "right"},  # newer ones run without that cache
+    "a constant that is added as a whole is reordered once, and later executions add up in the copy that is kept",
+    "the same partition with the constant as a variable",
+    mended=(99, 0),
+)
+
+
+@ADDED_CONSTANT.example({(3, 2): "right"}, policy="fusion")  # in the first execution
+def product_and_a_constant(g: DataGraph) -> LogicalTensor:
+    product = g.matmul(g.input("x", "f32", (4, 4, 16)), g.constant(np.ones((16, 16), np.float32)))
+    return g.add(product, g.constant(np.ones((4, 4, 16), np.float32)))
+
+
+SPREAD_CONSTANT = CONSTANTS.add(
+    "spread_constant",
+    EVERY,
+    "property",
+    UNSAFE,
+    lambda part: not part.constants.isdisjoint(spread(part.nodes)),
+    {(3, 2): "wrong", (3, 3): "right"},
+    "a constant whose result takes on axes inside of the partition is computed from in the first execution only",
+    "the same partition with the constant as a variable",
+    mended=(99, 0),
+)
+
+
+@SPREAD_CONSTANT.example({(3, 2): "right"}, policy="fusion")
+def constant_that_takes_on_axes(g: DataGraph) -> LogicalTensor:
+    return g.multiply(g.tanh(g.constant(np.ones((3, 4), np.float32))), g.input("x", "f32", (1, 3, 4)))
+
+
+COMPUTED_CONSTANT = CONSTANTS.add(
+    "computed_constant",
+    EVERY,
+    "property",
+    UNSAFE,
+    lambda part: bool(computed(part.nodes, part.constants)),
+    {(3, 2): "wrong", (3, 3): "right"},
+    "what follows from constants alone is written to the output of the first execution only",
+    "the same partition with the constants as variables",
+    mended=(99, 0),
+)
+
+
+@COMPUTED_CONSTANT.example({(3, 2): "right | wrong"}, policy="fusion")
+def image_of_constants(g: DataGraph) -> LogicalTensor:
+    ends = g.constant(np.ones((3, 4, 1), np.float32)), g.constant(np.ones((4, 1, 7), np.float32))
+    window = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1], "groups": 2}
+    image = g.op("ConvTranspose", ends, {**window, "data_format": "NCX", "weights_format": "IOX"})
+    return g.minimum(image, g.input("x", "f32", (7,)))
+
+
+def variables(nodes: Sequence[Node], constants: set[int]) -> set[int]:
+    """The inputs of a partition that the library must not take for constants, be they some or not."""
+    return added(nodes) | spread(nodes) | computed(nodes, constants)
+
+
+# Memory and threads --------------------------------------------------------------------------------------------------
+
+NODES = Faults[Sequence[Node]]()
+
+STATS_IN_PLACE = NODES.add(
+    "stats_in_place",
+    "SoftMax",
+    "outputs",
+    UNSAFE,
+    lambda nodes: any(node.kind == "SoftMax" and len(node.outputs) > 1 for node in nodes),
+    {(3, 2): "absent", (3, 13): "wrong"},
+    "a SoftMax that may write over its source makes its stats of what it has written there",
+    "memory of its own for the result",
+    since=(3, 2),
+)
+
+
+@STATS_IN_PLACE.example({(3, 2): "absent", (3, 13): "right"})  # with memory of its own
+def softmax_and_its_stats(g: DataGraph) -> tuple[LogicalTensor, ...]:
+    return tuple(g.softmax(g.relu(g.input("x", "f32", (2, 5))), axis=1, dtype="f32"))
+
+
+# The ops whose primitives oneDNN creates without the attribute that makes the caller own the scratch memory
+# (src/graph/backend/dnnl/op_executable.cpp).
+_OF_THE_THREAD = frozenset(
+    [
+        "AvgPoolBackward",
+        "BatchNormTrainingBackward",
+        "ConvTransposeBackwardData",
+        "ConvTransposeBackwardWeights",
+        "ConvolutionBackwardData",
+        "ConvolutionBackwardWeights",
+        "MaxPoolBackward",
+    ]
+)
+
+
+def _is_of_the_thread(kinds: Sequence[str]) -> bool:
+    # Additions alone become one primitive of that sort too.
+    return not _OF_THE_THREAD.isdisjoint(kinds) or (len(kinds) > 1 and set(kinds) == {"Add"})
+
+
+SCRATCH_OF_THE_THREAD = Faults[Sequence[str]]().add(
+    "scratch_of_the_thread",
+    _OF_THE_THREAD | {"Add"},
+    "",
+    UNSAFE,
+    _is_of_the_thread,
+    {(3, 2): "SIGSEGV"},
+    "kernels of these ops have scratch memory of the thread that compiles them: in another thread they write to memory "
+    "that may be too small or not there",
+    "one compilation for each thread",
+)
+
+
+@SCRATCH_OF_THE_THREAD.example({(3, 2): "right"})  # in the thread that compiles it
+def gradient_of_a_pool(g: DataGraph) -> LogicalTensor:
+    attrs = {**AVERAGE, "src_shape": [1, 2, 4, 4], "data_format": "NCX"}
+    return g.op("AvgPoolBackward", [g.input("d", "f32", (1, 2, 2, 2))], attrs)
+
+
+ALIGNMENT = 16  # bytes
+
+UNALIGNED = Faults[bool]().add(
+    "unaligned_without_avx2",
+    "AvgPool Convolution ConvTranspose",
+    "",
+    UNSAFE,
+    lambda avx2: not avx2,
+    {(3, 2): "SIGSEGV"},
+    "kernels for CPUs without AVX2 add some memory to a register of 16 bytes where it lies: the source of an AvgPool, "
+    "and the bias and the result of a Convolution that something is added to",
+    "a copy at a multiple of 16 bytes",
+)
+
+
+@UNALIGNED.example({(3, 2): "right"}, on={"no AVX2": "SIGSEGV | right"})
+def average_of_memory_at_any_address(g: DataGraph) -> LogicalTensor:
+    window = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "kernel": [2, 2], "exclude_pad": False}
+    return g.op("AvgPool", [g.input("x", "f32", (2, 5, 5, 9))], window)
+
+
+# The search for fusions ----------------------------------------------------------------------------------------------
+
+
+def _unproduced(ops: Sequence[Ends]) -> list[int]:
+    """The weights that no op produces, of a Convolution whose src comes from a Dequantize."""
+    producers = {number: kind for kind, _, outputs in ops for number in outputs}
+    convolutions = [
+        inputs for kind, inputs, _ in ops if kind == "Convolution" and producers.get(inputs[0]) == "Dequantize"
+    ]
+    return [*dict.fromkeys(inputs[1] for inputs in convolutions if inputs[1] not in producers)]
+
+
+UNPRODUCED_WEIGHTS = Faults[Sequence[Ends]]().add(
+    "unproduced_weights",
+    "Convolution",
+    "weights",
+    UNSAFE,
+    lambda ops: bool(_unproduced(ops)),
+    {(3, 2): "right", (3, 6): "SIGSEGV"},
+    "the search for fusions asks who produced the weights of a Convolution whose src a Dequantize does, and crashes "
+    "where nobody did",
+    "a Wildcard that produces the weights, or the ops one by one",
+    since=(3, 6),
+)
+
+
+@UNPRODUCED_WEIGHTS.example(policy="fusion")
+def dequantized_source_and_weights_of_f32(g: DataGraph) -> LogicalTensor:
+    src, weights = g.input("x", "u8", (1, 5, 5, 4)), g.input("w", "f32", (1, 1, 4, 3))
+    return g.relu(g.op("Convolution", [g.dequantize(src, scales=[0.5], zps=[0]), weights], IMAGE))
+
+
+def unproduced_weights(ops: Sequence[Ends], version: Release) -> list[int]:
+    """The weights on which the search of a library of ``version`` crashes."""
+    return _unproduced(ops) if UNPRODUCED_WEIGHTS.affects(version) else []
+
+
+# Strides of axes of size 1 -------------------------------------------------------------------------------------------
+
+SINGLE_AXES = Faults[Sequence[int]]().add(
+    "stride_of_a_single_axis",
+    EVERY,
+    "strides",
+    UNSAFE,
+    lambda dims: 1 in dims,
+    {(3, 2): "throws | right", (3, 3): "wrong"},
+    "the stride of an axis of size 1 matters: a MatMul of 3.2 fails with one that is too small for a matrix, and from "
+    "3.3 on kernels step along such axes, whose strides the library's own cache of kernels does not look at",
+    "the same tensor with the one stride that onegraph gives to an axis of size 1",
+)
+
+
+@SINGLE_AXES.example({(3, 2): "right"})
+def product_with_a_batch_of_one(g: DataGraph) -> LogicalTensor:
+    right = g.input("b", "f32", (1, 2, 33, 16), strides=(1056, 16, 32, 1))
+    return g.matmul(g.input("a", "f32", (1, 2, 5, 33)), right)
+
+
+# Caches of the process, which native.library sets before anything is compiled ----------------------------------------
+
+COLLIDING_CONSTANTS = Faults[None]().add(
+    "colliding_constants",
+    EVERY,
+    "property",
+    UNSAFE,
+    lambda _: True,
+    {(3, 2): "right", (3, 6): "wrong", (3, 13): "wrong"},
+    "constants of partitions are told apart by a hash that collides, so that one partition may run with the weights or "
+    "scales of another",
+    "no constant tensor cache; constants are brought into their layout in every run",
+)
+
+
+@COLLIDING_CONSTANTS.example({(3, 2): "right"})
+def product_with_constant_weights(g: DataGraph) -> LogicalTensor:
+    return g.matmul(g.input("x", "f32", (4, 16)), g.constant(np.ones((16, 16), np.float32)))
+
+
+FEW_PRIMITIVES = Faults[None]().add(
+    "few_primitives",
+    EVERY,
+    "",
+    UNSAFE,
+    lambda _: True,
+    {(3, 2): "SIGSEGV", (3, 6): "right"},
+    "a cache of few primitives gives up one that another primitive is still made from",
+    "a capacity of 0, or of 1024 and more",
+)
+
+
+@FEW_PRIMITIVES.example({(3, 2): "right"})  # with the default capacity
+def sum_of_two_tensors(g: DataGraph) -> LogicalTensor:
+    return g.add(g.input("x", "f32", (4,)), g.input("y", "f32", (4,)))
+
+
+EXECUTION: tuple[Fault[Any], ...] = (
+    *CONSTANTS,
+    *NODES,
+    UNPRODUCED_WEIGHTS,
+    SCRATCH_OF_THE_THREAD,
+    UNALIGNED,
+    SINGLE_AXES,
+    COLLIDING_CONSTANTS,
+    FEW_PRIMITIVES,
+)

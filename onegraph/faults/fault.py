@@ -1,0 +1,196 @@
+"""The record of one thing that oneDNN gets wrong, and the one way to ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, TypeVar
+
+from ..builder.graph import DataGraph
+from ..errors import LIBRARY, UNSAFE
+from ..ir.op import LogicalTensor
+from ..opset.schema import Version
+
+Release = tuple[int, int, int]
+Subject = TypeVar("Subject")
+# Builds the graph of an example and returns what the graph is to give out.
+Build = Callable[[DataGraph], "LogicalTensor | tuple[LogicalTensor, ...]"]
+Built = TypeVar("Built", bound=Build)
+
+SLOW = "slow"  # right, but with a reference kernel
+LACKS = "lacks"  # the version has no kernel; nothing is wrong
+# Outcomes of a version that is not concerned: its result is right, or it does not have the op, mode or fusion.
+FINE = frozenset(["right", "absent"])
+# What an outcome may depend on beside the version. The last that holds counts.
+CPUS = ("AMX", "no FP16", "no AVX-512", "no VNNI", "no AVX2")
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """A graph that shows a fault.
+
+    Attributes:
+        build: makes the graph.
+        seen: what each version that was tried does with the graph by itself, without onegraph.
+        on: the same for a kind of CPU (``CPUS``), where the outcome is another one there.
+        runs: False where the graph is too large to be run, or takes too long; only its shapes count.
+        policy: the policy of partitioning under which the fault shows.
+    """
+
+    build: Build
+    seen: Mapping[Version, str]
+    on: Mapping[str, str]
+    runs: bool
+    policy: str
+
+    @property
+    def name(self) -> str:
+        """The name of the function, in words."""
+        return self.build.__name__.strip("_").replace("_", " ")
+
+
+class Refusal(NamedTuple):
+    """What onegraph raises in place of the fault, and parts of the message; None where it raises nothing."""
+
+    error: type[Exception] | tuple[type[Exception], ...] | None
+    parts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Fault(Generic[Subject]):
+    """One thing that the library gets wrong.
+
+    Attributes:
+        name: unique; shown in messages and reports.
+        ops: the ops it concerns; of a fusion, those of which one is part of it.
+        where: the attribute or port; empty for a fusion.
+        severity: ``library``: oneDNN refuses; ``unsafe``: a crash, a hang or wrong numbers; ``slow`` and ``lacks``.
+        when: the condition. It may hold where the library is right, never the other way round. A text instead of True
+            is the reason in more detail.
+        seen: what each version that was tried does: a signal, ``hang``, ``throws``, ``refuses``, ``unsupported``,
+            ``accepted``, ``overrun``, ``garbage``, ``wrong``, ``right``, or ``absent`` where the version has no such
+            op, mode or fusion; ``|`` where the outcome depends on what lies in memory.
+        reason: one sentence.
+        instead: what the executor does, or what the user is told.
+        since, mended: explicit bounds, where more is known than ``seen`` says: the first version that is concerned, and
+            the first that is not.
+        refusal: the exception of onegraph, of a misuse of the C API.
+    """
+
+    name: str
+    ops: frozenset[str]
+    where: str
+    severity: str
+    when: Callable[[Subject], bool | str]
+    seen: Mapping[Version, str]
+    reason: str
+    instead: str
+    since: Version | None = None
+    mended: Version | Release | None = None
+    refusal: Refusal | None = None
+    examples: list[Example] = field(default_factory=list)
+
+    def affects(self, version: Release) -> bool:
+        """Whether a library of ``version`` is concerned.
+
+        A version between two that were tried is concerned if either is; one beyond the newest as the newest.
+        """
+        since, mended = self.since, self.mended
+        if (since is not None and version < since) or (mended is not None and version >= mended):
+            return False
+        concerned = {
+            tried: not FINE.issuperset(found.split(" | "))
+            for tried, found in self.seen.items()
+            if (since is None or tried >= since) and (mended is None or tried < mended)
+        }
+        release, wrong = version[:2], [tried for tried, is_wrong in concerned.items() if is_wrong]
+        if since is not None and release <= min(wrong, default=release):
+            return True
+        if mended is not None and release >= max(wrong, default=release):
+            return True
+        below, above = ([t for t in concerned if t <= release], [t for t in concerned if t >= release])
+        near = {max(below, default=min(concerned)), min(above, default=max(concerned))}
+        return any(concerned[tried] for tried in near)
+
+    def example(
+        self,
+        seen: Mapping[Version, str] | None = None,
+        *,
+        on: Mapping[str, str] | None = None,
+        runs: bool = True,
+        policy: str = "",
+    ) -> Callable[[Built], Built]:
+        """Register the function that follows as an example; what was seen of it is ``seen`` of the fault by default."""
+
+        def register(build: Built) -> Built:
+            chosen = policy or ("fusion" if not self.where else "debug")
+            self.examples.append(Example(build, self.seen if seen is None else seen, on or {}, runs, chosen))
+            return build
+
+        return register
+
+    def __repr__(self) -> str:
+        return f"Fault({self.name!r})"
+
+
+class Faults(Generic[Subject]):
+    """Faults that are asked about one kind of subject, in the order in which they were added."""
+
+    def __init__(self, *others: Faults[Subject]) -> None:
+        self.records: list[Fault[Subject]] = [fault for other in others for fault in other]
+        self._known: dict[tuple[frozenset[str], Release], list[Fault[Subject]]] = {}
+
+    def add(
+        self,
+        name: str,
+        ops: str | frozenset[str],
+        where: str,
+        severity: str,
+        when: Callable[[Subject], bool | str],
+        seen: Mapping[Version, str],
+        reason: str,
+        instead: str,
+        *,
+        since: Version | None = None,
+        mended: Version | Release | None = None,
+        refusal: Refusal | None = None,
+    ) -> Fault[Subject]:
+        """Make a record and keep it; ``ops`` may be names in one text."""
+        concerned = frozenset(ops.split()) if isinstance(ops, str) else ops
+        fault = Fault(name, concerned, where, severity, when, seen, reason, instead, since, mended, refusal)
+        self.records.append(fault)
+        return fault
+
+    def __iter__(self) -> Iterator[Fault[Subject]]:
+        return iter(self.records)
+
+    def __getitem__(self, name: str) -> Fault[Subject]:
+        return next(fault for fault in self.records if fault.name == name)
+
+    def affecting(self, kinds: frozenset[str], version: Release) -> list[Fault[Subject]]:
+        """The faults of a library of ``version`` that concern one of these ops, whatever their condition says."""
+        key = kinds, version
+        found = self._known.get(key)
+        if found is None:
+            found = [fault for fault in self.records if not kinds.isdisjoint(fault.ops) and fault.affects(version)]
+            self._known[key] = found
+        return found
+
+    def of(self, kinds: frozenset[str], subject: Subject, version: Release) -> list[Fault[Subject]]:
+        """The faults of a library of ``version`` that ``subject`` runs into."""
+        return [fault for fault in self.affecting(kinds, version) if fault.when(subject)]
+
+    def reason(self, kinds: frozenset[str], subject: Subject, version: Release) -> str:
+        """Why a library of ``version`` must not be given ``subject``: the first fault; empty where it may."""
+        for fault in self.affecting(kinds, version):
+            if said := fault.when(subject):
+                return said if isinstance(said, str) else fault.reason
+        return ""
+
+
+def always(_: object) -> bool:
+    """The condition of a fault that every use of its ops runs into."""
+    return True
+
+
+__all__ = ["LACKS", "LIBRARY", "SLOW", "UNSAFE", "Example", "Fault", "Faults", "Refusal", "Release", "always"]

@@ -1,0 +1,33 @@
+"""What oneDNN gets wrong of fused ops, although each of the ops alone is right.
+
+The executor runs such ops one by one, and the one-to-one objects refuse them.
+"""
+
+from __future__ import annotations
+
+from ..fault import Faults, Release
+from ..use import Fused
+from . import attention, convolution, image_operands, int8, matmul, operands, residuals, scales, strided, views
+
+FUSIONS = Faults[Fused](
+    operands.FAULTS,
+    image_operands.FAULTS,
+    attention.FAULTS,
+    views.FAULTS,
+    int8.FAULTS,
+    scales.FAULTS,
+    residuals.FAULTS,
+    convolution.FAULTS,
+    matmul.FAULTS,
+    int8.LAST,
+)
+
+
+def wrong_fusion(fused: Fused, version: Release) -> str:
+    """Why a library of ``version`` must not run these ops as one kernel, whatever their strides; empty where it may."""
+    return FUSIONS.reason(fused.kinds, fused, version)
+
+
+def wrong_strides(fused: Fused, version: Release) -> str:
+    """Why a library of ``version`` must not run these ops as one kernel on values that are not dense."""
+    return strided.FAULTS.reason(fused.kinds, fused, version)

@@ -1,0 +1,342 @@
+"""What oneDNN gets wrong of convolutions and of their gradients by data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...builder.graph import DataGraph
+from ...ir.op import LogicalTensor
+from ...opset.convolution_geometry import SIDES, convolution_geometry
+from ...opset.dtypes import DataType
+from ...opset.schema import Call
+from ...opset.shapes import known_dims
+from ...opset.window import SHAPE_SOURCE
+from ..fault import LIBRARY, UNSAFE, Faults
+from .windows import IMAGE, NCX, POOL, ROW, VOLUME, WEIGHT_GRADIENTS
+from .windows import POOLS as POOLS
+
+FAULTS = Faults[Call]()
+
+# Conditions that fused convolutions share ----------------------------------------------------------------------------
+
+
+def in_low_precision(call: Call, index: int = 0) -> bool:
+    """Whether the first input, or another one, is of bf16 or f16."""
+    found = call.inputs[index] if call.inputs else None
+    return found is not None and found.dtype in (DataType.bf16, DataType.f16)
+
+
+def misses_source(call: Call) -> bool:
+    """Whether a window of a convolution may have no element of the source."""
+    found = convolution_geometry(call)
+    if found is None or found.wide is None:
+        return False
+    for axis, (size, count) in enumerate(zip(found.wide, found.forward(), strict=True)):
+        window = found.window(axis)
+        if window is None or size is None or count is None:
+            continue
+        last = (count - 1) * window.stride - window.begin
+        if window.begin >= window.extent or last >= size or (window.dilation > size and window.begin > 0):
+            return True
+    return False
+
+
+def ends_behind_source(call: Call) -> bool:
+    """Whether the last windows of a convolution along its last axis lie behind the source."""
+    found = convolution_geometry(call)
+    window = found.window(-1) if found is not None else None
+    if found is None or found.wide is None or window is None:
+        return False
+    count, size = found.forward()[-1], found.wide[-1]
+    return count is not None and size is not None and (count - 1) * window.stride - window.begin >= size
+
+
+def unread_as_padded(call: Call) -> bool:
+    """Whether a convolution leaves as much unread at the end of the last axis as there is padding before it."""
+    found = convolution_geometry(call)
+    window = found.window(-1) if found is not None else None
+    if found is None or found.wide is None or window is None or window.begin == 0:
+        return False
+    count, size = found.forward()[-1], found.wide[-1]
+    return count is not None and size is not None and (count - 1) * window.stride + window.extent == size
+
+
+# Groups, dilations, pads ---------------------------------------------------------------------------------------------
+
+GROUPED_GRADIENT = FAULTS.add(
+    "grouped_gradient",
+    "ConvolutionBackwardData",
+    "groups",
+    LIBRARY,
+    lambda call: call.s64("groups") > 1,
+    {(3, 2): "refuses partition_compile: invalid_shape"},
+    "groups > 1 never compiles (invalid_shape); ConvTranspose with the same weights is the same op",
+    "a ConvTranspose with the same weights",
+)
+
+
+@GROUPED_GRADIENT.example()
+def gradient_in_two_groups(g: DataGraph) -> LogicalTensor:
+    d, w = g.input("d", "f32", (1, 4, 5, 5)), g.input("w", "f32", (4, 1, 3, 3))
+    formats = {"data_format": "NCX", "weights_format": "OIX"}
+    return g.op("ConvolutionBackwardData", [d, w], {**IMAGE, **formats, "groups": 2, "dst_shape": [1, 2, 7, 7]})
+
+
+DILATED_GRADIENT = FAULTS.add(
+    "dilated_gradient",
+    "ConvTransposeBackwardData",
+    "dilations",
+    LIBRARY,
+    lambda call: any(dilation != 1 for dilation in call.s64s("dilations")),
+    {
+        (3, 2): "throws could not create a primitive descriptor for a deconvolution",
+        (3, 13): "throws could not create a primitive descriptor",
+    },
+    "dilations other than 1 throw at compile; Convolution with the same weights is the same op",
+    "a Convolution with the same weights",
+)
+
+
+@DILATED_GRADIENT.example()
+def dilated_gradient(g: DataGraph) -> LogicalTensor:
+    d, w = g.input("d", "f32", (1, 2, 9, 9)), g.input("w", "f32", (2, 2, 3, 3))
+    attrs = {**IMAGE, **NCX, "weights_format": "IOX", "dilations": [2, 2]}
+    return g.op("ConvTransposeBackwardData", [d, w], attrs)
+
+
+GRADIENT_AUTO_PAD = FAULTS.add(
+    "gradient_auto_pad",
+    f"ConvolutionBackwardData ConvTransposeBackwardData {WEIGHT_GRADIENTS} AvgPoolBackward MaxPoolBackward",
+    "auto_pad",
+    UNSAFE,
+    lambda call: call.attr("auto_pad") != "none",
+    {(3, 2): "wrong"},
+    "auto_pad of a gradient op is computed from the wrong tensor; pads_begin and pads_end are right",
+    "the same op with the pads that auto_pad stands for",
+)
+
+
+@GRADIENT_AUTO_PAD.example()
+def gradient_with_auto_pad(g: DataGraph) -> LogicalTensor:
+    x, d = g.input("x", "f32", (1, 1, 3)), g.input("d", "f32", (1, 1, 6))
+    attrs = {**ROW, **NCX, "auto_pad": "same_upper", "strides": [2], "weights_format": "IOX"}
+    return g.op("ConvTransposeBackwardWeights", [x, d], {**attrs, "weights_shape": [1, 1, 3]})
+
+
+GRADIENT_OUTPUT_PADDING = FAULTS.add(
+    "gradient_output_padding",
+    "ConvTransposeBackwardData ConvTransposeBackwardWeights",
+    "output_padding",
+    LIBRARY,
+    lambda call: call.has("output_padding"),
+    {(3, 2): "refuses add_op: invalid_graph_op"},
+    "output_padding is documented for this op but not in its schema; it can be left out",
+    "the same op without output_padding",
+)
+
+
+@GRADIENT_OUTPUT_PADDING.example()
+def gradient_with_output_padding(g: DataGraph) -> LogicalTensor:
+    d, w = g.input("d", "f32", (1, 2, 9, 9)), g.input("w", "f32", (2, 2, 3, 3))
+    attrs = {**IMAGE, **NCX, "weights_format": "IOX", "output_padding": [0, 0]}
+    return g.op("ConvTransposeBackwardData", [d, w], attrs)
+
+
+SHAPE_TENSOR = FAULTS.add(
+    "shape_tensor",
+    frozenset(SHAPE_SOURCE),
+    "inputs",
+    LIBRARY,
+    lambda call: len(call.inputs) > len(call.schema.inputs) - 1 and call.inputs[-1] is not None,
+    {(3, 2): "refuses", (3, 6): "unsupported"},
+    "a shape that is given as a tensor never compiles; the attribute of the same name does",
+    "the attribute, where the contents of the tensor are known",
+)
+
+
+@SHAPE_TENSOR.example()
+def weights_shape_as_a_tensor(g: DataGraph) -> LogicalTensor:
+    x, d = g.input("x", "f32", (1, 2, 5, 5)), g.input("d", "f32", (1, 2, 5, 5))
+    shape = g.constant(np.array([2, 2, 3, 3], np.int32))
+    attrs = {**IMAGE, **NCX, "weights_format": "OIX", "pads_begin": [1, 1], "pads_end": [1, 1]}
+    return g.op("ConvolutionBackwardWeights", [x, d, shape], attrs)
+
+
+# Kernels of bf16 and of single channels ------------------------------------------------------------------------------
+
+UNREAD_AS_PADDED = FAULTS.add(
+    "unread_as_padded",
+    "Convolution",
+    "pads_begin",
+    UNSAFE,
+    lambda call: in_low_precision(call) and unread_as_padded(call),
+    {(3, 2): "overrun | wrong | right | SIGABRT | SIGSEGV"},
+    "where as much of the last axis is unread at its end as there is padding before it, the kernel takes it for not "
+    "padded and has no memory for sums in f32: wrong values, and writes beyond a block",
+    "the same op in f32",
+)
+
+
+@UNREAD_AS_PADDED.example(on={"no AVX-512": "throws could not create a primitive"})
+def three_elements_unread(g: DataGraph) -> LogicalTensor:
+    """A window from -3 to 0 and one from 1 to 4: three elements of padding, and three that nobody reads."""
+    x, w = g.input("x", "bf16", (1, 8, 16)), g.input("w", "bf16", (4, 16, 16))
+    return g.op("Convolution", [x, w], {**ROW, "strides": [4], "pads_begin": [3]})
+
+
+BIAS_BEHIND_SOURCE = FAULTS.add(
+    "bias_behind_source",
+    "Convolution",
+    "bias",
+    UNSAFE,
+    lambda call: call.input("bias") is not None and ends_behind_source(call),
+    {(3, 2): "right", (3, 6): "SIGSEGV", (3, 13): "right"},
+    "with several threads and a bias, a part of the last axis that lies behind the source ends in a signal",
+    "another op for the bias, or numpy",
+)
+
+
+@BIAS_BEHIND_SOURCE.example()
+def bias_of_windows_behind_the_source(g: DataGraph) -> LogicalTensor:
+    """Of five windows in a row, two lie behind the source: with two threads, one has nothing else."""
+    x, w, bias = g.input("x", "f32", (1, 3, 3, 2)), g.input("w", "f32", (3, 1, 2, 4)), g.input("b", "f32", (4,))
+    return g.op("Convolution", [x, w, bias], {**IMAGE, "pads_end": [0, 2]})
+
+
+def one_channel_strided(call: Call) -> bool:
+    """Whether a convolution of one channel has strides on the last axis, and one column out or a source one deep.
+
+    In bf16, with a source one deep, it needs no strides.
+    """
+    found = convolution_geometry(call)
+    if found is None or found.wide_channels != found.groups or len(found.strides) < 2:
+        return False
+    if found.dilations[-1] > 1 or found.kernel is None or found.kernel[-1] == 1:
+        return False
+    strided = found.strides[-1] != 1
+    if len(found.strides) == 3 and found.wide is not None and found.wide[0] == 1:
+        return strided or in_low_precision(call)
+    return strided and found.forward()[-1] == 1
+
+
+ONE_CHANNEL_STRIDED = FAULTS.add(
+    "one_channel_strided",
+    "Convolution ConvTransposeBackwardData",
+    "strides",
+    UNSAFE,
+    one_channel_strided,
+    {(3, 2): "right", (3, 6): "wrong", (3, 13): "wrong"},
+    "with one channel in a group and strides on the last axis the kernel copies too few or too many elements of the "
+    "source where the result has one column or the source is one deep, then in bf16 without strides, too: wrong "
+    "values, and writes beyond a block",
+    "numpy",
+)
+
+
+@ONE_CHANNEL_STRIDED.example()
+def one_channel_and_one_column(g: DataGraph) -> LogicalTensor:
+    x, w = g.input("x", "f32", (2, 1, 4, 3)), g.input("w", "f32", (8, 1, 3, 3))
+    return g.op("Convolution", [x, w], {**IMAGE, **NCX, "weights_format": "OIX", "strides": [1, 2]})
+
+
+@ONE_CHANNEL_STRIDED.example(on={"no AVX-512": "throws could not create a primitive | right"})
+def one_channel_of_a_source_one_deep(g: DataGraph) -> LogicalTensor:
+    x, w = g.input("x", "bf16", (2, 1, 1, 6, 6)), g.input("w", "bf16", (3, 1, 3, 3, 3))
+    pads = {"pads_begin": [1, 0, 0], "pads_end": [1, 0, 0]}
+    return g.op("Convolution", [x, w], {**VOLUME, **NCX, **pads, "weights_format": "OIX"})
+
+
+def single_dilated(call: Call) -> bool:
+    """Whether a convolution in bf16 or f16 has padding before the last axis, and dilations along it of one element."""
+    found = convolution_geometry(call)
+    if found is None or found.kernel is None or not in_low_precision(call):
+        return False
+    padded = found.pads_begin is not None and found.pads_begin[-1] > 0
+    return padded and found.kernel[-1] == 1 and found.dilations[-1] > 1
+
+
+SINGLE_DILATED = FAULTS.add(
+    "single_dilated",
+    "Convolution ConvTransposeBackwardData",
+    "dilations",
+    UNSAFE,
+    single_dilated,
+    {(3, 2): "right", (3, 6): "SIGSEGV", (3, 13): "right"},
+    "in bf16, where windows of one element are dilated along the last axis and lie in the padding before and behind "
+    "it, the kernel reads behind the source: a signal where no memory is there",
+    "the same op in f32",
+)
+
+
+@SINGLE_DILATED.example(on={"no AVX-512": "throws could not create a primitive"})
+def dilated_windows_of_one_element(g: DataGraph) -> LogicalTensor:
+    x, w = g.input("x", "bf16", (1, 1, 1)), g.input("w", "bf16", (1, 1, 33))
+    return g.op("Convolution", [x, w], {"strides": [2], "pads_begin": [1], "pads_end": [1], "dilations": [2]})
+
+
+# Numbers of 32 bits --------------------------------------------------------------------------------------------------
+
+
+def is_far(call: Call) -> bool:
+    """Whether a window is moved, spread or padded by 2**31 elements or more."""
+    lists = (call.s64s(name) for name in ("strides", "dilations", "pads_begin", "pads_end") if call.has(name))
+    return any(value >= 1 << 31 for values in lists for value in values)
+
+
+def has_long_axis(call: Call) -> bool:
+    """Whether the elements along one axis of a tensor take 2**32 bytes, or all but a block of them."""
+    for tensor in call.inputs:
+        if tensor is not None and tensor.dtype is not None:
+            longest = max(known_dims(tensor.shape), default=0)
+            if longest * tensor.dtype.numpy.itemsize >= (1 << 32) - 1024:
+                return True
+    return False
+
+
+FAR_WINDOWS = FAULTS.add(
+    "far_windows",
+    frozenset(SIDES) | frozenset(POOLS.split()),
+    "dilations",
+    UNSAFE,
+    is_far,
+    {(3, 2): "throws could not create a descriptor", (3, 6): "SIGFPE", (3, 13): "right"},
+    "strides, dilations and pads are numbers of 32 bits in the kernels, and what is more is cut off",
+    "numpy",
+    since=(3, 2),
+    mended=(99, 0),  # pools alone are right in 3.13
+)
+
+
+@FAR_WINDOWS.example()
+def pool_of_far_strides(g: DataGraph) -> LogicalTensor:
+    return g.op("AvgPool", [g.input("x", "f32", (2, 6, 6, 4))], {**POOL, "exclude_pad": True, "strides": [2**62] * 2})
+
+
+@FAR_WINDOWS.example({(3, 2): "wrong"}, runs=False)
+def far_dilations(g: DataGraph) -> LogicalTensor:
+    x, w = g.input("x", "f32", (1, 4, 2**31 + 1, 2)), g.input("w", "f32", (2, 2, 2, 2))
+    return g.op("Convolution", [x, w], {**IMAGE, "dilations": [1, 2**31]})
+
+
+LONG_AXIS = FAULTS.add(
+    "long_axis",
+    frozenset(SIDES),
+    "shape",
+    UNSAFE,
+    has_long_axis,
+    {(3, 2): "wrong"},
+    "bytes along an axis are counted in 32 bits: of a row of 2**32 bytes nothing is computed, and nothing written",
+    "numpy",
+)
+
+
+@LONG_AXIS.example(runs=False)
+def row_of_2_to_the_32_bytes(g: DataGraph) -> LogicalTensor:
+    x, w = g.input("x", "f32", (1, 1, 2**30)), g.input("w", "f32", (3, 1, 1))
+    return g.op("Convolution", [x, w], {**ROW, **NCX})
+
+
+@LONG_AXIS.example(runs=False)
+def row_of_bf16(g: DataGraph) -> LogicalTensor:
+    x, w = g.input("x", "bf16", (1, 1, 2**31 - 256)), g.input("w", "bf16", (3, 1, 1))
+    return g.op("Convolution", [x, w], {**ROW, **NCX})

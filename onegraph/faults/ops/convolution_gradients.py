@@ -1,0 +1,195 @@
+"""What oneDNN gets wrong of the gradients of convolutions by weights."""
+
+from __future__ import annotations
+
+from ...builder.graph import DataGraph
+from ...ir.op import LogicalTensor
+from ...opset.convolution_geometry import convolution_geometry
+from ...opset.dtypes import DataType
+from ...opset.schema import Call
+from ...opset.window import spatial
+from ..fault import UNSAFE, Faults
+from .convolution import in_low_precision
+from .windows import IMAGE, NCX, ROW, VOLUME, WEIGHT_GRADIENTS
+from .windows import Attrs as Attrs
+
+FAULTS = Faults[Call]()
+FEW = 4  # windows along an axis; one and two were seen to be computed wrong
+
+
+def _gradient(g: DataGraph, dtype: str, x: tuple[int, ...], d: tuple[int, ...], attrs: Attrs) -> LogicalTensor:
+    """The gradient of a Convolution by its weights."""
+    return g.op("ConvolutionBackwardWeights", [g.input("x", dtype, x), g.input("d", dtype, d)], attrs)
+
+
+def few_windows(call: Call) -> bool:
+    """Whether a gradient in bf16 or f16 goes over few windows, further apart than one element, with padding."""
+    src, diff_dst = call.shape("src"), call.shape("diff_dst")
+    if src is None or diff_dst is None or not in_low_precision(call):
+        return False
+    padded = call.attr("auto_pad") != "none" or any((*call.s64s("pads_begin"), *call.s64s("pads_end")))
+    fmt = call.string("data_format")
+    sizes = zip(call.s64s("strides"), spatial(src, fmt), spatial(diff_dst, fmt), strict=False)
+    return padded and any(stride > 1 and min(one or 0, other or 0) <= FEW for stride, one, other in sizes)
+
+
+GRADIENT_OF_FEW_WINDOWS = FAULTS.add(
+    "gradient_of_few_windows",
+    WEIGHT_GRADIENTS,
+    "src",
+    UNSAFE,
+    few_windows,
+    {(3, 2): "wrong | right"},
+    "in bf16 the kernels read scratch memory that was never written",
+    "the same op in f32",
+)
+
+
+@GRADIENT_OF_FEW_WINDOWS.example(on={"no AVX-512": "throws could not create a primitive"})
+def one_window_with_padding(g: DataGraph) -> LogicalTensor:
+    return _gradient(
+        g, "bf16", (2, 1, 4), (2, 1, 6), {**ROW, "strides": [3], "pads_end": [2], "weights_shape": [3, 4, 6]}
+    )
+
+
+def strides_beyond_source(call: Call) -> bool:
+    """Whether the strides of a convolution of few channels in bf16 or f16 are longer than the last axis of its source.
+
+    Padding in front counts as part of the source.
+    """
+    found = convolution_geometry(call)
+    if found is None or found.wide is None or found.groups > 1 or not in_low_precision(call):
+        return False
+    size, begin = found.wide[-1], found.pads_begin[-1] if found.pads_begin is not None else 0
+    few = found.wide_channels is not None and found.wide_channels < 16
+    return few and size is not None and size + begin < found.strides[-1]
+
+
+GRADIENT_OF_LONG_STRIDES = FAULTS.add(
+    "gradient_of_long_strides",
+    WEIGHT_GRADIENTS,
+    "strides",
+    UNSAFE,
+    strides_beyond_source,
+    {(3, 2): "SIGSEGV"},
+    "with fewer than 16 channels and strides longer than the last axis the kernel for bf16 reads up to 32 bytes behind "
+    "the source, which is diff_dst of ConvTranspose: a signal where no memory is there",
+    "the same op in f32",
+)
+
+
+@GRADIENT_OF_LONG_STRIDES.example(on={"AMX": "SIGSEGV | right", "no AVX-512": "throws could not create a primitive"})
+def strides_longer_than_the_source(g: DataGraph) -> LogicalTensor:
+    return _gradient(g, "bf16", (2, 1, 1), (2, 1, 4), {**ROW, "strides": [2], "weights_shape": [1, 1, 4]})
+
+
+def deep_at_both_ends(call: Call) -> bool:
+    """Whether a window over depth, with strides, reaches behind the source right after one that reaches before it."""
+    found = convolution_geometry(call)
+    window = None if found is None or len(found.strides) != 3 else found.window(0)
+    if found is None or window is None or found.wide is None or window.stride == 1:
+        return False
+    size, count = found.wide[0], found.narrow[0] if found.narrow is not None else None
+    if size is None or count is None:
+        return False
+    first = max(1, (size + window.begin - window.extent) // window.stride + 1)  # but the first, that reaches behind
+    return first < count and (first - 1) * window.stride < window.begin
+
+
+GRADIENT_OF_DEEP_WINDOWS = FAULTS.add(
+    "gradient_of_deep_windows",
+    WEIGHT_GRADIENTS,
+    "strides",
+    UNSAFE,
+    deep_at_both_ends,
+    {(3, 2): "wrong | right | overrun | SIGSEGV | SIGABRT"},
+    "with strides over depth, where a window reaches behind the source right after one that reaches before it, the "
+    "kernel counts on the wrong planes: it reads and writes beyond its memory",
+    "numpy",
+)
+
+
+@GRADIENT_OF_DEEP_WINDOWS.example()
+def windows_deeper_than_the_source(g: DataGraph) -> LogicalTensor:
+    attrs = {**VOLUME, "strides": [3, 1, 1], "pads_begin": [8, 0, 0], "pads_end": [1, 0, 0]}
+    return _gradient(g, "f32", (3, 9, 3, 5, 16), (3, 4, 3, 3, 16), {**attrs, "weights_shape": [9, 1, 3, 16, 16]})
+
+
+def dilated_groups(call: Call) -> bool:
+    """Whether the gradient of a convolution in groups has dilations on another axis than the last."""
+    return call.s64("groups") > 1 and any(dilation > 1 for dilation in call.s64s("dilations")[:-1])
+
+
+GRADIENT_OF_DILATED_GROUPS = FAULTS.add(
+    "gradient_of_dilated_groups",
+    WEIGHT_GRADIENTS,
+    "dilations",
+    UNSAFE,
+    lambda call: in_low_precision(call) and dilated_groups(call),
+    {(3, 2): "wrong"},
+    "in bf16 the kernel for groups reads other rows of the source where another axis than the last is dilated",
+    "the same op in f32",
+)
+
+
+@GRADIENT_OF_DILATED_GROUPS.example(on={"no AVX-512": "throws could not create a primitive"})
+def rows_two_apart_in_sixteen_groups(g: DataGraph) -> LogicalTensor:
+    attrs = {**IMAGE, "dilations": [2, 1], "groups": 16, "weights_shape": [3, 3, 1, 16]}
+    return _gradient(g, "bf16", (1, 9, 33, 16), (1, 5, 31, 16), attrs)
+
+
+def no_window_inside(call: Call) -> bool:
+    """Whether a gradient of three axes has padding in front, and no window in the source alone, where that is wrong.
+
+    In bf16 that is the first or second axis. In f32 it is the first, with strides or with few windows.
+    """
+    found = convolution_geometry(call)
+    first = call.inputs[0] if call.inputs else None
+    if found is None or found.wide is None or len(found.strides) < 3:
+        return False
+    low = first is not None and first.dtype is not DataType.f32
+    for axis, size in enumerate(found.wide[: 2 if low else 1]):
+        window = found.window(axis)
+        if window is None or size is None or window.begin == 0:
+            continue
+        inside = -window.begin % window.stride  # where the first window starts that starts in the source
+        right_in_f32 = window.stride == 1 and window.begin <= window.forward(size)
+        if inside + window.extent > size and (low or not right_in_f32):
+            return True
+    return False
+
+
+GRADIENT_OF_A_SMALL_SOURCE = FAULTS.add(
+    "gradient_of_a_small_source",
+    WEIGHT_GRADIENTS,
+    "pads_begin",
+    UNSAFE,
+    no_window_inside,
+    {(3, 2): "wrong | SIGSEGV | SIGABRT"},
+    "where the source is padded in front along the first or, in bf16, second of three spatial axes, and no window lies "
+    "inside of it, the kernels take wrong elements, and write beyond the weights",
+    "numpy",
+)
+
+
+def _no_window_inside(g: DataGraph, dtype: str, stride: int, sizes: tuple[int, int, int], pads: int) -> LogicalTensor:
+    """Of a source of a size, by windows of a size, of which there are so many."""
+    src, kernel, dst = sizes
+    begin, end = [pads, 0, 0], [stride * (dst - 1) + kernel - src - pads, 1, 0]
+    attrs = {**VOLUME, **NCX, "strides": [stride, 1, 1], "pads_begin": begin, "pads_end": end, "weights_format": "OIX"}
+    return _gradient(g, dtype, (2, 3, src, 3, 3), (2, 4, dst, 3, 2), {**attrs, "weights_shape": [4, 3, kernel, 2, 2]})
+
+
+@GRADIENT_OF_A_SMALL_SOURCE.example(on={"AMX": "right", "no AVX-512": "throws could not create a primitive"})
+def source_of_two_planes_in_bf16(g: DataGraph) -> LogicalTensor:
+    return _no_window_inside(g, "bf16", 1, (2, 3, 2), 1)
+
+
+@GRADIENT_OF_A_SMALL_SOURCE.example(on={"no AVX-512": "right"})
+def source_of_three_planes(g: DataGraph) -> LogicalTensor:
+    return _no_window_inside(g, "f32", 1, (3, 6, 3), 4)
+
+
+@GRADIENT_OF_A_SMALL_SOURCE.example(on={"no AVX-512": "right"})
+def source_of_six_planes_with_strides(g: DataGraph) -> LogicalTensor:
+    return _no_window_inside(g, "f32", 2, (6, 6, 4), 3)

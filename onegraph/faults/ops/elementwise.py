@@ -1,0 +1,143 @@
+"""What oneDNN gets wrong of elementwise and binary ops."""
+
+from __future__ import annotations
+
+from math import inf, isinf
+
+import numpy as np
+
+from ...builder.graph import DataGraph
+from ...ir.op import LogicalTensor
+from ...opset.dtypes import DataType
+from ...opset.ops.binary import slope_target
+from ...opset.schema import Call
+from ...opset.window import channel_axis
+from ..fault import UNSAFE, Faults
+
+FAULTS = Faults[Call]()
+EXACT = 2**24  # up to which f32 holds every integer
+# Ops that may be of integers.
+INTEGRAL = frozenset(["Add", "GreaterEqual", "Subtract"])
+
+INFINITE_SLOPE = FAULTS.add(
+    "infinite_slope",
+    "HardSigmoid HardSigmoidBackward LeakyReLU",
+    "alpha",
+    UNSAFE,
+    lambda call: isinf(call.f32("alpha")),
+    {(3, 2): "wrong"},
+    "an infinite alpha is multiplied by 0 where it has no part in the result, and a result that is NaN is a number",
+    "numpy",
+)
+
+
+@INFINITE_SLOPE.example()
+def leaky_relu_of_infinite_alpha(g: DataGraph) -> LogicalTensor:
+    return g.op("LeakyReLU", [g.relu(g.input("x", "f32", (8,)))], {"alpha": inf})
+
+
+SELECT_PRODUCTS = FAULTS.add(
+    "select_products",
+    "Select",
+    "cond",
+    UNSAFE,
+    lambda call: True,
+    {(3, 2): "unsupported", (3, 6): "wrong", (3, 13): "right"},
+    "what is not selected is multiplied by 0, which infinities survive; from rank 6 on it is a signal",
+    "other ops, or numpy",
+    since=(3, 3),
+)
+
+
+@SELECT_PRODUCTS.example({(3, 2): "unsupported", (3, 6): "right", (3, 13): "right"})
+def select(g: DataGraph) -> LogicalTensor:
+    return g.op("Select", [g.input("c", "boolean", (4,)), g.input("x", "f32", (4,)), g.input("y", "f32", (4,))])
+
+
+@SELECT_PRODUCTS.example()
+def select_infinity(g: DataGraph) -> LogicalTensor:
+    ends = g.input("c", "boolean", (8,)), g.input("x", "f32", (8,)), g.constant(np.array([-inf], np.float32))
+    return g.op("Select", ends)
+
+
+@SELECT_PRODUCTS.example({(3, 2): "unsupported", (3, 6): "SIGSEGV", (3, 13): "right"})
+def select_of_six_axes(g: DataGraph) -> LogicalTensor:
+    shape = (2, 9, 4, 1, 9, 3)
+    return g.op("Select", [g.input("c", "boolean", shape), g.input("x", "f32", shape), g.input("y", "f32", shape)])
+
+
+def wide_integers(call: Call) -> bool:
+    """Whether integers come in that f32 may not hold, nor what becomes of them."""
+    tensors = [tensor for tensor in call.inputs if tensor is not None and tensor.dtype is DataType.s32]
+    bounds = [tensor.bound for tensor in tensors if tensor.bound is not None]
+    return len(bounds) < len(tensors) or sum(bounds) > EXACT
+
+
+WIDE_INTEGERS = FAULTS.add(
+    "wide_integers",
+    INTEGRAL,
+    "src_0",
+    UNSAFE,
+    wide_integers,
+    {(3, 2): "absent", (3, 13): "wrong"},
+    "s32 is computed in f32, which does not hold every integer above 2**24, and one of them is taken for another",
+    "numpy, unless the integers are known to be small",
+    since=(3, 7),
+)
+
+
+@WIDE_INTEGERS.example()
+def sum_of_integers(g: DataGraph) -> LogicalTensor:
+    wide = g.constant(np.array([2**24 + 1, 2**24, -(2**24) - 1, 2**29], np.int32))
+    return g.op("Add", [g.input("x", "s32", (4,)), wide])
+
+
+PRELU_RANK = FAULTS.add(
+    "prelu_rank",
+    "PReLU PReLUBackward",
+    "src",
+    UNSAFE,
+    lambda call: call.rank("src") in (0, 1),
+    {(3, 2): "SIGSEGV | SIGABRT | throws | refuses"},
+    "a src without a channel axis crashes at compile",
+    "the same op on a src with a channel axis of size 1",
+)
+
+
+@PRELU_RANK.example()
+def prelu_of_a_vector(g: DataGraph) -> LogicalTensor:
+    return g.op("PReLU", [g.input("x", "f32", (4,)), g.input("s", "f32", (1,))])
+
+
+def slope_by_reference(call: Call) -> bool:
+    """Whether the slope is neither one for each element nor one for each channel."""
+    shape, slope = call.shape("src"), call.shape("slope")
+    if shape is None or slope is None or not 2 <= len(shape) <= 4:
+        return False
+    axis = channel_axis(len(shape), call.string("data_format"))
+    channels = tuple(dim if place == axis else 1 for place, dim in enumerate(shape))
+    target = slope_target(call, slope, shape)
+    return target != shape and (target != channels or channels[axis] == 1)
+
+
+PRELU_BY_REFERENCE = FAULTS.add(
+    "prelu_by_reference",
+    "PReLU PReLUBackward",
+    "slope",
+    UNSAFE,
+    slope_by_reference,
+    {(3, 2): "right | wrong | SIGSEGV | SIGFPE | refuses"},
+    "the kernel for a slope that is neither one for each element nor one for each channel reads five dims of src, and "
+    "with fewer axes that is whatever lies in memory",
+    "the same op with a slope for each element",
+)
+
+
+@PRELU_BY_REFERENCE.example()
+def one_slope_for_all(g: DataGraph) -> LogicalTensor:
+    return g.op("PReLU", [g.input("x", "f32", (2, 3)), g.input("s", "f32", (1,))])
+
+
+@PRELU_BY_REFERENCE.example()
+def one_slope_for_each_row(g: DataGraph) -> LogicalTensor:
+    return g.op("PReLU", [g.input("x", "f32", (2, 3)), g.input("s", "f32", (2, 1))])

@@ -1,0 +1,201 @@
+"""What oneDNN gets wrong of Interpolate and its gradient: its coordinates are f32 numbers that may be off."""
+
+from __future__ import annotations
+
+from math import gcd
+
+import numpy as np
+
+from ...builder.graph import DataGraph
+from ...ir.op import LogicalTensor
+from ...opset.ops.interpolation import resized
+from ...opset.schema import Call
+from ...opset.window import spatial
+from ..fault import LIBRARY, UNSAFE, Faults
+
+FAULTS = Faults[Call]()
+BOTH = "Interpolate InterpolateBackward"
+EXACT = 2**23  # up to which f32 holds every half
+ABOUT = 2**21  # up to which a quotient that is off by two units in the last place is still on its side of a half
+LONG = 2**14  # the share of a neighbour is off by up to the size of the axis / EXACT; this makes it 1 / 512
+MAX_TABULATED = 2**24
+
+
+def _resized(g: DataGraph, old: tuple[int, ...], new: tuple[int, ...], mode: str = "nearest") -> LogicalTensor:
+    attrs = {"mode": mode, "sizes": [*new], "data_format": "NCX"}
+    return g.op("Interpolate", [g.input("x", "f32", (1, 1, *old))], attrs)
+
+
+def _gradient(g: DataGraph, old: int, new: int, mode: str = "nearest") -> LogicalTensor:
+    ends = g.input("x", "f32", (1, 1, old)), g.input("d", "f32", (1, 1, new))
+    return g.op("InterpolateBackward", ends, {"mode": mode, "sizes": [new], "data_format": "NCX"})
+
+
+SIZES_TENSOR = FAULTS.add(
+    "sizes_tensor",
+    BOTH,
+    "sizes",
+    LIBRARY,
+    lambda call: call.input("sizes") is not None,
+    {(3, 2): "refuses"},
+    "sizes as an input are rejected, or ignored beside the attribute; the attribute alone is right",
+    "the attribute, where the contents of the tensor are known",
+)
+
+
+@SIZES_TENSOR.example()
+def sizes_as_a_tensor(g: DataGraph) -> LogicalTensor:
+    return g.op(
+        "Interpolate", [g.input("x", "f32", (1, 4, 2)), g.constant(np.array([3], np.int32))], {"mode": "nearest"}
+    )
+
+
+ALIGN_CORNERS = FAULTS.add(
+    "align_corners",
+    BOTH,
+    "coordinate_transformation_mode",
+    LIBRARY,
+    lambda call: call.string("coordinate_transformation_mode") == "align_corners",
+    {(3, 2): "unsupported"},
+    "align_corners is unsupported",
+    "numpy",
+)
+
+
+@ALIGN_CORNERS.example()
+def aligned_corners(g: DataGraph) -> LogicalTensor:
+    attrs = {"mode": "nearest", "sizes": [3], "coordinate_transformation_mode": "align_corners"}
+    return g.op("Interpolate", [g.input("x", "f32", (1, 4, 2))], attrs)
+
+
+def one_column(call: Call) -> bool:
+    """Whether the last spatial axis of the source has size 1."""
+    shape = call.shape("src")
+    return shape is not None and spatial(shape, call.string("data_format"))[-1:] == (1,)
+
+
+ONE_COLUMN = FAULTS.add(
+    "one_column",
+    BOTH,
+    "src",
+    UNSAFE,
+    one_column,
+    {(3, 2): "right", (3, 6): "wrong", (3, 13): "wrong"},
+    "where the last spatial axis of src has size 1, its stride is that of the result, or of another op that was "
+    "compiled before: wrong values, some of them written beyond the result",
+    "other ops, or numpy",
+)
+
+
+@ONE_COLUMN.example()
+def one_pixel_is_spread(g: DataGraph) -> LogicalTensor:
+    return _resized(g, (1, 1), (8, 8))
+
+
+def inexact_coordinates(call: Call) -> bool:
+    """Whether an Interpolate may take another element than the nearest, or a gradient give it to one or to none.
+
+    A gradient divides by either size, and from 3.3 on by way of a reciprocal.
+    """
+    is_linear = call.string("mode") != "nearest"
+    if is_linear and any(old > LONG for old, _ in _axes(call)):
+        return True
+    if call.schema.kind == "InterpolateBackward":
+        return any(max(_precision(old, new), _precision(new, old)) > ABOUT for old, new in _axes(call))
+    return not is_linear and any(_precision(old, new) > EXACT for old, new in _axes(call))
+
+
+def _precision(old: int, new: int) -> int:
+    """What f32 must hold for (place + 1/2) * old / new: the product, and how near it may come to a whole number."""
+    return max(_odd(old) * new, old * (new // gcd(old, new)))
+
+
+INEXACT_COORDINATES = FAULTS.add(
+    "inexact_coordinates",
+    BOTH,
+    "src",
+    UNSAFE,
+    inexact_coordinates,
+    {(3, 2): "wrong"},
+    "coordinates along axes as long as these are not exact in f32: other elements are taken for the nearest, and "
+    "gradients added to more or fewer than there are",
+    "numpy",
+)
+
+
+@INEXACT_COORDINATES.example()
+def the_nearest_of_5428_elements(g: DataGraph) -> LogicalTensor:
+    return _resized(g, (5428,), (4885,))
+
+
+@INEXACT_COORDINATES.example()
+def between_2_to_the_18_elements(g: DataGraph) -> LogicalTensor:
+    return _resized(g, (2**18,), (2**18 - 1,), "linear")
+
+
+@INEXACT_COORDINATES.example()
+def gradients_of_4377_elements(g: DataGraph) -> LogicalTensor:
+    return _gradient(g, 4377, 2188)
+
+
+@INEXACT_COORDINATES.example()
+def gradients_between_4321_elements(g: DataGraph) -> LogicalTensor:
+    return _gradient(g, 4321, 4321, "linear")
+
+
+def misjudged_ties(call: Call) -> bool:
+    """Whether the gradient may lie in the midst of two elements, by a quotient that f32 does not hold."""
+    if call.string("mode") != "nearest":
+        return False
+    quotients = [old // gcd(old, new) for old, new in _axes(call)]
+    return any(quotient % 2 == 0 and _odd(quotient) > 1 for quotient in quotients)
+
+
+def _axes(call: Call) -> list[tuple[int, int]]:
+    """The sizes of each spatial axis before and after, where they are known."""
+    shape, sizes = call.shape("src"), resized(call)
+    if shape is None or sizes is None:
+        return []
+    olds = spatial(shape, call.string("data_format"))
+    return [(old, new) for old, new in zip(olds, sizes, strict=False) if old and new]
+
+
+def _odd(number: int) -> int:
+    """A number without the powers of two in it."""
+    return number // (number & -number)
+
+
+MISJUDGED_TIES = FAULTS.add(
+    "misjudged_ties",
+    "InterpolateBackward",
+    "sizes",
+    UNSAFE,
+    misjudged_ties,
+    {(3, 2): "right", (3, 6): "wrong", (3, 13): "wrong"},
+    "what is as near to one element as to the next may be added to neither or to both of them",
+    "numpy",
+)
+
+
+@MISJUDGED_TIES.example()
+def gradients_in_the_midst(g: DataGraph) -> LogicalTensor:
+    return _gradient(g, 52, 14)
+
+
+# Told apart from the other faults of single ops: it is known only when every shape is.
+ENDLESS_TABLE = Faults[int]().add(
+    "endless_table",
+    BOTH,
+    "shape",
+    UNSAFE,
+    lambda longest: longest > MAX_TABULATED,
+    {(3, 2): "hang"},
+    "the library tabulates every position of an interpolation when it compiles, which takes minutes and gigabytes for "
+    f"an axis of more than {MAX_TABULATED} elements",
+    "numpy",
+)
+
+
+@ENDLESS_TABLE.example(runs=False)
+def axis_of_2_to_the_25_elements(g: DataGraph) -> LogicalTensor:
+    return _resized(g, (4,), (2**25,), "linear")

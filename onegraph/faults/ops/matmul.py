@@ -1,0 +1,100 @@
+"""What oneDNN gets wrong of MatMul."""
+
+from __future__ import annotations
+
+from ...builder.graph import DataGraph
+from ...ir.op import LogicalTensor
+from ...opset.schema import Call
+from ..fault import UNSAFE, Faults
+
+FAULTS = Faults[Call]()
+
+
+def _product(g: DataGraph, *shapes: tuple[int, ...]) -> LogicalTensor:
+    """Of a source, weights and perhaps a bias."""
+    return g.op("MatMul", [g.input(name, "f32", shape) for name, shape in zip("xwb", shapes, strict=False)])
+
+
+def over_one(call: Call) -> bool:
+    """Whether a MatMul of rank 4 or more sums over an axis of size 1."""
+    src, weights = call.shape("src"), call.shape("weights")
+    if src is None or weights is None or max(len(src), len(weights)) < 4 or len(src) < 2:
+        return False
+    return src[-2 if call.flag("transpose_a") else -1] == 1
+
+
+MATMUL_OVER_ONE = FAULTS.add(
+    "matmul_over_one",
+    "MatMul",
+    "src",
+    UNSAFE,
+    over_one,
+    {(3, 2): "right", (3, 6): "wrong", (3, 13): "right"},
+    "a sum over one element leaves the result unwritten where the rank is 4 or more",
+    "a Multiply",
+)
+
+
+@MATMUL_OVER_ONE.example()
+def product_over_one_element(g: DataGraph) -> LogicalTensor:
+    return _product(g, (2, 2, 5, 1), (2, 2, 1, 3))
+
+
+def batches_of_one_matrix(call: Call) -> bool:
+    """Whether a MatMul of rank 4 is of batches along the first axis alone, with one matrix for all of them."""
+    src, weights = call.shape("src"), call.shape("weights")
+    if src is None or weights is None or len(src) != 4 or len(weights) > 4 or src[0] == 1 or src[1] != 1:
+        return False
+    turned = call.flag("transpose_a")
+    if len(weights) == 2 and not turned:  # seen as one matrix by another
+        return False
+    return set(weights[:-2]) <= {1} and src[-1 if turned else -2] != 1
+
+
+MATMUL_BATCHES = FAULTS.add(
+    "matmul_batches",
+    "MatMul",
+    "src",
+    UNSAFE,
+    batches_of_one_matrix,
+    {(3, 2): "right", (3, 6): "SIGSEGV | overrun | wrong", (3, 13): "right"},
+    "the rows of batches along the first axis of four, where the second has size 1 and all meet one matrix, are looked "
+    "for a whole matrix apart: wrong values, or a crash",
+    "a MatMul whose batches lie along the second axis",
+)
+
+
+@MATMUL_BATCHES.example(on={"no AVX-512": "SIGSEGV | overrun | wrong | right"})
+def batches_that_meet_one_matrix(g: DataGraph) -> LogicalTensor:
+    return _product(g, (4, 1, 128, 16), (1, 1, 16, 16))
+
+
+def bias_of_many_axes(call: Call) -> bool:
+    """Whether the bias of a MatMul has more axes than the matrix that the library makes of its operands."""
+    src, weights, bias = call.rank("src"), call.rank("weights"), call.rank("bias")
+    if src is None or weights is None or bias is None:
+        return False
+    return (src > 2 and weights == 2 and bias > 2) or (1 in (src, weights) and bias > 1)
+
+
+MATMUL_BIAS = FAULTS.add(
+    "matmul_bias",
+    "MatMul",
+    "bias",
+    UNSAFE,
+    bias_of_many_axes,
+    {(3, 2): "hang | throws std::bad_alloc"},
+    "a bias of more than two axes is an endless loop where a batch of matrices meets one matrix; one of more than one "
+    "axis is added along other axes beside a vector",
+    "a MatMul and an Add",
+)
+
+
+@MATMUL_BIAS.example()
+def bias_of_a_batch_of_matrices(g: DataGraph) -> LogicalTensor:
+    return _product(g, (2, 5, 3), (3, 4), (2, 1, 4))
+
+
+@MATMUL_BIAS.example({(3, 2): "wrong", (3, 13): "right"})
+def bias_of_a_product_with_a_vector(g: DataGraph) -> LogicalTensor:
+    return _product(g, (2, 2, 5, 4), (4,), (2, 1, 1))

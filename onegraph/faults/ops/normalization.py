@@ -1,0 +1,262 @@
+"""What oneDNN gets wrong of normalizations and SoftMax."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...builder.graph import DataGraph
+from ...ir.op import LogicalTensor
+from ...opset.dtypes import DataType
+from ...opset.ops.normalization import begin_axis
+from ...opset.schema import Call
+from ...opset.shapes import compatible
+from ..fault import LIBRARY, UNSAFE, Faults
+
+FAULTS = Faults[Call]()
+
+# BatchNorm -----------------------------------------------------------------------------------------------------------
+
+FROZEN_STATISTICS = FAULTS.add(
+    "frozen_statistics",
+    "BatchNormTrainingBackward",
+    "outputs",
+    UNSAFE,
+    lambda call: call.n_outputs == 1,
+    {(3, 2): "wrong"},
+    "with one output the statistics are taken for constants; ask for all three",
+    "the same op with all three outputs, of which two are dropped",
+)
+
+
+def _gradient(g: DataGraph, *parameters: LogicalTensor, outputs: list[str] | None = None) -> LogicalTensor:
+    """The gradient of a BatchNorm of images in two channels."""
+    src, d = g.input("x", "f32", (2, 2, 3, 3)), g.input("d", "f32", (2, 2, 3, 3))
+    mean, variance = g.input("m", "f32", (2,)), g.square(g.input("v", "f32", (2,)))
+    attrs = {"epsilon": 1.0, "data_format": "NCX"}
+    return g.op("BatchNormTrainingBackward", [src, d, mean, variance, *parameters], attrs, outputs=outputs)
+
+
+@FROZEN_STATISTICS.example()
+def one_output_of_a_gradient(g: DataGraph) -> LogicalTensor:
+    return _gradient(g, g.input("g", "f32", (2,)), outputs=["diff_src"])
+
+
+GRADIENT_WITHOUT_GAMMA = FAULTS.add(
+    "gradient_without_gamma",
+    "BatchNormTrainingBackward",
+    "gamma",
+    LIBRARY,
+    lambda call: call.input("gamma") is None,
+    {(3, 2): "throws vector::_M_range_check"},
+    "four inputs and three outputs throw at compile; pass a gamma of ones",
+    "the same op with a gamma of ones",
+)
+
+
+@GRADIENT_WITHOUT_GAMMA.example()
+def gradient_without_gamma(g: DataGraph) -> LogicalTensor:
+    return _gradient(g)
+
+
+BATCH_NORM_RANK = FAULTS.add(
+    "batch_norm_rank",
+    "BatchNormForwardTraining BatchNormTrainingBackward",
+    "src",
+    LIBRARY,
+    lambda call: call.rank("src") in (2, 3),
+    {(3, 2): "throws | refuses | SIGSEGV | hang"},
+    "the training ops take no src of fewer than two spatial axes; they exhaust the memory or refuse",
+    "the same op on a src with axes of size 1",
+)
+
+
+def _training(g: DataGraph, shape: tuple[int, ...]) -> LogicalTensor:
+    vectors = g.input("m", "f32", shape[-1:]), g.square(g.input("v", "f32", shape[-1:]))
+    return g.op("BatchNormForwardTraining", [g.input("x", "f32", shape), *vectors], {"epsilon": 1.0, "momentum": 0.5})
+
+
+@BATCH_NORM_RANK.example()
+def training_on_a_matrix(g: DataGraph) -> LogicalTensor:
+    return _training(g, (4, 3))
+
+
+BATCH_NORM_MANY_AXES = FAULTS.add(
+    "batch_norm_many_axes",
+    "BatchNormInference BatchNormForwardTraining BatchNormTrainingBackward",
+    "src",
+    UNSAFE,
+    lambda call: (call.rank("src") or 0) > 5,
+    {(3, 2): "wrong | overrun | throws | refuses | SIGSEGV | SIGABRT"},
+    "more than three spatial axes are computed wrong, and written past the memory",
+    "the same op on a src with fewer axes, or numpy",
+)
+
+
+@BATCH_NORM_MANY_AXES.example()
+def inference_on_six_axes(g: DataGraph) -> LogicalTensor:
+    vectors = [g.input(name, "f32", (3,)) for name in ("gamma", "beta", "mean")]
+    variance = g.square(g.input("variance", "f32", (3,)))
+    return g.op("BatchNormInference", [g.input("x", "f32", (2, 2, 3, 2, 2, 3)), *vectors, variance], {"epsilon": 1.0})
+
+
+@BATCH_NORM_MANY_AXES.example()
+def training_on_six_axes(g: DataGraph) -> LogicalTensor:
+    return _training(g, (2, 2, 3, 2, 2, 3))
+
+
+# SoftMax -------------------------------------------------------------------------------------------------------------
+
+SOFTMAX_OF_NOTHING = FAULTS.add(
+    "softmax_of_nothing",
+    "SoftMax",
+    "mode",
+    UNSAFE,
+    lambda call: call.string("mode") == "inf_as_zero" and call.s64("axis") not in (-1, (call.rank("src") or 0) - 1),
+    {(3, 2): "absent", (3, 13): "wrong"},
+    "inf_as_zero gives NaN along another axis than the last",
+    "other ops, or numpy",
+    since=(3, 3),
+)
+
+
+@SOFTMAX_OF_NOTHING.example()
+def inf_as_zero_along_columns(g: DataGraph) -> LogicalTensor:
+    x = g.log(g.relu(g.add(g.input("x", "f32", (3, 3)), g.constant(np.array([[-9, 0, 9]], np.float32)))))
+    return g.op("SoftMax", [x], {"axis": 0, "mode": "inf_as_zero"}, outputs=["dst"], dtype="f32")
+
+
+# LayerNorm, GroupNorm, RMSNorm ---------------------------------------------------------------------------------------
+
+
+def axis_below_last(call: Call) -> bool:
+    """Whether a normalization goes over more than the last axis."""
+    rank, begin = call.rank("src"), begin_axis(call)
+    return rank is not None and begin != rank - 1
+
+
+NORM_AXIS = FAULTS.add(
+    "norm_axis",
+    "LayerNorm LayerNormBackward",
+    "begin_norm_axis",
+    UNSAFE,
+    axis_below_last,
+    {(3, 2): "wrong", (3, 6): "unsupported"},
+    "begin_norm_axis is ignored: only the last axis is normalized",
+    "the same op on a src whose normalized axes are one",
+)
+
+
+@NORM_AXIS.example()
+def layer_norm_over_two_axes(g: DataGraph) -> LogicalTensor:
+    attrs = {"begin_norm_axis": 1, "use_affine": False, "keep_stats": False}
+    return g.op("LayerNorm", [g.input("x", "f32", (2, 3, 4))], attrs)
+
+
+RMS_NORM_AXES = FAULTS.add(
+    "rms_norm_axes",
+    "RMSNorm",
+    "begin_norm_axis",
+    LIBRARY,
+    lambda call: call.rank("src") not in (None, 2, 3, 4, 5) or axis_below_last(call),
+    {(3, 2): "absent", (3, 13): "refuses"},
+    "only the last axis of a src of 2 to 5 axes is normalized",
+    "the same op on a src of two axes, or numpy",
+    since=(3, 2),
+)
+
+
+@RMS_NORM_AXES.example()
+def rms_norm_over_two_axes(g: DataGraph) -> LogicalTensor:
+    return g.op("RMSNorm", [g.input("x", "f32", (2, 3, 4)), g.input("g", "f32", (3, 4))], {"begin_norm_axis": 1})
+
+
+def broadcast_gamma(call: Call) -> bool:
+    """Whether gamma is anything but one factor for each element of the last axis."""
+    shape, gamma = call.shape("src"), call.shape("gamma")
+    if not shape or gamma is None:
+        return False
+    return not compatible(gamma, (*[1] * (len(gamma) - 1), shape[-1]))
+
+
+RMS_NORM_GAMMA = FAULTS.add(
+    "rms_norm_gamma",
+    "RMSNorm",
+    "gamma",
+    UNSAFE,
+    broadcast_gamma,
+    {(3, 2): "absent", (3, 13): "wrong"},
+    "gamma is taken for one factor for each element of the last axis, whatever its shape",
+    "an RMSNorm without gamma and a Multiply",
+    since=(3, 2),
+)
+
+
+@RMS_NORM_GAMMA.example()
+def gamma_of_rows(g: DataGraph) -> LogicalTensor:
+    return g.op("RMSNorm", [g.input("x", "f32", (2, 3, 4)), g.input("g", "f32", (3, 1))])
+
+
+LAYER_NORM_RANK = FAULTS.add(
+    "layer_norm_rank",
+    "LayerNorm LayerNormBackward",
+    "src",
+    LIBRARY,
+    lambda call: call.rank("src") == 1,
+    {(3, 2): "throws"},
+    "a src of one axis throws at compile",
+    "the same op on a src of two axes",
+)
+
+
+@LAYER_NORM_RANK.example()
+def layer_norm_of_a_vector(g: DataGraph) -> LogicalTensor:
+    return g.op("LayerNorm", [g.input("x", "f32", (4,))], {"use_affine": False, "keep_stats": False})
+
+
+def untyped_stats(call: Call) -> bool:
+    """Statistics of a bf16 source that are not f32, with no gamma to say their type."""
+    src = call.input("src")
+    bf16 = src is not None and src.dtype is DataType.bf16
+    as_f32 = call.output_type(1) is DataType.f32
+    return bf16 and call.input("gamma") is None and call.flag("keep_stats") and not as_f32
+
+
+BF16_STATISTICS = FAULTS.add(
+    "bf16_statistics",
+    "LayerNorm GroupNorm",
+    "gamma",
+    UNSAFE,
+    untyped_stats,
+    {(3, 2): "overrun | wrong | SIGABRT", (3, 13): "SIGSEGV | overrun | wrong"},
+    "mean and variance are written as f32 whatever their type is; a gamma of f32 makes sure that it is f32",
+    "the same op in f32, and casts",
+)
+
+
+@BF16_STATISTICS.example(on={"no AVX-512": "throws could not create a primitive"})
+def statistics_of_bf16(g: DataGraph) -> tuple[LogicalTensor, ...]:
+    found = g.op("LayerNorm", [g.input("x", "bf16", (64, 4))], {"use_affine": False}, dtype="bf16")
+    return tuple(found)
+
+
+@BF16_STATISTICS.example({(3, 2): "absent", (3, 13): "SIGSEGV | overrun | wrong | right"})
+def statistics_of_bf16_in_groups(g: DataGraph) -> tuple[LogicalTensor, ...]:
+    found = g.op("GroupNorm", [g.input("x", "bf16", (2, 3, 4))], {"use_affine": False, "groups": 1}, dtype="bf16")
+    return tuple(found)
+
+
+GROUP_NORM_RANK = FAULTS.add(
+    "group_norm_rank",
+    "GroupNorm",
+    "src",
+    UNSAFE,
+    lambda call: call.rank("src") == 2,
+    {(3, 2): "SIGSEGV"},
+    "a src without spatial axes gives wrong values, or a crash",
+    "other ops, or numpy",
+)
+
+
+@GROUP_NORM_RANK.example()
+def group_norm_of_a_matrix(g: DataGraph) -> LogicalTensor:
+    return g.op("GroupNorm", [g.input("x", "f32", (2, 6))], {"groups": 3, "use_affine": False, "keep_stats": False})

@@ -1,0 +1,147 @@
+"""What oneDNN gets wrong of pools."""
+
+from __future__ import annotations
+
+from math import gcd, prod
+
+from ...builder.graph import DataGraph
+from ...ir.op import LogicalTensor
+from ...opset.ops.pooling import pool_geometry
+from ...opset.schema import Call
+from ...opset.shapes import known_dims
+from ...opset.window import Dim, Window
+from ..fault import LIBRARY, UNSAFE, Faults
+from .windows import AVERAGE, NCX, POOL, POOLS
+
+FAULTS = Faults[Call]()
+
+
+def overlapping(call: Call) -> bool:
+    """Whether windows of a pool have elements in common."""
+    found = pool_geometry(call)
+    windows = () if found is None else found.windows
+    return any(w is not None and w.kernel * gcd(w.stride, w.dilation) > w.stride for w in windows)
+
+
+def rounded_wrong(call: Call) -> bool:
+    """A pool that the library rounds up, and then clamps or divides otherwise than it says."""
+    if call.string("rounding_type") != "ceil":
+        return False
+    same = call.string("auto_pad").startswith("same_")
+    return same or (call.schema.kind == "AvgPool" and not call.flag("exclude_pad"))
+
+
+ROUNDING_UP = FAULTS.add(
+    "rounding_up",
+    "AvgPool MaxPool",
+    "rounding_type",
+    UNSAFE,
+    rounded_wrong,
+    {(3, 2): "wrong | unsupported"},
+    "rounding_type ceil counts a window too many with same_*, and divides by too few with exclude_pad False; floor "
+    "with the pads that cover the last window is right",
+    "the same pool with rounding_type floor and explicit pads",
+)
+
+
+@ROUNDING_UP.example()
+def average_rounded_up(g: DataGraph) -> LogicalTensor:
+    return g.op("AvgPool", [g.input("x", "f32", (1, 5, 5, 2))], {**POOL, "exclude_pad": False, "rounding_type": "ceil"})
+
+
+def in_padding_alone(call: Call) -> bool:
+    """Whether a window of a pool has no element of the source."""
+    found = pool_geometry(call)
+    if found is None:
+        return False
+    for window, size, count in zip(found.windows, found.sizes, found.counts, strict=True):
+        if window is None:
+            continue
+        last = None if count is None else (count - 1) * window.stride - window.begin
+        if window.begin >= window.extent or (last is not None and size is not None and last >= size):
+            return True
+        if size is not None and window.dilation > size and steps_over(window, size, count):
+            return True
+    return False
+
+
+def steps_over(window: Window, size: int, count: Dim) -> bool:
+    """Whether a window that starts in the padding has its elements before and behind the source alone."""
+    starts = range(-window.begin, 0, window.stride)[:count]
+    return len(starts) > 1 << 16 or any(start % window.dilation >= size for start in starts)
+
+
+WINDOW_IN_PADDING = FAULTS.add(
+    "window_in_padding",
+    POOLS,
+    "kernel",
+    UNSAFE,
+    in_padding_alone,
+    {(3, 2): "wrong | refuses | throws"},
+    "a window in the padding alone gives the lowest number instead of -inf, or is refused",
+    "numpy",
+)
+
+
+@WINDOW_IN_PADDING.example()
+def window_before_the_source(g: DataGraph) -> LogicalTensor:
+    return g.op("MaxPool", [g.input("x", "f32", (1, 5, 5, 2))], {**POOL, "pads_begin": [2, 0]})
+
+
+@WINDOW_IN_PADDING.example()
+def window_around_the_source(g: DataGraph) -> LogicalTensor:
+    attrs = {**POOL, "dilations": [2, 2], "pads_begin": [1, 0], "pads_end": [1, 0]}
+    return g.op("MaxPool", [g.input("x", "f32", (1, 1, 5, 2))], attrs)
+
+
+HUGE_POOL = FAULTS.add(
+    "huge_pool",
+    POOLS,
+    "shape",
+    UNSAFE,
+    lambda call: any(t is not None and prod(known_dims(t.shape)) > 1 << 29 for t in call.inputs),
+    {(3, 2): "refuses | SIGFPE"},
+    "more than 2**29 elements are refused, or divide by zero at compile",
+    "numpy",
+)
+
+
+@HUGE_POOL.example(runs=False)
+def pool_of_2_to_the_30_elements(g: DataGraph) -> LogicalTensor:
+    return g.op("MaxPool", [g.input("x", "f32", (1, 2**15, 2**14, 2))], POOL)
+
+
+HUGE_WINDOW = FAULTS.add(
+    "huge_window",
+    POOLS,
+    "kernel",
+    UNSAFE,
+    lambda call: prod(call.s64s("kernel")) > 1 << 24,
+    {(3, 2): "hang"},
+    "compiling goes through the window element by element: more than 2**24 take seconds, minutes, or for ever",
+    "numpy",
+)
+
+
+@HUGE_WINDOW.example(runs=False)
+def window_of_2_to_the_32_elements(g: DataGraph) -> LogicalTensor:
+    size = 2**16
+    return g.op("AvgPool", [g.input("x", "f32", (1, size, size, 2))], {**AVERAGE, "kernel": [size, size]})
+
+
+DEFAULT_DILATIONS = FAULTS.add(
+    "default_dilations",
+    "MaxPoolBackward",
+    "dilations",
+    LIBRARY,
+    lambda call: not call.has("dilations"),
+    {(3, 2): "refuses partition_compile: invalid_shape"},
+    "without dilations it never compiles; they can be given as ones",
+    "the same op with dilations of 1",
+)
+
+
+@DEFAULT_DILATIONS.example()
+def gradient_of_a_pool_without_dilations(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "f32", (1, 2, 4, 4)), g.input("d", "f32", (1, 2, 2, 2))
+    return g.op("MaxPoolBackward", ends, {**POOL, **NCX})

@@ -1,0 +1,203 @@
+"""What oneDNN gets wrong of quantization."""
+
+from __future__ import annotations
+
+from ...builder.graph import DataGraph
+from ...ir.op import LogicalTensor
+from ...opset.dtypes import DataType
+from ...opset.schema import Call
+from ..fault import LIBRARY, UNSAFE, Faults
+
+FAULTS = Faults[Call]()
+_STATIC, _DYNAMIC = "Quantize Dequantize", "DynamicQuantize DynamicDequantize"
+_ACROSS = {"scales": [0.1, 0.2, 0.3], "zps": [0, 0, 0], "qtype": "per_channel", "axis": 1}
+
+
+def per_channel(call: Call) -> bool:
+    """Whether a quantization has a scale for each channel."""
+    return call.string("qtype") == "per_channel"
+
+
+# Static --------------------------------------------------------------------------------------------------------------
+
+NEGATIVE_AXIS = FAULTS.add(
+    "negative_axis",
+    f"{_STATIC} {_DYNAMIC}",
+    "axis",
+    UNSAFE,
+    lambda call: per_channel(call) and call.s64("axis") < 0,
+    {(3, 2): "throws could not set scales"},
+    "a negative axis throws at compile or is taken for another one; count it from 0",
+    "the same op with an axis that is counted from 0",
+)
+
+
+@NEGATIVE_AXIS.example()
+def quantize_along_axis_minus_1(g: DataGraph) -> LogicalTensor:
+    return g.op("Quantize", [g.input("x", "f32", (2, 3))], {**_ACROSS, "axis": -1}, dtype="u8")
+
+
+@NEGATIVE_AXIS.example()
+def dequantize_along_axis_minus_1(g: DataGraph) -> LogicalTensor:
+    return g.op("Dequantize", [g.input("x", "u8", (2, 3))], {**_ACROSS, "axis": -1})
+
+
+DIFFERING_ZERO_POINTS = FAULTS.add(
+    "differing_zero_points",
+    _STATIC,
+    "zps",
+    UNSAFE,
+    lambda call: call.has("zps") and len(set(call.s64s("zps"))) > 1,
+    {(3, 2): "wrong", (3, 13): "refuses partition_compile: unimplemented"},
+    "only the first of several zero points is used",
+    "one op for each zero point, or numpy",
+)
+
+
+@DIFFERING_ZERO_POINTS.example()
+def quantize_with_differing_zero_points(g: DataGraph) -> LogicalTensor:
+    attrs = {**_ACROSS, "scales": [0.1] * 3, "zps": [0, 40, 80]}
+    return g.op("Quantize", [g.input("x", "f32", (1, 3))], attrs, dtype="u8")
+
+
+@DIFFERING_ZERO_POINTS.example()
+def dequantize_with_differing_zero_points(g: DataGraph) -> LogicalTensor:
+    return g.op("Dequantize", [g.input("x", "u8", (1, 3))], {**_ACROSS, "scales": [1.0] * 3, "zps": [0, 40, 80]})
+
+
+CHANNEL_ZERO_POINT = FAULTS.add(
+    "channel_zero_point",
+    _STATIC,
+    "zps",
+    LIBRARY,
+    lambda call: per_channel(call) and call.has("zps") and any(call.s64s("zps")),
+    {(3, 2): "right", (3, 6): "right", (3, 13): "refuses partition_compile: unimplemented"},
+    "a zero point beside scales for each channel never compiles",
+    "other ops, or numpy",
+)
+
+
+@CHANNEL_ZERO_POINT.example()
+def one_zero_point_beside_several_scales(g: DataGraph) -> LogicalTensor:
+    return g.op("Dequantize", [g.input("x", "u8", (2, 3))], {**_ACROSS, "zps": [5, 5, 5]})
+
+
+WIDE_ZERO_POINT = FAULTS.add(
+    "wide_zero_point",
+    _STATIC,
+    "zps",
+    UNSAFE,
+    lambda call: call.has("zps") and any(not -(2**31) <= zero < 2**31 for zero in call.s64s("zps")),
+    {(3, 2): "wrong"},
+    "a zero point is cut to 32 bits",
+    "numpy",
+)
+
+
+@WIDE_ZERO_POINT.example()
+def zero_point_of_2_to_the_31(g: DataGraph) -> LogicalTensor:
+    return g.op("Dequantize", [g.input("x", "u8", (2, 3))], {"scales": [0.5], "zps": [2**31]})
+
+
+@WIDE_ZERO_POINT.example()
+def zero_point_of_2_to_the_40(g: DataGraph) -> LogicalTensor:
+    return g.op("Dequantize", [g.input("x", "u8", (2, 3))], {"scales": [0.5], "zps": [2**40]})
+
+
+TINY_SCALE = FAULTS.add(
+    "tiny_scale",
+    "Quantize",
+    "scales",
+    UNSAFE,
+    lambda call: any(0 < abs(scale) <= 2.0**-128 for scale in call.f32s("scales")),
+    {(3, 2): "wrong"},
+    "a scale whose reciprocal no 32-bit float holds makes the highest number of 0",
+    "numpy",
+)
+
+
+@TINY_SCALE.example()
+def scale_of_1e_minus_40(g: DataGraph) -> LogicalTensor:
+    x = g.relu(g.input("x", "f32", (2, 3)))
+    return g.op("Quantize", [x], {"scales": [1e-40], "zps": [0]}, dtype="s8")
+
+
+# Dynamic -------------------------------------------------------------------------------------------------------------
+
+DYNAMIC_ZERO_POINTS = FAULTS.add(
+    "dynamic_zero_points",
+    _DYNAMIC,
+    "zps",
+    LIBRARY,
+    lambda call: per_channel(call) and call.input("zps") is not None,
+    {(3, 2): "throws could not execute", (3, 13): "refuses partition_compile: unimplemented"},
+    "zero points for each channel throw at execute",
+    "other ops, or numpy",
+)
+_DYNAMIC_ACROSS = {"qtype": "per_channel", "axis": 1}
+
+
+@DYNAMIC_ZERO_POINTS.example()
+def dynamic_quantize_across_with_zero_points(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "f32", (2, 3)), g.input("s", "f32", (3,)), g.input("z", "s32", (3,))
+    return g.op("DynamicQuantize", ends, _DYNAMIC_ACROSS, dtype="u8")
+
+
+@DYNAMIC_ZERO_POINTS.example()
+def dynamic_dequantize_across_with_zero_points(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "u8", (2, 3)), g.input("s", "f32", (3,)), g.input("z", "s32", (3,))
+    return g.op("DynamicDequantize", ends, _DYNAMIC_ACROSS)
+
+
+def one_narrow_scale(call: Call) -> bool:
+    """Whether all is multiplied by one scale, which is not f32; of a single channel too."""
+    scales = call.input("scales")
+    if scales is None or scales.dtype is DataType.f32:
+        return False
+    return call.string("qtype") == "per_tensor" or (scales.shape is not None and set(scales.shape) <= {1})
+
+
+NARROW_SCALE = FAULTS.add(
+    "narrow_scale",
+    "DynamicDequantize",
+    "scales",
+    UNSAFE,
+    one_narrow_scale,
+    {(3, 2): "absent", (3, 13): "wrong"},
+    "one scale of bf16 or f16 is taken for one of f32",
+    "the same op with a scale of f32, and a cast",
+    since=(3, 7),
+)
+
+
+@NARROW_SCALE.example()
+def one_scale_of_bf16(g: DataGraph) -> LogicalTensor:
+    return g.op("DynamicDequantize", [g.input("x", "u8", (3, 4)), g.input("s", "bf16", (1,))])
+
+
+def _has_other_ranks(call: Call) -> bool:
+    """Whether scales or zero points are no vectors, and not one for each group."""
+    is_grouped = call.string("qtype") == "per_group"
+    return not is_grouped and any(call.rank(name) not in (None, 1) for name in ("scales", "zps"))
+
+
+DYNAMIC_PARAMETER_RANK = FAULTS.add(
+    "dynamic_parameter_rank",
+    _DYNAMIC,
+    "scales",
+    LIBRARY,
+    _has_other_ranks,
+    {(3, 2): "refuses | throws"},
+    "scales and zero points that are no vectors are refused, or throw at execute",
+    "the same op with vectors",
+)
+
+
+@DYNAMIC_PARAMETER_RANK.example({(3, 2): "right"})
+def scale_without_axes(g: DataGraph) -> LogicalTensor:
+    return g.op("DynamicDequantize", [g.input("x", "u8", (3, 4)), g.input("s", "f32", ())])
+
+
+@DYNAMIC_PARAMETER_RANK.example()
+def scale_of_two_axes(g: DataGraph) -> LogicalTensor:
+    return g.op("DynamicDequantize", [g.input("x", "u8", (3, 4)), g.input("s", "f32", (1, 1))])

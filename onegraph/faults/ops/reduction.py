@@ -1,0 +1,108 @@
+"""What oneDNN gets wrong of reductions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...builder.graph import DataGraph
+from ...ir.op import LogicalTensor
+from ...opset.ops.reduction import reduced_axes
+from ...opset.schema import Call
+from ..fault import LIBRARY, Faults
+
+FAULTS = Faults[Call]()
+REDUCTIONS = "ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum"
+_THROWS = {
+    (3, 2): "throws could not create a primitive descriptor for a reduction",
+    (3, 13): "throws could not create a primitive",
+}
+
+AXES_TENSOR = FAULTS.add(
+    "axes_tensor",
+    REDUCTIONS,
+    "axes",
+    LIBRARY,
+    lambda call: call.input("axes") is not None,
+    {(3, 2): "refuses add_op: invalid_graph_op"},
+    "axes as an input are always rejected; the attribute of the same name is not",
+    "the attribute, where the contents of the tensor are known",
+)
+
+
+@AXES_TENSOR.example()
+def axes_as_a_tensor(g: DataGraph) -> LogicalTensor:
+    return g.op("ReduceSum", [g.input("x", "f32", (3, 4)), g.constant(np.array([0], np.int32))])
+
+
+def known_reduction(call: Call) -> tuple[int | None, ...]:
+    """The sizes of the axes that a reduction goes over; none where they are not known."""
+    axes, shape = reduced_axes(call), call.shape("src")
+    return () if axes is None or shape is None else tuple(shape[axis] for axis in axes)
+
+
+SIZE_ONE_REDUCTION = FAULTS.add(
+    "size_one_reduction",
+    REDUCTIONS,
+    "axes",
+    LIBRARY,
+    lambda call: set(known_reduction(call)) == {1},
+    _THROWS,
+    "a reduction over axes that all have size 1 throws at compile",
+    "other ops, such as Abs or a reshape",
+)
+
+
+def _over_an_axis_of_size_1(g: DataGraph, kind: str) -> LogicalTensor:
+    return g.op(kind, [g.input("x", "f32", (3, 1, 4))], {"axes": [1]})
+
+
+@SIZE_ONE_REDUCTION.example()
+def l1_over_an_axis_of_size_1(g: DataGraph) -> LogicalTensor:
+    return _over_an_axis_of_size_1(g, "ReduceL1")
+
+
+@SIZE_ONE_REDUCTION.example()
+def l2_over_an_axis_of_size_1(g: DataGraph) -> LogicalTensor:
+    return _over_an_axis_of_size_1(g, "ReduceL2")
+
+
+@SIZE_ONE_REDUCTION.example()
+def max_over_an_axis_of_size_1(g: DataGraph) -> LogicalTensor:
+    return _over_an_axis_of_size_1(g, "ReduceMax")
+
+
+@SIZE_ONE_REDUCTION.example()
+def mean_over_an_axis_of_size_1(g: DataGraph) -> LogicalTensor:
+    return _over_an_axis_of_size_1(g, "ReduceMean")
+
+
+@SIZE_ONE_REDUCTION.example()
+def min_over_an_axis_of_size_1(g: DataGraph) -> LogicalTensor:
+    return _over_an_axis_of_size_1(g, "ReduceMin")
+
+
+@SIZE_ONE_REDUCTION.example()
+def prod_over_an_axis_of_size_1(g: DataGraph) -> LogicalTensor:
+    return _over_an_axis_of_size_1(g, "ReduceProd")
+
+
+@SIZE_ONE_REDUCTION.example()
+def sum_over_an_axis_of_size_1(g: DataGraph) -> LogicalTensor:
+    return _over_an_axis_of_size_1(g, "ReduceSum")
+
+
+EMPTY_REDUCTION = FAULTS.add(
+    "empty_reduction",
+    REDUCTIONS,
+    "axes",
+    LIBRARY,
+    lambda call: reduced_axes(call) == (),
+    {(3, 2): "unsupported"},
+    "a reduction over no axes has no kernel",
+    "other ops, such as Abs or a copy",
+)
+
+
+@EMPTY_REDUCTION.example()
+def sum_over_no_axes(g: DataGraph) -> LogicalTensor:
+    return g.op("ReduceSum", [g.input("x", "f32", (1, 3))], {"axes": []})

@@ -1,0 +1,125 @@
+"""The page of the documentation about what oneDNN gets wrong, from the records."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from types import ModuleType
+from typing import Any
+
+from ..opset.schema import Version
+from .api import API, GROUPS
+from .catalogue import CATALOGUE, MODULES
+from .fault import CPUS, LACKS, LIBRARY, SLOW, UNSAFE, Example, Fault
+from .ops import windows
+
+SEVERITIES = {
+    UNSAFE: "unsafe: a crash, a hang or wrong numbers",
+    LIBRARY: "library: oneDNN refuses",
+    SLOW: "slow: right, with a reference kernel",
+    LACKS: "lacks: oneDNN has no kernel",
+}
+MANY = 12  # ops; a fault that concerns more is said to concern any op
+
+
+def markdown_faults() -> str:
+    """Every fault, by the kind of op: reason, outcomes by version and CPU, way around and the source of examples."""
+    attrs = inspect.getsource(windows).partition("Attrs = dict[str, object]\n")[2].strip()
+    lines = ["The examples start from these attributes of convolutions and pools:", "", "```py", attrs, "```", ""]
+    for title, faults in CATALOGUE.items():
+        lines += [f"## {title}", ""]
+        if helpers := _helpers(MODULES[title]):
+            lines += ["What the examples have in common:", "", "```py", "\n\n".join(helpers), "```", ""]
+        for fault in faults:
+            lines += [*_fault(fault), ""]
+    lines += ["## Misuse of the C API", "", "What no graph can say: calls that onegraph refuses, or makes right.", ""]
+    for group, misuses in groupby(API, lambda fault: fault.name.partition(":")[0]):
+        lines += [f"### {GROUPS[group]}", "", *_misuse(misuses), ""]
+    return "\n".join(lines)
+
+
+def _helpers(module: ModuleType) -> list[str]:
+    """The sources of the functions that the examples of a module share."""
+    found = vars(module).items()
+    functions = [value for name, value in found if name.startswith("_") and inspect.isfunction(value)]
+    return [inspect.getsource(one).rstrip() for one in functions if "g" in inspect.signature(one).parameters]
+
+
+def _fault(fault: Fault[Any]) -> Iterator[str]:
+    yield f"### {fault.name}"
+    yield ""
+    yield _sentence(fault.reason)
+    yield ""
+    ops = sorted(fault.ops)
+    yield f"- Ops: {', '.join(ops) if len(ops) <= MANY else 'any'}{f'; {fault.where}' if fault.where else ''}."
+    yield f"- Severity: {SEVERITIES[fault.severity]}."
+    yield f"- Instead: {_plain(fault.instead)}."
+    if bounds := _bounds(fault):
+        yield f"- Guarded against {bounds}."
+    yield ""
+    outcomes = [(example.name, example.seen, example.on) for example in fault.examples]
+    if any(seen is not fault.seen for _, seen, _ in outcomes):
+        outcomes.insert(0, ("in short", fault.seen, {}))
+    yield from _table("Example", outcomes)
+    yield ""
+    yield "```py"
+    yield "\n\n".join(_source(example) for example in fault.examples)
+    yield "```"
+
+
+def _misuse(faults: Iterable[Fault[None]]) -> list[str]:
+    lines = ["| Misuse | oneDNN | Reason | onegraph |", "| --- | --- | --- | --- |"]
+    for fault in faults:
+        seen = "; ".join(f"{_dotted(version)}: {_cell(found)}" for version, found in fault.seen.items())
+        name = fault.name.partition(": ")[2]
+        lines.append(f"| {_cell(name)} | {seen} | {_cell(fault.reason)} | {_cell(fault.instead)} |")
+    return lines
+
+
+def _table(first: str, rows: list[tuple[str, Mapping[Version, str], Mapping[str, str]]]) -> Iterator[str]:
+    versions = sorted({version for _, seen, _ in rows for version in seen})
+    cpus = [cpu for cpu in CPUS if any(cpu in on for _, _, on in rows)]
+    heads = [first, *map(_dotted, versions), *cpus]
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{' --- |' * len(heads)}"
+    for name, seen, on in rows:
+        cells = [
+            name,
+            *(_cell(seen.get(version, "")) for version in versions),
+            *(_cell(on.get(cpu, "")) for cpu in cpus),
+        ]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _source(example: Example) -> str:
+    """The function of an example, without the decorator that registers it."""
+    text = inspect.getsource(example.build)
+    return text[re.search(r"^def ", text, flags=re.MULTILINE).start() :].rstrip()  # type: ignore[union-attr]
+
+
+def _bounds(fault: Fault[Any]) -> str:
+    """The versions that are said to be concerned beyond what was seen."""
+    first = f"from {_dotted(fault.since)} on" if fault.since is not None else ""
+    if fault.mended is None:
+        return first
+    last = "in every version" if fault.mended > (9,) else f"before {_dotted(fault.mended)}"
+    return f"{first}, {last}" if first else last
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+def _sentence(text: str) -> str:
+    words = _plain(text)
+    return f"{words[:1].upper()}{words[1:]}." if not words.startswith("oneDNN") else f"{words}."
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"([*<>])", r"\\\1", text)
+
+
+def _cell(text: str) -> str:
+    return _plain(text).replace(" | ", " or ").replace("|", "\\|")

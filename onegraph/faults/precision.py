@@ -1,0 +1,102 @@
+"""Ops of a low-precision type that are better computed in f32, also where the CPU has the type."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..builder.graph import DataGraph
+from ..ir.op import LogicalTensor
+from ..opset.dtypes import DataType
+from ..opset.schema import Call
+from .fault import LACKS, SLOW, UNSAFE, Faults, Release
+from .ops.pooling import overlapping
+
+PRECISION = Faults[Call]()
+_ROUNDED = "windows that overlap are rounded with every one that is added otherwise"
+
+
+def _dtype(call: Call) -> DataType | None:
+    return call.inputs[0].dtype if call.inputs and call.inputs[0] is not None else None
+
+
+ROUNDED_AVERAGES = PRECISION.add(
+    "rounded_average_gradients",
+    "AvgPoolBackward",
+    "src",
+    UNSAFE,
+    overlapping,
+    {(3, 2): "wrong", (3, 6): "right"},
+    _ROUNDED,
+    "the same op in f32",
+)
+
+
+@ROUNDED_AVERAGES.example({(3, 2): "wrong", (3, 6): "right"}, on={"no AVX-512": "throws could not create a descriptor"})
+def gradient_of_many_averages(g: DataGraph) -> LogicalTensor:
+    """The middle is in all of 1024 windows: 1024 times 1/1024."""
+    d = g.constant(np.ones((1, 32, 32, 8), DataType.bf16.numpy))
+    window = {"kernel": [32, 32], "strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0]}
+    attrs = {**window, "exclude_pad": False, "src_shape": [1, 63, 63, 8]}
+    return g.op("AvgPoolBackward", [d], attrs)
+
+
+ROUNDED_MAXIMA = PRECISION.add(
+    "rounded_maximum_gradients",
+    "MaxPoolBackward",
+    "src",
+    UNSAFE,
+    overlapping,
+    {(3, 2): "wrong", (3, 6): "wrong", (3, 13): "right"},
+    _ROUNDED,
+    "the same op in f32",
+)
+
+
+@ROUNDED_MAXIMA.example(on={"no AVX-512": "throws could not create a descriptor"})
+def gradient_of_many_maxima(g: DataGraph) -> LogicalTensor:
+    """The middle is the maximum of 289 windows: 289 times 1, the nearest bf16 of which is 288."""
+    peak = np.zeros((1, 33, 33, 8), DataType.bf16.numpy)
+    peak[:, 16, 16] = 1
+    ends = g.constant(peak), g.constant(np.ones((1, 17, 17, 8), DataType.bf16.numpy))
+    window = {"kernel": [17, 17], "strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+    return g.op("MaxPoolBackward", ends, window)
+
+
+ROUND_IN_F32 = PRECISION.add(
+    "round_in_f32",
+    "Round",
+    "src",
+    LACKS,
+    lambda call: _dtype(call) is not DataType.f32,
+    {(3, 2): "unsupported"},
+    "Round has f32 only",
+    "the same op in f32",
+)
+
+
+@ROUND_IN_F32.example()
+def round_of_bf16(g: DataGraph) -> LogicalTensor:
+    return g.round(g.input("x", "bf16", (4,)))
+
+
+F16_BIAS = PRECISION.add(
+    "f16_bias",
+    "MatMul",
+    "bias",
+    SLOW,
+    lambda call: _dtype(call) is DataType.f16 and call.input("bias") is not None,
+    {(3, 2): "slow"},
+    "MatMul with a bias of f16 takes a reference kernel, 2,000 times slower",
+    "the same op in f32",
+)
+
+
+@F16_BIAS.example({(3, 2): "right"}, on={"no FP16": "throws could not create a primitive"})
+def product_and_a_bias_of_f16(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "f16", (4, 5)), g.input("w", "f16", (5, 6)), g.input("b", "f16", (6,))
+    return g.op("MatMul", ends, dtype="f16")
+
+
+def better_in_f32(call: Call, version: Release) -> str:
+    """Why an op of a low-precision type is better computed in f32; empty where it is not."""
+    return PRECISION.reason(frozenset([call.schema.kind]), call, version)

@@ -1,0 +1,359 @@
+"""A graph run by the bare C API, and the same graph through onegraph, each in a child of its own.
+
+Run as a script with the title of a part of the catalogue, it prints one line for each example of a fault: what the raw
+side ends in, and what is wrong with the guarded side, which is nothing where the line ends in an empty text.
+"""
+
+import ctypes
+import json
+import mmap
+import os
+import resource
+import signal
+import sys
+
+import numpy as np
+import raw
+from conftest import SANITIZED
+from raw import RefusedError, ThrewError
+
+import onegraph as og
+from onegraph import capi, reference
+from onegraph.arrays.ndarrays import strided_empty
+from onegraph.capi.settings import has_avx2, has_vnni, is_native
+from onegraph.faults.capabilities import CAPABILITIES
+from onegraph.faults.catalogue import CATALOGUE
+from onegraph.faults.fusions import FUSIONS, strided
+from onegraph.faults.layouts import LAYOUTS, PARTITIONS, Laid
+from onegraph.faults.ops import OPS
+from onegraph.faults.ops.interpolation import ENDLESS_TABLE
+from onegraph.faults.performance import SLOW_BROADCAST, SLOW_FUSIONS
+from onegraph.faults.precision import PRECISION
+from onegraph.faults.use import Fused, Use
+from onegraph.native import library
+from onegraph.opset.editions.registry import BASE
+from onegraph.opset.schema import Call, TensorType
+
+CPU_SECONDS = 2  # more than any side needs; an endless loop needs more than any number
+
+
+def cpu(isa):
+    """The kinds of CPU, as faults name them, that the instruction set which the library uses makes."""
+    vnni = isa not in ("sse41", "avx", "avx2", "avx512_core")
+    found = {
+        "AMX": "amx" in isa,
+        "no FP16": not is_native(og.f16),
+        "no AVX-512": not isa.startswith(("avx512", "avx10")),
+        "no VNNI": not vnni,
+        "no AVX2": isa in ("sse41", "avx"),
+    }
+    return [name for name, holds in found.items() if holds]
+
+
+def expected(seen, on=()):
+    """The outcomes that are known of the loaded library, on this CPU; none where no such version was tried."""
+    for name in reversed(cpu(capi.get_cpu_isa())):  # the narrowest kind first
+        if name in on:
+            return on[name].split(" | ")
+    known = [version for version in seen if version <= library.VERSION[:2]]
+    return seen[max(known)].split(" | ") if known else []
+
+
+def is_as_noted(outcome, noted):
+    # Which signal a wild pointer ends in depends on what lies where in memory; in lists of the allocator, in none.
+    any_signal = ["SIG", "hang"] if any(note.startswith("SIG") for note in noted) else []
+    return not noted or outcome.startswith((*noted, *any_signal))
+
+
+# Graphs and arrays ---------------------------------------------------------------------------------------------------
+
+
+def at_the_end(array):
+    """A copy behind which there is no memory: a read beyond its end is a signal."""
+    size = -(-array.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+    memory = np.frombuffer(mmap.mmap(-1, size + mmap.PAGESIZE), np.uint8)
+    assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(memory.ctypes.data + size), mmap.PAGESIZE, 0) == 0  # PROT_NONE
+    laid = memory[size - array.nbytes : size].view(array.dtype).reshape(array.shape)
+    laid[...] = array
+    return laid
+
+
+def arrays(graph):
+    """Random arrays for the inputs of a graph, such that sums of products are exact."""
+    rng, found = np.random.default_rng(1), {}
+    for name, tensor in graph.inputs.items():
+        shape = tuple(dim or 0 for dim in tensor.shape or ())
+        low, high = {"u8": (0, 256), "s8": (-128, 128)}.get(str(tensor.dtype), (-64, 64))
+        whole = rng.integers(low, high, shape)
+        found[name] = (whole if tensor.dtype.numpy.kind in "iu" else whole / 32).astype(tensor.dtype.numpy)
+    return found
+
+
+def graph_of(build):
+    """The graph of an example."""
+    graph = og.Graph()
+    found = build(graph)
+    for number, tensor in enumerate(found if isinstance(found, tuple) else (found,)):
+        if tensor.id not in {output.id for output in graph.outputs.values()}:
+            graph.output(f"out{number}", tensor)
+    return graph
+
+
+def built(build):
+    """The graph of an example, and arrays for it behind which there is no memory."""
+    graph = graph_of(build)
+    feeds = {name: at_the_end(feed) for name, feed in arrays(graph).items()}
+    for name, tensor in graph.inputs.items():
+        if tensor.strides is not None:
+            laid = strided_empty(tensor.shape, tensor.strides, feeds[name].dtype)
+            laid[...] = feeds[name]
+            feeds[name] = laid
+    return graph, feeds
+
+
+def close(got, wanted):
+    if got.shape != wanted.shape or got.dtype != wanted.dtype:
+        return False
+    # The library multiplies by 1 / scale, so that a tie may round to the other side.
+    slack = 1 if got.dtype.kind in "iu" else 2e-2 if got.dtype.itemsize == 2 else 1e-4
+    rounding = 1e-4 if got.dtype.itemsize > 2 else 2.0**-10  # the sum of 289 ones is 288 in bf16
+    with np.errstate(all="ignore"):
+        return bool(np.allclose(got.astype(float), wanted.astype(float), rtol=rounding, atol=slack, equal_nan=True))
+
+
+def verdict(right):
+    return "right" if right else "wrong"
+
+
+def raw_graph(build, policy):
+    """What the bare library makes of an example."""
+    graph, feeds = built(build)
+    ops, constants = raw.ops_of(graph)
+    fed = constants | {graph.inputs[name].id: feed for name, feed in feeds.items()}
+    laid = {tensor.id: raw._lt_of(tensor) for tensor in graph.outputs.values() if tensor.strides is not None}
+    found = raw.run(ops, fed, policy, laid)
+    wanted = reference.run(graph, feeds)
+    return verdict(all(close(found[tensor.id], wanted[name]) for name, tensor in graph.outputs.items()))
+
+
+def executed(fault, example):
+    """Whatever the library does, the executable is right, and says what it did."""
+    graph, feeds = built(example.build)
+    wanted = reference.run(graph, feeds)
+    reports = {}
+    for policy in ("fusion", "debug"):
+        for threads in (None, 2):  # by themselves, small ops have one
+            model = graph.compile(policy=policy, threads=threads if library.RUNTIME == "OpenMP" else None)
+            reports[policy] = model.report().partitions
+            for _ in range(3):
+                found = model(**feeds)
+                for name, got in zip(graph.outputs, found if isinstance(found, tuple) else (found,), strict=True):
+                    assert close(got, wanted[name]), f"{name}: {got} is not {wanted[name]}"
+    if fault in FUSIONS and is_wrong_here(fault, example):
+        sizes = [len(partition.ops) for partition in graph.partitions("fusion")]
+        said, parts = texts(fault, graph), reports["fusion"]
+        assert max(sizes) < 2 or any(text in part.reason for part in parts for text in said), "no reason in the report"
+        assert {part.executor for part in parts} <= {"oneDNN", "view", "reference"}
+
+
+def is_wrong_here(fault, example):
+    """Whether the library, of this version and on this CPU, always gets an example wrong."""
+    noted = expected(example.seen, example.on)
+    return fault.affects(library.VERSION) and not {"right", "absent"}.intersection(noted)
+
+
+def texts(fault, graph):
+    """The reasons that onegraph may give for an example: those of all faults that it runs into."""
+    subject = fused(graph, vnni=has_vnni(), avx2=has_avx2())
+    found = [(one, one.when(subject)) for one in FUSIONS.affecting(subject.kinds, library.VERSION)]
+    casts = ["in f32"] if og.bf16 in [tensor.dtype for tensor in graph.inputs.values()] else []
+    return [said if isinstance(said, str) else one.reason for one, said in found if said] + ["unimplemented", *casts]
+
+
+# Subjects of conditions ----------------------------------------------------------------------------------------------
+
+
+def types(tensors):
+    return [None if tensor is None else TensorType(tensor.dtype, tensor.shape) for tensor in tensors]
+
+
+def calls(graph):
+    return [Call(BASE[op.kind], dict(op.attrs), types(op.inputs), len(op.outputs), [t.dtype for t in op.outputs])
+            for op in graph.ops]  # fmt: skip
+
+
+def fused(graph, **cpu):
+    """All ops of a graph as one partition."""
+    uses = []
+    for op in graph.ops:
+        inputs = [tensor for tensor in op.inputs if tensor is not None]
+        call = Call(BASE[op.kind], dict(op.attrs), types(inputs), len(op.outputs), [t.dtype for t in op.outputs])
+        ids = (tuple(tensor.id for tensor in side) for side in (inputs, op.outputs))
+        uses.append(Use(call, *ids, op.outputs[0].dtype))
+    ends = [*graph.inputs.values(), *graph.outputs.values()]
+    return Fused(uses, strided=frozenset(tensor.id for tensor in ends if tensor.strides is not None), **cpu)
+
+
+def laid(graph):
+    """The inputs and outputs of a graph that are not dense, as its ops meet them."""
+    inside = frozenset(op.kind for op in graph.ops)
+    for op in graph.ops:
+        for tensor in (*graph.inputs.values(), *graph.outputs.values()):
+            if tensor.strides is not None:
+                rank, is_read = len(op.outputs[0].shape), tensor.id in {one.id for one in op.inputs if one is not None}
+                yield Laid(op.kind, rank, tensor.shape, tensor.strides, is_read, inside, op.attrs)
+
+
+def subjects(fault, graph):
+    """What the condition of a fault is asked about in a graph; none for those of compiling and executing."""
+    if fault in (*OPS, *PRECISION, *CAPABILITIES):
+        return [call for call in calls(graph) if call.schema.kind in fault.ops]
+    if fault in (*FUSIONS, *strided.FAULTS, *SLOW_FUSIONS):
+        return [fused(graph), fused(graph, vnni=False, avx2=False)]
+    if fault in (*LAYOUTS, *PARTITIONS):
+        return [found for found in laid(graph) if found.kind in fault.ops]
+    if fault is SLOW_BROADCAST:
+        return [(op.outputs[0].shape, tensor.shape) for op in graph.ops for tensor in op.inputs]
+    if fault is ENDLESS_TABLE:
+        return [max(tensor.shape) for op in graph.ops for tensor in (*op.inputs, *op.outputs)]
+    return None
+
+
+# The one-to-one objects ----------------------------------------------------------------------------------------------
+
+
+def lt(tensor):
+    strides = {} if tensor.shape is None else {"strides": tensor.strides}
+    return capi.LogicalTensor(tensor.id, tensor.dtype, tensor.shape, **strides)
+
+
+def one_to_one(graph):
+    """The ops of a graph, as they are."""
+    found = capi.Graph()
+    for op in graph.ops:
+        ins, outs = ([lt(tensor) for tensor in side if tensor is not None] for side in (op.inputs, op.outputs))
+        found.add_op(capi.Op(op.id, op.kind, inputs=ins, outputs=outs, attrs=dict(op.attrs)))
+    found.finalize()
+    return found
+
+
+def refused(fault, example):
+    """The one-to-one objects refuse what a fault of this version, on this CPU, concerns."""
+    graph = graph_of(example.build)
+    noted = expected(example.seen, example.on)
+    if not fault.affects(library.VERSION) or "absent" in noted:
+        return
+    if fault in OPS or fault is ENDLESS_TABLE:
+        found = []
+        for op in graph.ops:
+            ends = ([lt(tensor) for tensor in side if tensor is not None] for side in (op.inputs, op.outputs))
+            ins, outs = ends
+            if op.kind in fault.ops:
+                try:
+                    capi.Graph().add_op(capi.Op(op.id, op.kind, inputs=ins, outputs=outs, attrs=dict(op.attrs)))
+                except og.UnsupportedError as error:
+                    found.append(str(error))
+        text = "would tabulate" if fault is ENDLESS_TABLE else f"{fault.severity}: {fault.name}]"
+        is_newer = any("needs oneDNN" in one for one in found)
+        assert is_newer or any(text in one for one in found), f"add_op does not refuse it: {found}"
+    elif (fault in FUSIONS or fault in (*LAYOUTS, *PARTITIONS, *strided.FAULTS)) and noted != ["right"]:
+        policy = "fusion" if fault in (*FUSIONS, *PARTITIONS, *strided.FAULTS) else "debug"
+        found, of, mistakes = [], [], []
+        try:
+            of = [part for part in one_to_one(graph).partitions(policy) if policy == "debug" or len(part.ops) > 1]
+        except og.UnsupportedError as error:
+            found.append(str(error))
+        known = {tensor.id: tensor for tensor in (*graph.inputs.values(), *graph.outputs.values())}
+        for partition in of:
+            ins, outs = (
+                [lt(known.get(port.id, port)) for port in ports]
+                for ports in (partition.input_ports, partition.output_ports)
+            )
+            try:
+                partition.compile(ins, outs)
+            except og.UnimplementedError as error:  # the library itself refuses
+                found.append(str(error))
+            except og.UnsupportedError as error:
+                found.append(str(error))
+                kinds = repr(partition).partition(": ")[2].removesuffix(")")
+                named = any(text in found[-1] for text in texts(fault, graph))
+                is_told = fault not in FUSIONS or (named and kinds in found[-1] and "'debug'" in found[-1])
+                mistakes += [] if is_told else [found[-1]]
+        assert found or not of, "compile does not refuse it"
+        assert not mistakes, f"another reason: {mistakes}"
+        for partition in one_to_one(graph).partitions("debug") if fault in FUSIONS else ():
+            if partition.supported:
+                partition.compile()
+
+
+# The two sides -------------------------------------------------------------------------------------------------------
+
+
+def raw_side(function):
+    try:
+        return function() or "accepted"
+    except ThrewError as error:
+        return f"throws {error}"
+    except raw.UnsupportedError:
+        return "unsupported"
+    except RefusedError as error:
+        return f"refuses {error}"
+    except OverflowError:
+        return "overrun"
+    except (ValueError, MemoryError) as error:
+        return f"garbage {error}"  # a shape that makes no sense
+
+
+def guarded_side(function):
+    """Empty where it is as it should be."""
+    try:
+        function()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def alone(side, function):
+    """What a side says in a child of its own, or what the child died of."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if not SANITIZED:  # whose shadow of the memory is larger than any limit
+            resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32))
+        signal.alarm(60)  # for one that waits instead of looping
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.dup2(1, 2)
+        try:
+            text = side(function)
+        except BaseException as error:
+            text = f"{type(error).__name__} of the test: {error}"
+        os.write(writing, text.encode(errors="replace")[:4000])
+        os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        text = pipe.read().decode()
+    status = os.waitpid(child, 0)[1]
+    if not os.WIFSIGNALED(status):
+        return f"exit {os.WEXITSTATUS(status)}" if os.WEXITSTATUS(status) else text
+    number = os.WTERMSIG(status)
+    return "hang" if number in (signal.SIGXCPU, signal.SIGALRM, signal.SIGKILL) else signal.Signals(number).name
+
+
+def run_examples(title):
+    for fault in CATALOGUE[title]:
+        for example in fault.examples:
+            noted = expected(example.seen, example.on)
+            # The sanitizer turns signals into exits of its own; there is nothing to learn of the library under it.
+            found, mistake = "", ""
+            if example.runs:
+                if not SANITIZED and noted != ["absent"]:
+                    found = alone(raw_side, lambda example=example: raw_graph(example.build, example.policy))
+                mistake = alone(guarded_side, lambda fault=fault, example=example: executed(fault, example))
+            mistake = mistake or alone(guarded_side, lambda fault=fault, example=example: refused(fault, example))
+            print(json.dumps([fault.name, example.name, found, mistake]), flush=True)
+
+
+if __name__ == "__main__":
+    run_examples(sys.argv[1])
