@@ -1,19 +1,19 @@
-"""Every exception of onegraph.
+"""Defines every exception of onegraph, and the record of a violation.
 
 ::
 
     OneGraphError
-      SpecError(ValueError)         the graph breaks the specification; .violations lists how
-      ArgumentError(ValueError)     an array, a name or an option does not fit what it is given to
-      FormatError(ValueError)       a file holds no graph, or not all of one; .where says where in it
+      SpecError(ValueError)         the graph breaks the specification; .violations lists the mistakes
+      ArgumentError(ValueError)     an array, name or option that the called function cannot take
+      FormatError(ValueError)       a file holds no valid graph; .where is the place in the file
       StateError(RuntimeError)      a call at the wrong time: a finalized graph, a bound run in use
-      UnsupportedError              the specification allows it; this library or machine does not
+      UnsupportedError              allowed by the specification, but not by this library or machine
       LibraryError(ImportError)     no usable oneDNN library, or the extension is missing
       StatusError(RuntimeError)     a C call failed; .function, .status, .what and .advice
         OutOfMemoryError, InvalidArgumentsError, UnimplementedError, LibraryRuntimeError,
         InvalidGraphError, InvalidGraphOpError, InvalidShapeError, InvalidDataTypeError
 
-A failed call changes nothing: the object it was made on is as it was before.
+A method that raises leaves its object unchanged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _name = type.__dict__["__name__"]
 
 
 class _Repr(reprlib.Repr):
-    """A ``repr`` that is short and never raises, whatever a user hands in."""
+    """A ``repr`` that is short for every value. A few values still make it raise, which :func:`shown` catches."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,13 +35,13 @@ class _Repr(reprlib.Repr):
         self.maxstring, self.maxlong, self.maxother = 100, 60, 100
 
     def repr_int(self, value: int, level: int) -> str:
-        """Python itself refuses to write out an integer of more than 4300 digits."""
+        """The digits, or only the bit length of a large integer: Python refuses to print more than 4300 digits."""
         return repr(value) if value.bit_length() < 200 else f"an integer of {value.bit_length()} bits"
 
     def repr_instance(self, value: object, level: int) -> str:
-        """The repr of any other object; its class where that raises."""
+        """The repr of any other object, or its class name if the repr raises."""
         try:
-            text = str.__str__(repr(value))  # without the class that it may have
+            text = str.__str__(repr(value))  # a plain str, as __repr__ may return a subclass of str
         except Exception:  # a user's __repr__ may do anything
             text = f"<{class_of(value)}>"
         return text if len(text) <= self.maxother else f"{text[: self.maxother - 3]}..."
@@ -51,16 +51,16 @@ _repr = _Repr()
 
 
 def shown(value: object) -> str:
-    """Text for messages of a value that was given: never long, never an exception."""
+    """The value as text for a message, at most ``MAX_SHOWN`` characters; never raises."""
     try:
         text = _repr.repr(value)
-    except Exception:  # a subclass of a list or of an int may do anything
+    except Exception:  # methods of a subclass of list or int may raise anything
         text = f"<{class_of(value)}>"
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
 
 
 def class_of(value: object) -> str:
-    """The name of the class of ``value``, for messages; a metaclass may say anything, or raise."""
+    """The class name of ``value`` for a message, read without calling its metaclass, which may lie or raise."""
     return str(_name.__get__(type(value)))[:100]
 
 
@@ -74,19 +74,20 @@ ERROR, LIBRARY, UNSAFE, NOTE = "error", "library", "unsafe", "note"
 
 @dataclass(frozen=True)
 class Violation:
-    """One mistake.
+    """One mistake in an op or a graph.
 
     Attributes:
-        rule: id of the rule that is broken.
+        rule: id of the broken rule.
         severity: ``error``: breaks the specification; ``library``: documented, but this library refuses it;
-            ``unsafe``: documented, but this library would crash or compute wrong; ``note``: allowed, worth knowing.
-        op: kind of the op, with its name where it has one.
-        where: attribute or port.
-        given: what was given, as text.
-        expected: what is allowed, as text.
-        message: all of it in one line.
-        edition: name of the edition that was checked against.
-        page: where the specification says it.
+            ``unsafe``: documented, but this library would crash or compute wrong results; ``note``: allowed, but
+            probably not intended.
+        op: kind of the op, followed by its name if it has one.
+        where: name of the attribute or port.
+        given: the rejected value, as text.
+        expected: the allowed values, as text.
+        message: the whole violation in one line.
+        edition: name of the edition of the specification that was checked against.
+        page: the page of the specification that states the rule.
     """
 
     rule: str
@@ -106,7 +107,7 @@ class Violation:
 class SpecError(OneGraphError, ValueError):
     """The op or graph breaks the specification.
 
-    ``violations`` holds one record for each mistake, so that all are mended at once.
+    ``violations`` holds one record for each mistake, so that the user can fix all of them at once.
     """
 
     def __init__(self, violations: Sequence[Violation]) -> None:
@@ -118,14 +119,14 @@ class SpecError(OneGraphError, ValueError):
 
 
 class ArgumentError(OneGraphError, ValueError):
-    """An array, a name or an option does not fit what it is given to."""
+    """An array, a name or an option that the called function cannot take."""
 
 
 class FormatError(OneGraphError, ValueError):
-    """A file or text does not hold what it should.
+    """A file or text has the wrong content, or a file cannot be read or written.
 
     Attributes:
-        where: the place in it: a JSON path such as ``graph[3].inputs[0].shape``, or line and column.
+        where: the place in the file: a JSON path such as ``graph[3].inputs[0].shape``, or line and column.
     """
 
     def __init__(self, where: str, given: object, expected: str) -> None:
@@ -141,11 +142,11 @@ class StateError(OneGraphError, RuntimeError):
 
 
 class UnsupportedError(OneGraphError):
-    """The specification allows it; the loaded library or this machine does not."""
+    """The specification allows the request, but the loaded library or this machine does not support it."""
 
 
 class LibraryError(OneGraphError, ImportError):
-    """No usable oneDNN library: missing, too old, without the graph API; or no compiled extension."""
+    """The oneDNN library is missing, too old or built without the graph API, or the extension is not compiled."""
 
 
 class StatusError(OneGraphError, RuntimeError):
@@ -154,8 +155,8 @@ class StatusError(OneGraphError, RuntimeError):
     Attributes:
         function: name of the C function.
         status: name of the status, without its ``dnnl_`` prefix.
-        what: text of the C++ exception behind it, empty where there was none.
-        advice: what the call was made for, and what to do, where onegraph knows it; else empty.
+        what: text of the C++ exception that caused the failure; empty if there was none.
+        advice: the purpose of the call and how to avoid the failure; empty if onegraph does not know them.
     """
 
     def __init__(self, function: str, status: str, what: str = "", advice: str = "") -> None:
@@ -179,7 +180,7 @@ class UnimplementedError(StatusError):
 
 
 class LibraryRuntimeError(StatusError):
-    """``dnnl_runtime_error``, or a C++ exception that the guard caught."""
+    """``dnnl_runtime_error``, or a C++ exception caught before it could reach Python."""
 
 
 class InvalidGraphError(StatusError):

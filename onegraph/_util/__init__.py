@@ -1,1 +1,1 @@
-"""Small tools without any knowledge of oneDNN: exact types, locks, files, arguments, worker processes."""
+"""Small tools that know nothing of oneDNN: type checks, locks, file writing, argument checks, worker processes."""

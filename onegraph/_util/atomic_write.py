@@ -1,4 +1,4 @@
-"""Files that are written whole, or not at all."""
+"""Writes files atomically: a file is written completely, or left as it was."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ Write = Callable[[IO[bytes]], object]
 
 
 def write_atomically(path: Path, write: Write) -> None:
-    """Write a file under another name first, so that what was there stays until all of it is written.
+    """Write a temporary file and rename it to ``path``, so that a failed write leaves the old file unchanged.
 
-    A link stays one. What is no regular file, such as ``/dev/null``, is written into and never replaced.
+    A symbolic link stays a link: its target is replaced. A special file, such as ``/dev/null``, is written directly
+    and never replaced.
 
     Args:
         path: the file.
-        write: writes the contents into a stream.
+        write: a function that writes the contents to a binary stream.
 
     Raises:
         FormatError: the file cannot be written.
@@ -33,7 +34,7 @@ def write_atomically(path: Path, write: Write) -> None:
 
 
 def write_together(files: Sequence[tuple[Path, Write]]) -> None:
-    """Write files as ``write_atomically`` does, and put none in its place before all of them are written.
+    """Write several files as ``write_atomically`` does; none is renamed before all are written.
 
     Raises:
         FormatError: a file cannot be written.
@@ -50,12 +51,12 @@ def write_together(files: Sequence[tuple[Path, Write]]) -> None:
 
 
 def _drafted(path: Path, write: Write, drafts: list[Path]) -> Callable[[], object]:
-    """What puts the contents in their place, which are written here; adds the file that holds them to ``drafts``."""
+    """Write the contents to a temporary file, add it to ``drafts``, and return the function that renames it."""
     with _explained(path):
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if path.exists() and not path.is_file():
-            contents = io.BytesIO()  # archives are written back and forth
+            contents = io.BytesIO()  # writing an archive seeks, which a special file may not allow
             write(contents)
             return lambda: path.write_bytes(contents.getvalue())
         target = Path(os.path.realpath(path))

@@ -1,6 +1,9 @@
-"""The border: values of users become plain values here, by their real type. Mocks and subclasses may lie about theirs.
+"""Converts values from users into plain Python values, by their real type (``type(value)``, not ``__class__``).
 
-Only modules that take values straight from users import this one. All others are given plain values and trust them.
+Mocks report a false ``__class__``, and subclasses may change how a value compares or prints.
+
+Only modules that receive values directly from users import this one. All other modules receive plain values and trust
+them.
 """
 
 from __future__ import annotations
@@ -26,13 +29,13 @@ if TYPE_CHECKING:
 else:
 
     def has_type(value: object, kinds: Any) -> bool:
-        """Whether the type of ``value`` is one of ``kinds`` or derived from one; its ``__class__`` is not asked."""
+        """Whether ``type(value)`` is one of ``kinds`` or a subclass of one; ``__class__`` is ignored."""
         kind = type(value)
         return kind is kinds or issubclass(kind, kinds)
 
 
 def whole(value: object) -> int | None:
-    """The number that an int or an integer of numpy is; None for all else, so for bools and spans of time."""
+    """An int or numpy integer as an int; None for any other value, also for bool and timedelta64."""
     if type(value) is int:
         return value
     if has_type(value, (int, np.integer)) and not has_type(value, (bool, np.timedelta64)):
@@ -41,7 +44,7 @@ def whole(value: object) -> int | None:
 
 
 def real(value: object) -> float | None:
-    """The float that a number is, infinite where it is too large; None for all else, bools and spans of time."""
+    """A real number as a float, infinity if too large for one; None for other values, also bool and timedelta64."""
     if not has_type(value, Real) or has_type(value, (bool, np.timedelta64)):
         return None
     try:
@@ -51,26 +54,26 @@ def real(value: object) -> float | None:
 
 
 def text(value: object) -> str | None:
-    """The characters of a string without its class, which may compare in its own way; None for all else."""
+    """A string as a plain ``str``, because a subclass may compare differently; None for any other value."""
     if type(value) is str:
         return value
     return str.__str__(value) if has_type(value, str) else None
 
 
 def listed(value: Iterable[Element]) -> list[Element]:
-    """The elements of a list, asked for once; of one that has no end, or says so, some more than anybody takes."""
+    """The elements of an iterable, read in one pass; at most ``MAX_LENGTH + 1``, because a subclass may be endless."""
     if type(value) in (list, tuple):
         return [*value]
     return [*islice(value, MAX_LENGTH + 1)]
 
 
 def elements(value: object) -> list[Any] | None:
-    """The elements of a list or tuple, asked for once; None for all else."""
+    """The elements of a list or tuple, read in one pass; None for any other value."""
     return listed(value) if has_type(value, (list, tuple)) else None
 
 
 def entries(value: object) -> dict[Any, Any] | None:
-    """The entries of a mapping, asked for once, with plain strings for keys that are strings; None for all else."""
+    """The entries of a mapping, read in one pass, with string keys as plain ``str``; None for any other value."""
     if type(value) is dict:
         pairs = [*value.items()]
     elif has_type(value, Mapping):
@@ -79,16 +82,16 @@ def entries(value: object) -> dict[Any, Any] | None:
         return None
     try:
         return {key if (word := text(key)) is None else word: element for key, element in pairs}
-    except TypeError:  # keys that no dictionary can have
+    except TypeError:  # a key is not hashable
         return None
 
 
 def plain(value: object) -> object:
-    """A number, a string, or a flat sequence of them as Python's own: int, float, bool, str or list.
+    """Convert a number, a string, or a flat sequence of them to a plain int, float, bool, str or list.
 
-    Integers and floats of numpy and ml_dtypes are numbers, bytes are strings, and a range, a tuple or an array of one
-    axis is a list. An array of more axes stays an array, and a float longer than Python's stays one of numpy. All else
-    is ``NOT_PLAIN``. Of an endless list ``MAX_LENGTH + 1`` elements are taken.
+    Scalars of numpy and ml_dtypes become numbers, bytes become strings, and a range, a tuple or an array of one axis
+    becomes a list. An array of more axes stays an array, and a numpy float wider than Python's float stays unchanged.
+    Any other value becomes ``NOT_PLAIN``. At most ``MAX_LENGTH + 1`` elements of a list are read.
     """
     if type(value) in PLAIN:
         return value
@@ -106,7 +109,7 @@ def _plain_scalar(value: Any) -> object:
     if has_type(value, np.ndarray) and value.ndim == 0:
         value = np.asarray(value)[()]
     if has_type(value, np.generic) and value.dtype.kind == "V" and value.dtype.names is None:
-        value = value.item()  # a scalar of ml_dtypes, which numpy does not count among its numbers
+        value = value.item()  # a scalar of ml_dtypes, which is not a number class of numpy
     if has_type(value, (bool, np.bool_)):
         return bool(value)
     if has_type(value, (bytes, np.bytes_)):

@@ -1,4 +1,4 @@
-"""Locks that a fork may find held: in its child there is no other thread that would let go of them."""
+"""Makes locks that are usable after a fork: the child resets locks whose holder thread exists only in the parent."""
 
 from __future__ import annotations
 
@@ -17,39 +17,47 @@ if TYPE_CHECKING:
 else:
 
     class cached_property(functools.cached_property):  # noqa: N801
-        """One without the lock that Python has here before 3.12. Where several threads compute, one value is kept."""
+        """A ``cached_property`` without the lock that Python uses before 3.12.
+
+        If several threads compute the value at once, all of them get the one that is stored first.
+        """
 
         def __get__(self, instance: object, owner: type | None = None) -> Any:
-            """The value, which is computed when it is first asked for."""
+            """The value, computed at the first access."""
             if instance is None:
                 return self
             return vars(instance).setdefault(self.attrname, self.func(instance))
 
 
 def new_rlock() -> threading.RLock:
-    """A lock that is free in the child of a fork, but for the call that a signal handler interrupted to fork.
+    """A reentrant lock that a fork releases in the child, unless the forking thread itself holds it.
 
-    The thread that holds it can take it once more, as a signal handler or a destructor does.
+    The forking thread holds the lock if a signal handler that forks has interrupted a locked call; that call continues
+    in the child and releases the lock. The lock is reentrant because a signal handler or a destructor may need it while
+    its own thread holds it.
+
+    Raises:
+        MemoryError: there is no memory for a lock.
     """
     try:
-        made = threading.RLock()
+        lock = threading.RLock()
     except RecursionError:
         raise
-    except RuntimeError:  # what Python says where there is no memory for one
+    except RuntimeError:  # Python raises this when memory for a lock is missing
         raise MemoryError("no memory for a lock") from None
-    _locks.add(made)
-    return made
+    _locks.add(lock)
+    return lock
 
 
 def refuse_inner(lock: threading.RLock, what: str) -> None:
-    """Raise StateError where the calling thread holds the lock: it is in a signal handler, in the midst of a change."""
+    """Raise StateError if the calling thread holds the lock: a signal handler has interrupted a change of ``what``."""
     if lock._is_owned():  # type: ignore[attr-defined]
         raise StateError(f"{what}: this thread is in the midst of changing it; call this when that is done")
 
 
 def _free_locks() -> None:
     for lock in list(_locks):
-        if not lock._is_owned():  # by a call that goes on in the child, and lets go of it
+        if not lock._is_owned():  # an owned lock is released by the interrupted call, which continues in the child
             lock._at_fork_reinit()
 
 

@@ -1,4 +1,4 @@
-"""Objects that are made once, and by their constructor: what they hold may be in use, by the library or a thread."""
+"""Guards against a second call of ``__init__``: the library or a thread may still use what the first call stored."""
 
 from __future__ import annotations
 
@@ -11,42 +11,43 @@ from ..errors import StateError
 
 Record = TypeVar("Record")
 Method = TypeVar("Method", bound=Callable[..., None])
-_making: dict[int, tuple[object]] = {}  # objects whose ``__init__`` runs, by ``id``
+_making: dict[int, tuple[object]] = {}  # objects whose ``__init__`` is running, by ``id``
 
 
 class Made:
-    """An object that only its constructor completes: any use of one that ``__new__`` alone made is a clear error."""
+    """Base class: using an object that was created by ``__new__`` without ``__init__`` raises StateError."""
 
     __slots__ = ()
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name):
-            """Called for what was never filled, or a name that there is not."""
+            """Called for a missing attribute: StateError if ``__init__`` should have set it, else AttributeError."""
             refuse_unmade(self, name)
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
 
-def refuse_unmade(made: object, name: str) -> None:
-    """Raise StateError where an attribute is missing because no constructor filled it."""
-    kind = type(made)
-    is_empty = bool(kind.__dictoffset__) and not vars(made) and not name.startswith("__")
+def refuse_unmade(instance: object, name: str) -> None:
+    """Raise StateError if attribute ``name`` is missing because ``__init__`` did not run or failed."""
+    kind = type(instance)
+    is_empty = bool(kind.__dictoffset__) and not vars(instance) and not name.startswith("__")
     if is_empty or any(name in vars(base).get("__slots__", ()) for base in kind.__mro__):
         raise StateError(f"this {kind.__name__} was not made by its constructor, or that failed")
 
 
 def once(attribute: str) -> Callable[[Method], Method]:
-    """An ``__init__`` after which the object has the attribute, and which is refused then: StateError.
+    """A decorator for an ``__init__`` that sets ``attribute``: another call on the same object raises StateError.
 
-    Where two threads call it on one object that ``__new__`` alone made, one of them makes it.
+    If two threads call ``__init__`` on one object at once, one of them initializes it and the other gets StateError.
     """
 
     def guarded(method: Method) -> Method:
         @wraps(method)
         def checked(self: object, *args: Any, **kwargs: Any) -> None:
-            claim = (self,)  # an interrupt may leave it behind; no other object gets the number then
+            # The claim keeps the object alive. If an interrupt leaves it behind, no other object gets the same id.
+            claim = (self,)
             try:
-                if _making.setdefault(id(self), claim) is not claim or _is_made(self, attribute):
+                if _making.setdefault(id(self), claim) is not claim or _is_initialized(self, attribute):
                     raise StateError(
                         f"this {type(self).__name__} is made; make another one instead of calling __init__ again"
                     )
@@ -60,16 +61,19 @@ def once(attribute: str) -> Callable[[Method], Method]:
     return guarded
 
 
-def _is_made(made: object, attribute: str) -> bool:
+def _is_initialized(instance: object, attribute: str) -> bool:
     try:
-        object.__getattribute__(made, attribute)  # without the error that __getattr__ would make of it
+        object.__getattribute__(instance, attribute)  # bypasses __getattr__, which raises StateError
     except AttributeError:
-        return False  # as it should be
+        return False
     return True
 
 
 def made_once(record: type[Record]) -> type[Record]:
-    """A frozen dataclass, whose first field has no default, that neither ``__init__`` nor ``__setstate__`` changes."""
+    """A class decorator: ``__init__`` and ``__setstate__`` of a frozen dataclass run once for each object.
+
+    The first field must have no default: the object counts as initialized when it has that field.
+    """
     guarded = once(fields(record)[0].name)  # type: ignore[arg-type]
     for name in ("__init__", "__setstate__"):
         if name in vars(record):

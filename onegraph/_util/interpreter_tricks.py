@@ -1,4 +1,4 @@
-"""Tricks that use how CPython works. Every trick of the package is here, each with the reason for it."""
+"""Collects every trick of the package that relies on how CPython works, each with its reason."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Record = TypeVar("Record")
 
 
 def record_maker(frozen: type[Record]) -> Callable[..., Record]:
-    """A function that makes frozen records from the values of all their fields; ``__post_init__`` is not called.
+    """A function that creates records of a frozen dataclass from all field values, without ``__post_init__``.
 
-    Why: frozen dataclasses fill their fields by ``object.__setattr__``, which takes longer than all else in building a
-    graph. How: the fields are filled while the record is of a class of the same layout that is not frozen, and the
-    record gets its real class last.
+    Why: a frozen dataclass sets its fields with ``object.__setattr__``, which is the slowest part of building a graph.
+    How: the fields are set on an object of an unfrozen class with the same layout; then its ``__class__`` is changed to
+    the frozen class.
     """
     names = [field.name for field in fields(frozen)]  # type: ignore[arg-type]
     thawed = make_dataclass(frozen.__name__, names, bases=frozen.__bases__, eq=False, slots=True)
@@ -30,10 +30,10 @@ def record_maker(frozen: type[Record]) -> Callable[..., Record]:
 
 
 def read_slot_through(record: type[Record], name: str, read: Callable[[Any], Any]) -> Callable[[Record], Any]:
-    """Let readers of a slot get what ``read`` makes of the stored value; returns what reads the stored value itself.
+    """Make reads of slot ``name`` return ``read(stored value)``; returns a function that reads the stored value.
 
-    Why: a dataclass with slots has no place for a property of the name of one of its fields. How: the property is put
-    in the place of the slot after the class is made.
+    Why: a dataclass with slots cannot have a property with the name of a field. How: the property replaces the slot
+    descriptor after the class is created.
     """
     slot = vars(record)[name]
     stored: Callable[[Record], Any] = slot.__get__
@@ -42,11 +42,11 @@ def read_slot_through(record: type[Record], name: str, read: Callable[[Any], Any
 
 
 class Counter:
-    """A number that threads and signal handlers count up, none of them waiting for another.
+    """A counter that threads and signal handlers can increment without a lock.
 
-    Why: ``count += 1`` is several steps of the interpreter, between which another thread may count, and a lock may be
-    held by the code that a signal handler has interrupted. How: ``itertools.count`` counts in one step. The number is
-    read from its ``repr``, which is the only way to read it without counting.
+    Why: ``count += 1`` is several interpreter steps, so another thread may increment in between; and a signal handler
+    may have interrupted the code that holds the lock. How: ``itertools.count`` increments in one step. The number is
+    read from its ``repr``, the only way to read it without incrementing.
     """
 
     __slots__ = ("_count", "tick")
@@ -56,23 +56,23 @@ class Counter:
         self.tick: Callable[[], int] = self._count.__next__
 
     def read(self) -> int:
-        """How often ``tick`` was called."""
+        """Number of calls of ``tick`` so far."""
         return int(repr(self._count).removeprefix("count(").removesuffix(")"))
 
 
 def is_held(lock: threading.RLock) -> bool:
     """Whether any thread holds the lock, the calling thread included.
 
-    Why: ``RLock.locked`` came with Python 3.14. How: the ``repr`` of a lock begins with its state in every version.
+    Why: ``RLock.locked`` needs Python 3.14. How: the ``repr`` of a lock starts with its state in every version.
     """
     return repr(lock).startswith("<locked")
 
 
 def written_function(parameters: Sequence[str], result: str) -> Callable[..., Any]:
-    """A function of these parameters that returns the value of an expression. Never pass text that a user gave.
+    """Compile a function of ``parameters`` that returns the expression ``result``. Never pass text from a user.
 
-    Why: the key of a call with unknown shapes is made in every call; an expression with a name for each input takes
-    half the time of a loop over the inputs. How: the source is written out and evaluated once.
+    Why: every call of a graph with unknown shapes computes a cache key; an expression with one name for each input
+    takes half the time of a loop over the inputs. How: the source of a lambda is evaluated once.
     """
-    function: Callable[..., Any] = eval(f"lambda {', '.join(parameters)}: {result}")  # the text is ours
+    function: Callable[..., Any] = eval(f"lambda {', '.join(parameters)}: {result}")  # only called with our own text
     return function

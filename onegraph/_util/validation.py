@@ -1,4 +1,8 @@
-"""Checks of single arguments: each returns what it was given, or says what was expected instead."""
+"""Checks single arguments: each function returns the value, or raises ArgumentError that names the allowed values.
+
+``name`` is always the argument's name in the message. ``expected``, where a function takes it, replaces the standard
+description of the allowed values.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,10 @@ from .exact_types import elements, entries, has_type, real, text, whole
 
 
 def choice(name: str, value: object, allowed: Sequence[str]) -> str:
-    """``value``, which must be one of ``allowed``.
+    """``value``, which must be one of the strings in ``allowed``.
 
     Raises:
-        ArgumentError: it is not.
+        ArgumentError: ``value`` is not one of them.
     """
     word = text(value)
     if word is None or word not in allowed:
@@ -22,10 +26,10 @@ def choice(name: str, value: object, allowed: Sequence[str]) -> str:
 
 
 def string(name: str, value: object, expected: str = "a string") -> str:
-    """``value`` as a plain string; ``expected`` says this in other words.
+    """``value`` as a plain ``str``.
 
     Raises:
-        ArgumentError: it is none.
+        ArgumentError: ``value`` is not a string.
     """
     word = text(value)
     if word is None:
@@ -37,7 +41,7 @@ def flag(name: str, value: object) -> bool:
     """``value``, which must be True or False.
 
     Raises:
-        ArgumentError: it is something else.
+        ArgumentError: ``value`` is not a bool.
     """
     if not has_type(value, bool):
         raise ArgumentError(f"{name}: {shown(value)}; expected True or False")
@@ -45,7 +49,7 @@ def flag(name: str, value: object) -> bool:
 
 
 def expect(name: str, value: object, kind: type, expected: str = "") -> None:
-    """Raise ArgumentError unless ``value`` is a ``kind``; ``expected`` says this in other words."""
+    """Raise ArgumentError unless ``value`` is a ``kind``."""
     if not has_type(value, kind):
         article = "an" if kind.__name__[0] in "AEIO" else "a"
         raise ArgumentError(f"{name}: {shown(value)}; expected {expected or f'{article} {kind.__name__}'}")
@@ -58,10 +62,10 @@ def function(name: str, value: object) -> None:
 
 
 def as_list(name: str, value: object, kind: type, expected: str = "") -> list[Any]:
-    """``value`` as a list of ``kind``; ``expected`` says this in other words.
+    """``value`` as a list of ``kind``.
 
     Raises:
-        ArgumentError: it is no list or tuple, or holds something else.
+        ArgumentError: ``value`` is not a list or tuple, or an element is not a ``kind``.
     """
     found = elements(value)
     if found is None:
@@ -72,10 +76,10 @@ def as_list(name: str, value: object, kind: type, expected: str = "") -> list[An
 
 
 def as_dict(name: str, value: object, expected: str) -> Mapping[Any, Any]:
-    """``value`` as a dictionary, with plain strings for keys that are strings.
+    """``value`` as a dictionary, with string keys as plain ``str``.
 
     Raises:
-        ArgumentError: it is no mapping.
+        ArgumentError: ``value`` is not a mapping.
     """
     found = entries(value)
     if found is None:
@@ -84,10 +88,10 @@ def as_dict(name: str, value: object, expected: str) -> Mapping[Any, Any]:
 
 
 def integer(name: str, value: object, low: float, high: float, expected: str = "") -> int:
-    """``value`` as an integer from ``low`` to ``high``; ``expected`` says this in other words.
+    """``value`` as an integer from ``low`` to ``high``, both included.
 
     Raises:
-        ArgumentError: it is none, or out of range.
+        ArgumentError: ``value`` is not an integer, or is out of range.
     """
     found = whole(value)
     if found is None or not low <= found <= high:
@@ -96,10 +100,10 @@ def integer(name: str, value: object, low: float, high: float, expected: str = "
 
 
 def number(name: str, value: object, low: float, high: float) -> float:
-    """``value`` as a float from ``low`` to ``high``.
+    """``value`` as a float from ``low`` to ``high``, both included.
 
     Raises:
-        ArgumentError: it is none, or out of range.
+        ArgumentError: ``value`` is not a number, or is out of range.
     """
     found = real(value)
     if found is None or not low <= found <= high:
@@ -108,9 +112,9 @@ def number(name: str, value: object, low: float, high: float) -> float:
 
 
 def identifier(name: str, value: object) -> int:
-    """``value`` as an id: an integer of 64 bits without sign, and not the largest of them.
+    """``value`` as an id of the library: an unsigned 64-bit integer below ``2**64 - 1``.
 
     Raises:
-        ArgumentError: it is none.
+        ArgumentError: ``value`` is not such an integer.
     """
     return integer(name, value, 0, 2**64 - 2, "an integer, 0 to 2**64 - 2")

@@ -1,4 +1,4 @@
-"""Processes in which a graph or an op may crash or hang: Python with the modules that this process has."""
+"""Runs tasks that may crash or hang in a separate Python process, which imports from the same paths as this one."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ..errors import UnsupportedError
 
 
 def command(module: str) -> list[str]:
-    """How Python is told to run ``main`` of a module.
+    """The command line that runs ``main`` of ``module`` in a new Python process with this process's ``sys.path``.
 
-    It finds modules where this process does: not in its working directory, which ``-m`` would search first.
+    ``python -m`` is not used, because it would search the working directory first.
     """
     path = [str(place) for place in sys.path]
     return [sys.executable, "-c", f"import sys; sys.path[:] = {path!r}; from {module} import main; main()"]
@@ -27,12 +27,12 @@ def command(module: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a task.
+    """The result of a task.
 
     Attributes:
-        outcome: what the process answered, or ``crash`` (a signal) or ``hang``.
-        stage: the last step that was begun.
-        detail: of the answer, or the signal.
+        outcome: the worker's own answer, or ``crash`` (the process died), or ``hang`` (no answer in time).
+        stage: the last step that the worker began.
+        detail: the worker's own detail; after a crash the signal or exit status; after a hang the time limit.
     """
 
     outcome: str
@@ -41,14 +41,14 @@ class Outcome:
 
 
 class Worker:
-    """A process that runs ``main`` of a module; a new one is started where the last has died.
+    """A process that runs ``main`` of a module and executes tasks; after it dies, the next task starts a new process.
 
-    For each line that it is given, JSON, it answers with lines: what it begins (``stage``), each written before the
-    step that may kill it, and at last ``done``, ``outcome`` and ``detail``.
+    A task is one line of JSON on standard input. The process answers with lines of JSON: one with ``stage`` before each
+    step that may kill the process, and a last one with ``stage``, ``done``, ``outcome`` and ``detail``.
 
     Args:
-        module: its whole name.
-        settings: environment variables that are other than here.
+        module: full name of the module.
+        settings: environment variables to add or change in the process.
     """
 
     def __init__(self, module: str, settings: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -57,7 +57,9 @@ class Worker:
         self._buffer = b""
 
     def run(self, task: Mapping[str, object], limit: float) -> Outcome:
-        """Have a task done, in at most ``limit`` seconds.
+        """Run a task; the process has ``limit`` seconds for each line of its answer.
+
+        A task that crashes or hangs in a process that ran other tasks before is repeated in a new process.
 
         Raises:
             UnsupportedError: no process can be started.
@@ -65,7 +67,7 @@ class Worker:
         fresh = self._process is None
         outcome = self._run(task, limit)
         if outcome.outcome in ("crash", "hang") and not fresh:
-            # A task before this one may have corrupted the memory of the process; a new one tells whose fault it is.
+            # An earlier task may have corrupted the memory of the process; a new process shows which task is at fault.
             outcome = self._run(task, limit)
         return outcome
 
@@ -107,7 +109,7 @@ class Worker:
         return self._process
 
     def _line(self, process: subprocess.Popen[bytes], limit: float) -> bytes | None:
-        """The next line; empty where the process has died, None where the time is up."""
+        """The next line without its line break; empty if the process has died, None after ``limit`` seconds."""
         assert process.stdout is not None
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
