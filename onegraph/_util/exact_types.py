@@ -19,9 +19,9 @@ import numpy as np
 
 __all__ = ["elements", "entries", "has_type", "listed", "plain", "real", "text", "whole"]
 MAX_LENGTH = 2**20
-FLOAT_BYTES = 8  # of a Python float, which holds every float of numpy that is no longer
+FLOAT_BYTES = 8  # size of a Python float, which can hold every numpy float of this size or less
 PLAIN = frozenset([bool, int, float, str])
-NOT_PLAIN = object()  # what ``plain`` makes of all that is no value of an attribute
+NOT_PLAIN = object()  # result of ``plain`` for a value that no attribute can take
 Element = TypeVar("Element")
 
 if TYPE_CHECKING:

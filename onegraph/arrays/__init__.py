@@ -1,1 +1,1 @@
-"""Arrays of numpy and of other libraries, as the package takes and makes them."""
+"""Converts arrays of other libraries to numpy arrays, and allocates arrays."""

@@ -1,7 +1,7 @@
-"""DLPack: the memory of another library's CPU tensor as a numpy array.
+"""Views the memory of another library's CPU tensor as a numpy array, through DLPack.
 
-The structures and the rules of ownership are those of ``dlpack.h`` 1.1 and of the Python specification for DLPack.
-Capsules are read here because ``numpy.from_dlpack`` knows neither bfloat16 nor the 8-bit floats.
+The structures and the rules of ownership follow ``dlpack.h`` 1.1 and the Python specification of DLPack. This module
+reads capsules itself because ``numpy.from_dlpack`` supports neither bfloat16 nor the 8-bit floats.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ..ir.tensor_type import MAX_SIZE
 from ..opset.dtypes import DataType
 
 MAX_VERSION = (1, 1)
-MAX_DLPACK_RANK = 32  # of numpy 1
+MAX_DLPACK_RANK = 32  # limit of numpy 1
 READ_ONLY = 1
-PADDED = 4  # elements of fewer than 8 bits take a byte each
-HOST = (1, 3, 11)  # the CPU's own memory, and what CUDA and ROCm pin in it
+PADDED = 4  # flag: each element of fewer than 8 bits takes a whole byte
+HOST = (1, 3, 11)  # device types: CPU, and host memory pinned by CUDA and by ROCm
 DEVICES = {2: "CUDA", 8: "Metal", 10: "ROCm", 13: "CUDA managed", 14: "oneAPI"}
 DTYPES: dict[tuple[int, int], np.dtype[Any]] = {
-    # signed, unsigned, floating and complex numbers, by type code and bits
+    # (type code, bits): signed, unsigned, floating-point and complex numbers
     **{(code, 8 * size): np.dtype(f"{kind}{size}") for code, kind in ((0, "i"), (1, "u")) for size in (1, 2, 4, 8)},
     **{(2, 8 * size): np.dtype(f"f{size}") for size in (2, 4, 8)},
     **{(5, 8 * size): np.dtype(f"c{size}") for size in (8, 16)},
@@ -43,7 +43,7 @@ DTYPES: dict[tuple[int, int], np.dtype[Any]] = {
 
 
 class _Tensor(ctypes.Structure):
-    """``DLTensor``, with its device and data type flattened."""
+    """``DLTensor``, with the fields of its device and data type inlined."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -60,14 +60,14 @@ class _Tensor(ctypes.Structure):
 
 
 class _Managed(ctypes.Structure):
-    """``DLManagedTensor``, of DLPack before 1.0."""
+    """``DLManagedTensor``, used before DLPack 1.0."""
 
     _fields_ = (("tensor", _Tensor), ("manager_ctx", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
     major, flags = 1, 0
 
 
 class _ManagedVersioned(ctypes.Structure):
-    """``DLManagedTensorVersioned``. Another major version may change what follows the deleter."""
+    """``DLManagedTensorVersioned``. Another major version may change the fields after the deleter."""
 
     _fields_ = (
         ("major", ctypes.c_uint32),
@@ -80,7 +80,7 @@ class _ManagedVersioned(ctypes.Structure):
 
 
 def _python(name: str, result: Any, *arguments: Any) -> Any:
-    """A function of Python's C API. Those of ``ctypes.pythonapi`` itself are everybody's, argument types and all."""
+    """A function of Python's C API. ``ctypes.pythonapi`` shares its function objects, argument types included."""
     return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
 
 
@@ -88,18 +88,18 @@ _is_valid = _python("PyCapsule_IsValid", ctypes.c_int, ctypes.py_object, ctypes.
 _pointer = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
 _set_name = _python("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
 _keep = _python("Py_IncRef", None, ctypes.py_object)
-_Deleter = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)  # called with the GIL held, as by numpy
+_Deleter = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)  # called with the GIL held, as numpy does
 
 _KINDS: tuple[tuple[bytes, bytes, type[_Managed | _ManagedVersioned]], ...] = (
     (b"dltensor_versioned", b"used_dltensor_versioned", _ManagedVersioned),
     (b"dltensor", b"used_dltensor", _Managed),
 )
 for _names in _KINDS:
-    _keep(_names[1])  # a capsule points to its name, and may outlive this module
+    _keep(_names[1])  # a capsule stores a pointer to its name and may outlive this module
 
 
 class _Owner:
-    """Memory that a producer lends. Its deleter is called once, when no array views the memory any more."""
+    """The owner of a producer's memory. It calls the deleter once, when no array views the memory any more."""
 
     __slots__ = ("__array_interface__", "_delete", "_managed")
     __array_interface__: dict[str, object]
@@ -117,24 +117,24 @@ class _Owner:
 
 
 def from_dlpack(value: Any) -> Array:
-    """View the memory of an object with ``__dlpack__``; nothing is copied.
+    """View the memory of an object with ``__dlpack__`` as an array, without a copy.
 
-    The array keeps the memory alive. It is read-only where the producer says so, which DLPack can say since 1.0.
+    The array keeps the memory alive. It is read-only if the producer marks the memory so, which needs DLPack 1.0.
 
     Raises:
-        BufferError: the memory is not the CPU's, or numpy has no array like it.
-        Exception: whatever the producer raises.
+        BufferError: the memory is not CPU memory, or numpy cannot represent the tensor.
+        Exception: any exception of the producer.
     """
     device = int(value.__dlpack_device__()[0])
     if device not in HOST:
         where = DEVICES.get(device, "another device")
         raise BufferError(f"it is in memory of {where} (DLPack device type {device}); copy it to the CPU first")
-    negated = getattr(value, "is_neg", None)  # torch puts off a change of sign, and exports the memory without it
+    negated = getattr(value, "is_neg", None)  # torch delays a negation and would export the memory without it
     if negated is not None and negated():
         raise BufferError("its negative bit is set; pass tensor.resolve_neg()")
     try:
         capsule = value.__dlpack__(max_version=MAX_VERSION)
-    except TypeError:  # a producer from before DLPack 1.0 takes no such argument
+    except TypeError:  # a producer older than DLPack 1.0 does not accept max_version
         capsule = value.__dlpack__()
     managed, owner = _take(capsule)
     try:
@@ -145,12 +145,12 @@ def from_dlpack(value: Any) -> Array:
 
 
 def _take(capsule: object) -> tuple[_Managed | _ManagedVersioned, _Owner]:
-    """Take what a capsule holds out of it; it is ours to delete from here on."""
+    """Take ownership of the tensor in a capsule; the caller must release it."""
     for name, used, kind in _KINDS:
         if _is_valid(capsule, name):
             steps = partial(_pointer, capsule, name), partial(_set_name, capsule, used)
-            with suppress(ValueError):  # it has another name by now
-                # In one step of the interpreter: of several consumers, one gets it.
+            with suppress(ValueError):  # another consumer has renamed the capsule
+                # Read and rename in one interpreter step, so that only one of several consumers gets the tensor.
                 address, _ = map(partial.__call__, steps)
                 managed = kind.from_address(address)
                 return managed, _Owner(address, managed.deleter)
@@ -192,7 +192,7 @@ def _view(managed: _Managed | _ManagedVersioned, owner: _Owner) -> Array:
 
 
 def _layout(tensor: _Tensor, itemsize: int) -> tuple[tuple[int, ...], tuple[int, ...] | None, int]:
-    """Shape, strides in bytes (None for dense row-major), and the bytes from the first element to behind the last."""
+    """Shape, strides in bytes (None for dense row-major), and number of bytes from the first to the last element."""
     rank = tensor.ndim
     if rank == 0:
         return (), None, itemsize
@@ -204,7 +204,7 @@ def _layout(tensor: _Tensor, itemsize: int) -> tuple[tuple[int, ...], tuple[int,
         raise BufferError(f"shape {shape}; expected dims of 0 or more, and fewer than 2**60 elements")
     if not tensor.strides:
         return shape, None, math.prod(shape) * itemsize
-    # The stride of an axis that nobody moves along may be anything.
+    # The stride of an axis of size 1 is never used and may have any value.
     declared = integers.from_address(tensor.strides)[:]
     strides = [stride if dim > 1 else 0 for dim, stride in zip(shape, declared, strict=True)]
     if min(strides) < 0:

@@ -1,4 +1,4 @@
-"""Arrays on their way in and out of executables: what a caller may pass, and aligned memory."""
+"""Checks and converts arrays that callers pass, and allocates aligned arrays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..opset.dtypes import DataType
 from ..opset.shapes import show
 from .dlpack import from_dlpack
 
-ALIGNMENT = 64  # bytes, of what the library is handed: those of a cache line
+ALIGNMENT = 64  # bytes, one cache line; alignment of the memory that the library gets
 BYTE = np.dtype(np.uint8)
 FORMATS = frozenset("?bBhHiIlLqQefd")
 
@@ -27,39 +27,39 @@ def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
     """An uninitialised C-contiguous array whose data starts at a multiple of 64 bytes.
 
     Raises:
-        OutOfMemoryError: there is not so much memory.
+        OutOfMemoryError: there is not enough memory.
     """
     dims = tuple(map(int, shape))
     size = math.prod(dims) * dtype.itemsize
     try:
-        memory: Any = np.empty(size + ALIGNMENT - 1, BYTE)  # no buffer in the eyes of type checkers, until Python 3.12
-        # The quickest way to the address of an array without C of one's own.
+        memory: Any = np.empty(size + ALIGNMENT - 1, BYTE)  # Any: no buffer for type checkers before Python 3.12
+        # The fastest way to get the address of an array without C code.
         address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-        made: Array = np.ndarray(dims, dtype, memory, -address % ALIGNMENT)
-        if not made.flags.writeable:  # as numpy makes it where it finds no memory for a buffer
+        array: Array = np.ndarray(dims, dtype, memory, -address % ALIGNMENT)
+        if not array.flags.writeable:  # numpy returns a read-only array if it has no memory for the buffer object
             raise MemoryError
-        return made
+        return array
     except (MemoryError, OverflowError, ValueError):
         raise OutOfMemoryError("numpy.empty", "out_of_memory", f"{size} bytes for shape {dims}") from None
 
 
 def as_array(name: str, value: object) -> Array:
-    """The array of graph input ``name``, over the memory of ``value``; see :func:`array_of`."""
+    """View ``value`` as the array for graph input ``name``; see :func:`array_of`."""
     if type(value) is np.ndarray:
         return value
     return array_of(f"input {name!r}", value)
 
 
 def is_numpy(value: object) -> TypeGuard[Array]:
-    """Whether ``value`` is an array or a scalar of numpy."""
+    """Whether ``value`` is a numpy array or scalar."""
     return has_type(value, (np.ndarray, np.generic))
 
 
 def numpy_array(what: str, value: object, expected: str) -> Array:
-    """A plain array over the memory of a numpy array or scalar; see :func:`array_of`.
+    """View a numpy array or scalar as a plain array; see :func:`array_of`.
 
     Raises:
-        ArgumentError: it is none, or masked.
+        ArgumentError: ``value`` is not a numpy array or scalar, or is a masked array.
     """
     if not is_numpy(value):
         raise ArgumentError(f"{what}: {shown(value)}; expected {expected}")
@@ -67,19 +67,19 @@ def numpy_array(what: str, value: object, expected: str) -> Array:
 
 
 def array_of(what: str, value: object) -> Array:
-    """An array over the memory of ``value``; nothing is copied.
+    """View the memory of ``value`` as a plain array, without a copy.
 
-    The memory lives as long as the array. Not every producer keeps it in place: torch's ``resize_`` moves it.
+    The array keeps the memory alive. Some producers can still move it, such as torch's ``resize_``.
 
     Args:
-        what: what the array is for, the beginning of messages.
-        value: a numpy array or scalar; a CPU tensor with ``__dlpack__``; or an object with the buffer protocol, such as
-            a memoryview, ``array.array`` or bytes, with a format of one number or bool.
+        what: purpose of the array; messages begin with it.
+        value: a numpy array or scalar; a CPU tensor with ``__dlpack__``; or an object with the buffer protocol whose
+            elements are numbers or bools, such as a memoryview, ``array.array`` or bytes.
 
     Raises:
-        ArgumentError: it is none of these, or cannot be read without a copy.
+        ArgumentError: ``value`` is none of these, or cannot be read without a copy.
     """
-    # Without an import at this moment, whose lock a fork may find taken; before that there are no masked arrays.
+    # Do not import numpy.ma here: a fork may leave the import lock taken. No masked array exists before the import.
     masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())
     if has_type(value, masked):
         raise ArgumentError(f"{what}: a masked array; expected plain data: fill it with .filled(value)")
@@ -95,7 +95,7 @@ def array_of(what: str, value: object) -> Array:
             buffer = None
         if buffer is not None:
             return _from_buffer(buffer)
-    except Exception as error:  # whatever the producer raises
+    except Exception as error:  # the producer may raise anything
         raise ArgumentError(f"{what}: {given} gives no array: {error}") from error
     raise ArgumentError(f"{what}: {given}; expected a numpy array or anything with __dlpack__ or the buffer protocol")
 
@@ -109,13 +109,13 @@ def _from_buffer(buffer: memoryview) -> Array:
 def check_output(
     name: str, dtype: DataType, shape: tuple[int, ...], strides: tuple[int, ...] | None, array: object
 ) -> Array:
-    """The array that output ``name`` is to be written into: C-contiguous, or with ``strides`` in elements.
+    """Check the array that output ``name`` is written into and return it as a plain array.
 
-    That is the array of :func:`array_of`, without a class that may say other things of itself than are so. A DLPack
-    tensor from before version 1.0 counts as writable, as it cannot say otherwise.
+    The array must be C-contiguous, or have the given ``strides`` (in elements). A DLPack tensor older than version 1.0
+    counts as writable, because it cannot be marked read-only.
 
     Raises:
-        ArgumentError: its data type or shape is another, or it cannot be written to as it lies.
+        ArgumentError: the array has another data type, shape or layout, or is unaligned or read-only.
     """
     plain = output_array(name, array)
     if plain.dtype != dtype.numpy:
@@ -137,16 +137,20 @@ def check_output(
 
 
 def output_array(name: str, value: object) -> Array:
-    """The array of output ``name``, over the memory of ``value``; see :func:`array_of`."""
+    """View ``value`` as the array for output ``name``; see :func:`array_of`.
+
+    Raises:
+        ArgumentError: ``value`` is a numpy scalar, or :func:`array_of` refuses it.
+    """
     if has_type(value, np.generic):
         raise ArgumentError(f"output {name!r}: {class_of(value)}; expected an array: scalars cannot be written")
     return array_of(f"output {name!r}", value)
 
 
 def owners(array: Array) -> Iterator[Array]:
-    """The array and those whose memory it is a view of, by way of memoryviews too.
+    """The array and every array whose memory it views, also through memoryviews.
 
-    numpy resizes none of them that has a weak reference.
+    numpy does not resize an array that has a weak reference.
     """
     base: object = array
     while has_type(base, np.ndarray):
@@ -157,36 +161,36 @@ def owners(array: Array) -> Iterator[Array]:
 
 
 def is_read_only(array: Array) -> bool:
-    """Whether neither this plain array nor anybody else writes to its memory once the array is read-only."""
+    """Whether nothing can write to the memory of this plain array after the array itself is made read-only."""
     base: object = array.base
     return base is None or (has_type(base, np.ndarray) and not np.asarray(base).flags.writeable)
 
 
 class Held(dict[str, Array]):
-    """Plain views of arrays by name. As long as they live, numpy resizes none of the arrays.
+    """Plain views of arrays by name. While this object lives, numpy does not resize the arrays.
 
-    A view stays as it is where ``dtype`` or ``shape`` of its array is set.
+    Setting ``dtype`` or ``shape`` of an array does not change its view.
 
     Attributes:
-        given: the arrays, by name.
+        given: the original arrays, by name.
     """
 
     def __init__(self, arrays: Mapping[str, Array]) -> None:
         self.given = arrays
         self._watches = [weakref.ref(owner) for array in arrays.values() for owner in owners(array)]
-        # Not before: making an object may run the garbage collector, and with it Python code.
+        # Take the views last: creating objects may run the garbage collector, and with it Python code of the user.
         super().__init__({name: np.asarray(array).view() for name, array in arrays.items()})
 
 
 def cast_to(dtype: DataType, value: object) -> str:
-    """The cast of ``value`` that mends its data type, as a user writes it."""
+    """A suggestion for messages: how to convert ``value`` to ``dtype``."""
     if is_numpy(value):
         return f"convert it with .astype({numpy_name(dtype)})"
     return f"convert it to {dtype} first"
 
 
 def has_strides(array: Array, strides: Sequence[int]) -> bool:
-    """Whether an array has these strides in elements; axes of size 1 do not count."""
+    """Whether an array has these strides, in elements; the strides of axes of size 1 are ignored."""
     return all(
         dim == 1 or stride == declared * array.itemsize
         for dim, stride, declared in zip(array.shape, array.strides, strides, strict=True)
@@ -194,25 +198,33 @@ def has_strides(array: Array, strides: Sequence[int]) -> bool:
 
 
 def strided_empty(shape: tuple[int, ...], strides: Sequence[int], dtype: np.dtype[Any]) -> Array:
-    """An uninitialised array with these strides in elements."""
+    """An uninitialised array with these strides, in elements.
+
+    Raises:
+        OutOfMemoryError: there is not enough memory.
+    """
     span = 1 + sum((max(dim, 1) - 1) * stride for dim, stride in zip(shape, strides, strict=True))
     return strided(aligned_empty((span,), dtype), shape, strides)
 
 
 def laid_empty(shape: tuple[int, ...], strides: Sequence[int] | None, dtype: np.dtype[Any]) -> Array:
-    """An uninitialised array with these strides in elements; None is dense row-major."""
+    """An uninitialised array with these strides, in elements; None is dense row-major.
+
+    Raises:
+        OutOfMemoryError: there is not enough memory.
+    """
     return aligned_empty(shape, dtype) if strides is None else strided_empty(shape, strides, dtype)
 
 
 def strided(array: Array, shape: Sequence[int], strides: Sequence[int]) -> Array:
-    """The memory of an array by other axes; strides in elements."""
+    """View the memory of an array with another shape and other strides, in elements."""
     size = array.itemsize
-    plain = array.view(f"V{size}")  # numpy cannot do it with all of the data types of ml_dtypes
-    seen: Array = np.lib.stride_tricks.as_strided(plain, shape, [stride * size for stride in strides])
-    return seen.view(array.dtype)
+    plain = array.view(f"V{size}")  # as_strided does not support every data type of ml_dtypes
+    view: Array = np.lib.stride_tricks.as_strided(plain, shape, [stride * size for stride in strides])
+    return view.view(array.dtype)
 
 
 def numpy_name(dtype: DataType) -> str:
-    """How Python code names the numpy type of a data type."""
+    """The numpy type of a data type as Python code: ``np.float32``, ``ml_dtypes.bfloat16``."""
     module = "np" if dtype.numpy.isbuiltin == 1 else "ml_dtypes"
     return f"{module}.{dtype.numpy.type.__name__}"

@@ -1,1 +1,1 @@
-"""The op-builder: graphs as data, one method for each op."""
+"""Builds graphs: the data of a graph, and one method for each op."""

@@ -1,4 +1,4 @@
-"""The contents of constants: arrays of the caller, copied or kept."""
+"""Checks the contents of constants, and copies or keeps the caller's array."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..opset.shapes import MAX_RANK
 
 
 def contents_of(array: object, dtype: object, *, copy: bool) -> tuple[DataType, Array, tuple[weakref.ref[Array], ...]]:
-    """What :meth:`onegraph.Graph.constant` takes of an array.
+    """Check an array for :meth:`onegraph.Graph.constant`, and copy it if ``copy`` is True.
 
     Returns:
-        the data type; the array that is kept, which can still be written; references to the arrays that have its
-        memory, so that numpy resizes none of them.
+        The data type; the array to store, which is still writable; and weak references to the arrays that own its
+        memory, so that numpy does not resize them.
 
     Raises:
-        ArgumentError: as that method says.
+        ArgumentError: as documented for ``Graph.constant``.
     """
     if not is_numpy(array):
         raise ArgumentError(f"constant: {class_of(array)}; expected a numpy array")
@@ -38,7 +38,7 @@ def contents_of(array: object, dtype: object, *, copy: bool) -> tuple[DataType, 
 
 
 def _data_type(values: Array, dtype: object) -> DataType:
-    """The data type of a constant of these contents."""
+    """The data type of a constant: ``dtype`` if given, which must match the array, else that of the array."""
     if dtype is not None:
         wanted = DataType.of(dtype)
         if values.dtype != wanted.numpy:
@@ -54,7 +54,7 @@ def _data_type(values: Array, dtype: object) -> DataType:
 
 
 def _refuse_unfit(array: Array) -> None:
-    """Raise where an array cannot be kept as a constant without a copy."""
+    """Raise ArgumentError if an array cannot be a constant without a copy."""
     if not (array.flags.c_contiguous and array.flags.aligned):
         raise ArgumentError("constant: an array that is not C-contiguous and aligned; expected copy=True")
     if not is_read_only(array):

@@ -1,4 +1,4 @@
-"""The data of a graph, and the op-builder: every shape is inferred, and every mistake is reported at once."""
+"""Stores the data of a graph and adds ops: shapes are inferred, and all mistakes of an op are reported at once."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ AnyGraph = TypeVar("AnyGraph", bound="DataGraph")
 
 
 class DataGraph(OpMethods):
-    """The ops, tensors, inputs and outputs of a graph. :class:`onegraph.Graph` adds what is done with them."""
+    """The ops, tensors, inputs and outputs of a graph. :class:`onegraph.Graph` adds compiling, files and more."""
 
     _file: FileOrigin | None = None
 
     @once("_ops")
     def __init__(self, edition: str = DEFAULT, *, strict: bool = True) -> None:
         self.edition, self.strict = edition_named(edition).name, flag("strict", strict)
-        # Numbers and names are taken in one step of the interpreter each, so that no two threads take the same. What
-        # makes an op, input or output one of the graph comes last, so that an interrupt leaves none that nobody has.
+        # Each id and name is taken in one interpreter step, so that two threads never take the same one. The step that
+        # adds an op, input or output to the graph comes last, so that an interrupt never leaves a half-added one.
         self._ops: list[Op] = []
         self._op_ids = iter(range(2**62))
         self._by_id: dict[int, LogicalTensor] = {}
         self._inputs: dict[str, LogicalTensor] = {}
         self._outputs: dict[str, LogicalTensor] = {}
-        self._names: dict[str, int] = {}  # of ops, by which they are taken
+        self._names: dict[str, int] = {}  # op name -> id of the op that took the name
         self._constant_inputs: set[str] = set()
 
     @property
     def ops(self) -> tuple[Op, ...]:
-        """The ops, in the order in which they were added; every op stands after those that it reads from."""
+        """The ops in the order in which they were added; every op comes after the ops that produce its inputs."""
         return tuple(self._ops)
 
     @property
@@ -59,7 +59,7 @@ class DataGraph(OpMethods):
 
     @property
     def constant_inputs(self) -> tuple[str, ...]:
-        """Names of the inputs that are constant, with contents that come later; see ``with_constants``."""
+        """Names of the inputs that were declared constant; ``with_constants`` gives them their contents."""
         return tuple(name for name in [*self._inputs] if name in self._constant_inputs)
 
     @property
@@ -81,13 +81,13 @@ class DataGraph(OpMethods):
         Args:
             name: unique among inputs and outputs; calls of the compiled graph use it.
             dtype: data type: ``og.f32``, ``"f32"``, a numpy or ml_dtypes type.
-            shape: dims; None for an unknown dim, or as a whole for an unknown rank.
-            strides: elements between neighbours along each axis, for data that is not dense row-major.
-            constant: True says that the contents, such as weights, are the same in every call. Files keep that;
-                ``with_constants`` makes use of it.
+            shape: dims, with None for an unknown dim; None is an unknown rank.
+            strides: stride along each axis in elements, for data that is not dense row-major.
+            constant: True if the contents are the same in every call, as for weights. Files store this flag, and
+                ``with_constants`` uses it.
 
         Raises:
-            ArgumentError: the name is taken, or the data type, shape or strides make no sense.
+            ArgumentError: the name is taken, or the data type, shape or strides are invalid.
         """
         flag("constant", constant)
         name = self._free_name(name)
@@ -98,36 +98,36 @@ class DataGraph(OpMethods):
             stored_strides = as_strides(strides, dims)
         except ArgumentError as error:
             swapped = has_type(dtype, (tuple, list)) and has_type(shape, (str, DataType))
-            mend = "; the data type comes before the shape" if swapped else ""
-            raise ArgumentError(f"input {shown(name)}: {error}{mend}") from None
+            fix = "; the data type comes before the shape" if swapped else ""
+            raise ArgumentError(f"input {shown(name)}: {error}{fix}") from None
         tensor = self._tensor(data_type, dims, name, stored_strides)
         (self._constant_inputs.add if constant else self._constant_inputs.discard)(name)
         self._inputs[name] = tensor
         return tensor
 
     def constant(self, array: object, *, name: str = "", copy: bool = True, dtype: object = None) -> LogicalTensor:
-        """Take an array as a constant, such as trained weights: the library prepares it once.
+        """Add a constant, such as trained weights; the library prepares its contents once.
 
         Args:
-            array: the contents. float64 and int64 arrays are refused; convert them first, or say ``dtype``.
+            array: the contents. float64 and int64 arrays are refused; convert them first, or pass ``dtype=og.s64``.
             name: text for reports.
-            copy: True copies into aligned read-only memory; False keeps the caller's array and makes it read-only.
-                Whoever makes that writable again and writes changes results, or not, as the library keeps copies.
-            dtype: data type of the contents. It has to be said for s64 alone, which an int64 array seldom is meant to
-                be: few ops take it, such as Dropout for its seed.
+            copy: True copies the array into aligned read-only memory; False keeps the caller's array and makes it
+                read-only. If the caller makes it writable again and writes to it, later results may or may not change,
+                because the library keeps copies.
+            dtype: data type of the contents. Only needed for s64: an int64 array is usually a mistake, as only few ops
+                take s64, such as Dropout for its seed.
 
         Raises:
-            ArgumentError: it is no array, no logical tensor has its data type or it is not ``dtype``, or copy=False is
-                asked for an array that cannot be kept: one that is not C-contiguous and aligned, or a view of memory
-                that others write.
+            ArgumentError: ``array`` is not an array, its data type is not supported or is not ``dtype``, or copy=False
+                is not possible, because the array is not C-contiguous and aligned, or views writable memory.
         """
         flag("copy", copy)
         label = string("name", name)
         found, kept, watches = contents_of(array, dtype, copy=copy)
-        # A view keeps its shape and data type, where the caller gives others to the array.
-        flags, seen = kept.flags, kept.view()
-        seen.flags.writeable = False
-        tensor = self._tensor(found, seen.shape, label or f"constant_{len(self._by_id)}", None, seen, watches)
+        # A view keeps its shape and data type even if the caller sets those of the array.
+        flags, view = kept.flags, kept.view()
+        view.flags.writeable = False
+        tensor = self._tensor(found, view.shape, label or f"constant_{len(self._by_id)}", None, view, watches)
         flags.writeable = False
         return tensor
 
@@ -135,13 +135,13 @@ class DataGraph(OpMethods):
         """Declare a graph output; returns ``tensor``.
 
         Args:
-            name: unique among inputs and outputs; results are called by it.
-            tensor: of this graph.
-            strides: elements between neighbours along each axis of the array that a call returns, such as those of a
-                channels-last image; dense row-major by default.
+            name: unique among inputs and outputs; calls return the result under this name.
+            tensor: a tensor of this graph.
+            strides: strides in elements of the array that a call returns, for example those of a channels-last image;
+                dense row-major by default.
 
         Raises:
-            ArgumentError: the name is taken, the tensor is of another graph, or the strides make no sense.
+            ArgumentError: the name is taken, the tensor belongs to another graph, or the strides are invalid.
         """
         name = self._free_name(name)
         tensor = self._own(tensor, "output")
@@ -165,23 +165,23 @@ class DataGraph(OpMethods):
         outputs: Sequence[str] | None = None,
         edition: str | None = None,
     ) -> Any:
-        """Add an op, in the words of an edition.
+        """Add an op, with the names of an edition.
 
         Args:
             kind: the op, as the edition names it.
-            inputs: tensors of this graph in port order; None skips an optional port where no later one is given.
-            attrs: attributes; defaults may be left out.
-            name: text for reports, unique; made from the kind by default.
-            dtype: data type of the result, where the type table leaves it open.
-            outputs: names of the optional output ports that are wanted; by default what the attributes imply.
-            edition: the graph's edition by default.
+            inputs: tensors of this graph in port order; None omits an optional input if no later input is given.
+            attrs: attribute names and values; attributes with a default may be omitted.
+            name: unique text for reports; made from the kind by default.
+            dtype: data type of the result if the type table allows several.
+            outputs: names of the wanted optional outputs; by default the outputs that the attributes imply.
+            edition: name of the edition; the graph's edition by default.
 
         Returns:
-            The tensor where the op has one output in this call, else a named tuple in port order.
+            The tensor if the op has one output in this call, else a named tuple in port order.
 
         Raises:
-            SpecError: the op breaks the specification; every violation is in it, and the graph is unchanged.
-            ArgumentError: an input is of another graph, or the name, dtype or edition makes no sense.
+            SpecError: the op breaks the specification; the error lists every violation, and the graph is unchanged.
+            ArgumentError: an input belongs to another graph, or the name, dtype or edition is invalid.
         """
         chosen = edition_named(self.edition if edition is None else edition)
         schema = chosen.schema(kind)
@@ -209,9 +209,10 @@ class DataGraph(OpMethods):
         return result
 
     def copy(self: AnyGraph) -> AnyGraph:
-        """A graph of the same records; adding to either does not change the other."""
+        """A copy of the graph with the same records; adding to one graph does not change the other."""
         other = self._empty()
-        # Each in one step of the interpreter, and before what it refers to: another thread may add to this graph.
+        # Another thread may add to this graph. Each container is copied in one interpreter step, and before the
+        # containers that it refers to.
         other._outputs, other._ops = dict(self._outputs), list(self._ops)
         other._inputs, other._by_id = dict(self._inputs), dict(self._by_id)
         other._op_ids, other._names, other._file = copy.copy(self._op_ids), dict(self._names), self._file
@@ -221,32 +222,32 @@ class DataGraph(OpMethods):
     __copy__ = copy
 
     def __repr__(self) -> str:
-        seen = DataGraph.copy(self)
+        graph = DataGraph.copy(self)
         lines = [f"Graph(edition={self.edition!r})"]
-        lines += [f"  {t.name}: {t.dtype} {show(t.shape)} input" for t in seen._inputs.values()]
-        for op in seen._ops:
+        lines += [f"  {t.name}: {t.dtype} {show(t.shape)} input" for t in graph._inputs.values()]
+        for op in graph._ops:
             ins = ", ".join("-" if t is None else t.name for t in op.inputs)
             outs = ", ".join(f"{t.name}: {t.dtype} {show(t.shape)}" for t in op.outputs)
             attrs = ", ".join(f"{key}={value!r}" for key, value in op.attrs.items())
             lines.append(f"  {outs} = {op.kind}({ins}{'; ' + attrs if attrs else ''})")
-        lines += [f"  {name}: {t.name} output" for name, t in seen._outputs.items()]
+        lines += [f"  {name}: {t.name} output" for name, t in graph._outputs.items()]
         return "\n".join(lines)
 
     # Internals ---------------------------------------------------------------------------------------------------
 
     @staticmethod
     def _kind() -> type[DataGraph]:
-        """The class of every graph that is made from this one, also where a user has derived a class from it."""
+        """The class of graphs that are made from this one; a user's subclass is not used."""
         return DataGraph
 
     def _empty(self: AnyGraph, edition: str | None = None, *, strict: bool | None = None) -> AnyGraph:
-        """A graph without ops; of the same edition and strictness where nothing else is said."""
+        """A graph without ops; by default of the same edition and strictness."""
         strict = self.strict if strict is None else strict
         return cast("AnyGraph", self._kind()(edition or self.edition, strict=strict))
 
     @property
     def _tensors(self) -> tuple[LogicalTensor, ...]:
-        """Every tensor, in the order in which they were made."""
+        """Every tensor, in the order of creation."""
         return tuple(self._by_id.values())
 
     def _tensor(
@@ -274,7 +275,7 @@ class DataGraph(OpMethods):
         chosen: Edition,
         names: Sequence[str],
     ) -> Op:
-        """An op that is in order, and no op of the graph yet; ``names`` are those of its outputs."""
+        """Create an op from its signature and its output tensors, named ``names``, without adding it to the graph."""
         ends = zip(names, found.dtypes, found.shapes, strict=False)
         results = tuple([self._tensor(dtype, shape, text) for text, dtype, shape in ends])
         kept = None if found.lenient else found
@@ -291,14 +292,14 @@ class DataGraph(OpMethods):
         name: str,
         names: Sequence[str],
     ) -> tuple[LogicalTensor, ...]:
-        """Add an op like one of another graph; its outputs.
+        """Add an op like one of another graph, and return its outputs.
 
         Args:
-            chosen, kind, attrs: the op, in the words of an edition.
+            chosen, kind, attrs: the edition, and the op with its attributes in that edition.
             inputs: tensors of this graph, in port order.
-            dtypes: of the outputs.
-            name: of the op, which nobody has.
-            names: of the outputs.
+            dtypes: data types of the outputs.
+            name: name of the op, which must be free.
+            names: names of the outputs.
 
         Raises:
             SpecError: the op breaks the specification.
@@ -310,22 +311,22 @@ class DataGraph(OpMethods):
         return op.outputs
 
     def _append(self, op: Op) -> None:
-        """Add an op whose name nobody has."""
+        """Add an op whose name is free."""
         self._names[op.name] = op.id
         self._ops += (op,)
 
     def _free_name(self, name: object) -> str:
-        """The name of an input or output to be, which must be free."""
+        """The name for a new input or output as a plain string; ArgumentError if it is taken or empty."""
         label = text(name)
         if not label:
-            mend = "; it comes before the tensor" if has_type(name, LogicalTensor) else ""
-            raise ArgumentError(f"name: {shown(name)}; expected a string that is not empty{mend}")
+            fix = "; it comes before the tensor" if has_type(name, LogicalTensor) else ""
+            raise ArgumentError(f"name: {shown(name)}; expected a string that is not empty{fix}")
         if label in self._inputs or label in self._outputs:
             raise ArgumentError(f"name {shown(label)} is taken; inputs and outputs share one namespace")
         return label
 
     def _known(self, tensor: object) -> LogicalTensor | None:
-        """The tensor of this graph that is meant, also by what ``output`` returned; None where there is none."""
+        """The tensor of this graph with the same id; None unless ``tensor`` is that tensor or a graph output."""
         if not has_type(tensor, LogicalTensor) or type(tensor.id) is not int:
             return None
         known = self._by_id.get(tensor.id)
@@ -348,8 +349,8 @@ class DataGraph(OpMethods):
                 if type(tensor) is not LogicalTensor or own.get(tensor.id) is not tensor:
                     break
             else:
-                return given  # which needs no look at each for a message
-        except TypeError:  # a record that was made by hand may have anything for its id
+                return given  # the common case, which needs no message
+        except TypeError:  # the id of a user-made record may be unhashable
             pass
         known = [None if tensor is None else self._known(tensor) for tensor in given]
         for index, (tensor, found) in enumerate(zip(given, known, strict=True)):
@@ -363,7 +364,7 @@ class DataGraph(OpMethods):
         return known
 
     def _free_op_name(self, name: object) -> str:
-        """The name of an op to be, which must be free."""
+        """The name for a new op as a plain string; ArgumentError if it is taken or empty."""
         label = text(name)
         if not label:
             raise ArgumentError(f"name: {shown(name)}; expected a string that is not empty")
@@ -372,31 +373,31 @@ class DataGraph(OpMethods):
         return label
 
     def _op_name(self, stem: str, name: str | None, number: int) -> str:
-        """Take ``name`` for an op, else one that is made of its number."""
+        """Take ``name`` for an op; if it is None, take the first free name made from ``stem`` and a number."""
         label, suffix = name or f"{stem}_{number}", number
         while self._names.setdefault(label, number) != number and self._is_taken(label):
-            if name is not None:  # another thread was quicker
+            if name is not None:  # another thread took the name first
                 raise ArgumentError(f"name {shown(name)} is taken by another op")
             suffix += 1
             label = f"{stem}_{suffix}"
         return label
 
     def _is_taken(self, name: str) -> bool:
-        """Whether an op has the name; that of one that was not added, for an interrupt, is free."""
+        """Whether an op of the graph has the name; the name of an op whose addition was interrupted is free."""
         return any(op.name == name for op in self._ops)
 
 
 def snapshot(graph: AnyGraph) -> AnyGraph:
-    """A copy of a graph to read from, as other threads, or signal handlers, may add to the graph meanwhile.
+    """A copy of a graph to read from, because other threads or signal handlers may add to the graph.
 
     Raises:
-        ArgumentError: it is no graph.
+        ArgumentError: ``graph`` is not a graph.
     """
     expect_graph(graph)
     return DataGraph.copy(graph)
 
 
 def expect_graph(value: object) -> None:
-    """Raise ArgumentError where ``value`` is no graph."""
+    """Raise ArgumentError if ``value`` is not a graph."""
     if not has_type(value, DataGraph):
         raise ArgumentError(f"graph: {shown(value)}; expected a Graph")

@@ -1,7 +1,7 @@
-"""One method for each op of the base vocabulary, made from its schema: ``g.convolution(src, weights, strides=...)``.
+"""Creates one method for each op of the base vocabulary from its schema: ``g.convolution(src, weights, strides=...)``.
 
-Inputs are positional or by port name, attributes by name. Signature and docstring are computed from the record, and
-``op_methods.pyi`` is generated from the same records for editors and type checkers.
+Inputs are positional or named by port, attributes are named. Signatures and docstrings are computed from the schemas,
+and ``op_methods.pyi`` is generated from the same schemas for editors and type checkers.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ class OpMethods:
     """The op methods of :class:`onegraph.Graph`."""
 
     def __getattr__(self, name: str) -> Any:
-        """Called for what does not exist alone: the error names what was probably meant."""
+        """Called for a missing attribute: raise AttributeError that suggests the method that was probably meant."""
         refuse_unmade(self, name)
-        close = None if name.startswith("_") else _meant(name, [one for one in dir(type(self)) if one[0] != "_"])
+        public = [attribute for attribute in dir(type(self)) if attribute[0] != "_"]
+        close = None if name.startswith("_") else _meant(name, public)
         fix = f"; did you mean {close!r}?" if close else ""
-        # Python would add a guess of its own, among the names of the object.
+        # With obj=None Python does not add its own suggestion.
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{fix}", name=name, obj=None)
 
 
 def _meant(name: str, names: list[str]) -> str | None:
-    """The method that was probably meant: ``MatMul``, ``relue``, and ``conv2d``, ``reshape``, ``sum`` by a part."""
+    """The method nearest to ``name``: an op's name (``MatMul``), a typing error (``relue``) or a part (``conv2d``)."""
     schema = edition(DEFAULT).schema(name)
     if schema is not None:
         return schema.name
     stem = re.sub(r"_?[123]d$", "", name.lower())
-    starts = [one for one in names if one.startswith(stem)] if len(stem) > 2 else []
-    ends = [one for one in names if one.endswith(f"_{stem}")]
+    starts = [other for other in names if other.startswith(stem)] if len(stem) > 2 else []
+    ends = [other for other in names if other.endswith(f"_{stem}")]
     return min(starts, key=len, default=None) or (ends[-1] if ends else nearest(name, names))
 
 

@@ -1,4 +1,4 @@
-"""The outputs of an op that is being built: how many, of which data types, and what the caller is given."""
+"""Determines the outputs of a new op: their number, their data types, and the named tuple that the caller gets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ from ..opset.schema import AttrValue, Schema, TensorType
 
 
 def count_outputs(schema: Schema, wanted: object) -> int:
-    """How many outputs the op has in this call; ``wanted`` names optional ports, and no gap is possible."""
+    """The number of outputs in this call, from the names of wanted outputs.
+
+    Raises:
+        ArgumentError: ``wanted`` is not a list of output names, or omits an optional output before a wanted one.
+    """
     names = [port.name for port in schema.outputs]
     if not has_type(wanted, (list, tuple, set, frozenset)):
         raise ArgumentError(f"{schema.kind}: outputs: {shown(wanted)}; expected a list of the names {names}")
@@ -37,7 +41,7 @@ def count_outputs(schema: Schema, wanted: object) -> int:
 
 
 def implied_outputs(schema: Schema, attrs: Mapping[str, AttrValue], inputs: Sequence[TensorType | None]) -> int:
-    """How many outputs the attributes imply; all where they say nothing."""
+    """The number of outputs that the attributes imply; all outputs if it does not depend on attributes."""
     base = base_of(schema)
     if base.implied_outputs is None:
         return len(schema.outputs)
@@ -47,7 +51,11 @@ def implied_outputs(schema: Schema, attrs: Mapping[str, AttrValue], inputs: Sequ
 def output_dtypes(
     chosen: Edition, schema: Schema, choices: Sequence[Sequence[DataType]], wanted: DataType | None
 ) -> list[DataType]:
-    """The data types of the outputs: what follows from the inputs, and ``wanted`` where the table leaves it open."""
+    """The data types of the outputs: the only choice, or ``wanted`` if the type table allows several.
+
+    Raises:
+        SpecError: several data types are possible and ``wanted`` is not one of them, or ``wanted`` fits no output.
+    """
     found: list[DataType] = []
     for port, options in zip(schema.outputs, choices, strict=False):
         if len(options) == 1:
@@ -56,7 +64,7 @@ def output_dtypes(
             found.append(wanted)
         else:
             raise _dtype_error(chosen, schema, port.name, options, wanted)
-    # Where nothing is open, dtype= may still say what is so.
+    # If every output has only one choice, dtype= is still accepted when it names that choice.
     if wanted is not None and choices and wanted not in found:
         raise _dtype_error(chosen, schema, schema.outputs[0].name, choices[0], wanted)
     return found
@@ -70,8 +78,8 @@ def _dtype_error(
     given = "not given" if wanted is None else wanted
     choices = ", ".join(map(str, options))
     expected = f"one of {choices} for {port}" if len(options) > 1 else f"{choices} for {port}"
-    variable = next(one.type for one in schema.outputs if one.name == port)
-    same = [one.name for one in schema.inputs if one.type == variable]
+    variable = next(output.type for output in schema.outputs if output.name == port)
+    same = [source.name for source in schema.inputs if source.type == variable]
     expected += f", the data type of {', '.join(same)}" if same and len(options) == 1 else ""
     noted.add("output_data_type", "dtype", given, expected)
     return SpecError(noted.violations)
@@ -79,12 +87,12 @@ def _dtype_error(
 
 @cache
 def result_type(kind: str, names: tuple[str, ...]) -> Any:
-    """The named tuple that a call with several outputs returns."""
+    """The named tuple class that a call with several outputs returns."""
     return picklable(namedtuple(f"{kind}Outputs", names))
 
 
 def picklable(made: Any) -> Any:
-    """A named tuple that no module has, made so that its values can be pickled."""
+    """Make the values of a named tuple class picklable although no module defines the class."""
     made.__reduce__ = _reduced
     return made
 
@@ -94,7 +102,7 @@ def _reduced(values: Any) -> tuple[object, ...]:
 
 
 def _unpickled(name: str, fields: tuple[str, ...], values: tuple[object, ...]) -> Any:
-    """Values in a named tuple like the one that was pickled."""
+    """Unpickle values into a named tuple with the same name and fields."""
     return _like(name, fields)._make(values)
 
 

@@ -1,4 +1,4 @@
-"""Reference pages of the operation set, computed from its records: plain data, Markdown, text for a terminal."""
+"""Writes reference pages of ops from their schemas: as plain data, Markdown, or text for a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .op_signatures import OPTIONS, attribute_default, python_signature
 
 
 def to_dict(chosen: Edition, schema: Schema) -> dict[str, object]:
-    """Everything that is known of an op in an edition, as plain values."""
+    """The full description of an op in an edition, as plain values for JSON."""
     return {
         "kind": schema.kind,
         "name": schema.name,
@@ -97,7 +97,7 @@ def _type_rows(schema: Schema) -> list[str]:
 
 
 def markdown(chosen: Edition, schema: Schema) -> str:
-    """The page of one op."""
+    """The page of one op in Markdown."""
     since = f" Since oneDNN {_version(schema.since)}." if schema.since > (3, 0) else ""
     lines = [f"## {schema.kind}", "", _escaped(f"{_sentence(schema.doc)}{since}"), ""]
     lines += [f"Method `{_method(chosen, schema)}`. {chosen.page(schema)}.", ""]
@@ -115,11 +115,11 @@ def markdown(chosen: Edition, schema: Schema) -> str:
 
 
 def _method(chosen: Edition, schema: Schema) -> str:
-    """How the op is called: by its method with all that this takes, or the name of that where the words differ."""
+    """The method call with all arguments; only the name of the op in editions other than the default."""
     if chosen.name != DEFAULT:
         return schema.name
     found = python_signature(schema)
-    shown = [one for name, one in found.parameters.items() if name not in ("self", *OPTIONS)]
+    shown = [parameter for name, parameter in found.parameters.items() if name not in ("self", *OPTIONS)]
     return f"g.{schema.name}{found.replace(parameters=shown)}"
 
 
@@ -132,7 +132,7 @@ def _escaped(text: str) -> str:
 
 
 def markdown_edition(chosen: Edition) -> str:
-    """The page of an edition: its ops, by category."""
+    """The page of an edition in Markdown: its ops by category."""
     lines = [f"# {chosen.name}", "", f"{chosen.title}: {len(chosen.schemas)} ops. `?` optional, `*` any number.", ""]
     for category, schemas in by_category(chosen):
         names = ", ".join(f"[{schema.kind}](#{schema.kind.lower()})" for schema in schemas)
@@ -148,7 +148,7 @@ def by_category(chosen: Edition) -> Iterator[tuple[str, list[Schema]]]:
 
 
 def terminal_page(chosen: Edition, schema: Schema) -> str:
-    """The page of one op for a terminal."""
+    """The page of one op as text for a terminal."""
     lines = [f"{schema.kind}  ({schema.category}, {chosen.page(schema)})", f"  {schema.doc}", ""]
     lines += [f"  inputs   {_ports(schema.inputs)}", f"  outputs  {_ports(schema.outputs)}"]
     lines += [f"  {'types' if not number else '':7}  {row}" for number, row in enumerate(_type_rows(schema))]

@@ -1,4 +1,4 @@
-"""The signature and the docstring of an op's method, computed from the op's record."""
+"""Computes the signature and the docstring of an op's method from the schema of the op."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OPTIONS = ("name", "dtype", "outputs")
 
 
 def attribute_default(attribute: Attribute) -> str:
-    """The default as documentation shows it."""
+    """The default of an attribute as text for documentation."""
     if isinstance(attribute.default, Fill):
         return f"all {attribute.default.value}"
     return repr(attribute.default)
@@ -52,8 +52,8 @@ def docstring(schema: Schema) -> str:
     lines += [_entry(f"{attribute.name}: {_attribute(schema, attribute)}") for attribute in schema.attributes]
     lines += [
         _entry("name: text for reports."),
-        _entry("dtype: data type of the result, where the table leaves it open."),
-        _entry("outputs: names of the optional outputs that are wanted."),
+        _entry("dtype: data type of the result if the type table allows several."),
+        _entry("outputs: names of the wanted optional outputs."),
         *("", "Returns:", _entry(results)),
         *("", "Data types:", *(_entry(str(row)) for row in schema.types)),
         *("", "Raises:", _entry("SpecError: the op breaks the specification; the graph is unchanged.")),

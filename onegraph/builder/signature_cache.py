@@ -1,8 +1,8 @@
-"""Ops that were examined before: real graphs repeat theirs, with the same attributes on the same shapes.
+"""Caches the results of checking ops, because real graphs repeat ops with equal attributes and shapes.
 
-A :class:`onegraph.ir.op.Signature` is made from a key of plain, immutable values and from nothing else: what the key
-leaves out, such as the contents of weights, is not there when the op is examined, and so cannot decide anything. Only
-ops that are in order are remembered; the others are examined again, for messages that name them.
+A :class:`onegraph.ir.op.Signature` is computed only from its key, which consists of plain immutable values. Data that
+is not in the key, such as the contents of weights, is not available to the check and so cannot change its result. Only
+valid ops are cached; an invalid op is checked again, so that the messages have its name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..opset.shapes import known_dims
 from .op_outputs import implied_outputs, output_dtypes
 
 MAX_SIGNATURES = 4096
-MAX_ELEMENTS = 256  # of a list or a constant in a key: what is longer costs more than to examine it again
+MAX_ELEMENTS = 256  # of a list or a constant in a key; for longer ones the key costs more than the check
 _NUMBERS = frozenset([int, float, bool])
 _KINDS = _NUMBERS | {str, list, tuple}
 
@@ -45,27 +45,27 @@ def signature(
     dtypes: tuple[DataType, ...] | None = None,
     lenient: bool = False,
 ) -> Signature:
-    """Examine an op, or remember what came of it before.
+    """Check an op, or return the cached result for an equal one.
 
     Args:
-        chosen: the edition whose words these are.
-        kind, attrs: as users write them.
+        chosen: the edition of the op.
+        kind, attrs: as the user gave them.
         inputs: tensors of a graph, in port order.
         name: name of the op, for messages.
-        dtype: data type of the result where the table leaves it open.
-        n_outputs: number of outputs; by default what the attributes imply.
-        dtypes: data types of all outputs, where they are known.
-        lenient: take too what the specification forbids and the library takes.
+        dtype: data type of the result if the type table allows several.
+        n_outputs: number of outputs; by default the number that the attributes imply.
+        dtypes: data types of all outputs, if known.
+        lenient: also accept ops that break the specification but that the library accepts.
 
     Raises:
-        SpecError: the op breaks the specification, with every violation.
+        SpecError: the op breaks the specification; the error lists every violation.
     """
     schema = chosen.schema(kind)
     key = None if schema is None else _key(schema, attrs, inputs)
     if schema is not None and key is not None:
         try:
             found = _remembered(chosen.name, schema.kind, *key, dtype, n_outputs, dtypes)
-        except SpecError:  # it is raised again below, with the name of the op
+        except SpecError:  # raised again below, with the name of the op
             found = None
         if found is not None:
             return found
@@ -122,7 +122,7 @@ def _made_from(
     n_outputs: int | None,
     dtypes: tuple[DataType, ...] | None,
 ) -> Signature:
-    """The signature of an op; SpecError where it is not in order, or ``dtype`` is missing or not one it may have."""
+    """The signature of a checked op; SpecError if it has errors, or ``dtype`` is missing or not allowed."""
     if checked.errors:
         raise SpecError(checked.errors)
     schema, attrs, inputs = checked.schema, checked.attrs, checked.inputs
@@ -138,11 +138,11 @@ def _made_from(
 
 
 def attrs_key(attrs: object) -> AttrsKey | None:
-    """Attributes as a key in which 1, 1.0 and True differ, and 0.0 and -0.0; None where no key tells all of them."""
+    """Attributes as a cache key that distinguishes 1, 1.0 and True, and 0.0 and -0.0; None if that is impossible."""
     if attrs is None:
         return ()
     if type(attrs) is not dict:
-        return None  # a mapping of another kind may do anything
+        return None  # another mapping class may behave in any way
     found: list[tuple[str, type, object]] = []
     for name, value in [*attrs.items()]:
         kind = type(value)
@@ -177,7 +177,7 @@ def read_attrs(key: AttrsKey) -> dict[str, object]:
 
 
 def _is_plain(tensor: LogicalTensor, value: Array) -> bool:
-    """Whether the contents of a tensor are what its type says, and few."""
+    """Whether the contents match the tensor's type and are small enough for a key."""
     return (
         type(value) is np.ndarray
         and value.size <= MAX_ELEMENTS

@@ -1,4 +1,4 @@
-"""Writes ``op_methods.pyi``, the op methods as type checkers see them: ``python -m onegraph.builder.stubs``."""
+"""Writes ``op_methods.pyi``, the type stubs of the op methods: ``python -m onegraph.builder.stubs``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ..ir.op import LogicalTensor
 
 
 def stub() -> str:
-    """The text of the file."""
+    """The text of ``op_methods.pyi``."""
     lines = [HEADER]
     for schema in BASE.values():
         if len(schema.outputs) > 1:
@@ -78,7 +78,7 @@ def _parameter(attribute: Attribute) -> str:
 
 
 def _result(schema: Schema) -> str:
-    """One tensor where the op always has one output, a named tuple where it always has several."""
+    """The return type: a tensor for one output, a named tuple if the number of outputs is fixed, else Any."""
     required = sum(not port.optional for port in schema.outputs)
     if len(schema.outputs) == 1:
         return "LogicalTensor"

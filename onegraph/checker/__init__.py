@@ -1,1 +1,1 @@
-"""Ops and graphs held against the specification and the loaded library."""
+"""Checks ops and graphs against the specification and the loaded library."""

@@ -1,7 +1,7 @@
-"""Checking ops and graphs against the specification: every mistake at once, as records that people and programs read.
+"""Checks ops and graphs against the specification and returns every mistake as a record.
 
-Nothing here needs the library. Where one can be loaded, the records say too what it refuses or gets wrong although the
-specification allows it.
+The check works without the library. If a library can be loaded, the records also cover ops that the specification
+allows but that this library refuses or computes wrong.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from ..opset.shapes import counted, show
 
 
 def check_attrs(kind: str, attrs: object = None, *, edition: str | None = None) -> list[Violation]:
-    """Check a dictionary of attributes by itself, without inputs.
+    """Check the attributes of an op without its inputs.
 
     Args:
         kind: the op, as the edition names it.
-        attrs: attribute names and values.
+        attrs: a dictionary of attribute names and values.
         edition: name of the edition, ``onednn-3.13`` by default.
 
     Returns:
-        Every violation, an empty list where there is none.
+        Every violation; an empty list if there are none.
 
     Raises:
-        ArgumentError: the edition is unknown. Everything else is a violation.
+        ArgumentError: the edition is unknown. Every other mistake is a violation.
     """
     chosen = edition_named(DEFAULT if edition is None else edition)
     return list(infer_attrs(kind, attrs, edition=chosen).violations)
@@ -49,21 +49,21 @@ def check_op(
     *,
     edition: str | None = None,
 ) -> list[Violation]:
-    """Check one op: attributes, ports, data types, shapes; then what the loaded library makes of it.
+    """Check one op: attributes, ports, data types and shapes, and known problems of the loaded library.
 
     Args:
         kind: the op, as the edition names it.
-        attrs: attribute names and values.
-        inputs: logical tensors, (dtype, shape) pairs or arrays in port order; None skips an optional port.
-        outputs: the same for the outputs, where they are to be checked too.
+        attrs: a dictionary of attribute names and values.
+        inputs: logical tensors, (dtype, shape) pairs or arrays in port order; None omits an optional input.
+        outputs: the outputs in the same form; None if they are not to be checked.
         edition: name of the edition, ``onednn-3.13`` by default.
 
     Returns:
-        Every violation, an empty list where there is none. Those of severity ``error`` break the specification;
-        ``library`` and ``unsafe`` say that the loaded library is too old, refuses the op or gets it wrong.
+        Every violation; an empty list if there are none. Severity ``error`` breaks the specification; ``library`` and
+        ``unsafe`` mean that the loaded library is too old, refuses the op, or computes wrong results.
 
     Raises:
-        ArgumentError: the edition is unknown. Everything else is a violation.
+        ArgumentError: the edition is unknown. Every other mistake is a violation.
     """
     chosen = edition_named(DEFAULT if edition is None else edition)
     checked = infer_op(kind, attrs, inputs, outputs, edition=chosen)
@@ -72,7 +72,7 @@ def check_op(
 
 
 class Ops(Protocol):
-    """What has ops, as a graph does."""
+    """An object with ops, such as a graph."""
 
     @property
     def ops(self) -> Sequence[Op]:
@@ -80,19 +80,20 @@ class Ops(Protocol):
 
 
 def check_graph(graph: Ops | Iterable[Op]) -> list[Violation]:
-    """Check a graph: every op, and how they hang together.
+    """Check a graph: every op, and the connections between the ops.
 
     Args:
         graph: a :class:`onegraph.Graph`, or ops in any order.
 
     Returns:
-        Every violation, an empty list where there is none. Of a graph that was loaded, shapes that the file has and
-        that loading put right are among them, as notes.
+        Every violation; an empty list if there are none. For a graph loaded from a file, there is a note for each shape
+        of the file that loading has corrected.
 
     Raises:
-        ArgumentError: the edition of an op is unknown. Everything else is a violation.
+        ArgumentError: the edition of an op is unknown. Every other mistake is a violation.
     """
-    results = (entries(getattr(graph, "outputs", None)) or {}).values()  # before the ops, which may become more
+    # Read the outputs before the ops, because another thread may add ops.
+    results = (entries(getattr(graph, "outputs", None)) or {}).values()
     ops = elements(getattr(graph, "ops", graph))
     noted = Violations(edition_named(DEFAULT), "graph")
     if ops is None:
@@ -119,7 +120,7 @@ def check_graph(graph: Ops | Iterable[Op]) -> list[Violation]:
 
 
 def _is_record(op: object) -> bool:
-    """Whether it is an Op with fields of the right kinds; one that was made by hand may hold anything."""
+    """Whether ``op`` is an Op with fields of the right types; a user-made record may hold any objects."""
     if not has_type(op, Op) or not has_type(op.inputs, tuple) or not has_type(op.outputs, tuple):
         return False
     tensors = [*op.outputs, *(tensor for tensor in op.inputs if tensor is not None)]
@@ -136,7 +137,7 @@ def _is_record(op: object) -> bool:
         return False
 
 
-# How ops hang together ------------------------------------------------------------------------------------------------
+# Connections between ops ----------------------------------------------------------------------------------------------
 
 
 def _structure(ops: Sequence[Op]) -> Iterator[Violation]:
@@ -164,7 +165,7 @@ def _structure(ops: Sequence[Op]) -> Iterator[Violation]:
 
 
 def _cycles(ops: Sequence[Op], producers: dict[int, Op]) -> Iterator[Violation]:
-    """One violation that names the ops that wait for each other; ops behind a cycle wait too."""
+    """One violation that names all ops on a cycle, or that depend on one."""
     needs = [{t.id for t in op.inputs if t is not None and t.id in producers} for op in ops]
     readers: dict[int, list[int]] = {}
     for index, tensors in enumerate(needs):
@@ -172,7 +173,7 @@ def _cycles(ops: Sequence[Op], producers: dict[int, Op]) -> Iterator[Violation]:
             readers.setdefault(number, []).append(index)
     missing = [len(tensors) for tensors in needs]
     ready = [index for index, count in enumerate(missing) if not count]
-    for index in ready:  # which grows
+    for index in ready:  # the loop appends to this list
         for tensor in ops[index].outputs:
             for reader in readers.pop(tensor.id, ()):
                 missing[reader] -= 1
@@ -186,11 +187,11 @@ def _cycles(ops: Sequence[Op], producers: dict[int, Op]) -> Iterator[Violation]:
         yield from noted.violations
 
 
-# What the loaded library makes of it ----------------------------------------------------------------------------------
+# Problems of the loaded library ---------------------------------------------------------------------------------------
 
 
 def _library_version() -> tuple[int, int, int] | None:
-    """Version of the library, None where none can be loaded."""
+    """Version of the library; None if no library can be loaded."""
     try:
         from ..native.library import VERSION
     except ImportError:
@@ -199,9 +200,9 @@ def _library_version() -> tuple[int, int, int] | None:
 
 
 def _library_violations(checked: Inference, edition: str, op: str, wanted: int) -> list[Violation]:
-    """What is documented, but too new for the loaded library, refused by it, or computed wrong.
+    """Violations for features that are too new for the loaded library, or that it refuses or computes wrong.
 
-    ``wanted``: how many of the outputs are; of a graph, those up to the last that something reads.
+    ``wanted`` is the number of outputs that are used; in a graph, all outputs up to the last one that is read.
     """
     version = _library_version()
     schema, attrs = checked.schema, checked.attrs
@@ -221,15 +222,16 @@ def _library_violations(checked: Inference, edition: str, op: str, wanted: int) 
     elif not noted.violations:
         call = base_call(schema, base, attrs, checked.inputs, checked.n_outputs, checked.dtypes)
         for fault in faults_of(call, version):
-            said = edition_words(schema, base, Finding(fault.where, "", fault.reason), attrs)
-            given = attrs.get(said.where, "left out" if schema.has_attribute(said.where) else _tensors(checked))
+            finding = edition_words(schema, base, Finding(fault.where, "", fault.reason), attrs)
+            where = finding.where
+            given = attrs.get(where, "left out" if schema.has_attribute(where) else _tensors(checked))
             right = f"a form that {loaded} gets right"
-            noted.add(fault.name, said.where, given, right, said.expected, severity=fault.severity)
+            noted.add(fault.name, where, given, right, finding.expected, severity=fault.severity)
     return noted.violations
 
 
 def _tensors(checked: Inference) -> str:
-    """The inputs of an op, for a message."""
+    """The number and types of the inputs of an op, for a message."""
     inputs = [tensor for tensor in checked.inputs if tensor is not None]
     shown = ", ".join(f"{tensor.dtype} {show(tensor.shape)}" for tensor in inputs[:4])
     return f"{counted(len(inputs), 'input')}: {shown}" + (", ..." if len(inputs) > 4 else "")
@@ -238,13 +240,13 @@ def _tensors(checked: Inference) -> str:
 def _newer(
     checked: Inference, schema: Schema, version: tuple[int, int, int], wanted: int
 ) -> Iterator[tuple[str, Version]]:
-    """What of the op is newer than the library, and the version that has it."""
+    """The parts of the op that are newer than the library, each with the first version that has it."""
     base = base_of(schema)
     if base.since > version:
         yield "kind", base.since
     for name, value in (checked.attrs or {}).items():
         attribute = schema.attribute(name)
-        if attribute.since > version and value != attribute.default:  # the default says no more than its absence
+        if attribute.since > version and value != attribute.default:  # an older library always uses the default
             yield name, attribute.since
     for index, tensor in enumerate(checked.inputs):
         if tensor is not None:

@@ -1,1 +1,1 @@
-"""One op examined: its violations, and the data types and shapes of its outputs."""
+"""Checks one op: finds its violations, and infers the data types and shapes of its outputs."""

@@ -1,8 +1,8 @@
-"""Examining one op: what is wrong with it, and what follows from it. The work behind the checker and the builder.
+"""Checks one op and infers its output data types and shapes; the checker and the builder use it.
 
-An op is gone over in this order: it is known; its attributes are known, of the right kind, allowed and in range; none
-that is required is missing; the ports; the data types; its own rules, as far as what they read is in order; and if all
-is, its shapes.
+The checks run in this order: the edition has the op; each attribute exists, has the right kind and an allowed value; no
+required attribute is missing; ports; data types; the rules of the op, except those that read a wrong attribute; and, if
+there are no errors, the shapes.
 """
 
 from __future__ import annotations
@@ -27,12 +27,24 @@ from .suggestions import nearest_of, one_for_each, other_attribute, other_value,
 from .type_table import DTYPES, table_text, typed_ports, typing_of, unequal
 from .violations import Violations, shortened
 
-MAX_VIOLATIONS = 64  # of an op, as nobody reads more
-MAX_INPUTS = 64  # of an op about which anything is remembered
+MAX_VIOLATIONS = 64  # checking an op stops after this many violations
+MAX_INPUTS = 64  # results for an op with more inputs are not cached
 
 
 class Inference(NamedTuple):
-    """The outcome of one check: the violations, and what was made of the op as far as it made sense."""
+    """The result of checking one op: the violations, and everything that could be inferred.
+
+    Attributes:
+        violations: every violation found.
+        schema: the op in its edition; None if the op is unknown.
+        attrs: the valid attributes in stored form.
+        inputs: types of the inputs; empty if any of them is invalid.
+        n_outputs: number of outputs, if given.
+        shapes: inferred shapes of the outputs; empty after an error.
+        dtypes: data type of each output; None if undecided.
+        dtype_choices: allowed data types of each output.
+        rows: rows of the type table that match the known data types.
+    """
 
     violations: tuple[Violation, ...]
     schema: Schema | None = None
@@ -51,7 +63,7 @@ class Inference(NamedTuple):
 
 
 def infer_attrs(kind: object, attrs: object, *, edition: Edition) -> Inference:
-    """Check the attributes of an op by themselves and return what was made of them."""
+    """Check the attributes of an op without its inputs; the result has the valid attributes in stored form."""
     examination = OpInference(edition, shortened(kind))
     schema = examination.find_schema(kind)
     stored = None if schema is None else examination.check_attributes(schema, attrs)
@@ -70,7 +82,16 @@ def infer_op(
     n_outputs: int | None = None,
     by: type[OpInference] | None = None,
 ) -> Inference:
-    """Check one op and return what was made of it; the work behind ``check_op`` and the builder."""
+    """Check one op and infer its outputs; ``check_op`` and the builder use it.
+
+    Args:
+        kind, attrs, inputs, outputs: as in :func:`onegraph.check_op`.
+        edition: the edition to check against.
+        name: name of the op, for messages.
+        dtype: data type of an output if the type table allows several.
+        n_outputs: number of outputs if ``outputs`` is None.
+        by: class that does the checks, :class:`OpInference` by default.
+    """
     examination = (by or OpInference)(edition, f"{shortened(kind)} {name!r}" if name else shortened(kind))
     schema = examination.find_schema(kind)
     if schema is None:
@@ -109,10 +130,10 @@ def infer_op(
 
 
 class OpInference(Violations):
-    """Goes over one op and collects what is wrong with it.
+    """Checks one op and collects its violations.
 
     Attributes:
-        unsettled: the attributes that are wrong in themselves, missing, or meant by an unknown name.
+        unsettled: names of attributes that have a wrong value, are missing, or are probably meant by an unknown name.
     """
 
     def __init__(self, edition: Edition, op: str) -> None:
@@ -120,7 +141,7 @@ class OpInference(Violations):
         self.unsettled: set[str] = set()
 
     def find_schema(self, kind: object) -> Schema | None:
-        """The op of this name; a violation where the edition has none."""
+        """The schema of the op; adds a violation and returns None if the edition has no such op."""
         schema = self.edition.schema(kind)
         if schema is None:
             self.add(
@@ -133,27 +154,27 @@ class OpInference(Violations):
     # Attributes --------------------------------------------------------------------------------------------------
 
     def check_attributes(self, schema: Schema, attrs: object, inputs: object = ()) -> dict[str, AttrValue]:
-        """The attributes in the form in which they are stored, as far as they are right; messages read ``inputs``."""
+        """The valid attributes in stored form; adds violations for the others. ``inputs`` are only used in messages."""
         try:
             given = {} if attrs is None else entries(attrs)
-        except Exception:  # a user's mapping may do anything
+        except Exception:  # a user's mapping may raise anything
             given = None
         if given is None:
             self.add("attribute_kind", "attrs", attrs, "a dictionary of attribute names and values")
             self.unsettled.update(attribute.name for attribute in schema.attributes)
             return {}
         stored: dict[str, AttrValue] = {}
-        for name, said in given.items():
+        for name, given_value in given.items():
             if len(self.violations) > MAX_VIOLATIONS:
                 break
             if type(name) is not str or not schema.has_attribute(name):
-                self.unknown_attribute(schema, name, said)
+                self.unknown_attribute(schema, name, given_value)
                 continue
-            attribute, value = schema.attribute(name), plain(said)
+            attribute, value = schema.attribute(name), plain(given_value)
             try:
                 stored[name] = self.converted(attribute, value)
             except BadValueError as bad:
-                self.bad_value(schema, name, value, bad, inputs, shown(said))
+                self.bad_value(schema, name, value, bad, inputs, shown(given_value))
             else:
                 if type(value) is str and value in attribute.disputed:
                     taken = attribute.aliases[value]
@@ -166,27 +187,27 @@ class OpInference(Violations):
         return stored
 
     def converted(self, attribute: Attribute, value: object) -> AttrValue:
-        """The stored form of a value; BadValueError where there is none."""
+        """The stored form of a value; BadValueError if the attribute cannot take it."""
         return convert(attribute, value)
 
     def bad_value(
-        self, schema: Schema, name: str, value: object, bad: BadValueError, inputs: object, said: str
+        self, schema: Schema, name: str, value: object, bad: BadValueError, inputs: object, given: str
     ) -> None:
-        """Note a value that an attribute cannot take, and what was probably meant.
+        """Add a violation for a value that the attribute cannot take, with a suggestion.
 
         Args:
             schema, name: the op, and the attribute.
-            value: the value, made plain.
-            bad: why the attribute cannot take it.
-            inputs: as the caller gave them.
-            said: text of the value as the caller gave it.
+            value: the value, converted by ``plain``.
+            bad: the reason why the attribute cannot take it.
+            inputs: the inputs of the op, as the caller gave them.
+            given: text of the caller's value.
         """
         self.unsettled.add(name)
         fix = other_value(schema, name, value) or one_for_each(schema, schema.attribute(name), value, inputs)
-        self.add(bad.rule, name, said, bad.expected, fix or bad.fix)
+        self.add(bad.rule, name, given, bad.expected, fix or bad.fix)
 
     def unknown_attribute(self, schema: Schema, name: object, value: object) -> None:
-        """Note an attribute that the op does not have, and what was probably meant."""
+        """Add a violation for an attribute that the op does not have, with a suggestion."""
         where, is_tensor = shortened(name), has_type(value, LogicalTensor)
         records: Sequence[Attribute | Port] = schema.inputs if is_tensor else schema.attributes
         names = [record.name for record in records]
@@ -204,7 +225,7 @@ class OpInference(Violations):
     # Ports and data types ----------------------------------------------------------------------------------------
 
     def tensor_types(self, tensors: object, where: str) -> list[TensorType | None] | None:
-        """The types of what was given for tensors, None where something is no tensor."""
+        """The types of the given tensors; None, with violations, if any of them is not a tensor."""
         if has_type(tensors, LogicalTensor):
             tensors = [tensors]
         if type(tensors) is not list and (not has_type(tensors, Sequence) or has_type(tensors, (str, bytes))):
@@ -212,7 +233,7 @@ class OpInference(Violations):
             return None
         try:
             tensors = listed(tensors)
-        except Exception:  # a user's sequence may do anything
+        except Exception:  # a user's sequence may raise anything
             self.add("tensor_kind", where, tensors, "a list of logical tensors, (dtype, shape) pairs or arrays")
             return None
         found: list[TensorType | None] = []
@@ -228,7 +249,7 @@ class OpInference(Violations):
         return found if sound else None
 
     def check_inputs(self, schema: Schema, inputs: Sequence[TensorType | None]) -> bool:
-        """Port counts; whether they are in order. Trailing Nones are the same as leaving them out."""
+        """Check the number of inputs, required inputs and ranks; returns whether all are right."""
         if len(inputs) < schema.required_inputs or (len(inputs) > len(schema.inputs) and not schema.variadic):
             self.add("input_count", "inputs", len(inputs), port_names(schema.inputs))
             return False
@@ -249,7 +270,7 @@ class OpInference(Violations):
         return sound
 
     def check_outputs(self, schema: Schema, count: int) -> None:
-        """The number of outputs, where they are given."""
+        """Check the number of given outputs."""
         required = sum(not port.optional for port in schema.outputs)
         any_number = any(port.variadic for port in schema.outputs)
         if count < required or (count > len(schema.outputs) and not any_number):
@@ -261,10 +282,7 @@ class OpInference(Violations):
         inputs: Sequence[TensorType | None],
         outputs: Sequence[TensorType | None] | None,
     ) -> tuple[tuple[Row, ...], tuple[tuple[DataType, ...], ...]]:
-        """The rows of the type table that the inputs, and outputs where they are given, satisfy.
-
-        Beside them the data types that each output may have, given the inputs.
-        """
+        """The rows of the type table that match the inputs and the given outputs, and each output's allowed types."""
         in_types = tuple([None if tensor is None else tensor.dtype for tensor in inputs])
         out_types = tuple([None if tensor is None else tensor.dtype for tensor in outputs or ()])
         typing = typing_of if len(in_types) <= MAX_INPUTS else typing_of.__wrapped__
@@ -274,7 +292,7 @@ class OpInference(Violations):
         return rows, choices
 
     def check_types(self, schema: Schema, rows: Sequence[Row], typed: Sequence[tuple[Port, DataType]]) -> None:
-        """The data types of the ports, against the rows that hold."""
+        """Add violations for data types that no row of the type table allows, or that differ from a fixed type."""
         fixed = [(port, dtype) for port, dtype in typed if port.type in DTYPES and dtype is not DTYPES[port.type]]
         for port, dtype in fixed:
             self.add("data_type", port.name, dtype, port.type)
@@ -293,7 +311,7 @@ class OpInference(Violations):
         n_outputs: int | None,
         dtypes: Sequence[DataType | None],
     ) -> tuple[Shape, ...]:
-        """The shapes of the outputs, after the rules of the op; empty where one of them is broken."""
+        """Run the rules of the op and infer the shapes of the outputs; empty if there is any error."""
         base = base_of(schema)
         if self.unsettled:
             call = unsettled_call(schema, base, attrs, inputs, self.unsettled, n_outputs, dtypes)
@@ -326,7 +344,7 @@ class OpInference(Violations):
     def _run(
         self, schema: Schema, base: Schema, call: Call, rules: Sequence[Rule], attrs: Mapping[str, AttrValue]
     ) -> bool:
-        """Note what the rules find; whether all of them could read what they wanted."""
+        """Run rules and add their findings; returns False if a rule read an unsettled attribute."""
         all_read = True
         for rule in rules:
             try:

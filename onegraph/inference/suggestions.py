@@ -1,4 +1,4 @@
-"""The ends of messages: what was probably meant, which edition has it, how to write it."""
+"""Writes the suggestions in messages: the probable name, the edition that has it, or the right way to write it."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ SPATIAL = frozenset({"convolution", "pooling", "interpolation"})  # categories w
 
 
 def nearest_of(word: str, names: Sequence[str]) -> str:
-    """A question for the name that was probably meant; empty where none is near."""
+    """A "did you mean" question for the name nearest to ``word``; empty if none is near."""
     return question(nearest(word, names))
 
 
 def question(name: str | None) -> str:
-    """A question for a name; empty where there is none."""
+    """A "did you mean" question for ``name``; empty for None."""
     return f"did you mean {name!r}?" if name else ""
 
 
 def editions_with(has: Callable[[Edition], bool]) -> str:
-    """Which editions have something, in words; empty where none has."""
+    """The editions for which ``has`` is true, in words; empty if there are none."""
     names = [name for name in EDITIONS if has(edition_named(name))]
     guides = [name for name in names if name.startswith("onednn-")]
     texts = [name for name in names if name not in guides]
@@ -44,7 +44,7 @@ def editions_with(has: Callable[[Edition], bool]) -> str:
 
 
 def unknown_op(chosen: Edition, kind: object) -> str:
-    """What to do about an op that an edition does not have."""
+    """A suggestion for an op that the edition does not have; may be empty."""
     text = shortened(kind)
     others = editions_with(lambda edition: edition.schema(kind) is not None)
     close = chosen.renamed(text) if others else chosen.nearest(text)
@@ -52,9 +52,9 @@ def unknown_op(chosen: Edition, kind: object) -> str:
 
 
 def other_attribute(schema: Schema, name: str) -> tuple[str, str]:
-    """The attribute that was probably meant, and what to say of that.
+    """The attribute that ``name`` probably means, and the suggestion; either may be empty.
 
-    It is called ``name`` in another edition, or nearly so in this one; empty where there is none.
+    The attribute is called ``name`` in another edition, or has a similar name in this one.
     """
     base = base_of(schema)
     for edition in map(edition_named, EDITIONS):
@@ -73,7 +73,7 @@ def other_attribute(schema: Schema, name: str) -> tuple[str, str]:
 
 
 def other_value(schema: Schema, name: str, value: object) -> str:
-    """Which editions have a value that an attribute of the op does not have here."""
+    """The editions in which the attribute has this value, in words; empty if there are none."""
     base = base_of(schema)
 
     def has(edition: Edition) -> bool:
@@ -84,13 +84,13 @@ def other_value(schema: Schema, name: str, value: object) -> str:
 
 
 def one_for_each(schema: Schema, attribute: Attribute, value: object, inputs: object) -> str:
-    """The list to write where one number was given for all spatial axes; empty for what is no such attribute."""
+    """The list to write if one number was given for a list over the spatial axes; empty for other attributes."""
     per_axis = schema.category in SPATIAL and not attribute.name.endswith("_shape")
     if not per_axis or not attribute.kind.endswith("[]") or not takes(attribute, [value]):
         return ""
     try:
         rank = tensor_type(inputs[0]).rank if has_type(inputs, (list, tuple)) and inputs else None
-    except ArgumentError:  # another violation says so
+    except ArgumentError:  # reported as another violation
         rank = None
     if rank is None or rank < 3:
         return f"write one for each spatial axis: [{shown(value)}, {shown(value)}] for two"
@@ -98,7 +98,7 @@ def one_for_each(schema: Schema, attribute: Attribute, value: object, inputs: ob
 
 
 def port_names(ports: Sequence[Port]) -> str:
-    """How many ports there are, and their names, with a legend where one of them is optional."""
+    """The number of ports and their names, as text; optional ports have a question mark."""
     names = ", ".join(port.name + ("?" if port.optional else "") for port in ports)
     least, most = sum(not port.optional for port in ports), len(ports)
     if not ports:
@@ -110,13 +110,13 @@ def port_names(ports: Sequence[Port]) -> str:
 
 
 def no_tensor(value: object, where: str, inputs: Sequence[object] = (), method: str = "") -> str:
-    """The message for what is no tensor of the graph: what it is, and how to make one of it.
+    """The message for a value that is not a tensor of the graph, with a suggestion how to get one.
 
     Args:
-        value: what was given.
-        where: for what.
-        inputs: all that was given for inputs.
-        method: name of the op method, where the op takes any number of inputs.
+        value: the given value.
+        where: the argument it was given for.
+        inputs: all given inputs of the op.
+        method: name of the op method if the op is variadic.
     """
     expected = "a tensor of this graph"
     if has_type(value, LogicalTensor):
@@ -143,7 +143,7 @@ def no_tensor(value: object, where: str, inputs: Sequence[object] = (), method: 
 
 
 def _holds(dtype: DataType, number: object) -> bool:
-    """Whether a tensor of integers of this type can hold a number as it is; one of floats may round."""
+    """Whether ``dtype`` can hold a number: integer types exactly, float types always, as they may round."""
     if dtype.value[0] not in "su":
         return True
     try:

@@ -1,4 +1,4 @@
-"""Data types against the table of an op: which rows hold, and what the table allows, in words."""
+"""Matches data types with the type table of an op, and describes the table in words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DTypes = tuple[DataType | None, ...]
 def typing_of(
     edition: str, kind: str, inputs: DTypes, outputs: DTypes
 ) -> tuple[tuple[Row, ...], tuple[tuple[DataType, ...], ...]]:
-    """The rows of the type table that hold for data types, and those that each output may then have."""
+    """The rows of the type table that match the data types, and the allowed data types of each output."""
     schema = edition_named(edition).schemas[kind]
     typed = typed_ports(schema, inputs, outputs)
     rows = tuple(row for row in schema.types if _row_holds(row, typed))
@@ -25,7 +25,7 @@ def typing_of(
 
 
 def typed_ports(schema: Schema, inputs: DTypes, outputs: DTypes) -> list[tuple[Port, DataType]]:
-    """The data type at each port where one is known."""
+    """Each port with its data type; ports of unknown data type are left out."""
     ports = schema.inputs
     if len(inputs) > len(ports):
         ports = (*ports, *[ports[-1]] * (len(inputs) - len(ports)))
@@ -43,7 +43,7 @@ def _row_holds(row: Row, typed: Sequence[tuple[Port, DataType]]) -> bool:
 
 
 def table_text(schema: Schema) -> str:
-    """The type table in words; short where there is one type for all ports."""
+    """The type table in words; short if there is only one type variable."""
     variables = {name for row in schema.types for name in row.types}
     if len(variables) == 1:
         ports = [port.name for port in (*schema.inputs, *schema.outputs) if port.type in variables]
@@ -64,7 +64,7 @@ def _row_text(schema: Schema, row: Row) -> str:
 
 
 def _output_choices(schema: Schema, rows: Sequence[Row], inputs: DTypes, index: int) -> tuple[DataType, ...]:
-    """The data types that output ``index`` may have, given the inputs."""
+    """The data types that output ``index`` may have, given the data types of the inputs."""
     variable = schema.outputs[index].type
     if variable in DTYPES:
         return (DTYPES[variable],)
@@ -76,7 +76,7 @@ def _output_choices(schema: Schema, rows: Sequence[Row], inputs: DTypes, index: 
 
 
 def unequal(typed: Sequence[tuple[Port, DataType]]) -> str:
-    """Which ports must have one data type and do not; empty where none."""
+    """The ports that must have the same data type but differ, in words; empty if there are none."""
     for variable in dict.fromkeys(port.type for port, _ in typed):
         ports = {port.name: dtype for port, dtype in typed if port.type == variable}
         if len(ports) > 1 and len({*ports.values()}) > 1:

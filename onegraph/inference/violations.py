@@ -1,4 +1,4 @@
-"""The violations of one op, collected as they are found."""
+"""Collects the violations of one op."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..opset.schema import Finding
 
 
 class Violations:
-    """The violations of one op of an edition, as they are found."""
+    """The violations of one op, which the checks of an edition add."""
 
     def __init__(self, edition: Edition, op: str) -> None:
         self.edition, self.op = edition, op
@@ -22,21 +22,21 @@ class Violations:
         return [violation for violation in self.violations if violation.severity == ERROR]
 
     def add(self, rule: str, where: str, given: object, expected: str, fix: str = "", severity: str = ERROR) -> None:
-        """Note one violation; ``given`` may be anything that a user passed."""
-        said = shortened(given)
-        message = f"{self.op}: {where}: {said}; expected {expected}" + (f"; {fix}" if fix else "")
+        """Add one violation; ``given`` may be any value of a user."""
+        given_text = shortened(given)
+        message = f"{self.op}: {where}: {given_text}; expected {expected}" + (f"; {fix}" if fix else "")
         self.violations.append(
-            Violation(rule, severity, self.op, where, said, expected, message, self.edition.name, self.page)
+            Violation(rule, severity, self.op, where, given_text, expected, message, self.edition.name, self.page)
         )
 
     def add_finding(self, rule: str, finding: Finding) -> None:
-        """Note what a rule found."""
+        """Add the finding of a rule."""
         severity = NOTE if finding.note else ERROR
         self.add(rule, finding.where, finding.given, finding.expected, finding.fix, severity)
 
 
 def shortened(value: object, limit: int = 120) -> str:
-    """Text of a value that a user gave: never long, never raises."""
-    said = text(value)
-    said = shown(value) if said is None else said
-    return said if len(said) <= limit else said[: limit - 3] + "..."
+    """Text of a user's value, strings without quotes, at most ``limit`` characters; never raises."""
+    word = text(value)
+    word = shown(value) if word is None else word
+    return word if len(word) <= limit else word[: limit - 3] + "..."

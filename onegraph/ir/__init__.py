@@ -1,1 +1,1 @@
-"""The records that a graph is made of: logical tensors, ops, and where a graph was loaded from."""
+"""Defines the records that a graph consists of: logical tensors, ops, and the file that a graph was loaded from."""

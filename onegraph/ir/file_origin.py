@@ -1,4 +1,4 @@
-"""What a graph file said beyond what the graph holds."""
+"""Defines the record of a graph file: the contents that a graph itself does not store."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ Json = Mapping[str, object]
 
 @dataclass(frozen=True)
 class FileOrigin:
-    """What a file said of a graph beyond what the graph holds; true also of copies and after ops were added.
+    """The file that a graph was loaded from; copies of the graph share it, and it stays valid after ops are added.
 
     Attributes:
-        raw: the file.
-        op_order: for each op of the file its place in ``Graph.ops``.
-        tensor_ids: ids in the file of the first tensors of the graph, by the ids that they have there.
-        n_ops, inputs, outputs: the graph as it was when it was loaded.
-        notes: shapes that the file has and that are not those that follow, which the graph has.
+        raw: the contents of the file.
+        op_order: for each op of the file its index in ``Graph.ops``.
+        tensor_ids: tensor id in the graph -> tensor id in the file, for the tensors that were loaded.
+        n_ops: number of ops when the graph was loaded.
+        inputs, outputs: names of the graph inputs and outputs when the graph was loaded.
+        notes: one violation for each output shape of the file that differs from the inferred one; the graph has the
+            inferred shape.
     """
 
     raw: Json
@@ -32,5 +34,5 @@ class FileOrigin:
 
     @property
     def fpmath_mode(self) -> str:
-        """The mode that the graph was made for."""
+        """The floating-point math mode of the file; ``strict`` if the file has none."""
         return str(self.raw.get("fpmath_mode", "strict"))

@@ -1,4 +1,4 @@
-"""The records that a graph is made of: logical tensors and ops. They are data; nothing here knows C."""
+"""Defines the records of a graph: logical tensors and ops. They are plain data, independent of the C API."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Array = NDArray[np.generic]
 @made_once
 @dataclass(frozen=True, eq=False, slots=True)
 class LogicalTensor(Made):
-    """A value of a graph: what is known of a tensor before there is data.
+    """The description of a tensor of a graph, without its data.
 
     Attributes:
         id: number within its graph.
         dtype: data type.
-        shape: dims, None where a dim is unknown; None as a whole where the rank is unknown.
-        strides: elements from one index to the next along each axis; None is dense row-major.
+        shape: dims, with None for an unknown dim; None if the rank is unknown.
+        strides: stride along each axis, in elements; None is dense row-major.
         name: name of a graph input or output, or ``op.port``.
         value: contents of a constant, else None.
     """
@@ -39,10 +39,11 @@ class LogicalTensor(Made):
     strides: tuple[int, ...] | None = None
     name: str = ""
     value: Array | None = field(default=None, repr=False)
-    _watches: tuple[object, ...] = field(default=(), repr=False)  # weak references, so that ``value`` is not resized
+    # Weak references to the arrays that own the memory of ``value``: numpy does not resize an array that has one.
+    _watches: tuple[object, ...] = field(default=(), repr=False)
 
     def _laid_out(self, strides: tuple[int, ...] | None) -> LogicalTensor:
-        """The same tensor in memory of other strides."""
+        """The same tensor with other strides."""
         if strides == self.strides:
             return self
         return make_tensor(self.id, self.dtype, self.shape, strides, self.name, self.value, self._watches)
@@ -54,20 +55,20 @@ class LogicalTensor(Made):
 
     @property
     def type(self) -> TensorType:
-        """Data type and shape, and the contents where they are known."""
+        """Data type and shape, and the contents of a constant."""
         return make_type(self.dtype, self.shape, self.value, None)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _unpickled, (self.id, self.dtype, self.shape, self.strides, self.name, self.value)
 
 
-def _seen(kept: Array | None) -> Array | None:
-    """The contents as an array of the caller's own: whoever sets its shape or data type changes nothing else."""
-    return kept.view() if type(kept) is np.ndarray else kept  # a record that was made by hand may have anything
+def _view_of(stored: Array | None) -> Array | None:
+    """A new view of the contents, so that a caller who sets its shape or dtype does not change the stored array."""
+    return stored.view() if type(stored) is np.ndarray else stored  # a user-made record may hold any object
 
 
 make_tensor = record_maker(LogicalTensor)
-_contents: Callable[[LogicalTensor], Array | None] = read_slot_through(LogicalTensor, "value", _seen)
+_contents: Callable[[LogicalTensor], Array | None] = read_slot_through(LogicalTensor, "value", _view_of)
 
 
 def _unpickled(
@@ -78,7 +79,7 @@ def _unpickled(
     name: str,
     value: Array | None,
 ) -> LogicalTensor:
-    """A logical tensor from a pickle; numpy gives the contents of a constant back writable."""
+    """Unpickle a logical tensor and make its contents read-only again; numpy unpickles arrays as writable."""
     if value is not None:
         value.flags.writeable = False
     return LogicalTensor(number, dtype, shape, strides, name, value)
@@ -87,14 +88,14 @@ def _unpickled(
 @made_once
 @dataclass(frozen=True, eq=False, slots=True)
 class Signature:
-    """One use of an op that is in order, without ids and names: ops with the same attributes and types share it.
+    """The result of checking one use of an op, without ids and names; ops with equal attributes and types share it.
 
     Attributes:
         schema: the op in its edition.
-        attrs: what was given, read-only; defaults are left out.
+        attrs: the given attributes, read-only, without defaults.
         inputs: types in port order, with contents only where a rule or a shape function reads them.
-        dtypes, shapes: of the outputs.
-        lenient: whether it breaks the specification, and the library takes it all the same.
+        dtypes, shapes: data types and shapes of the outputs.
+        lenient: True if the op breaks the specification but the library accepts it.
     """
 
     schema: Schema
@@ -111,10 +112,10 @@ make_signature = record_maker(Signature)
 @made_once
 @dataclass(frozen=True, eq=False, slots=True)
 class Op(Made):
-    """One op of a graph, in the words of its edition. ``attrs`` holds what was given; defaults are left out.
+    """One op of a graph, in the vocabulary of its edition. ``attrs`` holds the given attributes, without defaults.
 
-    ``signature`` is what the builder found when it examined the op; None for a record that was made by hand, and for
-    one that breaks the specification.
+    ``signature`` is the result of the builder's check; None for a record that a user made directly, and for an op that
+    breaks the specification.
     """
 
     id: int
@@ -141,7 +142,7 @@ make_op = record_maker(Op)
 
 
 def schema_of(op: Op) -> Schema:
-    """The record of an op in its edition."""
+    """The schema of an op in its edition."""
     schema = edition(op.edition).schema(op.kind)
     assert schema is not None
     return schema

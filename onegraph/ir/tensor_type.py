@@ -1,4 +1,4 @@
-"""What users write for the type of a tensor, made into the one form that is stored."""
+"""Converts tensor types, shapes and strides from users into the form that graphs store."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..opset.schema import Shape, TensorType
 from ..opset.shapes import MAX_RANK, known_dims, overlaps, show
 from .op import LogicalTensor
 
-MAX_SIZE = 2**60  # so that no number of bytes leaves 64 bits
+MAX_SIZE = 2**60  # elements; the size in bytes always fits in 64 bits
 
 
 def tensor_type(tensor: object) -> TensorType:
     """Data type and shape of a logical tensor, a (dtype, shape) pair or an array.
 
     Raises:
-        ArgumentError: it is none of these, or its data type or shape makes no sense.
+        ArgumentError: ``tensor`` is none of these, or its data type or shape is invalid.
     """
     if has_type(tensor, TensorType):
         return tensor
@@ -30,10 +30,10 @@ def tensor_type(tensor: object) -> TensorType:
         stored = dims is None or (type(dims) is tuple and all(dim is None or type(dim) is int for dim in dims))
         if stored and type(tensor.dtype) is DataType:
             return tensor.type
-        # A record that was made by hand may hold anything.
+        # A record that a user made directly may hold any object.
         return TensorType(DataType.of(tensor.dtype), as_shape(dims), tensor.value)
     if has_type(tensor, (np.ndarray, np.generic)):
-        plain = np.asarray(tensor)  # without a class that may say other things of itself
+        plain = np.asarray(tensor)  # a subclass may report a false shape or dtype
         return TensorType(DataType.s64 if plain.dtype == np.int64 else DataType.of(plain.dtype), plain.shape)
     if (pair := elements(tensor)) is not None and len(pair) == 2:
         return TensorType(DataType.of(pair[0]), as_shape(pair[1]))
@@ -41,15 +41,15 @@ def tensor_type(tensor: object) -> TensorType:
 
 
 def as_shape(shape: object) -> Shape:
-    """A shape as it is stored: a tuple of non-negative dims, None for an unknown dim or as a whole for the rank.
+    """Convert ``shape`` to a tuple of non-negative dims, with None for an unknown dim; None is an unknown rank.
 
     Raises:
-        ArgumentError: it is no shape, or has more than 12 dims.
+        ArgumentError: ``shape`` is not a shape, has more than 12 dims, or has 2**60 elements or more.
     """
     if shape is None:
         return None
-    if (one := whole(shape)) is not None:
-        raise ArgumentError(f"a shape is a tuple of dims; write ({shown(one)},)")
+    if (size := whole(shape)) is not None:
+        raise ArgumentError(f"a shape is a tuple of dims; write ({shown(size)},)")
     is_vector = has_type(shape, np.ndarray) and shape.ndim == 1
     given = listed(np.asarray(shape)) if is_vector else elements(shape)
     if given is None:
@@ -70,10 +70,10 @@ def as_shape(shape: object) -> Shape:
 
 
 def as_strides(strides: object, dims: Shape) -> tuple[int, ...] | None:
-    """The strides of a tensor of a shape, as they are stored: one for each dim; None for dense row-major.
+    """Convert ``strides``, in elements, to a tuple with one stride for each dim; None stays None (dense row-major).
 
     Raises:
-        ArgumentError: they are no such strides, or several elements would share memory.
+        ArgumentError: a dim is unknown, the strides are not one integer for each dim, or elements would share memory.
     """
     if strides is None:
         return None

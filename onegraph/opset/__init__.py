@@ -1,1 +1,1 @@
-"""The specification as data: one record for each op, and the editions that differ from it."""
+"""Holds the specification as data: one record for each op, and the differences of each edition."""

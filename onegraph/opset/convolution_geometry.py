@@ -1,8 +1,8 @@
-"""What the six ops of the convolution category share: one relation between three tensors.
+"""Computes the sizes and the padding of the six ops of the convolution category.
 
-A convolution maps its source (``wide``) to its result (``narrow``) by weights. Each op is given two of the three and
-computes the third. The rules, the shapes, the numpy reference and the rewrites for the library read sizes and padding
-from :class:`Geometry`.
+A convolution maps a ``wide`` tensor to a ``narrow`` tensor with weights. Each of the six ops takes two of these three
+tensors and computes the third. The rules, the shape functions, the numpy reference and the rewrites for the library
+read sizes and padding from :class:`ConvolutionGeometry`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from .window import (
 
 @dataclass(frozen=True)
 class ConvolutionGeometry:
-    """A use of an op of the convolution family, with every size that is known.
+    """The sizes and padding of one use of a convolution op; an unknown size is None.
 
-    ``wide`` is the side that a Convolution reads and a ConvTranspose writes, ``narrow`` the other one. Sizes are per
-    spatial axis; unknown ones are None.
+    A Convolution reads the ``wide`` tensor and writes the ``narrow`` one; a ConvTranspose does the opposite. Sizes,
+    strides, dilations and padding have one element for each spatial axis.
     """
 
     transposed: bool
@@ -50,7 +50,7 @@ class ConvolutionGeometry:
     output_padding: tuple[int, ...]
 
     def window(self, axis: int) -> Window | None:
-        """The window along spatial ``axis``; None where its kernel size or padding is unknown."""
+        """The window along spatial ``axis``; None if its kernel size or padding is unknown."""
         if self.kernel is None or self.pads_begin is None or self.pads_end is None:
             return None
         kernel = self.kernel[axis]
@@ -60,11 +60,11 @@ class ConvolutionGeometry:
 
     @property
     def axes(self) -> range:
-        """The spatial axes."""
+        """The indices of the spatial axes, counted from 0."""
         return range(len(self.strides))
 
     def forward(self) -> tuple[Dim, ...]:
-        """Spatial dims of ``narrow`` as they follow from ``wide`` without its ``output_padding``."""
+        """Spatial dims of ``narrow``, computed from ``wide`` minus ``output_padding``."""
         return tuple(
             None if window is None or size is None else window.forward(size - added)
             for window, size, added in zip(
@@ -76,7 +76,7 @@ class ConvolutionGeometry:
         )
 
     def backward(self) -> tuple[Dim, ...]:
-        """Spatial dims of ``wide`` as they follow from ``narrow`` and ``output_padding``."""
+        """Spatial dims of ``wide``, computed from ``narrow`` and ``output_padding``."""
         return tuple(
             None if window is None or size is None else window.transposed(size, added)
             for window, size, added in zip(
@@ -88,7 +88,7 @@ class ConvolutionGeometry:
         )
 
 
-# Which port stands where: op -> (wide, narrow, weights), None for the one that the op computes.
+# Input ports of each op: op -> (wide, narrow, weights); None for the tensor that the op computes.
 SIDES: dict[str, tuple[str | None, str | None, str | None]] = {
     "Convolution": ("src", None, "weights"),
     "ConvolutionBackwardData": (None, "diff_dst", "weights"),
@@ -100,7 +100,7 @@ SIDES: dict[str, tuple[str | None, str | None, str | None]] = {
 
 
 def convolution_geometry(call: Call) -> ConvolutionGeometry | None:
-    """What is known of this use; None where no rank is known. Relies on the list lengths being right."""
+    """The geometry of this use; None if no rank is known. The lists must already have the right lengths."""
     kind = call.schema.kind
     wide_port, narrow_port, weights_port = SIDES[kind]
     data_format, weights_format = call.string("data_format"), call.string("weights_format")
@@ -150,13 +150,14 @@ def convolution_geometry(call: Call) -> ConvolutionGeometry | None:
 def _channels(
     wide: Shape, narrow: Shape, weights: Shape, data_format: str, weights_format: str, groups: int
 ) -> tuple[Dim, Dim]:
-    """Channels of both sides, from their shapes, else from the weights."""
+    """Number of channels of ``wide`` and of ``narrow``: from their shapes, or else from the weights."""
     of_wide = None if wide is None else channels(wide, data_format)
     of_narrow = None if narrow is None else channels(narrow, data_format)
     if weights is None:
         return of_wide, of_narrow
     first, second = kernel_channels(weights, weights_format)
-    # OIX, IOX: the first is the narrow side, whole; the second is the wide side, per group. XIO, XOI: reversed.
+    # OIX, IOX: the first dim counts all channels of narrow, the second the channels of wide per group.
+    # XIO, XOI: the reverse.
     whole, part = (second, first) if weights_format.startswith("X") else (first, second)
     if of_wide is None and part is not None:
         of_wide = part * groups
@@ -164,7 +165,7 @@ def _channels(
 
 
 class _Sizes(NamedTuple):
-    """What the padding of ``auto_pad`` follows from; for each spatial axis, None where unknown."""
+    """The values that ``auto_pad`` computes the padding from, for each spatial axis; None if unknown."""
 
     kind: str
     wide: tuple[Dim, ...] | None
@@ -175,7 +176,7 @@ class _Sizes(NamedTuple):
     added: tuple[int, ...]
 
     def total_padding(self, axis: int) -> int | None:
-        """Elements of padding along an axis, on both ends together, for ``same_upper`` and ``same_lower``."""
+        """Padding along an axis, both ends together, for ``same_upper`` and ``same_lower``; None if unknown."""
         wide, narrow, kernel = (None if dims is None else dims[axis] for dims in (self.wide, self.narrow, self.kernel))
         return _total_padding(
             self.kind, wide, narrow, kernel, self.strides[axis], self.dilations[axis], self.added[axis]
@@ -183,7 +184,7 @@ class _Sizes(NamedTuple):
 
 
 def _padding(call: Call, sizes: _Sizes) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
-    """Padding before and behind each spatial axis; None where it follows from sizes that are unknown."""
+    """Padding at the begin and at the end of each spatial axis; None if it depends on unknown sizes."""
     auto_pad, axes = call.string("auto_pad"), range(len(sizes.strides))
     if auto_pad == "none":
         return call.s64s("pads_begin"), call.s64s("pads_end")
@@ -198,7 +199,7 @@ def _padding(call: Call, sizes: _Sizes) -> tuple[tuple[int, ...] | None, tuple[i
 def _total_padding(
     kind: str, wide: Dim, narrow: Dim, kernel: Dim, stride: int, dilation: int, added: int
 ) -> int | None:
-    """Padding that the same_ modes need in all along one axis; None where it depends on a size that is unknown."""
+    """Total padding of same_upper and same_lower along one axis; None if it depends on an unknown size."""
     if kernel is None:
         return None
     reach = extent(kernel, dilation)

@@ -1,4 +1,4 @@
-"""The data types of logical tensors, and what stands for each in numpy."""
+"""Defines the data types of logical tensors and their numpy equivalents."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from ..errors import ArgumentError, shown
 
 
 class DataType(enum.Enum):
-    """A data type by its name in the specification; every function that takes one takes its equivalents too.
+    """A data type, named as in the specification.
 
-    Equivalents are the name as a string, the numpy dtype or scalar type, and the ``ml_dtypes`` type.
+    Every function that takes a DataType also takes its name as a string, its numpy dtype or scalar type, or its
+    ``ml_dtypes`` type.
     """
 
     f32 = "f32"
@@ -33,7 +34,7 @@ class DataType(enum.Enum):
     e8m0 = "e8m0"
     f4_e2m1 = "f4_e2m1"
 
-    # By identity, as members are compared: Enum's own is written in Python.
+    # Members are compared by identity. The hash of Enum is slower, because it is written in Python.
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
@@ -44,28 +45,28 @@ class DataType(enum.Enum):
 
     @classmethod
     def _missing_(cls, value: object) -> DataType:
-        """What ``DataType(value)`` makes of anything but a name: the same as :meth:`of`."""
+        """Make ``DataType(value)`` accept the same values as :meth:`of`."""
         return cls.of(value)
 
     @property
     def numpy(self) -> np.dtype[np.generic]:
-        """The numpy dtype of an array of this type; sub-byte types take one byte an element there."""
+        """The numpy dtype of an array of this type; numpy stores a sub-byte element in one byte."""
         return _NUMPY[self]
 
     @property
     def since(self) -> tuple[int, int]:
-        """The oneDNN version whose graph API took it in."""
+        """The first oneDNN version whose graph API has this data type."""
         return _SINCE.get(self, (3, 0))
 
     @classmethod
     def of(cls, value: object) -> DataType:
-        """The data type that ``value`` means.
+        """Convert ``value`` to a data type.
 
         Args:
             value: a DataType, its name, a numpy dtype or scalar type, or an ml_dtypes type.
 
         Raises:
-            ArgumentError: no logical tensor has that type; the message names the cast that mends it.
+            ArgumentError: no logical tensor has that type; the message suggests a cast where one helps.
         """
         if has_type(value, cls):
             return value
@@ -73,9 +74,9 @@ class DataType(enum.Enum):
         if word is not None and word in cls.__members__:
             return cls[word]
         try:
-            # numpy takes None for float64, which nobody means here.
+            # numpy reads None as float64; here None is an error.
             dtype = None if value is None else np.dtype(value)  # type: ignore[call-overload]
-        except Exception:  # numpy reads attributes of the object, which may do anything
+        except Exception:  # numpy reads attributes of the object, which may raise anything
             dtype = None
         found = None if dtype is None else _FROM_NUMPY.get(dtype)
         if found is None:
@@ -84,13 +85,13 @@ class DataType(enum.Enum):
                 close = difflib.get_close_matches((word or "")[:20], cls.__members__, n=1)
                 meant = f"did you mean {close[0]!r}? " if close else ""
                 raise ArgumentError(f"{shown(value)} is not a data type; {meant}{choices}")
-            mend = _MEND.get(dtype.kind)
-            if mend is None:
+            cast = _CASTS.get(dtype.kind)
+            if cast is None:
                 fix = choices
             elif has_type(value, np.dtype):
-                fix = f"convert the array with .astype({mend})"
+                fix = f"convert the array with .astype({cast})"
             else:
-                fix = f"expected {_FROM_NUMPY[np.dtype(mend[3:])]}, which arrays become with .astype({mend})"
+                fix = f"expected {_FROM_NUMPY[np.dtype(cast[3:])]}, which arrays become with .astype({cast})"
                 fix += "; or og.s64, where the specification wants that" if dtype == np.int64 else ""
             raise ArgumentError(f"no logical tensor has the data type {dtype}; {fix}")
         return found
@@ -121,8 +122,8 @@ _SINCE = {
     DataType.f4_e2m1: (3, 8),
     DataType.s64: (3, 12),
 }
-# s64 tensors came with 3.12 and only as Dropout's seed and offset, so an int64 array is nearly always a mistake;
-# the ops that take one say so in their table.
+# Only Dropout takes s64 tensors (seed and offset, since 3.12), so an int64 array is nearly always a mistake. An op that
+# takes s64 names it in its type table.
 _FROM_NUMPY = {dtype: name for name, dtype in _NUMPY.items() if name is not DataType.s64}
-# What keeps the numbers: of a complex array nothing does, and 8 bits are too few for a wider integer.
-_MEND = {"f": "np.float32", "i": "np.int32", "u": "np.int32"}
+# The cast to suggest for each dtype kind. A complex array has no suitable cast, and 8-bit integers are too narrow.
+_CASTS = {"f": "np.float32", "i": "np.int32", "u": "np.int32"}

@@ -1,7 +1,7 @@
-"""The records that describe an op: attributes, ports, data types, rules and shape inference.
+"""Defines the records that describe an op: attributes, ports, data types, rules and shape inference.
 
-An op is one :class:`Schema`. Its shape function and its rules are plain functions of a :class:`Call`, the op with the
-attributes and input types of one use; they are written in the words of the base vocabulary (oneDNN 3.13).
+An op is one :class:`Schema`. Its shape function and its rules are plain functions of a :class:`Call`, which holds the
+attributes and input types of one use of the op. They use the names of the base vocabulary (oneDNN 3.13).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OLDEST: Version = (3, 0)
 
 
 class Range(NamedTuple):
-    """A named set of numbers: what an attribute, or each element of it, must be."""
+    """A named set of numbers. The value of an attribute, or each element of a list, must be in it."""
 
     name: str
     holds: Callable[[float], bool]
@@ -39,7 +39,7 @@ UNIT = Range("between 0 and 1", lambda number: 0 <= number <= 1)
 @made_once
 @dataclass(frozen=True)
 class Fill:
-    """The default of a list that is as long as the op has spatial axes: ``value`` in every place."""
+    """The default of a list with one element for each spatial axis: every element is ``value``."""
 
     value: int
 
@@ -47,11 +47,11 @@ class Fill:
 @made_once
 @dataclass(frozen=True)
 class Attribute:
-    """One attribute of an op: required, or optional with a default, or optional without one.
+    """One attribute of an op: required, optional with a default, or optional without a default.
 
-    ``kind`` is f32, f32[], s64, s64[], bool or str. ``aliases`` are other spellings of ``values`` that are taken too.
-    ``disputed`` aliases are taken with a note, because the specification prints them in one place and denies them in
-    another.
+    ``kind`` is f32, f32[], s64, s64[], bool or str. ``values`` are the allowed strings and ``aliases`` maps other
+    accepted spellings to them. ``disputed`` aliases are accepted with a note, because one page of the specification
+    prints them and another one contradicts it.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Attribute:
 @made_once
 @dataclass(frozen=True)
 class Port:
-    """One input or output. ``type`` is a type variable of the op's rows or the name of a data type."""
+    """One input or output. ``type`` is a type variable of the op's type table, or the name of a data type."""
 
     name: str
     type: str
@@ -79,17 +79,17 @@ class Port:
 
     @property
     def gives_shape(self) -> bool:
-        """Whether the contents of the input, not only its shape, decide the shapes of the outputs."""
+        """Whether the output shapes depend on the contents of the input, not only on its shape."""
         return self.type == "s32" and self.name.endswith(("shape", "axes", "sizes", "order"))
 
     @property
     def is_read(self) -> bool:
-        """Whether a rule or a shape function reads the contents of the input where they are known."""
+        """Whether a rule or a shape function reads the contents of the input if they are known."""
         return self.gives_shape or self.name in ("indices", "probability")
 
 
 def ports(text: str) -> tuple[Port, ...]:
-    """Ports in index order, as ``"src:T weights:T bias:T?"``: ``?`` optional, ``*`` variadic, ``@3.9`` since."""
+    """Parse ports such as ``"src:T bias:T? stats:f32?@3.9"``: ``?`` optional, ``*`` variadic, ``@`` first version."""
     found = []
     for word in text.split():
         word, since = _since(word)
@@ -109,7 +109,7 @@ def _since(word: str) -> tuple[str, Version]:
 @made_once
 @dataclass(frozen=True)
 class Row:
-    """One line of a type table: for each type variable the data types that it may be, together with the others."""
+    """One line of a type table: the data types that each type variable may have in this combination."""
 
     types: Mapping[str, frozenset[DataType]]
     since: Version = OLDEST
@@ -119,7 +119,10 @@ class Row:
 
 
 def rows(variables: str, *lines: str) -> tuple[Row, ...]:
-    """A type table as the specification prints it: ``rows("T1 T2", "f32 f32", "bf16 f32|bf16 @3.8")``."""
+    """Parse a type table, written as in the specification: ``rows("T1 T2", "f32 f32", "bf16 f32|bf16 @3.8")``.
+
+    ``|`` separates alternatives; ``@3.8`` is the first version that has the row.
+    """
     table = []
     for line in lines:
         line, since = _since(line)
@@ -134,9 +137,10 @@ FLOATS = rows("T", "f32", "bf16", "f16")
 @made_once
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """Data type and shape of a tensor; ``value`` where its contents are known when the graph is built.
+    """Data type and shape of a tensor.
 
-    ``bound`` is how far from 0 the integers in it are at most, where something is known of that.
+    ``value`` holds the contents if they are known when the graph is built. ``bound`` is the largest possible absolute
+    value of the tensor's integers; None if unknown.
     """
 
     dtype: DataType | None
@@ -146,7 +150,7 @@ class TensorType:
 
     @property
     def rank(self) -> int | None:
-        """Number of dimensions, None where unknown."""
+        """Number of dimensions; None if unknown."""
         return None if self.shape is None else len(self.shape)
 
 
@@ -154,9 +158,9 @@ make_type = record_maker(TensorType)
 
 
 class Finding(NamedTuple):
-    """What a rule found: the attribute or port, what was given, what is allowed, and the mend where there is one.
+    """A mistake that a rule found: the attribute or port, the given value, the allowed values, and a fix if known.
 
-    ``note`` says that the specification allows it, and that it is hardly meant.
+    ``note`` marks a value that the specification allows but that is probably not intended.
     """
 
     where: str
@@ -167,10 +171,10 @@ class Finding(NamedTuple):
 
 
 class Call:
-    """One use of an op: its schema, its attributes with defaults filled in, and the types of its inputs.
+    """One use of an op: its schema, its attributes and the types of its inputs.
 
-    Rules and shape functions read it by name. Nothing about an input is certain: a port may be absent, a shape or a
-    dim unknown (None).
+    Rules and shape functions read attributes and inputs by name; an attribute that is not given reads as its default.
+    An input may be absent, and its shape or a dim may be unknown (None).
     """
 
     def __init__(
@@ -188,11 +192,11 @@ class Call:
         self.output_types = tuple(output_types)
 
     def output_type(self, index: int) -> DataType | None:
-        """Data type of output ``index``; None where it is not known."""
+        """Data type of output ``index``; None if unknown."""
         return self.output_types[index] if index < len(self.output_types) else None
 
     def with_attr(self, name: str, value: AttrValue) -> Call:
-        """This use with another value of an attribute."""
+        """A copy of this call with another value of an attribute."""
         return Call(self.schema, {**self.given, name: value}, self.inputs, self.n_outputs, self.output_types)
 
     def has(self, name: str) -> bool:
@@ -200,7 +204,7 @@ class Call:
         return name in self.given
 
     def attr(self, name: str) -> AttrValue | Fill | None:
-        """Attribute ``name``, its default where it was not given, None where it has none."""
+        """Value of attribute ``name``: the given value, else the default, else None."""
         if name in self.given:
             return self.given[name]
         return self.schema.attribute(name).default
@@ -228,7 +232,7 @@ class Call:
         return value
 
     def s64s(self, name: str, length: int = 0) -> tuple[int, ...]:
-        """Attribute ``name`` of kind s64[]; a default of one value everywhere is given ``length`` elements."""
+        """Attribute ``name`` of kind s64[]; a default that is a :class:`Fill` gets ``length`` elements."""
         value = self.attr(name)
         if isinstance(value, Fill):
             return (value.value,) * length
@@ -241,22 +245,22 @@ class Call:
         return value
 
     def input(self, name: str) -> TensorType | None:
-        """The input at port ``name``, None where it is absent."""
+        """The input at port ``name``; None if absent."""
         index = self.schema.input_index(name)
         return self.inputs[index] if index < len(self.inputs) else None
 
     def shape(self, name: str) -> Shape:
-        """Shape of the input at port ``name``; None where it is absent or of unknown rank."""
+        """Shape of the input at port ``name``; None if the input is absent or its rank is unknown."""
         tensor = self.input(name)
         return None if tensor is None else tensor.shape
 
     def rank(self, name: str) -> int | None:
-        """Rank of the input at port ``name``; None where it is absent or unknown."""
+        """Rank of the input at port ``name``; None if the input is absent or its rank is unknown."""
         shape = self.shape(name)
         return None if shape is None else len(shape)
 
     def value(self, name: str) -> tuple[int, ...] | None:
-        """Contents of the integer input at port ``name`` where they are known, else None."""
+        """Contents of the integer input at port ``name``, flattened; None if unknown."""
         tensor = self.input(name)
         if tensor is None or tensor.value is None:
             return None
@@ -270,14 +274,14 @@ ShapeFunction = Callable[[Call], tuple[Shape, ...]]
 @made_once
 @dataclass(frozen=True)
 class Dialect:
-    """How an op of another edition reads in the base vocabulary.
+    """How to translate an op of another edition to the base vocabulary.
 
     Attributes:
         kind: the op in the base vocabulary.
-        attributes: edition's attribute name -> base name, where they differ.
-        values: edition's attribute name -> {its value: base value}, where they differ.
-        swapped: ports and shape attributes (edition's names) whose two channel axes stand the other way round than the
-            format of the base that the values map to.
+        attributes: edition's attribute name -> base name, where the names differ.
+        values: edition's attribute name -> {edition's value: base value}, where the values differ.
+        swapped: ports and shape attributes (edition's names) whose two channel axes are in the opposite order to the
+            base format that ``values`` gives.
     """
 
     kind: str
@@ -289,19 +293,20 @@ class Dialect:
 @made_once
 @dataclass(frozen=True)
 class Schema:
-    """Everything that is known of one op in one edition.
+    """The full description of one op in one edition.
 
     Attributes:
         kind: name as the specification prints it, ``"ConvTranspose"``.
         name: name in Python: the C enumerator without its prefix, ``"conv_transpose"``.
-        doc: what it computes, in a sentence or a formula.
-        rules: what no table says; each is a generator of findings, and its name is its id in reports.
-        shape_rules: rules that may rely on everything above being in order.
-        shape: the shapes of all outputs.
-        implied_outputs: number of outputs that the attributes imply, where that depends on them.
-        dialect: how to read the op in base words; None where these are base words.
-        page: name of its page in the edition, where that is not ``kind``.
-        notes: where the texts and the library disagree, and what is done here.
+        doc: what the op computes, in a sentence or a formula.
+        rules: checks that the tables of attributes, ports and types cannot express. Each is a function that yields
+            findings; the name of the function is the id of the rule in reports.
+        shape_rules: rules that run only if attributes, ports, types and ``rules`` have no errors.
+        shape: function that returns the shapes of all outputs.
+        implied_outputs: function that returns the number of outputs; None if it does not depend on the attributes.
+        dialect: translation to the base vocabulary; None if the schema already uses it.
+        page: name of the op's page in the edition; empty if it is ``kind``.
+        notes: differences between the texts of the specification and the library, and what onegraph does.
     """
 
     kind: str
@@ -330,7 +335,7 @@ class Schema:
         return {port.name: index for index, port in enumerate(self.inputs)}
 
     def attribute(self, name: str) -> Attribute:
-        """The record of attribute ``name``; KeyError where the op has none."""
+        """The record of attribute ``name``; KeyError if the op has no such attribute."""
         return self._attributes[name]
 
     def has_attribute(self, name: str) -> bool:
@@ -338,7 +343,7 @@ class Schema:
         return name in self._attributes
 
     def input_index(self, name: str) -> int:
-        """Index of input port ``name``; KeyError where the op has none."""
+        """Index of input port ``name``; KeyError if the op has no such port."""
         return self._inputs[name]
 
     @cached_property
@@ -348,26 +353,26 @@ class Schema:
 
     @cached_property
     def required_inputs(self) -> int:
-        """Number of inputs that cannot be left out."""
+        """Number of required inputs."""
         return sum(not port.optional for port in self.inputs)
 
     @cached_property
     def has_fixed_types(self) -> bool:
-        """Whether a port has one data type, whatever the table says of the others."""
+        """Whether any port has a fixed data type instead of a type variable."""
         return any(port.type in DataType.__members__ for port in (*self.inputs, *self.outputs))
 
     @cached_property
     def read_inputs(self) -> frozenset[int]:
-        """Which inputs have contents that rules or shape functions read, by index."""
+        """Indices of the inputs whose contents rules or shape functions read."""
         return frozenset(index for index, port in enumerate(self.inputs) if port.is_read)
 
     @cached_property
     def shape_inputs(self) -> tuple[int, ...]:
-        """Places of the inputs whose contents give a shape or axes."""
+        """Indices of the inputs whose contents decide the output shapes."""
         return tuple(index for index, port in enumerate(self.inputs) if port.gives_shape)
 
     def input_port(self, index: int) -> Port:
-        """The port that input ``index`` belongs to; the last one where the op is variadic."""
+        """The port of input ``index``; further inputs of a variadic op belong to the last port."""
         return self.inputs[min(index, len(self.inputs) - 1)]
 
 

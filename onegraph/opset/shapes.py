@@ -1,4 +1,4 @@
-"""Shape algebra that several categories share. An unknown dim is None, a shape of unknown rank is None."""
+"""Computes with shapes and strides for all categories. An unknown dim is None; a shape of unknown rank is None."""
 
 from __future__ import annotations
 
@@ -7,33 +7,36 @@ from collections.abc import Iterable, Sequence
 from .schema import Call, Finding, Shape
 
 Dim = int | None
-MAX_RANK = 12  # of the library
+MAX_RANK = 12  # the library's limit
 
 
 def merge(first: Shape, second: Shape) -> Shape:
-    """The more exact of two statements of one shape: a dim that either of them knows is known."""
+    """Combine two partly known versions of one shape; a dim is known if either version knows it."""
     if first is None or second is None or len(first) != len(second):
         return second if first is None else first
     return tuple(a if a is not None else b for a, b in zip(first, second, strict=True))
 
 
 def of_rank(rank: Dim) -> Shape:
-    """A shape of which the rank is known, or not even that; of more axes than a tensor has, one too many is enough."""
+    """A shape with this rank and unknown dims; None for an unknown rank.
+
+    The result has at most ``MAX_RANK + 1`` axes, so that a huge rank needs no memory and is still seen as too large.
+    """
     return None if rank is None else (None,) * min(rank, MAX_RANK + 1)
 
 
 def known(shape: Shape) -> bool:
-    """Whether every dim is known."""
+    """Whether the rank and every dim are known."""
     return shape is not None and None not in shape
 
 
 def known_dims(shape: Shape) -> tuple[int, ...]:
-    """Every dim as an integer, 0 for one that is unknown; no dims where not even the rank is known."""
+    """The dims with 0 for each unknown dim; empty if the rank is unknown."""
     return tuple([dim or 0 for dim in shape or ()])
 
 
 def compatible(first: Shape, second: Shape) -> bool:
-    """Whether two statements can be of one shape."""
+    """Whether two partly known shapes can be the same shape."""
     if first is None or second is None:
         return True
     return len(first) == len(second) and all(
@@ -42,10 +45,10 @@ def compatible(first: Shape, second: Shape) -> bool:
 
 
 def broadcast(first: Shape, second: Shape) -> Shape:
-    """The shape that numpy broadcasts two to.
+    """The result of broadcasting two shapes as numpy does.
 
     Raises:
-        ValueError: they cannot be broadcast.
+        ValueError: the shapes cannot be broadcast.
     """
     if first is None or second is None:
         return None
@@ -60,13 +63,13 @@ def _broadcast_dim(a: Dim, b: Dim) -> Dim:
     if a == 1:
         return b
     if a is None or b is None:
-        # The unknown one is 1 or equal to the other; where the other is more than 1, that is the result.
+        # The known dim is not 1 here. The unknown dim is 1 or equal to it, so the known dim is the result.
         return b if a is None else a
     raise ValueError(f"{a} and {b}")
 
 
 def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Row-major strides in elements; an empty axis counts as one of size 1, as the library has it."""
+    """Row-major strides in elements; an axis of size 0 counts as size 1, as in the library."""
     strides, stride = [], 1
     for dim in reversed(shape):
         strides.append(stride)
@@ -75,17 +78,17 @@ def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether strides are row-major without gaps; axes of size 1 do not count."""
-    wanted = 1
+    """Whether strides are row-major without gaps; the strides of axes of size 1 are ignored."""
+    expected = 1
     for dim, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if dim != 1 and stride != wanted:
+        if dim != 1 and stride != expected:
             return False
-        wanted *= dim or 1
+        expected *= dim or 1
     return True
 
 
 def overlaps(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether two elements of a tensor with these strides share memory."""
+    """Whether two elements of a tensor with these strides may share memory."""
     if 0 in shape:
         return False
     reach = 0
@@ -97,35 +100,35 @@ def overlaps(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def beyond_single_axes(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
-    """The same strides but for axes of size 1, which get the size of the whole tensor, gaps included."""
-    whole = max((dim * stride for dim, stride in zip(shape, strides, strict=True) if dim > 1), default=1)
-    return tuple(stride if dim > 1 else whole for dim, stride in zip(shape, strides, strict=True))
+    """The strides, where each axis of size 1 gets a stride as large as the whole tensor with its gaps."""
+    span = max((dim * stride for dim, stride in zip(shape, strides, strict=True) if dim > 1), default=1)
+    return tuple(stride if dim > 1 else span for dim, stride in zip(shape, strides, strict=True))
 
 
 def has_gaps(shape: Sequence[int], strides: Sequence[int], apart: int = 1) -> bool:
-    """Whether a tensor is not dense in any order of its axes, its elements being so many places apart."""
-    whole = apart
+    """Whether the tensor is dense in no order of its axes; ``apart`` is the expected smallest stride."""
+    expected = apart
     for stride, dim in sorted((stride, dim) for dim, stride in zip(shape, strides, strict=True) if dim > 1):
-        if stride != whole:
+        if stride != expected:
             return True
-        whole *= dim
+        expected *= dim
     return False
 
 
 def normalize_axis(axis: int, rank: int) -> int | None:
-    """``axis`` counted from 0, None where a tensor of this rank has no such axis."""
+    """``axis`` counted from 0; None if a tensor of this rank has no such axis."""
     return axis + rank if -rank <= axis < 0 else axis if 0 <= axis < rank else None
 
 
 def dim_at(shape: Shape, axis: int) -> Dim:
-    """The size of an axis, which may be counted from the end; None where it is unknown or there is no such axis."""
+    """The size of ``axis``, which may be negative; None if the size is unknown or there is no such axis."""
     if shape is None or not -len(shape) <= axis < len(shape):
         return None
     return shape[axis]
 
 
 def axis_of(rank: int, tensor: str = "tensor", which: str = "an axis") -> str:
-    """What an axis must be, for messages."""
+    """The allowed range of an axis, for messages."""
     if not rank:
         return f"a {tensor} with axes, not a scalar"
     return f"{which} of a rank {rank} {tensor}, {-rank} to {rank - 1}"
@@ -156,12 +159,12 @@ def axis_in_range(call: Call) -> Iterable[Finding]:
 
 
 def counted(number: object, noun: str) -> str:
-    """A number of things: ``"1 element"``, ``"2 elements"``."""
+    """A number with its noun in the singular or plural: ``"1 element"``, ``"2 elements"``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def show(shape: Shape) -> str:
-    """A shape in messages: ``[8, ?, 3]``."""
+    """A shape as text for messages: ``[8, ?, 3]``."""
     if shape is None:
         return "of unknown rank"
     return "[" + ", ".join("?" if dim is None else str(dim) for dim in shape) + "]"

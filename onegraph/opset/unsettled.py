@@ -1,4 +1,4 @@
-"""A use of an op some of whose attributes are wrong, for the rules that can do without them."""
+"""Runs rules on an op that has wrong or missing attributes: rules that do not read these attributes still apply."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from .schema import AttrValue, Call, Fill
 
 
 class UnsettledError(Exception):
-    """What was to be read of an op is wrong in itself, or missing."""
+    """A rule has read an attribute that is wrong or missing."""
 
 
 class UnsettledCall(Call):
-    """A use of an op some of whose attributes are wrong or missing: reading one of them raises UnsettledError."""
+    """A call with some attributes wrong or missing (``unsettled``); reading one of them raises UnsettledError."""
 
     def __init__(self, call: Call, unsettled: frozenset[str]) -> None:
         super().__init__(call.schema, call.given, call.inputs, call.n_outputs, call.output_types)
@@ -20,7 +20,7 @@ class UnsettledCall(Call):
 
     @property
     def given(self) -> Mapping[str, AttrValue]:
-        """No reader of all attributes can do with some of them."""
+        """Always raises UnsettledError, because all attributes together include a wrong or missing one."""
         raise UnsettledError
 
     @given.setter
@@ -28,19 +28,19 @@ class UnsettledCall(Call):
         self._given = attrs
 
     def with_attr(self, name: str, value: AttrValue) -> Call:
-        """This use with another value of an attribute, of which as little is known."""
+        """A copy of this call with another value of an attribute; the same attributes stay unsettled."""
         attrs = {**self._given, name: value}
         call = Call(self.schema, attrs, self.inputs, self.n_outputs, self.output_types)
         return UnsettledCall(call, self.unsettled)
 
     def has(self, name: str) -> bool:
-        """Whether attribute ``name`` was given."""
+        """Whether attribute ``name`` was given; UnsettledError if it is missing by mistake."""
         if name in self.unsettled and name not in self._given:
             raise UnsettledError
         return name in self._given
 
     def attr(self, name: str) -> AttrValue | Fill | None:
-        """Attribute ``name``, as ever."""
+        """Value of attribute ``name``, or its default; UnsettledError if the attribute is unsettled."""
         if name in self.unsettled:
             raise UnsettledError
         return self._given[name] if name in self._given else self.schema.attribute(name).default

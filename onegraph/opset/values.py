@@ -1,4 +1,4 @@
-"""Attribute values: what users write, made into the one form that is stored."""
+"""Converts attribute values from users into the form that graphs store."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .schema import Attribute, AttrValue
 
 S64_MIN, S64_MAX = -(2**63), 2**63 - 1
 MAX_ELEMENTS = 2**20  # of a list
-MAX_WORD = 100  # what is longer was not meant to be a word
+MAX_WORD = 100  # no suggestion is searched for a longer word
 F32_MAX = float(np.finfo(np.float32).max)
 F32_TINY = float(np.finfo(np.float32).smallest_subnormal)
 SCALARS = {"bool": "True or False", "str": "a string"}
 
 
 class BadValueError(Exception):
-    """A value that an attribute cannot take; ``rule`` says in which way."""
+    """A value that an attribute cannot take; ``rule`` is the id of the broken rule."""
 
     def __init__(self, rule: str, expected: str, fix: str = "") -> None:
         super().__init__(expected)
@@ -30,7 +30,7 @@ class BadValueError(Exception):
 
 
 def describe(attribute: Attribute) -> str:
-    """What an attribute takes, in words: ``a list of positive integers``."""
+    """The values that an attribute takes, in words: ``a list of positive integers``."""
     if attribute.values:
         return "one of " + ", ".join(repr(value) for value in attribute.values)
     scalar = attribute.kind.removesuffix("[]")
@@ -48,14 +48,15 @@ def describe(attribute: Attribute) -> str:
 
 
 def convert(attribute: Attribute, value: object) -> AttrValue:
-    """The stored form of a value.
+    """Convert a value to its stored form.
 
     Args:
         attribute: the attribute.
-        value: what a user gave, as :func:`onegraph._util.exact_types.plain` makes it.
+        value: a user's value, after conversion by :func:`onegraph._util.exact_types.plain`.
 
     Raises:
-        BadValueError: with rule ``attribute_kind``, ``attribute_value`` or ``attribute_range``.
+        BadValueError: the attribute cannot take ``value``; the rule is ``attribute_kind``, ``attribute_value`` or
+            ``attribute_range``.
     """
     scalar = attribute.kind.removesuffix("[]")
     if attribute.kind.endswith("[]"):
@@ -70,7 +71,7 @@ def convert(attribute: Attribute, value: object) -> AttrValue:
 
 
 def takes(attribute: Attribute, value: object) -> bool:
-    """Whether an attribute can have this value."""
+    """Whether the attribute can take ``value``."""
     try:
         convert(attribute, value)
     except BadValueError:
@@ -85,9 +86,9 @@ def _elements(value: object, attribute: Attribute) -> list[object]:
         return [*value]
     if isinstance(value, np.ndarray):
         raise BadValueError("attribute_kind", describe(attribute), "pass a flat list")
-    # No one number is the shape of a tensor with channels and spatial axes.
-    one = takes(attribute, [value]) and not attribute.name.endswith("_shape")
-    raise BadValueError("attribute_kind", describe(attribute), f"write [{shown(value)}]" if one else "")
+    # A list of one number is never right for a shape, because it needs a batch, channel and spatial axis.
+    is_element = takes(attribute, [value]) and not attribute.name.endswith("_shape")
+    raise BadValueError("attribute_kind", describe(attribute), f"write [{shown(value)}]" if is_element else "")
 
 
 def _scalar(scalar: str, value: object, attribute: Attribute) -> float | int | bool | str:
@@ -110,9 +111,9 @@ def _f32(value: float, attribute: Attribute) -> float:
         number = float(value)
     except OverflowError:
         number = math.inf
-    is_endless = type(value) is not int and math.isinf(value)
-    too_large = abs(number) > F32_MAX and not is_endless
-    # What is 0 in 32 bits is right only where 0 is.
+    is_infinite = type(value) is not int and math.isinf(value)
+    too_large = abs(number) > F32_MAX and not is_infinite
+    # A number that rounds to 0 in 32 bits is an error if the attribute excludes 0.
     too_small = abs(number) <= F32_TINY / 2 and attribute.range is not None and not attribute.range.holds(0)
     if math.isnan(number) or too_large or (too_small and number):
         raise BadValueError("attribute_range", f"{describe(attribute)} that a 32-bit float holds")
@@ -134,7 +135,7 @@ def _choice(attribute: Attribute, value: str) -> str:
 
 
 def nearest(word: str, choices: Iterable[str]) -> str | None:
-    """The choice that ``word`` was probably meant to be, regardless of case; None where none is near."""
+    """The choice that is most similar to ``word``, ignoring case; None if no choice is similar enough."""
     if len(word) > MAX_WORD:
         return None
     folded = {choice.casefold(): choice for choice in choices}

@@ -1,6 +1,6 @@
-"""The geometry of sliding windows, shared by the convolution and pooling categories.
+"""Computes sizes and padding of sliding windows, for the convolution and pooling categories.
 
-Every function works on one spatial axis and on whole lists of axes alike; an unknown size is None.
+An unknown size is None.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ Dim = int | None
 
 
 def extent(kernel: int, dilation: int) -> int:
-    """How far a dilated kernel reaches: ``(kernel - 1) * dilation + 1``; dilation 1 means none."""
+    """Size of a dilated kernel, ``(kernel - 1) * dilation + 1``; with dilation 1 the kernel is dense."""
     return (kernel - 1) * dilation + 1
 
 
 def split_padding(total: int, auto_pad: str) -> tuple[int, int]:
-    """Padding at the (begin, end) of an axis that needs ``total``: the odd element goes to the end for same_upper.
+    """Split the ``total`` padding of an axis into (begin, end); same_upper puts an odd element at the end.
 
-    The page of ConvolutionBackwardData prints it the other way round; its own attribute text, all other pages and the
-    library agree on this one. ``total`` is clamped at 0; valid pads nothing.
+    The formula on the page of ConvolutionBackwardData exchanges same_upper and same_lower; its attribute text, all
+    other pages and the library agree with this function. A negative ``total`` counts as 0; valid pads nothing.
     """
     if auto_pad == "valid" or total <= 0:
         return 0, 0
@@ -33,7 +33,7 @@ def split_padding(total: int, auto_pad: str) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Window:
-    """One spatial axis of a convolution or pooling: sizes, kernel, stride, dilation, padding at both ends."""
+    """The window along one spatial axis: kernel size, stride, dilation, and padding at both ends."""
 
     kernel: int
     stride: int
@@ -43,15 +43,15 @@ class Window:
 
     @property
     def extent(self) -> int:
-        """How far the dilated kernel reaches."""
+        """Size of the dilated kernel."""
         return extent(self.kernel, self.dilation)
 
     def forward(self, size: int) -> int:
-        """Number of window positions on ``size`` elements (zero or negative: the window does not fit)."""
+        """Number of window positions on ``size`` elements; zero or negative if the window does not fit."""
         return (size + self.begin + self.end - self.extent) // self.stride + 1
 
     def transposed(self, size: int, output_padding: int = 0) -> int:
-        """Number of elements that a transposed convolution makes of ``size`` elements."""
+        """Number of elements that a transposed convolution computes from ``size`` elements."""
         return self.stride * (size - 1) + self.extent - self.begin - self.end + output_padding
 
 
@@ -68,7 +68,7 @@ def channels(shape: Shape, data_format: str) -> Dim:
 
 
 def channel_axis(rank: int, data_format: str) -> int:
-    """The axis of the channels of an activation tensor in NXC or NCX."""
+    """The channel axis of an activation tensor in NXC or NCX."""
     return rank - 1 if data_format == "NXC" else 1
 
 
@@ -78,18 +78,18 @@ def activation(batch: Dim, channel: Dim, size: Sequence[Dim], data_format: str) 
 
 
 def kernel_size(shape: Shape, weights_format: str) -> tuple[Dim, ...]:
-    """The spatial dims of a weights tensor: X stands first (XIO, XOI) or last (OIX, IOX)."""
+    """The spatial dims of a weights tensor; X is first (XIO, XOI) or last (OIX, IOX)."""
     assert shape is not None
     return shape[:-2] if weights_format.startswith("X") else shape[2:]
 
 
 def kernel_channels(shape: Shape, weights_format: str) -> tuple[Dim, Dim]:
-    """The two channel dims of a weights tensor, in the order in which the format names them."""
+    """The two channel dims of a weights tensor, in the order of the letters in the format."""
     assert shape is not None
     return (shape[-2], shape[-1]) if weights_format.startswith("X") else (shape[0], shape[1])
 
 
-# The attribute, or input of the same name, that gives the shape of what a gradient computes.
+# The attribute, or input of the same name, that gives the output shape of a gradient op.
 SHAPE_SOURCE = {
     "ConvolutionBackwardData": "dst_shape",
     "ConvolutionBackwardWeights": "weights_shape",
@@ -99,9 +99,9 @@ SHAPE_SOURCE = {
 
 
 def given_shape(call: Call) -> Shape:
-    """The shape that the op is to compute, from its tensor (which wins) or its attribute; dims unknown at build: None.
+    """The output shape that a gradient op is given: from its input, or from its attribute if the input is absent.
 
-    None where neither says even the rank.
+    A dim whose value is unknown when the graph is built is None. The result is None if not even the rank is known.
     """
     name = SHAPE_SOURCE[call.schema.kind]
     tensor = call.input(name)
@@ -117,14 +117,14 @@ def given_shape(call: Call) -> Shape:
 
 
 def shape_source(call: Call) -> Iterable[Finding]:
-    """The shape to compute is given by the attribute or by the input of the same name."""
+    """The output shape is given by the attribute or by the input of the same name."""
     name = SHAPE_SOURCE[call.schema.kind]
     if call.input(name) is None and not call.has(name):
         yield Finding(name, "neither the attribute nor the input", "one of the two", f"pass {name} as an attribute")
 
 
 def shape_length(call: Call) -> Iterable[Finding]:
-    """The shape that is given has one positive element for each axis of the tensor that it describes."""
+    """The given shape has one positive element for each axis of the tensor that it describes."""
     name = SHAPE_SOURCE[call.schema.kind]
     tensor = call.input(name)
     if tensor is not None and tensor.rank not in (None, 1):
@@ -133,8 +133,8 @@ def shape_length(call: Call) -> Iterable[Finding]:
     shape = given_shape(call)
     if shape is None:
         return
-    others = (one.rank for one in call.inputs if one is not None and one is not tensor)
-    rank = next((known for known in others if known is not None and 3 <= known <= 5), None)
+    ranks = (other.rank for other in call.inputs if other is not None and other is not tensor)
+    rank = next((known for known in ranks if known is not None and 3 <= known <= 5), None)
     given: object = show(shape) if None in shape else list(shape)
     if len(shape) > MAX_RANK and tensor is not None and tensor.shape:
         given = counted(tensor.shape[0], "element")
@@ -165,7 +165,7 @@ def spatial_rank(call: Call) -> Iterable[Finding]:
 
 
 def _ranks(call: Call) -> Iterator[int]:
-    """The rank of the activations, from each of the inputs and shapes that say it."""
+    """Every known rank of the activations, read from the inputs and from the given output shape."""
     given = SHAPE_SOURCE.get(call.schema.kind, "")
     shapes = []
     for port, tensor in zip(call.schema.inputs, call.inputs, strict=False):
@@ -180,7 +180,7 @@ def _ranks(call: Call) -> Iterator[int]:
 
 
 def spatial_list_length(call: Call) -> Iterable[Finding]:
-    """Lists that go over the spatial axes have one element for each of them."""
+    """Lists of strides, kernel, padding and dilations have one element for each spatial axis."""
     rank = next(_ranks(call), None)
     if rank is None or not 3 <= rank <= 5:
         return

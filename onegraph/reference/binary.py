@@ -1,4 +1,4 @@
-"""The binary category in numpy."""
+"""Computes the ops of the binary category in numpy."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The convolution category in numpy.
+"""Computes the ops of the convolution category in numpy.
 
-Three functions in one canonical form, activations (N, C, X) and weights (O, I / groups, X), compute all six ops: a
-Convolution and its two gradients. A ConvTranspose is the gradient by data of the Convolution whose O it calls I.
+Three functions compute all six ops: a Convolution and its two gradients, with activations (N, C, X) and weights
+(O, I / groups, X). A ConvTranspose is the gradient, with respect to the data, of a Convolution whose O axis is the I
+axis of the ConvTranspose.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def _channels_back(array: Floats, data_format: str) -> Floats:
 
 
 def _spatial_last(weights: Floats, weights_format: str) -> Floats:
-    """XIO or XOI as (last, last but one, X), the order of OIX and IOX; the others as they are."""
+    """Weights with the spatial axes last: XIO becomes OIX, and XOI becomes IOX; other formats stay as they are."""
     if not weights_format.startswith("X"):
         return weights
     return np.moveaxis(weights, (-1, -2), (0, 1))
@@ -55,7 +56,10 @@ def _known(call: Call) -> ConvolutionGeometry:
 def _meetings(
     found: ConvolutionGeometry, size: tuple[int, ...], kernel: tuple[int, ...], counts: tuple[int, ...]
 ) -> Iterator[tuple[Place, Place, Place]]:
-    """For each kernel element that meets the wide side: itself, in which windows it does, and where."""
+    """For each kernel element that overlaps the wide tensor: its index, the windows, and the positions in the tensor.
+
+    The three results index the spatial axes of the weights, of the narrow tensor and of the wide tensor.
+    """
     assert found.pads_begin is not None
     axes = zip(kernel, found.dilations, counts, found.strides, found.pads_begin, size, strict=True)
     for taps in product(*(meetings(*axis) for axis in axes)):
@@ -68,7 +72,7 @@ def _grouped(array: Floats, groups: int, axis: int) -> Floats:
 
 
 def forward(found: ConvolutionGeometry, wide: Floats, weights: Floats, counts: tuple[int, ...]) -> Floats:
-    """The narrow side (N, O, X): ``counts`` window positions an axis."""
+    """The narrow tensor (N, O, X) with ``counts`` window positions along each axis."""
     source, filters = _grouped(wide, found.groups, 1), _grouped(weights, found.groups, 0)
     result = np.zeros((wide.shape[0], found.groups, weights.shape[0] // found.groups, *counts))
     for element, windows, met in _meetings(found, wide.shape[2:], weights.shape[2:], counts):
@@ -77,7 +81,7 @@ def forward(found: ConvolutionGeometry, wide: Floats, weights: Floats, counts: t
 
 
 def backward_data(found: ConvolutionGeometry, narrow: Floats, weights: Floats, size: tuple[int, ...]) -> Floats:
-    """The gradient by the wide side (N, I, X), ``size`` elements an axis."""
+    """The gradient with respect to the wide tensor (N, I, X), with ``size`` elements along each axis."""
     gradient, filters = _grouped(narrow, found.groups, 1), _grouped(weights, found.groups, 0)
     result = np.zeros((narrow.shape[0], found.groups, weights.shape[1], *size))
     for element, windows, met in _meetings(found, size, weights.shape[2:], narrow.shape[2:]):
@@ -86,7 +90,7 @@ def backward_data(found: ConvolutionGeometry, narrow: Floats, weights: Floats, s
 
 
 def backward_weights(found: ConvolutionGeometry, wide: Floats, narrow: Floats, kernel: tuple[int, ...]) -> Floats:
-    """The gradient by the weights (O, I / groups, X)."""
+    """The gradient with respect to the weights (O, I / groups, X)."""
     source, gradient = _grouped(wide, found.groups, 1), _grouped(narrow, found.groups, 1)
     result = np.zeros((found.groups, gradient.shape[2], source.shape[2], *kernel))
     for element, windows, met in _meetings(found, wide.shape[2:], kernel, narrow.shape[2:]):

@@ -1,4 +1,4 @@
-"""The elementwise category in numpy."""
+"""Computes the ops of the elementwise category in numpy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 
 def _sigmoid(x: Floats) -> Floats:
-    # Two forms, so that neither exponential overflows.
+    # The exponent is never positive, so that exp does not overflow.
     small = np.exp(-np.abs(x))
     return np.where(x >= 0, 1, small) / (1 + small)
 
@@ -25,7 +25,7 @@ def _softplus(x: Floats) -> Floats:
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
-# What is next to nothing is computed as such, not as what 1 and nearly 1 differ by.
+# Tiny results are computed directly, not as the difference of 1 and a number near 1, which would lose all digits.
 
 
 def _phi(x: Floats) -> Floats:

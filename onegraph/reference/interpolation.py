@@ -1,4 +1,4 @@
-"""The interpolation category in numpy: one spatial axis after the other."""
+"""Computes the ops of the interpolation category in numpy, one spatial axis after the other."""
 
 from __future__ import annotations
 
@@ -15,13 +15,17 @@ Indices = NDArray[np.int64]
 
 
 def samples(call: Call, old: int, new: int) -> tuple[Indices, Indices, Floats]:
-    """For each index of an axis of ``new`` elements the two of ``old`` that it reads, and the share of the second."""
+    """For each of ``new`` positions along an axis, the two of ``old`` elements it reads, and the second one's weight.
+
+    Returns:
+        Indices of the first element, indices of the second element, and weights of the second element (0 to 1).
+    """
     places = np.arange(new, dtype=np.int64)
     corners = call.string("coordinate_transformation_mode") == "align_corners"
-    # The coordinate is top / bottom, less a half where the corners are not aligned.
+    # The coordinate is top / bottom, minus 0.5 for half_pixel.
     top, bottom = (places * (old - 1), max(new - 1, 1)) if corners else ((2 * places + 1) * old, 2 * new)
     if call.string("mode") == "nearest":
-        # Halves go to the later element: the floor of the coordinate plus a half, without rounding errors.
+        # A half rounds up: floor(coordinate + 0.5), in integers to avoid rounding errors.
         nearest = (2 * top + bottom) // (2 * bottom) if corners else top // bottom
         return nearest, nearest, np.zeros(new)
     exact = np.clip(top / bottom - (0 if corners else 0.5), 0, max(old - 1, 0))
@@ -30,7 +34,7 @@ def samples(call: Call, old: int, new: int) -> tuple[Indices, Indices, Floats]:
 
 
 def _along_axes(call: Call, array: Floats, step: Callable[[Floats, int], Floats]) -> Floats:
-    """``step`` along each spatial axis of ``array``, which it is given as the first one."""
+    """Apply ``step`` along each spatial axis of ``array``; ``step`` gets that axis as the first axis of the array."""
     start = 1 if call.string("data_format") == "NXC" else 2
     for number in range(array.ndim - 2):
         array = np.moveaxis(step(np.moveaxis(array, start + number, 0), number), 0, start + number)
@@ -42,13 +46,13 @@ def _sizes(call: Call) -> tuple[int, ...]:
 
 
 def interpolate(call: Call, src: Floats, sizes: object = None) -> Floats:
-    """src with other spatial sizes."""
+    """src resized along its spatial axes."""
     wanted = _sizes(call)
 
     def step(rows: Floats, number: int) -> Floats:
         first, second, share = samples(call, len(rows), wanted[number])
         share = share.reshape(-1, *[1] * (rows.ndim - 1))
-        # Where both are one element its share is whole, so that an infinite one stays infinite.
+        # If both are the same element, take it unweighted: infinity times a weight of 0 would be NaN.
         return np.where(
             (first == second).reshape(share.shape), rows[first], rows[first] * (1 - share) + rows[second] * share
         )
@@ -57,7 +61,7 @@ def interpolate(call: Call, src: Floats, sizes: object = None) -> Floats:
 
 
 def interpolate_backward(call: Call, src: Floats, diff_dst: Floats, sizes: object = None) -> Floats:
-    """The transposed linear map of interpolate, applied to diff_dst."""
+    """The transpose of the linear map of interpolate, applied to diff_dst."""
     axis = 1 if call.string("data_format") == "NXC" else 2
 
     def step(rows: Floats, number: int) -> Floats:

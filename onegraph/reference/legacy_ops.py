@@ -1,4 +1,4 @@
-"""The ops of legacy-1 without a successor, in numpy."""
+"""Computes in numpy the ops of legacy-1 that later editions lack."""
 
 from __future__ import annotations
 
@@ -72,19 +72,19 @@ def legacy_pow(call: Call, source: Floats, exponent: Floats) -> Floats:
 
 
 def pow_backprop(call: Call, source: Floats, delta: Floats, exponent: Floats) -> Floats:
-    # A constant has no slope; the formula would make 0 * inf of an exponent of 0 where the source is 0.
+    # For exponent 0 the slope is 0; at source 0 the formula would compute 0 * inf.
     slope = np.where(exponent == 0, 0, exponent * np.power(source, exponent - 1))
     return _summed_to(source.shape, delta * slope)
 
 
 def pow_backprop_exponent(call: Call, source: Floats, delta: Floats, result: Floats, exponent: Floats) -> Floats:
-    # The limit of x ** e * ln(x) towards 0, which the formula makes 0 * -inf of.
+    # At source 0 take the limit of x ** e * ln(x), which is 0; the formula would compute 0 * -inf.
     slope = np.where((source == 0) & (exponent >= 0), 0, result * np.log(source))
     return _summed_to(exponent.shape, delta * slope)
 
 
 def _summed_to(shape: tuple[int, ...], array: Floats) -> Floats:
-    """``array`` with the axes summed along which a tensor of ``shape`` was broadcast to it."""
+    """The sum of ``array`` over the axes along which a tensor of ``shape`` was broadcast."""
     added = array.ndim - len(shape)
     axes = tuple(axis + added for axis, dim in enumerate(shape) if dim == 1)
     return array.sum(axis=(*range(added), *axes)).reshape(shape)
@@ -108,7 +108,7 @@ def index(call: Call, source: Floats, indices: Integers) -> Floats:
 
 
 def _check_contents(call: Call) -> None:
-    """The rules again, now that the contents are known that decide what the op does.
+    """Run the rules of the op again, because the contents of its inputs are known now.
 
     Raises:
         ArgumentError: the contents do not fit the input.

@@ -1,4 +1,4 @@
-"""The matmul category in numpy."""
+"""Computes MatMul in numpy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The misc category in numpy, with the counter-based random numbers of Dropout."""
+"""Computes the ops of the misc category in numpy, with the counter-based random numbers of Dropout."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ WORD, LONG = 2**32 - 1, 2**64 - 1
 
 
 def end(call: Call, src: Floats) -> tuple[()]:
-    """No result."""
+    """No outputs."""
     return ()
 
 
 def wildcard(call: Call, *sources: object) -> object:
-    """Never returns: nothing says what it computes."""
+    """Always raises UnsupportedError, because a Wildcard does not define a computation."""
     raise UnsupportedError("Wildcard has no meaning of its own, so it cannot be run")
 
 
 def gen_index(call: Call, src: Floats) -> Integers:
-    """The index along axis."""
+    """The index of each element along axis."""
     axis = call.s64("axis") % src.ndim
     counts = np.arange(src.shape[axis], dtype=np.int64).reshape(-1, *[1] * (src.ndim - 1 - axis))
     return np.broadcast_to(counts, src.shape)
@@ -44,10 +44,10 @@ def philox(counter: tuple[Words, Words, Words, Words], key: tuple[int, int]) -> 
 
 
 def random_words(count: int, seed: int, offset: int) -> Words:
-    """The random words that the library draws for elements 0 to ``count`` - 1, in row-major order.
+    """The random 32-bit words that the library uses for elements 0 to ``count`` - 1, in row-major order.
 
-    Offset 0 is the library's older scheme, in its 3.13 form: the low word of the seed is the whole key, and the four
-    elements of a block get one word between them.
+    For offset 0 the library uses its older scheme, here as of 3.13: the low word of the seed is the whole key, and the
+    four elements of a block share one word.
     """
     index = np.arange(count, dtype=np.uint64)
     block = index & np.uint64(LONG - 3)
@@ -62,7 +62,7 @@ def random_words(count: int, seed: int, offset: int) -> Words:
 
 
 def dropout(call: Call, src: Floats, seed: Integers, offset: Integers, probability: Floats) -> tuple[Floats, Integers]:
-    """dst and mask."""
+    """dst, and the mask with 1 for every kept element."""
     chance = np.float32(probability.item())
     scale = np.float32(1) / (np.float32(1) - chance) if chance != 1 else np.float32(0)
     limit = float(WORD) * float(np.clip(chance, 0, 1))

@@ -1,4 +1,4 @@
-"""The movement category in numpy."""
+"""Computes the ops of the movement category in numpy."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Floats = NDArray[np.float64]
 
 
 def concat(call: Call, *sources: Floats) -> Floats:
-    """The sources one after another."""
+    """The sources concatenated along axis."""
     return np.concatenate(sources, axis=call.s64("axis"))
 
 
 def reorder(call: Call, src: Floats) -> Floats:
-    """src; layouts mean nothing here."""
+    """src unchanged, because arrays here have no memory layout."""
     return src
 
 

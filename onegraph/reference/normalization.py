@@ -1,4 +1,4 @@
-"""The normalization category in numpy."""
+"""Computes the ops of the normalization category in numpy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _spread(call: Call, vector: Floats | None, rank: int) -> Floats | None:
 
 
 def _mean(array: Floats, axes: tuple[int, ...]) -> Floats:
-    """The mean, with the axes kept; of nothing NaN, of which numpy's own would warn."""
+    """The mean, with the axes kept; NaN for no elements, without the warning of ``numpy.mean``."""
     mean: Floats = array.sum(axis=axes, keepdims=True) / np.float64(prod(array.shape[axis] for axis in axes))
     return mean
 
@@ -44,7 +44,7 @@ def _moments(array: Floats, axes: tuple[int, ...]) -> tuple[Floats, Floats]:
 
 
 def _normalized_gradient(normalized: Floats, gradient: Floats, scale: Floats, axes: tuple[int, ...]) -> Floats:
-    """Gradient by x of (x - mean(x)) * scale(x), given the gradient by that result."""
+    """Gradient with respect to x of (x - mean(x)) * scale(x), given the gradient with respect to that result."""
     mean, slope = _mean(gradient, axes), _mean(gradient * normalized, axes)
     result: Floats = scale * (gradient - mean - normalized * slope)
     return result
@@ -53,7 +53,7 @@ def _normalized_gradient(normalized: Floats, gradient: Floats, scale: Floats, ax
 def batch_norm_inference(
     call: Call, src: Floats, gamma: Floats, beta: Floats, mean: Floats, variance: Floats
 ) -> Floats:
-    """src normalized with the statistics given."""
+    """src normalized with the given statistics."""
     gamma, beta, mean, variance = (_along_channels(call, v, src.ndim) for v in (gamma, beta, mean, variance))
     return gamma * (src - mean) / np.sqrt(variance + call.f32("epsilon")) + beta
 
@@ -66,7 +66,7 @@ def batch_norm_forward_training(
     gamma: Floats | None = None,
     beta: Floats | None = None,
 ) -> tuple[Floats, ...]:
-    """src normalized with its own statistics, the moved running ones, and its own."""
+    """src normalized with its own statistics, the updated running statistics, and the statistics of src."""
     batch_mean, batch_variance = _moments(src, _over(call, src.ndim))
     normalized = (src - batch_mean) / np.sqrt(batch_variance + call.f32("epsilon"))
     dst = _affine(normalized, _spread(call, gamma, src.ndim), _spread(call, beta, src.ndim))
@@ -81,7 +81,7 @@ def batch_norm_forward_training(
 def batch_norm_backward(
     call: Call, src: Floats, diff_dst: Floats, mean: Floats, variance: Floats, gamma: Floats | None = None
 ) -> tuple[Floats, ...]:
-    """The gradients by src, gamma and beta."""
+    """The gradients with respect to src, gamma and beta."""
     axes = _over(call, src.ndim)
     mean, variance = (_along_channels(call, vector, src.ndim) for vector in (mean, variance))
     scale = 1 / np.sqrt(variance + call.f32("epsilon"))
@@ -98,7 +98,7 @@ def _normalized_axes(call: Call, rank: int) -> tuple[int, ...]:
 
 
 def layer_norm(call: Call, src: Floats, gamma: Floats | None = None, beta: Floats | None = None) -> tuple[Floats, ...]:
-    """src normalized over its last axes, mean and variance."""
+    """src normalized over its last axes, the mean, and the variance."""
     axes = _normalized_axes(call, src.ndim)
     mean, variance = _moments(src, axes)
     normalized = (src - mean) / np.sqrt(variance + call.f32("epsilon"))
@@ -116,7 +116,7 @@ def layer_norm_backward(
     gamma: Floats | None = None,
     beta: Floats | None = None,
 ) -> tuple[Floats, ...]:
-    """The gradients by src, gamma and beta."""
+    """The gradients with respect to src, gamma and beta."""
     axes = _normalized_axes(call, src.ndim)
     spread = (*src.shape[: axes[0]], *(1,) * len(axes))
     scale = 1 / np.sqrt(variance.reshape(spread) + call.f32("epsilon"))
@@ -131,7 +131,7 @@ def layer_norm_backward(
 
 
 def group_norm(call: Call, src: Floats, gamma: Floats | None = None, beta: Floats | None = None) -> tuple[Floats, ...]:
-    """src normalized over each group of channels, mean and variance."""
+    """src normalized over each group of channels, the mean, and the variance."""
     data_format, groups = call.string("data_format"), call.s64("groups")
     source = _channels_first(src, data_format)
     grouped = source.reshape(source.shape[0], groups, source.shape[1] // groups, *source.shape[2:])
@@ -145,20 +145,20 @@ def group_norm(call: Call, src: Floats, gamma: Floats | None = None, beta: Float
 
 
 def rms_norm(call: Call, src: Floats, gamma: Floats | None = None) -> Floats:
-    """src divided by the root of its mean square over the last axes."""
+    """src divided by its root mean square over the last axes."""
     square = _mean(np.square(src), _normalized_axes(call, src.ndim))
     return _affine(src / np.sqrt(square + call.f32("epsilon")), gamma, None)
 
 
 def _shifted(src: Floats, axis: int) -> tuple[Floats, Floats, Floats]:
-    """The row maxima, the exponentials of what is below them, and their sums."""
+    """The maximum of each row, exp(src - maximum), and the sum of these exponentials along ``axis``."""
     top: Floats = src.max(axis=axis, keepdims=True, initial=-np.inf)
     exponentials = np.exp(src - top)
     return top, exponentials, exponentials.sum(axis=axis, keepdims=True)
 
 
 def softmax(call: Call, src: Floats) -> tuple[Floats, Floats]:
-    """The shares of the exponentials, and the logarithm of their sum."""
+    """exp(src) / sum(exp(src)) along axis, and ln(sum(exp(src)))."""
     top, exponentials, total = _shifted(src, call.s64("axis"))
     dst, stats = exponentials / total, top + np.log(total)
     if call.string("mode") == "inf_as_zero":
@@ -167,18 +167,18 @@ def softmax(call: Call, src: Floats) -> tuple[Floats, Floats]:
 
 
 def softmax_backward(call: Call, diff_dst: Floats, dst: Floats) -> Floats:
-    """The gradient by the source of SoftMax."""
+    """The gradient with respect to the source of SoftMax."""
     total: Floats = (diff_dst * dst).sum(axis=call.s64("axis"), keepdims=True)
     return dst * (diff_dst - total)
 
 
 def log_softmax(call: Call, src: Floats) -> Floats:
-    """The logarithms of the shares of the exponentials."""
+    """src - ln(sum(exp(src))) along axis."""
     top, _, total = _shifted(src, call.s64("axis"))
     return src - top - np.log(total)
 
 
 def log_softmax_backward(call: Call, diff_dst: Floats, dst: Floats) -> Floats:
-    """The gradient by the source of LogSoftmax."""
+    """The gradient with respect to the source of LogSoftmax."""
     total: Floats = diff_dst.sum(axis=call.s64("axis"), keepdims=True)
     return diff_dst - np.exp(dst) * total

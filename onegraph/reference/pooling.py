@@ -1,6 +1,6 @@
-"""The pooling category in numpy, in the canonical form (N, C, X).
+"""Computes the ops of the pooling category in numpy, on arrays (N, C, X).
 
-Sums and maxima of windows are those along one axis after the other.
+Sums and maxima of windows are computed along one spatial axis after the other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,14 @@ Place = tuple[slice, ...]
 
 @dataclass(frozen=True)
 class _Axis:
-    """The windows along one axis of (N, C, X), all sizes known."""
+    """The windows along one axis of an array (N, C, X), with known sizes.
+
+    Attributes:
+        number: index of the axis.
+        window: kernel size, stride, dilation and padding.
+        size: number of elements of the source.
+        count: number of window positions.
+    """
 
     number: int
     window: Window
@@ -32,23 +39,24 @@ class _Axis:
     count: int
 
     def shape(self, array: Floats, size: int) -> tuple[int, ...]:
-        """The shape of an array that has another size along this axis."""
+        """The shape of ``array`` with another size along this axis."""
         return (*array.shape[: self.number], size, *array.shape[self.number + 1 :])
 
     def meetings(self) -> Iterator[tuple[Place, Place]]:
-        """Places of windows and those of the source that they meet, in the order of the kernel's elements.
+        """Pairs of indices: windows, and the source elements that they overlap, in the order of the kernel elements.
 
-        Each is one element of the kernel in all windows, or, where there are fewer windows, one window.
+        Each pair is for one kernel element in all windows or, if there are fewer windows than kernel elements, for all
+        kernel elements of one window.
         """
         window, before = self.window, (slice(None),) * self.number
         tap, position = (window.kernel, window.dilation), (self.count, window.stride)
         by_window = self.count < window.kernel
-        one, many = (position, tap) if by_window else (tap, position)
-        for number, others, met in meetings(*one, *many, window.begin, self.size):
+        outer, inner = (position, tap) if by_window else (tap, position)
+        for number, others, met in meetings(*outer, *inner, window.begin, self.size):
             yield (*before, slice(number, number + 1) if by_window else others), (*before, met)
 
     def reduced(self, values: Floats, over: np.ufunc, start: float) -> Floats:
-        """The sums or the maxima of all windows; ``start`` where one meets nothing."""
+        """The sums or maxima of all windows; ``start`` for a window that overlaps no element."""
         result = np.full(self.shape(values, self.count), start)
         for windows, met in self.meetings():
             part = values[met]
@@ -58,14 +66,17 @@ class _Axis:
         return result
 
     def spread(self, values: Floats) -> Floats:
-        """The value of every window, added to all that it meets."""
+        """An array like the source, with the value of every window added to all elements that it overlaps."""
         result = np.zeros(self.shape(values, self.size))
         for windows, met in self.meetings():
             result[met] += values[windows]
         return result
 
     def first_maxima(self, values: Floats, owners: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
-        """The first maximum of every window and its owner, -1 where it meets nothing; NaN is above all numbers."""
+        """The first maximum of every window, and its element of ``owners``; -1 for a window without elements.
+
+        NaN counts as larger than every number.
+        """
         best = np.full(self.shape(values, self.count), -np.inf)
         winner = np.full(best.shape, -1)
         for windows, met in self.meetings():
@@ -99,14 +110,14 @@ def _reduced(axes: list[_Axis], values: Floats, over: np.ufunc, start: float) ->
 
 
 def _divisor(axes: list[_Axis], exclude_pad: bool) -> Floats:
-    """What the sum of every window is divided by."""
+    """The divisor for the sum of every window."""
     if not exclude_pad:
         return np.array(float(prod(axis.window.kernel for axis in axes)))
     return _reduced(axes, np.ones((1, 1, *(axis.size for axis in axes))), np.add, 0.0)
 
 
 def avg_pool(call: Call, src: Floats) -> Floats:
-    """The sum of every window, divided by what exclude_pad says."""
+    """The average of every window."""
     found = _known(call)
     axes = _axes(found)
     sums = _reduced(axes, _channels_first(src, found.data_format), np.add, 0.0)
@@ -114,7 +125,7 @@ def avg_pool(call: Call, src: Floats) -> Floats:
 
 
 def avg_pool_backward(call: Call, diff_dst: Floats, src_shape: object = None) -> Floats:
-    """Every element of diff_dst, shared out evenly over its window."""
+    """diff_src: every element of diff_dst is distributed evenly over its window."""
     found = _known(call)
     axes = _axes(found)
     share = _channels_first(diff_dst, found.data_format) / _divisor(axes, call.flag("exclude_pad"))
@@ -124,14 +135,14 @@ def avg_pool_backward(call: Call, diff_dst: Floats, src_shape: object = None) ->
 
 
 def max_pool(call: Call, src: Floats) -> Floats:
-    """The maximum of every window; -inf where it lies in the padding alone."""
+    """The maximum of every window; -inf for a window that has only padding."""
     found = _known(call)
     maxima = _reduced(_axes(found), _channels_first(src, found.data_format), np.maximum, -np.inf)
     return _channels_back(maxima, found.data_format)
 
 
 def max_pool_backward(call: Call, src: Floats, diff_dst: Floats) -> Floats:
-    """Every element of diff_dst, added to the first maximum of its window."""
+    """diff_src: every element of diff_dst is added at the first maximum of its window."""
     found = _known(call)
     best, gradient = (_channels_first(array, found.data_format) for array in (src, diff_dst))
     result = np.zeros(best.shape)

@@ -1,4 +1,4 @@
-"""The quantization category in numpy. Rounding and saturation are the runner's."""
+"""Computes the ops of the quantization category in numpy. The runner does the rounding and saturation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Numbers = NDArray[np.float64] | NDArray[np.int64]
 
 
 def _spread(call: Call, values: Numbers, src: Numbers) -> Numbers:
-    """Scales or zero points in a shape that broadcasts to src."""
+    """Reshape or repeat scales or zero points so that they broadcast to src."""
     qtype = call.string("qtype")
     if qtype == "per_tensor":
         return values.reshape(())
@@ -28,8 +28,12 @@ def _spread(call: Call, values: Numbers, src: Numbers) -> Numbers:
 
 
 def _static(call: Call, src: Numbers) -> tuple[Numbers, Numbers]:
-    """Scales as the 32-bit floats that they are in the library, and zero points."""
-    for found in misplaced_scales(call):  # of a file that breaks the specification
+    """Scales, rounded to 32-bit floats as in the library, and zero points, both ready to broadcast to src.
+
+    Raises:
+        UnsupportedError: the number of scales fits no axis, which files that break the specification may have.
+    """
+    for found in misplaced_scales(call):
         raise UnsupportedError(f"{call.schema.kind}: {found.where}: {found.given}; expected {found.expected}")
     scales = np.array(call.f32s("scales"), np.float32).astype(np.float64)
     zps = np.array(call.s64s("zps") if call.has("zps") else [0] * scales.size, np.int64)
@@ -45,7 +49,7 @@ def quantize(call: Call, src: Floats) -> Floats:
 def dequantize(call: Call, src: Numbers) -> Floats:
     """(src - zp) * scale."""
     scales, zps = _static(call, src)
-    shifted = src - zps.astype(np.float64)  # zero points may be as wide as an int64, the differences wider
+    shifted = src - zps.astype(np.float64)  # zero points may use all 64 bits, so an integer difference could overflow
     return np.asarray(shifted * scales, np.float64)
 
 
@@ -62,5 +66,5 @@ def dynamic_dequantize(call: Call, src: Numbers, scales: Floats, zps: NDArray[np
 
 
 def type_cast(call: Call, src: Floats) -> Floats:
-    """src; the runner casts it."""
+    """src unchanged; the runner casts the result."""
     return src

@@ -1,4 +1,4 @@
-"""The reduction category in numpy."""
+"""Computes the ops of the reduction category in numpy."""
 
 from __future__ import annotations
 

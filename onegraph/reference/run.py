@@ -1,4 +1,4 @@
-"""Run one op, or a whole graph, on numpy."""
+"""Runs one op or a whole graph in numpy."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ MODULES = (
 
 
 def reference_function(schema: Schema) -> ReferenceFunction:
-    """The numpy function of a base op; KeyError where there is none."""
+    """The numpy function of a base op; KeyError if there is none."""
     for module in MODULES:
         function = getattr(module, schema.name, None)
         if function is not None:
@@ -64,13 +64,17 @@ def reference_function(schema: Schema) -> ReferenceFunction:
 
 
 def run_op(op: Op, inputs: Sequence[Array | None]) -> tuple[Array, ...]:
-    """The outputs of one op for the given inputs, in the op's own axis order and data types.
+    """Compute the outputs of one op, in the axis order and data types of its edition.
+
+    Args:
+        op: an op of a graph.
+        inputs: one array for each input of the op, None for an absent one.
 
     Raises:
-        OutOfMemoryError: there is no memory for what is computed.
-        ArgumentError: it is no op, or the inputs are not one array for each of its own, of the same shape.
-        SpecError: the op cannot have inputs of these shapes, which it does not know.
-        UnsupportedError: nothing says which of its scales belong to what.
+        OutOfMemoryError: there is not enough memory.
+        ArgumentError: ``op`` is not an op, or the inputs do not match its inputs in number or shape.
+        SpecError: the op has unknown shapes, and the shapes of these arrays are not allowed.
+        UnsupportedError: the op is a Wildcard, or its number of scales fits no axis.
     """
     expect("op", op, Op)
     schema = edition(op.edition).schema(op.kind)
@@ -113,7 +117,7 @@ def _computed(op: Op, schema: Schema, inputs: Sequence[Array | None]) -> tuple[A
         _swapped(schema, port.name, narrow(value, tensor.dtype), op)
         for port, value, tensor in zip(schema.outputs, results, op.outputs, strict=False)
     ]
-    # numpy makes a vector of a scalar where it makes arrays contiguous.
+    # ascontiguousarray turns a scalar into a vector, so the shape is restored.
     return tuple(np.ascontiguousarray(array).reshape(array.shape) for array in found)
 
 
@@ -122,19 +126,20 @@ def _is_numbers(array: object) -> bool:
 
 
 def run(graph: DataGraph, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Run any graph on numpy.
+    """Run any graph in numpy.
 
     Args:
-        graph: the graph; every op of every edition can be run.
+        graph: the graph; it may have any op of any edition, except Wildcard.
         inputs: an array for each graph input, by name.
 
     Returns:
         The graph outputs, by name.
 
     Raises:
-        ArgumentError: an input is missing, unknown, or of another data type.
-        SpecError: an op cannot have inputs of the shapes that are known only now.
-        UnsupportedError: nothing says which of the scales of an op belong to what, as in some files.
+        OutOfMemoryError: there is not enough memory.
+        ArgumentError: an input is missing or unknown, or has the wrong data type or shape.
+        SpecError: an op does not allow shapes that were unknown until now.
+        UnsupportedError: an op is a Wildcard, or its number of scales fits no axis, as in some files.
     """
     graph = snapshot(graph)
     given = as_dict("inputs", inputs, "a dictionary of arrays by names of inputs")
@@ -151,12 +156,12 @@ def run(graph: DataGraph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     for name in given:
         if name not in graph.inputs:
             raise ArgumentError(f"unknown input {shown(name)}; the inputs are {', '.join(graph.inputs)}")
-    # What is given comes before the contents of inputs of which ``specialise`` was told.
-    is_told = any(tensor.value is not None for tensor in graph.inputs.values())
+    # The given arrays override contents of inputs that ``specialise`` has stored.
+    is_specialised = any(tensor.value is not None for tensor in graph.inputs.values())
     values = {tensor.id: tensor.value for tensor in graph._tensors if tensor.value is not None} | values
     for op in graph.ops:
         arrays = [None if source is None else values[source.id] for source in op.inputs]
-        if is_told or not _is_examined(op):
+        if is_specialised or not _is_examined(op):
             _refuse_shapes(op, arrays, lenient=not graph.strict)
         for tensor, array in zip(op.outputs, _computed(op, schema_of(op), arrays), strict=True):
             values[tensor.id] = array
@@ -164,7 +169,7 @@ def run(graph: DataGraph, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _is_examined(op: Op) -> bool:
-    """Whether the builder knew all the shapes, and the contents that give shapes or axes."""
+    """Whether the builder knew all shapes of the op, and all contents that decide output shapes."""
     given = [op.inputs[index] for index in base_of(schema_of(op)).shape_inputs if index < len(op.inputs)]
     if any(tensor is not None and tensor.value is None for tensor in given):
         return False
@@ -172,7 +177,7 @@ def _is_examined(op: Op) -> bool:
 
 
 def _refuse_shapes(op: Op, arrays: Sequence[Array | None], *, lenient: bool) -> None:
-    """Raise SpecError where the op cannot have inputs of these shapes and contents, which the builder did not know."""
+    """Raise SpecError if the op does not allow the shapes and contents of these arrays, unknown to the builder."""
     inputs = [
         None if tensor is None or array is None else replace(tensor, shape=array.shape, value=array)
         for tensor, array in zip(op.inputs, arrays, strict=True)
@@ -193,7 +198,10 @@ def _widen(array: Array) -> Array:
 
 
 def narrow(value: object, dtype: DataType) -> Array:
-    """``value`` in ``dtype``: floats rounded to the nearest, to integers too and saturated; integers wrap around."""
+    """Convert ``value`` to ``dtype``.
+
+    Floats are rounded to the nearest, and also saturated if ``dtype`` is an integer type; integers wrap around.
+    """
     array = np.asarray(value)
     with np.errstate(all="ignore"):  # no integer is NaN
         if dtype in (DataType.s8, DataType.u8, DataType.s32) and array.dtype.kind == "f":
@@ -201,13 +209,13 @@ def narrow(value: object, dtype: DataType) -> Array:
             whole: Array = np.clip(np.rint(array), limits.min, limits.max).astype(dtype.numpy)
             return whole
         if dtype is DataType.bf16 or dtype.value.startswith(("f8", "f4")):
-            # Through float32, as the hardware and the library do.
+            # Round to float32 first, as the hardware and the library do.
             return array.astype(np.float32).astype(dtype.numpy)
         return array.astype(dtype.numpy)
 
 
 def _swapped(schema: Schema, port: str, array: Array, op: Op) -> Array:
-    """The array with its channel axes as the base has them, or back; the exchange is its own inverse."""
+    """Convert the channel axes of an array from the edition's order to the base's or back (the same exchange)."""
     if not is_swapped(schema, port):
         return array
     if array.ndim == 1 and port.endswith("_shape"):

@@ -1,4 +1,4 @@
-"""Where sliding windows meet their source, along one axis: no padding is made, so that windows may be of any length."""
+"""Finds the elements that sliding windows overlap along one axis, without padding the array."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from collections.abc import Iterator
 def meetings(
     count: int, step: int, others: int, stride: int, begin: int, size: int
 ) -> Iterator[tuple[int, slice, slice]]:
-    """For each kernel element that meets the source: its number, in which windows it does, and where.
+    """For each kernel element that overlaps the source: its number, the windows, and the source elements.
 
-    The other way round it is each window that meets the source, with which kernel elements it does, and where.
+    With the roles of kernel and windows exchanged, it yields each window with its kernel elements and the source
+    elements.
 
     Args:
-        count: how many elements the kernel has, ``step`` (the dilation) apart.
-        others: how many windows there are, ``stride`` apart.
-        begin: the padding in front of the source.
-        size: the elements of the source.
+        count, step: number of kernel elements, and their distance (the dilation).
+        others, stride: number of windows, and their distance.
+        begin: padding before the source.
+        size: number of source elements.
     """
     first = max(0, (begin - stride * (others - 1)) // step)
     for number in range(first, min(count, (begin + size - 1) // step + 1)):

@@ -1,7 +1,7 @@
-"""Graphs to and from oneDNN Graph's own JSON form, which its test program and Netron read.
+"""Writes graphs to and reads them from oneDNN Graph's own JSON form, which benchdnn and Netron also read.
 
-The form has no names of inputs and outputs, no editions and no data. What is missing stands under the key
-``onegraph``, where other readers do not look, and the contents of constants in an ``.npz`` beside the file.
+The form has no names of inputs and outputs, no editions and no data. onegraph stores names and editions under the key
+``onegraph``, which other readers ignore, and the contents of constants in an ``.npz`` file beside the JSON file.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ def load(make: type[AnyGraph], path: object, *, strict: bool = False) -> AnyGrap
         return _graph(make, read_file(source), source, strict)
     except FormatError as error:
         if any(f"{error.where}:".startswith(f"{path}:") for path in (source, source.with_suffix(".npz"))):
-            raise  # it says the file
+            raise  # the message already names the file
         raise FormatError(f"{source}: {error.where}", error.given, error.expected) from None
 
 
 def with_constants(graph: AnyGraph, arrays: object) -> AnyGraph:
-    """The graph with these contents of inputs, by name, as constants; see :meth:`onegraph.Graph.with_constants`."""
+    """The graph with inputs replaced by constants, by name; see :meth:`onegraph.Graph.with_constants`."""
     given = as_dict("constants", arrays, "a dictionary of arrays by names of inputs")
     make, graph = type(graph), snapshot(graph)
     raw, ids = as_form(graph), tensor_ids(graph)
@@ -93,7 +93,7 @@ def _refuse_unknown(graph: DataGraph, arrays: Mapping[str, object]) -> None:
 
 
 def _contents(name: str, tensor: LogicalTensor, given: object) -> Array:
-    """The contents of an input, in memory of their own that nobody writes to."""
+    """A read-only copy of the array for an input; ArgumentError if its data type or shape does not fit."""
     expected = f"a numpy array, {tensor.dtype} {show(tensor.shape)}"
     values, wanted = numpy_array(f"constant {name!r}", given, expected), tensor.dtype.numpy
     if values.dtype != wanted or not compatible(values.shape, tensor.shape):
@@ -106,10 +106,13 @@ def _contents(name: str, tensor: LogicalTensor, given: object) -> Array:
 
 
 def with_known(graph: AnyGraph, inputs: Mapping[str, Array]) -> tuple[AnyGraph, dict[str, Array]]:
-    """The graph with what its file calls constant as constants, from ``inputs``; and the inputs that are left.
+    """Make constants of the inputs that the graph declares constant, with the contents in ``inputs``.
+
+    Returns:
+        The new graph, and the arrays for the inputs that are left.
 
     Raises:
-        ArgumentError: there is no such input, or an array does not fit its input.
+        ArgumentError: the graph has no such input, or an array does not fit its input.
     """
     graph = snapshot(graph)
     given = as_dict("inputs", inputs, "a dictionary of arrays by names of inputs")
@@ -130,7 +133,7 @@ def _graph(make: type[AnyGraph], text: str | bytes, path: Path | None, strict: o
 
 
 def _as_version(given: object) -> Version | None:
-    """``"3.2"`` or ``"3.2.1"`` as a pair of numbers; None stays None."""
+    """Parse ``"3.2"`` or ``"3.2.1"`` to (3, 2); None stays None."""
     if given is None:
         return None
     word = characters(given)

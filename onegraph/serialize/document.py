@@ -1,7 +1,7 @@
-"""oneDNN Graph's JSON form, read into records: every value of the right type, every limit kept, nothing interpreted.
+"""Parses oneDNN Graph's JSON form into records and checks types and limits of all values, without interpreting them.
 
-The form is what the library itself dumps and its test program reads. Whatever else an object holds stays in ``raw``,
-so that it can be written back.
+The library dumps this form, and benchdnn reads it. Unknown keys of an object stay in ``raw``, so that they can be
+written back.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ..opset.shapes import MAX_RANK
 from ..opset.values import S64_MAX, S64_MIN
 from .json_text import Twice, decode, said
 
-UNKNOWN = S64_MIN  # stands for a dim that is not known, and as the only one for a rank that is not known
+UNKNOWN = S64_MIN  # an unknown dim; a shape with this single dim has unknown rank
 MAX_ID = 2**64 - 1
 MAX_KEY = 256
-F32_LIMIT = 3.4028235677973366e38  # from here on a number is rounded to infinity
-# Kinds of attributes in the specification and in the form.
+F32_LIMIT = 3.4028235677973366e38  # numbers from this limit on round to infinity in 32 bits
+# Attribute kind in the specification -> attribute type in the JSON form.
 ATTR_TYPES = MappingProxyType(
     {"f32": "f32", "f32[]": "f32[]", "s64": "s64", "s64[]": "s64[]", "bool": "bool", "str": "string"}
 )
@@ -38,7 +38,7 @@ AttrForm = tuple[str, object]
 
 @dataclass(frozen=True)
 class TensorForm:
-    """One use of a logical tensor by an op. ``where`` is its JSON path; ``dtype`` is None where it is undef."""
+    """One use of a logical tensor by an op. ``where`` is its JSON path; ``dtype`` is None for ``undef``."""
 
     where: str
     id: int
@@ -52,7 +52,7 @@ class TensorForm:
 
 @dataclass(frozen=True)
 class OpForm:
-    """One op; ``attrs`` holds for each attribute its type in the form and its value."""
+    """One op. ``attrs`` maps each attribute to its type in the JSON form and its value."""
 
     where: str
     id: int
@@ -66,7 +66,7 @@ class OpForm:
 
 @dataclass(frozen=True)
 class Document:
-    """A whole file; ports are None where the file does not say them."""
+    """A whole file. ``input_ports`` and ``output_ports`` are None if the file does not have them."""
 
     ops: tuple[OpForm, ...]
     input_ports: tuple[int, ...] | None
@@ -78,16 +78,16 @@ class Document:
 
 
 def parse_json(text: str | bytes) -> Json:
-    """The JSON object that ``text`` holds.
+    """Parse ``text`` as a JSON object.
 
     Raises:
-        FormatError: it is no JSON object, too large, nested too deep, or has a key twice.
+        FormatError: ``text`` is not a JSON object, too large, nested too deep, or has a key twice.
     """
     return json_object(decode(text), "text")
 
 
 def json_object(value: object, where: str) -> Json:
-    """``value`` where it is an object whose keys are all different."""
+    """``value`` as a JSON object; FormatError if it is not one, has a key twice, or a key that is too long."""
     if not isinstance(value, dict):
         raise FormatError(where, said(value), "an object")
     if isinstance(value, Twice):
@@ -99,33 +99,33 @@ def json_object(value: object, where: str) -> Json:
 
 
 def json_array(value: object, where: str) -> Sequence[object]:
-    """``value`` where it is an array."""
+    """``value`` as a JSON array; FormatError if it is not one."""
     if not isinstance(value, list):
         raise FormatError(where, said(value), "an array")
     return value
 
 
 def json_string(value: object, where: str, choices: Sequence[str] = ()) -> str:
-    """``value`` where it is a string, one of ``choices`` where there are any."""
+    """``value`` as a string; FormatError if it is not one, or not in ``choices`` if there are any."""
     if not isinstance(value, str) or (choices and value not in choices):
         raise FormatError(where, said(value), f"one of {', '.join(choices)}" if choices else "a string")
     return value
 
 
 def json_integer(value: object, where: str, least: int, most: int, what: str) -> int:
-    """``value`` where it is an integer in a range."""
+    """``value`` as an integer from ``least`` to ``most``; FormatError if it is not one."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise FormatError(where, said(value), what)
     return value
 
 
 def json_identifier(value: object, where: str) -> int:
-    """``value`` where it is an id of an op or a tensor."""
+    """``value`` as an id of an op or a tensor; FormatError if it is not one."""
     return json_integer(value, where, 0, MAX_ID, "an id: an integer from 0 to 2**64 - 1")
 
 
 def document(raw: Json) -> Document:
-    """The records of a file.
+    """Convert the JSON object of a file to records.
 
     Raises:
         FormatError: a value is missing or of a wrong type.
@@ -191,7 +191,7 @@ def _scalar(kind: str, value: object, where: str) -> object:
 
 
 def json_real(value: object, where: str) -> float:
-    """``value`` where it is a number that a 32-bit float holds, or not finite."""
+    """``value`` as a float; FormatError if it is not a number, or finite but too large for a 32-bit float."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise FormatError(where, said(value), "a number")
     if math.isfinite(value) and not -F32_LIMIT < value < F32_LIMIT:
@@ -205,14 +205,14 @@ def _tensors(raw: Json, key: str, where: str) -> tuple[TensorForm, ...]:
 
 
 def tensor_form(value: object, where: str) -> TensorForm:
-    """One logical tensor.
+    """Convert the JSON object of one logical tensor to a record.
 
     Raises:
         FormatError: a value is missing or of a wrong type.
     """
     raw = json_object(value, where)
     dtype = _required(raw, "dtype", where)
-    if dtype != "undef":  # which is no type to choose
+    if dtype != "undef":  # accepted, but not offered in messages
         dtype = json_string(dtype, f"{where}.dtype", tuple(DataType.__members__))
     shape = _shape(raw.get("shape", [UNKNOWN]), f"{where}.shape")
     declared = json_strides(raw.get("stride", [UNKNOWN]), f"{where}.stride")
@@ -245,7 +245,7 @@ def _shape(value: object, where: str) -> Shape:
 
 
 def json_strides(value: object, where: str) -> tuple[int, ...] | None:
-    """``value`` where it is an array of strides; None where one of them is unknown."""
+    """``value`` as strides in elements; None if one is unknown; FormatError if it is not an array of strides."""
     values = json_array(value, where)
     if len(values) > MAX_RANK:
         raise FormatError(where, f"{len(values)} strides", f"at most {MAX_RANK}")
@@ -260,7 +260,7 @@ def json_strides(value: object, where: str) -> tuple[int, ...] | None:
 
 
 def of_shape(declared: tuple[int, ...] | None, where: str, shape: Shape) -> tuple[int, ...] | None:
-    """``declared`` where there is one for each dim of ``shape``."""
+    """``declared`` unchanged; FormatError if it does not have one stride for each dim of ``shape``."""
     rank = 0 if shape is None else len(shape)
     if declared is not None and len(declared) != rank:
         raise FormatError(where, shown([*declared]), f"{rank} strides, one for each dim")

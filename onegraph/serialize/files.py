@@ -1,4 +1,4 @@
-"""Files: the JSON, and beside it the ``.npz`` with the contents of constants."""
+"""Reads and writes graph files: the JSON file, and beside it the ``.npz`` file with the contents of constants."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from .json_text import MAX_BYTES
 from .names import Names
 from .npz import ARCHIVE, read_elements, read_header, write_archive
 
-MAX_PATH = 4096  # bytes, of Linux
+MAX_PATH = 4096  # bytes, the limit of Linux
 
 
 def path_of(name: str, path: object, expected: str) -> Path:
-    """``path`` where it is one."""
+    """``path`` as a Path; ArgumentError if it is not a path, contains NUL, or is too long."""
     if not has_type(path, (str, os.PathLike)):
         raise ArgumentError(f"{name}: {shown(path)}; expected {expected}")
     try:
         found = Path(path)
         name_of_bytes = os.fsencode(found)
         unfit = b"\0" in name_of_bytes or len(name_of_bytes) > MAX_PATH
-    except (TypeError, UnicodeError):  # a path of bytes, or of characters that no file name has
+    except (TypeError, UnicodeError):  # a bytes path, or characters that a file name cannot have
         unfit = True
     if unfit:
         raise ArgumentError(f"{name}: {shown(path)}; expected {expected}")
@@ -40,7 +40,7 @@ def path_of(name: str, path: object, expected: str) -> Path:
 
 
 def as_path(path: object) -> Path:
-    """``path`` where it is that of a graph file."""
+    """``path`` as the Path of a graph file; ArgumentError if it has no name or ends in ``.npz``."""
     found = path_of("path", path, "the path of a JSON file")
     if not found.name or found.suffix == ".npz":
         raise ArgumentError(f"path: {shown(str(found))}; expected the path of a JSON file")
@@ -48,10 +48,10 @@ def as_path(path: object) -> Path:
 
 
 def read_file(path: Path) -> bytes:
-    """The contents of a file of bounded size.
+    """The contents of a file of at most ``MAX_BYTES``.
 
     Raises:
-        FormatError: it cannot be read, is no regular file, or is too large.
+        FormatError: the file cannot be read, is not a regular file, or is too large.
     """
     try:
         status = path.stat()
@@ -65,7 +65,7 @@ def read_file(path: Path) -> bytes:
 
 
 def write_files(path: Path, text: str, data: Path, arrays: Mapping[str, Array]) -> None:
-    """Write a text, and the arrays that belong to it to ``data``: both whole, or neither.
+    """Write ``text`` to ``path`` and, if there are arrays, an archive to ``data``; a failed write changes neither.
 
     Raises:
         FormatError: a file cannot be written.
@@ -77,10 +77,10 @@ def write_files(path: Path, text: str, data: Path, arrays: Mapping[str, Array]) 
 
 
 def read_constants(path: Path, found: Document, names: Names) -> dict[int, Array]:
-    """The contents of the constants, by id.
+    """The contents of the constants, by tensor id.
 
     Raises:
-        FormatError: the archive is missing or broken, or a constant in it is not what the JSON says.
+        FormatError: the archive is missing or broken, or a constant in it does not fit the JSON file.
     """
     if names.data is None:
         return {}
@@ -108,7 +108,7 @@ def read_constants(path: Path, found: Document, names: Names) -> dict[int, Array
 
 
 def _read_constant(archive: zipfile.ZipFile, place: Path, use: TensorForm) -> Array:
-    """One member, held to the JSON before memory is taken for it."""
+    """Read one constant; its header is checked against the JSON before memory is allocated."""
     key = f"t{use.id}.npy"
     where = f"{place}: t{use.id}"
     try:

@@ -1,4 +1,4 @@
-"""What a version of oneDNN knows of an op, so that a file that it is to read says no more than that."""
+"""Adapts ops to the version of oneDNN that is to read a file: features it lacks are dropped or refused."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ INTEGERS = frozenset({DataType.s8, DataType.u8})
 
 
 class ForVersion:
-    """Ops as a version has them; as they are where ``version`` is None.
+    """Adapts ops to one version of oneDNN.
 
     Args:
-        version: the version.
+        version: the version; None leaves all ops unchanged.
         wanted: ids of tensors that an op reads or the graph returns.
         given: ids of tensors that no op writes.
     """
@@ -27,7 +27,10 @@ class ForVersion:
         self.version, self.wanted, self.given = version, wanted, given
 
     def writes(self, op: Op) -> bool:
-        """Whether an op stands in the file: benchdnn of 3.2 and before crashes on End, and output_ports say as much."""
+        """Whether to write the op to the file.
+
+        Up to 3.2 benchdnn crashes on End, so an End is left out; output_ports have the same information.
+        """
         return (
             self.version is None
             or self.version > (3, 2)
@@ -36,7 +39,7 @@ class ForVersion:
         )
 
     def hold(self, op: Op) -> None:
-        """Raise where the version that is to read the file lacks something of the op."""
+        """Raise UnsupportedError if the version lacks a feature that the op uses."""
         if self.version is None:
             return
         schema = schema_of(op)
@@ -61,7 +64,7 @@ class ForVersion:
                 infer_op(op.kind, attrs, op.inputs, types, edition=edition(name), name=op.name).errors
                 for name in (op.edition, words)
             )
-            # What breaks its own edition too was in a file, and stays as it was there.
+            # An op that also breaks its own edition came from a file and is written back unchanged.
             known = {(error.rule, error.where) for error in own}
             added = [error.message for error in there if (error.rule, error.where) not in known]
             if added:
@@ -75,7 +78,7 @@ class ForVersion:
         return "" if self.version is None else f"{self.version[0]}.{self.version[1]}"
 
     def completing(self, op: Op) -> dict[str, AttrValue]:
-        """Defaults that an op does not say, since benchdnn has others or none; and zero points that were required."""
+        """Attributes to add: defaults, because benchdnn has none or others, and zero points where they are required."""
         schema = None if self.version is None else edition(f"onednn-{self._version}").schema(op.kind)
         if schema is None:
             return {}
@@ -86,7 +89,8 @@ class ForVersion:
             if isinstance(default, Fill):
                 strides = op.attrs.get("strides")
                 default = (default.value,) * len(strides) if isinstance(strides, tuple) else None
-            if default is not None and name not in op.attrs and name != "output_padding":  # said, it is exact
+            # A given output_padding makes the shape check exact, so it is not added.
+            if default is not None and name not in op.attrs and name != "output_padding":
                 found[name] = default
         scales, types = op.attrs.get("scales"), {t.dtype for t in (*op.inputs, *op.outputs) if t is not None}
         required = schema.has_attribute("zps") and schema.attribute("zps").required
@@ -95,7 +99,7 @@ class ForVersion:
         return found
 
     def outputs(self, op: Op) -> tuple[LogicalTensor, ...]:
-        """Without those at the end that the version does not know and nobody wants."""
+        """The outputs of the op, without unused outputs at the end that the version lacks."""
         ports, count = schema_of(op).outputs, len(op.outputs)
         while self.version is not None and 0 < count <= len(ports) and ports[count - 1].since > self.version:
             if op.outputs[count - 1].id in self.wanted:
@@ -104,10 +108,10 @@ class ForVersion:
         return op.outputs[:count]
 
     def says_nothing(self, op: Op, name: str) -> bool:
-        """Whether an attribute of an op is left out, so that there is no need for the version to know it."""
+        """Whether attribute ``name`` is dropped; see :meth:`left_out`."""
         schema = schema_of(op)
         return name in op.attrs and schema.has_attribute(name) and self.left_out(schema.attribute(name), op.attrs[name])
 
     def left_out(self, attribute: Attribute, value: AttrValue) -> bool:
-        """Whether an attribute is newer than the version, and says no more than leaving it out does."""
+        """Whether an attribute is dropped because it is newer than the version and has its default value."""
         return self.version is not None and attribute.since > self.version and value == attribute.default

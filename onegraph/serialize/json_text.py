@@ -1,4 +1,4 @@
-"""JSON text read into plain values, within limits; numbers that are not finite as C++ and Python print them."""
+"""Parses JSON text within limits; it accepts infinity and NaN as C++ and Python print them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..errors import FormatError, shown
 MAX_BYTES = 2**26
 MAX_DEPTH = 64
 MAX_DIGITS = 256
-# What files that are no text in UTF-8 begin with.
+# First bytes of files that are not UTF-8 text.
 OTHERS = {
     b"\x1f\x8b": "packed by gzip",
     b"\xff\xfe": "text in UTF-16",
@@ -23,16 +23,16 @@ OTHERS = {
 
 
 class Twice(dict[str, object]):
-    """An object in which a key stands twice; ``key`` is that key."""
+    """A JSON object that has a key twice; ``key`` is that key."""
 
     key = ""
 
 
 def decode(text: str | bytes) -> object:
-    """What JSON text holds, of any kind.
+    """Parse JSON text of any kind into Python values.
 
     Raises:
-        FormatError: it is no JSON, too large, nested too deep, or an object within it has a key twice.
+        FormatError: ``text`` is not JSON, too large, nested too deep, or an object inside it has a key twice.
     """
     if isinstance(text, (bytes, bytearray, memoryview)):
         try:
@@ -57,14 +57,14 @@ def decode(text: str | bytes) -> object:
         except json.JSONDecodeError:
             if _NUMBERS.search(text) is None:
                 raise
-            # C++ prints numbers that are not finite as JSON has no word for.
+            # C++ prints infinity and NaN as words that JSON does not have.
             text = _NOT_FINITE.sub(_as_python, text)
             value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
         given = "the end of the text" if error.pos >= len(text.rstrip()) else shown(text[error.pos : error.pos + 20])
         raise FormatError(f"line {error.lineno} column {error.colno}", given, f"JSON: {error.msg}") from None
     except _NumberError as error:
-        where = _place(text, next((one.start() for one in _TOKENS.finditer(text) if one[0] == error.digits), 0))
+        where = _place(text, next((token.start() for token in _TOKENS.finditer(text) if token[0] == error.digits), 0))
         raise FormatError(where, error.given, error.expected) from None
     except RecursionError:
         raise _too_deep(text) from None
@@ -74,12 +74,12 @@ def decode(text: str | bytes) -> object:
 
 
 def said(value: object) -> str:
-    """Text for messages of a value that a file has, in the words of JSON."""
+    """The value as text for messages, as JSON writes it: ``null``, ``true``."""
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else shown(value)
 
 
 def _place(text: str, position: int) -> str:
-    """Line and column, as the decoder counts them."""
+    """Line and column of a position, counted as ``json.JSONDecodeError`` does."""
     return f"line {text.count(chr(10), 0, position) + 1} column {position - text.rfind(chr(10), 0, position)}"
 
 
@@ -94,7 +94,7 @@ def _too_deep(text: str) -> FormatError:
 
 
 class _NumberError(Exception):
-    """A number that is not read: its digits, and what is said of it."""
+    """A number that is refused: its digits, and the two parts of the message."""
 
     def __init__(self, digits: str, given: str, expected: str) -> None:
         self.digits, self.given, self.expected = digits, given, expected
@@ -102,7 +102,7 @@ class _NumberError(Exception):
 
 
 def _integer(digits: str) -> int:
-    # Python itself refuses to read far longer ones, and is slow at them.
+    # Python is slow with long integers and refuses very long ones.
     if len(digits) > MAX_DIGITS:
         raise _NumberError(digits, f"a number of {len(digits)} digits", f"at most {MAX_DIGITS}")
     return int(digits)
@@ -139,7 +139,7 @@ def _as_python(match: re.Match[str]) -> str:
 
 
 def _is_shallow(whole: object) -> bool:
-    """Whether it is nested no deeper than allowed; raises where an object within it has a key twice."""
+    """Whether nesting is within ``MAX_DEPTH``; FormatError if an object inside ``whole`` has a key twice."""
     level: list[object] = [whole]
     for _ in range(MAX_DEPTH):
         level = [
@@ -162,7 +162,7 @@ def _children(value: object) -> Iterable[tuple[str | int, object]]:
 
 
 def _path(whole: object, wanted: object) -> str:
-    """The JSON path of an object within another."""
+    """The JSON path of the object ``wanted`` inside ``whole``."""
     level = [("", whole)]
     while level:
         level = [

@@ -1,4 +1,4 @@
-"""What the form has no place for, as it stands under the key ``onegraph``: names, editions, and where constants are."""
+"""Parses the key ``onegraph`` of a file, which holds what the JSON form lacks: names, editions, and constants."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from .json_text import said
 
 KEY = "onegraph"
 VERSION = 1
-# Numbers that C++ cannot read back; the form itself holds the nearest that it can.
+# Numbers that C++ cannot read; the JSON form holds the nearest finite number instead.
 NOT_FINITE = {"inf": float("inf"), "-inf": float("-inf")}
 
 
 @dataclass(frozen=True)
 class OpNames:
-    """Of one op: its name, its edition, and attributes that are not finite; empty where the form says it already."""
+    """Name, edition and infinite attributes of one op; each is empty if the JSON form already holds it."""
 
     name: str = ""
     edition: str = ""
@@ -39,17 +39,17 @@ class OpNames:
 
 @dataclass(frozen=True)
 class Names:
-    """Of a graph.
+    """The contents of the key ``onegraph``, for one graph.
 
     Attributes:
-        edition: the graph's.
-        inputs, outputs: ids and names, in order; outputs is None where only the form says them.
-        strides: those of outputs that lie otherwise than the ops say of their tensors, by name.
-        constants: names of constants by id.
-        vectors: ids of tensors of one axis whose size is unknown, which the form cannot tell from an unknown rank.
-        tensors: tensors that no op mentions.
-        ops: what is said of ops, by id.
-        data: name of the file beside this one that holds the constants.
+        edition: edition of the graph.
+        inputs, outputs: pairs of id and name, in order; outputs is None if the key does not list them.
+        strides: strides of graph outputs, by name, where they differ from those in the uses of the tensor.
+        constants: names of constants, by id.
+        vectors: ids of tensors of rank 1 with unknown size, which the JSON form cannot distinguish from unknown rank.
+        tensors: tensors that no op uses.
+        ops: names, editions and attributes of ops, by id.
+        data: name of the ``.npz`` file in the same folder that holds the constants.
     """
 
     edition: str = DEFAULT
@@ -63,16 +63,16 @@ class Names:
     data: str | None = None
 
     def op(self, number: int) -> OpNames:
-        """What is said of one op."""
+        """The record of one op; empty if there is none."""
         return self.ops.get(number) or OpNames()
 
     def shape(self, number: int, shape: Shape) -> Shape:
-        """The shape of a tensor, of which the form says ``shape``."""
+        """The shape of a tensor that the JSON form gives as ``shape``."""
         return (None,) if shape is None and number in self.vectors else shape
 
 
 def read_names(whole: Json) -> Names:
-    """What a file says under ``onegraph``; nothing in a file that others wrote.
+    """Parse the key ``onegraph`` of a file; a file without the key gives empty names.
 
     Raises:
         FormatError: a value is of a wrong type.
@@ -112,11 +112,11 @@ def _pairs(raw: Json, key: str) -> tuple[tuple[int, str], ...]:
     found = []
     for index, value in enumerate(json_array(raw.get(key, []), f"{KEY}.{key}")):
         where = f"{KEY}.{key}[{index}]"
-        one = json_object(value, where)
-        name = json_string(one.get("name"), f"{where}.name")
+        entry = json_object(value, where)
+        name = json_string(entry.get("name"), f"{where}.name")
         if not name or (key == "inputs" and name == "out"):
             raise FormatError(f"{where}.name", shown(name), "a name, and not the keyword 'out'")
-        found.append((json_identifier(one.get("id"), f"{where}.id"), name))
+        found.append((json_identifier(entry.get("id"), f"{where}.id"), name))
     return tuple(found)
 
 
@@ -124,9 +124,9 @@ def _output_strides(raw: Json) -> dict[str, tuple[int, ...] | None]:
     found = {}
     for index, value in enumerate(json_array(raw.get("outputs", []), f"{KEY}.outputs")):
         where = f"{KEY}.outputs[{index}]"
-        one = json_object(value, where)
-        if "stride" in one:
-            found[json_string(one.get("name"), f"{where}.name")] = json_strides(one["stride"], f"{where}.stride")
+        entry = json_object(value, where)
+        if "stride" in entry:
+            found[json_string(entry.get("name"), f"{where}.name")] = json_strides(entry["stride"], f"{where}.stride")
     return found
 
 
@@ -139,15 +139,15 @@ def _key(number: str) -> int:
 def _op(value: object, where: str) -> OpNames:
     raw = json_object(value, where)
     attrs = {
-        name: _endless(value, f"{where}.attrs.{name}")
+        name: _infinite(value, f"{where}.attrs.{name}")
         for name, value in json_object(raw.get("attrs", {}), f"{where}.attrs").items()
     }
     edition = json_string(raw["edition"], f"{where}.edition", EDITIONS) if "edition" in raw else ""
     return OpNames(json_string(raw.get("name", ""), f"{where}.name"), edition, attrs)
 
 
-def _endless(value: object, where: str) -> float | list[float]:
-    """A number that is not finite, or a list of numbers with such among them."""
+def _infinite(value: object, where: str) -> float | list[float]:
+    """An infinite number, or a list of numbers that contains one."""
     if isinstance(value, list):
         return [_number(element, f"{where}[{index}]") for index, element in enumerate(value)]
     return NOT_FINITE[json_string(value, where, tuple(NOT_FINITE))]

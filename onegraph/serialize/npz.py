@@ -1,4 +1,4 @@
-"""Arrays by name in ``.npz`` files. Nothing in such a file is ever unpickled, and not more is read than is expected."""
+"""Reads and writes ``.npz`` files of named arrays; it unpickles nothing and reads no more bytes than expected."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from ..ir.op import Array, LogicalTensor
 from ..opset.shapes import compatible, show
 
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-MAX_NAME = 2**16 - 1 - len(".npy")  # bytes; archives count them in 16 bits
+MAX_NAME = 2**16 - 1 - len(".npy")  # bytes; archives store the length in 16 bits
 ARCHIVE = "an archive as numpy.savez writes it"
 
 
 def read_inputs(path: str | os.PathLike[str], graph: DataGraph) -> dict[str, Array]:
-    """The inputs of a graph from an ``.npz`` file, by name.
+    """Read the inputs of a graph from an ``.npz`` file, by name.
 
-    Types that numpy does not know (bf16 and smaller) are taken as numpy stores them, as plain bytes of that size, and
-    as unsigned integers.
+    An array of a type that numpy lacks, such as bf16, may be stored as plain bytes, as numpy writes it, or as unsigned
+    integers of the same size.
 
     Raises:
-        FormatError: the file cannot be read; or an array is missing, unknown or does not fit its input.
+        FormatError: the file cannot be read, or an array is missing, unknown, or does not fit its input.
     """
     place = Path(path)
     try:
@@ -58,14 +58,14 @@ def read_inputs(path: str | os.PathLike[str], graph: DataGraph) -> dict[str, Arr
 
 
 def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, place: Path, name: str, tensor: LogicalTensor) -> Array:
-    """One array, held to the input before memory is taken for it."""
+    """Read one array; its header is checked against the input before memory is allocated."""
     where, wanted = f"{place}: {name}", tensor.dtype.numpy
     if member.compress_type not in METHODS:
         raise FormatError(where, "compressed in another way", ARCHIVE)
     with archive.open(member) as stream:
         shape, fortran, stored = read_header(stream, where)
         size = wanted.itemsize
-        # numpy writes what it does not know as bytes without a type
+        # numpy writes an array of a type it does not know as untyped bytes
         plain = wanted.isbuiltin != 1 and stored in (np.dtype(f"V{size}"), np.dtype(f"u{size}"))
         if not plain and stored.newbyteorder("=") != wanted:
             raise FormatError(where, f"data type {stored}", f"{tensor.dtype}, numpy's {wanted}")
@@ -78,10 +78,10 @@ def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, place: Path, name: 
 
 
 def read_header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
-    """Shape, whether the order is that of Fortran, and the data type of an array in numpy's form.
+    """Read the header of a ``.npy`` array: shape, whether the order is Fortran's, and data type.
 
     Raises:
-        FormatError: there is no such array, or it is not one of numbers.
+        FormatError: the header is invalid, or the array does not hold numbers.
     """
     try:
         version = np.lib.format.read_magic(stream)
@@ -89,18 +89,18 @@ def read_header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, n
         shape, fortran, stored = read(stream)
         if stored.hasobject or stored.names is not None:
             raise ValueError(f"data type {stored}")
-        if not all(type(dim) is int and dim >= 0 for dim in shape):  # a bool is an int to numpy
+        if not all(type(dim) is int and dim >= 0 for dim in shape):  # numpy accepts a bool as a dim
             raise ValueError(f"shape {shape}")
-    except Exception as error:  # the header is read by eval of literals, which may raise anything
+    except Exception as error:  # numpy evaluates the header as a literal, which may raise anything
         raise FormatError(where, shown(str(error)), "an array of numbers as numpy.save writes it") from None
     return shape, fortran, stored
 
 
 def read_elements(stream: IO[bytes], shape: tuple[int, ...], stored: np.dtype[Any], where: str) -> Array:
-    """The elements of an array behind its header, in one axis; not more is read than there is, whatever that says.
+    """Read the elements after the header as a flat array; memory is only used for bytes that the stream has.
 
     Raises:
-        FormatError: there are too few.
+        FormatError: the stream has too few bytes.
     """
     length = math.prod(shape) * stored.itemsize
     contents = stream.read(length)
@@ -110,12 +110,12 @@ def read_elements(stream: IO[bytes], shape: tuple[int, ...], stored: np.dtype[An
 
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
-    """Write arrays by name into an ``.npz`` file that ``numpy.load`` reads; whole, or not at all.
+    """Write named arrays atomically to an ``.npz`` file that ``numpy.load`` reads.
 
-    What numpy has no type for, such as bf16, is written as unsigned integers of the same bytes.
+    An array of a type that numpy lacks, such as bf16, is written as unsigned integers with the same bytes.
 
     Raises:
-        ArgumentError: the path names no file; or a name is none that an archive can hold.
+        ArgumentError: the path has no file name, or an archive cannot store the name of an array.
         FormatError: the file cannot be written.
     """
     place = Path(path)
@@ -125,7 +125,7 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> N
 
 
 def write_archive(stream: IO[bytes], arrays: Mapping[str, Array]) -> None:
-    """Write what ``write_arrays`` writes."""
+    """Write named arrays as an ``.npz`` archive to a stream; see :func:`write_arrays`."""
     archive = zipfile.ZipFile(stream, "w", allowZip64=True)
     try:
         for name, values in arrays.items():
@@ -134,14 +134,14 @@ def write_archive(stream: IO[bytes], arrays: Mapping[str, Array]) -> None:
                 np.lib.format.write_array(member, plain, allow_pickle=False)
         archive.close()
     finally:
-        archive.fp = None  # one that failed would fail again where it is closed, in an error of its own
+        archive.fp = None  # after a failure, closing the archive again would raise a second error
 
 
 def _member(name: str) -> str:
-    """What the array of a name is called in an archive."""
+    """The file name in the archive of the array ``name``."""
     try:
         fits = "\0" not in name and len(name.encode()) <= MAX_NAME
-    except UnicodeEncodeError:  # half of a pair of surrogates
+    except UnicodeEncodeError:  # a lone surrogate
         fits = False
     if not fits:
         raise ArgumentError(f"array {shown(name)}: expected a name of at most {MAX_NAME} bytes of UTF-8 without NUL")

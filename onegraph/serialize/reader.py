@@ -1,7 +1,7 @@
-"""From the records of a file to a graph.
+"""Builds a graph from the records of a file.
 
-The ops are put in an order in which each stands after those that it reads from, and every one is examined as the
-builder examines it. What the builder has no place for stays in :class:`FileOrigin`, beside the graph.
+Ops are sorted so that each comes after the producers of its inputs, and each op is checked as in the builder. Contents
+of the file that a graph cannot store are kept in :class:`FileOrigin`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .structure import declared_strides, one_shape, one_type, ordered, producers
 if TYPE_CHECKING:
     from ..builder.graph import DataGraph
 
-# What the library writes of its own accord into a graph that it dumps.
+# Attributes that the library adds to the graphs it dumps.
 LIBRARY_ATTRIBUTES = frozenset({"partition_id", "backend", "op_depth", "matched"})
 NOT_PRODUCED = "a tensor that ops read and none produces"
 
@@ -37,13 +37,14 @@ def build(graph: DataGraph, found: Document, names: Names, data: Mapping[int, Ar
     """Fill an empty graph.
 
     Args:
-        graph: the graph; ``strict`` of it refuses every breach of the specification, also those that the library takes.
-        found: what the file holds.
+        graph: the empty graph. If it is strict, every breach of the specification is refused; otherwise breaches that
+            the library accepts are allowed.
+        found: the records of the file.
         names: names and editions of tensors and ops.
-        data: contents of constants by id.
+        data: contents of constants, by tensor id.
 
     Raises:
-        FormatError: the ops do not hang together, or a kind is unknown.
+        FormatError: the connections between ops are invalid, or a kind is unknown.
         SpecError: an op breaks the specification.
     """
     _Building(graph, found, names, data).run()
@@ -60,16 +61,16 @@ class _Building:
         self.typed = {use.id for op in found.ops if op.kind != "Wildcard" for use in (*op.inputs, *op.outputs)}
         wanted = {number for number, _ in (*names.inputs, *(names.outputs or ()))}
         for use in names.tensors:
-            # A constant that nothing reads, and of which there are no contents, is of no use.
+            # A constant that no op reads and that has no contents is skipped.
             if use.id in data or use.id in wanted or use.id not in names.constants:
                 self.uses.setdefault(use.id, []).append(use)
         self.input_names = dict(names.inputs)
         self.tensors: dict[int, LogicalTensor] = {}
         self.notes: list[Violation] = []
-        self.repeated: dict[str, int] = {}  # how often a name of an op had to be numbered
+        self.repeated: dict[str, int] = {}  # op name -> last number that was added to make it unique
 
     def run(self) -> None:
-        """Inputs and constants, ops, outputs."""
+        """Create inputs and constants, then ops, then outputs."""
         for uses in self.uses.values():
             one_type(uses)
         for number in self._input_ids():
@@ -95,9 +96,9 @@ class _Building:
     # Inputs and outputs -----------------------------------------------------------------------------------------------
 
     def _input_ids(self) -> list[int]:
-        """Ids of what no op produces: in port order, the rest in order of first use.
+        """Ids of tensors that no op produces: first in port order, the others in order of first use.
 
-        The library says a port once for each op that reads it, and people who edit its dumps forget the ports.
+        The library lists a port once for each op that reads it, and an edited dump may lack ports.
         """
         named = [number for number, _ in self.names.inputs]
         for index, number in enumerate(named):
@@ -129,7 +130,7 @@ class _Building:
         self.tensors[number] = tensor
 
     def _output(self, name: str, number: int, where: str) -> LogicalTensor:
-        """A graph output, laid out as the file declares; not with gaps, for which a file could want any memory."""
+        """A graph output with the strides of the file; strides with gaps are ignored, as they may need much memory."""
         tensor = self.tensors[number]
         if name in self.names.strides:
             declared = of_shape(self.names.strides[name], f"{where}.stride", tensor.shape)
@@ -142,7 +143,7 @@ class _Building:
         return tensor._laid_out(None if gaps else found)
 
     def _unnamed(self, number: int) -> str:
-        """The name of an input to which the file gives none; constants without data are such inputs."""
+        """A free name for an input that has none in the file, such as a constant without data."""
         name = f"t{number}"
         taken = {other for _, other in (*self.names.inputs, *(self.names.outputs or ()))}
         while name in taken:
@@ -150,7 +151,7 @@ class _Building:
         return name
 
     def _outputs(self) -> Iterable[tuple[str, int, str]]:
-        """Name, id and place of each graph output."""
+        """Name, tensor id and JSON path of each graph output."""
         if self.names.outputs is not None:
             for index, (number, name) in enumerate(self.names.outputs):
                 where = f"onegraph.outputs[{index}]"
@@ -172,7 +173,7 @@ class _Building:
         for use in uses:
             if use.dtype is not None:
                 return use.dtype
-        # Only Wildcards, whose types mean nothing, have tensors of no type.
+        # Only tensors of Wildcards may have no data type; f32 is a placeholder.
         if uses[0].id in self.typed:
             raise FormatError(f"{uses[0].where}.dtype", "'undef'", "a data type")
         return DataType.f32
@@ -194,7 +195,7 @@ class _Building:
         self.notes += [replace(error, severity=NOTE, message=f"{error.message} and is taken") for error in stale]
         kept: Mapping[str, AttrValue] = dict(checked.attrs or {})
         shapes, known = checked.shapes, None
-        if not found:  # as of ops that are built, those that come again are looked at once when they are compiled
+        if not found:  # share one signature between equal ops, as the builder does, so that they compile only once
             dtypes = tuple([tensor.dtype for tensor in outputs if tensor.dtype is not None])
             lenient = not self.graph.strict
             like = signature(
@@ -215,7 +216,7 @@ class _Building:
         self.graph._append(Op(number, schema.kind, tuple(inputs), tuple(results), kept, label, chosen.name, known))
 
     def _label(self, name: str) -> str:
-        """``name`` where no other op has it, else with a number."""
+        """``name`` if no other op has it, else ``name`` with a number."""
         label = name
         while label in self.graph._names:
             self.repeated[name] = self.repeated.get(name, 0) + 1
@@ -223,40 +224,40 @@ class _Building:
         return label
 
     def _read(self, form: OpForm) -> tuple[Edition, Schema, dict[str, object]]:
-        """The edition in whose words the op is written, its record, and its attributes as users give them."""
+        """The edition that defines the op, its schema, and its attributes as a user would give them."""
         given = self.names.op(form.id)
         if given.edition:
             editions = [edition(given.edition)]
         else:
             editions = [edition(self.graph.edition), edition(DEFAULT), edition("legacy-1")]
-        found = [(one, schema) for one in editions if (schema := one.schema(form.kind)) is not None]
-        if not given.edition and not any(one.name != "legacy-1" for one, _ in found):
-            # A name of old with attributes of today.
+        found = [(candidate, schema) for candidate in editions if (schema := candidate.schema(form.kind)) is not None]
+        if not given.edition and not any(candidate.name != "legacy-1" for candidate, _ in found):
+            # The file may use an op name of legacy-1 with attribute names of the newest edition.
             found += [
                 (edition(DEFAULT), BASE[base_of(schema).kind]) for _, schema in found if schema.dialect is not None
             ]
         if not found:
-            mend = unknown_op(editions[0], form.kind)
-            raise FormatError(f"{form.where}.kind", shown(form.kind), f"an op{'; ' if mend else ''}{mend}")
+            fix = unknown_op(editions[0], form.kind)
+            raise FormatError(f"{form.where}.kind", shown(form.kind), f"an op{'; ' if fix else ''}{fix}")
         names = [name for name in form.attrs if name not in LIBRARY_ATTRIBUTES]
         chosen, schema = next(
-            ((one, schema) for one, schema in found if all(map(schema.has_attribute, names))), found[0]
+            ((candidate, schema) for candidate, schema in found if all(map(schema.has_attribute, names))), found[0]
         )
         attrs: dict[str, object] = {name: form.attrs[name][1] for name in names}
         attrs.update({name: value for name, value in given.attrs.items() if name in attrs})
         padding = attrs.get("output_padding")
         if isinstance(padding, list) and len(padding) == 12 and not any(padding):
-            # The library's own default, which is as long as no op needs it.
+            # The library's default: 12 zeros, which is longer than any op needs.
             del attrs["output_padding"]
         return chosen, schema, attrs
 
     def _shape(self, inferred: Shape, use: TensorForm) -> Shape:
-        """The shape of an output: what follows from the inputs, completed by what the file says of it anywhere."""
+        """The shape of an output: inferred from the inputs, with unknown dims taken from any use in the file."""
         shape = merge(inferred, use.shape) if compatible(inferred, use.shape) else inferred
         return self.names.shape(use.id, one_shape(shape, use, self.uses[use.id]))
 
     def _is_stale(self, error: Violation, checked: Inference, form: OpForm) -> bool:
-        """Whether an output has another shape only here, and every op that reads it has the one that follows."""
+        """Whether ``error`` is a wrong output shape that only the producer has, while a reader has the inferred one."""
         if self.graph.strict or error.rule != "output_shape":
             return False
         return all(

@@ -1,4 +1,4 @@
-"""How the ops of a file hang together: who produces what, in which order, and what is said twice and otherwise."""
+"""Checks the connections between the ops of a file: producers, order, and agreement between uses of a tensor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_STRIDE = 2**48  # as for the inputs of the builder
 
 
 def producers(ops: Sequence[OpForm]) -> dict[int, int]:
-    """For each tensor that an op produces the place of that op; ids of ops and products are held to be unique."""
+    """Map each produced tensor id to the index of its op; FormatError if an op or two outputs share an id."""
     found: dict[int, int] = {}
     ids: dict[int, str] = {}
     for index, op in enumerate(ops):
@@ -30,7 +30,7 @@ def producers(ops: Sequence[OpForm]) -> dict[int, int]:
 
 
 def ordered(ops: Sequence[OpForm], producers: Mapping[int, int]) -> list[int]:
-    """The ops, each after those that it reads from, and otherwise in the order of the file."""
+    """Indices of the ops, sorted so that producers come first and else in file order; FormatError for a cycle."""
     waits = [{producers[use.id] for use in op.inputs if use.id in producers} for op in ops]
     readers: list[list[int]] = [[] for _ in ops]
     for index, sources in enumerate(waits):
@@ -53,7 +53,7 @@ def ordered(ops: Sequence[OpForm], producers: Mapping[int, int]) -> list[int]:
 
 
 def one_type(uses: Sequence[TensorForm]) -> None:
-    """Hold all uses of a tensor to one data type."""
+    """Raise FormatError if uses of one tensor have different data types."""
     known = next((use for use in uses if use.dtype is not None), uses[0])
     for use in uses:
         if use.dtype not in (None, known.dtype):
@@ -61,7 +61,7 @@ def one_type(uses: Sequence[TensorForm]) -> None:
 
 
 def one_shape(shape: Shape, first: TensorForm, uses: Sequence[TensorForm]) -> Shape:
-    """``shape``, which ``first`` has, completed by what other uses say of the tensor, and held against them."""
+    """``shape`` of use ``first``, with unknown dims taken from other uses; FormatError if a use contradicts it."""
     for use in uses:
         if use is not first:
             if not compatible(shape, use.shape):
@@ -71,12 +71,12 @@ def one_shape(shape: Shape, first: TensorForm, uses: Sequence[TensorForm]) -> Sh
 
 
 def declared_strides(uses: Sequence[TensorForm]) -> tuple[int, ...] | None:
-    """The strides that the first use declares which declares any."""
+    """The strides of the first use that has any; None if no use has strides."""
     return next((use.strides for use in uses if use.strides is not None), None)
 
 
 def worth(found: tuple[int, ...] | None, shape: Shape) -> tuple[int, ...] | None:
-    """Strides that are worth declaring: known, not those of a dense array, and of memory of its own."""
+    """``found`` if the strides are known, not dense row-major, and without overlapping elements; else None."""
     if found is None or shape is None or None in shape or any(stride >= MAX_STRIDE for stride in found):
         return None
     dims = known_dims(shape)

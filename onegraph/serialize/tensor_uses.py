@@ -1,4 +1,4 @@
-"""What the ops of a file say of tensors: completed, and made to agree where several of them use one tensor."""
+"""Completes the tensor records of a file, and makes all uses of one tensor agree."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Use = dict[str, Any]
 
 
 class Uses:
-    """The uses of tensors in the file that a graph comes from.
+    """The uses of tensors in the file that a graph was loaded from.
 
-    The library takes uses that say different things of one tensor, and writes such graphs; Netron does not read them.
+    The library reads and writes graphs in which uses of one tensor differ; Netron does not read them.
     """
 
     def __init__(self, graph: DataGraph, origin: FileOrigin | None) -> None:
-        self.agreed: dict[int, Use] = {}  # data type, shape and layout, where uses disagree
+        self.agreed: dict[int, Use] = {}  # tensor id -> data type, shape and layout to write, where uses differ
         if origin is None:
             return
         uses: dict[int, list[Use]] = {}
@@ -36,7 +36,7 @@ class Uses:
                 self.agreed[number] = _agreed(tensor, number, uses[number])
 
     def form(self, raw: Use) -> Use:
-        """One use as it is written."""
+        """The record to write for one use in the file."""
         use = completed(raw)
         agreed = self.agreed.get(use["id"])
         return (
@@ -45,7 +45,7 @@ class Uses:
 
 
 def tensor_form(tensor: LogicalTensor, number: int) -> Use:
-    """A use of a tensor that was in no file."""
+    """The record to write for a tensor that was not in the file."""
     shape = tensor.shape
     dims = [UNKNOWN] if shape is None else [UNKNOWN if dim is None else dim for dim in shape]
     known = UNKNOWN not in dims
@@ -60,7 +60,7 @@ def tensor_form(tensor: LogicalTensor, number: int) -> Use:
 
 
 def completed(raw: Mapping[str, Any]) -> Use:
-    """A use with all keys in the order in which they are read, and no others."""
+    """A use with exactly the keys that readers know, in the order in which they read them."""
     shape = raw.get("shape", [UNKNOWN])
     stride = raw.get("stride", [UNKNOWN] * len(shape) if UNKNOWN in shape else list(dense_strides(shape)))
     return {
@@ -78,7 +78,7 @@ def _type(use: Use) -> tuple[object, object]:
 
 
 def _agreed(tensor: LogicalTensor, number: int, uses: list[Use]) -> Use:
-    """What the graph has, laid out as in the first use that says so."""
+    """Data type and shape of the graph's tensor, with the layout of the first use that has this shape."""
     form = tensor_form(tensor, number)
     if all(use["dtype"] == "undef" for use in uses):
         form["dtype"] = "undef"

@@ -1,9 +1,9 @@
-"""From a graph to the JSON form, as the library's own test program reads it.
+"""Writes a graph in the JSON form that benchdnn reads.
 
-Its reader stops for good at the first key that it does not know, throws on all but five escapes, and takes ``type``
-before ``value`` only. So known keys come first, in its order, and text is escaped no more than it must be. Netron wants
-every key, and all uses of a tensor to say the same of it. So what a file says is completed and made to agree where it
-is written for a version; otherwise it comes back as it was, what nobody knows last.
+The reader of benchdnn stops at the first unknown key, throws on all but five escapes, and needs ``type`` before
+``value``. Therefore known keys come first, in its order, and text is escaped as little as possible. Netron needs every
+key, and equal records for all uses of a tensor. Therefore a file that is written for a version is completed, and its
+uses are made equal. Without a version, the contents of a loaded file are written back unchanged, unknown keys last.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 OP_KEYS = ("id", "name", "kind", "attrs", "inputs", "outputs")
 TENSOR_KEYS = ("id", "dtype", "shape", "stride", "layout_type", "property_type")
-LATER_KEYS = ("fpmath_mode_apply_to_int",)  # which a reader that does not know them comes to last
+LATER_KEYS = ("fpmath_mode_apply_to_int",)  # written last, because older readers stop at them
 LARGEST = 3.4028234663852886e38
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _UNREADABLE = re.compile("[\x00-\x1f\ud800-\udfff]")
 
 
 def as_text(form: Json) -> str:
-    """The text of a file."""
+    """The JSON text of a file."""
     text = json.dumps(form, indent=2, ensure_ascii=False)
-    # Halves of characters have no UTF-8; no name that the library reads has one.
+    # Lone surrogates have no UTF-8 encoding, so they are escaped; keys that the library reads have none.
     return _SURROGATES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
@@ -48,17 +48,17 @@ def as_form(graph: DataGraph, version: Version | None = None, data: str | None =
 
     Args:
         graph: the graph.
-        version: version of oneDNN that is to read it; the newest by default.
-        data: name of the file that the constants are in.
+        version: version of oneDNN that is to read it; None writes a loaded file back as it was.
+        data: name of the file that holds the constants.
 
     Raises:
-        UnsupportedError: the graph has something that this version does not know.
+        UnsupportedError: the graph uses a feature that this version lacks.
     """
     return _Writing(graph, version).form(data)
 
 
 def tensor_ids(graph: DataGraph) -> dict[int, int]:
-    """For each tensor of the graph its id in the file."""
+    """Map the id of each tensor of the graph to its id in the file."""
     origin = graph._file
     if origin is None:
         return {tensor.id: tensor.id for tensor in graph._tensors}
@@ -70,7 +70,7 @@ def tensor_ids(graph: DataGraph) -> dict[int, int]:
 
 
 def op_ids(graph: DataGraph) -> dict[str, int]:
-    """For each op of the graph, by its name, its id in the file."""
+    """Map the name of each op of the graph to its id in the file."""
     order: tuple[int, ...] = () if graph._file is None else graph._file.op_order
     given: Any = () if graph._file is None else graph._file.raw["graph"]
     found = {graph.ops[place].name: raw["id"] for raw, place in zip(given, order, strict=True)}
@@ -79,7 +79,7 @@ def op_ids(graph: DataGraph) -> dict[str, int]:
 
 
 def _free(taken: set[int]) -> Iterator[int]:
-    """Ids that are not taken: those above all others, as far as there are any."""
+    """Free ids: above all taken ones, or from 0 if the taken ones are near the maximum."""
     number = max(taken, default=-1) + 1
     if number + 2**32 > MAX_ID:
         number = 0
@@ -90,7 +90,7 @@ def _free(taken: set[int]) -> Iterator[int]:
 
 
 def _known_first(raw: Json, known: Sequence[str]) -> Json:
-    """The same object, with the keys that readers know first."""
+    """The same object with the keys in ``known`` first."""
     return {key: raw[key] for key in (*(key for key in known if key in raw), *(key for key in raw if key not in known))}
 
 
@@ -99,8 +99,8 @@ class _Writing:
         self.graph, self.version, self.origin = graph, version, graph._file
         self.raw: Json = {} if self.origin is None else self.origin.raw
         self.ids = tensor_ids(graph)
-        self.written: dict[int, Json] = {}  # by id in the file, the first use of each tensor
-        self.said: dict[str, Json] = {}  # under onegraph, of ops
+        self.written: dict[int, Json] = {}  # tensor id in the file -> its first use
+        self.op_notes: dict[str, Json] = {}  # op id in the file -> its record under the key onegraph
         read = (tensor.id for op in graph.ops for tensor in op.inputs if tensor is not None)
         written = {tensor.id for op in graph.ops for tensor in op.outputs}
         wanted = {*read, *(tensor.id for tensor in graph.outputs.values())}
@@ -108,10 +108,10 @@ class _Writing:
         given = {tensor.id for tensor in graph.inputs.values()}
         self.constant = {graph.inputs[name].id for name in graph.constant_inputs}
         self.returned = {t.id: t for t in graph.outputs.values() if t.id not in given and not t.constant}
-        self.is_lost = False  # something that the file said, and that only stands under onegraph now
+        self.is_lost = False  # whether a value of the loaded file changed and is now only under the key onegraph
 
     def form(self, data: str | None) -> Json:
-        """The whole object."""
+        """The JSON object of the whole file."""
         graph, raw = self.graph, self.raw
         ops = self._ops()
         unchanged = self.origin is not None and _is_unchanged(graph, self.origin)
@@ -144,14 +144,14 @@ class _Writing:
         return [number for number in ids if number in self.written]
 
     def _are_right(self, given: list[int], right: list[int]) -> bool:
-        """Whether ports of a file are those of the graph; it may say one twice, and constants too."""
+        """Whether the ports of a file are those of the graph, ignoring repeated ports and constants."""
         constants = {self.ids[tensor.id] for tensor in self.graph._tensors if tensor.constant}
         return {*given} - constants == {*right} - constants
 
     # Ops --------------------------------------------------------------------------------------------------------------
 
     def _ops(self) -> list[Json]:
-        """Those of the file as they were, in its order; then those that were added."""
+        """The ops of the loaded file in file order, then the ops that were added later."""
         found: list[Json] = []
         graph, order = self.graph, () if self.origin is None else self.origin.op_order
         given = self.raw.get("graph")
@@ -168,7 +168,7 @@ class _Writing:
         return found
 
     def _given_op(self, op: Op, raw: Any, uses: Uses) -> Json:
-        """As it was, what no reader knows last; for a version without that, completed, and as Netron wants it."""
+        """An op of the loaded file: unchanged with unknown keys last, or completed if a version is given."""
         name = _UNREADABLE.sub(" ", raw.get("name", ""))
         self.is_lost |= name != raw.get("name", "")
         attrs: dict[str, object] = {}
@@ -177,7 +177,7 @@ class _Writing:
                 continue
             kind, value = attr["type"], attr["value"]
             if kind != "string":
-                value = [_number(kind, one) for one in value] if kind.endswith("[]") else _number(kind, value)
+                value = [_number(kind, item) for item in value] if kind.endswith("[]") else _number(kind, value)
             self.is_lost |= value != attr["value"]
             attrs[key] = {"type": kind, "value": value}
         attrs |= self._completing(op)
@@ -189,7 +189,7 @@ class _Writing:
             ends = {key: [uses.form(use) for use in found] for key, found in ends.items()}
         for use in (*ends["inputs"], *ends["outputs"]):
             self.written.setdefault(use["id"], use)
-        self._say(op, raw["id"], name)
+        self._note_op(op, raw["id"], name)
         kind = raw["kind"] if self.version is None else op.kind
         form = {"id": raw["id"], "name": name, "kind": kind, "attrs": attrs, **ends}
         if self.version is not None:
@@ -199,7 +199,7 @@ class _Writing:
     def _new_op(self, op: Op, number: int) -> Json:
         self.known.hold(op)
         name = _UNREADABLE.sub(" ", op.name)
-        self._say(op, number, name)
+        self._note_op(op, number, name)
         schema = schema_of(op)
         attrs = {
             key: self._attr(schema.attribute(key), value)
@@ -215,7 +215,7 @@ class _Writing:
         own = schema_of(op)
         found = {}
         for name, value in self.known.completing(op).items():
-            schema = own if own.has_attribute(name) else base_of(own)  # which has what came later
+            schema = own if own.has_attribute(name) else base_of(own)  # the base also has later attributes
             found[name] = self._attr(schema.attribute(name), value)
         return found
 
@@ -227,18 +227,18 @@ class _Writing:
         scalars = [_number(kind, element) for element in (value if isinstance(value, tuple) else (value,))]
         return {"type": kind, "value": scalars if kind.endswith("[]") else scalars[0]}
 
-    def _say(self, op: Op, number: int, name: object) -> None:
-        """Note what the form does not say of an op."""
-        said: dict[str, object] = {}
+    def _note_op(self, op: Op, number: int, name: object) -> None:
+        """Store the name, edition and infinite attributes of an op that the JSON form cannot hold."""
+        notes: dict[str, object] = {}
         if op.name != name:
-            said["name"] = op.name
+            notes["name"] = op.name
         if op.edition != self.graph.edition:
-            said["edition"] = op.edition
-        endless = {key: words for key, value in op.attrs.items() if (words := _endless(value)) is not None}
-        if endless:
-            said["attrs"] = endless
-        if said:
-            self.said[str(number)] = said
+            notes["edition"] = op.edition
+        infinite = {key: words for key, value in op.attrs.items() if (words := _infinite(value)) is not None}
+        if infinite:
+            notes["attrs"] = infinite
+        if notes:
+            self.op_notes[str(number)] = notes
 
     # Tensors ----------------------------------------------------------------------------------------------------------
 
@@ -251,23 +251,23 @@ class _Writing:
         return self.written[number]
 
     def _output(self, name: str, tensor: LogicalTensor) -> Json:
-        """An output; with its strides where its tensor is written with others, as one that two outputs lay out is."""
+        """The record of a graph output, with strides if they differ from those written for its tensor."""
         number = self.ids[tensor.id]
         stride = tensor_form(tensor, number)["stride"]
-        said = {"id": number, "name": name}
-        return said if stride == completed(self.written[number])["stride"] else {**said, "stride": stride}
+        entry = {"id": number, "name": name}
+        return entry if stride == completed(self.written[number])["stride"] else {**entry, "stride": stride}
 
     def _names_constants(self) -> bool:
-        """Whether the file has names of all constants; of those whose contents came later it has none."""
+        """Whether the loaded file has a name for every constant; constants that were made later have none."""
         about: Any = self.raw.get(KEY) or {}
-        named = {one["id"] for one in about.get("constants", ())}
+        named = {entry["id"] for entry in about.get("constants", ())}
         return all(self.ids[tensor.id] in named for tensor in self.graph._tensors if tensor.constant)
 
     def _about(self) -> Json:
-        """What the form has no place for."""
+        """The contents of the key ``onegraph``."""
         graph, ids = self.graph, self.ids
         constants = [tensor for tensor in graph._tensors if tensor.constant]
-        # The strides of a tensor that is an input and an output too are those of the input.
+        # A tensor that is both input and output is written with the strides of the input.
         used = {t.id: t for t in (*graph.outputs.values(), *graph.inputs.values(), *constants)}
         about: dict[str, object] = {"form": VERSION, "edition": graph.edition}
         about["inputs"] = [{"id": ids[tensor.id], "name": name} for name, tensor in graph.inputs.items()]
@@ -276,7 +276,7 @@ class _Writing:
         about["constants"] = [{"id": ids[tensor.id], "name": tensor.name} for tensor in constants]
         about["vectors"] = [ids[tensor.id] for tensor in graph._tensors if tensor.shape == (None,)]
         about["tensors"] = tensors
-        about["ops"] = self.said
+        about["ops"] = self.op_notes
         return {key: value for key, value in about.items() if value or key in ("inputs", "outputs")}
 
 
@@ -289,18 +289,18 @@ def _number(kind: str, value: object) -> float | int:
     assert isinstance(value, (int, float))
     if not kind.startswith("f32"):
         return int(value)
-    return max(min(LARGEST, float(value)), -LARGEST)  # in this order, so that NaN gives a number too
+    return max(min(LARGEST, float(value)), -LARGEST)  # in this order NaN gives a finite number too
 
 
-def _endless(value: AttrValue) -> str | list[str | float] | None:
-    """A number that is not finite in a word, a list with such words in it; None of everything else."""
+def _infinite(value: AttrValue) -> str | list[str | float] | None:
+    """An infinite number as a word, or a list with such words in it; None for any other value."""
     if isinstance(value, tuple):
-        return [str(one) if math.isinf(one) else one for one in value] if any(map(math.isinf, value)) else None
+        return [str(item) if math.isinf(item) else item for item in value] if any(map(math.isinf, value)) else None
     return str(value) if isinstance(value, float) and math.isinf(value) else None
 
 
 def _is_unchanged(graph: DataGraph, origin: FileOrigin) -> bool:
-    """Whether nothing was added to a graph since it was loaded."""
+    """Whether nothing was added to a graph after it was loaded."""
     return (
         len(graph.ops) == origin.n_ops
         and tuple(graph.inputs) == origin.inputs

@@ -1,1 +1,1 @@
-"""Graphs made from graphs: other shapes, other editions, fewer ops."""
+"""Makes graphs from graphs: with other shapes, in another edition, or with fewer ops."""

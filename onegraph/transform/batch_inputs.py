@@ -1,7 +1,7 @@
-"""Which inputs of a graph have a batch as their first dim that can be changed for all of them together.
+"""Finds the graph inputs whose first dim is a batch, so that the batch of all of them can be changed together.
 
-The rules are those of benchdnn's ``--mb``: a tensor has one where every op that reads it carries its first dim over to
-a result that has one. Source: oneDNN 3.13, tests/benchdnn/graph/deserialize.cpp.
+The rules are those of benchdnn's ``--mb``: a tensor has a batch if every op that reads it keeps its first dim as the
+first dim of a result that has a batch. Source: oneDNN 3.13, tests/benchdnn/graph/deserialize.cpp.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..ir.op import LogicalTensor, Op, schema_of
 from ..opset.editions.registry import base_of
 from ..opset.schema import Schema, Shape
 
-# An op that is told the shape of its result is told the batch too.
+# Attributes and inputs that give the shape of a result, and with it the batch.
 SHAPES = ("dst_shape", "src_shape", "output_shape", "input_shape")
 
 
@@ -33,29 +33,29 @@ def with_batch(graph: DataGraph) -> list[LogicalTensor]:
 
 
 def _carries(op: Op, tensor: LogicalTensor, found: Mapping[int, bool]) -> bool:
-    """Whether an op carries the batch of an input over to its first output, which has one."""
+    """Whether the first dim of input ``tensor`` is the first dim of the op's first output, and that is a batch."""
     schema = schema_of(op)
     kind = base_of(schema).kind
     if kind == "End":
         return True
-    if not op.outputs or _is_told_its_shape(op, schema):
+    if not op.outputs or _has_given_shape(op, schema):
         return False
-    index = next(index for index, one in enumerate(op.inputs) if one is tensor)
-    shapes = [None if one is None else one.shape for one in op.inputs]
+    index = next(index for index, source in enumerate(op.inputs) if source is tensor)
+    shapes = [None if source is None else source.shape for source in op.inputs]
     return _keeps_batch(kind, schema.category, index, shapes) and found.get(op.outputs[0].id, True)
 
 
-def _is_told_its_shape(op: Op, schema: Schema) -> bool:
-    """Whether an attribute or an input gives the shape of the result, batch included."""
-    target = op.attrs.get("shape", ())  # of StaticReshape
+def _has_given_shape(op: Op, schema: Schema) -> bool:
+    """Whether an attribute or an input gives the shape of the result, including the batch."""
+    target = op.attrs.get("shape", ())  # an attribute of StaticReshape
     if isinstance(target, tuple) and target and target[0] not in (-1, 0):
         return True
-    ports = (schema.input_port(at).name for at, one in enumerate(op.inputs) if one is not None)
+    ports = (schema.input_port(index).name for index, tensor in enumerate(op.inputs) if tensor is not None)
     return not {*op.attrs, *ports}.isdisjoint(SHAPES)
 
 
 def _keeps_batch(kind: str, category: str, index: int, shapes: Sequence[Shape]) -> bool:
-    """Whether the first dim of input ``index`` becomes that of the result, by the kind of op."""
+    """Whether the first dim of input ``index`` becomes the first dim of the result, for this kind of op."""
     if kind.endswith(("Backward", "BackwardData", "BackwardWeights")):
         is_statistic = kind == "LayerNormBackward" and index in (2, 3)
         return index < 2 or (is_statistic and _have_one_batch(shapes[index], shapes[0]))
@@ -77,7 +77,7 @@ def _have_one_batch(first: Shape, second: Shape) -> bool:
 
 
 def _is_not_broadcast(shape: Shape, other: Shape) -> bool:
-    """Whether an operand of a binary op has the batch of the result, rather than being broadcast along it."""
+    """Whether an operand of a binary op has the batch of the result and is not broadcast along it."""
     if shape is None or other is None:
         return False
     if len(shape) != len(other):

@@ -1,6 +1,7 @@
-"""Changing a graph through its JSON form, where ids, names and what the library wrote stay what they are.
+"""Changes a graph through its JSON form, which keeps ids, names and the library's own entries.
 
-The form is changed, what follows from the change is made unknown, and reading it back infers it again and checks it.
+The JSON form is changed, all shapes that depend on the change are set to unknown, and reading the form back infers and
+checks them again.
 """
 
 from __future__ import annotations
@@ -34,19 +35,24 @@ CONVERSIONS = ("Quantize", "Dequantize", "DynamicQuantize", "DynamicDequantize",
 
 
 class JsonRewrite(Generic[AnyGraph]):
-    """A graph while it is changed.
+    """A graph that is being changed.
 
-    ``lenient`` passes over shapes of what is no graph input, and takes what the specification forbids and the library
-    takes; so is a graph taken that came with such. ``passes_over`` does the first only where no op reads the tensor, as
-    benchdnn does, and notes its id in ``passed_over``.
+    Args:
+        graph: the graph to change; it stays unchanged itself.
+        lenient: True ignores shapes for tensors that are not graph inputs, and allows breaches of the specification
+            that the library accepts. Breaches are also allowed if the graph already has some.
+        passes_over: True ignores a shape only if no op reads the tensor, as benchdnn does, and adds the tensor's id to
+            ``passed_over``.
     """
 
     def __init__(self, graph: AnyGraph, *, lenient: bool = False, passes_over: bool = False) -> None:
         graph = snapshot(graph)
         self.before, self.lenient, self.passes_over = graph, lenient, passes_over
         self.passed_over: list[int] = []
-        violations = check_graph(graph)  # among them shapes that loading put right
-        self.strict = not lenient and not any(one.severity == ERROR or one.rule == "output_shape" for one in violations)
+        violations = check_graph(graph)  # including notes for shapes that loading corrected
+        self.strict = not lenient and not any(
+            violation.severity == ERROR or violation.rule == "output_shape" for violation in violations
+        )
         self.form: JsonObject = dict(parse_json(write(graph)))
         self.ids = tensor_ids(graph)
         self.constants: dict[int, Array] = {
@@ -58,17 +64,17 @@ class JsonRewrite(Generic[AnyGraph]):
         names = read_names(self.form)
         for op in self.ops:
             op.setdefault("attrs", {})
-            # numbers that are not finite stand where others do, and change as they do
+            # Move infinite numbers from the key onegraph to the attributes, where they can be changed like others.
             for name, value in names.op(op["id"]).attrs.items():
                 op["attrs"].get(name, {})["value"] = value
-        for said in about.get("ops", {}).values():
-            said.pop("attrs", None)
+        for notes in about.get("ops", {}).values():
+            notes.pop("attrs", None)
         for use in (*(use for op in self.ops for use in (*op["inputs"], *op["outputs"])), *about.get("tensors", ())):
             self.uses.setdefault(use["id"], []).append(use)
         self.inputs = {self.ids[tensor.id]: name for name, tensor in graph.inputs.items()}
-        self.changed: set[int] = set()  # ids of tensors that are not what they were
+        self.changed: set[int] = set()  # ids of changed tensors
 
-    # What is meant ----------------------------------------------------------------------------------------------------
+    # Finding ops and tensors ------------------------------------------------------------------------------------------
 
     def _op(self, option: str, key: str | int) -> JsonObject:
         order = {op["id"]: op for op in self.ops}
@@ -97,8 +103,8 @@ class JsonRewrite(Generic[AnyGraph]):
         raise ArgumentError(f"{option}: tensor {shown(key)}; the inputs are {listed or 'none'}")
 
     def _schema(self, op: JsonObject) -> Schema:
-        said = (self.form.get(KEY) or {}).get("ops", {}).get(str(op["id"]), {})
-        for name in (said.get("edition"), self.before.edition, "onednn-3.13", "legacy-1"):
+        notes = (self.form.get(KEY) or {}).get("ops", {}).get(str(op["id"]), {})
+        for name in (notes.get("edition"), self.before.edition, "onednn-3.13", "legacy-1"):
             schema = None if name is None else edition(name).schema(op["kind"])
             if schema is not None:
                 return schema
@@ -107,7 +113,7 @@ class JsonRewrite(Generic[AnyGraph]):
     # The options ------------------------------------------------------------------------------------------------------
 
     def set_kinds(self, kinds: Mapping[str | int, Any]) -> None:
-        """Make ops others of their category; attributes that these lack go."""
+        """Replace ops by other ops of their category; attributes that the new op lacks are dropped."""
         for key, kind in kinds.items():
             op = self._op("op_kind", key)
             former = self._schema(op)
@@ -122,7 +128,8 @@ class JsonRewrite(Generic[AnyGraph]):
                 if former.category not in ("binary", "elementwise"):
                     why = "only elementwise and binary ops change"
                     raise ArgumentError(f"op_kind: {former.kind} as {shown(kind)}; {why}")
-                alike = [one.kind for one in edition(DEFAULT).schemas.values() if one.category == former.category]
+                schemas = edition(DEFAULT).schemas.values()
+                alike = [candidate.kind for candidate in schemas if candidate.category == former.category]
                 wanted = f"another op of the category {former.category}{_meant(kind, alike)}"
                 raise ArgumentError(f"op_kind: {former.kind} as {shown(kind)}; expected {wanted}")
             op["kind"] = schema.kind
@@ -130,7 +137,7 @@ class JsonRewrite(Generic[AnyGraph]):
             self.changed.update(use["id"] for use in op["outputs"])
 
     def set_attrs(self, attrs: Mapping[str | int, Any]) -> None:
-        """Give ops other attributes."""
+        """Set attributes of ops."""
         for key, given in attrs.items():
             op = self._op("op_attrs", key)
             schema = self._schema(op)
@@ -145,7 +152,7 @@ class JsonRewrite(Generic[AnyGraph]):
             self.changed.update(use["id"] for use in op["outputs"])
 
     def set_shapes(self, shapes: Mapping[str | int, Any]) -> None:
-        """Give graph inputs other shapes and strides."""
+        """Set shapes and strides of graph inputs."""
         for key, given in shapes.items():
             if self.lenient and key not in self.inputs:
                 continue
@@ -157,7 +164,7 @@ class JsonRewrite(Generic[AnyGraph]):
             if number not in self.inputs:
                 what = "a constant whose contents are known" if number in self.constants else "no graph input"
                 raise ArgumentError(f"in_shapes: tensor {shown(key)} is {what}; expected a graph input")
-            if type(given) is str and given == "default":  # benchdnn's word for what the file has
+            if type(given) is str and given == "default":  # in benchdnn: the shape in the file
                 continue
             dims = self.uses[number][0]["shape"]
             strides = None
@@ -176,7 +183,7 @@ class JsonRewrite(Generic[AnyGraph]):
             self._set_shape(number, dims, strides)
 
     def set_batch(self, mb: int) -> None:
-        """Give the inputs that have a batch another one."""
+        """Set the batch of all inputs that have one."""
         numbers = with_batch(self.before) if mb else []
         if mb and not numbers:
             raise ArgumentError(f"mb: {mb}; no input of this graph has a batch that no attribute holds too")
@@ -189,7 +196,7 @@ class JsonRewrite(Generic[AnyGraph]):
             self._set_shape(number, dims, along(dims, order))
 
     def set_dtype(self, name: str) -> None:
-        """Make all tensors of a floating-point type another one."""
+        """Set the data type of all floating-point tensors."""
         if name not in FLOATS:
             raise ArgumentError(f"dt: {shown(name)}; expected one of {', '.join(FLOATS)}, or ID:DTYPE")
         found = [op["kind"] for op in self.ops if base_of(self._schema(op)).kind in CONVERSIONS]
@@ -198,7 +205,7 @@ class JsonRewrite(Generic[AnyGraph]):
         kept: set[int] = set()
         for op in self.ops:
             schema = self._schema(op)
-            if "_norm" in schema.name:  # statistics, gamma and beta may stay f32, and with f16 they must
+            if "_norm" in schema.name:  # statistics, gamma and beta stay f32: allowed always, required with f16
                 ports = [schema.input_port(at).type for at in range(len(op["inputs"]))]
                 ports += [port.type for port in schema.outputs[: len(op["outputs"])]]
                 both = (*op["inputs"], *op["outputs"])
@@ -208,7 +215,7 @@ class JsonRewrite(Generic[AnyGraph]):
                 self._set_dtype(number, "f32" if number in kept else name)
 
     def set_dtypes(self, dtypes: Mapping[str | int, Any]) -> None:
-        """Give some tensors other data types."""
+        """Set the data types of single tensors."""
         for key, dtype in dtypes.items():
             try:
                 name = str(DataType.of(dtype))
@@ -217,7 +224,7 @@ class JsonRewrite(Generic[AnyGraph]):
             self._set_dtype(self._tensor("dt", key), name)
 
     def drop_wildcards(self) -> None:
-        """Leave out all Wildcards: their outputs become graph inputs, and their inputs graph outputs."""
+        """Remove all Wildcards: their outputs become graph inputs, and their inputs graph outputs."""
         wild = [op for op in self.ops if op["kind"] == "Wildcard"]
         written = {use["id"] for op in wild for use in op["outputs"]}
         ended = [op for op in self.ops if not op["outputs"] and all(use["id"] in written for use in op["inputs"])]
@@ -229,7 +236,7 @@ class JsonRewrite(Generic[AnyGraph]):
         self._keep_op_names()
 
     def _keep_ports(self, produced: set[int], written: set[int], freed: Sequence[int]) -> None:
-        """Drop the ports of tensors that are gone, or that Wildcards wrote; ``freed`` become graph outputs."""
+        """Remove ports of removed tensors and of outputs of Wildcards; ``freed`` become graph outputs."""
         about = self.form.get(KEY) or {}
         read = {use["id"] for op in self.ops for use in op["inputs"]}
         kept = produced.union(read, (use["id"] for use in about.get("tensors", ()))) - written
@@ -237,10 +244,10 @@ class JsonRewrite(Generic[AnyGraph]):
             self.form[key] = [number for number in self.form.get(key) or () if number in kept]
         self.form["output_ports"] = list(dict.fromkeys([*self.form["output_ports"], *freed]))
         for key in {"inputs", "outputs"} & about.keys():
-            about[key] = [one for one in about[key] if one["id"] in kept]
+            about[key] = [entry for entry in about[key] if entry["id"] in kept]
         if "outputs" not in about:
             return
-        named = {one["id"]: one["name"] for key in ("inputs", "outputs") for one in about[key]}
+        named = {entry["id"]: entry["name"] for key in ("inputs", "outputs") for entry in about[key]}
         for number in freed:
             if number not in named:
                 name = f"t{number}"
@@ -250,12 +257,12 @@ class JsonRewrite(Generic[AnyGraph]):
                 about["outputs"].append({"id": number, "name": name})
 
     def _keep_op_names(self) -> None:
-        """Say the names of ops that the form numbers: without the Wildcards other ops would get their numbers."""
+        """Write out generated op names: without the Wildcards, reading the form would number the ops differently."""
         names = {number: name for name, number in op_ids(self.before).items()}
         for op in self.ops:
             if op["name"] != names[op["id"]]:
-                said = self.form.setdefault(KEY, {}).setdefault("ops", {})
-                said.setdefault(str(op["id"]), {})["name"] = names[op["id"]]
+                notes = self.form.setdefault(KEY, {}).setdefault("ops", {})
+                notes.setdefault(str(op["id"]), {})["name"] = names[op["id"]]
 
     # Changes ----------------------------------------------------------------------------------------------------------
 
@@ -273,13 +280,19 @@ class JsonRewrite(Generic[AnyGraph]):
             self.constants[number] = self.constants[number].astype(DataType[name].numpy)
 
     def graph(self) -> AnyGraph:
-        """The changed graph."""
+        """The changed graph.
+
+        Raises:
+            SpecError: an op of it breaks the specification.
+            FormatError: tensors of it do not fit together.
+        """
         self._spread()
         for use in [use for number in self.changed - set(self.inputs) for use in self.uses[number]]:
             use.update(shape=[UNKNOWN], stride=[UNKNOWN], layout_type="undef")
         quantizers = [op for op in self.ops if self._is_per_channel(op)]
         full = [op["attrs"] for op in quantizers]
-        for op in quantizers:  # how many scales there are to be follows from shapes that are not known yet
+        # The number of scales depends on shapes that are not inferred yet, so first infer as if per_tensor.
+        for op in quantizers:
             op["attrs"] = {name: _single(name, attr) for name, attr in op["attrs"].items()}
         inferred = self._read()
         tensors = {number: inferred._tensors[own] for own, number in tensor_ids(inferred).items()}
@@ -292,7 +305,7 @@ class JsonRewrite(Generic[AnyGraph]):
         return self._read()
 
     def _spread(self) -> None:
-        """What follows from a change is changed too; of a Wildcard nothing follows."""
+        """Mark every tensor that depends on a changed one as changed; nothing follows from inputs of a Wildcard."""
         for op in self.before.ops:
             followed = any(tensor is not None and self.ids[tensor.id] in self.changed for tensor in op.inputs)
             if followed and op.kind != "Wildcard":
@@ -310,7 +323,7 @@ class JsonRewrite(Generic[AnyGraph]):
         for name, tensor in graph.outputs.items():
             old = self.before.outputs.get(name)
             if old is not None and self.ids[old.id] not in self.changed:
-                graph._outputs[name] = tensor._laid_out(old.strides)  # with gaps too, which files do not have
+                graph._outputs[name] = tensor._laid_out(old.strides)  # reading ignores strides with gaps
         return graph
 
 
@@ -327,14 +340,14 @@ def without_wildcards(graph: AnyGraph) -> AnyGraph:
 
 
 def _single(name: str, attr: JsonObject) -> JsonObject:
-    """An attribute of a per_channel op, as if it were per_tensor."""
+    """The attribute of a per_channel op, converted to per_tensor."""
     if name == "qtype":
         return {**attr, "value": "per_tensor"}
     return {**attr, "value": attr["value"][:1]} if name in ("scales", "zps") else attr
 
 
 def _fitted(attrs: JsonObject, shape: Shape) -> JsonObject:
-    """Attributes of a per_channel op, with a scale and a zero point for each channel."""
+    """Attributes of a per_channel op, with one scale and one zero point for each channel of ``shape``."""
     count = dim_at(shape, attrs["axis"]["value"] if "axis" in attrs else 1)
     if count is None:
         return attrs

@@ -1,4 +1,4 @@
-"""A graph built again with something about it changed: fewer ops, other shapes, attributes or data types."""
+"""Builds a changed copy of a graph: with fewer ops, or other shapes, attributes or data types."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ Attrs = Mapping[str, AttrValue]
 
 
 def same(dtype: DataType) -> DataType:
-    """Every data type stays."""
+    """The same data type; the default of ``Change.dtype``."""
     return dtype
 
 
 @dataclass(frozen=True)
 class Change:
-    """What is to be different.
+    """The changes to make to a graph.
 
     Attributes:
-        ops: places of the ops that stay; what they read from others becomes graph inputs, what nobody reads any more
-            outputs.
-        outputs: names of the outputs that stay.
-        shapes: other shapes of graph inputs, of constants, and of what becomes an input, by id.
-        attrs: other attributes of ops, by their place.
-        values: other contents of constants, by id.
-        dtype: the data type that takes the place of another.
+        ops: indices of the ops to keep; None keeps all. Results of removed ops that a kept op reads become graph
+            inputs; results that no kept op reads become graph outputs.
+        outputs: names of the graph outputs to keep; None keeps all.
+        shapes: new shapes of graph inputs, of constants, and of tensors that become inputs, by tensor id.
+        attrs: new attributes of ops, by index of the op.
+        values: new contents of constants, by tensor id.
+        dtype: function from the old data type to the new one.
         freed: ids of constants that become graph inputs.
-        plain: ops and inputs get names as the builder makes them.
+        plain: True gives ops and inputs generated names.
     """
 
     ops: Collection[int] | None = None
@@ -51,11 +51,11 @@ class Change:
 
 
 def rebuild(graph: AnyGraph, change: Change) -> AnyGraph:
-    """The graph with that change.
+    """A new graph with the changes; ``graph`` stays unchanged.
 
     Raises:
-        SpecError: an op would break the specification.
-        ArgumentError: an input would make no sense.
+        SpecError: a changed op breaks the specification.
+        ArgumentError: a new shape is invalid.
     """
     return _Rebuilder(graph, change).graph()
 
@@ -67,11 +67,11 @@ class _Rebuilder(Generic[AnyGraph]):
         self.kept = [(place, op) for place, op in enumerate(graph.ops) if change.ops is None or place in change.ops]
 
     def graph(self) -> AnyGraph:
-        """Sources, ops, outputs."""
+        """Create inputs and constants, then ops, then outputs."""
         produced = {tensor.id for _, op in self.kept for tensor in op.outputs}
         read = {tensor.id for _, op in self.kept for tensor in op.inputs if tensor is not None}
         sources = read - produced
-        if self.change.ops is None:  # inputs that are outputs, or that nobody reads
+        if self.change.ops is None:  # also keep inputs that no op reads
             sources |= {tensor.id for tensor in (*self.old.inputs.values(), *self.old.outputs.values())} - produced
         names = {tensor.id: name for name, tensor in self.old.inputs.items()}
         for tensor in self.old._tensors:
@@ -106,7 +106,7 @@ class _Rebuilder(Generic[AnyGraph]):
         name = f"{schema.name}_{len(self.new.ops)}" if self.change.plain else op.name
         names = [f"{name}.{port.name}" for port in schema.outputs][: len(dtypes)]
         if attrs == dict(op.attrs) and [_type(t) for t in inputs] == [_type(t) for t in op.inputs]:
-            # As it was, also where a file has what the builder refuses.
+            # Copy an unchanged op without a check, because an op from a file may break the specification.
             results = tuple(
                 self.new._tensor(tensor.dtype, tensor.shape, f"{name}.{tensor.name.rpartition('.')[2]}")
                 for tensor in op.outputs
@@ -143,7 +143,7 @@ def _type(tensor: LogicalTensor | None) -> tuple[DataType, Shape, bytes | None] 
 
 
 def _cut(value: Array, dims: tuple[int, ...]) -> Array:
-    """The first elements along each axis; repeated where there are too few."""
+    """``value`` cut to ``dims``; if it has too few elements, they are repeated."""
     if value.ndim == len(dims) and all(new <= old for new, old in zip(dims, value.shape, strict=True)):
         return value[tuple(slice(dim) for dim in dims)].copy()
     return np.resize(value, dims)
@@ -156,7 +156,7 @@ def _kept(value: Array, dtype: DataType) -> Array:
 
 
 def _fitted(attrs: dict[str, AttrValue], shape: Shape) -> dict[str, AttrValue]:
-    """The attributes of an op; of a per_channel one with as many scales and zero points as there are channels."""
+    """The attributes of an op; those of a per_channel op get one scale and one zero point for each channel."""
     scales, axis = attrs.get("scales"), attrs.get("axis", 1)
     count = dim_at(shape, axis) if isinstance(axis, int) else None
     if attrs.get("qtype") != "per_channel" or not isinstance(scales, tuple) or count is None:

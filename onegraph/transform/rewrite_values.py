@@ -1,4 +1,4 @@
-"""The values of benchdnn's options, from text or from Python."""
+"""Parses the values of benchdnn's options, given as benchdnn's text or as Python objects."""
 
 from __future__ import annotations
 
@@ -18,27 +18,28 @@ LETTERS = "abcdefghijkl"
 _REAL = re.compile(r"-?[0-9]{1,18}(\.[0-9]{0,40})?(e[+-]?[0-9]{1,2})?")
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _CUT = re.compile(r"-?[0-9]{1,18}(\.[0-9]{0,40})?")
-_STRAY = re.compile(r"^([0-9]+)\*[a-l]+$")  # an order of axes behind an id
+_STRAY = re.compile(r"^([0-9]+)\*[a-l]+$")  # an id followed by an order of axes
 _BOOLS = {"1": 1, "true": 1, "0": 0, "false": 0}
 
 
 def single_or_keyed(option: str, values: Values) -> str | dict[str | int, Any]:
-    """``VALUE`` as a plain string, or ``ID:VALUE+ID:VALUE`` as :func:`keyed` returns it.
+    """Parse ``VALUE`` to a plain string, or ``ID:VALUE+ID:VALUE`` to a dictionary as :func:`keyed` does.
 
     Raises:
-        ArgumentError: as :func:`keyed` does.
+        ArgumentError: :func:`keyed` refuses the value.
     """
     word = text(values)
     return keyed(option, values) if word is None or ":" in word else word
 
 
 def keyed(option: str, values: Values, *, may_be_empty: bool = False) -> dict[str | int, Any]:
-    """``ID:VALUE+ID:VALUE`` as a dictionary; strings among the values are plain ones.
+    """Parse ``ID:VALUE+ID:VALUE`` or a mapping to a dictionary; values that are strings become plain ``str``.
 
-    With ``may_be_empty``, an empty text is an empty dictionary.
+    With ``may_be_empty``, an empty text gives an empty dictionary.
 
     Raises:
-        ArgumentError: it is neither that nor a dictionary, has a key twice, or one that is neither integer nor string.
+        ArgumentError: ``values`` is neither such text nor a mapping, has a key twice, or a key that is neither an
+            integer nor a string.
     """
     if (given := entries(values)) is not None:
         return {_key(option, key): _characters(value) for key, value in given.items()}
@@ -50,9 +51,9 @@ def keyed(option: str, values: Values, *, may_be_empty: bool = False) -> dict[st
         raise ArgumentError(f"{option}: {shown(values)}; expected ID:VALUE+ID:VALUE, or a dictionary")
     for part in words.split("+"):
         key, _, value = part.partition(":")
-        while value.startswith(f"{key}:"):  # as a line of oneDNN 3.2's own files has it
+        while value.startswith(f"{key}:"):  # a line of oneDNN 3.2's own files repeats the id
             value = value[len(key) + 1 :]
-        key = _STRAY.sub(r"\1", key)  # benchdnn reads no further, and a line of oneDNN 3.13's own files has some
+        key = _STRAY.sub(r"\1", key)  # benchdnn ignores text after the id; a line of oneDNN 3.13's own files has some
         if not key or not value:
             raise ArgumentError(f"{option}: {shown(part)}; expected ID:VALUE")
         number = int(key) if key.isascii() and key.isdigit() and len(key) < 21 else key
@@ -77,10 +78,10 @@ def _characters(value: object) -> object:
 
 
 def attrs_of(given: object) -> dict[str, object]:
-    """The attributes in ``NAME:VALUE*NAME:VALUE``, or in a dictionary.
+    """Parse ``NAME:VALUE*NAME:VALUE`` or a mapping to a dictionary of attributes.
 
     Raises:
-        ArgumentError: it is neither.
+        ArgumentError: ``given`` is neither.
     """
     words = text(given)
     if words is not None:
@@ -93,14 +94,18 @@ def attrs_of(given: object) -> dict[str, object]:
 
 
 def dims_of(option: str, text: str) -> list[int]:
-    """Dims, or strides, with an ``x`` between them."""
+    """Parse dims or strides such as ``2x64x56x56``; ArgumentError if ``text`` has another form."""
     if not re.fullmatch(r"[0-9]{1,18}(x[0-9]{1,18})*", text):
         raise ArgumentError(f"{option}: {shown(text)}; expected dims such as 2x64x56x56, or - for rank 0")
     return [int(dim) for dim in text.split("x")]
 
 
 def strides_of(dims: Sequence[int], text: str) -> list[int]:
-    """Strides as numbers, or as the letters of the axes from the outermost to the innermost."""
+    """Parse strides, given as numbers or as the letters of the axes from outermost to innermost.
+
+    Raises:
+        ArgumentError: ``text`` does not fit the dims, or elements would share memory.
+    """
     if text.isalpha():
         if sorted(text) != list(LETTERS[: len(dims)]):
             letters = LETTERS[: len(dims)]
@@ -117,7 +122,7 @@ def strides_of(dims: Sequence[int], text: str) -> list[int]:
 
 
 def along(dims: Sequence[int], order: Sequence[int]) -> list[int]:
-    """Strides of a dense tensor whose axes follow each other in this order in memory."""
+    """Strides of a dense tensor whose axes are in this order in memory, outermost first."""
     strides, stride = [0] * len(dims), 1
     for axis in reversed(order):
         strides[axis] = stride
@@ -126,7 +131,11 @@ def along(dims: Sequence[int], order: Sequence[int]) -> list[int]:
 
 
 def value_of(attribute: Attribute, value: object) -> object:
-    """The value of an attribute, from benchdnn's text or from Python, as the form has it."""
+    """Convert the value of an attribute, given as benchdnn's text or as a Python object, to its JSON form.
+
+    Raises:
+        ArgumentError: a text has the wrong form.
+    """
     word = text(value)
     return _from_python(value) if word is None else _from_text(attribute, word)
 
@@ -140,7 +149,7 @@ def _from_text(attribute: Attribute, text: str) -> object:
         return _BOOLS[text.lower()]
     if scalar == "bool":
         raise ArgumentError(f"op_attrs: {attribute.name}: {shown(text)}; expected 0 or 1")
-    # benchdnn cuts fractions off, and its own files have sizes of 1.666667x1; anywhere else they are a mistake.
+    # benchdnn truncates fractions, and its own files have sizes such as 1.666667x1. Elsewhere a fraction is an error.
     form = _REAL if scalar == "f32" else _CUT if attribute.name == "sizes" else _INTEGER
     if not all(form.fullmatch(part) for part in parts):
         one, several = ("a number", "numbers") if scalar == "f32" else ("an integer", "integers")

@@ -1,4 +1,4 @@
-"""A graph whose unknown dims are given."""
+"""Makes a copy of a graph with known shapes for its inputs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def specialise(graph: AnyGraph, shapes: Mapping[str, Shape], values: Mapping[str
 
 
 def _by_name(graph: DataGraph, what: str, given: object) -> Mapping[str, Any]:
-    """A mapping from names of inputs."""
+    """``given`` as a mapping whose keys are names of inputs; ArgumentError if it is not one."""
     expected = f"a dictionary by names of inputs: {', '.join(graph._inputs) or 'none'}"
     found = as_dict(what, given, expected)
     if not all(name in graph._inputs for name in found):
@@ -52,7 +52,7 @@ def _by_name(graph: DataGraph, what: str, given: object) -> Mapping[str, Any]:
 
 
 def _copied(values: Mapping[str, object]) -> dict[str, Array]:
-    """Copies of arrays of integers, so that shapes are inferred from the very contents that the graph then has."""
+    """Copies of integer arrays, so that later changes by the caller cannot contradict the inferred shapes."""
     copies = {name: array_of(f"values: {name!r}", value).copy() for name, value in values.items()}
     for name, value in copies.items():
         if value.dtype.kind not in "iu":

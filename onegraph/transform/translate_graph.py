@@ -1,4 +1,4 @@
-"""A whole graph of one edition of the specification, in the words of another."""
+"""Translates a whole graph from one edition of the specification to another."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ from .translate_op import translate
 
 
 def translate_graph(graph: AnyGraph, edition: str = DEFAULT) -> AnyGraph:
-    """The graph in the words of an edition; inputs, outputs and results stay what they are.
+    """Translate a graph to another edition; its inputs, outputs and results stay the same.
 
-    Where a tensor stands with its axes in another order there, as the weights of legacy-1's ConvTranspose ops do, a
-    constant is written in that order, and any other tensor goes through a StaticTranspose. Outputs that an op does not
-    have there, and that nobody reads, go.
+    If the axes of a tensor have another order in the target edition, as in the weights of legacy-1's ConvTranspose ops,
+    a constant is transposed, and for any other tensor a StaticTranspose is added. Unused outputs that an op lacks in
+    the target edition are dropped.
 
     Raises:
-        UnsupportedError: the edition cannot say what an op means, or does not have its data types; the message says
-            what and why.
-        SpecError: an op breaks the specification of its own edition, as files may have it.
+        UnsupportedError: the target edition cannot express an op or lacks its data types; the message has the details.
+        SpecError: an op breaks the specification of its own edition, which is possible in graphs from files.
         ArgumentError: there is no such edition.
     """
     return _Translating(graph, edition_named(edition)).graph()
@@ -43,7 +42,7 @@ class _Translating(Generic[AnyGraph]):
         self.read |= {tensor.id for tensor in graph.outputs.values()}
 
     def graph(self) -> AnyGraph:
-        """Inputs and constants, ops, outputs."""
+        """Create inputs, then ops with their constants, then outputs."""
         names = {tensor.id: name for name, tensor in self.old.inputs.items()}
         for tensor in self.old._tensors:
             if tensor.id in names:
@@ -60,25 +59,29 @@ class _Translating(Generic[AnyGraph]):
         return self.new
 
     def _renewed(self, tensor: LogicalTensor) -> LogicalTensor:
-        """The tensor in the new graph; a constant is taken over at its first use."""
+        """The tensor in the new graph; a constant is copied at its first use."""
         if tensor.id not in self.renewed:
             self.renewed[tensor.id] = self.new._tensor(tensor.dtype, tensor.shape, tensor.name, None, tensor.value)
         return self.renewed[tensor.id]
 
     def _op(self, op: Op) -> None:
         try:
-            said = translate(op.kind, dict(op.attrs), op.inputs, source=op.edition, target=self.target.name)
+            translation = translate(op.kind, dict(op.attrs), op.inputs, source=op.edition, target=self.target.name)
         except SpecError as error:
             label = f"{op.kind} {op.name!r}"
-            named = [replace(one, op=label, message=f"{label}{one.message[len(one.op) :]}") for one in error.violations]
+            named = [
+                replace(violation, op=label, message=f"{label}{violation.message[len(violation.op) :]}")
+                for violation in error.violations
+            ]
             raise SpecError(named) from None
-        if said.kind is None or said.lost:
-            reasons = "; ".join(f"{name}: {reason}" for name, reason in said.reasons.items())
+        if translation.kind is None or translation.lost:
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in translation.reasons.items())
             raise UnsupportedError(f"{op.kind} {op.name!r} in {self.target.name}: {reasons}")
-        schema = self.target.schemas[said.kind]
+        kind, attrs, permutations = translation.kind, translation.attrs, translation.permutations
+        schema = self.target.schemas[kind]
         inputs: list[LogicalTensor | None] = []
         for index, tensor in enumerate(op.inputs):
-            order = said.permutations.get(schema.input_port(index).name)
+            order = permutations.get(schema.input_port(index).name)
             if tensor is None or order is None:
                 inputs.append(None if tensor is None else self._renewed(tensor))
             else:
@@ -86,25 +89,25 @@ class _Translating(Generic[AnyGraph]):
         outputs = self._outputs(op, schema)
         dtypes = tuple(tensor.dtype for tensor in outputs)
         types = [(dtype, None) for dtype in dtypes]
-        wrong = infer_op(said.kind, said.attrs, inputs, types, edition=self.target, name=op.name).errors
-        if wrong:
-            reasons = "; ".join(f"{one.where}: {one.given}; expected {one.expected}" for one in wrong)
+        errors = infer_op(kind, attrs, inputs, types, edition=self.target, name=op.name).errors
+        if errors:
+            reasons = "; ".join(f"{error.where}: {error.given}; expected {error.expected}" for error in errors)
             raise UnsupportedError(f"{op.kind} {op.name!r} in {self.target.name}: {reasons}")
         names = [f"{op.name}.{port.name}" for port in schema.outputs][: len(dtypes)]
-        results = self.new._add_op(self.target, said.kind, dict(said.attrs), inputs, dtypes, name=op.name, names=names)
+        results = self.new._add_op(self.target, kind, dict(attrs), inputs, dtypes, name=op.name, names=names)
         for port, old, result in zip(schema.outputs, outputs, results, strict=False):
-            order = said.permutations.get(port.name)
+            order = permutations.get(port.name)
             self.renewed[old.id] = result if order is None else self._permuted(result, np.argsort(order).tolist(), op)
 
     def _outputs(self, op: Op, schema: Schema) -> tuple[LogicalTensor, ...]:
-        """Without those at the end that the op does not have there, as far as nobody reads them."""
+        """The outputs of the op, without unused outputs at the end that the op lacks in the target edition."""
         outputs = op.outputs
         while len(outputs) > len(schema.outputs) and outputs[-1].id not in self.read:
             outputs = outputs[:-1]
         return outputs
 
     def _permuted(self, tensor: LogicalTensor, order: Sequence[int], op: Op) -> LogicalTensor:
-        """The tensor with its axes in this order; of a vector that holds a shape, its elements."""
+        """The tensor with its axes permuted; if it is a vector that holds a shape, its elements are permuted."""
         vector = tensor.shape is not None and len(tensor.shape) == 1 < len(order)
         if tensor.value is not None:
             value = tensor.value[list(order)] if vector else tensor.value.transpose(order)

@@ -1,7 +1,6 @@
-"""An op in the words of one edition, said in the words of another.
+"""Translates an op from one edition of the specification to another.
 
-The way leads through the base vocabulary: the source edition's words are read as the checker reads them, and what is
-meant is looked up in the target edition.
+The op is first translated to the base vocabulary, as in the checker, and then to the target edition.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from ..opset.shapes import MAX_RANK, dense_strides, known_dims
 from ..opset.values import BadValueError, convert
 
 Pair = tuple[DataType | None, Shape]
-# What can be done about an op that the target lacks, where the target has the other op.
+# Op that the target lacks -> (another op, a suggestion to show if the target has that other op).
 INSTEAD = {
     "DynamicReshape": ("StaticReshape", "StaticReshape does it where the shape is known when the graph is built"),
     "DynamicTranspose": ("StaticTranspose", "StaticTranspose does it where the order is known when the graph is built"),
@@ -35,20 +34,21 @@ INSTEAD = {
 
 @dataclass(frozen=True)
 class Translation:
-    """One op in the words of the target edition.
+    """One op in the vocabulary of the target edition.
 
     Attributes:
-        kind: the op there; None where that edition has no such op.
-        attrs: the attributes there. What is the default in both editions is left out where it was not given.
-        inputs: every input in the target's axis order; None for a port that was skipped. A logical tensor stays one,
-            its strides exchanged with its dims, so that it describes the same memory; of everything else it is the
-            (data type, shape).
-        permutations: for each port whose axes stand in another order there, input or output, the order: the target's
-            array is ``array.transpose(order)``. Of a one-dimensional input that holds such a tensor's shape it is
-            ``array[list(order)]``.
-        lost: names of what has no counterpart: attributes, inputs, or the op itself. Where it is empty, the translation
-            means just what was given.
-        reasons: for each name in ``lost``, why.
+        kind: the op in the target edition; None if that edition has no such op.
+        attrs: the attributes in the target edition. An attribute that was not given, and whose default is the same in
+            both editions, is left out.
+        inputs: every input in the target's axis order; None for an omitted port. A logical tensor stays a logical
+            tensor, with dims and strides permuted together, so that it describes the same memory. Any other input
+            becomes a pair (data type, shape).
+        permutations: the order of axes for each input or output port whose axes have another order in the target
+            edition. The target's array is ``array.transpose(order)``; for a one-dimensional input that holds a shape it
+            is ``array[list(order)]``.
+        lost: names of attributes or inputs that have no counterpart, or the op itself. If it is empty, the translation
+            has exactly the meaning of the original.
+        reasons: the reason for each name in ``lost``.
     """
 
     kind: str | None
@@ -67,26 +67,26 @@ def translate(
     source: str,
     target: str,
 ) -> Translation:
-    """Say an op of one edition of the specification in the words of another.
+    """Translate an op from one edition of the specification to another.
 
-    Names of ops, ports and attributes, values of attributes and defaults are translated, and so is meaning: the weights
-    of the ConvTranspose ops have their two channel axes the other way round in legacy-1, so shapes and attributes that
-    hold shapes are permuted, and ``permutations`` tells how to permute the arrays. Zero points that may be left out in
-    the source are added where the target requires them. What the target cannot say is left out and named in ``lost``.
-    Data types are compared for the inputs; which outputs the op has, and of what type, is not part of the call.
+    Names of ops, ports and attributes, attribute values and defaults are translated. The weights of the ConvTranspose
+    ops have their two channel axes in the opposite order in legacy-1, so shapes are permuted too, and ``permutations``
+    gives the order for the arrays. Zero points that the source edition makes optional are added if the target requires
+    them. Attributes and inputs that the target cannot express are left out and named in ``lost``. Only the data types
+    of the inputs are checked; outputs are not part of this call.
 
     Args:
         kind: the op, as the source edition names it.
-        attrs: its attributes; those that are required may be missing.
-        inputs: logical tensors, (dtype, shape) pairs or arrays in port order; None skips an optional port. They may be
-            left out altogether.
-        source: name of the edition that the op is in.
-        target: name of the edition to say it in.
+        attrs: its attributes; required ones may be missing.
+        inputs: logical tensors, (dtype, shape) pairs or arrays in port order; None omits an optional input. All inputs
+            together may be omitted.
+        source: name of the edition of the op.
+        target: name of the edition to translate to.
 
     Raises:
-        ArgumentError: an edition is unknown.
-        SpecError: the source edition has no such op, or what was given breaks its specification; ``.violations`` says
-            how, as ``check_op`` does.
+        ArgumentError: an edition is unknown, or ``inputs`` is not a list.
+        SpecError: the source edition has no such op, or the op breaks its specification; ``.violations`` has the
+            details, as from ``check_op``.
     """
     ours, theirs = edition(source), edition(target)
     given_inputs = [inputs] if has_type(inputs, LogicalTensor) else elements(inputs)
@@ -95,12 +95,12 @@ def translate(
             f"inputs: {shown(inputs)}; expected a list of logical tensors, (dtype, shape) pairs or arrays"
         )
     schema, given, tensors = _checked(kind, attrs, given_inputs, ours)
-    meant = base_of(schema)
-    wanted = theirs.meaning(meant)
+    base = base_of(schema)
+    wanted = theirs.meaning(base)
     if wanted is None:
         reasons = {schema.kind: _no_such_op(schema.kind, theirs)}
         return Translation(None, {}, tuple(map(_pair, tensors)), {}, tuple(reasons), reasons)
-    work = _Work(schema, wanted, base_call(schema, meant, given, tensors), given)
+    work = _Work(schema, wanted, base_call(schema, base, given, tensors), given)
     result = work.result(tensors, theirs)
     kept = [
         _same_memory(tensor, result.permutations.get(wanted.input_port(index).name)) if pair else None
@@ -112,7 +112,10 @@ def translate(
 
 
 def _same_memory(tensor: object, order: tuple[int, ...] | None) -> LogicalTensor | None:
-    """A logical tensor with its axes in another order: the strides go along, so it describes the same memory."""
+    """A logical tensor with dims and strides permuted together, so that it describes the same memory.
+
+    None if ``tensor`` is not a logical tensor.
+    """
     if not has_type(tensor, LogicalTensor):
         return None
     if order is None or tensor.shape is None or len(order) != len(tensor.shape):
@@ -131,11 +134,11 @@ def _same_memory(tensor: object, order: tuple[int, ...] | None) -> LogicalTensor
 def _checked(
     kind: str, attrs: object, inputs: Sequence[object], chosen: Edition
 ) -> tuple[Schema, Mapping[str, AttrValue], Sequence[TensorType | None]]:
-    """The schema, attributes and input types of an op that is in order as far as it was given."""
+    """The schema, attributes and input types of an op; SpecError for any mistake except missing attributes."""
     found = infer_op(kind, attrs, inputs, edition=chosen) if inputs else infer_attrs(kind, attrs, edition=chosen)
-    wrong = [one for one in found.errors if one.rule != "missing_attribute"]
-    if wrong or found.schema is None or found.attrs is None:
-        raise SpecError(wrong)
+    errors = [error for error in found.errors if error.rule != "missing_attribute"]
+    if errors or found.schema is None or found.attrs is None:
+        raise SpecError(errors)
     return found.schema, found.attrs, found.inputs
 
 
@@ -149,7 +152,7 @@ def _pair(tensor: TensorType | None) -> Pair | None:
 
 
 class _Work:
-    """One translation: ``call``, in the base vocabulary, from the words of ``source`` to those of ``target``."""
+    """One translation from schema ``source`` to schema ``target``; ``call`` is the op in the base vocabulary."""
 
     def __init__(self, source: Schema, target: Schema, call: Call, given: Mapping[str, AttrValue]) -> None:
         self.source, self.target, self.call, self.given = source, target, call, given
@@ -168,7 +171,7 @@ class _Work:
 
     def translate_attributes(self) -> None:
         words = _names(self.target)
-        # The format decides how the shapes that follow are permuted, so it goes first.
+        # The format decides how shapes are permuted, so it is translated first.
         for name in sorted(self.call.given, key=lambda name: not name.endswith("_format")):
             self._translate(name, words.get(name, name))
         order = [attribute.name for attribute in self.target.attributes]
@@ -177,12 +180,12 @@ class _Work:
     def _translate(self, name: str, word: str) -> None:
         value, own = self.call.given[name], self._word(name)
         shown = self.given.get(own, value)
-        said = self.target.has_attribute(word)
-        default = _default(self.target, word) if said else self.call.schema.attribute(name).default
+        is_known = self.target.has_attribute(word)
+        default = _default(self.target, word) if is_known else self.call.schema.attribute(name).default
         if own not in self.given and value == default:
             return
-        if not said:
-            # An attribute that came later, at its default: leaving it out means the same.
+        if not is_known:
+            # The target lacks an attribute that was added later. Omitting it means its default.
             if value != default:
                 self.reasons[own] = f"{own} = {shown!r}: {self.target.kind} has no such attribute there"
             return
@@ -208,7 +211,7 @@ class _Work:
         return convert(attribute, value)
 
     def require_zero_points(self) -> None:
-        """Zero points that were left out are zeros; there they may have to be said."""
+        """Add zero points of 0 if they were omitted and the target requires them."""
         name = "zps"
         if not self.target.has_attribute(name) or not self.target.attribute(name).required or name in self.attrs:
             return
@@ -218,18 +221,18 @@ class _Work:
     # Ports -------------------------------------------------------------------------------------------------------
 
     def translated_inputs(self, tensors: Sequence[TensorType | None]) -> tuple[Pair | None, ...]:
-        seen = [_pair(tensor) for tensor in self.call.inputs]
-        for index, pair in enumerate(seen):
+        pairs = [_pair(tensor) for tensor in self.call.inputs]
+        for index, pair in enumerate(pairs):
             port = self.target.input_port(index)
             if pair is not None and is_swapped(self.target, port.name) and not port.gives_shape:
-                seen[index] = (pair[0], swap_channels(pair[1], format_of(self.target, self.attrs)))
-        for index in range(len(seen), len(tensors)):
+                pairs[index] = (pair[0], swap_channels(pair[1], format_of(self.target, self.attrs)))
+        for index in range(len(pairs), len(tensors)):
             port = self.source.input_port(index)
             if len(self.target.inputs) == len(self.source.inputs):
-                seen.append(_pair(tensors[index]))
+                pairs.append(_pair(tensors[index]))
             elif tensors[index] is not None:
                 self.reasons[port.name] = f"{port.name}: {self.target.kind} has no such input there"
-        return tuple(seen)
+        return tuple(pairs)
 
     def check_data_types(self, inputs: tuple[Pair | None, ...], theirs: Edition) -> None:
         found: list[Violation] = []
@@ -256,7 +259,7 @@ class _Work:
         return found
 
     def rank(self) -> int | None:
-        """The rank that all tensors of a convolution have."""
+        """The rank that all tensors of a convolution share; None if unknown."""
         for tensor, port in zip(self.call.inputs, self.call.schema.inputs, strict=False):
             if tensor is not None and tensor.rank is not None and port.name != "bias" and not port.gives_shape:
                 return tensor.rank
@@ -268,12 +271,12 @@ class _Work:
 
 
 def _names(schema: Schema) -> dict[str, str]:
-    """Base name -> edition's name of the attributes where they differ."""
+    """Map base names of attributes to the edition's names, where they differ."""
     return {} if schema.dialect is None else {new: old for old, new in schema.dialect.attributes.items()}
 
 
 def _default(schema: Schema, name: str) -> AttrValue | Fill | None:
-    """The default of an edition's attribute, in base words."""
+    """The default of an edition's attribute, translated to the base vocabulary."""
     default = schema.attribute(name).default
     if schema.dialect is None or not has_type(default, str):
         return default

@@ -1,7 +1,7 @@
-"""Pictures of graphs: a self-contained HTML page, an SVG, and the dot language of Graphviz.
+"""Draws graphs: as a self-contained HTML page, as SVG, and in the dot language of Graphviz.
 
-Graphs are laid out by dagre 3.1.3 (MIT License), which lies unmodified beside its licence under ``assets``. The page
-runs it in the browser; :func:`svg` runs the same scripts in an embedded interpreter, from the extra ``view``.
+The layout is computed by dagre 3.1.3 (MIT License), which is included unmodified with its licence under ``assets``. The
+page runs dagre in the browser; :func:`svg` runs the same scripts in an embedded interpreter, from the extra ``view``.
 """
 
 from .document import embedded, page

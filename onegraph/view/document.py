@@ -1,4 +1,4 @@
-"""The page of a graph: one HTML file that holds everything it needs and may load nothing."""
+"""Writes the HTML page of a graph: one file that contains everything it needs and loads nothing."""
 
 from __future__ import annotations
 
@@ -30,24 +30,27 @@ def page(
     *,
     title: str = "graph",
 ) -> str:
-    """A self-contained HTML page of a graph: laid out by dagre, to be zoomed, searched and clicked through.
+    """A self-contained HTML page of a graph, with zoom, search and details on click.
 
     Args:
         graph: the graph.
-        report: ``Executable.report()``: colours the partitions, and shows what is fused and what runs on numpy.
-        violations: what ``check_graph`` found; each is shown at its op.
-        times: seconds of one run of each partition, in the order of the report or by index: shown as heat.
+        report: ``Executable.report()``; partitions are coloured, and fused ops and ops that run in numpy are marked.
+        violations: result of ``check_graph``; each violation is shown at its op.
+        times: seconds of one run of each partition, in the order of the report or by index; shown as heat.
         title: heading of the page.
 
     Raises:
-        ArgumentError: an argument is not of these kinds.
+        ArgumentError: an argument has the wrong type.
     """
     data = model(graph, report, violations, times, title=title, specification=True)
     return _document({**data, "embedded": False}, str(data["title"]))
 
 
 def embedded(graph: DataGraph, *, height: int = 520) -> str:
-    """The page as a frame for a notebook. The frame has an origin of its own and can reach nothing around it."""
+    """The page as an ``iframe`` for a notebook, ``height`` pixels high.
+
+    The frame is sandboxed: it has its own origin and cannot access the notebook.
+    """
     height = integer("height", height, 1, 2**15)
     data = model(graph, specification=True)
     inner = escape(_document({**data, "embedded": True}, "graph"))
@@ -59,13 +62,13 @@ def embedded(graph: DataGraph, *, height: int = 520) -> str:
 def asset(name: str) -> str:
     """The text of a file under ``assets``."""
     text = (files(__package__) / "assets" / name).read_text(encoding="utf-8")
-    # a browser would look for the map of a minified script beside the page
+    # Without this line browsers would try to load the source map of a minified script.
     return text.replace(f"//# sourceMappingURL={name}.map", "")
 
 
 @cache
 def _template() -> Template:
-    """The page without its data. Only the scripts of this package may run in it: their hashes are in its policy."""
+    """The page without its data. Its content security policy only allows the scripts of this package, by hash."""
     scripts = [f"\n{asset(name).strip()}\n" for name in SCRIPTS]
     hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     fixed = {
@@ -78,11 +81,11 @@ def _template() -> Template:
 
 
 def _document(data: Record, title: str) -> str:
-    heading = escape(title.encode("utf-8", "replace").decode())  # half a surrogate pair cannot be written to a file
+    heading = escape(title.encode("utf-8", "replace").decode())  # a lone surrogate cannot be written to a file
     return _template().substitute(title=heading, model=script_json(data))
 
 
 def script_json(data: object) -> str:
-    """JSON that can stand inside a script element, whatever the texts in it say."""
+    """JSON text that is safe inside a script element, whatever strings it contains."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,4 +1,4 @@
-"""What users hand to the drawings beside the graph, as plain data: violations, a report, the seconds of partitions."""
+"""Converts the arguments of the drawing functions to plain data: violations, a report, the seconds of partitions."""
 
 from __future__ import annotations
 
@@ -9,20 +9,24 @@ from typing import Any
 from .._util.exact_types import elements, entries, has_type, listed, real, text, whole
 from ..errors import ArgumentError, Violation, shown
 
-_TEXTS = ("rule", "severity", "op", "where", "given", "expected", "message")  # of a violation
+_TEXTS = ("rule", "severity", "op", "where", "given", "expected", "message")  # fields of Violation to keep
 
 
 def violations_of(violations: object) -> list[Violation]:
-    """The violations, whose texts are strings."""
+    """The violations with plain strings as fields; None gives an empty list.
+
+    Raises:
+        ArgumentError: ``violations`` is not an iterable of violations.
+    """
     given: object = [] if violations is None else violations
     found = [*map(_violation, listed(given))] if has_type(given, Iterable) else [None]
     if None in found:
         raise ArgumentError(f"violations: {shown(violations)}; expected what check_graph returns")
-    return [one for one in found if one is not None]
+    return [violation for violation in found if violation is not None]
 
 
 def _violation(value: object) -> Violation | None:
-    """The texts of a violation; None for all else. A violation that was made by hand may hold anything."""
+    """A violation with plain strings as fields; None for any other value, or if a field is not a string."""
     if not has_type(value, Violation):
         return None
     texts = {name: word for name in _TEXTS if (word := text(getattr(value, name, None))) is not None}
@@ -30,13 +34,17 @@ def _violation(value: object) -> Violation | None:
 
 
 def facts_of(report: object) -> dict[str, Any]:
-    """The dictionary of a report, as JSON gives it back."""
+    """The dictionary of a report, with plain JSON values; None gives an empty dictionary.
+
+    Raises:
+        ArgumentError: ``report`` is neither a report nor the dictionary of one.
+    """
     if report is None:
         return {}
     read = getattr(report, "to_dict", None)
     given = report if has_type(report, Mapping) else read() if callable(read) and not has_type(report, type) else {}
     try:
-        facts: Any = _plain(given)  # a dictionary may hold anything
+        facts: Any = _plain(given)
     except (TypeError, RecursionError):
         facts = None
     partitions = facts.get("partitions") if has_type(facts, dict) else None
@@ -46,7 +54,7 @@ def facts_of(report: object) -> dict[str, Any]:
 
 
 def _plain(value: object) -> object:
-    """A value as JSON gives it back; TypeError or RecursionError where it does not."""
+    """Convert a value to plain JSON values; TypeError or RecursionError if that is impossible."""
     if (pairs := entries(value)) is not None:
         return {_plain(key): _plain(element) for key, element in pairs.items()}
     if (several := elements(value)) is not None:
@@ -62,7 +70,7 @@ def _plain(value: object) -> object:
 
 
 def _is_entry(entry: object) -> bool:
-    """Whether it is what a report says of a partition, where it says it."""
+    """Whether ``entry`` is the dictionary of a partition; keys may be missing, but their values must have the type."""
     kinds = {"index": int, "executor": str, "reason": str} | dict.fromkeys(("names", "ops", "inputs", "outputs"), list)
     if not has_type(entry, dict) or not all(has_type(entry.get(key, kind()), kind) for key, kind in kinds.items()):
         return False
@@ -70,7 +78,11 @@ def _is_entry(entry: object) -> bool:
 
 
 def seconds_of(times: object) -> dict[int, float]:
-    """The seconds of each partition, by its index."""
+    """The seconds of each partition, by index; None gives an empty dictionary.
+
+    Raises:
+        ArgumentError: ``times`` is neither a list of seconds nor a mapping from index to seconds.
+    """
     if times is None:
         return {}
     pairs: Iterable[tuple[object, Any]] | None = None

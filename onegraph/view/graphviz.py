@@ -1,4 +1,4 @@
-"""The graph in the dot language of Graphviz."""
+"""Writes a graph in the dot language of Graphviz."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ def dot(
     *,
     title: str = "graph",
 ) -> str:
-    """A graph in the dot language: partitions of several ops are clusters, what runs on numpy is dashed.
+    """The text of a graph in the dot language.
 
-    Constants are gray, and so are inputs that are said to be constant.
+    Partitions of several ops are clusters, and ops that run in numpy are dashed. Constants are gray, and so are inputs
+    that are declared constant.
 
     Args:
         graph: the graph.
-        report: ``Executable.report()``, for partitions.
-        violations: what ``check_graph`` found; the ops are outlined in red.
+        report: ``Executable.report()``, for the partitions.
+        violations: result of ``check_graph``; the ops with violations are outlined in red.
         times: seconds of one run of each partition, in the order of the report or by index.
         title: name of the graph.
 
     Raises:
-        ArgumentError: an argument is not of the kinds that :func:`page` takes.
+        ArgumentError: an argument has the wrong type.
     """
     graph = snapshot(graph)
     data = model(graph, report, violations, times, title=title)
@@ -64,7 +65,7 @@ def _lines(graph: DataGraph, data: Record, title: str) -> Iterator[str]:
 
 
 def _ends(graph: DataGraph) -> Iterator[str]:
-    """Graph inputs, constants and outputs, and the lines between everything."""
+    """The nodes of graph inputs, constants and outputs, and all edges."""
     sources = {tensor.id: f"op_{number}" for number, op in enumerate(graph.ops) for tensor in op.outputs}
     for name, tensor in graph.inputs.items():
         sources[tensor.id] = f"input_{tensor.id}"
@@ -93,11 +94,11 @@ def _tooltip(op: Op) -> list[str]:
     return [f"{name}: {value}" for name, value in op.attrs.items()] or [op.kind]
 
 
-# control characters, and halves of surrogate pairs, which no file can hold
+# Control characters and lone surrogates, which cannot be written to a file.
 _UNFIT = re.compile("[\x00-\x1f\ud800-\udfff]")
 
 
 def quoted(*lines: str) -> str:
-    """A quoted string of the dot language, where only quotes, backslashes and the ends of lines mean anything."""
+    """A quoted string of the dot language with one or more lines; quotes and backslashes are escaped."""
     plain = (_UNFIT.sub("\ufffd", line) for line in lines)
     return '"' + "\\n".join(line.replace("\\", "\\\\").replace('"', '\\"') for line in plain) + '"'

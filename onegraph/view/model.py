@@ -1,4 +1,4 @@
-"""A graph as plain data, with what is known of it: the one thing that the page, the SVG and dot are drawn from."""
+"""Converts a graph, with its report, violations and times, to plain data that the page, SVG and dot are drawn from."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .given import facts_of, seconds_of, violations_of
 
 Times = Sequence[float] | Mapping[int, float]
 Record = dict[str, object]
-# An op in the texts of reports and violations: its kind and the repr of its name.
+# The form of an op in reports and violations: its kind and the repr of its name.
 _NAMED = re.compile(r"\S+ ('.*'|\".*\")", re.DOTALL)
 PREVIEW = 12
 KNOWN = {"index", "ops", "names", "executor", "reason", "inputs", "outputs", "bytes", "fused"}
 
 
 class ReportLike(Protocol):
-    """What an executable says of itself: ``Executable.report()``."""
+    """The report of an executable: ``Executable.report()``."""
 
     def to_dict(self) -> dict[str, object]:
         """The report as plain dictionaries, lists, strings and numbers."""
@@ -39,18 +39,18 @@ def model(
     title: str = "graph",
     specification: bool = False,
 ) -> Record:
-    """The graph as dictionaries, lists, strings and numbers that JSON can hold.
+    """The graph as dictionaries, lists, strings and numbers that can be written as JSON.
 
     Args:
         graph: the graph.
-        report: the report of its executable, or that report's dictionary.
-        violations: what ``check_graph`` found.
-        times: seconds of one run of each partition: in the order of the report, or by index.
+        report: the report of its executable, or the dictionary of that report.
+        violations: result of ``check_graph``.
+        times: seconds of one run of each partition, in the order of the report or by index.
         title: text for the heading.
-        specification: True puts in the tables of the specification, one for each kind of op and edition.
+        specification: True includes the tables of the specification, one for each kind of op and edition.
 
     Raises:
-        ArgumentError: an argument is not of these kinds.
+        ArgumentError: an argument has the wrong type.
     """
     graph = snapshot(graph)
     title = string("title", title)
@@ -64,8 +64,8 @@ def model(
         record["expected"] = violation.message.rpartition("; expected ")[2] or violation.expected
         number = numbers.get(_name(violation.op))
         (loose if number is None else found[number]).append(record)
-    seen = dict.fromkeys((op.kind, op.edition) for op in graph.ops)
-    place = {key: index for index, key in enumerate(seen)}
+    kinds = dict.fromkeys((op.kind, op.edition) for op in graph.ops)
+    place = {key: index for index, key in enumerate(kinds)}
     owners: list[list[int]] = [[] for _ in graph.ops]
     for index, members in enumerate(_members(partitions)):
         for number in members:
@@ -87,7 +87,7 @@ def model(
         "constants": [str(graph.inputs[name].id) for name in graph.constant_inputs],
         "partitions": partitions,
         "violations": loose,
-        "specs": [_specification(*key, full=specification) for key in seen],
+        "specs": [_specification(*key, full=specification) for key in kinds],
     }
 
 
@@ -106,9 +106,10 @@ def _op(
     shared: Collection[int],
     violations: list[Record],
 ) -> Record:
-    """An op; it is in several partitions where it runs in parts, or is computed again where it is read.
+    """The record of one op.
 
-    ``shared``: the partitions that hold other ops too.
+    An op is in several partitions if it runs in parts, or is computed again where its result is read. ``shared`` are
+    the partitions that have several ops.
     """
     times = {place: seconds for place in owners if isinstance(seconds := partitions[place]["seconds"], float)}
     main = max(owners, key=lambda place: (place in shared, times.get(place, 0.0)), default=None)
@@ -122,7 +123,7 @@ def _op(
         "outputs": [str(tensor.id) for tensor in op.outputs],
         "partition": main,
         "partitions": owners,
-        "seconds": sum(own) if own else None,  # of all its parts, or of what it is fused in
+        "seconds": sum(own) if own else None,  # of the op's own partitions, or of the partition it is fused into
         "numpy": any(partitions[place]["executor"] == "reference" for place in owners),
         "violations": violations,
     }
@@ -159,7 +160,7 @@ def _preview(array: Array) -> str:
 
 
 def _specification(kind: str, name: str, full: bool) -> Record:
-    """The specification's table of an op in its edition; only what the drawing needs where it is not wanted in full."""
+    """The specification of an op in its edition; without ``full``, only the entries that the drawing needs."""
     chosen = edition(name)
     schema = chosen.schema(kind)
     if schema is None:
@@ -168,7 +169,7 @@ def _specification(kind: str, name: str, full: bool) -> Record:
     return page if full else {key: page[key] for key in ("kind", "edition", "category")}
 
 
-# What was compiled ----------------------------------------------------------------------------------------------------
+# Partitions -----------------------------------------------------------------------------------------------------------
 
 
 def _partitions(facts: Mapping[str, object], numbers: Mapping[str, int], times: Mapping[int, float]) -> list[Record]:
@@ -189,11 +190,11 @@ def _partitions(facts: Mapping[str, object], numbers: Mapping[str, int], times: 
                 "executor": entry.get("executor", ""),
                 "fused": entry.get("executor") == "oneDNN" and len(ops) > 1,
                 "reason": entry.get("reason", ""),
-                "inputs": [_value(one) for one in entry.get("inputs", ())],
-                "outputs": [_value(one) for one in entry.get("outputs", ())],
+                "inputs": [_value(name) for name in entry.get("inputs", ())],
+                "outputs": [_value(name) for name in entry.get("outputs", ())],
                 "bytes": entry.get("bytes"),
                 "seconds": times.get(index),
-                # what later reports add, such as threads and layouts
+                # further entries of the report, such as threads and layouts
                 "more": {key: _value(value) for key, value in more.items() if value is not None},
             }
         )

@@ -1,4 +1,4 @@
-"""What notebooks show of a graph."""
+"""Makes the HTML and SVG of a graph for notebooks."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from ..errors import UnsupportedError
 from .document import embedded
 from .picture import svg
 
-# Ops beyond which a picture costs a notebook more than it shows: the frame weighs 600 bytes an op beside 150 kB, the
-# SVG 1,300 bytes an op, and 5 ms of drawing.
+# Largest number of ops for which a notebook gets the frame or the SVG. The frame has 150 kB plus 600 bytes for each op;
+# the SVG has 1,300 bytes and takes up to 5 ms to draw for each op.
 FRAME, PICTURE = 1500, 300
 
 
 def notebook_html(graph: DataGraph) -> str:
-    """The page of a graph in a frame; its text where it has too many ops."""
+    """The page of a graph in a frame; a text summary if the graph has too many ops."""
     expect_graph(graph)
     return embedded(graph) if len(graph.ops) <= FRAME else f"<pre>{escape(summary(graph))}</pre>"
 
 
 def notebook_svg(graph: DataGraph) -> str | None:
-    """The SVG of a graph; None where it has too many ops, or the extra ``view`` is not installed."""
+    """The SVG of a graph; None if it has too many ops, or the extra ``view`` is not installed."""
     expect_graph(graph)
     if len(graph.ops) > PICTURE:
         return None
@@ -32,7 +32,7 @@ def notebook_svg(graph: DataGraph) -> str | None:
 
 
 def summary(graph: DataGraph) -> str:
-    """A large graph in a few lines: how many ops of each kind, the inputs and outputs."""
+    """A summary of a large graph in a few lines: the number of ops of each kind, the inputs and the outputs."""
     kinds: dict[str, int] = {}
     for op in graph.ops:
         kinds[op.kind] = kinds.get(op.kind, 0) + 1

@@ -1,4 +1,4 @@
-"""The picture of a graph as SVG, from the very scripts that draw the page."""
+"""Draws a graph as SVG, with the same scripts as the page."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from ..builder.graph import DataGraph
 
 SCRIPTS = ("dagre.min.js", "layout.js", "draw.js")
-# dagre recurses once for each rank of a band; the interpreter counts the bytes of its stack and raises beyond this.
+# Stack limit of the interpreter in bytes, beyond which it raises; dagre recurses once for each rank of a band.
 STACK = 2 * 1024 * 1024
-# What dagre asks of a browser beside the language itself.
+# The only browser function that dagre needs.
 PRELUDE = "globalThis.structuredClone = value => JSON.parse(JSON.stringify(value));"
 
 
@@ -34,15 +34,15 @@ def svg(
 
     Args:
         graph: the graph.
-        report: ``Executable.report()``, for partitions.
-        violations: what ``check_graph`` found.
+        report: ``Executable.report()``, for the partitions.
+        violations: result of ``check_graph``.
         times: seconds of one run of each partition, in the order of the report or by index.
-        title: text for readers that cannot see it.
-        collapse: draws each partition of several ops as one box.
+        title: text for screen readers.
+        collapse: True draws each partition of several ops as one box.
 
     Raises:
         UnsupportedError: the interpreter of the extra ``view`` is not installed.
-        ArgumentError: an argument is not of the kinds that :func:`page` takes.
+        ArgumentError: an argument has the wrong type.
     """
     flag("collapse", collapse)
     try:

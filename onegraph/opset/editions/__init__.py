@@ -1,1 +1,1 @@
-"""The editions of the specification: what each says differently from the newest."""
+"""Defines the editions of the specification by their differences from the newest one."""

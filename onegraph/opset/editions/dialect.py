@@ -1,4 +1,4 @@
-"""Reading an op of any edition in the words of the base vocabulary, and saying what is found in its own words."""
+"""Translates ops of any edition into the base vocabulary, and findings back into the vocabulary of the edition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..unsettled import UnsettledCall
 
 
 def swap_channels(shape: Shape, weights_format: str) -> Shape:
-    """The shape of a weights tensor with its two channel axes exchanged; the spatial axes stay."""
+    """The shape of a weights tensor with its two channel axes exchanged and its spatial axes unchanged."""
     if shape is None or len(shape) < 2:
         return shape
     order = channel_swap(len(shape), weights_format)
@@ -31,7 +31,7 @@ def channel_swap(rank: int, weights_format: str) -> tuple[int, ...]:
 
 
 def base_attrs(schema: Schema, attrs: Mapping[str, AttrValue]) -> dict[str, AttrValue]:
-    """``attrs`` of an edition's op in base words: names, values, and the axis order of shapes."""
+    """Translate attributes of an edition's op into the base vocabulary: names, values, and the axis order of shapes."""
     dialect = schema.dialect
     if dialect is None:
         return dict(attrs)
@@ -42,7 +42,7 @@ def base_attrs(schema: Schema, attrs: Mapping[str, AttrValue]) -> dict[str, Attr
         if name in dialect.swapped and isinstance(value, tuple):
             value = swap_channels(tuple(map(int, value)), format_of(schema, attrs))  # type: ignore[assignment]
         translated[dialect.attributes.get(name, name)] = value
-    # A default that the edition words differently is said, so that the base's own default is not taken for it.
+    # Write out the edition's default where attribute values are translated; otherwise the base's default would apply.
     for name, mapping in dialect.values.items():
         default = schema.attribute(name).default
         if name not in attrs and isinstance(default, str):
@@ -51,7 +51,7 @@ def base_attrs(schema: Schema, attrs: Mapping[str, AttrValue]) -> dict[str, Attr
 
 
 def format_of(schema: Schema, attrs: Mapping[str, AttrValue]) -> str:
-    """The weights format of a use, in the edition's words."""
+    """The weights format of an op with these attributes, as the edition names it; KeyError if the op has none."""
     for name in ("weights_format", "filter_format"):
         if schema.has_attribute(name):
             return str(attrs.get(name, schema.attribute(name).default))
@@ -59,7 +59,7 @@ def format_of(schema: Schema, attrs: Mapping[str, AttrValue]) -> str:
 
 
 def is_swapped(schema: Schema, port: str) -> bool:
-    """Whether the tensor at ``port`` has its two channel axes the other way round than the base vocabulary."""
+    """Whether the tensor at ``port`` has its two channel axes in the opposite order to the base vocabulary."""
     return schema.dialect is not None and port in schema.dialect.swapped
 
 
@@ -71,7 +71,7 @@ def base_call(
     n_outputs: int | None = None,
     output_types: Sequence[DataType | None] = (),
 ) -> Call:
-    """One use of an op, as a call of ``base``, the schema of its meaning in the base vocabulary."""
+    """Translate one use of an op into a call of ``base``, the schema of the same op in the base vocabulary."""
     if schema.dialect is None:
         seen = inputs if base.variadic else inputs[: len(base.inputs)]
         return Call(base, dict(attrs), seen, n_outputs, output_types)
@@ -86,7 +86,7 @@ def base_call(
                 tensor = replace(tensor, shape=swap_channels(tensor.shape, fmt))
         seen.append(tensor)
     if not base.variadic:
-        # MaxPoolBackprop of legacy-1 has a port that its successor lacks; it says nothing that src does not.
+        # MaxPoolBackprop of legacy-1 has an extra last port; its values follow from src, so the port is dropped.
         del seen[len(base.inputs) :]
     return Call(base, _as_base_kinds(base, base_attrs(schema, attrs)), seen, n_outputs, output_types)
 
@@ -100,9 +100,9 @@ def unsettled_call(
     n_outputs: int | None = None,
     output_types: Sequence[DataType | None] = (),
 ) -> Call:
-    """As ``base_call``, of a use some of whose attributes, in the edition's words, are wrong or missing."""
+    """Like ``base_call``, but some attributes are wrong or missing: ``unsettled``, in the edition's names."""
     if schema.dialect is not None and not unsettled.isdisjoint({"weights_format", "filter_format"}):
-        # Nobody knows which dim is which where the channel axes stand the other way round.
+        # Without the format the order of the channel axes is unknown, so the dims of swapped tensors are unknown too.
         unsettled = unsettled | (schema.dialect.swapped & attrs.keys())
         inputs = [
             replace(tensor, shape=tensor.shape and (None,) * len(tensor.shape), value=None)
@@ -115,7 +115,7 @@ def unsettled_call(
 
 
 def _as_base_kinds(base: Schema, attrs: Mapping[str, AttrValue]) -> dict[str, AttrValue]:
-    """``attrs`` with integers made floats where the base has an f32 and the edition an s64: the beta of SoftPlus."""
+    """Convert integers to floats where the base has kind f32 and the edition s64, as for the beta of SoftPlus."""
     return {
         name: float(value) if base.attribute(name).kind == "f32" and isinstance(value, int) else value
         for name, value in attrs.items()
@@ -140,10 +140,10 @@ def output_shapes(schema: Schema, call: Call, attrs: Mapping[str, AttrValue]) ->
 def edition_words(
     schema: Schema, base: Schema, finding: Finding, attrs: Mapping[str, AttrValue] | None = None
 ) -> Finding:
-    """``finding`` of a rule, as the edition would say it.
+    """Translate a finding of a rule into the edition's names of attributes, ports and attribute values.
 
-    Names of attributes and ports and values of attributes are those of the edition. With ``attrs``, the attributes as
-    they were given in the edition, a shape is shown as it was given and not in the axis order of the base.
+    ``attrs`` are the attributes in the edition's vocabulary. With them, shapes are shown in the edition's axis order
+    instead of the base's.
     """
     dialect = schema.dialect
     if dialect is None:
@@ -160,13 +160,13 @@ def edition_words(
 
 
 def vocabulary(schema: Schema, base: Schema) -> dict[str, str]:
-    """Base word -> edition's word, for names of attributes and ports and for values of attributes."""
+    """Map base words to the edition's words, for names of attributes and ports and for values of attributes."""
     back: dict[str, str] = {}
     if schema.dialect is None:
         return back
     for mapping in schema.dialect.values.values():
         back.update({new: old for old, new in mapping.items()})
-    # A port and an attribute of one name have one name in every edition too, so that the order does not matter.
+    # The order does not matter: a port and an attribute with the same base name share a name in every edition too.
     back.update({new: old for old, new in schema.dialect.attributes.items()})
     for theirs, ours in ((base.inputs, schema.inputs), (base.outputs, schema.outputs)):
         back.update({new.name: old.name for new, old in zip(theirs, ours, strict=False) if new.name != old.name})
@@ -174,5 +174,5 @@ def vocabulary(schema: Schema, base: Schema) -> dict[str, str]:
 
 
 def in_words(text: str, words: Mapping[str, str]) -> str:
-    """``text`` with every whole word that ``words`` has replaced, whatever punctuation stands beside it."""
+    """``text`` with every whole word that is a key of ``words`` replaced by its value."""
     return re.sub(r"\w+", lambda match: words.get(match[0], match[0]), text)

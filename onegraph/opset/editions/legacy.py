@@ -1,10 +1,11 @@
-"""The edition legacy-1: oneDNN Graph specification 1.0-beta, whose op names end in "-1".
+"""Derives the edition legacy-1 from the base: oneDNN Graph specification 1.0-beta, whose op names end in "-1".
 
-Of its 99 ops 80 are in the base vocabulary too; the others are in ``legacy_ops``. The 80 differ from the base by names,
-which follow rules, and by the weights of the ConvTranspose ops: there OIX is (out / groups, in, X) and XIO is
-(X, in, out / groups), so against IOX and XOI of the base the spatial axes stay and the two channel axes are exchanged.
+80 of its 99 ops are also in the base vocabulary; the others are in ``legacy_ops``. The 80 ops differ from the base in
+their names, by fixed rules, and in the weights of the ConvTranspose ops. There OIX is (out / groups, in, X) and XIO is
+(X, in, out / groups). Compared with IOX and XOI of the base, the two channel axes are exchanged and the spatial axes
+are the same.
 
-Abs is not among them: the document has no page for it, although the page of its gradient refers to one.
+Abs is missing: the document has no page for it, although the page of its gradient refers to one.
 """
 
 from __future__ import annotations
@@ -45,20 +46,20 @@ OWN_PORTS = {
     "MatMul": {"src": "input_1", "weights": "input_2"},
     "Select": {"src_0": "then", "src_1": "else"},
 }
-# Ops that came to the base after 3.0 and that legacy-1 has all the same; Pow is not one of them: its own is another op.
+# Ops of legacy-1 that the base has only since a version after 3.0. Pow is not listed: in legacy-1 it is another op.
 EARLIER = {"Select", "GreaterEqual"}
 WITHOUT_PAGE = {"Abs"}
 INDICES = Port("output_forward_indices", "T2", optional=True)
 INDEX_TYPES = frozenset({DataType.u8, DataType.s32})
 LEGACY_AXES = (
-    "Later editions have the two channel axes of the filter the other way round. The array keeps the order of this "
-    "edition; the library is told strides, and no data is moved."
+    "Later editions have the two channel axes of the filter in the opposite order. The array keeps the order of this "
+    "edition; onegraph passes matching strides to the library and copies no data."
 )
 CHANNELS_SWAPPED = {"filter", "filter_delta", "filter_shape"}
 
 
 def legacy_kind(kind: str) -> str:
-    """The name that an op of the base vocabulary has in legacy-1."""
+    """The name in legacy-1 of an op of the base vocabulary."""
     for ending in sorted(RENAMED, key=len, reverse=True):
         if kind.endswith(ending):
             return kind.removesuffix(ending) + RENAMED[ending]
@@ -66,7 +67,7 @@ def legacy_kind(kind: str) -> str:
 
 
 def legacy(base: Schema) -> Schema | None:
-    """The schema of an op in legacy-1, None where it came later; ``base`` is the op as of 3.0."""
+    """The legacy-1 schema of ``base``, the op as of 3.0; None if legacy-1 lacks the op."""
     if base.kind in WITHOUT_PAGE or (base.since > (3, 0) and base.kind not in EARLIER):
         return None
     kind = legacy_kind(base.kind)
@@ -91,8 +92,8 @@ def legacy(base: Schema) -> Schema | None:
 
 
 def _described(schema: Schema, words: Mapping[str, str]) -> Schema:
-    """The schema with its texts in the edition's words."""
-    attributes = (replace(one, doc=in_words(one.doc, words)) for one in schema.attributes)
+    """The schema with its texts translated to the edition's names."""
+    attributes = (replace(attribute, doc=in_words(attribute.doc, words)) for attribute in schema.attributes)
     notes = tuple(LEGACY_AXES if note is AXES_NOTE else in_words(note, words) for note in schema.notes)
     return replace(schema, doc=in_words(schema.doc, words), attributes=tuple(attributes), notes=notes)
 
@@ -115,7 +116,7 @@ def _attribute(attribute: Attribute, transposed: bool) -> Attribute:
 
 def _inputs(base: Schema) -> tuple[Port, ...]:
     inputs = tuple(_port(base, port, output=False) for port in base.inputs)
-    # The page does not say how the indices count; the gradient is computed from the source, as without them.
+    # The page does not define the numbering of the indices, so the gradient is always computed from the source.
     return (*inputs, INDICES) if base.kind == "MaxPoolBackward" else inputs
 
 

@@ -1,7 +1,7 @@
-"""The ops of legacy-1 without a successor: 18 that were dropped, and Pow, which took its exponent as a tensor.
+"""Defines the ops of legacy-1 that later editions lack: 18 dropped ops, and Pow with its exponent as a tensor.
 
-They are in legacy-1's own words and read in no other; the library has none of them, so numpy runs them. Rules and
-shapes are those of ops of the base vocabulary wherever one of these is such an op seen another way.
+Their schemas use the names of legacy-1. The library has none of these ops, so numpy computes them. Where an op can be
+seen as an op of the base vocabulary, it borrows the rules and the shape function of that op.
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ View = Callable[[Call], Call | None]
 
 
 def borrowed(rule: Rule, view: View) -> Rule:
-    """A rule of a base op, applied to the call that ``view`` makes of one of these ops; None: nothing to check yet."""
+    """Apply a rule of a base op to a legacy op.
+
+    ``view`` converts the call of the legacy op to a call of the base op; if it returns None, nothing is checked.
+    Findings are translated back to the names of the legacy op.
+    """
 
     def found(call: Call) -> Iterable[Finding]:
         seen = view(call)
@@ -51,7 +55,7 @@ def borrowed(rule: Rule, view: View) -> Rule:
 
 
 def as_binary(call: Call) -> Call:
-    """The op as one that broadcasts its two inputs."""
+    """The call seen as an Add, which broadcasts its two inputs."""
     return Call(BASES["Add"], call.given, call.inputs)
 
 
@@ -63,7 +67,7 @@ def two_inputs(
     output: str = "output:boolean",
     types: tuple[Row, ...] = FLOATS,
 ) -> Schema:
-    """An op of two tensors that are broadcast."""
+    """Schema of an op that broadcasts two tensors."""
     return Schema(
         kind,
         name,
@@ -80,7 +84,7 @@ def two_inputs(
 
 
 def logical(kind: str, name: str, doc: str) -> Schema:
-    """An op of two tensors of truth values."""
+    """Schema of an op of two boolean tensors."""
     return two_inputs(kind, name, doc, output="output:T", types=rows("T", "boolean"))
 
 
@@ -106,12 +110,12 @@ def gradient_fits(call: Call) -> Iterable[Finding]:
 
 
 def contents(call: Call, name: str) -> tuple[int, ...] | None:
-    """The elements of an integer input, None where they are unknown; without elements there is nothing to know."""
+    """The elements of an integer input; None if unknown. An input of shape (0,) is always known to be empty."""
     return () if call.shape(name) == (0,) else call.value(name)
 
 
 def as_static(kind: str, name: str) -> View:
-    """The op with the contents of input ``name`` as an attribute of the same name; None where they are unknown."""
+    """A view as base op ``kind``, with the contents of input ``name`` as an attribute; None while they are unknown."""
 
     def view(call: Call) -> Call | None:
         found = contents(call, name)
@@ -121,7 +125,7 @@ def as_static(kind: str, name: str) -> View:
 
 
 def vector(name: str) -> Rule:
-    """The rule that an input has one axis."""
+    """Make the rule that input ``name`` has one axis."""
 
     def parameter_vector(call: Call) -> Iterable[Finding]:
         """The input that gives a shape or an order has one axis."""
@@ -139,7 +143,7 @@ def shape_values(call: Call) -> Iterable[Finding]:
 
 
 def order_length(call: Call) -> Iterable[Finding]:
-    """An order whose elements are unknown has one for each axis, or none at all."""
+    """An order with unknown elements has one element for each axis, or no elements."""
     if contents(call, "order") is not None:
         return
     shape, rank = call.shape("order"), call.rank("input")
@@ -150,7 +154,7 @@ def order_length(call: Call) -> Iterable[Finding]:
 
 
 def reshaped(call: Call) -> tuple[Shape, ...]:
-    """What DynamicReshape makes of its input."""
+    """Shape of the output of DynamicReshape."""
     static = as_static("StaticReshape", "shape")(call)
     if static is not None:
         return reshape_shape(static)
@@ -159,18 +163,18 @@ def reshaped(call: Call) -> tuple[Shape, ...]:
 
 
 def transposed(call: Call) -> tuple[Shape, ...]:
-    """What DynamicTranspose makes of its input."""
+    """Shape of the output of DynamicTranspose."""
     static = as_static("StaticTranspose", "order")(call)
     if static is not None:
         return transpose_shape(static)
     rank, length = call.rank("input"), call.shape("order")
     if rank is None and length:
-        rank = length[0] or None  # an order of unknown length may be empty, which says nothing of the rank
+        rank = length[0] or None  # an empty order, which a length of 0 or None allows, does not give the rank
     return (of_rank(rank),)
 
 
 def indices_in_range(call: Call) -> Iterable[Finding]:
-    """Every index counts along the first axis of the input, negative ones from its end."""
+    """Every index is within the first axis of the input; negative ones count from its end."""
     shape, tensor = call.shape("input"), call.input("indices")
     if shape == ():
         yield Finding("input", "shape []", "at least one axis")
@@ -181,7 +185,7 @@ def indices_in_range(call: Call) -> Iterable[Finding]:
 
 
 def indexed(call: Call) -> tuple[Shape, ...]:
-    """The shape of the indices, followed by the axes of the input behind the first."""
+    """The shape of the indices, followed by the dims of the input after the first."""
     shape, indices = call.shape("input"), call.shape("indices")
     return (None if shape is None or indices is None else (*indices, *shape[1:]),)
 
@@ -190,7 +194,7 @@ def indexed(call: Call) -> tuple[Shape, ...]:
 
 
 def one_input(kind: str, name: str, doc: str, types: tuple[Row, ...] = FLOATS) -> Schema:
-    """An op of one tensor, element by element."""
+    """Schema of an elementwise op of one tensor."""
     return Schema(kind, name, "legacy", doc, ports("input:T"), ports("output:T"), types, same_shape, page=f"{kind}-1")
 
 
@@ -204,7 +208,7 @@ def of_contents(
     shape_rules: tuple[Rule, ...] = (),
     attributes: tuple[Attribute, ...] = (),
 ) -> Schema:
-    """An op that reads in an integer input where the elements go."""
+    """Schema of an op that moves elements as the contents of an integer input say."""
     return Schema(
         kind,
         name,
@@ -222,7 +226,7 @@ def of_contents(
 
 
 def pow_gradient(kind: str, name: str, doc: str, inputs: str, output: str, like: str) -> Schema:
-    """A gradient of Pow, of the shape of one of its inputs."""
+    """Schema of a gradient of Pow; its output has the shape of input ``like``."""
     return Schema(
         kind,
         name,
@@ -252,7 +256,7 @@ OPS = (
     one_input("Negative", "negative", "output = -input"),
     one_input("Rsqrt", "rsqrt", "output = 1 / sqrt(input)"),
     one_input("Sign", "sign", "output = -1, 0 or 1, as input is below, equal to or above 0"),
-    # In Python it has a name of its own: the op of the base that is called pow takes its exponent as an attribute.
+    # The Python name differs, because "pow" is the op of the base, which takes its exponent as an attribute.
     two_inputs("Pow", "legacy_pow", "output = input ** exponent", "input:T exponent:T", "output:T"),
     pow_gradient(
         "PowBackprop",
@@ -288,11 +292,11 @@ OPS = (
         transposed,
         (vector("order"), order_length, borrowed(order_permutes, _transpose)),
     ),
-    # The page says no more than that elements are selected; this is what indexing with integers means elsewhere.
+    # The page only says that elements are selected; this is integer indexing as in numpy.
     of_contents(
         "Index",
         "index",
-        "output = the slices of input along its first axis that indices names",
+        "output = the slices of input along its first axis at the positions in indices",
         "indices",
         indexed,
         (indices_in_range,),

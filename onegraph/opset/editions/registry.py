@@ -1,4 +1,4 @@
-"""The editions of the specification: the base vocabulary (oneDNN 3.13) and every other one as a delta to it."""
+"""Builds every edition of the specification from the base vocabulary (oneDNN 3.13) and finds editions by name."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from .legacy_ops import OPS as LEGACY_OPS
 BASE: Mapping[str, Schema] = MappingProxyType({schema.kind: schema for category in CATEGORIES for schema in category})
 NEWEST: Version = (3, 13)
 DEFAULT = "onednn-3.13"
-# Attributes that were another before some version: (op, attribute) -> (the version, the attribute until then).
+# Attributes that changed: (op, attribute) -> (version of the change, the attribute before it).
 FORMER: Mapping[tuple[str, str], tuple[Version, Attribute]] = MappingProxyType(
     {
-        # 8-bit floats have no zero point, so with them it became optional.
+        # zps became optional when 8-bit floats, which have no zero point, were added.
         ("Quantize", "zps"): ((3, 4), replace(ZPS, required=True)),
         ("Dequantize", "zps"): ((3, 4), replace(ZPS, required=True)),
-        # per_group came with group_shape, without which it cannot be said.
+        # The value per_group was added together with the attribute group_shape, which it needs.
         ("DynamicDequantize", "qtype"): ((3, 7), QTYPE),
     }
 )
@@ -37,10 +37,14 @@ FORMER: Mapping[tuple[str, str], tuple[Version, Attribute]] = MappingProxyType(
 @made_once
 @dataclass(frozen=True)
 class Edition:
-    """One edition: its name, the document it stands for, and its ops by kind.
+    """One edition of the specification.
 
-    ``titles`` says whether the pages are titled otherwise than the ops are called: ``Convolution-1``, or ``Softmax``
-    for SoftMax. There a title is taken for the op.
+    Attributes:
+        name: such as ``onednn-3.13``.
+        title: name of the document.
+        schemas: the ops by kind.
+        titles: whether page titles differ from op names (``Convolution-1``, or ``Softmax`` for SoftMax); a title is
+            then accepted as a name of the op.
     """
 
     name: str
@@ -49,7 +53,7 @@ class Edition:
     titles: bool = False
 
     def schema(self, kind: object) -> Schema | None:
-        """The op ``kind``, by its name in the specification or in Python; None where the edition has none."""
+        """The op ``kind``, by its name in the specification or in Python; None if the edition has no such op."""
         name = kind if type(kind) is str else text(kind)
         return None if name is None else self.schemas.get(name) or self._by_name.get(name)
 
@@ -67,15 +71,15 @@ class Edition:
         return {base_of(schema).name: schema for schema in self.schemas.values()}
 
     def meaning(self, base: Schema) -> Schema | None:
-        """The op of this edition that means what ``base`` means, of the base vocabulary; None where there is none."""
+        """The op of this edition with the meaning of ``base``, an op of the base vocabulary; None if there is none."""
         return self._by_base.get(base.name)
 
     def nearest(self, kind: str) -> str | None:
-        """The op of this edition that ``kind`` was probably meant to be: its name in another edition, or a slip."""
+        """The op of this edition that ``kind`` probably means: its name in another edition, or a misspelled name."""
         return self.renamed(kind) or nearest(kind, self.schemas)
 
     def renamed(self, kind: str) -> str | None:
-        """The op of this edition that another edition calls ``kind``; None where there is none."""
+        """The op of this edition that another edition calls ``kind``; None if there is none."""
         for name in EDITIONS:
             other = edition(name).schema(kind)
             found = None if other is None else self.meaning(base_of(other))
@@ -84,15 +88,17 @@ class Edition:
         return None
 
     def page(self, schema: Schema) -> str:
-        """Where the specification describes the op."""
+        """Title of the document and name of the page that describe the op."""
         return f"{self.title}, {schema.page or schema.kind}"
 
 
 def at_version(schema: Schema, version: Version) -> Schema:
-    """The op as it stood in an earlier version: without the attributes, ports and type rows that came later."""
+    """The op as of an earlier version, without the attributes, ports and type rows that were added later."""
     return replace(
         schema,
-        attributes=tuple(_former(schema, one, version) for one in schema.attributes if one.since <= version),
+        attributes=tuple(
+            _former(schema, attribute, version) for attribute in schema.attributes if attribute.since <= version
+        ),
         inputs=tuple(port for port in schema.inputs if port.since <= version),
         outputs=tuple(port for port in schema.outputs if port.since <= version),
         types=tuple(row for row in schema.types if row.since <= version),
@@ -106,7 +112,7 @@ def _former(schema: Schema, attribute: Attribute, version: Version) -> Attribute
 
 def _onednn(version: Version) -> dict[str, Schema]:
     schemas = (at_version(schema, version) for schema in BASE.values() if schema.since <= version)
-    # Until 3.1 the guide prints one pair of names for the weights of the ConvTranspose ops; from 3.2 on it prints two.
+    # Up to 3.1 the guide has one pair of names for the weights formats of the ConvTranspose ops; since 3.2 it has two.
     return {schema.kind: _undisputed(schema) if version < (3, 2) else schema for schema in schemas}
 
 
@@ -119,7 +125,7 @@ def _undisputed(schema: Schema) -> Schema:
 
 
 def _oneapi(version: Version) -> dict[str, Schema]:
-    """The oneAPI specification: the guide of one oneDNN version, with the names of the weights formats right."""
+    """The oneAPI specification: the guide of one oneDNN version, with only the correct names of weights formats."""
     return {kind: _undisputed(schema) for kind, schema in _onednn(version).items()}
 
 
@@ -148,7 +154,7 @@ def edition(name: str) -> Edition:
     """The edition called ``name``.
 
     Raises:
-        ArgumentError: there is none; the message names the nearest.
+        ArgumentError: there is no such edition; the message suggests the nearest name.
     """
     if type(name) is str and name in _loaded:
         return _loaded[name]
@@ -173,10 +179,10 @@ def edition(name: str) -> Edition:
 
 
 def base_of(schema: Schema) -> Schema:
-    """The schema of the op's meaning in the base vocabulary.
+    """The schema of the same op in the base vocabulary.
 
-    An op of legacy-1 without a successor means itself, under its versioned name, such as ``Pow-1``: whatever is keyed
-    by the kinds of the base then never takes it for the op that has its name there.
+    An op that only legacy-1 has is its own base, with its page name as kind, such as ``Pow-1``. Tables keyed by kinds
+    of the base therefore never confuse it with a base op of the same name.
     """
     if schema.dialect is not None:
         return BASE[schema.dialect.kind]

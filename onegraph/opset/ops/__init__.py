@@ -1,4 +1,4 @@
-"""The operation set as data: one category in one file, each ending in ``OPS``."""
+"""Defines the ops of the base vocabulary, one module for each category; each module lists its schemas in ``OPS``."""
 
 from . import (
     binary,

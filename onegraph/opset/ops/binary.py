@@ -1,4 +1,4 @@
-"""The binary category: ops of two or three tensors with broadcasting, and the bias and slope ops."""
+"""Defines the binary category: ops of two or three tensors with broadcasting, and the bias and slope ops."""
 
 from __future__ import annotations
 
@@ -11,18 +11,16 @@ from ..window import channel_axis, channels
 AUTO_BROADCAST = Attribute(
     "auto_broadcast",
     "str",
-    "numpy: shapes are broadcast as numpy does; none: they are equal.",
+    "numpy: shapes are broadcast as in numpy; none: shapes must be equal.",
     default="numpy",
     values=("none", "numpy"),
 )
-DATA_FORMAT = Attribute(
-    "data_format", "str", "Where the channel axis stands: NXC or NCX.", default="NXC", values=("NCX", "NXC")
-)
+DATA_FORMAT = Attribute("data_format", "str", "Axis order: NXC or NCX.", default="NXC", values=("NCX", "NXC"))
 MIXED = ("f32 bf16 f32 @3.8", "f32 f16 f32 @3.8", "bf16 f32 f32 @3.8", "f16 f32 f32 @3.8")
 
 
 def broadcastable(call: Call) -> Iterable[Finding]:
-    """The two sources are equal in shape or can be broadcast, as auto_broadcast says."""
+    """The shapes of the two sources can be broadcast, or are equal if auto_broadcast is none."""
     first, second = call.shape("src_0"), call.shape("src_1")
     if call.string("auto_broadcast") == "none":
         if not compatible(first, second):
@@ -40,7 +38,7 @@ def condition_fits(call: Call) -> Iterable[Finding]:
     try:
         target = binary_shape(call)[0]
     except ValueError:
-        return  # the sources do not fit each other, which is another rule's matter
+        return  # broadcastable reports sources that do not fit each other
     try:
         result = broadcast(condition, target)
     except ValueError:
@@ -50,7 +48,7 @@ def condition_fits(call: Call) -> Iterable[Finding]:
 
 
 def binary_shape(call: Call) -> tuple[Shape, ...]:
-    """The sources, broadcast."""
+    """The broadcast shape of the two sources."""
     return (broadcast(call.shape("src_0"), call.shape("src_1")),)
 
 
@@ -79,14 +77,14 @@ def channel_vector(call: Call) -> tuple[Shape, ...]:
 
 
 def axes_but_channels(call: Call) -> tuple[int, ...]:
-    """The axes that BiasAddBackward adds up along."""
+    """The axes that BiasAddBackward sums over."""
     rank = call.rank("diff_dst") or 0
     channel = channel_axis(rank, call.string("data_format"))
     return tuple(axis for axis in range(rank) if axis != channel)
 
 
 def slope_fits(call: Call) -> Iterable[Finding]:
-    """The slope broadcasts to the source; with per_channel_broadcast a vector goes along the channel axis."""
+    """The slope broadcasts to the source; with per_channel_broadcast a vector has one element for each channel."""
     shape, slope = call.shape("src"), call.shape("slope")
     if shape is None or slope is None:
         return
@@ -95,7 +93,7 @@ def slope_fits(call: Call) -> Iterable[Finding]:
 
 
 def slope_target(call: Call, slope: Shape, shape: Shape) -> Shape:
-    """The slope's shape with the axes of the source, a vector along the channel axis where that is asked for."""
+    """The slope's shape padded with 1 to the rank of src; a per-channel vector is placed on the channel axis."""
     assert slope is not None
     assert shape is not None
     per_channel = not call.schema.has_attribute("per_channel_broadcast") or call.flag("per_channel_broadcast")
@@ -119,7 +117,7 @@ def gradient_alike(call: Call) -> Iterable[Finding]:
 
 
 def binary(kind: str, name: str, doc: str, *lines: str, **fields: object) -> Schema:
-    """An op of two sources of one type, or of the type rows that ``lines`` add."""
+    """Schema of an op of two sources of the same data type; ``lines`` adds rows to its type table."""
     return Schema(
         kind,
         name,
@@ -207,7 +205,7 @@ OPS = (
             Attribute(
                 "per_channel_broadcast",
                 "bool",
-                "True: a slope vector goes along the channel axis; False: it is broadcast as numpy does.",
+                "True: a slope vector has one element for each channel; False: it is broadcast as in numpy.",
                 default=True,
             ),
         ),

@@ -1,9 +1,9 @@
-"""The convolution category: Convolution, ConvTranspose and their gradients.
+"""Defines the convolution category: Convolution, ConvTranspose and their gradients.
 
-All six are views of one relation, which :mod:`onegraph.opset.convolution_geometry` holds.
+All six ops relate the same three tensors; :mod:`onegraph.opset.convolution_geometry` computes their sizes.
 
-Weights axes: O and I count a Convolution's output channels and its input channels per group, as OIX or XIO;
-a ConvTranspose has IOX = (in, out / groups, X) and XOI = (X, out / groups, in), for every number of groups.
+Weights of a Convolution are OIX = (out, in / groups, X) or XIO = (X, in / groups, out). Weights of a ConvTranspose are
+IOX = (in, out / groups, X) or XOI = (X, out / groups, in), for every number of groups.
 """
 
 from __future__ import annotations
@@ -31,14 +31,16 @@ from ..window import (
 
 
 def channels_match(call: Call) -> Iterable[Finding]:
-    """Channels of source, result, weights and bias agree, and are divisible by groups."""
+    """The channels of source, result, weights and bias agree, and groups divides them."""
     found = [*_channels(call)]
     if found:
         other = "NXC" if call.attr("data_format") == "NCX" else "NCX"
-        turned = call.with_attr("data_format", other)
-        is_known = all(one is None or (one.shape is not None and None not in one.shape) for one in call.inputs)
-        fix = f"with data_format={other!r} they agree" if is_known and not any(_channels(turned)) else ""
-        yield from (one._replace(fix=fix) for one in found)
+        other_call = call.with_attr("data_format", other)
+        is_known = all(
+            tensor is None or (tensor.shape is not None and None not in tensor.shape) for tensor in call.inputs
+        )
+        fix = f"with data_format={other!r} they agree" if is_known and not any(_channels(other_call)) else ""
+        yield from (finding._replace(fix=fix) for finding in found)
 
 
 def _channels(call: Call) -> Iterable[Finding]:
@@ -92,13 +94,13 @@ def batch_match(call: Call) -> Iterable[Finding]:
 
 
 def spatial_fits(call: Call) -> Iterable[Finding]:
-    """The window fits, and the sizes of source and result are those of one convolution."""
+    """The window fits into the source, and the sizes of source and result agree."""
     found = convolution_geometry(call)
     if found is None:
         return
     kind = call.schema.kind
     wide_port, narrow_port, _ = SIDES[kind]
-    fewest = 1 if narrow_port is None else 0  # a tensor that is given may have no elements
+    fewest = 1 if narrow_port is None else 0  # an input may be empty, a computed output may not
     exact = call.schema.has_attribute("output_padding") and (
         call.has("output_padding") if kind.startswith("ConvTranspose") else any(found.output_padding)
     )
@@ -138,7 +140,7 @@ def spatial_fits(call: Call) -> Iterable[Finding]:
 def _consistent(
     axis: int, window: Window, wide: int, narrow: int, added: int, exact: bool, where: str
 ) -> Iterable[Finding]:
-    """One convolution maps ``wide`` to ``narrow``; where output_padding says the remainder, with just that one."""
+    """A convolution maps ``wide`` elements to ``narrow``; with ``exact``, the remainder must be ``added`` elements."""
     least = window.transposed(narrow)
     if exact and wide != least + added:
         yield Finding(
@@ -175,7 +177,7 @@ def wide_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def source_shape(call: Call) -> tuple[Shape, ...]:
-    """The shape that the attribute or the input gives; what it leaves open is known only at run time."""
+    """The output shape given by the attribute or the input; dims that are known only at run time are None."""
     shape = given_shape(call)
     return ((None,) * (call.rank(call.schema.inputs[0].name) or 0) or None if shape is None else shape,)
 
@@ -201,16 +203,17 @@ DILATIONS = spatial_list("dilations", POSITIVE, "Distance between kernel element
 AUTO_PAD = Attribute(
     "auto_pad",
     "str",
-    "Computes the padding: same_upper and same_lower give ceil(size / stride) positions, the odd element at the end or "
-    "at the beginning; valid pads nothing; none uses pads_begin and pads_end.",
+    "Computes the padding: same_upper and same_lower pad so that there are ceil(size / stride) positions, same_upper "
+    "with an odd element at the end, same_lower at the beginning; valid pads nothing; none uses pads_begin and "
+    "pads_end.",
     default="none",
     values=("none", "same_upper", "same_lower", "valid"),
     aliases=AUTO_PAD_ALIASES,
 )
 TRANSPOSE_AUTO_PAD = replace(
     AUTO_PAD,
-    doc="Computes the padding: same_upper and same_lower pad reach - stride elements, so that dst has size * "
-    "stride, the odd one at the end or at the beginning; valid pads nothing; none uses pads_begin and pads_end.",
+    doc="Computes the padding: same_upper and same_lower pad so that dst has size * stride elements, same_upper with "
+    "an odd element at the end, same_lower at the beginning; valid pads nothing; none uses pads_begin and pads_end.",
 )
 GROUPS = Attribute(
     "groups", "s64", "Number of groups that both channel counts are divided into.", default=1, range=POSITIVE
@@ -241,32 +244,33 @@ OUTPUT_PADDING = Attribute(
     default=Fill(0),
     range=NON_NEGATIVE,
 )
-DST_SHAPE = Attribute("dst_shape", "s64[]", "Shape of diff_src; the input of this name wins over it.", range=POSITIVE)
+DST_SHAPE = Attribute("dst_shape", "s64[]", "Shape of diff_src; an input of this name overrides it.", range=POSITIVE)
 WEIGHTS_SHAPE = Attribute(
-    "weights_shape", "s64[]", "Shape of diff_weights; the input of this name wins over it.", range=POSITIVE
+    "weights_shape", "s64[]", "Shape of diff_weights; an input of this name overrides it.", range=POSITIVE
 )
 
 WINDOW = (STRIDES, PADS_BEGIN, PADS_END, DILATIONS, AUTO_PAD)
 TRANSPOSE_WINDOW = (STRIDES, PADS_BEGIN, PADS_END, DILATIONS, TRANSPOSE_AUTO_PAD)
 AXES_NOTE = (
-    "The pages put groups on the other axis of the weights, (in / groups, out), which no library takes; here it is "
-    "(in, out / groups). From 3.2 on their table calls the formats OIX and XIO; both pairs of names are taken."
+    "The pages divide the other channel axis of the weights by groups, (in / groups, out), which no library version "
+    "accepts; onegraph uses (in, out / groups). Since 3.2 the table on the pages calls the formats OIX and XIO; "
+    "onegraph accepts both pairs of names."
 )
 PADDING_NOTE = (
-    "The page's own formula exchanges same_upper and same_lower; its attribute text, all other pages and the library "
-    "put the odd element at the end for same_upper, and so does this."
+    "The formula on this page exchanges same_upper and same_lower. The attribute text of the page, all other pages, "
+    "the library and onegraph put an odd element at the end for same_upper."
 )
-SHAPE_NOTE = "The library never compiles a shape that is given as a tensor; it is handed over as the attribute."
-EXPLICIT_NOTE = "The library's auto_pad is wrong for some sizes of this op; the padding is handed over in numbers."
-GROUPS_NOTE = "The library never compiles groups > 1 here; it is given the ConvTranspose with the same weights."
-DILATIONS_NOTE = "Dilations other than 1 do not compile; the library is given the Convolution with the same weights."
-OUTPUT_PADDING_NOTE = "The library refuses output_padding for this op; here it is checked and left out."
+SHAPE_NOTE = "The library never compiles this op with its shape given as a tensor; onegraph passes the attribute."
+EXPLICIT_NOTE = "The library's auto_pad is wrong for some sizes of this op; onegraph passes explicit padding."
+GROUPS_NOTE = "The library never compiles this op with groups > 1; onegraph passes an equal ConvTranspose."
+DILATIONS_NOTE = "The library does not compile this op with dilations above 1; onegraph passes an equal Convolution."
+OUTPUT_PADDING_NOTE = "The library refuses output_padding for this op; onegraph checks it and does not pass it."
 RULES = (spatial_rank, spatial_list_length)
 SHAPE_RULES = (channels_match, batch_match, spatial_fits)
 
 
 def schema(kind: str, name: str, doc: str, **fields: object) -> Schema:
-    """A schema of this category, with the rules that all six ops share."""
+    """Schema of a convolution op, with the rules that all six ops share."""
     rules = RULES + ((shape_source, shape_length) if kind in SHAPE_SOURCE else ())
     defaults: dict[str, object] = {"category": "convolution", "types": FLOATS, "shape_rules": SHAPE_RULES}
     return Schema(kind=kind, name=name, doc=doc, rules=rules, **{**defaults, **fields})  # type: ignore[arg-type]
@@ -286,8 +290,8 @@ OPS = (
     schema(
         "ConvolutionBackwardData",
         "convolution_backward_data",
-        "Gradient of Convolution with respect to src; dst_shape is the shape of that gradient. Of the shapes that map "
-        "to the same diff_dst, dst_shape names one; a nonzero output_padding must agree with it.",
+        "Gradient of Convolution with respect to src. Several shapes of src give the same shape of diff_dst; dst_shape "
+        "selects one as the shape of diff_src, and a nonzero output_padding must agree with it.",
         inputs=ports("diff_dst:T weights:T dst_shape:s32?"),
         outputs=ports("diff_src:T"),
         attributes=(*WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, CONV_WEIGHTS, DST_SHAPE),
@@ -311,8 +315,8 @@ OPS = (
     schema(
         "ConvTranspose",
         "conv_transpose",
-        "Transposed convolution, the gradient of Convolution with respect to its source: every element of src adds "
-        "itself times the kernel to dst, stride elements apart.",
+        "Transposed convolution, the gradient of Convolution with respect to its source: for every element of src, the "
+        "element times the kernel is added to dst, at positions that are stride elements apart.",
         inputs=ports("src:T weights:T bias:T?"),
         outputs=ports("dst:T"),
         attributes=(*TRANSPOSE_WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, TRANSPOSE_WEIGHTS),
@@ -322,8 +326,8 @@ OPS = (
     schema(
         "ConvTransposeBackwardData",
         "conv_transpose_backward_data",
-        "Gradient of ConvTranspose with respect to src: a Convolution of diff_dst. output_padding, where given, must "
-        "be the one that makes diff_dst of diff_src.",
+        "Gradient of ConvTranspose with respect to src: a Convolution of diff_dst. output_padding, if given, must be "
+        "the one with which ConvTranspose computes the shape of diff_dst from the shape of diff_src.",
         inputs=ports("diff_dst:T weights:T"),
         outputs=ports("diff_src:T"),
         attributes=(*TRANSPOSE_WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, TRANSPOSE_WEIGHTS),
@@ -337,8 +341,8 @@ OPS = (
     schema(
         "ConvTransposeBackwardWeights",
         "conv_transpose_backward_weights",
-        "Gradient of ConvTranspose with respect to weights. output_padding, where given, must be the one that makes "
-        "diff_dst of src.",
+        "Gradient of ConvTranspose with respect to weights. output_padding, if given, must be the one with which "
+        "ConvTranspose computes the shape of diff_dst from the shape of src.",
         inputs=ports("src:T diff_dst:T weights_shape:s32?"),
         outputs=ports("diff_weights:T"),
         attributes=(*TRANSPOSE_WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, TRANSPOSE_WEIGHTS, WEIGHTS_SHAPE),

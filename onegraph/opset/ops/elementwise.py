@@ -1,4 +1,4 @@
-"""The elementwise category: ops of one tensor, computed element by element, and their gradients."""
+"""Defines the elementwise category: ops that compute each element of one tensor separately, and their gradients."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ BETA = Attribute("beta", "f32", "", required=True)
 
 
 def described(attribute: Attribute, doc: str) -> Attribute:
-    """The same attribute with words of its own."""
+    """A copy of the attribute with another doc text."""
     return replace(attribute, doc=doc)
 
 
 def use_dst(default: bool = True) -> Attribute:
-    """Whether a gradient op is given the result of its forward op, or its source."""
+    """The attribute use_dst of gradient ops."""
     return Attribute(
-        "use_dst", "bool", "True: the first input is the result of the forward op; False: its source.", default=default
+        "use_dst", "bool", "True: the first input is dst of the forward op; False: it is src.", default=default
     )
 
 
 def bounds_in_order(call: Call) -> Iterable[Finding]:
-    """min is not above max."""
+    """min is at most max."""
     if call.f32("min") > call.f32("max"):
         yield Finding("min", call.f32("min"), f"at most max = {call.f32('max')}")
 
 
 def unary(kind: str, name: str, doc: str, *attributes: Attribute, **fields: object) -> Schema:
-    """An op of one input and one output of the same type and shape."""
+    """Schema of an op with one input and one output of the same data type and shape."""
     return Schema(
         kind,
         name,
@@ -47,7 +47,7 @@ def unary(kind: str, name: str, doc: str, *attributes: Attribute, **fields: obje
 
 
 def gradient(kind: str, name: str, doc: str, *attributes: Attribute, **fields: object) -> Schema:
-    """The gradient of a unary op: of its source (or result, where use_dst says so) and of diff_dst."""
+    """Schema of the gradient of a unary op; its inputs are src (dst with use_dst) and diff_dst."""
     return Schema(
         kind,
         name,
@@ -66,7 +66,7 @@ def gradient(kind: str, name: str, doc: str, *attributes: Attribute, **fields: o
 ELU_ALPHA = Attribute("alpha", "f32", "Scale of the negative part.", required=True, range=NON_NEGATIVE)
 SLOPE = described(ALPHA, "Slope of the linear part of hard_sigmoid(src) = clip(alpha * src + beta, 0, 1).")
 OFFSET = described(BETA, "Offset of the linear part.")
-SOFTPLUS_BETA = Attribute("beta", "f32", "Sharpness: the larger, the nearer to ReLU.", default=1.0)
+SOFTPLUS_BETA = Attribute("beta", "f32", "Sharpness: a larger beta is nearer to ReLU.", default=1.0)
 CLAMP = (
     Attribute("min", "f32", "Lower bound.", required=True),
     Attribute("max", "f32", "Upper bound.", required=True),
@@ -74,7 +74,7 @@ CLAMP = (
 GELU_MODE = Attribute(
     "mode",
     "str",
-    "gelu_erf: by the error function; gelu_tanh: by its approximation with tanh.",
+    "gelu_erf: exact, with the error function; gelu_tanh: approximated with tanh.",
     default="gelu_erf",
     values=("gelu_erf", "gelu_tanh"),
     since=(3, 9),

@@ -1,4 +1,4 @@
-"""The interpolation category: resizing the spatial axes, and the gradient of that."""
+"""Defines the interpolation category: Interpolate, which resizes the spatial axes, and its gradient."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ ATTRIBUTES = (
     Attribute(
         "mode",
         "str",
-        "nearest: the nearest element; linear: linear along every spatial axis, which bilinear and trilinear say for 2 "
-        "and 3 axes.",
+        "nearest: the nearest element; linear: linear along every spatial axis; bilinear and trilinear: linear with "
+        "exactly 2 and 3 spatial axes.",
         required=True,
         values=("nearest", "linear", "bilinear", "trilinear"),
     ),
     Attribute(
         "coordinate_transformation_mode",
         "str",
-        "Where index y of m reads an axis of n: half_pixel at (y + 0.5) * n / m - 0.5; align_corners at "
-        "y * (n - 1) / (m - 1).",
+        "Position in src of index y, for an axis of size n that is resized to m: half_pixel: (y + 0.5) * n / m - 0.5; "
+        "align_corners: y * (n - 1) / (m - 1).",
         default="half_pixel",
         values=("half_pixel", "align_corners"),
     ),
     Attribute(
-        "sizes", "s64[]", "Size of dst along each spatial axis; the input of this name wins over it.", range=POSITIVE
+        "sizes", "s64[]", "Size of dst along each spatial axis; an input of this name overrides it.", range=POSITIVE
     ),
     Attribute(
         "scales",
         "f32[]",
-        "Factor for each spatial axis: the size of dst is size * scale without its fraction. Instead of sizes.",
+        "Factor for each spatial axis: dst has size * scale elements, rounded down. Use either scales or sizes.",
         range=FINITE,
     ),
     Attribute("data_format", "str", "Axis order: NXC or NCX.", default="NXC", values=("NCX", "NXC")),
@@ -45,12 +45,12 @@ ATTRIBUTES = (
 
 
 def _given(call: Call, name: str) -> bool:
-    """Whether attribute ``name`` is there; an empty list is none."""
+    """Whether attribute ``name`` is given and not an empty list."""
     return call.has(name) and bool(call.attr(name))
 
 
 def _scaled(size: Dim, scale: float) -> float | None:
-    """A scaled size with its fraction, in the 32-bit arithmetic of the library."""
+    """The scaled size before rounding, in the 32-bit arithmetic of the library."""
     if size is None:
         return None
     with np.errstate(over="ignore"):
@@ -64,7 +64,7 @@ def _scaled_sizes(call: Call) -> tuple[float | None, ...]:
 
 
 def resized(call: Call) -> tuple[Dim, ...] | None:
-    """Spatial sizes of the resized tensor; None where not even their number is known."""
+    """Spatial sizes of the resized tensor; None if their number is unknown."""
     tensor = call.input("sizes")
     if tensor is not None:
         value = call.value("sizes")
@@ -93,7 +93,7 @@ def size_source(call: Call) -> Iterable[Finding]:
 
 
 def size_values(call: Call) -> Iterable[Finding]:
-    """Sizes and scales have one element for each spatial axis, and give sizes that a tensor can have."""
+    """sizes and scales have one element for each spatial axis, and the resulting sizes are valid."""
     tensor, rank = call.input("sizes"), call.rank("src")
     if tensor is not None and tensor.rank not in (None, 1):
         yield Finding("sizes", f"rank {tensor.rank}", "a tensor of rank 1")
@@ -116,7 +116,7 @@ def size_values(call: Call) -> Iterable[Finding]:
 
 
 def mode_rank(call: Call) -> Iterable[Finding]:
-    """bilinear goes with two spatial axes, trilinear with three."""
+    """bilinear needs two spatial axes, trilinear three."""
     mode, sizes = call.string("mode"), resized(call)
     wanted = {"bilinear": 2, "trilinear": 3}.get(mode)
     if wanted is not None and sizes is not None and len(sizes) != wanted:
@@ -125,7 +125,7 @@ def mode_rank(call: Call) -> Iterable[Finding]:
 
 
 def source_has_elements(call: Call) -> Iterable[Finding]:
-    """No spatial axis of src is empty where the resized one is not."""
+    """A spatial axis of src is empty only if the resized axis is empty."""
     shape, fmt = call.shape("src"), call.string("data_format")
     if shape is None:
         return
@@ -145,7 +145,7 @@ def gradient_kept(call: Call) -> Iterable[Finding]:
 
 
 def gradient_resized(call: Call) -> Iterable[Finding]:
-    """diff_dst has the spatial sizes of the forward op's result."""
+    """diff_dst has the spatial sizes of the result of the forward op."""
     if _keeps_source(call) and not compatible(call.shape("diff_dst"), forward_shape(call)[0]):
         yield _unfit_gradient(call)
 
@@ -166,7 +166,7 @@ def _unfit_gradient(call: Call) -> Finding:
 
 
 def forward_shape(call: Call) -> tuple[Shape, ...]:
-    """src with other spatial sizes."""
+    """The shape of src with the new spatial sizes."""
     shape, sizes, fmt = call.shape("src"), resized(call), call.string("data_format")
     if sizes is None:
         return (None,)
@@ -175,7 +175,7 @@ def forward_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def backward_shape(call: Call) -> tuple[Shape, ...]:
-    """The shape of src; its batch and channels are those of diff_dst too."""
+    """The shape of src; unknown batch and channels are taken from diff_dst."""
     gradient, fmt = call.shape("diff_dst"), call.string("data_format")
     if gradient is None:
         return (call.shape("src"),)
@@ -188,8 +188,8 @@ OPS = (
         "Interpolate",
         "interpolate",
         "interpolation",
-        "Resizes the spatial axes of src; beyond the border the outermost element is taken. Halfway between two "
-        "elements nearest takes the later one.",
+        "Resizes the spatial axes of src. Positions outside src read its border element. Halfway between two elements, "
+        "nearest takes the one with the higher index.",
         ports("src:T sizes:s32?"),
         ports("dst:T"),
         FLOATS,
@@ -202,8 +202,8 @@ OPS = (
         "InterpolateBackward",
         "interpolate_backward",
         "interpolation",
-        "Gradient of Interpolate: every element of diff_dst is added, with its weights, to the elements of diff_src "
-        "that it was made of. Of src only the shape is read; sizes and scales are those of the forward op.",
+        "Gradient of Interpolate: every element of diff_dst is added, times its weights, to the elements of diff_src "
+        "that it was interpolated from. Only the shape of src is read; sizes and scales are those of the forward op.",
         ports("src:T diff_dst:T sizes:s32?"),
         ports("diff_src:T"),
         FLOATS,

@@ -1,4 +1,4 @@
-"""The matmul category: MatMul."""
+"""Defines the matmul category, which has one op: MatMul."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..shapes import broadcast, compatible, counted, show
 
 
 def operands(call: Call) -> tuple[Shape, Shape]:
-    """Shapes of src and weights with transpose_a and transpose_b carried out; vectors are never transposed."""
+    """Shapes of src and weights after transpose_a and transpose_b; vectors are never transposed."""
     return _transposed(call.shape("src"), call.flag("transpose_a")), _transposed(
         call.shape("weights"), call.flag("transpose_b")
     )
@@ -29,7 +29,7 @@ def not_scalar(call: Call) -> Iterable[Finding]:
 
 
 def matmul_fits(call: Call) -> Iterable[Finding]:
-    """The inner dims agree, the batch dims broadcast, and so does the bias."""
+    """The inner dims agree, the batch dims broadcast, and the bias broadcasts to dst."""
     src, weights = operands(call)
     if src is None or weights is None:
         return
@@ -62,7 +62,11 @@ def matmul_fits(call: Call) -> Iterable[Finding]:
 
 
 def product_shape(src: Shape, weights: Shape) -> Shape:
-    """Shape of the product of two operands, as numpy.matmul has it."""
+    """Shape of the product of two operands, as in numpy.matmul.
+
+    Raises:
+        ValueError: the batch dims cannot be broadcast.
+    """
     if src is None or weights is None:
         return None
     batch = broadcast(src[:-2], weights[:-2])
@@ -82,7 +86,8 @@ OPS = (
         "MatMul",
         "matmul",
         "matmul",
-        "dst = src @ weights + bias, as numpy.matmul: vectors and batches are taken, batches are broadcast",
+        "dst = src @ weights + bias, as in numpy.matmul: src and weights may be vectors or have batch axes, which are "
+        "broadcast",
         ports("src:T1 weights:T1 bias:T1?"),
         ports("dst:T2"),
         rows("T1 T2", "f32 f32", "bf16 bf16", "f16 f16", "bf16 f32 @3.8", "f16 f32 @3.8"),
@@ -93,7 +98,7 @@ OPS = (
             Attribute(
                 "accumulation_mode",
                 "str",
-                "The type that products are summed in; strict keeps the type that the data types imply.",
+                "The data type that products are summed in; strict: the type that the data types of the inputs imply.",
                 default="strict",
                 values=("strict", "relaxed", "any", "f32", "s32", "f16"),
                 since=(3, 10),

@@ -1,4 +1,4 @@
-"""The misc category: marks in a graph, indices, and random zeros."""
+"""Defines the misc category: End, Wildcard, GenIndex and Dropout."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..shapes import axis_in_range, show
 
 
 def single_elements(call: Call) -> Iterable[Finding]:
-    """The seed, the offset and the probability are one element each."""
+    """seed, offset and probability have one element each."""
     for name in ("seed", "offset", "probability"):
         shape = call.shape(name)
         if shape is not None and any(dim not in (1, None) for dim in shape):
@@ -18,7 +18,7 @@ def single_elements(call: Call) -> Iterable[Finding]:
 
 
 def probability_range(call: Call) -> Iterable[Finding]:
-    """The probability is between 0 and 1, where it is known."""
+    """The probability, if known, is between 0 and 1."""
     tensor = call.input("probability")
     if tensor is not None and tensor.value is not None and tensor.value.size == 1:
         value = float(tensor.value.ravel()[0])
@@ -27,7 +27,7 @@ def probability_range(call: Call) -> Iterable[Finding]:
 
 
 def unknown_shapes(call: Call) -> tuple[Shape, ...]:
-    """Nothing is known of any output."""
+    """All output shapes are unknown."""
     return (None,) * (1 if call.n_outputs is None else call.n_outputs)
 
 
@@ -37,18 +37,19 @@ OPS = (
         "End",
         "end",
         "misc",
-        "Marks a use of src outside the graph; it has no result.",
+        "Marks that src is used outside the graph; the op has no output.",
         ports("src:T"),
         (),
         FLOATS,
         lambda call: (),
     ),
-    # Inputs are of the type variable "any", which no row speaks of, so that each may be of another data type.
+    # No row has the type variable "any" of the inputs, so that each input may have any data type.
     Schema(
         "Wildcard",
         "wildcard",
         "misc",
-        "Stands for a computation that the specification does not know; any number of inputs and outputs of any type.",
+        "Stands for a computation that the specification does not define; any number of inputs and outputs of any "
+        "data type.",
         ports("src:any*?"),
         ports("dst:T*?"),
         rows("T", "|".join(DataType.__members__)),
@@ -72,8 +73,8 @@ OPS = (
         "Dropout",
         "dropout",
         "misc",
-        "dst = mask * src / (1 - probability): mask is 0 with the given probability, else 1, after the Philox numbers "
-        "of seed and offset.",
+        "dst = mask * src / (1 - probability): mask is 0 with the given probability, else 1; it is computed with the "
+        "Philox random number generator from seed and offset.",
         ports("src:T seed:s64 offset:s64 probability:f32"),
         ports("dst:T mask:u8?"),
         FLOATS,

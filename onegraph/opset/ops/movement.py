@@ -1,4 +1,4 @@
-"""The movement category: ops that place elements elsewhere and compute nothing."""
+"""Defines the movement category: ops that rearrange elements without computing new values."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from ..schema import FLOATS, Attribute, Call, Finding, Range, Schema, Shape, por
 from ..shapes import Dim, axis_in_range, compatible, counted, merge, normalize_axis, show
 
 AXIS = Attribute("axis", "s64", "Axis along which the inputs are joined, negative counted from the end.", required=True)
-# Until 3.3 the guide prints the row of another attribute for shape; the list is meant there too.
+# Up to 3.3 the guide prints the table row of another attribute for shape; this list is meant there too.
 SHAPE = Attribute(
     "shape",
     "s64[]",
-    "Shape of dst: -1 at most once, for what is left over; 0 as special_zero says.",
+    "Shape of dst; one dim may be -1, which is computed from the number of elements; special_zero defines dims of 0.",
     required=True,
     range=Range("-1 or more", lambda number: number >= -1),
 )
 SPECIAL_ZERO = Attribute(
     "special_zero",
     "bool",
-    "True: a 0 in shape stands for the dim of src at the same place; False: for an axis without elements.",
+    "True: a 0 in shape means the dim of src at the same place; False: it means an empty axis.",
     required=True,
 )
 ORDER = Attribute(
     "order",
     "s64[]",
-    "For each axis of dst the axis of src it comes from, negative counted from the end; [] reverses them.",
+    "For each axis of dst the axis of src it comes from, negative counted from the end; [] reverses the axes.",
     required=True,
 )
 
@@ -34,13 +34,13 @@ ORDER = Attribute(
 
 
 def _joined(call: Call) -> int | None:
-    """The axis of a Concat counted from 0; None where no input's rank is known."""
+    """The axis of a Concat counted from 0; None if the rank of every input is unknown."""
     rank = next((tensor.rank for tensor in call.inputs if tensor is not None and tensor.rank is not None), None)
     return None if rank is None else normalize_axis(call.s64("axis"), rank)
 
 
 def ranks_alike(call: Call) -> Iterable[Finding]:
-    """All inputs have one rank."""
+    """All inputs have the same rank."""
     ranks = [(index, None if tensor is None else tensor.rank) for index, tensor in enumerate(call.inputs)]
     known = [(index, rank) for index, rank in ranks if rank is not None]
     for index, rank in known[1:]:
@@ -64,7 +64,7 @@ def dims_alike(call: Call) -> Iterable[Finding]:
 
 
 def concat_shape(call: Call) -> tuple[Shape, ...]:
-    """Common dims; along axis the sum."""
+    """The common dims of the inputs, with the sum of their dims along axis."""
     axis = _joined(call)
     if axis is None:
         return (None,)
@@ -83,7 +83,7 @@ def concat_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def elements(dims: Iterable[Dim]) -> Dim:
-    """The product of some dims; 0 where one of them is, None where it is unknown."""
+    """The product of dims: 0 if any dim is 0, else None if any dim is unknown."""
     total: Dim = 1
     for dim in dims:
         total = 0 if 0 in (total, dim) else None if total is None or dim is None else total * dim
@@ -97,7 +97,7 @@ def one_open_dim(call: Call) -> Iterable[Finding]:
 
 
 def zero_has_source(call: Call) -> Iterable[Finding]:
-    """With special_zero, every 0 stands at an axis that src has."""
+    """With special_zero, every 0 in shape is at the position of an axis of src."""
     rank = call.rank("src")
     if call.flag("special_zero") and rank is not None and 0 in call.s64s("shape")[rank:]:
         yield Finding("shape", list(call.s64s("shape")), f"zeros at the first {rank} places only, as src has that rank")
@@ -128,7 +128,7 @@ def _copied(call: Call, axis: int, dim: int) -> Dim:
 
 
 def _left_over(call: Call, src: tuple[Dim, ...]) -> tuple[Dim, Dim]:
-    """Numbers of elements of src and of shape without its -1, where dims that are copied cancel out."""
+    """Numbers of elements of src and of shape without its -1; dims that special_zero copies are left out of both."""
     shape = call.s64s("shape")
     copies = {axis for axis, dim in enumerate(shape) if dim == 0 and call.flag("special_zero")}
     have = elements(dim for axis, dim in enumerate(src) if axis not in copies)
@@ -136,7 +136,7 @@ def _left_over(call: Call, src: tuple[Dim, ...]) -> tuple[Dim, Dim]:
 
 
 def reshape_shape(call: Call) -> tuple[Shape, ...]:
-    """The attribute shape with its zeros and its -1 filled in."""
+    """The attribute shape with its -1 and the zeros of special_zero resolved."""
     shape, src = call.s64s("shape"), call.shape("src")
     dims = [None if dim == -1 else _copied(call, axis, dim) for axis, dim in enumerate(shape)]
     if -1 in shape and src is not None:
@@ -150,7 +150,7 @@ def reshape_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def transposition(call: Call) -> tuple[int, ...] | None:
-    """For each axis of dst the axis of src, counted from 0; None where the order is empty and the rank unknown."""
+    """For each axis of dst the axis of src, counted from 0; None if the order is empty and the rank unknown."""
     order, rank = call.s64s("order"), call.rank("src")
     if not order:
         return None if rank is None else tuple(reversed(range(rank)))
@@ -158,7 +158,7 @@ def transposition(call: Call) -> tuple[int, ...] | None:
 
 
 def order_permutes(call: Call) -> Iterable[Finding]:
-    """order names every axis of src once."""
+    """order names every axis of src exactly once, or is empty."""
     order, rank = call.s64s("order"), call.rank("src")
     size = len(order) if rank is None else rank
     found = [normalize_axis(axis, size) for axis in order]
@@ -175,12 +175,12 @@ def transpose_shape(call: Call) -> tuple[Shape, ...]:
 
 
 OPS = (
-    # The text sets no limit to the number of inputs; the library takes 64.
+    # The specification has no limit on the number of inputs; the library takes at most 64.
     Schema(
         "Concat",
         "concat",
         "movement",
-        "dst = the inputs one after another along axis",
+        "dst = the inputs concatenated along axis",
         ports("src_i:T*"),
         ports("dst:T"),
         FLOATS,

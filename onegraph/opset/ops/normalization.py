@@ -1,4 +1,4 @@
-"""The normalization category: batch, layer, group and RMS normalization, softmax, and their gradients."""
+"""Defines the normalization category: batch, layer, group and RMS normalization, softmax, and gradients."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from ..window import Dim, channels
 from .binary import gradient_alike
 from .convolution import DATA_FORMAT
 
-# The momentum of BatchNormForwardTraining where none is given: the pages name no default, the library uses this.
+# The library's default momentum of BatchNormForwardTraining; the specification has no default.
 DEFAULT_MOMENTUM = 0.5
 TYPES = rows("T1 T2", "f32 f32", "bf16 f32", "bf16 bf16", "f16 f32")
 
 
 def channel_inputs(call: Call) -> tuple[str, ...]:
-    """The inputs that have one element for each channel."""
+    """The names of the inputs that have one element for each channel."""
     batch = call.schema.kind.startswith("BatchNorm")
     return ("gamma", "beta", "mean", "variance") if batch else ("gamma", "beta")
 
 
 def channel_format(call: Call) -> str:
-    """Where the channel axis stands; the last axis where the op has no data_format."""
+    """The data_format of the op; NXC, with the channels last, if the op has no such attribute."""
     return call.string("data_format") if call.schema.has_attribute("data_format") else "NXC"
 
 
 def channel_count(call: Call) -> Dim:
-    """Number of channels, from src or else from the first vector that says it."""
+    """Number of channels, from src or else from the first channel vector of known length; None if unknown."""
     shape = call.shape("src")
     if shape and (len(shape) > 1 or channel_format(call) == "NXC"):
         count = channels(shape, channel_format(call))
@@ -41,13 +41,13 @@ def channel_count(call: Call) -> Dim:
 
 
 def begin_axis(call: Call) -> int | None:
-    """The first normalized axis, counted from 0; None where the rank is unknown."""
+    """The first normalized axis, counted from 0; None if the rank is unknown."""
     rank = call.rank("src")
     return None if rank is None else normalize_axis(call.s64("begin_norm_axis"), rank)
 
 
 def outer_shape(call: Call) -> Shape:
-    """The axes of src before the normalized ones: the shape of mean and variance."""
+    """The dims of src before the normalized axes, which are the shape of mean and variance."""
     shape, begin = call.shape("src"), begin_axis(call)
     return None if shape is None or begin is None else shape[:begin]
 
@@ -63,7 +63,7 @@ def has_channels(call: Call) -> Iterable[Finding]:
 
 
 def channel_vectors(call: Call) -> Iterable[Finding]:
-    """gamma, beta and the statistics of a batch have one element for each channel."""
+    """gamma, beta, and the mean and variance of a batch normalization have one element for each channel."""
     count = channel_count(call)
     for port, tensor in zip(call.schema.inputs, call.inputs, strict=False):
         if port.name in channel_inputs(call) and tensor is not None and not compatible(tensor.shape, (count,)):
@@ -75,14 +75,14 @@ def channel_vectors(call: Call) -> Iterable[Finding]:
 
 
 def affine_pair(call: Call) -> Iterable[Finding]:
-    """gamma and beta are given both or neither."""
+    """gamma and beta are both given, or neither is."""
     if (call.input("gamma") is None) != (call.input("beta") is None):
         missing = "beta" if call.input("beta") is None else "gamma"
         yield Finding(missing, "missing", "gamma and beta, both or neither")
 
 
 def affine_inputs(call: Call) -> Iterable[Finding]:
-    """gamma and beta are given where use_affine is True, and only there."""
+    """gamma and beta are given if and only if use_affine is True."""
     use = call.flag("use_affine")
     both_alike = (call.input("gamma") is None) == (call.input("beta") is None)
     for name in ("gamma", "beta"):
@@ -103,7 +103,7 @@ def begin_axis_in_range(call: Call) -> Iterable[Finding]:
 
 
 def output_count(call: Call) -> Iterable[Finding]:
-    """The op has just the outputs that keep_stats or use_affine asks for."""
+    """The op has exactly the outputs that keep_stats or use_affine selects."""
     assert call.schema.implied_outputs is not None
     implied, given = call.schema.implied_outputs(call), call.n_outputs
     if given is not None and given != implied and given <= len(call.schema.outputs):
@@ -113,13 +113,13 @@ def output_count(call: Call) -> Iterable[Finding]:
 
 
 def gradient_pair(call: Call) -> Iterable[Finding]:
-    """diff_gamma and diff_beta are outputs both or neither."""
+    """diff_gamma and diff_beta are both outputs, or neither is."""
     if call.n_outputs == 2:
         yield Finding("diff_beta", "missing", "diff_gamma and diff_beta, both or neither")
 
 
 def stats_shape(call: Call) -> Iterable[Finding]:
-    """mean and variance have the shape of src before the normalized axes."""
+    """mean and variance have the dims of src before the normalized axes."""
     outer = outer_shape(call)
     for name in ("mean", "variance"):
         if not compatible(call.shape(name), outer):
@@ -154,24 +154,24 @@ def gamma_broadcasts(call: Call) -> Iterable[Finding]:
 
 
 def with_channel_vectors(call: Call) -> tuple[Shape, ...]:
-    """The first output has the shape of src, every other one an element for each channel."""
+    """The first output has the shape of src; every other output has one element for each channel."""
     return (call.shape("src"), *((channel_count(call),),) * (len(call.schema.outputs) - 1))
 
 
 def with_outer(call: Call) -> tuple[Shape, ...]:
-    """dst like src, mean and variance without the normalized axes."""
+    """dst has the shape of src; mean and variance have its dims before the normalized axes."""
     return (call.shape("src"), outer_shape(call), outer_shape(call))
 
 
 def with_groups(call: Call) -> tuple[Shape, ...]:
-    """dst like src, mean and variance with one element for each group of each sample."""
+    """dst has the shape of src; mean and variance have one element for each group of each sample."""
     shape = call.shape("src")
     stats = (shape[0] if shape else None, call.s64("groups"))
     return (shape, stats, stats)
 
 
 def with_row_stats(call: Call) -> tuple[Shape, ...]:
-    """dst like src, stats with axis of size 1."""
+    """dst has the shape of src; stats has it too, with size 1 along axis."""
     shape = call.shape("src")
     axis = None if shape is None else normalize_axis(call.s64("axis"), len(shape))
     if shape is None or axis is None:
@@ -181,19 +181,19 @@ def with_row_stats(call: Call) -> tuple[Shape, ...]:
 
 # Ops -----------------------------------------------------------------------------------------------------------------
 
-EPSILON = Attribute("epsilon", "f32", "Added to the variance before its root is taken.", required=True, range=POSITIVE)
+EPSILON = Attribute("epsilon", "f32", "Added to the variance before the square root.", required=True, range=POSITIVE)
 OPTIONAL_EPSILON = Attribute("epsilon", "f32", EPSILON.doc, default=1e-5, range=POSITIVE)
 MOMENTUM = Attribute(
     "momentum",
     "f32",
-    "Weight of the old running statistics: running = momentum * old + (1 - momentum) * batch. The library takes 0.5 "
-    "where it is not given.",
+    "Weight of the old running statistics: running = momentum * old + (1 - momentum) * batch. If it is not given, the "
+    "library uses 0.5.",
     range=POSITIVE,
 )
 BEGIN_NORM_AXIS = Attribute(
     "begin_norm_axis",
     "s64",
-    "First of the axes to normalize over, which go on to the last; negative ones are counted from the end.",
+    "First of the axes to normalize over; the last is the last axis of src. Negative: counted from the end.",
     default=-1,
 )
 KEEP_STATS = Attribute("keep_stats", "bool", "Whether mean and variance are outputs too.", default=True)
@@ -204,7 +204,7 @@ GROUPS = Attribute(
 MODE = Attribute(
     "mode",
     "str",
-    "What becomes of a row of which every element is -inf: none gives NaN, inf_as_zero gives zeros, in stats too.",
+    "Result for a row in which every element is -inf: none gives NaN, inf_as_zero gives zeros, also in stats.",
     default="none",
     values=("none", "inf_as_zero"),
     since=(3, 8),
@@ -212,19 +212,17 @@ MODE = Attribute(
 
 
 def axis(default: int) -> Attribute:
-    """The axis that the exponentials are summed over."""
-    return Attribute(
-        "axis", "s64", "The axis that is summed over; negative ones are counted from the end.", default=default
-    )
+    """The attribute axis of the softmax ops."""
+    return Attribute("axis", "s64", "The axis to sum over, negative counted from the end.", default=default)
 
 
 def stats_outputs(call: Call) -> int:
-    """Number of outputs that keep_stats asks for."""
+    """Number of outputs that keep_stats selects."""
     return 3 if call.flag("keep_stats") else 1
 
 
 def affine_outputs(call: Call) -> int:
-    """Number of outputs that use_affine asks for."""
+    """Number of outputs that use_affine selects."""
     return 3 if call.flag("use_affine") else 1
 
 
@@ -246,8 +244,8 @@ OPS = (
         "BatchNormForwardTraining",
         "batch_norm_forward_training",
         "normalization",
-        "Normalizes every channel of src with its own mean and biased variance, and moves the running mean and "
-        "variance towards them.",
+        "Normalizes every channel of src with its own mean and biased variance, and updates the running mean and "
+        "variance with them.",
         ports("src:T1 mean:T2 variance:T2 gamma:T2? beta:T2?"),
         ports("dst:T1 running_mean:T2 running_variance:T2 batch_mean:T2 batch_variance:T2"),
         TYPES,
@@ -260,8 +258,8 @@ OPS = (
         "BatchNormTrainingBackward",
         "batch_norm_backward",
         "normalization",
-        "Gradients of BatchNormForwardTraining by src, gamma and beta; mean and variance are those of the batch. "
-        "Without the outputs diff_gamma and diff_beta, gamma is ignored.",
+        "Gradients of BatchNormForwardTraining with respect to src, gamma and beta; mean and variance are those of the "
+        "batch. Without the outputs diff_gamma and diff_beta, gamma is ignored.",
         ports("src:T1 diff_dst:T1 mean:T2 variance:T2 gamma:T2?"),
         ports("diff_src:T1 diff_gamma:T2? diff_beta:T2?"),
         TYPES,
@@ -274,8 +272,8 @@ OPS = (
         "LayerNorm",
         "layer_norm",
         "normalization",
-        "dst = gamma * (src - mean) / sqrt(variance + epsilon) + beta, mean and biased variance over the axes from "
-        "begin_norm_axis on; gamma and beta go along the last axis.",
+        "dst = gamma * (src - mean) / sqrt(variance + epsilon) + beta, with mean and biased variance over the axes "
+        "from begin_norm_axis to the last; gamma and beta have one element for each index along the last axis.",
         ports("src:T1 gamma:T2? beta:T2?"),
         ports("dst:T1 mean:T2? variance:T2?"),
         TYPES,
@@ -289,7 +287,7 @@ OPS = (
         "LayerNormBackward",
         "layer_norm_backward",
         "normalization",
-        "Gradients of LayerNorm by src, gamma and beta; mean and variance are those that LayerNorm puts out.",
+        "Gradients of LayerNorm with respect to src, gamma and beta; mean and variance are outputs of LayerNorm.",
         ports("src:T1 diff_dst:T1 mean:T2 variance:T2 gamma:T2? beta:T2?"),
         ports("diff_src:T1 diff_gamma:T2? diff_beta:T2?"),
         TYPES,
@@ -303,8 +301,8 @@ OPS = (
         "GroupNorm",
         "group_norm",
         "normalization",
-        "dst = gamma * (src - mean) / sqrt(variance + epsilon) + beta, mean and biased variance over each group of "
-        "channels of each sample; gamma and beta go along the channels.",
+        "dst = gamma * (src - mean) / sqrt(variance + epsilon) + beta, with mean and biased variance over each group "
+        "of channels of each sample; gamma and beta have one element for each channel.",
         ports("src:T1 gamma:T2? beta:T2?"),
         ports("dst:T1 mean:T2? variance:T2?"),
         TYPES,
@@ -319,14 +317,15 @@ OPS = (
         "RMSNorm",
         "rms_norm",
         "normalization",
-        "dst = gamma * src / sqrt(mean(src ** 2) + epsilon), the mean over the axes from begin_norm_axis on",
+        "dst = gamma * src / sqrt(mean(src ** 2) + epsilon), with the mean over the axes from begin_norm_axis to the "
+        "last",
         ports("src:T1 gamma:T2?"),
         ports("dst:T1"),
         rows("T1 T2", "f32 f32", "bf16 f32", "bf16 bf16", "f16 f32", "f16 f16"),
         same_shape,
         (
             Attribute(
-                "epsilon", "f32", "Added to the mean square before its root is taken.", default=1e-5, range=POSITIVE
+                "epsilon", "f32", "Added to the mean square before the square root.", default=1e-5, range=POSITIVE
             ),
             BEGIN_NORM_AXIS,
         ),
@@ -360,7 +359,7 @@ OPS = (
         "SoftMaxBackward",
         "softmax_backward",
         "normalization",
-        "diff_src = dst * (diff_dst - sum(diff_dst * dst)) along axis, dst the result of SoftMax",
+        "diff_src = dst * (diff_dst - sum(diff_dst * dst)) along axis, where dst is the result of SoftMax",
         ports("diff_dst:T1 dst:T1"),
         ports("diff_src:T2"),
         rows("T1 T2", "f32 f32", "bf16 f32 @3.10", "bf16 bf16", "f16 f32 @3.10", "f16 f16"),
@@ -386,7 +385,7 @@ OPS = (
         "LogSoftmaxBackward",
         "log_softmax_backward",
         "normalization",
-        "diff_src = diff_dst - exp(dst) * sum(diff_dst) along axis, dst the result of LogSoftmax",
+        "diff_src = diff_dst - exp(dst) * sum(diff_dst) along axis, where dst is the result of LogSoftmax",
         ports("diff_dst:T dst:T"),
         ports("diff_src:T"),
         FLOATS,

@@ -1,7 +1,7 @@
-"""The pooling category: the average or the maximum of every window, and their gradients.
+"""Defines the pooling category: the average or the maximum of every window, and their gradients.
 
-:class:`Geometry` holds the windows of one use; the rules, the shapes, the numpy reference and the lowering to the
-library read them from there.
+The rules, the shape functions, the numpy reference and the lowering to the library read the windows of one use from
+:class:`PoolGeometry`.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from .convolution import AUTO_PAD, DATA_FORMAT, DILATIONS, PADS_BEGIN, PADS_END,
 
 @dataclass(frozen=True)
 class PoolGeometry:
-    """The windows of one use, by spatial axis; what is unknown is None.
+    """The windows of one use for each spatial axis; an unknown value is None.
 
-    ``sizes`` are the elements of the source. ``counts`` are the window positions: those that diff_dst has in a
-    gradient, else those that follow from the attributes.
+    ``sizes`` are the spatial sizes of the source. ``counts`` are the numbers of window positions: in a gradient op the
+    spatial sizes of diff_dst, in a forward op computed from the attributes.
     """
 
     data_format: str
@@ -43,9 +43,10 @@ class PoolGeometry:
     counts: tuple[Dim, ...]
 
     def covering(self, axis: int) -> Window | None:
-        """The window whose end padding makes the last position end exactly there, whatever the rounding.
+        """The window with its end padding changed so that the last position ends exactly at the padded end.
 
-        With it, rounding down gives ``counts``; the end padding is negative where the last elements are not read.
+        With this window, rounding down gives ``counts``. The end padding is negative if the last elements of the source
+        are not read. None if a size is unknown.
         """
         window, size, count = self.windows[axis], self.sizes[axis], self.counts[axis]
         if window is None or size is None or count is None:
@@ -54,7 +55,7 @@ class PoolGeometry:
 
 
 def source(call: Call) -> Shape:
-    """The shape of what the windows slide over."""
+    """The shape of the tensor that the windows slide over."""
     return given_shape(call) if call.schema.kind in SHAPE_SOURCE else call.shape("src")
 
 
@@ -64,7 +65,7 @@ def gradient(call: Call) -> Shape:
 
 
 def pool_geometry(call: Call) -> PoolGeometry | None:
-    """The windows of this use; None where no rank is known or the lists are not of one length."""
+    """The windows of this use; None if no rank is known or if ranks and list lengths differ."""
     data_format = call.string("data_format")
     whole, result = source(call), gradient(call)
     known = whole if whole is not None else result
@@ -77,7 +78,7 @@ def pool_geometry(call: Call) -> PoolGeometry | None:
     lists = [kernel, strides, dilations]
     if auto_pad == "none":
         lists += [call.s64s("pads_begin"), call.s64s("pads_end")]
-    if any(len(one) != n for one in lists):
+    if any(len(elements) != n for elements in lists):
         return None
     sizes = (None,) * n if whole is None else spatial(whole, data_format)
     windows: list[Window | None] = []
@@ -94,7 +95,7 @@ def pool_geometry(call: Call) -> PoolGeometry | None:
 
 
 def _padding(call: Call, axis: int, size: Dim, reach: int, stride: int) -> tuple[int, int] | None:
-    """Padding at both ends of one axis; None where it depends on a size that is unknown."""
+    """Padding at both ends of one axis; None if it depends on an unknown size."""
     auto_pad = call.string("auto_pad")
     if auto_pad == "none":
         return call.s64s("pads_begin")[axis], call.s64s("pads_end")[axis]
@@ -106,7 +107,7 @@ def _padding(call: Call, axis: int, size: Dim, reach: int, stride: int) -> tuple
 
 
 def rounded_up(window: Window, size: int) -> int:
-    """Number of window positions where a part of a step counts as one more."""
+    """Number of window positions on ``size`` elements, where a last partial step counts too."""
     return -(-(size + window.begin + window.end - window.extent) // window.stride) + 1
 
 
@@ -116,7 +117,7 @@ def _count(call: Call, window: Window | None, size: Dim) -> Dim:
     floor, ceil = window.forward(size), rounded_up(window, size)
     if call.schema.has_attribute("rounding_type"):
         return ceil if call.string("rounding_type") == "ceil" else floor
-    return floor if floor == ceil else None  # a gradient may belong to either
+    return floor if floor == ceil else None  # a gradient op does not know the rounding of its forward op
 
 
 # Rules ---------------------------------------------------------------------------------------------------------------
@@ -140,7 +141,7 @@ def gradient_match(call: Call) -> Iterable[Finding]:
 
 
 def spatial_fits(call: Call) -> Iterable[Finding]:
-    """The window fits, and diff_dst has one element for each of its positions, rounded down or up."""
+    """The window fits, and diff_dst has one element for each window position, rounded down or up."""
     found = pool_geometry(call)
     if found is None:
         return
@@ -173,7 +174,7 @@ def spatial_fits(call: Call) -> Iterable[Finding]:
 
 
 def window_meets_source(call: Call) -> Iterable[Finding]:
-    """With exclude_pad no window lies in the padding alone: there would be nothing to divide by."""
+    """With exclude_pad every window contains an element of the source, because the average divides by their number."""
     found = pool_geometry(call)
     if found is None or not call.flag("exclude_pad"):
         return
@@ -204,7 +205,7 @@ def pooled_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def source_shape(call: Call) -> tuple[Shape, ...]:
-    """Shape of AvgPoolBackward's diff_src; what src_shape leaves open is taken from diff_dst where that says it."""
+    """Shape of AvgPoolBackward's diff_src; unknown batch and channels are taken from diff_dst."""
     shape, result = given_shape(call), call.shape("diff_dst")
     if result is None:
         return (shape,)
@@ -212,8 +213,8 @@ def source_shape(call: Call) -> tuple[Shape, ...]:
     if shape is None:
         shape = (None,) * len(result)
     outer = [
-        theirs if ours is None else ours
-        for ours, theirs in (
+        fallback if dim is None else dim
+        for dim, fallback in (
             (shape[0], result[0]),
             (channels(shape, data_format), channels(result, data_format)),
         )
@@ -233,16 +234,21 @@ EXCLUDE_PAD = Attribute(
 ROUNDING_TYPE = Attribute(
     "rounding_type",
     "str",
-    "Number of window positions where the last step is not whole: floor leaves it out, ceil takes it.",
+    "Rounding of the number of window positions if the last step is partial: floor omits that step, ceil adds it.",
     default="floor",
     values=("floor", "ceil"),
 )
 UNPADDED = (
-    replace(PADS_BEGIN, doc="Places before the first element of each spatial axis, never the maximum; see auto_pad."),
-    replace(PADS_END, doc="Places after the last element of each spatial axis, never the maximum; see auto_pad."),
+    replace(
+        PADS_BEGIN,
+        doc="Padding before the first element of each spatial axis, never the maximum; ignored with auto_pad.",
+    ),
+    replace(
+        PADS_END, doc="Padding after the last element of each spatial axis, never the maximum; ignored with auto_pad."
+    ),
 )
 OPTIONAL_DILATIONS = replace(DILATIONS, required=False, default=Fill(1))
-SRC_SHAPE = Attribute("src_shape", "s64[]", "Shape of diff_src; the input of this name wins over it.", range=POSITIVE)
+SRC_SHAPE = Attribute("src_shape", "s64[]", "Shape of diff_src; an input of this name overrides it.", range=POSITIVE)
 RULES = (spatial_rank, spatial_list_length)
 
 OPS = (
@@ -250,7 +256,7 @@ OPS = (
         "AvgPool",
         "avg_pool",
         "pooling",
-        "dst[n, c, y] = sum_k src[n, c, y * stride + k - pads_begin] / count, count as exclude_pad says.",
+        "dst[n, c, y] = sum_k src[n, c, y * stride + k - pads_begin] / count; exclude_pad selects the count.",
         ports("src:T"),
         ports("dst:T"),
         FLOATS,
@@ -263,8 +269,8 @@ OPS = (
         "AvgPoolBackward",
         "avg_pool_backward",
         "pooling",
-        "Gradient of AvgPool: every element of diff_dst is shared out evenly over its window. A diff_dst of either "
-        "rounding is taken.",
+        "Gradient of AvgPool: every element of diff_dst is distributed evenly over its window. diff_dst may come from "
+        "either rounding_type.",
         ports("diff_dst:T src_shape:s32?"),
         ports("diff_src:T"),
         FLOATS,
@@ -277,7 +283,7 @@ OPS = (
         "MaxPool",
         "max_pool",
         "pooling",
-        "dst[n, c, y] = max_k src[n, c, y * stride + k * dilation - pads_begin], padding left out.",
+        "dst[n, c, y] = max_k src[n, c, y * stride + k * dilation - pads_begin], without the padding.",
         ports("src:T"),
         ports("dst:T"),
         FLOATS,
@@ -290,8 +296,8 @@ OPS = (
         "MaxPoolBackward",
         "max_pool_backward",
         "pooling",
-        "Gradient of MaxPool: every element of diff_dst goes to the maximum of its window, the first of equal ones. A "
-        "diff_dst of either rounding is taken.",
+        "Gradient of MaxPool: every element of diff_dst is added to diff_src at the maximum of its window, the first "
+        "of equal maxima. diff_dst may come from either rounding_type.",
         ports("src:T diff_dst:T"),
         ports("diff_src:T"),
         FLOATS,

@@ -1,7 +1,7 @@
-"""The quantization category: between floats and small integers or 8-bit floats, and between float types.
+"""Defines the quantization category: conversions from floats to small integers or 8-bit floats and back, and TypeCast.
 
-Upstream's guide rounds the result of Dequantize and an older text divides by the scale there; the library, and this
-package, multiply and do not round.
+The oneDNN guide rounds the result of Dequantize, and an older text divides by the scale. The library and this package
+multiply by the scale and do not round.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from .movement import elements
 QTYPE = Attribute(
     "qtype",
     "str",
-    "per_tensor: one scale for all elements; per_channel: one for each index along axis.",
+    "per_tensor: one scale for all elements; per_channel: one scale for each index along axis.",
     default="per_tensor",
     values=("per_tensor", "per_channel"),
 )
-# per_group came with group_shape in 3.7; as it needs that attribute, no earlier edition takes it.
+# The value per_group was added in 3.7 together with the attribute group_shape, which it needs.
 GROUP_QTYPE = Attribute(
     "qtype",
     "str",
-    "per_tensor: one scale for all elements; per_channel: one for each index along axis; per_group: one for each "
-    "block of group_shape.",
+    "per_tensor: one scale for all elements; per_channel: one scale for each index along axis; per_group: one scale "
+    "for each block of group_shape.",
     default="per_tensor",
     values=("per_tensor", "per_channel", "per_group"),
 )
 AXIS = Attribute("axis", "s64", "Axis of the channels, negative counted from the end; per_channel only.", default=1)
-SCALES = Attribute("scales", "f32[]", "Width of one quantization step: one, or one for each channel.", required=True)
+SCALES = Attribute("scales", "f32[]", "Size of one quantization step: one, or one for each channel.", required=True)
 # Required in the editions before 3.4.
-ZPS = Attribute("zps", "s64[]", "Quantized values that stand for 0, as many as scales; 0 where left out.")
+ZPS = Attribute("zps", "s64[]", "Zero points: the quantized values of 0, as many as scales; 0 if not given.")
 GROUP_SHAPE = Attribute(
     "group_shape",
     "s64[]",
-    "Size along each axis of src of the blocks that share a scale; per_group only.",
+    "Size along each axis of src of a block that shares one scale; per_group only.",
     range=POSITIVE,
     since=(3, 7),
 )
 
 
 def _count(call: Call, name: str) -> Dim:
-    """How many scales or zero points there are; None where that is unknown."""
+    """Number of scales or of zero points; None if unknown."""
     if call.schema.has_attribute(name):
         return len(call.f32s(name))
     shape = call.shape(name)
@@ -75,11 +75,11 @@ def _scales(count: int, axis: int) -> str:
 
 
 def scale_axis(call: Call, shape: Shape, count: int) -> int:
-    """The axis of src that so many scales go along with per_channel.
+    """The axis of src that ``count`` scales belong to; the axis attribute, except for one mistake in files of oneDNN.
 
-    Files of oneDNN have Dequantize ops whose src, (channels, 1, ...), are the weights of a depthwise ConvTranspose, and
-    say axis 1 for what goes along axis 0. Source: oneDNN 3.2, tests/benchdnn/inputs/graph/pattern/int8,
-    int8_convtranspose_post_ops_add_fusion.json.
+    In these files src of a Dequantize has shape (channels, 1, ...) and holds the weights of a depthwise ConvTranspose.
+    The files give axis 1, but the scales belong to axis 0. Source: oneDNN 3.2,
+    tests/benchdnn/inputs/graph/pattern/int8/int8_convtranspose_post_ops_add_fusion.json.
     """
     axis = call.s64("axis")
     if call.string("qtype") != "per_channel" or shape is None or len(shape) < 3:
@@ -88,23 +88,23 @@ def scale_axis(call: Call, shape: Shape, count: int) -> int:
 
 
 def misplaced_scales(call: Call) -> Iterable[Finding]:
-    """What ``scale_count`` finds where the scales go along with no other axis: nothing says what they mean."""
+    """The findings of ``scale_count``, unless ``scale_axis`` assigns the scales to another axis."""
     if scale_axis(call, call.shape("src"), len(call.f32s("scales"))) == call.s64("axis"):
         yield from scale_count(call)
 
 
 def fit_channels(scales: Sequence[float], zps: Sequence[int], count: int) -> tuple[list[float], list[int]]:
-    """Scales and zero points for another number of channels: scales are repeated, zero points filled up with 0.
+    """Fit scales and zero points to ``count`` channels: scales are repeated, zero points are extended with 0.
 
-    Where there is no scale to repeat, there is none in the result. Source: oneDNN 3.13,
-    tests/benchdnn/graph/flex_rewrite.cpp, quantized_graph_rewrite.
+    Without scales the result has no scales. Source: oneDNN 3.13, tests/benchdnn/graph/flex_rewrite.cpp,
+    quantized_graph_rewrite.
     """
     repeats = -(-count // max(len(scales), 1))
     return ([*scales] * repeats)[:count], [*zps, *[0] * count][:count]
 
 
 def _channels(call: Call) -> Dim:
-    """How many scales qtype calls for; None where that is unknown or another rule's matter."""
+    """Number of scales that qtype needs; None if unknown or if another rule checks it."""
     qtype, shape = call.string("qtype"), call.shape("src")
     if qtype != "per_channel" or shape is None:
         return 1 if qtype == "per_tensor" else None
@@ -112,14 +112,14 @@ def _channels(call: Call) -> Dim:
 
 
 def _has_channels(call: Call, count: int) -> bool:
-    """Whether src may have so many elements along axis."""
+    """Whether src may have ``count`` elements along axis."""
     shape = call.shape("src")
     axis = None if shape is None else normalize_axis(call.s64("axis"), len(shape))
     return shape is None or (axis is not None and shape[axis] in (None, count))
 
 
 def zero_point_count(call: Call) -> Iterable[Finding]:
-    """There are as many zero points as scales, where there are any."""
+    """There are no zero points, or as many as scales."""
     static = call.schema.has_attribute("zps")
     if call.string("qtype") == "per_group" or not (call.has("zps") if static else call.input("zps") is not None):
         return
@@ -146,7 +146,7 @@ def no_zero_points(call: Call) -> Iterable[Finding]:
 
 
 def sensible_parameters(call: Call) -> Iterable[Finding]:
-    """A note where a scale is not positive and finite, or a zero point not of the quantized type."""
+    """A note if a scale is not positive and finite, or if the quantized type cannot hold a zero point."""
     scales = call.f32s("scales")
     if not all(0 < scale < math.inf for scale in scales):
         yield Finding("scales", list(scales), "positive and finite scales, though the texts ask for none", note=True)
@@ -160,7 +160,7 @@ def sensible_parameters(call: Call) -> Iterable[Finding]:
 
 
 def group_shape_fits(call: Call) -> Iterable[Finding]:
-    """With per_group, group_shape divides src and there is one scale and zero point for each block."""
+    """With per_group, group_shape divides the shape of src, and each block has one scale and one zero point."""
     if call.string("qtype") != "per_group":
         return
     if not call.has("group_shape"):
@@ -188,7 +188,7 @@ OPS = (
         "Quantize",
         "quantize",
         "quantization",
-        "dst = src / scale + zp, rounded to the nearest and saturated to the type of dst; an 8-bit float takes no zps.",
+        "dst = src / scale + zp, rounded to the nearest and saturated to the type of dst; 8-bit floats have no zps.",
         ports("src:f32"),
         ports("dst:T"),
         rows("T", "s8|u8", "f8_e4m3|f8_e5m2 @3.4"),
@@ -200,7 +200,7 @@ OPS = (
         "Dequantize",
         "dequantize",
         "quantization",
-        "dst = (src - zp) * scale; an 8-bit float takes no zps.",
+        "dst = (src - zp) * scale; 8-bit floats have no zps.",
         ports("src:T"),
         ports("dst:f32"),
         rows("T", "s8|u8", "f8_e4m3|f8_e5m2 @3.4"),
@@ -243,7 +243,7 @@ OPS = (
         "TypeCast",
         "type_cast",
         "quantization",
-        "dst = src in another float type, rounded to the nearest, halves to even.",
+        "dst = src converted to another float type, rounded to the nearest, halves to even.",
         ports("src:T1"),
         ports("dst:T2"),
         rows("T1 T2", "bf16|f16 f32", "f32 bf16|f16"),

@@ -1,4 +1,4 @@
-"""The reduction category: one value for each slice along the reduced axes."""
+"""Defines the reduction category: ops that compute one value from all elements along the reduced axes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ..shapes import axis_of, normalize_axis
 AXES = Attribute(
     "axes",
     "s64[]",
-    "Axes to reduce, negative ones counted from the end; the input of this name wins over it.",
+    "Axes to reduce, negative ones counted from the end; an input of this name overrides it.",
     default=(),
 )
 KEEP_DIMS = Attribute("keep_dims", "bool", "Keep every reduced axis with size 1.", default=False)
 
 
 def reduced_axes(call: Call) -> tuple[int, ...] | None:
-    """The axes to reduce, counted from 0, in order; None where an input that is unknown at build gives them."""
+    """The axes to reduce, counted from 0 and sorted; None if the axes or the rank of src are unknown."""
     rank = call.rank("src")
     if rank is None or (call.input("axes") is not None and call.value("axes") is None):
         return None
@@ -33,7 +33,7 @@ def axes_given(call: Call) -> Iterable[Finding]:
 
 
 def axes_valid(call: Call) -> Iterable[Finding]:
-    """Every axis is one of src, and none is named twice."""
+    """Every element of axes names an axis of src, and no axis is named twice."""
     tensor = call.input("axes")
     if tensor is not None and tensor.rank not in (None, 1):
         yield Finding("axes", f"rank {tensor.rank}", "a tensor of rank 1")
@@ -67,7 +67,7 @@ def reduced_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def reduction(kind: str, name: str, doc: str) -> Schema:
-    """A reduction over ``axes``."""
+    """Schema of a reduction op."""
     return Schema(
         kind,
         name,
