@@ -18,7 +18,7 @@ from ..opset.dtypes import DataType
 from ..opset.schema import Shape
 from ..opset.shapes import MAX_RANK
 from ..opset.values import S64_MAX, S64_MIN
-from .json_text import Twice, decode, said
+from .json_text import Twice, decode, json_word
 
 UNKNOWN = S64_MIN  # an unknown dim; a shape with this single dim has unknown rank
 MAX_ID = 2**64 - 1
@@ -89,7 +89,7 @@ def parse_json(text: str | bytes) -> Json:
 def json_object(value: object, where: str) -> Json:
     """``value`` as a JSON object; FormatError if it is not one, has a key twice, or a key that is too long."""
     if not isinstance(value, dict):
-        raise FormatError(where, said(value), "an object")
+        raise FormatError(where, json_word(value), "an object")
     if isinstance(value, Twice):
         raise FormatError(where, f"the key {shown(value.key)} twice", "each key once")
     for key in value:
@@ -101,21 +101,21 @@ def json_object(value: object, where: str) -> Json:
 def json_array(value: object, where: str) -> Sequence[object]:
     """``value`` as a JSON array; FormatError if it is not one."""
     if not isinstance(value, list):
-        raise FormatError(where, said(value), "an array")
+        raise FormatError(where, json_word(value), "an array")
     return value
 
 
 def json_string(value: object, where: str, choices: Sequence[str] = ()) -> str:
     """``value`` as a string; FormatError if it is not one, or not in ``choices`` if there are any."""
     if not isinstance(value, str) or (choices and value not in choices):
-        raise FormatError(where, said(value), f"one of {', '.join(choices)}" if choices else "a string")
+        raise FormatError(where, json_word(value), f"one of {', '.join(choices)}" if choices else "a string")
     return value
 
 
 def json_integer(value: object, where: str, least: int, most: int, what: str) -> int:
     """``value`` as an integer from ``least`` to ``most``; FormatError if it is not one."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise FormatError(where, said(value), what)
+        raise FormatError(where, json_word(value), what)
     return value
 
 
@@ -134,7 +134,7 @@ def document(raw: Json) -> Document:
         if key in raw:
             json_string(raw[key], key, choices)
     if "fpmath_mode_apply_to_int" in raw and raw["fpmath_mode_apply_to_int"] not in ("true", "false", 0, 1):
-        raise FormatError("fpmath_mode_apply_to_int", said(raw["fpmath_mode_apply_to_int"]), "'true' or 'false'")
+        raise FormatError("fpmath_mode_apply_to_int", json_word(raw["fpmath_mode_apply_to_int"]), "'true' or 'false'")
     if "graph" not in raw:
         raise FormatError("graph", "missing", "the array of ops")
     ops = tuple(_op(value, f"graph[{index}]") for index, value in enumerate(json_array(raw["graph"], "graph")))
@@ -185,7 +185,7 @@ def _scalar(kind: str, value: object, where: str) -> object:
         return json_integer(value, where, S64_MIN, S64_MAX, "an integer of 64 bits")
     if kind == "bool":
         if value not in (0, 1) or isinstance(value, float):
-            raise FormatError(where, said(value), "0 or 1")
+            raise FormatError(where, json_word(value), "0 or 1")
         return bool(value)
     return json_real(value, where)
 
@@ -193,9 +193,9 @@ def _scalar(kind: str, value: object, where: str) -> object:
 def json_real(value: object, where: str) -> float:
     """``value`` as a float; FormatError if it is not a number, or finite but too large for a 32-bit float."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise FormatError(where, said(value), "a number")
+        raise FormatError(where, json_word(value), "a number")
     if math.isfinite(value) and not -F32_LIMIT < value < F32_LIMIT:
-        raise FormatError(where, said(value), "a number that a 32-bit float holds")
+        raise FormatError(where, json_word(value), "a number that a 32-bit float holds")
     return float(value)
 
 

@@ -73,7 +73,7 @@ def decode(text: str | bytes) -> object:
     return value
 
 
-def said(value: object) -> str:
+def json_word(value: object) -> str:
     """The value as text for messages, as JSON writes it: ``null``, ``true``."""
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else shown(value)
 

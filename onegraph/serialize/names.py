@@ -20,7 +20,7 @@ from .document import (
     json_string,
     tensor_form,
 )
-from .json_text import said
+from .json_text import json_word
 
 KEY = "onegraph"
 VERSION = 1
@@ -85,7 +85,7 @@ def read_names(whole: Json) -> Names:
     if data is not None:
         json_string(data, f"{KEY}.data")
         if "/" in str(data) or "\\" in str(data) or str(data) in ("", ".", ".."):
-            raise FormatError(f"{KEY}.data", said(data), "the name of a file beside this one")
+            raise FormatError(f"{KEY}.data", json_word(data), "the name of a file beside this one")
     return Names(
         json_string(raw.get("edition", DEFAULT), f"{KEY}.edition", EDITIONS),
         _pairs(raw, "inputs"),

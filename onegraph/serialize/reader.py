@@ -23,7 +23,7 @@ from ..opset.schema import AttrValue, Schema, Shape, TensorType
 from ..opset.shapes import compatible, has_gaps, known_dims, merge
 from .document import Document, OpForm, TensorForm, of_shape
 from .names import Names
-from .structure import declared_strides, one_shape, one_type, ordered, producers, worth
+from .structure import agreed_shape, agreed_type, declared_strides, ordered, producers, useful_strides
 
 if TYPE_CHECKING:
     from ..builder.graph import DataGraph
@@ -72,7 +72,7 @@ class _Building:
     def run(self) -> None:
         """Create inputs and constants, then ops, then outputs."""
         for uses in self.uses.values():
-            one_type(uses)
+            agreed_type(uses)
         for number in self._input_ids():
             self._input(number)
         order = ordered(self.found.ops, self.producers)
@@ -112,7 +112,7 @@ class _Building:
 
     def _input(self, number: int) -> None:
         uses = self.uses[number]
-        dtype, shape = self._dtype(uses), self.names.shape(number, one_shape(uses[0].shape, uses[0], uses))
+        dtype, shape = self._dtype(uses), self.names.shape(number, agreed_shape(uses[0].shape, uses[0], uses))
         value = self.data.get(number)
         name = self.input_names.get(number, "")
         if value is not None:
@@ -123,7 +123,7 @@ class _Building:
             if name in self.graph._inputs:
                 raise FormatError("onegraph.inputs", f"the name {shown(name)} twice", "each name once")
             tensor = self.graph._inputs[name] = self.graph._tensor(
-                dtype, shape, name, worth(declared_strides(uses), shape)
+                dtype, shape, name, useful_strides(declared_strides(uses), shape)
             )
             if any(use.property == "constant" for use in uses):
                 self.graph._constant_inputs.add(name)
@@ -138,7 +138,7 @@ class _Building:
             declared = declared_strides(self.uses[number])
         else:
             return tensor
-        found = worth(declared, tensor.shape)
+        found = useful_strides(declared, tensor.shape)
         gaps = found is not None and has_gaps(known_dims(tensor.shape), found)
         return tensor._laid_out(None if gaps else found)
 
@@ -254,7 +254,7 @@ class _Building:
     def _shape(self, inferred: Shape, use: TensorForm) -> Shape:
         """The shape of an output: inferred from the inputs, with unknown dims taken from any use in the file."""
         shape = merge(inferred, use.shape) if compatible(inferred, use.shape) else inferred
-        return self.names.shape(use.id, one_shape(shape, use, self.uses[use.id]))
+        return self.names.shape(use.id, agreed_shape(shape, use, self.uses[use.id]))
 
     def _is_stale(self, error: Violation, checked: Inference, form: OpForm) -> bool:
         """Whether ``error`` is a wrong output shape that only the producer has, while a reader has the inferred one."""

@@ -52,7 +52,7 @@ def ordered(ops: Sequence[OpForm], producers: Mapping[int, int]) -> list[int]:
     return order
 
 
-def one_type(uses: Sequence[TensorForm]) -> None:
+def agreed_type(uses: Sequence[TensorForm]) -> None:
     """Raise FormatError if uses of one tensor have different data types."""
     known = next((use for use in uses if use.dtype is not None), uses[0])
     for use in uses:
@@ -60,7 +60,7 @@ def one_type(uses: Sequence[TensorForm]) -> None:
             raise FormatError(f"{use.where}.dtype", str(use.dtype), f"{known.dtype}, as {known.where} has it")
 
 
-def one_shape(shape: Shape, first: TensorForm, uses: Sequence[TensorForm]) -> Shape:
+def agreed_shape(shape: Shape, first: TensorForm, uses: Sequence[TensorForm]) -> Shape:
     """``shape`` of use ``first``, with unknown dims taken from other uses; FormatError if a use contradicts it."""
     for use in uses:
         if use is not first:
@@ -75,7 +75,7 @@ def declared_strides(uses: Sequence[TensorForm]) -> tuple[int, ...] | None:
     return next((use.strides for use in uses if use.strides is not None), None)
 
 
-def worth(found: tuple[int, ...] | None, shape: Shape) -> tuple[int, ...] | None:
+def useful_strides(found: tuple[int, ...] | None, shape: Shape) -> tuple[int, ...] | None:
     """``found`` if the strides are known, not dense row-major, and without overlapping elements; else None."""
     if found is None or shape is None or None in shape or any(stride >= MAX_STRIDE for stride in found):
         return None
