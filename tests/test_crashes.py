@@ -1,7 +1,7 @@
 """Misuse of the C API: the bare calls, and the same wish through onegraph, side by side.
 
 Each row has the name of a record of ``onegraph.faults.api``, which says what the bare calls end in by version, and what
-onegraph raises. The raw side is written with ``raw.py`` on the bare functions of the library. This file, run as a
+onegraph raises. The raw side is written with ``helpers.raw`` on the bare functions of the library. This file, run as a
 script with the name of a group, runs each side in a child of its own and prints one line for each row.
 """
 
@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-import raw
 from conftest import SANITIZED
+from helpers import raw
 from helpers.malformed_cases import CASES, CONV, OPS, POOL, graph_of, partition_of, relu, tensors
-from raw import ThrewError, ffi, lib, lt
-from sides import alone, expected, guarded_side, is_as_noted, raw_side, verdict
+from helpers.raw import ThrewError, ffi, lib, lt
+from helpers.sides import alone, expected, guarded_side, is_as_noted, raw_side, verdict
 
 import onegraph as og
 from onegraph import capi

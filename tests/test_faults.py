@@ -4,9 +4,10 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
-import sides
+from helpers import sides
 
 from onegraph.errors import LIBRARY, UNSAFE
 from onegraph.faults.api import API
@@ -20,6 +21,7 @@ from onegraph.faults.ops import OPS
 from onegraph.native import library
 from onegraph.opset.editions.registry import BASE
 
+HERE = Path(__file__).parent
 VERSIONS = [(3, 2, 0), (3, 2, 1), (3, 3, 0), (3, 6, 2), (3, 7, 0), (3, 13, 2)]
 EXAMPLES = [(fault, example) for fault in EVERY_FAULT for example in fault.examples]
 WORDS = ("SIG", "hang", "throws", "refuses", "unsupported", "accepted", "overrun", "garbage", "wrong", "right")
@@ -57,8 +59,8 @@ def test_the_condition_recognises_the_example(fault, example):
 
 @pytest.mark.parametrize("title", CATALOGUE)
 def test_the_library_fails_and_onegraph_does_not(title):
-    command = [sys.executable, sides.__file__, title]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    command = [sys.executable, "-m", sides.__name__, title]
+    done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=600, check=False)
     found = [json.loads(line) for line in done.stdout.splitlines()]
     examples = [(fault, example) for fault in CATALOGUE[title] for example in fault.examples]
     assert len(found) == len(examples), done.stderr[-3000:]

@@ -181,5 +181,4 @@ assert og.reference.run(g, {{"x": np.float32([-1, 0, 2, 3])}})["y"].tolist() == 
 def test_no_test_module_imports_another(path):
     """Shared code belongs to tests/helpers; a script in a string may import the module that it stands in."""
     imported = re.findall(r"^ *(?:from|import) +(?:tests\.)?(test_\w+)", path.read_text(), flags=re.MULTILINE)
-    allowed = {path.stem, "test_library_quirks"} if path.stem == "test_crashes" else {path.stem}
-    assert set(imported) <= allowed
+    assert set(imported) <= {path.stem}

@@ -13,11 +13,11 @@ import signal
 import sys
 
 import numpy as np
-import raw
 from conftest import SANITIZED
-from raw import RefusedError, ThrewError
 
 import onegraph as og
+from helpers import raw
+from helpers.raw import RefusedError, ThrewError
 from onegraph import capi, reference
 from onegraph.arrays.ndarrays import strided_empty
 from onegraph.capi.settings import has_avx2, has_vnni, is_native
