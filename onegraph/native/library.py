@@ -217,8 +217,8 @@ class Handle(Final):
         release = _Release(destroy)
         release.parents = parents
         owned = ffi.gc(pointer, release)
-        # Hidden from the garbage collector, which calls the destructors of a cycle in any order: one that it calls later
-        # may still use this object.
+        # Hidden from the garbage collector, which calls the destructors of a cycle in any order: a destructor that it
+        # calls later may still use this object.
         self._owner = _hidden(owned)
         self._ptr = owned
 
