@@ -203,8 +203,8 @@ class _StepCompiler:
     ) -> tuple[Layout, list[tuple[Value, Value]]]:
         """The layout of a pattern for the strides of ``values``, and the copies of results to make after the ops.
 
-        Replaces values whose strides the ops do not honour by dense values, in ``values``. Each copy is a pair of source
-        and target.
+        In ``values``, dense values replace those whose strides the ops do not honour. A copy is a pair of source and
+        target.
 
         Raises:
             UnsupportedError: the ops cannot be run on values of these strides.
