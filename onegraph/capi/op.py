@@ -86,8 +86,8 @@ class Op(Handle):
         word = text(kind)
         schema = None if word is None else BASE.get(word) or _BY_NAME.get(word)
         if schema is None:
-            mend = unknown_op(edition(DEFAULT), kind)
-            raise ArgumentError(f"kind: {shown(kind)} is not an op; {mend or 'onegraph ops lists them'}")
+            hint = unknown_op(edition(DEFAULT), kind)
+            raise ArgumentError(f"kind: {shown(kind)} is not an op; {hint or 'onegraph ops lists them'}")
         refuse_newer(schema)
         self._make(number, schema, label, [], [], {}, ())
         for tensor in ins:

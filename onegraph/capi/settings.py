@@ -108,7 +108,7 @@ def set_max_cpu_isa(isa: str) -> None:
         StateError: the library has already chosen its instruction set.
     """
     number = enum_value("cpu_isa_", choice("isa", isa, ("default", *ISA_NAMES)))
-    _early("the instruction set", lib.dnnl_set_max_cpu_isa, number)
+    _set_before_first_use("the instruction set", lib.dnnl_set_max_cpu_isa, number)
 
 
 def get_cpu_isa_hints() -> str:
@@ -124,10 +124,10 @@ def set_cpu_isa_hints(hints: str) -> None:
         StateError: the library has already read the hint.
     """
     number = enum_value("cpu_isa_", choice("hints", hints, ISA_HINTS))
-    _early("the hint", lib.dnnl_set_cpu_isa_hints, number)
+    _set_before_first_use("the hint", lib.dnnl_set_cpu_isa_hints, number)
 
 
-def _early(what: str, function: library.Function, value: int) -> None:
+def _set_before_first_use(what: str, function: library.Function, value: int) -> None:
     try:
         call(function, value)
     except StatusError as error:

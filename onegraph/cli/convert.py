@@ -46,9 +46,9 @@ def command(
     to_code = not is_python and for_version is None if printed else str(output).endswith(".py")
     if to_code and for_version is not None:
         raise ArgumentError("--for-version: it is JSON that versions differ in; expected an output that ends in .json")
-    lost = unsaid(graph) if to_code else ""
-    if lost:
-        note(f"Python code has no word for {lost}; left out")
+    missing = unsaid(graph) if to_code else ""
+    if missing:
+        note(f"Python code has no word for {missing}; left out")
     if output is not None and not printed:
         source.keep("-o", output)
         if any(tensor.constant for tensor in graph._tensors):

@@ -33,8 +33,8 @@ def command(op: str | None, name: str, as_json: bool, as_markdown: bool) -> None
     if op is not None:
         schema = chosen.schema(op)
         if schema is None:
-            mend = unknown_op(chosen, op)
-            raise ArgumentError(f"edition {chosen.name} has no op {op!r}{'; ' if mend else ''}{mend}")
+            hint = unknown_op(chosen, op)
+            raise ArgumentError(f"edition {chosen.name} has no op {op!r}{'; ' if hint else ''}{hint}")
     if as_json:
         emit(to_dict(chosen, schema) if schema else [to_dict(chosen, record) for record in chosen.schemas.values()])
     elif as_markdown:

@@ -215,7 +215,7 @@ def standard_input() -> bytes:
     return content
 
 
-def _once(context: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> Any:
+def _given_once(context: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> Any:
     """The value of an option that may be given once; for a repeated option, click would silently take the last."""
     if len(values) > 1:
         raise click.BadParameter("given twice; expected all of it at once", context, param)
@@ -223,7 +223,7 @@ def _once(context: click.Context, param: click.Parameter, values: tuple[Any, ...
 
 
 def _rewriting(name: str, text: str, **more: Any) -> Callable[[Any], Command]:
-    return click.option(name, **{"metavar": "TEXT", **more}, multiple=True, callback=_once, help=text)
+    return click.option(name, **{"metavar": "TEXT", **more}, multiple=True, callback=_given_once, help=text)
 
 
 REWRITES = (

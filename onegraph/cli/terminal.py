@@ -51,15 +51,15 @@ def print_rich(*parts: Table | str) -> None:
     """Print tables and texts with an empty line between them; tables fit the terminal, or have full width in a pipe."""
     screen = _console()
     for number, part in enumerate(parts):
-        lead = "\n" if number else ""
+        separator = "\n" if number else ""
         if isinstance(part, str):
-            click.echo(lead + _visible(part, _IN_TEXT))
+            click.echo(separator + _visible(part, _IN_TEXT))
         elif screen.is_terminal:
             screen.print(*([""] if number else []), part, sep="\n")
         else:
             with screen.capture() as captured:
                 screen.print(part)
-            click.echo(lead + "\n".join(line.rstrip() for line in captured.get().splitlines()))
+            click.echo(separator + "\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def _console(stderr: bool = False) -> Console:

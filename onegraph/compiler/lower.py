@@ -126,9 +126,9 @@ def refuse_wildcards(graph: DataGraph) -> None:
     """
     for op in graph.ops:
         if op.kind == "Wildcard" and op.outputs:
-            mend = "Graph.without_wildcards() makes what it writes an input"
+            hint = "Graph.without_wildcards() makes what it writes an input"
             raise UnsupportedError(
-                f"{op.name!r} is a Wildcard, which has no meaning of its own and cannot be run; {mend}"
+                f"{op.name!r} is a Wildcard, which has no meaning of its own and cannot be run; {hint}"
             )
 
 
@@ -186,7 +186,7 @@ class _Lowering:
         types = [None if tensor is None else tensor.type for tensor in op.inputs]
         dtypes = [tensor.dtype for tensor in outputs]
         call = base_call(schema, base_of(schema), op.attrs, types, len(outputs), dtypes)
-        call = base_call(schema, base_of(schema), _counted(op, call), types, len(outputs), dtypes)
+        call = base_call(schema, base_of(schema), _with_scale_axis(op, call), types, len(outputs), dtypes)
         return library_form(schema, call)
 
     def _bounds_of(self, op: Op, kind: str) -> tuple[int | None, ...]:
@@ -254,7 +254,9 @@ class _Lowering:
                     continue
             first = len(numbers)
             for index, tensor in enumerate(part.outputs, first):
-                numbers.append(targets[index] if index in targets else self._fresh(tensor, f"{op.name} ({part.kind})"))
+                numbers.append(
+                    targets[index] if index in targets else self._new_value(tensor, f"{op.name} ({part.kind})")
+                )
             outs = tuple(numbers[first:])
             if part.kind == "TypeCast" and not whole:
                 self._casts[ins[0], part.outputs[0].dtype] = outs[0]
@@ -289,18 +291,18 @@ class _Lowering:
         return number
 
     def _constant(self, array: Array) -> int:
-        return self._fresh(TensorType(DataType.of(array.dtype), array.shape, array), "constant")
+        return self._new_value(TensorType(DataType.of(array.dtype), array.shape, array), "constant")
 
     def _cast_constant(self, value: Value, dtype: DataType | None) -> int:
         """The constant cast to another data type, made once; returns its id."""
         assert value.constant is not None
         assert dtype is not None
         array = np.ascontiguousarray(rounded(value.constant, dtype)).reshape(value.shape)
-        number = self._fresh(TensorType(dtype, value.shape, array), f"{value.name} ({dtype})")
+        number = self._new_value(TensorType(dtype, value.shape, array), f"{value.name} ({dtype})")
         self._casts[value.id, dtype] = number
         return number
 
-    def _fresh(self, tensor: TensorType, name: str) -> int:
+    def _new_value(self, tensor: TensorType, name: str) -> int:
         """Add a value that is not in the graph: a constant of a rewrite, or a value between two parts of a form."""
         assert tensor.dtype is not None
         shape = known_dims(tensor.shape)
@@ -309,7 +311,7 @@ class _Lowering:
         return number
 
 
-def _counted(op: Op, call: Call) -> Mapping[str, AttrValue]:
+def _with_scale_axis(op: Op, call: Call) -> Mapping[str, AttrValue]:
     """The attributes of an op from a file that may break the specification, with the axis counted as for its scales."""
     if call.schema.kind not in ("Quantize", "Dequantize"):
         return op.attrs

@@ -82,7 +82,7 @@ def _load(path: Path) -> tuple[ctypes.CDLL, Any]:
         _refuse_cut_off(path)
         handle = ctypes.CDLL(str(path))
     except OSError as error:
-        needs = next((mend for name, mend in RUNTIME_LIBRARIES.items() if name in str(error)), INSTALL)
+        needs = next((advice for name, advice in RUNTIME_LIBRARIES.items() if name in str(error)), INSTALL)
         raise LibraryError(f"cannot load {path}: {error}; {needs}") from None
     if not hasattr(handle, "dnnl_version"):
         raise LibraryError(f"{path} is not a oneDNN library; {INSTALL}")

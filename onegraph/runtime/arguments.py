@@ -88,18 +88,18 @@ class Arguments:
             given[name] = array
         if len(given) != len(names):
             missing = ", ".join(name for name in names if name not in given)
-            mend = ""
+            hint = ""
             if len(arrays) == 1 and len(elements(arrays[0]) or ()) == len(names):
-                mend = "; a list of them is given as model(*inputs)"
-            raise ArgumentError(f"missing inputs: {missing}{mend}")
+                hint = "; a list of them is given as model(*inputs)"
+            raise ArgumentError(f"missing inputs: {missing}{hint}")
         return given
 
     def _copy(self, tensor: LogicalTensor, array: Array) -> Array:
-        laid = laid_empty(array.shape, tensor.strides, array.dtype)
-        laid[...] = array
+        copied = laid_empty(array.shape, tensor.strides, array.dtype)
+        copied[...] = array
         with self._counting:
             self.copies += 1
-        return laid
+        return copied
 
     def chosen(self, out: object) -> dict[str, object]:
         """The objects in ``out`` of a call, by name of output; a dictionary may lack outputs.
@@ -142,7 +142,7 @@ class Arguments:
             arrays[name] = cast("Array", value) if has_type(value, np.ndarray) else plain
         held = Held(arrays)
         for name, array in held.items():
-            refuse_shared({name: array}, {name: np.asarray(lent) for name, lent in given.given.items()})
+            refuse_shared({name: array}, {name: np.asarray(given_array) for name, given_array in given.given.items()})
         return held
 
     def results(self, outputs: Iterable[OutputSpec], written: Held) -> Held:
@@ -179,8 +179,8 @@ def _layout_error(name: str, tensor: LogicalTensor, array: Array) -> ArgumentErr
     if not is_aligned(array):
         return ArgumentError(f"input {name!r}: not aligned to {alignment_of(array)} bytes; pass a copy of the array")
     dense = [step * array.itemsize for step in tensor.strides or dense_strides(array.shape)]
-    mend = "; numpy.ascontiguousarray(array) has them" if tensor.strides is None else ""
-    return ArgumentError(f"input {name!r}: strides {array.strides}; expected strides {tuple(dense)}, in bytes{mend}")
+    hint = "; numpy.ascontiguousarray(array) has them" if tensor.strides is None else ""
+    return ArgumentError(f"input {name!r}: strides {array.strides}; expected strides {tuple(dense)}, in bytes{hint}")
 
 
 def refuse_shared(outputs: Mapping[str, Array], inputs: Mapping[str, Array]) -> None:

@@ -138,13 +138,13 @@ class Executable(Made):
             return result
         outputs = _outputs(program)
         results = self._arguments.results(outputs, written)
-        laid = {one.name: one.laid_out(results[one.name]) for one in outputs}
+        targets = {one.name: one.laid_out(results[one.name]) for one in outputs}
         frame = program.check_out()
         try:
-            frame.bind(_external(program, given, laid))
+            frame.bind(_external(program, given, targets))
             refuse_elsewhere(program.owner_thread)  # a frame made after a fork does not know of the fork
             frame.run()
-            frame.copy_outputs(laid)
+            frame.copy_outputs(targets)
         except StateError:
             if program.owner_thread in (None, calling_thread()):
                 raise
@@ -152,8 +152,8 @@ class Executable(Made):
         finally:
             program.give_back(frame)
         for name, array in results.items():
-            if laid[name] is not array:
-                array[...] = laid[name]
+            if targets[name] is not array:
+                array[...] = targets[name]
         return self._named(results.given)
 
     def bind(self, /, **arrays: object) -> BoundRun:
@@ -342,10 +342,10 @@ class Executable(Made):
             for name, tensor in self._graph.outputs.items()
             if name in written or tensor.strides is not None
         ]
-        laid = self._arguments.results(outputs, written)
-        for name, array in laid.items():
+        targets = self._arguments.results(outputs, written)
+        for name, array in targets.items():
             array[...] = results[name]
-        return self._named({**results, **laid.given})
+        return self._named({**results, **targets.given})
 
     def _named(self, results: Mapping[str, Array]) -> Any:
         if self._result is None:

@@ -66,7 +66,7 @@ class Plan(Handle):
             stream = _idle.pop()
         except IndexError:
             stream = create(lib.dnnl_stream_create, "dnnl_stream_t", engine._ptr, lib.dnnl_stream_default_flags)
-        lent = ffi.gc(stream, _idle.append)  # a C function, so that no interrupt arrives inside it
+        reusable_stream = ffi.gc(stream, _idle.append)  # a C function, so that no interrupt arrives inside it
         pointer = ffi.new("onegraph_plan **")
         _check(
             lib.onegraph_plan_create(
@@ -84,7 +84,7 @@ class Plan(Handle):
                 source.n_slots,
             )
         )
-        super().__init__(pointer[0], lib.onegraph_plan_destroy, engine, lent, source.compiled)
+        super().__init__(pointer[0], lib.onegraph_plan_destroy, engine, reusable_stream, source.compiled)
         self.n_steps = len(source.steps)
         self.number = address(pointer[0])  # for onegraph_plan_run and onegraph_plan_call
 

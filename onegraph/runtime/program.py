@@ -328,9 +328,9 @@ def _parts(steps: Sequence[LibraryStep | NumpyStep]) -> list[range | NumpyStep]:
 def _copied(constant: Array) -> Array:
     """A copy of a constant with the same strides."""
     strides = [step // constant.itemsize for step in constant.strides]
-    laid = laid_empty(constant.shape, strides, constant.dtype)
-    laid[...] = constant
-    return laid
+    copied = laid_empty(constant.shape, strides, constant.dtype)
+    copied[...] = constant
+    return copied
 
 
 def _refuse_fallback(reports: Sequence[PartitionReport]) -> None:

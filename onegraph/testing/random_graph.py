@@ -164,12 +164,12 @@ class _Growing:
             signature(self.edition, schema.kind, attrs, wanted, dtype=dtype, n_outputs=count)
         except SpecError:
             return False
-        inputs = [first[0] if first and not index else self._placed(one) for index, one in enumerate(wanted)]
+        inputs = [first[0] if first and not index else self._tensor_of_type(one) for index, one in enumerate(wanted)]
         self.graph.op(schema.kind, inputs, attrs, dtype=dtype, outputs=names)
         self.read.update(tensor.id for tensor in inputs)
         return True
 
-    def _placed(self, wanted: LogicalTensor) -> LogicalTensor:
+    def _tensor_of_type(self, wanted: LogicalTensor) -> LogicalTensor:
         """A tensor of the graph with this type: an existing one, a new input, or a new constant."""
         graph, rng = self.graph, self.rng
         if wanted.value is not None:
@@ -186,15 +186,15 @@ def _in_edition(
     schema: Schema, base: Schema, attrs: dict[str, AttrValue], wanted: list[LogicalTensor], target: Edition
 ) -> tuple[dict[str, AttrValue], list[LogicalTensor]]:
     """The attributes and inputs of an op in the names of its edition; those that the edition lacks are dropped."""
-    said = translate(base.kind, attrs, wanted, source=DEFAULT, target=target.name)
+    translated = translate(base.kind, attrs, wanted, source=DEFAULT, target=target.name)
     inputs = []
-    for index, tensor in enumerate(said.inputs):
+    for index, tensor in enumerate(translated.inputs):
         assert isinstance(tensor, LogicalTensor)
-        order = said.permutations.get(schema.input_port(index).name)
+        order = translated.permutations.get(schema.input_port(index).name)
         if order is not None and tensor.value is not None and tensor.value.ndim == 1:
             tensor = replace(tensor, value=tensor.value[list(order)])
         inputs.append(tensor)
-    return dict(said.attrs), inputs
+    return dict(translated.attrs), inputs
 
 
 def _small(tensor: LogicalTensor) -> Dims | None:
@@ -216,8 +216,8 @@ def _categories(chosen: Edition, kinds: Sequence[str] | None) -> list[list[Schem
     for kind in wanted:
         schema = chosen.schema(kind)
         if schema is None:
-            mend = unknown_op(chosen, kind)
-            expected = f"ops of edition {chosen.name}{'; ' if mend else ''}{mend}"
+            hint = unknown_op(chosen, kind)
+            expected = f"ops of edition {chosen.name}{'; ' if hint else ''}{hint}"
             raise ArgumentError(f"kinds: {shown(kind)}; expected {expected}")
         found.setdefault(schema.category, []).append(schema)
     return list(found.values())

@@ -198,8 +198,8 @@ def _split_nonfinite(
     An element whose finiteness depends on rounding is not compared.
     """
     same = (theirs == ours) | (np.isnan(theirs) & np.isnan(ours))
-    sure = (theirs == moved) | (np.isnan(theirs) & np.isnan(moved)) | (np.isfinite(theirs) & np.isfinite(moved))
-    error = np.where(same | ~sure, 0, np.where(np.isfinite(error), error, np.inf)).astype(error.dtype)
+    comparable = (theirs == moved) | (np.isnan(theirs) & np.isnan(moved)) | (np.isfinite(theirs) & np.isfinite(moved))
+    error = np.where(same | ~comparable, 0, np.where(np.isfinite(error), error, np.inf)).astype(error.dtype)
     return error, np.where(np.isfinite(noise), noise, 0).astype(noise.dtype)
 
 

@@ -157,8 +157,8 @@ class _Code:
                 yield self._op(waiting.pop(0))
         yield from map(self._op, waiting)
         for name, tensor in graph.outputs.items():
-            laid = [] if tensor.strides is None else [f"strides={tensor.strides!r}"]
-            yield _call("g.output", [_quoted(name), self.names[tensor.id], *laid])
+            strides = [] if tensor.strides is None else [f"strides={tensor.strides!r}"]
+            yield _call("g.output", [_quoted(name), self.names[tensor.id], *strides])
 
     def _in_order(self) -> Sequence[LogicalTensor]:
         """The tensors in the order of their ids in a file that onegraph wrote; otherwise in the order of the graph."""
@@ -173,9 +173,9 @@ class _Code:
                 return graph._tensors
         return sorted(graph._tensors, key=lambda tensor: ids[tensor.id])
 
-    def _name(self, wish: str) -> str:
-        """A unique name of a variable, similar to ``wish``."""
-        stem = re.sub(r"\W+", "_", wish, flags=re.ASCII).strip("_").lower() or "t"
+    def _name(self, preferred: str) -> str:
+        """A unique name of a variable, similar to ``preferred``."""
+        stem = re.sub(r"\W+", "_", preferred, flags=re.ASCII).strip("_").lower() or "t"
         stem = f"t{stem}" if stem[0].isdigit() else stem
         name, number = stem, 2
         while name in self.taken:

@@ -95,7 +95,7 @@ class _Search:
         self._ops()
         while True:
             before = size(self.best)
-            for step in (_outputs, _free, _dims, _attributes, _types, _names):
+            for step in (_outputs, _constants_as_inputs, _dims, _attributes, _types, _names):
                 self._step(step)
             if size(self.best) == before or self.tests >= self.max_tests:
                 return self.best
@@ -113,7 +113,11 @@ class _Search:
             candidate = rebuild(self.best, change)
         except (OneGraphError, ValueError):
             return False
-        if not candidate.outputs or size(candidate) >= size(self.best) or _vague(candidate) > _vague(self.best):
+        if (
+            not candidate.outputs
+            or size(candidate) >= size(self.best)
+            or _count_unknown_shapes(candidate) > _count_unknown_shapes(self.best)
+        ):
             return False
         if _errors(candidate) - self.tolerated:
             return False
@@ -146,7 +150,7 @@ class _Search:
                 return
 
 
-def _vague(graph: Graph) -> int:
+def _count_unknown_shapes(graph: Graph) -> int:
     """Number of tensors with unknown dims or rank."""
     return sum(tensor.shape is None or None in tensor.shape for tensor in graph._tensors)
 
@@ -161,7 +165,7 @@ def _outputs(graph: Graph) -> Iterator[Change]:
         yield Change(outputs=[other for other in graph.outputs if other != name])
 
 
-def _free(graph: Graph) -> Iterator[Change]:
+def _constants_as_inputs(graph: Graph) -> Iterator[Change]:
     """Constants turned into inputs: all of them, then one by one."""
     numbers = [tensor.id for tensor in graph._tensors if tensor.constant]
     yield Change(freed=numbers)
@@ -206,7 +210,7 @@ def _dims_of_one_axis(graph: Graph, sources: Mapping[int, Dims], vectors: Mappin
         along = {number: dims[axis] for number, dims in sources.items() if -len(dims) <= axis < len(dims)}
         most, least = max(along.values()), min(along.values())
         for less in sorted({most - 1, most // 2, least - 1, 1}, reverse=True):
-            shapes = {number: _put(sources[number], axis, max(dim - less, 1)) for number, dim in along.items()}
+            shapes = {number: _replace_dim(sources[number], axis, max(dim - less, 1)) for number, dim in along.items()}
             yield Change(shapes=shapes)
             yield _along(graph, shapes, vectors, axis, less)
 
@@ -217,13 +221,16 @@ def _single_dims(graph: Graph, sources: Mapping[int, Dims], vectors: Mapping[int
     places = [(number, axis, dim) for number, dims in sizes.items() for axis, dim in enumerate(dims) if dim > 1]
     for number, axis, dim in places:
         for new in {1, dim // 2, dim - 1} - {dim}:
-            one = _put(sizes[number], axis, new)
+            one = _replace_dim(sizes[number], axis, new)
             yield _sized({number: one}, vectors)
             if number in sources:
                 yield _along(graph, {number: one}, vectors, axis, dim - new)
-    for (number, axis, dim), (other, beside, twin) in combinations(places, 2):
-        if number != other and dim == twin:
-            yield _sized({number: _put(sizes[number], axis, 1), other: _put(sizes[other], beside, 1)}, vectors)
+    for (number, axis, dim), (other, other_axis, other_dim) in combinations(places, 2):
+        if number != other and dim == other_dim:
+            yield _sized(
+                {number: _replace_dim(sizes[number], axis, 1), other: _replace_dim(sizes[other], other_axis, 1)},
+                vectors,
+            )
 
 
 def _sized(sizes: Mapping[int, tuple[int, ...]], vectors: Collection[int]) -> Change:
@@ -245,7 +252,7 @@ def _known(shape: Shape) -> tuple[int, ...]:
     return () if shape is None or None in shape else known_dims(shape)
 
 
-def _put(dims: tuple[int, ...], axis: int, new: int) -> tuple[int, ...]:
+def _replace_dim(dims: tuple[int, ...], axis: int, new: int) -> tuple[int, ...]:
     axis %= len(dims)
     return (*dims[:axis], new, *dims[axis + 1 :])
 
@@ -274,7 +281,7 @@ def _less(dims: Sequence[int], axis: int, less: int) -> tuple[int, ...]:
     """The dims, reduced along an axis if they have it."""
     if not -len(dims) <= axis < len(dims):
         return tuple(dims)
-    return _put(tuple(dims), axis, max(dims[axis] - less, 1))
+    return _replace_dim(tuple(dims), axis, max(dims[axis] - less, 1))
 
 
 def _attributes(graph: Graph) -> Iterator[Change]:
@@ -288,7 +295,7 @@ def _attributes(graph: Graph) -> Iterator[Change]:
                     dims = () if tensor is None else _known(tensor.shape)
                     for axis, dim in enumerate(dims):
                         if tensor is not None and dim % value == 0:
-                            yield Change(attrs=without, shapes={tensor.id: _put(dims, axis, dim // value)})
+                            yield Change(attrs=without, shapes={tensor.id: _replace_dim(dims, axis, dim // value)})
             if isinstance(value, int) and not isinstance(value, bool):
                 for number in {0, 1} - {value}:
                     yield Change(attrs={place: {**op.attrs, name: number}})

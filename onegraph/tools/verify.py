@@ -120,7 +120,7 @@ def verify(
     outputs = judge.compare(graph, results, judge.expected(wanted))
     first = None
     if not all(output.agrees for output in outputs):
-        first = _first(judge, lambda of: compiled(of, policy), lambda of: compiled(of, "debug"))
+        first = _first_difference(judge, lambda of: compiled(of, policy), lambda of: compiled(of, "debug"))
     return Verification(outputs, first, results, model.report())
 
 
@@ -143,10 +143,10 @@ class _Judge:
         last = {t.id: n for n, op in enumerate(self.graph.ops) for t in op.inputs if t is not None}
         values: dict[int, _Expected] = {}
         for name, tensor in self.graph.inputs.items():
-            values[tensor.id] = self._given(self.inputs[name], tensor, rng)
+            values[tensor.id] = self._given_reference(self.inputs[name], tensor, rng)
         for known in (*(t for op in self.graph.ops for t in op.inputs), *self.graph.outputs.values()):
             if known is not None and known.value is not None and known.id not in values:
-                values[known.id] = self._given(known.value, known, rng)
+                values[known.id] = self._given_reference(known.value, known, rng)
         for number, op in enumerate(self.graph.ops):
             self.progress("reference", number, len(self.graph.ops))
             self._run(op, values, rng, last)
@@ -156,7 +156,7 @@ class _Judge:
         self.progress("reference", len(self.graph.ops), len(self.graph.ops))
         return values
 
-    def _given(self, values: Array, tensor: LogicalTensor, rng: np.random.Generator) -> _Expected:
+    def _given_reference(self, values: Array, tensor: LogicalTensor, rng: np.random.Generator) -> _Expected:
         """The reference of an input or constant, which is exact unless the arithmetic rounds it before use."""
         precision = lowered(tensor.dtype, self.fpmath_mode)
         exact = precision is tensor.dtype
@@ -208,7 +208,7 @@ def _terms(op: Op, inputs: Sequence[Array], result: Array) -> float:
     return inputs[0].size / result.size if category == "reduction" and result.size else 1
 
 
-def _first(
+def _first_difference(
     judge: _Judge, compiled: Callable[[Graph], Executable], debug: Callable[[Graph], Executable]
 ) -> Difference | None:
     """The first difference, by bisection over the beginnings of the graph, which are fused like the whole graph."""

@@ -71,7 +71,7 @@ def library_form(schema: Schema, call: Call) -> tuple[Form | None, str]:
     candidates = [PREFERRED.get(kind), None if newer else _single, COMPOSITIONS.get(kind)]
     reason = newer  # a reason about the op itself tells more than one about a rewrite
     for candidate in filter(None, candidates):
-        form, refusal = _right(call, candidate(call))
+        form, refusal = _correct_form(call, candidate(call))
         if form is not None:
             found = [] if form.note or form.is_op(call) else faults_of(call, VERSION)
             return replace(form, note=f"rewritten: {found[0].reason}") if found else form, ""
@@ -85,21 +85,21 @@ def _single(call: Call) -> Form | None:
     return None if rewrite is None else form_of(rewrite, call)
 
 
-def _right(call: Call, form: Form | None) -> tuple[Form | None, str]:
+def _correct_form(call: Call, form: Form | None) -> tuple[Form | None, str]:
     """The form in data types that the library has, or None and the reason why the library computes it wrong."""
     if form is None:
         return None, f"no form of {call.schema.kind} that the library takes"
     form = in_own_types(call, form)
     for part in form.parts:
         use = part.call
-        if reason := _too_new(use) or _untabled(use):
+        if reason := _too_new(use) or _missing_from_table(use):
             return None, reason
         if found := faults_of(use, VERSION):
             return None, found[0].reason
     return form, ""
 
 
-def _untabled(call: Call) -> str:
+def _missing_from_table(call: Call) -> str:
     """A reason if the library is too old for the data types of an op that has them in the newest edition, else ''."""
     if in_table(call):
         return ""

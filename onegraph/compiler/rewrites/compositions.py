@@ -172,12 +172,12 @@ def concat(call: Call) -> Form | None:
     shape = parts.shape(0)
     axis = normalize_axis(call.s64("axis"), len(shape))
     assert axis is not None
-    many, deep = len(call.inputs) > MAX_CONCAT_INPUTS, len(shape) > MAX_CONCAT_RANK
-    if not many and not deep:
+    has_many_inputs, has_many_axes = len(call.inputs) > MAX_CONCAT_INPUTS, len(shape) > MAX_CONCAT_RANK
+    if not has_many_inputs and not has_many_axes:
         return None
     found: list[Source] = list(range(len(call.inputs)))
     joined = axis
-    if deep:
+    if has_many_axes:
         outer, inner, joined = math.prod(shape[:axis]), math.prod(shape[axis + 1 :]), 1
         found = [parts.reshape(source, (outer, parts.shape(source)[axis], inner)) for source in found]
     while len(found) > 1:

@@ -33,13 +33,13 @@ MAX_POOLED = 2**12
 
 def reduction(call: Call) -> Form | None:
     """A reduction over no axes, or over axes of size 1, as a reshape."""
-    return _of_nothing(call, reduced_axes(call))
+    return _without_reduction(call, reduced_axes(call))
 
 
 def total(call: Call) -> Form | None:
     """ReduceSum, ReduceL1 and ReduceL2 as a MatMul by ones, unless the reduced axes come last."""
     axes = reduced_axes(call)
-    return _sum(call, axes) or (_flat(call, axes) if call.schema.kind == "ReduceSum" else None)
+    return _sum(call, axes) or (_as_two_axes(call, axes) if call.schema.kind == "ReduceSum" else None)
 
 
 def bias_add_backward(call: Call) -> Form | None:
@@ -59,7 +59,7 @@ def mean(call: Call) -> Form | None:
     between = 3 <= len(shape) <= 5 and axes == tuple(range(1, len(shape) - 1)) and math.prod(inner) > 1
     kernels = _kernels(inner) if between and math.prod(shape) in POOLED else []
     if not kernels:
-        return _sum(call, axes) or _flat(call, axes)
+        return _sum(call, axes) or _as_two_axes(call, axes)
     dtype = call.output_type(0)
     assert dtype is not None
     found: Source = 0 if len(kernels) == 1 else parts.cast(0, F32)
@@ -105,8 +105,8 @@ def extreme(call: Call) -> Form | None:
     axes, parts = reduced_axes(call), Parts(call)
     shape = parts.shape(0)
     runs = _runs(shape, axes or ())
-    if axes is None or _come_last(runs) or math.prod(shape) >= MAX_ELEMENTS:
-        return _of_nothing(call, axes) or _flat(call, axes)
+    if axes is None or _reduced_axes_last(runs) or math.prod(shape) >= MAX_ELEMENTS:
+        return _without_reduction(call, axes) or _as_two_axes(call, axes)
     is_minimum = call.schema.kind == "ReduceMin"
     dtype = parts.type(0).dtype
     assert dtype is not None
@@ -147,7 +147,7 @@ def _three_axes(runs: Sequence[tuple[bool, int]]) -> list[Dims]:
     return steps
 
 
-def _come_last(runs: Sequence[tuple[bool, int]]) -> bool:
+def _reduced_axes_last(runs: Sequence[tuple[bool, int]]) -> bool:
     """Whether no kept axis comes after a reduced axis."""
     return len(runs) < 2 or (len(runs) == 2 and runs[1][0])
 
@@ -195,9 +195,9 @@ def _sum(call: Call, axes: Dims | None) -> Form | None:
     runs = _runs(shape, axes or ())
     counts = [count for is_reduced, count in runs if is_reduced]
     is_norm = kind in ("ReduceL1", "ReduceL2")  # for these the library has a reference kernel only
-    has_kernel = _come_last(runs) and not is_norm and math.prod(counts) <= _most_summed()
+    has_kernel = _reduced_axes_last(runs) and not is_norm and math.prod(counts) <= _most_summed()
     if axes is None or not counts or has_kernel or math.prod(shape) < MIN_ELEMENTS:
-        return _of_nothing(call, axes)
+        return _without_reduction(call, axes)
     source: Source = 0
     if kind == "ReduceL1":
         source = parts.add("Abs", source)
@@ -216,11 +216,16 @@ def _sum(call: Call, axes: Dims | None) -> Form | None:
     )
 
 
-def _flat(call: Call, axes: Dims | None) -> Form | None:
+def _as_two_axes(call: Call, axes: Dims | None) -> Form | None:
     """The same reduction of a src with two axes, if the library's kernel misses that the reduced axes come last."""
     parts = Parts(call)
     shape = parts.shape(0)
-    if axes is None or math.prod(shape) < MIN_ELEMENTS or not _come_last(runs := _runs(shape, axes)) or not runs:
+    if (
+        axes is None
+        or math.prod(shape) < MIN_ELEMENTS
+        or not _reduced_axes_last(runs := _runs(shape, axes))
+        or not runs
+    ):
         return None
     seen, reduced = [*shape], {*axes}
     while len(seen) - 1 in reduced and seen[-1] > 1:
@@ -255,7 +260,7 @@ def _divisor(count: int, most: int) -> int:
     return next(size for size in range(most, 0, -1) if count % size == 0)
 
 
-def _of_nothing(call: Call, axes: Dims | None) -> Form | None:
+def _without_reduction(call: Call, axes: Dims | None) -> Form | None:
     parts = Parts(call)
     if axes is None or any(parts.shape(0)[axis] != 1 for axis in axes):
         return None

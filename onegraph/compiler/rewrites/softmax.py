@@ -15,7 +15,7 @@ NOTE = "from other ops: the library has a reference kernel only, unless the axis
 def softmax(call: Call) -> Form | None:
     """SoftMax as exp(x - max) / sum(exp(x - max)); LogSoftmax as x - max - log(sum(exp(x - max)))."""
     parts = Parts(call)
-    seen = _seen(parts)
+    seen = _three_axes(parts)
     if seen is None or len(call.output_types) > 1 or (call.schema.has_attribute("mode") and call.has("mode")):
         return None
     before, count, after = seen
@@ -38,7 +38,7 @@ def softmax(call: Call) -> Form | None:
 def softmax_backward(call: Call) -> Form | None:
     """SoftMaxBackward as (d - sum(d * y)) * y; LogSoftmaxBackward as d - exp(y) * sum(d)."""
     parts = Parts(call)
-    seen = _seen(parts)
+    seen = _three_axes(parts)
     if seen is None:
         return None
     diff_dst, dst = (parts.reshape(source, seen) for source in parts.wide())
@@ -51,7 +51,7 @@ def softmax_backward(call: Call) -> Form | None:
     return parts.form(parts.reshape(found, parts.shape(0)), note=NOTE)
 
 
-def _seen(parts: Parts) -> Dims | None:
+def _three_axes(parts: Parts) -> Dims | None:
     """The shape in three axes, the second of which is the SoftMax axis; None if the op itself is best."""
     shape = parts.shape(0)
     axis = normalize_axis(parts.call.s64("axis"), len(shape))

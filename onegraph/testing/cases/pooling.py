@@ -41,10 +41,10 @@ class _Pool:
         counts = []
         for axis, (dim, stride) in enumerate(zip(self.size, self.strides, strict=True)):
             dilation = self.dilations[axis] if self.dilations else 1
-            room = dim - (self.kernel[axis] - 1) * dilation - 1
+            last_start = dim - (self.kernel[axis] - 1) * dilation - 1
             if not self.auto_pad:
-                room += sum(pads[axis] for pads in (self.pads_begin, self.pads_end) if pads)
-            counts.append(-(-dim // stride) if same else (-(-room // stride) if up else room // stride) + 1)
+                last_start += sum(pads[axis] for pads in (self.pads_begin, self.pads_end) if pads)
+            counts.append(-(-dim // stride) if same else (-(-last_start // stride) if up else last_start // stride) + 1)
         return tuple(counts)
 
 
