@@ -157,11 +157,11 @@ class Graph(DataGraph):
         return dot(self)
 
     def _repr_html_(self) -> str:
-        """The graph for a notebook: a frame to zoom, search and click through."""
+        """The graph as HTML for a notebook, with zoom, search and details on click."""
         return notebook_html(self)
 
     def _repr_svg_(self) -> str | None:
-        """The graph for a notebook that runs no scripts; None where it is too large, or nothing can draw it."""
+        """The graph as SVG for a notebook that runs no scripts; None if it is too large or Graphviz is missing."""
         return notebook_svg(self)
 
     def with_constants(self, arrays: Mapping[str, Array]) -> Graph:

@@ -49,8 +49,7 @@ class Compilation:
         elif written := variables(
             [op._node() for op in ops], {tensor._id for tensor in inputs if tensor.property == "constant"}
         ):
-            # What it makes of a constant in the first execution, the first kernel of the next ones would compute in.
-            # What it computes of constants alone, it would write to the output of the first execution only.
+            # Later executions would overwrite the prepared form of such a constant, or would not write the output.
             inputs = [tensor._as_variable() if tensor._id in written else tensor for tensor in inputs]
         self.ops, self.engine, self.threads = ops, engine, get_num_threads() or 1
         self._partition = partition
@@ -94,7 +93,7 @@ class Compilation:
         ops = self.ops
         in_place = not STATS_IN_PLACE.when([op._node() for op in ops])
         listed = [pairs[0][index] for index in range(count[0] if in_place else 0)]
-        # The library forgets that an op before the one that writes may read the input, too.
+        # The library ignores that another op of the partition may read the input too.
         reads = Counter(tensor._id for op in ops for tensor in op._inputs)
         self.in_place = {pair.output_id: pair.input_id for pair in listed if reads[pair.input_id] == 1}
         structs = [tensor._struct for tensor in (*self.inputs, *self.outputs)]

@@ -81,7 +81,7 @@ def checked_shapes(
 
 
 def _refuse_endless(schema: Schema, label: str, tensors: Sequence[TensorType]) -> None:
-    """The library tabulates every position of an interpolation when it compiles, which takes minutes and gigabytes."""
+    """Refuse long axes, for which compiling takes minutes and gigabytes: the library tabulates every position."""
     if schema.kind not in ENDLESS_TABLE.ops:
         return
     longest = max((dim or 0 for tensor in tensors for dim in tensor.shape or ()), default=0)

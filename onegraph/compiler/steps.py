@@ -77,7 +77,7 @@ class Note(NamedTuple):
 
 
 def needs_dense(value: Value, steps: Sequence[Step]) -> bool:
-    """Whether one of the ops would compute wrong if a value that it reads or writes had other strides."""
+    """Whether one of the ops would compute wrong with the strides of a value that it reads or writes."""
     inside = frozenset([step.kind for step in steps])
     return any(
         wrong_layout(

@@ -69,7 +69,7 @@ class _Export:
         self._read = {*chain.from_iterable([step.inputs for step in steps])}
         self._produced = {*chain.from_iterable([step.outputs for step in steps])}
         self._graph, self._ops = LibraryGraph(fpmath_mode=fpmath_mode), LazyOps(*self._tensors())
-        self._marks: list[int] = []  # ids of the ops that stand for no step
+        self._marks: list[int] = []  # ids of Wildcards and Ends that were added
         self._free_ids = itertools.count(len(lowered.steps))
 
     def _tensors(self) -> tuple[list[LibraryTensor], dict[int, int]]:
@@ -135,7 +135,7 @@ class _Export:
         self._marks.append(number)
 
     def finalize(self) -> LibraryGraph:
-        """The graph."""
+        """Finalize and return the graph."""
         for reason in self._graph._add_lazy_ops(self._ops, self._marks).values():
             raise UnsupportedError(reason)
         self._graph.finalize()
@@ -150,6 +150,6 @@ def _template(part: Part, op: Op) -> OpTemplate:
 
 
 def library_partitions(graph: DataGraph, policy: str) -> list[Partition]:
-    """The partitions that the library makes of a graph, views and reference ops among them as unsupported ones."""
+    """The partitions that the library makes of a graph; views and reference ops are unsupported partitions."""
     refuse_wildcards(graph)
     return capi_graph(lower(graph), "strict")[0].partitions(policy)

@@ -98,7 +98,7 @@ def _load(path: Path) -> tuple[ctypes.CDLL, Any]:
 
 
 def _python_functions() -> tuple[Callable[..., Any], ...]:
-    """The functions of the extension that take and give Python objects, which cffi knows nothing of."""
+    """The functions of the extension that take and return Python objects, which cffi does not declare."""
     functions = ctypes.PyDLL(_extension.__file__).onegraph_functions
     functions.restype = ctypes.py_object
     found: tuple[Callable[..., Any], ...] = functions()
