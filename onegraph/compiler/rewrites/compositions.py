@@ -152,7 +152,10 @@ def batch_norm(call: Call) -> Form | None:
 
 
 def prelu(call: Call) -> Form | None:
-    """PReLU with fewer than five axes, reshaped to five, the first of size 1; for slopes without a fast kernel."""
+    """PReLU without a channel axis, or with a slope for the reference kernel, reshaped to five axes.
+
+    The added axes come first and have size 1.
+    """
     shape = call.shape("src")
     if shape is None or len(shape) >= 5:
         return None
