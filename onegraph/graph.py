@@ -161,7 +161,7 @@ class Graph(DataGraph):
         return notebook_html(self)
 
     def _repr_svg_(self) -> str | None:
-        """The graph as SVG for a notebook that runs no scripts; None if it is too large or the extra ``view`` is missing."""
+        """The graph as SVG for a notebook that runs no scripts; None if too large or without the extra ``view``."""
         return notebook_svg(self)
 
     def with_constants(self, arrays: Mapping[str, Array]) -> Graph:

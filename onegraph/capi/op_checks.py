@@ -1,4 +1,4 @@
-"""What keeps an op from being added to a graph: the specification, and what this library crashes on or gets wrong."""
+"""Checks an op against the specification, and against what this library crashes on or computes wrong."""
 
 from __future__ import annotations
 
