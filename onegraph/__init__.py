@@ -1,8 +1,8 @@
-"""onegraph: the Python binding layer of the oneDNN Graph API.
+"""Binds the oneDNN Graph API to Python.
 
-Build a graph with :class:`Graph`, run it with ``Graph.compile``, check ops against any edition of the specification
+Build a graph with :class:`Graph`, compile it with ``Graph.compile``, check ops against any edition of the specification
 with :func:`check_op`. ``onegraph.capi`` has the objects of the C API, one to one; ``onegraph.reference`` runs any graph
-on numpy. Building, checking and the reference work without the oneDNN library.
+in numpy. Building, checking and the reference work without the oneDNN library.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ u4 = DataType.u4
 e8m0 = DataType.e8m0
 f4_e2m1 = DataType.f4_e2m1
 
-# What needs the library, or is seldom wanted, is imported at its first use.
+# Names imported at their first use, because they need the library or few programs use them.
 _LAZY = {
     "capi": ".capi",
     "reference": ".reference",

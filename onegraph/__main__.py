@@ -1,4 +1,4 @@
-"""``python -m onegraph``."""
+"""Runs the command line for ``python -m onegraph``."""
 
 from .cli import main
 

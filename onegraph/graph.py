@@ -1,4 +1,4 @@
-"""The public Graph: what is built, and all that can be done with it."""
+"""Defines the public Graph: the graph builder with compilation, files, pictures and transformations."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 
 class Graph(DataGraph):
-    """A graph under construction. Nothing here needs the library; ``compile`` does.
+    """A graph under construction. Only ``compile`` and ``partitions`` need the library.
 
-    Ops are added by ``op``, in the words of any edition, or by one method for each op of the base vocabulary. Every
-    call infers the shapes of its outputs, and checks the op against the specification before anything is changed.
+    Add ops with ``op``, which takes the names of any edition, or with the method of each op of the base vocabulary.
+    Every call checks the op against the specification before it changes the graph, and infers the output shapes.
 
-    A graph is built by one thread at a time, as the order of ops and the names that they get depend on it. Threads that
-    add to one all the same get tensors and ops of their own.
+    Build a graph in one thread: the order of the ops and their default names depend on the order of the calls. If
+    several threads add ops, each call still makes its own op and tensors.
 
     Args:
-        edition: edition of the specification whose words ``op`` takes by default.
-        strict: False takes ops too that the specification forbids and the library takes, as ``load`` does by default:
-            negative ``pads_end``, and mixtures of floating-point types in binary ops, are among them.
+        edition: edition of the specification whose names ``op`` takes by default.
+        strict: False also accepts ops that the specification forbids and the library takes, as ``load`` does by
+            default: for example negative ``pads_end``, and mixed floating-point types in binary ops.
 
     Raises:
-        ArgumentError: there is no such edition, or ``strict`` is neither True nor False.
+        ArgumentError: the edition is unknown, or ``strict`` is neither True nor False.
     """
 
     @staticmethod
@@ -53,18 +53,18 @@ class Graph(DataGraph):
 
         Args:
             policy: ``fusion`` joins ops into one kernel where the library can; ``debug`` runs them one by one.
-            fallback: run on numpy what the library does not support; False raises instead.
-            fpmath_mode: how far f32 arithmetic may be lowered for speed: strict, bf16, f16, tf32, any; None takes the
-                mode that the file says which the graph was loaded from, strict where there is none.
+            fallback: True runs ops that the library does not support in numpy; False raises instead.
+            fpmath_mode: the lowest precision that f32 arithmetic may use for speed: strict, bf16, f16, tf32, any. None
+                takes the mode from the file that the graph was loaded from, or strict if the file has none.
             threads: number of threads to execute with. By default every partition gets the number that measured best,
-                up to what the calling thread may use (``onegraph.set_num_threads``); a dictionary fixes some of them,
-                by index of partition in ``report()``.
+                up to the limit of the calling thread (``onegraph.set_num_threads``). A dictionary sets the number for
+                some partitions, by their index in ``report()``.
 
         Returns:
             The executable. The graph can be extended and compiled again; this executable does not change.
 
         Raises:
-            UnsupportedError: with ``fallback=False``: what the library does not support.
+            UnsupportedError: ``fallback`` is False, and the library does not support an op.
             ArgumentError: an option is wrong, or the graph has no output.
             LibraryError: there is no usable oneDNN library.
         """
@@ -75,10 +75,11 @@ class Graph(DataGraph):
         )
 
     def partitions(self, policy: str = "fusion") -> list[Partition]:
-        """The partitions that the library makes of this graph, without compiling them.
+        """The partitions that the library makes of this graph, not compiled.
 
         Raises:
-            ArgumentError: the policy is unknown, or a graph input has unknown dims, or gives a shape or axes.
+            ArgumentError: the policy is unknown, a graph input has unknown dims, or an op takes a shape or axes from a
+                graph input.
             LibraryError: there is no usable oneDNN library.
         """
         from .compiler.to_capi import library_partitions
@@ -86,56 +87,67 @@ class Graph(DataGraph):
         return library_partitions(Graph.copy(self), policy)
 
     def to_json(self, *, for_version: str | None = None) -> str:
-        """The graph in oneDNN Graph's own JSON form, which its test program and Netron read.
+        """The graph in the JSON format of oneDNN Graph, which benchdnn and Netron read.
 
-        Names and editions stand at the end, under ``onegraph``; contents of constants are not in it: see ``save``.
+        Names and editions are at the end, under ``onegraph``. The contents of constants are not included: see ``save``.
 
         Args:
-            for_version: version of oneDNN that is to read it, such as ``"3.2"``: attributes and outputs that it does
-                not know are left out where they say nothing and nobody reads them, and defaults are said.
+            for_version: version of oneDNN that will read the text, such as ``"3.2"``. Attributes that this version
+                lacks are dropped when they have no effect, unused outputs are dropped, and defaults are written out.
 
         Raises:
-            UnsupportedError: that version does not have an op, an attribute, a data type, or such a form of an op.
+            UnsupportedError: that version lacks an op, an attribute, a data type, or this form of an op.
             ArgumentError: there is no such version.
         """
         return write(Graph.copy(self), for_version)
 
     @classmethod
     def from_json(cls, text: str | bytes, *, strict: bool = False) -> Graph:
-        """The graph of a JSON text, of onegraph or of any version of oneDNN.
+        """The graph of a JSON text that onegraph or any version of oneDNN wrote.
 
-        Inputs and outputs that have no names are called ``t<id>``, in the order of the file's ports, else of first
-        use. A constant without data is an input, listed by ``constant_inputs``; ``with_constants`` gives it contents.
-        Results have the strides that the file declares, as long as these leave no gaps. What the file says beyond that
-        is kept, and ``to_json`` gives it back as it was; with ``for_version``, only what that version reads.
+        Unnamed inputs and outputs are called ``t<id>``. Their order is that of the ports in the file, or of first use
+        if the file lists no ports. A constant without data becomes an input, listed by ``constant_inputs``;
+        ``with_constants`` gives it contents. Results have the strides that the file declares, if these leave no gaps.
+        Everything else in the file is kept, and ``to_json`` writes it unchanged; with ``for_version``, only the parts
+        that this version reads.
 
         Args:
             text: the JSON.
-            strict: refuse too what the specification forbids and the library takes, such as negative ``pads_end``; the
-                graph that is made has it too.
+            strict: True also refuses ops that the specification forbids and the library takes, such as negative
+                ``pads_end``. The new graph is strict too.
 
         Raises:
-            FormatError: it is no such graph; the error says where in it and what is expected there.
+            FormatError: the text is not such a graph; the error names the place in it and what is expected there.
             SpecError: an op breaks the specification.
         """
         return read(cls, text, strict=strict)
 
     def save(self, path: str | PathLike[str], *, for_version: str | None = None) -> None:
-        """Write ``to_json`` to a file, and contents of constants to an ``.npz`` beside it.
+        """Write the text of ``to_json`` to a file, and the contents of constants to an ``.npz`` file beside it.
+
+        Args:
+            path: of the JSON file.
+            for_version: as for ``to_json``.
 
         Raises:
             FormatError: a file cannot be written.
             UnsupportedError: the version lacks an op, an attribute or a data type.
-            ArgumentError: the path or the version makes no sense.
+            ArgumentError: the path is no path, or there is no such version.
         """
         save(Graph.copy(self), path, for_version)
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, strict: bool = False) -> Graph:
-        """The graph of a file, with the contents of its constants; as ``from_json`` otherwise.
+        """The graph of a JSON file, with the contents of constants from the ``.npz`` file beside it.
+
+        Names, order and strides are those of ``from_json``.
+
+        Args:
+            path: of the JSON file.
+            strict: as for ``from_json``.
 
         Raises:
-            FormatError: the file cannot be read or holds no graph; the error says where in it.
+            FormatError: the file cannot be read or is not a graph; the error names the place in it.
             SpecError: an op breaks the specification.
         """
         return load(cls, path, strict=strict)
@@ -145,32 +157,33 @@ class Graph(DataGraph):
         return dot(self)
 
     def _repr_html_(self) -> str:
-        """The graph for a notebook: a frame to zoom, search and click through."""
+        """The graph as HTML for a notebook, with zoom, search and details on click."""
         return notebook_html(self)
 
     def _repr_svg_(self) -> str | None:
-        """The graph for a notebook that runs no scripts; None where it is too large, or nothing can draw it."""
+        """The graph as SVG for a notebook that runs no scripts; None if too large or without the extra ``view``."""
         return notebook_svg(self)
 
     def with_constants(self, arrays: Mapping[str, Array]) -> Graph:
-        """The same graph with contents of inputs as constants, which the library prepares once.
+        """The same graph with some inputs turned into constants, which the library prepares once.
 
-        Files that oneDNN itself writes say which inputs are constant (``constant_inputs``), and not what is in them.
+        Files that oneDNN writes say which inputs are constant (``constant_inputs``) but have no contents for them.
 
         Args:
-            arrays: an array for each input that is to be a constant, by name; they are copied.
+            arrays: an array for each input that becomes a constant, by name; the arrays are copied.
 
         Raises:
             ArgumentError: a name is not that of an input, or an array does not fit its input.
-            SpecError: an op cannot have such an input, as where it gives another shape than the graph has.
+            SpecError: an op cannot have this input, for example because it sets another shape than the graph has.
         """
         return with_constants(self, arrays)
 
     def without_wildcards(self) -> Graph:
-        """The same graph cut at its Wildcards, so that the rest can be run.
+        """The same graph without its Wildcard ops, so that the rest can run.
 
-        Frameworks write what oneDNN does not compute as Wildcards, and PyTorch its weights too. What they write is an
-        input here, called ``t<id>`` as in a file, and constant where the file says so; what they read is an output.
+        Frameworks write ops that oneDNN does not compute as Wildcards; PyTorch writes its weights as Wildcards too. An
+        output of a Wildcard becomes a graph input, called ``t<id>`` as in a file, and constant if the file says so. An
+        input of a Wildcard becomes a graph output.
 
         Raises:
             SpecError: an op breaks the specification.
@@ -178,14 +191,14 @@ class Graph(DataGraph):
         return without_wildcards(self)
 
     def specialise(self, shapes: Mapping[str, Shape], values: Mapping[str, Array] | None = None) -> Graph:
-        """The same graph for inputs of known shapes.
+        """The same graph for inputs of given shapes.
 
         Args:
-            shapes: a shape for each input to change, by name.
-            values: contents of integer inputs that give shapes or axes, by name.
+            shapes: the new shapes, by name of the input.
+            values: contents of integer inputs that set shapes or axes, by name.
 
         Raises:
             SpecError: an op cannot have inputs of these shapes.
-            ArgumentError: a name is unknown, or a shape is not one of the input's.
+            ArgumentError: a name is unknown, or a shape does not fit the shape that the input has now.
         """
         return specialise(self, shapes, values)

@@ -63,7 +63,7 @@ def test_help_loads_no_command():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert all(f"  {name} " in done.stdout for name in COMMANDS)
-    assert "Exit status: 0 for success, 1 where the answer is no" in done.stdout
+    assert "Exit status: 0 for success; 1 if the answer is no" in done.stdout
 
 
 def test_package_does_not_import_the_command_line():

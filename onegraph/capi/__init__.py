@@ -1,7 +1,7 @@
-"""The objects of the oneDNN graph C API, one to one, and its global settings.
+"""Binds the objects and global settings of the oneDNN graph C API, one to one.
 
-Everything that the C API can tell is readable here, and no order of calls or choice of arguments crashes. Most users
-want :class:`onegraph.Graph` instead, which infers shapes, checks and runs whole graphs.
+Every query of the C API is available here, and no order of calls or choice of arguments crashes. Most users want
+:class:`onegraph.Graph` instead, which infers shapes, checks and runs whole graphs.
 """
 
 from .caches import (

@@ -1,4 +1,4 @@
-"""What the library keeps for later: primitives, compiled partitions, and what it makes of constants."""
+"""Reads and sets the library's caches: of primitives, compiled partitions and prepared constants."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from .engine import engine_kind_value
 
 
 def get_primitive_cache_capacity() -> int:
-    """Number of primitives that the library keeps for the next compilation of the same."""
+    """Number of primitives that the library caches; a later compilation of an equal primitive takes it from there."""
     return int(read(lib.dnnl_get_primitive_cache_capacity, "int"))
 
 
 def set_primitive_cache_capacity(capacity: int) -> None:
-    """Set how many primitives the library keeps; 0 keeps none. It waits until no other thread is in the library.
+    """Set how many primitives the library caches; 0 caches none. Waits until no other thread is in the library.
 
     Raises:
         ArgumentError: the capacity is not an integer of 0 or more.
-        UnsupportedError: the library is older than 3.6, and would crash for want of primitives that it gave up.
+        UnsupportedError: the library is older than 3.6, where a small capacity makes it use evicted primitives and
+            crash.
     """
     number = integer("capacity", capacity, 0, 2**31 - 1)
     if 0 < number < library.LEAST_PRIMITIVES:
@@ -31,12 +32,12 @@ def set_primitive_cache_capacity(capacity: int) -> None:
 
 
 def get_compiled_partition_cache_capacity() -> int:
-    """Number of compiled partitions that the library keeps; onegraph sets 0."""
+    """Number of compiled partitions that the library caches; onegraph sets 0."""
     return int(read(lib.dnnl_graph_get_compiled_partition_cache_capacity, "int"))
 
 
 def set_compiled_partition_cache_capacity(capacity: int) -> None:
-    """Set how many compiled partitions the library keeps for the next compilation of the same partition object.
+    """Set how many compiled partitions the library caches; compiling the same partition object again takes them.
 
     Raises:
         ArgumentError: the capacity is not an integer of 0 or more.
@@ -48,7 +49,7 @@ def set_compiled_partition_cache_capacity(capacity: int) -> None:
 
 
 def compiled_partition_cache_changes() -> int:
-    """A number that differs from an earlier one where the capacity was set in between."""
+    """A counter that changes whenever the capacity of the compiled-partition cache is set."""
     return _capacity_changes[0]
 
 
@@ -56,9 +57,9 @@ _capacity_changes = [0]
 
 
 def get_constant_tensor_cache() -> bool:
-    """Whether the library keeps what it makes of constant tensors, such as reordered weights.
+    """Whether the library keeps the tensors that it computes from constants, such as reordered weights.
 
-    onegraph sets True, and False from 3.3 on: there partitions may be given the constants of others.
+    onegraph sets True before 3.3, and False from 3.3 on, where a partition may get the constants of another.
     """
     return bool(read(lib.dnnl_graph_get_constant_tensor_cache, "int"))
 
@@ -68,7 +69,7 @@ def set_constant_tensor_cache(enabled: bool) -> None:
 
     Raises:
         ArgumentError: ``enabled`` is neither True nor False.
-        StateError: something was compiled; the library would crash on it after a change.
+        StateError: something was compiled; executing it after the change would crash.
     """
     flag("enabled", enabled)
     if enabled == get_constant_tensor_cache():

@@ -1,4 +1,4 @@
-"""What a partition is compiled for, and the call that compiles it."""
+"""Compiles partitions and records the tensors that they are compiled for."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _query = lib.dnnl_graph_compiled_partition_query_logical_tensor
 
 
 class Compilation:
-    """What a partition is compiled for, and what came of it: all that are compiled for the same share it.
+    """The tensors that a partition is compiled for; compiled partitions of equal tensors share it.
 
     Attributes:
         inputs: in the order of the ports.
-        outputs: as they were compiled; set by ``query``, like the next ones.
-        in_place: for each output that may share memory with an input, that input.
-        ports: numbers of inputs and outputs, and the C tensors of both.
+        outputs: as they were compiled. ``query`` sets ``outputs``, ``in_place`` and ``ports``.
+        in_place: for each output that may share memory with an input, the id of the input by that of the output.
+        ports: number of inputs, number of outputs, and the C tensors of both.
     """
 
     def __init__(
@@ -44,13 +44,12 @@ class Compilation:
         engine: Engine,
     ) -> None:
         if len(outputs) > 1 or all(tensor.property == "constant" for tensor in inputs):
-            # What follows from constants alone is computed in the first execution and not written in the next ones.
+            # The library writes an output that depends on constants alone in the first execution only.
             inputs = [tensor._as_variable() for tensor in inputs]
         elif written := variables(
             [op._node() for op in ops], {tensor._id for tensor in inputs if tensor.property == "constant"}
         ):
-            # What it makes of a constant in the first execution, the first kernel of the next ones would compute in.
-            # What it computes of constants alone, it would write to the output of the first execution only.
+            # Later executions would overwrite the prepared form of such a constant, or would not write the output.
             inputs = [tensor._as_variable() if tensor._id in written else tensor for tensor in inputs]
         self.ops, self.engine, self.threads = ops, engine, get_num_threads() or 1
         self._partition = partition
@@ -61,10 +60,10 @@ class Compilation:
         self._outs = ffi.new(_TENSORS, [tensor._struct for tensor in self._given])
 
     def make(self, count: int) -> list[Any]:
-        """So many C objects.
+        """Compile the partition ``count`` times; returns the C objects.
 
         Raises:
-            StatusError: the library refused.
+            StatusError: the library refused the partition.
         """
         begin_compilation()
         if self.owner_thread is not None:
@@ -87,14 +86,14 @@ class Compilation:
         return list(made)
 
     def query(self, pointer: Any) -> None:
-        """Ask a C object what came of the tensors."""
+        """Read the outputs and the in-place pairs from a compiled C object."""
         self.outputs = tuple([LogicalTensor._filled(_query, pointer, tensor.id) for tensor in self._given])
         count, pairs = ffi.new("size_t *"), ffi.new("const dnnl_graph_inplace_pair_t **")
         call(lib.dnnl_graph_compiled_partition_get_inplace_ports, pointer, count, pairs)
         ops = self.ops
         in_place = not STATS_IN_PLACE.when([op._node() for op in ops])
         listed = [pairs[0][index] for index in range(count[0] if in_place else 0)]
-        # The library forgets that an op before the one that writes may read the input, too.
+        # The library ignores that another op of the partition may read the input too.
         reads = Counter(tensor._id for op in ops for tensor in op._inputs)
         self.in_place = {pair.output_id: pair.input_id for pair in listed if reads[pair.input_id] == 1}
         structs = [tensor._struct for tensor in (*self.inputs, *self.outputs)]
@@ -102,7 +101,7 @@ class Compilation:
 
 
 def _empty_caches() -> None:
-    """A compilation that throws leaves a promise in the caches that nobody keeps, and the next of its kind trips."""
+    """Empty the caches after a compilation that threw: its unfinished entry makes the next equal compilation fail."""
     for get, put in (
         (get_primitive_cache_capacity, set_primitive_cache_capacity),
         (get_compiled_partition_cache_capacity, set_compiled_partition_cache_capacity),
@@ -111,5 +110,5 @@ def _empty_caches() -> None:
         if capacity:
             try:
                 put(0)
-            finally:  # an interrupt may come between the two
+            finally:  # also after an interrupt
                 put(capacity)

@@ -1,4 +1,4 @@
-"""Where things are computed: engines, the memory that they take, and streams."""
+"""Binds engines, their allocators and streams."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ ENGINE_KIND_NAMES = enum_names("", ENGINE_KINDS)
 
 
 class Allocator(Handle):
-    """Host memory for an engine: aligned to 64 bytes, and kept by each thread for its next request.
+    """Allocates host memory for an engine, aligned to 64 bytes; each thread keeps freed memory for its next request.
 
-    It is C alone; a Python callback would crash at exit.
+    The callbacks are C functions, because a Python callback would crash at exit.
 
     Raises:
-        UnsupportedError: the library is built for SYCL, where allocators are of another kind.
+        UnsupportedError: the library is built for SYCL, which has another kind of allocator.
     """
 
     __slots__ = ()
@@ -41,7 +41,7 @@ class Allocator(Handle):
 
     @staticmethod
     def live() -> int:
-        """Number of blocks that the library holds at this moment, over all allocators."""
+        """Number of blocks that the library holds now, over all allocators."""
         return int(lib.onegraph_host_allocations())
 
 
@@ -54,7 +54,7 @@ class Engine(Final):
     Args:
         kind: ``cpu``.
         index: number of the engine of that kind; there is one CPU engine.
-        allocator: where the library takes scratch memory from; its own by default.
+        allocator: source of the library's scratch memory; the library's own allocator by default.
 
     Raises:
         UnsupportedError: the library has no such engine.
@@ -78,7 +78,7 @@ class Engine(Final):
 
     @property
     def kind(self) -> str:
-        """``cpu``, as the library says."""
+        """Kind of the engine, as the library has it: ``cpu``."""
         return ENGINE_KIND_NAMES[read(lib.dnnl_engine_get_kind, "dnnl_engine_kind_t", self._ptr)]
 
     @property
@@ -88,7 +88,7 @@ class Engine(Final):
 
     @property
     def allocator(self) -> Allocator | None:
-        """Where the library takes scratch memory from; None is its own allocator."""
+        """Source of the library's scratch memory; None for the library's own allocator."""
         return self._allocator
 
     def __repr__(self) -> str:
@@ -96,7 +96,7 @@ class Engine(Final):
 
 
 def engine_at(pointer: Any) -> Engine:
-    """The object of an engine that the library returned."""
+    """The Engine for a pointer that the library returned."""
     return _engines[address(pointer)]
 
 
@@ -114,17 +114,17 @@ def engine_count(kind: str) -> int:
 
     Raises:
         ArgumentError: the kind is unknown.
-        StatusError: the library failed, as where the runtime of SYCL does.
+        StatusError: the library failed, for example in the SYCL runtime.
     """
     return int(read(lib.onegraph_engine_count, "size_t", engine_kind_value(kind)))
 
 
 def available_kind(kind: str) -> int:
-    """The C value of a kind of which there is an engine.
+    """The C value of an engine kind that the library supports.
 
     Raises:
         ArgumentError: the kind is unknown.
-        UnsupportedError: the library has no engine of it.
+        UnsupportedError: the library has no engine of this kind.
     """
     if not engine_count(kind):
         raise UnsupportedError(f"the library has no {kind} engine")
@@ -132,7 +132,7 @@ def available_kind(kind: str) -> int:
 
 
 def engines_exist() -> bool:
-    """Whether an engine was made, without which nothing was run."""
+    """Whether this process made an engine. Without one, nothing was executed."""
     return bool(_engines)
 
 
@@ -141,7 +141,7 @@ _default_lock = new_rlock()
 
 
 def default_engine() -> Engine:
-    """The one engine that everything uses which is not given another; made at the first call."""
+    """The engine that is used where no other one is given; made at the first call."""
     with _default_lock:
         if not _default:
             _default.append(Engine(allocator=None if RUNTIME == "SYCL" else Allocator()))
@@ -152,7 +152,7 @@ def engine_or_default(engine: Engine | None) -> Engine:
     """``engine``, or the default engine for None.
 
     Raises:
-        ArgumentError: it is no engine.
+        ArgumentError: ``engine`` is not an Engine.
     """
     if engine is None:
         return default_engine()
@@ -161,7 +161,11 @@ def engine_or_default(engine: Engine | None) -> Engine:
 
 
 class Stream(Handle):
-    """``dnnl_stream_t``: where compiled partitions execute, in order. On a CPU the calling thread does the work."""
+    """``dnnl_stream_t``: executes compiled partitions in order. On a CPU the calling thread executes them.
+
+    Args:
+        engine: the default engine if None.
+    """
 
     __slots__ = ()
 
@@ -173,9 +177,9 @@ class Stream(Handle):
 
     @property
     def engine(self) -> Engine:
-        """The engine that it belongs to, as the library has it."""
+        """The engine of the stream, as the library has it."""
         return engine_at(read(lib.dnnl_stream_get_engine, "dnnl_engine_t", self._ptr))
 
     def wait(self) -> None:
-        """Return when everything that was executed on the stream is done."""
+        """Wait until all executions on the stream are done."""
         call(lib.dnnl_stream_wait, self._ptr)

@@ -1,4 +1,4 @@
-"""Graphs, as the library has them: ids, producers and cycles are checked here, because it does not check them."""
+"""Binds graphs, and checks ids, producers and cycles, which the library does not check."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Graph(Handle):
 
     Args:
         engine_kind: ``cpu``.
-        fpmath_mode: how far f32 arithmetic may be lowered: strict, bf16, f16, any, tf32.
+        fpmath_mode: the lowest precision that f32 arithmetic may use: strict, bf16, f16, any, tf32.
     """
 
     __slots__ = (
         "_engine_kind",
         "_fpmath_mode",
         "_in_order",
-        "_is_told",
+        "_is_in_sync",
         "_lazy_ops",
         "_lock",
         "_ops",
@@ -46,14 +46,14 @@ class Graph(Handle):
         self._engine_kind, self._fpmath_mode = ENGINE_KIND_NAMES[kind], fpmath_mode
         self._lock = new_rlock()
         self._ops: dict[int, Op] = {}
-        self._lazy_ops: LazyOps | None = None  # ops that are no objects yet
-        self._tell()
+        self._lazy_ops: LazyOps | None = None  # all ops, if they were added by _add_lazy_ops
+        self._create_graph()
 
-    def _tell(self) -> None:
-        """A new C graph of the ops that there are."""
+    def _create_graph(self) -> None:
+        """Create the C graph with the ops of this object."""
         self._tensors: dict[int, LogicalTensor] = {}
         self._producers: dict[int, Op] = {}
-        self._in_order = True  # no op reads what is produced after it
+        self._in_order = True  # whether no op reads the output of a later op
         pointer = create(
             lib.dnnl_graph_graph_create_with_fpmath_mode,
             "dnnl_graph_graph_t",
@@ -63,21 +63,21 @@ class Graph(Handle):
         super().__init__(pointer, lib.dnnl_graph_graph_destroy)
         for op in self._ops.values():
             self._take(op)
-        self._is_told = True  # False while an op is added
+        self._is_in_sync = True  # False while an op is being added
 
-    def _tell_anew(self) -> None:
-        """Where an interrupt came in the midst of adding an op, nobody knows whether the C graph has it."""
-        if not self._is_told:
-            self._tell()
+    def _recreate_if_interrupted(self) -> None:
+        """Create the C graph again after an interrupt while an op was added, as the C graph may or may not have it."""
+        if not self._is_in_sync:
+            self._create_graph()
 
     @property
     def engine_kind(self) -> str:
-        """Kind of engine that the partitions are for."""
+        """Kind of engine that partitions of this graph are compiled for."""
         return self._engine_kind
 
     @property
     def fpmath_mode(self) -> str:
-        """How far f32 arithmetic may be lowered."""
+        """The lowest precision that f32 arithmetic may use."""
         return self._fpmath_mode
 
     @property
@@ -87,15 +87,15 @@ class Graph(Handle):
 
     @property
     def finalized(self) -> bool:
-        """Whether the graph is finalized: no op can be added any more."""
+        """Whether the graph is finalized, so that no more ops can be added."""
         return bool(read(lib.dnnl_graph_graph_is_finalized, "uint8_t", self._ptr))
 
     def add_op(self, op: Op) -> None:
-        """Add an op; the graph is unchanged where it is refused.
+        """Add an op. An op that raises leaves the graph unchanged.
 
         Raises:
-            StateError: the graph is finalized, or the op is in a graph already.
-            ArgumentError: the id of the op is taken; a tensor has a producer, or differs from an earlier use.
+            StateError: the graph is finalized, or the op is already in a graph.
+            ArgumentError: the op id is taken, a tensor has two producers, or a tensor differs from an earlier use.
             SpecError: the op breaks the specification.
             UnsupportedError: the library refuses the op, crashes on it or computes it wrong.
         """
@@ -108,9 +108,9 @@ class Graph(Handle):
     def _add_op(self, op: Op) -> None:
         if self.finalized:
             raise StateError("the graph is finalized; ops are added before that")
-        op._changeable()
-        self._tell_anew()
-        op._tell_anew()
+        op._refuse_frozen()
+        self._recreate_if_interrupted()
+        op._recreate_if_interrupted()
         if op._id in self._ops:
             raise ArgumentError(f"op id {op._id} is taken by {self._ops[op._id]!r}; the library would drop the op")
         op.check()
@@ -126,32 +126,33 @@ class Graph(Handle):
                     f"tensor {number}: an op before {op!r}, which produces it, reads it as a constant; expected the op "
                     "that produces a tensor before those that read it, or property='variable'"
                 )
-        self._is_told = False
+        self._is_in_sync = False
         self._take(op)
         self._ops[op._id] = op
         op._frozen = True
-        self._is_told = True
+        self._is_in_sync = True
 
     def _add_lazy_ops(self, ops: LazyOps, ids: Sequence[int]) -> dict[int, str]:
-        """Add those of ``ops`` with these ids; returns the reasons for the ones that the library refuses.
+        """Add the ops with these ids; returns the library's reason for each op that it refuses.
 
-        The graph is not finalized, has no other ops, and no other thread changes it. There is no cycle.
+        The caller guarantees: the graph is not finalized and has no other ops, no other thread changes it, and the ops
+        form no cycle.
         """
         self._lazy_ops = ops
         return ops.hand_over(self._ptr, ids)
 
     def _take(self, op: Op) -> None:
-        """Add an op that is in order to the C graph."""
-        told = op
+        """Add a checked op to the C graph."""
+        library_op = op
         if any(tensor._property == "constant" and tensor._id in self._producers for tensor in op._inputs):
-            # As for outputs: what is computed is no constant.
+            # The output of an op is never constant.
             inputs = [tensor._as_variable() if tensor._id in self._producers else tensor for tensor in op._inputs]
-            told = Op(op._id, op.kind, op._name, inputs=inputs, outputs=op._outputs, attrs=op._attrs)
-        call(lib.dnnl_graph_add_op, self._ptr, told._ptr)
+            library_op = Op(op._id, op.kind, op._name, inputs=inputs, outputs=op._outputs, attrs=op._attrs)
+        call(lib.dnnl_graph_add_op, self._ptr, library_op._ptr)
         for tensor in op._inputs:
             self._tensors[tensor._id] = tensor
         for tensor in op._outputs:
-            # Whatever closes a cycle produces what an op before it, or itself, reads.
+            # An op that closes a cycle produces an input of an earlier op, or of itself.
             self._in_order = self._in_order and tensor._id not in self._tensors
             self._producers[tensor._id] = op
         for tensor in op._outputs:
@@ -161,11 +162,11 @@ class Graph(Handle):
         """Close the graph. Finalizing it again does nothing.
 
         Raises:
-            ArgumentError: there is a cycle; the library would look for partitions in it forever.
+            ArgumentError: the ops form a cycle, in which the library would search for partitions forever.
         """
         self._refuse_inner()
         with self._lock:
-            self._tell_anew()
+            self._recreate_if_interrupted()
             self._refuse_cycles()
             call(lib.dnnl_graph_graph_finalize, self._ptr)
 
@@ -194,14 +195,15 @@ class Graph(Handle):
             raise ArgumentError(f"ops {cycle} form a cycle, or wait for one")
 
     def partitions(self, policy: str = "fusion") -> list[Partition]:
-        """The partitions of a finalized graph, every op in one of them.
+        """The partitions of a finalized graph; every op is in exactly one.
 
         Args:
-            policy: ``fusion`` joins ops where a kernel can do them together; ``debug`` keeps one op a partition.
+            policy: ``fusion`` joins ops that one kernel can compute together; ``debug`` gives each op its partition.
 
         Raises:
+            ArgumentError: the policy is unknown.
             StateError: the graph is not finalized.
-            UnsupportedError: the library would crash.
+            UnsupportedError: the library would crash on this graph.
         """
         policy = choice("policy", policy, POLICIES)
         self._refuse_inner()

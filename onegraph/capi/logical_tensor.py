@@ -1,4 +1,4 @@
-"""Logical tensors: what the library is told of a tensor before there is data."""
+"""Binds logical tensors: the metadata of a tensor, without its data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PROPERTY_NAMES = enum_names("graph_tensor_property_", PROPERTIES)
 _LAYOUTS = {name: value for value, name in _LAYOUT_NAMES.items()}
 _PROPERTIES = {name: value for value, name in _PROPERTY_NAMES.items()}
 _STRUCT, _DIMS = ffi.typeof("dnnl_graph_logical_tensor_t *"), ffi.typeof("dnnl_dims_t")
-# Looked up once: a graph has many tensors.
+# Looked up once, because a graph has many tensors.
 new, unpack = ffi.new, ffi.unpack
 _init, _init_with_dims = lib.dnnl_graph_logical_tensor_init, lib.dnnl_graph_logical_tensor_init_with_dims
 _init_with_strides = lib.dnnl_graph_logical_tensor_init_with_strides
@@ -31,18 +31,18 @@ UNKNOWN_NDIMS: int = lib.DNNL_GRAPH_UNKNOWN_NDIMS
 
 
 class LogicalTensor(Final):
-    """``dnnl_graph_logical_tensor_t``: what the library is told of a tensor.
+    """``dnnl_graph_logical_tensor_t``: id, data type, shape, layout and property of a tensor.
 
     Args:
         id: number of the tensor in its graph.
         dtype: data type.
-        shape: dims; None for an unknown dim, or as a whole for an unknown rank.
-        strides: elements between neighbours along each axis; dense row-major by default.
-        layout: ``strided``; ``any`` leaves it to the library; ``opaque`` comes only from a compiled partition.
+        shape: dims; None for an unknown dim. None instead of the dims means an unknown rank.
+        strides: in elements, one for each axis; dense row-major by default.
+        layout: ``strided``; ``any`` lets the library choose; ``opaque`` comes only from a compiled partition.
         property: ``undef``, ``variable`` or ``constant``.
 
     Raises:
-        ArgumentError: the shape, strides, layout or property make no sense, or the tensor is larger than 2**63 bytes.
+        ArgumentError: the shape, strides, layout or property is invalid, or the tensor has 2**63 bytes or more.
         UnsupportedError: the loaded library is older than the data type.
     """
 
@@ -78,10 +78,11 @@ class LogicalTensor(Final):
         layout: str = "strided",
         property: str = "undef",
     ) -> LogicalTensor:
-        """What the constructor makes, of arguments that are known to be right: nothing is looked at.
+        """Make a logical tensor without any checks.
 
-        The shape is a tuple of ints and Nones as ``as_shape`` returns it, strides are ints for a strided layout with
-        every dim known, the library has the data type, and the tensor is not too large.
+        The caller guarantees: the shape is a tuple of ints and Nones as ``as_shape`` returns it, strides are ints and
+        given only for a strided layout with every dim known, the library has the data type, and the tensor is not too
+        large.
         """
         tensor = cls.__new__(cls)
         tensor._fill(id, dtype, shape, strides, layout, property)
@@ -112,11 +113,11 @@ class LogicalTensor(Final):
             sizes = new(_DIMS, dims if known else [UNKNOWN_DIM if dim is None else dim for dim in dims])
             call(_init_with_dims, struct, number, code, len(dims), sizes, _LAYOUTS[layout], _PROPERTIES[property])
             self._strides = tuple(unpack(struct.layout.strides, len(dims))) if known and layout == "strided" else None
-        self._struct = struct  # last of all: another thread may have the object already
+        self._struct = struct  # set last, because another thread may already have the object
 
     @classmethod
     def _filled(cls, function: Function, *arguments: object) -> LogicalTensor:
-        """What a call of the C API writes into the structure that is its last argument."""
+        """The logical tensor that a function of the C API writes to its last argument."""
         tensor = cls.__new__(cls)
         tensor._struct = new(_STRUCT)
         call(function, *arguments, tensor._struct)
@@ -125,14 +126,14 @@ class LogicalTensor(Final):
 
     @classmethod
     def _of(cls, struct: Any) -> LogicalTensor:
-        """A copy of a C structure."""
+        """The logical tensor of a C structure, which is copied."""
         tensor = cls.__new__(cls)
         tensor._struct = new(_STRUCT, struct)
         tensor._read()
         return tensor
 
     def _numbered(self, id: int) -> LogicalTensor:
-        """The same with another id."""
+        """A copy with another id."""
         tensor = type(self).__new__(type(self))
         tensor._id, tensor._dtype, tensor._shape, tensor._strides = id, self._dtype, self._shape, self._strides
         tensor._layout, tensor._property = self._layout, self._property
@@ -141,7 +142,7 @@ class LogicalTensor(Final):
         return tensor
 
     def _as_variable(self) -> LogicalTensor:
-        """The same without the promise that the data never changes."""
+        """The tensor with ``variable`` in place of ``constant``: its data may change."""
         if self._property != "constant":
             return self
         tensor = type(self)._of(self._struct[0])
@@ -150,7 +151,7 @@ class LogicalTensor(Final):
         return tensor
 
     def _read(self) -> None:
-        """Take over what the library wrote into the structure."""
+        """Set the attributes from the C structure that the library filled."""
         struct = self._struct
         self._id, self._dtype = struct.id, DTYPE_NAMES[struct.data_type]
         self._layout, self._property = _LAYOUT_NAMES[struct.layout_type], _PROPERTY_NAMES[struct.property]
@@ -175,12 +176,12 @@ class LogicalTensor(Final):
 
     @property
     def ndims(self) -> int | None:
-        """Rank, None where unknown."""
+        """Rank; None if unknown."""
         return None if self._shape is None else len(self._shape)
 
     @property
     def shape(self) -> Shape:
-        """Dims, None for an unknown one; None as a whole where the rank is unknown."""
+        """Dims, None for an unknown dim; None instead of the dims if the rank is unknown."""
         return self._shape
 
     @property
@@ -190,7 +191,7 @@ class LogicalTensor(Final):
 
     @property
     def strides(self) -> tuple[int, ...] | None:
-        """Elements between neighbours along each axis; None unless strided with every dim known."""
+        """Strides in elements, one for each axis; None unless the layout is strided and every dim is known."""
         return self._strides
 
     @property
@@ -200,18 +201,18 @@ class LogicalTensor(Final):
 
     @property
     def mem_size(self) -> int | None:
-        """Bytes that the tensor takes; None while its layout or a dim is not known."""
+        """Size of the tensor in bytes; None while its layout or a dim is unknown."""
         if self._layout != "opaque":
             if self._strides is None:
                 return None
             if 0 in (self._shape or ()):
-                return 0  # the library says otherwise: it takes an empty axis for one of size 1
+                return 0  # the library would treat an empty axis as an axis of size 1
         return int(read(lib.dnnl_graph_logical_tensor_get_mem_size, "size_t", self._struct))
 
-    # Last of the properties: its name hides the decorator in the rest of this class.
+    # The last property of the class, because its name hides the decorator.
     @property
     def property(self) -> str:
-        """undef, variable or constant."""
+        """Property type: undef, variable or constant."""
         return self._property
 
     def __eq__(self, other: object) -> bool:
@@ -220,7 +221,7 @@ class LogicalTensor(Final):
         if not has_type(other, LogicalTensor):
             return NotImplemented
         if "opaque" in (self.layout, other.layout) and (self.layout, self.layout_id) != (other.layout, other.layout_id):
-            return False  # the library would look the number up before it compares
+            return False  # the library would look up the layout id before it compares
         return bool(read(lib.dnnl_graph_logical_tensor_is_equal, "uint8_t", self._struct, other._struct))
 
     def __hash__(self) -> int:
@@ -253,14 +254,14 @@ def _check_size(dims: Shape, strides: Sequence[int] | None, dtype: DataType) -> 
     if strides is None:
         for dim in dims:
             elements *= max(dim or 0, 1)
-    else:  # as the library counts, whole strides
+    else:  # the library counts dim * stride for each axis
         elements += sum(max(dim or 0, 1) * stride for dim, stride in zip(dims, strides, strict=True))
     if elements * dtype.numpy.itemsize >= 2**63:
         raise ArgumentError(f"shape: {dims}; expected a tensor of less than 2**63 bytes")
 
 
 def has_dense_layout(tensor: LogicalTensor) -> bool:
-    """Whether a tensor is row-major without gaps; axes of size 1 do not count. Where no strides are known, it is."""
+    """Whether a tensor is dense row-major, axes of size 1 aside; also True if its strides are unknown."""
     shape, strides = tensor.shape, tensor.strides
     if shape is None or strides is None:
         return True

@@ -1,4 +1,4 @@
-"""Ops, checked before C is reached: against the specification, and for what this library crashes on or gets wrong."""
+"""Binds ops and checks each one before a call into C: against the specification and the faults of this library."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CODES = {name: number for number, name in _KINDS.items()}
 _OP = ffi.typeof("dnnl_graph_op_t *")
 _create, _destroy = lib.dnnl_graph_op_create, lib.dnnl_graph_op_destroy
 _add_input, _add_output = lib.dnnl_graph_op_add_input, lib.dnnl_graph_op_add_output
-# For each kind of value its setter, its letter in native/csrc/partition.cpp, and what it is an array of.
+# By kind of attribute value: its C setter, its letter in native/csrc/partition.cpp, and its C array type.
 SETTERS = {
     "f32": (lib.dnnl_graph_op_set_attr_f32, b"f", "float[]"),
     "s64": (lib.dnnl_graph_op_set_attr_s64, b"i", "int64_t[]"),
@@ -38,7 +38,7 @@ SETTERS = {
 
 
 class Setting(NamedTuple):
-    """An attribute in the library's own spelling."""
+    """An attribute as C arguments: kind of value, number of the attribute, C array and its length."""
 
     kind: str
     number: int
@@ -46,7 +46,7 @@ class Setting(NamedTuple):
     length: int
 
     def apply(self, op: Any) -> None:
-        """Set it on a C op."""
+        """Set the attribute on a C op."""
         call(SETTERS[self.kind][0], op, self.number, self.value, self.length)
 
 
@@ -55,18 +55,18 @@ class Op(Handle):
 
     Args:
         id: number of the op in its graph.
-        kind: as the specification or as C names it, ``"ConvTranspose"`` or ``"conv_transpose"``.
-        name: text that verbose output shows.
+        kind: its name in the specification or in C: ``"ConvTranspose"`` or ``"conv_transpose"``.
+        name: text for verbose output.
         inputs, outputs: logical tensors in port order.
         attrs: attributes.
 
     Raises:
-        ArgumentError: the kind is unknown or the id is no id.
+        ArgumentError: the kind is unknown or the id is invalid.
         SpecError: an attribute is unknown or has a bad value.
         UnsupportedError: the loaded library is older than the op.
     """
 
-    __slots__ = ("_attrs", "_frozen", "_id", "_inputs", "_is_told", "_lock", "_name", "_outputs", "_schema")
+    __slots__ = ("_attrs", "_frozen", "_id", "_inputs", "_is_in_sync", "_lock", "_name", "_outputs", "_schema")
 
     @once("_ptr")
     def __init__(
@@ -86,8 +86,8 @@ class Op(Handle):
         word = text(kind)
         schema = None if word is None else BASE.get(word) or _BY_NAME.get(word)
         if schema is None:
-            mend = unknown_op(edition(DEFAULT), kind)
-            raise ArgumentError(f"kind: {shown(kind)} is not an op; {mend or 'onegraph ops lists them'}")
+            hint = unknown_op(edition(DEFAULT), kind)
+            raise ArgumentError(f"kind: {shown(kind)} is not an op; {hint or 'onegraph ops lists them'}")
         refuse_newer(schema)
         self._make(number, schema, label, [], [], {}, ())
         for tensor in ins:
@@ -111,13 +111,13 @@ class Op(Handle):
         self._inputs, self._outputs, self._attrs = inputs, outputs, attrs
         self._frozen = False
         self._lock = new_rlock()
-        self._tell(settings)
+        self._create_op(settings)
 
-    def _tell(self, settings: Iterable[Setting]) -> None:
-        """A new C op of all that is known here."""
-        said = c_name(self._name)
+    def _create_op(self, settings: Iterable[Setting]) -> None:
+        """Create the C op with the inputs, outputs and attributes of this object."""
         pointer = ffi.new(_OP)
-        call(_create, pointer, self._id, CODES[self._schema.name], said)
+        name = c_name(self._name)
+        call(_create, pointer, self._id, CODES[self._schema.name], name)
         super().__init__(pointer[0], _destroy)
         for tensor in self._inputs:
             call(_add_input, self._ptr, tensor._struct)
@@ -125,12 +125,12 @@ class Op(Handle):
             call(_add_output, self._ptr, tensor._as_variable()._struct)
         for setting in settings:
             setting.apply(self._ptr)
-        self._is_told = True  # False while it changes
+        self._is_in_sync = True  # False during a change
 
-    def _tell_anew(self) -> None:
-        """Where an interrupt came in the midst of a change, nobody knows what the C op was told."""
-        if not self._is_told:
-            self._tell([setting_of(self._schema.attribute(name), value) for name, value in self._attrs.items()])
+    def _recreate_if_interrupted(self) -> None:
+        """Create the C op again after an interrupted change, as its state is then unknown."""
+        if not self._is_in_sync:
+            self._create_op([setting_of(self._schema.attribute(name), value) for name, value in self._attrs.items()])
 
     @classmethod
     def _of(
@@ -143,9 +143,9 @@ class Op(Handle):
         inputs: list[LogicalTensor],
         outputs: list[LogicalTensor],
     ) -> Op:
-        """An op that was checked for tensors of these very types: nothing is looked at again.
+        """Make an op without any checks; the caller has checked it for tensors of these types.
 
-        It cannot be changed, as it shares ``attrs`` with other ops.
+        The op is frozen, because it shares ``attrs`` with other ops.
         """
         op = cls.__new__(cls)
         op._make(number, schema, name, inputs, outputs, attrs, settings)
@@ -159,7 +159,7 @@ class Op(Handle):
 
     @property
     def kind(self) -> str:
-        """Name in the specification, from the kind that the library has."""
+        """Name in the specification of the op's kind in the library."""
         return _BY_NAME[_KINDS[read(lib.dnnl_graph_op_get_kind, "dnnl_graph_op_kind_t", self._ptr)]].kind
 
     @property
@@ -169,7 +169,7 @@ class Op(Handle):
 
     @property
     def name(self) -> str:
-        """Text that verbose output shows."""
+        """Text for verbose output."""
         return self._name
 
     @property
@@ -184,11 +184,16 @@ class Op(Handle):
 
     @property
     def attrs(self) -> dict[str, AttrValue]:
-        """The attributes that were set."""
+        """The attributes that were set, by name; a copy."""
         return dict(self._attrs)
 
     def add_input(self, tensor: LogicalTensor) -> None:
-        """Append an input."""
+        """Append an input.
+
+        Raises:
+            ArgumentError: the input is not a LogicalTensor.
+            StateError: the op is in a graph or partition.
+        """
         expect("input", tensor, LogicalTensor)
         self._add_input(tensor)
 
@@ -196,32 +201,38 @@ class Op(Handle):
         self._add(_add_input, self._inputs, tensor, tensor)
 
     def add_output(self, tensor: LogicalTensor) -> None:
-        """Append an output."""
+        """Append an output.
+
+        Raises:
+            ArgumentError: the output is not a LogicalTensor.
+            StateError: the op is in a graph or partition.
+        """
         expect("output", tensor, LogicalTensor)
         self._add_output(tensor)
 
     def _add_output(self, tensor: LogicalTensor) -> None:
-        # What is computed is no constant, whatever is said of it: the library would compute it once, or crash.
+        # An output is never constant: the library would compute a constant output once, or crash.
         self._add(_add_output, self._outputs, tensor, tensor._as_variable())
 
     def _add(
-        self, function: Function, tensors: list[LogicalTensor], tensor: LogicalTensor, told: LogicalTensor
+        self, function: Function, tensors: list[LogicalTensor], tensor: LogicalTensor, library_tensor: LogicalTensor
     ) -> None:
         refuse_inner(self._lock, f"op {self._id}")
         with self._lock:
-            self._changeable()
-            self._tell_anew()
-            self._is_told = False
-            call(function, self._ptr, told._struct)
+            self._refuse_frozen()
+            self._recreate_if_interrupted()
+            self._is_in_sync = False
+            call(function, self._ptr, library_tensor._struct)
             tensors.append(tensor)
-            self._is_told = True
+            self._is_in_sync = True
 
     def set_attr(self, name: str, value: object) -> None:
         """Set an attribute of any of the six kinds; setting it again replaces it.
 
         Raises:
-            SpecError: the op has no such attribute, or it cannot have this value.
+            SpecError: the op has no such attribute, or the value is invalid.
             UnsupportedError: the loaded library is older than the attribute.
+            StateError: the op is in a graph or partition.
         """
         word = text(name)
         if word is None or not self.schema.has_attribute(word):
@@ -238,21 +249,21 @@ class Op(Handle):
             raise SpecError(examination.violations) from None
         refuse_inner(self._lock, f"op {self._id}")
         with self._lock:
-            self._changeable()
-            self._tell_anew()
-            self._is_told = False
+            self._refuse_frozen()
+            self._recreate_if_interrupted()
+            self._is_in_sync = False
             setting_of(attribute, stored).apply(self._ptr)
             self._attrs[word] = stored
-            self._is_told = True
+            self._is_in_sync = True
 
     def _examination(self) -> tuple[OpInference, Schema]:
-        """What says what is wrong with an attribute, in the edition of the loaded library, and the op there."""
+        """An inference that reports bad attributes, and the op's schema, both in the edition of the loaded library."""
         examination = OpInference(EDITION, self.schema.kind)
         schema = examination.find_schema(self.schema.kind)
         assert schema is not None
         return examination, schema
 
-    def _changeable(self) -> None:
+    def _refuse_frozen(self) -> None:
         if self._frozen:
             raise StateError(
                 f"op {self.id} ({self.schema.kind}) is part of a graph or partition; it cannot be changed, or be part "
@@ -260,16 +271,16 @@ class Op(Handle):
             )
 
     def check(self) -> None:
-        """Raise what keeps this op from being added to a graph.
+        """Check that this op can be added to a graph.
 
         Raises:
-            SpecError: it breaks the specification.
-            UnsupportedError: the library refuses it, crashes on it or computes it wrong.
+            SpecError: the op breaks the specification.
+            UnsupportedError: the library refuses the op, crashes on it or computes it wrong.
         """
         check_types(self, [_type(tensor) for tensor in self._inputs], [_type(tensor) for tensor in self._outputs])
 
     def _use(self, inputs: Sequence[TensorType]) -> Use:
-        """This op beside the others of a partition, with inputs of these types."""
+        """The record of this op for checks of a whole partition, with inputs of these types."""
         ins, outs = ([tensor.id for tensor in tensors] for tensors in (self._inputs, self._outputs))
         dtypes = [tensor.dtype for tensor in self._outputs]
         return Use(Call(self._schema, self._attrs, inputs, len(outs), dtypes), tuple(ins), tuple(outs), dtypes[0])
@@ -288,12 +299,12 @@ def _type(tensor: LogicalTensor) -> TensorType:
 
 
 def check_types(op: Op, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> tuple[Shape, ...]:
-    """The output shapes of ``op`` for these types; raises as :meth:`Op.check` does."""
+    """The output shapes of ``op`` for these types; raises the errors of :meth:`Op.check`."""
     return check_use(op.schema, op._attrs, op.name, inputs, outputs)
 
 
 def refuse_other_uses(op: Op, known: Mapping[int, LogicalTensor]) -> None:
-    """Raise where a tensor of ``op`` differs from an earlier use of its id: in ``known``, or by the op itself."""
+    """Raise ArgumentError if a tensor of ``op`` differs from an earlier use of its id, in ``known`` or by the op."""
     own: dict[int, LogicalTensor] = {}
     for tensor in (*op._inputs, *op._outputs):
         earlier = known.get(tensor._id) or own.setdefault(tensor._id, tensor)
@@ -303,12 +314,12 @@ def refuse_other_uses(op: Op, known: Mapping[int, LogicalTensor]) -> None:
 
 
 def c_name(name: str) -> bytes:
-    """A name for C: in UTF-8, without the NUL that ends strings there."""
+    """A name in UTF-8 without NUL bytes, which end a C string."""
     return name.encode(errors="replace").replace(b"\0", b"")
 
 
 def setting_of(attribute: Attribute, value: AttrValue) -> Setting:
-    """One attribute as the library takes it."""
+    """An attribute value as arguments for its C setter."""
     kind = attribute.kind.removesuffix("[]")
     elements: Sequence[object] = value if type(value) is tuple else (value,)
     if kind == "str":

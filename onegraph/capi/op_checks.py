@@ -1,4 +1,4 @@
-"""What keeps an op from being added to a graph: the specification, and what this library crashes on or gets wrong."""
+"""Checks an op against the specification, and against what this library crashes on or computes wrong."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check_use(
     inputs: Sequence[TensorType],
     outputs: Sequence[TensorType],
 ) -> tuple[Shape, ...]:
-    """``examined``, or what came of it before for an op with the same attributes and types."""
+    """``checked_shapes`` with a cache, whose key is the kind, the attributes and the types."""
     key = attrs_key(attrs) if len(inputs) + len(outputs) <= MAX_INPUTS else None
     if key is None:
         return checked_shapes(schema, attrs, name, inputs, outputs)
@@ -55,11 +55,11 @@ def checked_shapes(
     outputs: Sequence[TensorType],
     by: type[OpInference] | None = None,
 ) -> tuple[Shape, ...]:
-    """The output shapes of an op, in whose examination, ``by`` some other one than usual, nothing was found.
+    """The output shapes of an op that passes all checks; ``by`` replaces the usual inference.
 
     Raises:
-        SpecError: it breaks the specification.
-        UnsupportedError: the library refuses it, crashes on it or computes it wrong.
+        SpecError: the op breaks the specification.
+        UnsupportedError: the library refuses the op, crashes on it or computes it wrong.
     """
     checked = infer_op(schema.kind, attrs, list(inputs), list(outputs), edition=EDITION, name=name, by=by)
     label = f"{schema.kind} {name!r}" if name else schema.kind
@@ -81,7 +81,7 @@ def checked_shapes(
 
 
 def _refuse_endless(schema: Schema, label: str, tensors: Sequence[TensorType]) -> None:
-    """The library tabulates every position of an interpolation when it compiles, which takes minutes and gigabytes."""
+    """Refuse long axes, for which compiling takes minutes and gigabytes: the library tabulates every position."""
     if schema.kind not in ENDLESS_TABLE.ops:
         return
     longest = max((dim or 0 for tensor in tensors for dim in tensor.shape or ()), default=0)
@@ -93,7 +93,7 @@ def _refuse_endless(schema: Schema, label: str, tensors: Sequence[TensorType]) -
 
 
 def refuse_newer(schema: Schema, attribute: str = "") -> None:
-    """Raise where the loaded library is older than an op, or than one of its attributes."""
+    """Raise UnsupportedError if the loaded library is older than an op, or than one of its attributes."""
     what = f"{schema.kind}.{attribute}" if attribute else schema.kind
     since = schema.attribute(attribute).since if attribute else schema.since
     if since > VERSION:

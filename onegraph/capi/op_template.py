@@ -1,4 +1,4 @@
-"""Many ops at once: what ops alike share, checked once, and C arrays of them that a graph takes in one call."""
+"""Adds many ops to a C graph in one call: equal ops share a template, which is checked once."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _TENSORS = ffi.typeof("dnnl_graph_logical_tensor_t[]")
 
 
 class OpTemplate:
-    """What ops of one kind with the same attributes share: their attributes, spelled for the library once.
+    """The kind and attributes of equal ops, converted to C once.
 
-    The constructor checks nothing: use it where an op is known to be in order for the loaded library, as the parts of a
-    form are; ``checked`` otherwise.
+    The constructor checks nothing: use it only for ops that the loaded library is known to compute right, such as the
+    parts of a form; use ``checked`` otherwise.
 
     Args:
-        kind: as the specification names it, an op that the library has.
-        attrs: attributes in the form in which they are stored.
+        kind: name in the specification of an op that the library has.
+        attrs: attributes as they are stored.
     """
 
     __slots__ = ("_settings_in_c", "attrs", "in_c", "schema", "settings")
@@ -44,7 +44,7 @@ class OpTemplate:
         outputs: Sequence[TensorType],
         name: str = "",
     ) -> OpTemplate:
-        """The template of ops that were not examined.
+        """A template of ops that are checked here.
 
         Args:
             kind, attrs: as for the constructor.
@@ -60,7 +60,7 @@ class OpTemplate:
         for attribute in attrs:
             refuse_newer(schema, attribute)
         pads = attrs.get("pads_end")
-        # Of a graph that is not strict.
+        # Negative padding comes from a graph that is not strict.
         if kind == "Convolution" and isinstance(pads, tuple) and any(pad < 0 for pad in pads):
             checked_shapes(schema, dict(attrs), name, inputs, outputs, LenientInference)
         else:
@@ -69,11 +69,11 @@ class OpTemplate:
 
 
 class LazyOps(Mapping[int, Op]):
-    """Ops by their ids. They are objects from the moment on when somebody asks for them.
+    """Ops by id; an Op object is made at its first access.
 
     Args:
-        tensors: those that differ in more than the id.
-        places: for each id of a tensor the place of the one that is the same but for the id.
+        tensors: logical tensors that differ in more than their ids.
+        places: by id of a tensor, the index in ``tensors`` of the logical tensor that is equal except for its id.
     """
 
     def __init__(self, tensors: Sequence[LogicalTensor], places: Mapping[int, int]) -> None:
@@ -81,18 +81,19 @@ class LazyOps(Mapping[int, Op]):
         self._structs = ffi.new(_TENSORS, [tensor._struct[0] for tensor in tensors])
         self._given: dict[int, tuple[OpTemplate, str, Sequence[int], Sequence[int]]] = {}
         self._made: dict[int, Op] = {}
-        self.n_ids = 0  # of ops, inputs and outputs
+        self.n_ids = 0  # number of ids of ops, inputs and outputs
 
     def add(self, template: OpTemplate, id: int, name: str, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """Note an op of a template that was checked for the types of these tensors: nothing is looked at again.
+        """Store an op without any checks.
 
-        The id is new; every tensor is one of those that are known here, and has one producer.
+        The caller guarantees: the template was checked for the types of these tensors, the id is new, every tensor is
+        in ``places``, and no tensor has two producers.
         """
         self._given[id] = template, name, inputs, outputs
         self.n_ids += 1 + len(inputs) + len(outputs)
 
     def hand_over(self, graph: object, ids: Sequence[int]) -> dict[int, str]:
-        """Add ops that were noted to a C graph; returns the reasons for those that the library refuses."""
+        """Add the stored ops with these ids to a C graph; returns the library's reason for each op that it refuses."""
         given, places = [self._given[number] for number in ids], self._places
         counts: list[int] = []
         ends: list[int] = []

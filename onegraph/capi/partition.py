@@ -1,4 +1,4 @@
-"""Partitions: ops that are compiled together; and compiled partitions, which execute them on tensors."""
+"""Binds partitions, which are ops that are compiled together, and compiled partitions, which execute them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from .thread_affinity import OwnerThread, calling_thread
 from .threads import is_forked
 
 _destroy = lib.dnnl_graph_compiled_partition_destroy
-AT_ONCE = 32  # compilations between which an interrupt is heard
+AT_ONCE = 32  # compilations in one call, during which interrupts wait
 _PARTITION = ffi.typeof("dnnl_graph_partition_t")
 
 
 class Partition(Handle):
-    """``dnnl_graph_partition_t``: ops that are compiled and executed together. Graphs make them, or ``from_op``."""
+    """``dnnl_graph_partition_t``: ops that are compiled together. ``Graph.partitions`` and ``from_op`` make it."""
 
     __slots__ = ("_constants", "_graph_lock", "_graph_ops", "_input_ids", "_op_ids", "_output_ids")
 
@@ -43,9 +43,10 @@ class Partition(Handle):
 
     def _take(self, pointer: Any, ops: Mapping[int, Op], sizes: Any, ids: Any, lock: threading.RLock) -> None:
         super().__init__(pointer, lib.dnnl_graph_partition_destroy)
-        # The ops are the graph's own, to which it writes when it is partitioned once more.
+        # The partition shares its ops with the graph, which writes to them when it is partitioned again.
         self._graph_lock = lock
-        # Of the first execution, by id and shape: newer libraries share constants among all that is compiled of it.
+        # Contents of the constants in the first execution, by id and shape: newer libraries share prepared constants
+        # among all compiled partitions of this partition.
         self._constants: dict[tuple[int, Shape], bytes] = {}
         call(lib.onegraph_partition_ids, pointer, sizes, len(ids), ids)
         n_ops, n_inputs, n_outputs = sizes
@@ -62,7 +63,7 @@ class Partition(Handle):
     def _all(
         cls, pointers: Sequence[Any], ops: Mapping[int, Op], n_ids: int, lock: threading.RLock
     ) -> Iterator[Partition]:
-        """The partitions of a graph with these ops and lock; ``n_ids`` as ``count_ids`` has it."""
+        """The partitions of a graph with these ops and this lock; ``n_ids`` is the result of ``count_ids``."""
         sizes, ids = ffi.new("size_t[3]"), ffi.new("size_t[]", n_ids)
         for pointer in pointers:
             partition = cls.__new__(cls)
@@ -75,7 +76,7 @@ class Partition(Handle):
 
         Raises:
             StateError: the op is in a graph, or in another partition.
-            ArgumentError: an id stands for two tensors.
+            ArgumentError: two tensors have the same id.
             SpecError: the op breaks the specification.
             UnsupportedError: the library refuses the op, crashes on it or computes it wrong.
         """
@@ -83,8 +84,8 @@ class Partition(Handle):
         kind = available_kind(engine_kind)
         refuse_inner(op._lock, f"op {op._id}")
         with op._lock:
-            op._changeable()  # the library would follow the tensors of the op to the other ops of its graph
-            op._tell_anew()
+            op._refuse_frozen()  # the library would follow the op's tensors to the other ops of its graph
+            op._recreate_if_interrupted()
             op.check()
             refuse_other_uses(op, {})
             ins, outs = [tensor.id for tensor in op.inputs], [tensor.id for tensor in op.outputs]
@@ -106,12 +107,12 @@ class Partition(Handle):
 
     @property
     def input_ports(self) -> list[LogicalTensor]:
-        """The logical tensors that come in; one that is used twice stands twice."""
+        """The logical tensors of the inputs; a tensor that is read twice is listed twice."""
         return self._ports(lib.dnnl_graph_partition_get_input_ports_num, lib.dnnl_graph_partition_get_input_ports)
 
     @property
     def output_ports(self) -> list[LogicalTensor]:
-        """The logical tensors that go out."""
+        """The logical tensors of the outputs."""
         return self._ports(lib.dnnl_graph_partition_get_output_ports_num, lib.dnnl_graph_partition_get_output_ports)
 
     def _ports(self, count_of: Any, ports_of: Any) -> list[LogicalTensor]:
@@ -133,12 +134,12 @@ class Partition(Handle):
 
     @property
     def engine_kind(self) -> str:
-        """Kind of engine that it can be compiled for."""
+        """Kind of engine that the partition can be compiled for."""
         return ENGINE_KIND_NAMES[read(lib.dnnl_graph_partition_get_engine_kind, "dnnl_engine_kind_t", self._ptr)]
 
     @property
     def supported(self) -> bool:
-        """Whether the library can compile it."""
+        """Whether the library can compile the partition."""
         return bool(read(lib.dnnl_graph_partition_is_supported, "uint8_t", self._ptr))
 
     def compile(
@@ -150,16 +151,17 @@ class Partition(Handle):
         """Compile for an engine.
 
         Args:
-            inputs: one for each input port, in any order, every dim known; the ports themselves by default. One that
-                stands twice among the ports may be given once.
-            outputs: one for each output port, in any order; with an unknown shape the library infers it.
-            engine: the default engine.
+            inputs: a logical tensor for each input port, in any order, with every dim known; ``input_ports`` by
+                default. A tensor that is listed twice there may be given once.
+            outputs: a logical tensor for each output port, in any order; ``output_ports`` by default. The library
+                infers unknown shapes.
+            engine: the default engine if None.
 
         Raises:
-            UnsupportedError: the library does not support the partition, or gets it wrong for these shapes.
-            ArgumentError: a logical tensor is missing, is not of this partition, or does not fit it.
+            UnsupportedError: the library does not support the partition, or computes it wrong for these shapes.
+            ArgumentError: a logical tensor is missing, unknown, or does not fit its port.
             SpecError: an op cannot have inputs of these shapes.
-            StatusError: the library refused.
+            StatusError: the library refused the partition.
         """
         return CompiledPartition(self, inputs, outputs, engine)
 
@@ -175,7 +177,7 @@ class Partition(Handle):
 
 
 class CompiledPartition(Handle):
-    """``dnnl_graph_compiled_partition_t``: a partition with its kernels. ``Partition.compile`` makes it."""
+    """``dnnl_graph_compiled_partition_t``: a partition compiled to kernels. ``Partition.compile`` makes it."""
 
     __slots__ = ("_compilation", "_partition")
 
@@ -197,10 +199,10 @@ class CompiledPartition(Handle):
         with partition._graph_lock:
             try:
                 self._compile(partition, ins, outs, engine)
-                left = [tensor.id for tensor in self.outputs if tensor.layout == "any"]
-                if left:  # beside the stats of a SoftMax, 3.9 and later do not say what they chose: it could not be run
+                undecided = [tensor.id for tensor in self.outputs if tensor.layout == "any"]
+                if undecided:  # for a SoftMax with stats, 3.9 and later hide the layout, so it could not be executed
                     dense = [LogicalTensor._checked(t.id, t.dtype, t.shape, property=t.property) for t in outs]
-                    outs = [one if one.id in left else tensor for one, tensor in zip(dense, outs, strict=True)]
+                    outs = [one if one.id in undecided else tensor for one, tensor in zip(dense, outs, strict=True)]
                     self._compile(partition, ins, outs, engine)
             except OutOfMemoryError:
                 raise
@@ -215,16 +217,17 @@ class CompiledPartition(Handle):
         outputs: Sequence[LogicalTensor],
         engine: Engine,
     ) -> CompiledPartition:
-        """What the constructor makes, of tensors that are known to be right: nothing is looked at.
+        """Compile a partition without checking the tensors.
 
-        There is one tensor for each port, in the order of the ports, with the data type that the graph has; inputs are
-        strided with every dim known, of shapes for which the ops were checked; outputs have the shapes that follow or
-        unknown ones, layout strided or any, and memory of its own for each element. ``wrong_fusion`` knows nothing of
-        the ops, and ``honours_strides`` holds of all tensors that are not dense. No other thread partitions the graph.
+        The caller guarantees: there is one tensor for each port, in the order of the ports, with the data type that the
+        graph has. Inputs are strided with every dim known, and the ops were checked for their shapes. Outputs have the
+        inferred shapes or unknown ones, the layout strided or any, and no two elements at one address. ``wrong_fusion``
+        reports nothing for the ops, and ``honours_strides`` is true for all tensors that are not dense. No other thread
+        partitions the graph.
 
         Raises:
             UnsupportedError: the library does not support the partition.
-            StatusError: the library refused.
+            StatusError: the library refused the partition.
         """
         partition._refuse_unsupported()
         compiled = cls.__new__(cls)
@@ -251,16 +254,16 @@ class CompiledPartition(Handle):
         super().__init__(pointer, destroy, self._partition, compilation.engine)
 
     def _another(self) -> CompiledPartition:
-        """The same once more, to be compiled by ``_compile_others``: it shares nothing that is made of constants."""
+        """A second compiled partition, for ``_compile_others`` to compile, with prepared constants of its own."""
         other = CompiledPartition.__new__(CompiledPartition)
         other._partition, other._compilation = self._partition, self._compilation
         return other
 
     def _compile_others(self, others: Sequence[CompiledPartition]) -> None:
-        """Compile what ``_another`` gave, for the number of threads that is set.
+        """Compile the results of ``_another`` for the current number of threads.
 
         Raises:
-            StatusError: the library refused, for want of memory.
+            StatusError: the library refused, because memory is short.
         """
         for start in range(0, len(others), AT_ONCE):
             some = others[start : start + AT_ONCE]
@@ -269,22 +272,22 @@ class CompiledPartition(Handle):
 
     @property
     def is_thread_bound(self) -> bool:
-        """Whether only the thread that compiled it can execute it: so it is with most of the gradient ops."""
+        """Whether only the compiling thread can execute it, as for most gradient ops."""
         return self._compilation.owner_thread is not None
 
     @property
     def owner_thread(self) -> OwnerThread | None:
-        """That thread; None where all can."""
+        """The only thread that can execute it; None if every thread can."""
         return self._compilation.owner_thread
 
     @property
     def partition(self) -> Partition:
-        """What was compiled."""
+        """The partition that was compiled."""
         return self._partition
 
     @property
     def engine(self) -> Engine:
-        """The engine that it was compiled for."""
+        """The engine that the partition was compiled for."""
         return self._compilation.engine
 
     @property
@@ -294,11 +297,11 @@ class CompiledPartition(Handle):
 
     @property
     def outputs(self) -> tuple[LogicalTensor, ...]:
-        """The outputs as they were compiled: shapes inferred, layouts chosen."""
+        """The outputs as they were compiled, with the inferred shapes and the chosen layouts."""
         return self._compilation.outputs
 
     def query_logical_tensor(self, id: int) -> LogicalTensor:
-        """The input or output ``id`` as it was compiled: shape inferred, layout chosen.
+        """The input or output ``id`` as it was compiled, with the inferred shape and the chosen layout.
 
         Raises:
             ArgumentError: the partition has no such tensor.
@@ -311,20 +314,22 @@ class CompiledPartition(Handle):
 
     @property
     def inplace_pairs(self) -> list[tuple[int, int]]:
-        """(input id, output id) of the tensors that may share memory."""
+        """Pairs (input id, output id) of tensors that may share memory."""
         return [(source, target) for target, source in self._compilation.in_place.items()]
 
     def execute(self, stream: Stream, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
-        """Execute, and wait for the end.
+        """Execute, and wait until the execution is done.
 
         Args:
-            stream: of the engine that this was compiled for.
-            inputs, outputs: tensors in any order; they are matched by id, and one that stands twice among the ports
-                may stand twice here.
+            stream: a stream of ``engine``.
+            inputs, outputs: tensors in any order, matched by id. A tensor that is listed twice among the ports may be
+                given twice.
 
         Raises:
-            ArgumentError: a tensor is missing or unknown, differs from what was compiled, is not writable, or
-                overlaps another one where that is not allowed; or a constant is not what it was before.
+            ArgumentError: the stream or a tensor belongs to another engine; a tensor is missing, unknown, misaligned,
+                or differs from the compiled one; an output is read-only or overlaps another tensor that is not its
+                pair in ``inplace_pairs``; or a constant differs from the first execution.
+            StateError: another thread compiled it, or it needs threads that this process lost in a fork.
             StatusError: the library failed.
         """
         expect("stream", stream, Stream)
@@ -368,16 +373,16 @@ class CompiledPartition(Handle):
         stream.wait()
 
     def _refuse_other_constants(self, inputs: Sequence[Tensor]) -> None:
-        """The library keeps what it made of constants in the first execution and looks at them no more."""
+        """Refuse constants that differ from the first execution, after which the library does not read them again."""
         if not get_constant_tensor_cache():
-            return  # nor does it later: nobody can turn that on any more
+            return  # and the cache cannot be enabled any more
         pairs = zip(self._compilation.inputs, inputs, strict=True)
         given = {(one.id, one.shape): tensor._contents() for one, tensor in pairs if one.property == "constant"}
         first = self._partition._constants
-        # All are looked at before one is noted, and once more then, as another thread may have been quicker.
-        for note in (first.get, first.setdefault):
+        # Compare all before storing any; compare again while storing, as another thread may have stored first.
+        for known in (first.get, first.setdefault):
             for constant, data in given.items():
-                if note(constant, data) != data:
+                if known(constant, data) != data:
                     raise ArgumentError(
                         f"inputs: tensor {constant[0]} is constant, and its data differs from that of the first "
                         "execution, which the library goes on to use; make it variable, or take the partition from a "
@@ -398,7 +403,7 @@ class CompiledPartition(Handle):
 
 
 def _refusal(error: StatusError, partition: Partition) -> StatusError:
-    """The error, with the partition, why it was refused as far as that is known, and what to do."""
+    """The error with the partition, the likely reason and advice added."""
     dtypes = {tensor.dtype for op in partition._ops for tensor in (*op._inputs, *op._outputs)}
     missing = " and ".join(sorted(dtype.value for dtype in dtypes if not is_native(dtype)))
     advice = "a onegraph.Graph finds another way"
@@ -408,5 +413,5 @@ def _refusal(error: StatusError, partition: Partition) -> StatusError:
 
 
 def count_ids(ops: Iterable[Op]) -> int:
-    """Number of ids of ops, their inputs and their outputs; no partition of them has more."""
+    """Number of ids of ops, inputs and outputs, counted with repetition: an upper limit for every partition of them."""
     return sum([1 + len(op._inputs) + len(op._outputs) for op in ops])

@@ -1,4 +1,4 @@
-"""The checks of what a partition is compiled for and executed on."""
+"""Checks the logical tensors that a partition is compiled for and the tensors that it is executed on."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ Given = TypeVar("Given")
 def check_tensors(
     label: str, ops: Sequence[Op], inputs: Sequence[LogicalTensor], outputs: Sequence[LogicalTensor]
 ) -> None:
-    """Check what a partition is to be compiled for.
+    """Check the logical tensors that a partition is compiled for.
 
     Args:
-        label: text of the partition, for messages.
-        ops: those of the partition.
+        label: name of the partition, for messages.
+        ops: ops of the partition.
         inputs, outputs: one logical tensor for each port.
 
     Raises:
-        ArgumentError: a tensor has no such layout or shape.
+        ArgumentError: the layout or shape of a tensor is not possible here.
         UnsupportedError: the library computes these ops wrong for such tensors.
     """
     for tensor in inputs:
@@ -42,7 +42,7 @@ def check_tensors(
     for tensor in outputs:
         if tensor.layout not in ("strided", "any"):
             raise ArgumentError(f"outputs: {tensor!r}; expected layout strided or any")
-    # Inputs too: with strides of 0 most kernels compute wrong, or read past the memory.
+    # Inputs too: with strides of 0 most kernels compute wrong, or read beyond the memory.
     for name, tensors in (("inputs", inputs), ("outputs", outputs)):
         for tensor in tensors:
             dims = [dim or 0 for dim in tensor.shape or ()]
@@ -62,7 +62,7 @@ def check_tensors(
 
 
 def _infer_shapes(ops: Sequence[Op], inputs: Sequence[LogicalTensor], outputs: Sequence[LogicalTensor]) -> list[Use]:
-    """Infer every shape inside: the library would take output shapes that are wrong for right.
+    """Infer every shape in the partition and check the output shapes, as the library accepts wrong ones.
 
     Returns:
         the ops in an order in which they can run.
@@ -92,7 +92,7 @@ def _infer_shapes(ops: Sequence[Op], inputs: Sequence[LogicalTensor], outputs: S
 
 
 def _refuse_strides(tensor: LogicalTensor, uses: Sequence[Use]) -> None:
-    """Raise UnsupportedError where an op would compute wrong for the strides of a tensor that goes in or out."""
+    """Raise UnsupportedError if an op would compute wrong for the strides of this input or output."""
     shape = tuple([dim or 0 for dim in tensor.shape or ()])
     strides = tensor.strides
     if strides is None or strides == dense_strides(shape):
@@ -105,7 +105,7 @@ def _refuse_strides(tensor: LogicalTensor, uses: Sequence[Use]) -> None:
 
 
 def refuse_misaligned(name: str, tensors: Sequence[Tensor]) -> None:
-    """Raise where the memory of a tensor starts where the library cannot take it."""
+    """Raise ArgumentError if the address of a tensor is not aligned as the library needs it."""
     alignment = least_alignment()
     for tensor in tensors:
         if tensor.nbytes and tensor.address % alignment:
@@ -116,7 +116,7 @@ def refuse_misaligned(name: str, tensors: Sequence[Tensor]) -> None:
 
 
 def is_same(given: LogicalTensor, compiled: LogicalTensor) -> bool:
-    """Whether a tensor has the type and the layout for which a partition was compiled."""
+    """Whether a tensor has the data type, shape and layout that a partition was compiled for."""
     if given.dtype is not compiled.dtype or given.layout != compiled.layout:
         return False
     if given.layout == "opaque":
@@ -139,7 +139,11 @@ def with_one_stride(tensor: LogicalTensor) -> LogicalTensor:
 
 
 def matched(name: str, ports: Sequence[LogicalTensor], given: Sequence[LogicalTensor] | None) -> list[LogicalTensor]:
-    """``given`` in the order of ``ports``, once each; exactly the ids of the ports, and fitting them."""
+    """``given`` in the order of ``ports``, each tensor once; the ports themselves for None.
+
+    Raises:
+        ArgumentError: the ids are not those of the ports, or a data type or shape does not fit its port.
+    """
     wanted = {port.id: port for port in ports}
     if given is None:
         return list(wanted.values())
@@ -152,7 +156,11 @@ def matched(name: str, ports: Sequence[LogicalTensor], given: Sequence[LogicalTe
 
 
 def by_id(name: str, given: Sequence[Given], ports: Sequence[int], id_of: Callable[[Given], int]) -> dict[int, Given]:
-    """What was given for each id of ``ports``: once, or the same for every port."""
+    """``given`` by id.
+
+    Raises:
+        ArgumentError: the ids are not those of ``ports``, each given once or the same for every port.
+    """
     ids, found = [id_of(one) for one in given], {id_of(one): one for one in given}
     is_same = all(found[number] == one for number, one in zip(ids, given, strict=True))
     if not is_same or sorted(ids) not in (sorted(set(ports)), sorted(ports)):
@@ -161,7 +169,7 @@ def by_id(name: str, given: Sequence[Given], ports: Sequence[int], id_of: Callab
 
 
 def refuse_overlap(inputs: Sequence[Tensor], outputs: Sequence[Tensor], in_place: Mapping[int, int]) -> None:
-    """Raise where an output shares memory with another tensor; ``in_place``: for some outputs the input they may."""
+    """Raise ArgumentError if an output shares memory with a tensor other than its input in ``in_place``."""
     for position, out in enumerate(outputs):
         for other in (*inputs, *outputs[:position]):
             if out.nbytes == 0 or other.nbytes == 0:

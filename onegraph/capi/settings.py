@@ -1,4 +1,4 @@
-"""Settings of the process for arithmetic and instruction sets; and what the library and the machine are."""
+"""Reads and changes process-wide settings of arithmetic and instruction sets, and describes library and machine."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ ISA_NAMES = (
     "avx512_core_amx",
     "avx512_core_amx_fp16",
 )
-NEWER_ISA_NAMES = ("avx10_2", "avx10_2_amx_2")  # the most that there is, so that nobody keeps the library from more
+NEWER_ISA_NAMES = ("avx10_2", "avx10_2_amx_2")  # the newest: as a maximum they would have no effect
 ISA_HINTS = ("no_hints", "prefer_ymm")
-# The first that computes in a data type; in all others, every one does.
+# The first instruction set that computes in a data type; every instruction set computes in the other data types.
 ISA_OF_DTYPE = {DataType.bf16: "avx512_core", DataType.f16: "avx512_core_fp16"}
 FPMATH_MODES = ("strict", "bf16", "f16", "any", "tf32")
 _ISAS = enum_names("cpu_isa_", (*ISA_NAMES, *NEWER_ISA_NAMES))
@@ -42,12 +42,15 @@ _MODES = enum_names("fpmath_mode_", FPMATH_MODES)
 
 
 def get_default_fpmath_mode() -> str:
-    """How far f32 arithmetic of new primitives may be lowered where a graph does not say."""
+    """The lowest precision that f32 arithmetic of new primitives may use: strict, bf16, f16, any or tf32.
+
+    It applies where a graph has no mode of its own.
+    """
     return _MODES[read(lib.dnnl_get_default_fpmath_mode, "dnnl_fpmath_mode_t")]
 
 
 def set_default_fpmath_mode(mode: str) -> None:
-    """Set how far f32 arithmetic may be lowered: strict, bf16, f16, any, tf32.
+    """Set the lowest precision that f32 arithmetic may use: strict, bf16, f16, any or tf32.
 
     Raises:
         ArgumentError: the mode is none of these.
@@ -56,22 +59,22 @@ def set_default_fpmath_mode(mode: str) -> None:
 
 
 def get_cpu_isa() -> str:
-    """The instruction set that the library uses at most. It is fixed from the first call on."""
+    """The newest instruction set that the library may use. The first call fixes it."""
     return _ISAS.get(int(lib.dnnl_get_effective_cpu_isa()), "unknown")
 
 
 def has_vnni() -> bool:
-    """Whether the library may use instructions that add products of int8 in 32 bits; without them 16 bits overflow."""
+    """Whether the library may use VNNI, which sums int8 products in 32 bits; older instructions overflow 16 bits."""
     return get_cpu_isa() not in ("sse41", "avx", "avx2", "avx512_core")
 
 
 def has_avx512() -> bool:
-    """Whether the library may use AVX-512; its kernels for older CPUs add up more numbers one after another."""
+    """Whether the library may use AVX-512; kernels for older CPUs have longer sequential sums."""
     return get_cpu_isa().startswith(("avx512", "avx10"))
 
 
 def has_avx2() -> bool:
-    """Whether the library may use AVX2; its kernels for older CPUs read some memory as if it were aligned."""
+    """Whether the library may use AVX2; kernels for older CPUs read some memory as if it were aligned."""
     return get_cpu_isa() not in ("sse41", "avx")
 
 
@@ -81,35 +84,35 @@ def least_alignment() -> int:
 
 
 def alignment_of(array: Array) -> int:
-    """Bytes that the address of an array is a multiple of where the library can read and write it."""
+    """Alignment in bytes that the library needs to read and write an array."""
     return max(least_alignment(), array.itemsize)
 
 
 def is_aligned(array: Array) -> bool:
-    """Whether the library can read and write an array where it lies."""
+    """Whether the library can read and write an array without a copy."""
     return array.flags.aligned and address_of(array) % least_alignment() == 0
 
 
 @cache
 def is_native(dtype: DataType) -> bool:
-    """Whether the CPU, with the instructions that the library may use, computes in a data type."""
+    """Whether the CPU computes in a data type with the instructions that the library may use."""
     names, isa = [*_ISAS.values()], get_cpu_isa()
     return dtype not in ISA_OF_DTYPE or (isa in names and names.index(isa) >= names.index(ISA_OF_DTYPE[dtype]))
 
 
 def set_max_cpu_isa(isa: str) -> None:
-    """Keep the library from using newer instruction sets than ``isa``; ``default`` takes the cap away.
+    """Forbid instruction sets newer than ``isa``; ``default`` removes the limit.
 
     Raises:
         ArgumentError: there is no such instruction set.
-        StateError: the library has made its choice already.
+        StateError: the library has already chosen its instruction set.
     """
     number = enum_value("cpu_isa_", choice("isa", isa, ("default", *ISA_NAMES)))
-    _early("the instruction set", lib.dnnl_set_max_cpu_isa, number)
+    _set_before_first_use("the instruction set", lib.dnnl_set_max_cpu_isa, number)
 
 
 def get_cpu_isa_hints() -> str:
-    """``no_hints`` or ``prefer_ymm``."""
+    """The hint for the instruction set: ``no_hints`` or ``prefer_ymm``."""
     return _HINTS[int(lib.dnnl_get_cpu_isa_hints())]
 
 
@@ -118,13 +121,13 @@ def set_cpu_isa_hints(hints: str) -> None:
 
     Raises:
         ArgumentError: there is no such hint.
-        StateError: the library has made its choice already.
+        StateError: the library has already read the hint.
     """
     number = enum_value("cpu_isa_", choice("hints", hints, ISA_HINTS))
-    _early("the hint", lib.dnnl_set_cpu_isa_hints, number)
+    _set_before_first_use("the hint", lib.dnnl_set_cpu_isa_hints, number)
 
 
-def _early(what: str, function: library.Function, value: int) -> None:
+def _set_before_first_use(what: str, function: library.Function, value: int) -> None:
     try:
         call(function, value)
     except StatusError as error:
@@ -132,23 +135,23 @@ def _early(what: str, function: library.Function, value: int) -> None:
 
 
 def set_verbose(level: int) -> None:
-    """Let the library print what it does on stdout: 0 nothing, 1 executions, 2 compilations too.
+    """Set how much the library prints to stdout: 0 for nothing, 1 for executions, 2 for compilations too.
 
     Raises:
-        ArgumentError: the level is none of these.
+        ArgumentError: the level is not 0, 1 or 2.
     """
     call(lib.dnnl_set_verbose, integer("level", level, 0, 2))
 
 
-# What there is --------------------------------------------------------------------------------------------------------
+# Library and machine --------------------------------------------------------------------------------------------------
 
 
 def version_info() -> dict[str, object]:
     """Library, machine and settings, as plain values.
 
     Returns:
-        version, hash and path of the library; its threading runtime and number of threads; the instruction set that it
-        uses and the cap on it; the data types that it has and those that the CPU computes natively; cache settings.
+        version, hash and path of the library; its threading runtime and number of threads; the instruction set in use
+        and its limit; the data types of the library and those that the CPU computes natively; cache settings.
     """
     computed = DataType.f32, DataType.bf16, DataType.f16, DataType.s8, DataType.u8, DataType.s32
     return {

@@ -1,4 +1,4 @@
-"""Tensors: logical tensors with the arrays that hold them."""
+"""Binds tensors, which are logical tensors with the arrays that hold their data."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from .engine import Engine, engine_at, engine_or_default
 from .logical_tensor import LogicalTensor
 
 PACKED = frozenset([DataType.s4, DataType.u4, DataType.f4_e2m1])  # two elements in a byte
-_lock = new_rlock()  # of what every tensor is used for
+_lock = new_rlock()  # guards the arrays and executions of all tensors
 _executions: weakref.WeakSet[Execution] = weakref.WeakSet()
 
 
 class Execution:
-    """One execution, and what it uses: these arrays stay where they are until it is done, or forgotten.
+    """One execution; the arrays of its tensors cannot be replaced until it is done or garbage-collected.
 
-    An interrupt may come at any moment, so that nothing here relies on counting down.
+    Executions are tracked as objects, not counted, because an interrupt could skip the decrement of a counter.
     """
 
     __slots__ = ("__weakref__", "done", "thread")
@@ -39,16 +39,16 @@ class Execution:
         _executions.add(self)
 
     def use(self, tensors: Iterable[Tensor]) -> None:
-        """Check the tensors and keep their arrays."""
+        """Check the tensors and keep their arrays in place."""
         with _lock:
             for tensor in tensors:
                 tensor._used_by(self)
                 tensor.check()
-                tensor._tell()
+                tensor._set_library_address()
 
 
 def _end_executions() -> None:
-    """Of a forked child: the threads that were in them are gone."""
+    """In a forked child, end the executions of other threads, which do not exist there."""
     for execution in list(_executions):
         if execution.thread != threading.get_ident():
             execution.done = True
@@ -62,15 +62,16 @@ class Tensor(Handle):
 
     Args:
         logical_tensor: strided or opaque, with every dim known.
-        data: an array that holds it: C-contiguous, or with the very strides of the logical tensor. Of s4, u4 and
-            f4_e2m1 it has two elements in each byte, the first in the low bits.
-        engine: where the data lives; the default engine.
+        data: array that holds the data: C-contiguous, or with exactly the strides of the logical tensor. For s4, u4
+            and f4_e2m1 each byte holds two elements, the first in the low bits. The array is not copied.
+        engine: engine of the data; the default engine if None.
 
     Raises:
-        ArgumentError: the array is too small, of another data type, or laid out in another way.
+        ArgumentError: the logical tensor has no size yet; or the array is too small, misaligned, or has another data
+            type or layout.
     """
 
-    __slots__ = ("_executions", "_held", "_logical_tensor", "_nbytes", "_told")
+    __slots__ = ("_executions", "_held", "_library_address", "_logical_tensor", "_nbytes")
 
     @once("_ptr")
     def __init__(self, logical_tensor: LogicalTensor, data: Array, engine: Engine | None = None) -> None:
@@ -82,8 +83,8 @@ class Tensor(Handle):
         self._logical_tensor, self._nbytes = logical_tensor, size
         self._executions: tuple[weakref.ref[Execution], ...] = ()
         self._held = self._checked(data)
-        self._told: int | None = self._held.place  # the address that the library has; None while that changes
-        place = ffi.cast("void *", self._told)
+        self._library_address: int | None = self._held.place  # as the library has it; None while it changes
+        place = ffi.cast("void *", self._library_address)
         make = lib.dnnl_graph_tensor_create
         pointer = create(make, "dnnl_graph_tensor_t", logical_tensor._struct, owner._ptr, place)
         super().__init__(pointer, lib.dnnl_graph_tensor_destroy, owner)
@@ -91,39 +92,39 @@ class Tensor(Handle):
     def _checked(self, data: Array) -> _Held:
         array = _plain(data)
         _check_data(self._logical_tensor, self._nbytes, array)
-        # numpy resizes no array that has a weak reference, not even with refcheck=False.
+        # The weak references stop numpy from resizing the array, even with refcheck=False.
         return _Held(data, array, address_of(array), tuple([weakref.ref(owner) for owner in owners(array)]))
 
     def _used_by(self, execution: Execution) -> None:
         going_on = [ref for ref in self._executions if (other := ref()) is not None and not other.done]
         self._executions = (*going_on, weakref.ref(execution))
 
-    def _tell(self) -> None:
-        """Let the library have the address of the array that is held, also where an interrupt came before that."""
+    def _set_library_address(self) -> None:
+        """Give the library the address of the current array, unless the library has it already."""
         place = self._held.place
-        if self._told != place:
-            self._told = None
+        if self._library_address != place:
+            self._library_address = None
             call(lib.dnnl_graph_tensor_set_data_handle, self._ptr, ffi.cast("void *", place))
-            self._told = place
+            self._library_address = place
 
     @property
     def logical_tensor(self) -> LogicalTensor:
-        """What the library was told of the data."""
+        """Metadata of the data."""
         return self._logical_tensor
 
     @property
     def data(self) -> Array:
-        """The array that holds it."""
+        """The array that holds the data."""
         return self._held.data
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the logical tensor takes."""
+        """Size of the logical tensor in bytes."""
         return self._nbytes
 
     @property
     def _span(self) -> int:
-        """Bytes from the first element to the end of the last; of a flat array, all that the logical tensor takes."""
+        """Bytes from the first element to the end of the last one; for a C-contiguous array, ``nbytes``."""
         array = self._held.array
         if array.flags.c_contiguous:
             return self._nbytes
@@ -137,40 +138,40 @@ class Tensor(Handle):
 
     @property
     def writable(self) -> bool:
-        """Whether the array may be written."""
+        """Whether the array is writable."""
         return bool(self._held.array.flags.writeable)
 
     @property
     def engine(self) -> Engine:
-        """The engine that it belongs to, as the library has it."""
+        """The engine of the tensor, as the library has it."""
         return engine_at(read(lib.dnnl_graph_tensor_get_engine, "dnnl_engine_t", self._ptr))
 
     @property
     def data_handle(self) -> int:
         """Address of the data, as the library has it."""
         with _lock:
-            self._tell()
+            self._set_library_address()
             return address(read(lib.dnnl_graph_tensor_get_data_handle, "void *", self._ptr))
 
     def set_data_handle(self, data: Array) -> None:
-        """Put another array in the place of the data.
+        """Replace the array that holds the data. A call that raises leaves the tensor unchanged.
 
         Raises:
-            ArgumentError: the array does not hold the logical tensor; the tensor is unchanged.
-            StateError: an execution uses this tensor, and so the old array; or a signal handler, or a destructor, calls
-                this in the midst of such a change.
+            ArgumentError: the array does not fit the logical tensor.
+            StateError: an execution uses this tensor; or a signal handler or a destructor calls this during such a
+                change.
         """
         held = self._checked(data)
         refuse_inner(_lock, f"tensor {self._logical_tensor.id}")
         with _lock:
             if any((execution := ref()) is not None and not execution.done for ref in self._executions):
                 raise StateError(f"tensor {self._logical_tensor.id}: in use by an execution")
-            # In one step: an interrupt leaves one array or the other, and ``_tell`` is repeated before it is used.
+            # An interrupt leaves the old or the new array; each use calls ``_set_library_address`` again.
             self._held = held
-            self._tell()
+            self._set_library_address()
 
     def _contents(self) -> bytes:
-        """A copy of the elements, row-major however they lie; as they lie of those that are packed or opaque."""
+        """A copy of the elements in row-major order; packed and opaque data is copied as it is in memory."""
         array, tensor = self._held.array, self._logical_tensor
         if array.flags.c_contiguous:
             array = array.reshape(-1)[: self._nbytes // array.itemsize]
@@ -179,7 +180,7 @@ class Tensor(Handle):
         return array.tobytes()
 
     def check(self) -> None:
-        """Raise ArgumentError where the array no longer holds what the tensor was made for."""
+        """Raise ArgumentError if the array has moved or no longer fits the logical tensor."""
         held = self._held
         array = _plain(held.data)
         if address_of(array) != held.place:
@@ -191,7 +192,14 @@ class Tensor(Handle):
 
 
 class _Held(NamedTuple):
-    """The array that holds the data, as it was given and without its class, where it lies, and what keeps it there."""
+    """The array that holds the data.
+
+    Attributes:
+        data: the array as given.
+        array: the same memory as a plain ``np.ndarray``.
+        place: its address.
+        watch: weak references that stop numpy from resizing it.
+    """
 
     data: Array
     array: Array
@@ -200,17 +208,17 @@ class _Held(NamedTuple):
 
 
 def _plain(data: object) -> Array:
-    """The array without its class, which may say other things of itself than are so.
+    """The array as a plain ``np.ndarray``, because a subclass may report wrong attributes.
 
     Raises:
-        ArgumentError: it is no array.
+        ArgumentError: ``data`` is not a numpy array.
     """
     expect("data", data, np.ndarray, "a numpy array")
-    return np.asarray(data)  # itself, or a view where its class is another one
+    return np.asarray(data)  # the same object, or a view of a subclass
 
 
 def _check_data(logical_tensor: LogicalTensor, size: int, data: Array) -> None:
-    """Refuse an array that does not hold the logical tensor."""
+    """Raise ArgumentError if an array does not fit the logical tensor."""
     if logical_tensor.layout == "strided" and data.dtype != logical_tensor.dtype.numpy:
         wanted = logical_tensor.dtype
         raise ArgumentError(f"data: an array of {data.dtype}; expected {wanted}; convert it with .astype")

@@ -1,9 +1,9 @@
-"""Compiled partitions that belong to a thread.
+"""Ties compiled partitions with thread affinity to the thread that compiled them.
 
-For some ops oneDNN makes kernels whose scratch memory is the one block that the compiling thread has for all of them.
-In another thread such a kernel would write to the block of that thread, which may be too small or not there; and
-destroying it there would make that thread count one user too few. So these partitions are executed and destroyed by
-the thread that compiled them and by no other.
+For some ops oneDNN makes kernels whose scratch memory is one block that all such kernels of a thread share. In another
+thread such a kernel would write to the block of that thread, which may be too small or missing. Destroying the kernel
+there would decrement the wrong thread's count of users. So only the compiling thread executes and destroys these
+partitions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 
 class OwnerThread:
-    """A thread, and what it is to destroy because others could not."""
+    """A thread, and the C objects that it must destroy because other threads released them."""
 
     __slots__ = ("_waiting",)
 
@@ -24,14 +24,14 @@ class OwnerThread:
         self._waiting: deque[tuple[Callable[[Any], int], Any, tuple[object, ...]]] = deque()
 
     def destroy(self, function: Callable[[Any], int], pointer: Any, parents: tuple[object, ...] = ()) -> int:
-        """Destroy an object of this thread: now if this thread asks, else when it compiles the next time."""
+        """Destroy a C object of this thread: now if this thread calls, otherwise at its next compilation."""
         if self is calling_thread():
             return function(pointer)
         self._waiting.append((function, pointer, parents))
         return 0
 
     def clear(self) -> None:
-        """Destroy what other threads have left."""
+        """Destroy the C objects that other threads released."""
         while self._waiting:
             function, pointer, _ = self._waiting.popleft()
             function(pointer)
@@ -41,7 +41,7 @@ _local = threading.local()
 
 
 def calling_thread() -> OwnerThread:
-    """That of the calling thread."""
+    """The OwnerThread of the calling thread."""
     found = getattr(_local, "thread", None)
     if not isinstance(found, OwnerThread):
         found = _local.thread = OwnerThread()
@@ -49,7 +49,7 @@ def calling_thread() -> OwnerThread:
 
 
 def _forget_thread() -> None:
-    """The thread that comes out of a fork has no threads for what it compiled with several: it compiles anew."""
+    """Give the forked thread a new identity: it lacks the worker threads of its compiled partitions."""
     _local.__dict__.clear()
 
 

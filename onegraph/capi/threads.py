@@ -1,4 +1,4 @@
-"""The number of threads that runs of the calling thread use."""
+"""Reads and sets the number of threads that the library uses for the calling thread."""
 
 from __future__ import annotations
 
@@ -13,47 +13,47 @@ from ..native import library
 from ..native.library import lib
 from .engine import engines_exist
 
-# More threads than processors only get in each other's way, and OpenMP ends the process where it can start no more.
+# More threads than processors slow each other down, and OpenMP ends the process if it cannot start a thread.
 MAX_THREADS = max(64, os.cpu_count() or 1)
-# Runtimes that hand the work to threads of their own and wait for them.
+# Runtimes that pass the work to threads of their own and wait for them.
 THREADED_ELSEWHERE = ("SYCL", "TBB", "thread pool")
 _forked: set[int] = set()
 
 
 def get_num_threads() -> int | None:
-    """Number of threads that runs of the calling thread may use; None where the library is not built with OpenMP.
+    """Number of threads that runs of the calling thread may use; None if the library is not built with OpenMP.
 
-    It is OpenMP's setting of the calling thread: a new thread begins with that of the process, from ``OMP_NUM_THREADS``
-    or the number of processors, whatever other threads have set.
+    This is OpenMP's setting of the calling thread. A new thread starts with the setting of the process, which is
+    ``OMP_NUM_THREADS`` or the number of processors, whatever other threads have set.
     """
     function = library.omp_function("omp_get_max_threads")
     return None if function is None else int(function())
 
 
 def check_threads(count: object) -> int:
-    """``count`` as a number of threads.
+    """``count`` as a valid number of threads.
 
     Raises:
-        ArgumentError: it is not a positive integer, or far more than there are processors.
+        ArgumentError: it is not a positive integer, or is larger than 64 and the number of processors.
     """
     return integer("threads", count, 1, MAX_THREADS)
 
 
 def is_forked() -> bool:
-    """Whether the calling thread comes out of a fork after something was run, and so can use one thread only."""
+    """Whether the calling thread was forked after an engine was made, so that it can use one thread only."""
     return threading.get_ident() in _forked
 
 
 def set_num_threads(count: int) -> None:
     """Set the number of threads for runs that the calling thread starts, from the next one on.
 
-    Other threads keep theirs; see ``get_num_threads``, and ``num_threads`` for a block. An executable that was compiled
-    with a number of threads of its own uses that.
+    Other threads keep their numbers; see ``get_num_threads``, and ``num_threads`` for a block. An executable that was
+    compiled for a given number of threads uses that number.
 
     Raises:
-        ArgumentError: the count is not a positive integer, or far more than there are processors.
-        UnsupportedError: the library is not built with OpenMP; or this thread comes out of a fork, where OpenMP would
-            wait for ever for threads that the child does not have.
+        ArgumentError: the count is not a positive integer, or is larger than 64 and the number of processors.
+        UnsupportedError: the library is not built with OpenMP; or this thread was forked, where OpenMP would wait
+            forever for threads that the child process does not have.
     """
     number = check_threads(count)
     function = library.omp_function("omp_set_num_threads")
@@ -82,15 +82,15 @@ def num_threads(count: int) -> Iterator[None]:
         restore_threads(before)
 
 
-# Sets the number of threads of the calling thread, to 1 where that has come out of a fork meanwhile. It is no Python
-# function, so that in a ``finally`` it is done before an interrupt can come.
+# Sets the number of threads of the calling thread, or 1 if that thread was forked meanwhile. It is a C function, so an
+# interrupt cannot stop it in a ``finally``.
 restore_threads: Callable[[int], object] = lib.onegraph_restore_threads
 
 
 class ThreadCount:
-    """The number of threads of the calling thread, for as long as it changes; where it cannot be set, nothing does.
+    """Changes the number of threads of the calling thread for a while; does nothing where it cannot be set.
 
-    Whoever makes one calls ``restore_threads(count.before)`` in the end.
+    The creator calls ``restore_threads(count.before)`` at the end.
     """
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class ThreadCount:
         self._is_fixed = is_forked()
 
     def use(self, count: int | None) -> None:
-        """From now on use so many threads; None for as many as at first."""
+        """Use ``count`` threads from now on; None for the original number."""
         count = count or self.before
         if count != self._now and not self._is_fixed:
             restore_threads(count)
@@ -106,11 +106,11 @@ class ThreadCount:
 
 
 def _after_fork() -> None:
-    """A forked child has none of the library's threads; it would wait for them for ever."""
+    """In a forked child, stop the library from waiting for its threads, which the child does not have."""
     if library.RUNTIME in THREADED_ELSEWHERE:
         if library.has_compiled():
             lib.onegraph_lose_threads()
-    elif engines_exist():  # OpenMP can do with the one that there is
+    elif engines_exist():  # OpenMP can run with the one thread that the child has
         lib.onegraph_forked()
         _forked.add(threading.get_ident())
 

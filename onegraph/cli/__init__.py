@@ -1,7 +1,8 @@
-"""The command line: ``onegraph`` or ``python -m onegraph``. Every command is a module of its name, loaded when wanted.
+"""Runs the command line, ``onegraph`` or ``python -m onegraph``.
 
-A module here exports ``command``, whose function returns the exit status: 0 or None for success, 1 where the answer is
-no. An :class:`onegraph.OneGraphError` that leaves it becomes one line on standard error and exit status 2.
+Each command is a module of the same name, which is imported when the command runs. The module exports ``command``,
+whose function returns the exit status: 0 or None for success, 1 if the answer is no. An
+:class:`onegraph.OneGraphError` from a command becomes one line on standard error and exit status 2.
 """
 
 from __future__ import annotations
@@ -20,35 +21,35 @@ from .._version import __version__
 from ..errors import OneGraphError, SpecError
 from ..opset.values import nearest
 
-# Command and what the list of commands says of it, so that the list is printed without loading any.
+# The description of each command, so that ``onegraph --help`` imports none of them.
 COMMANDS = {
     "run": "Run a graph on given or random inputs.",
     "check": "Check a graph, or ops that a JSON or TOML file describes.",
-    "verify": "Hold the results of a graph against the numpy reference.",
+    "verify": "Compare the results of a graph with the numpy reference.",
     "bench": "Time a graph, and each of its partitions.",
     "show": "Show ops, shapes and partitions of a graph.",
-    "view": "Write the page of a graph: HTML to look at in a browser.",
+    "view": "Write an HTML page that shows a graph in a browser.",
     "convert": "Rewrite a graph file: another form, version or shape.",
     "reduce": "Make a graph smaller while it keeps failing.",
     "random": "Make random valid graphs.",
     "info": "Show the library, the machine and the settings.",
     "ops": "Show what an op takes, in any edition.",
-    "conformance": "Hold the loaded library against the specification.",
+    "conformance": "Test the loaded library against the specification.",
     "completion": "Print the script that completes commands in a shell.",
 }
 
-BLOCKS = range(0x2580, 0x25A0)  # of which bars are made
+BLOCKS = range(0x2580, 0x25A0)  # the characters of bars
 
 
 class Commands(click.Group):
     """The commands of ``COMMANDS``."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order of the table."""
+        """The names of the commands, in the order of ``COMMANDS``."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, from its module."""
+        """Import the module of a command and return its command; None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = import_module(f".{cmd_name}", __name__).command
@@ -57,37 +58,37 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As ever; an error names the command that was probably meant."""
+        """Resolve a command like click; an error for an unknown name suggests the nearest command."""
         close = nearest(args[0], COMMANDS)
         if args[0] not in COMMANDS and close and not args[0].startswith("-"):
             ctx.fail(f"no command {args[0]!r}; did you mean {close!r}?")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The table, without loading a command."""
+        """Write ``COMMANDS`` without importing any command."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """As ever; ``--help`` is printed here."""
+        """Make the context like click, which prints ``--help``; a closed pipe is no error."""
         with _closed_pipes():
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """As ever."""
+        """Run a command like click; a closed pipe is no error."""
         with _closed_pipes():
             return super().invoke(ctx)
 
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]
-        """Run one command and exit; whatever was wrong with the input is one line."""
+        """Run one command and exit; an error in the input is printed as one line."""
         extra["standalone_mode"] = False
         _write_anything()
         try:
             sys.exit(super().main(args, prog_name or "onegraph", **extra) or 0)
         except click.exceptions.NoArgsIsHelpError as error:
-            with _unheard():
+            with _ignore_closed_stderr():
                 error.show()
         except click.ClickException as error:
             context = getattr(error, "ctx", None)
@@ -101,10 +102,10 @@ class Commands(click.Group):
         except MemoryError:
             note("not enough memory for this graph")
         except click.Abort:
-            sys.exit(130)  # as shells count an interrupt
-        except OSError as error:  # files have errors of their own, which name them
+            sys.exit(130)  # the exit status that shells use for an interrupt
+        except OSError as error:  # not about a file: those raise FormatError
             if error.filename is None:
-                _give_up(sys.stdout)
+                _discard_output(sys.stdout)
             note(f"{error.filename or 'standard output'}: {error.strerror or error}")
         except Exception as error:
             if os.environ.get("ONEGRAPH_TRACEBACK"):
@@ -116,16 +117,16 @@ class Commands(click.Group):
 
 @contextmanager
 def _closed_pipes() -> Iterator[None]:
-    """A reader that has seen enough is no failure; to click it is one, with the status of a negative answer."""
+    """Exit with status 0 if the reader of standard output closes the pipe; click would exit with status 1."""
     try:
         yield
     except BrokenPipeError:
-        _give_up(sys.stdout)
+        _discard_output(sys.stdout)
         sys.exit(0)
 
 
 def _write_anything() -> None:
-    """Let standard output take every character: what its encoding lacks is escaped, and bars are made of ``#``."""
+    """Escape characters that the encoding of standard output lacks; in bars, replace them by ``#``."""
     codecs.register_error("onegraph", _replaced)
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
@@ -139,28 +140,28 @@ def _replaced(error: UnicodeError) -> tuple[str, int]:
 
 
 def escaped(character: str) -> str:
-    """A character that cannot be shown, as in Python code."""
+    """A character as an escape sequence of Python."""
     return character.encode("unicode_escape").decode()
 
 
-def _give_up(stream: TextIO) -> None:
-    """What waits to be written goes nowhere; the interpreter would try once more at exit, and complain."""
-    with suppress(OSError, ValueError):  # it may be closed
+def _discard_output(stream: TextIO) -> None:
+    """Discard buffered output, which the interpreter would otherwise write at exit and fail."""
+    with suppress(OSError, ValueError):  # the stream may be closed
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 @contextmanager
-def _unheard() -> Iterator[None]:
-    """Where standard error takes nothing, the exit status says it alone."""
+def _ignore_closed_stderr() -> Iterator[None]:
+    """Ignore errors of writing to standard error; the exit status still reports the failure."""
     try:
         yield
     except OSError:
-        _give_up(sys.stderr)
+        _discard_output(sys.stderr)
 
 
 def note(message: str) -> None:
-    """One line on standard error."""
-    with _unheard():
+    """Print a message as one line on standard error."""
+    with _ignore_closed_stderr():
         click.echo(f"onegraph: {' '.join(message.split())}", err=True)
 
 
@@ -169,9 +170,9 @@ def note(message: str) -> None:
 def cli() -> None:
     """Build, check, run and measure oneDNN graphs.
 
-    Exit status: 0 for success, 1 where the answer is no (check found errors, verify a difference, conformance a
-    disagreement, reduce nothing that fails), 2 for bad input, a bad call or a failure. --json prints JSON and nothing
-    else on standard output; progress and errors go to standard error.
+    Exit status: 0 for success; 1 if the answer is no (check found errors, verify a difference, conformance a
+    disagreement, or reduce no failure); 2 for bad input, wrong arguments or a failure. --json prints only JSON on
+    standard output; progress and errors go to standard error.
     """
 
 

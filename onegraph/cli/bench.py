@@ -1,4 +1,4 @@
-"""``onegraph bench``."""
+"""Implements ``onegraph bench``."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class Several(click.ParamType[Any]):
-    """Values between commas, each of them of another type."""
+    """Values of another click type, separated by commas."""
 
     def __init__(self, of: click.ParamType[Any]) -> None:
         self.of, self.name = of, f"{of.name}s"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[object, ...]:
-        """The values, each once."""
+        """The values without repetitions."""
         if isinstance(value, tuple):
             return value
         parts = [part.strip() for part in str(value).split(",")]
@@ -41,26 +41,28 @@ class Several(click.ParamType[Any]):
     default="fusion",
     metavar="NAME,...",
     show_default=True,
-    help="fusion, debug.",
+    help="fusion or debug.",
 )
 @click.option(
     "--fpmath-mode",
     type=Several(click.Choice(FPMATH_MODES)),
     metavar="NAME,...",
-    help="strict, bf16, f16, tf32, any; the file's by default.",
+    help="strict, bf16, f16, tf32 or any; by default the mode in FILE.",
 )
-@click.option("--threads", type=Several(Integer(min=1)), metavar="N,...", help="By default what measures best.")
+@click.option(
+    "--threads", type=Several(Integer(min=1)), metavar="N,...", help="Threads; by default the fastest number."
+)
 @click.option(
     "--fill",
     type=Integer(min=-(2**63), max=2**63 - 1),
     metavar="N",
-    help="Every number of the inputs but of shapes and the like; benchdnn's 128.",
+    help="Set every input element to N, except s32 and s64; benchdnn uses 128.",
 )
-@click.option("--in-place", is_flag=True, help="Results lie upon inputs where oneDNN offers that; benchdnn's way.")
-@click.option("--no-fallback", "fallback", is_flag=True, default=True, flag_value=False, help="Never run on numpy.")
-@click.option("--seconds", type=Number(min=0, max=3600), default=3.0, show_default=True, help="How long to measure.")
+@click.option("--in-place", is_flag=True, help="Write results over inputs where oneDNN allows it, like benchdnn.")
+@click.option("--no-fallback", "fallback", is_flag=True, default=True, flag_value=False, help="Never run ops in numpy.")
+@click.option("--seconds", type=Number(min=0, max=3600), default=3.0, show_default=True, help="Time to measure.")
 @click.option(
-    "--runs", type=Integer(min=1, max=10**7), default=10_000, show_default=True, help="Of each variant, at most."
+    "--runs", type=Integer(min=1, max=10**7), default=10_000, show_default=True, help="Maximum for each variant."
 )
 @json_option
 def command(
@@ -84,10 +86,10 @@ def command(
     \b
     onegraph bench graph.json --policy fusion,debug --threads 1,2
 
-    A run has its arrays bound before and is timed in C, as in benchdnn, whose min and avg times are the first and the
-    third here; a call from Python takes 0.1 us more. What FILE calls constant is constant here too. --fill 128
-    --in-place is benchdnn's way: numbers matter to ops that branch on them, and results that lie upon inputs are in
-    the cache already. With --json every sample is there, in seconds.
+    A run uses arrays that are bound beforehand, and is timed in C, as in benchdnn, whose min and avg times are the
+    first and third here; a call from Python takes 0.1 us more. Inputs that FILE marks as constant are constant here
+    too. --fill 128 --in-place measures like benchdnn: values matter for ops that branch on them, and results written
+    over inputs are already in the cache. --json prints the time of every run in seconds.
     """
     from ..tools.bench import PROFILED, Variant, bench
 
@@ -121,7 +123,7 @@ def command(
 
 
 def _fill(values: Array, number: int) -> None:
-    """Make all numbers one, which wraps around as in C++, where they lie; s32 and s64 may be shapes, and stay."""
+    """Set all elements to a number, which wraps around as in C++; s32 and s64 may be shapes and stay unchanged."""
     if values.dtype.kind not in "ib" or values.dtype.itemsize == 1:
         values[...] = np.asarray(number).astype(values.dtype)
 
@@ -156,7 +158,7 @@ def _show(found: list[Measurement], profiles: list[Profile]) -> None:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in a unit that suits them."""
+    """A time in seconds as text with a suitable unit."""
     units: tuple[tuple[float, str], ...] = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
     unit, name = next(((unit, name) for unit, name in units if seconds >= unit), (1e-6, "us"))
     return f"{seconds / unit:.4g} {name}" if seconds < 1000 * unit else f"{seconds / unit:,.0f} {name}"

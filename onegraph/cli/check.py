@@ -1,4 +1,4 @@
-"""``onegraph check``: a graph file, or descriptions of single ops."""
+"""Implements ``onegraph check`` for a graph file or descriptions of single ops."""
 
 from __future__ import annotations
 
@@ -34,16 +34,17 @@ KEYS = ("op", "attrs", "inputs", "outputs", "edition")
     default=DEFAULT,
     show_default=True,
     metavar="NAME",
-    help="For ops that name none.",
+    help="Edition of ops that name none.",
 )
 @json_option
 def command(source: Source, edition: str, as_json: bool) -> int:
-    """Check FILE against the specification, and against what the loaded library makes of it. - is standard input.
+    """Check FILE against the specification and against the loaded library. - is standard input.
 
-    FILE is a graph in oneDNN Graph's JSON form; or JSON or TOML with one op, a list of ops, or a list under "ops". Each
-    op has "op", and may have "attrs", "inputs", "outputs" and "edition"; a tensor is [dtype, shape], an unknown dim ?.
+    FILE is a graph in the JSON format of oneDNN Graph; or JSON or TOML with one op, a list of ops, or a list under
+    "ops". Each op has "op", and may have "attrs", "inputs", "outputs" and "edition". A tensor is [dtype, shape]; an
+    unknown dim is ?.
 
-    Exit status 1 where there is an error; what the library alone refuses is none.
+    Exit status 1 if there is an error; an op that only the library refuses is not an error.
     """
     violations = _check(source, edition)
     errors = sum(violation.severity == ERROR for violation in violations)
@@ -81,13 +82,13 @@ def _check(source: Source, edition: str) -> list[Violation]:
 
 
 def _parse(name: str, content: bytes) -> object:
-    """What JSON or TOML text holds."""
+    """The value of a JSON or TOML text."""
     try:
         return decode(content)
     except FormatError as as_json:
         try:
             return tomllib.loads(content.decode("utf-8-sig"))
-        except UnicodeDecodeError:  # which the other error says too
+        except UnicodeDecodeError:  # the JSON error reports that too
             raise FormatError(name, as_json.given, "JSON or TOML in UTF-8") from None
         except (ValueError, RecursionError) as as_toml:
             if isinstance(as_toml, RecursionError) or (
@@ -121,7 +122,7 @@ def _list(value: object) -> Sequence[object]:
 
 
 def _tensor(value: object) -> object:
-    """A tensor as files describe it: [dtype, shape] or {dtype, shape}; an unknown dim is null or "?"."""
+    """The tensor of a description in a file: [dtype, shape] or {dtype, shape}; an unknown dim is null or "?"."""
     if isinstance(value, dict):
         value = [value.get("dtype"), value.get("shape")]
     if isinstance(value, list) and len(value) == 2 and isinstance(value[1], list):

@@ -1,4 +1,4 @@
-"""``onegraph completion``."""
+"""Implements ``onegraph completion``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(SHELLS))
 @json_option
 def command(shell: str, as_json: bool) -> None:
-    """Print the script that lets a shell complete commands, options and files.
+    """Print the script for shell completion of commands, options and files.
 
     \b
     bash: eval "$(onegraph completion bash)" in ~/.bashrc

@@ -1,4 +1,4 @@
-"""``onegraph conformance``."""
+"""Implements ``onegraph conformance``."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from ..opset.editions.registry import edition
 from .options import Integer, OutputPath, json_option
 from .terminal import emit, progress
 
-LISTED = 12  # probes that the terminal shows
+LISTED = 12  # number of probes that the terminal shows
 
 
 @click.command()
 @click.argument("ops", nargs=-1)
-@click.option("--edition", "name", metavar="NAME", help="That of the loaded library's version by default.")
+@click.option("--edition", "name", metavar="NAME", help="Edition; by default that of the loaded library's version.")
 @click.option("--workers", type=Integer(min=1), metavar="N", help="Processes; one for each CPU by default.")
 @json_option
 @click.option(
-    "--html", type=OutputPath(".html", ".htm"), metavar="PAGE.html", help="Also write a page that can be filtered."
+    "--html", type=OutputPath(".html", ".htm"), metavar="PAGE.html", help="Also write an HTML page with filters."
 )
 def command(ops: tuple[str, ...], name: str | None, workers: int | None, as_json: bool, html: str | None) -> int:
-    """Hold the loaded library against an edition: every attribute value, type row and port count of OPS, or of all.
+    """Test the loaded library against an edition: every attribute value, type row and port count of OPS, or of all ops.
 
-    Exit status 1 where library and edition disagree in any.
+    Exit status 1 if library and edition disagree in any probe.
     """
     from ..capi import version_info
     from ..native import library

@@ -1,4 +1,4 @@
-"""``onegraph convert``."""
+"""Implements ``onegraph convert``."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from .options import EditionName, Source, cut_at_wildcards, graph_file, graph_ou
 @click.command()
 @graph_file
 @graph_output
-@click.option("--edition", type=EditionName(), metavar="NAME", help="Say the graph in the words of another edition.")
-@click.option("--for", "--for-version", "for_version", metavar="3.2", help="JSON that this version of oneDNN reads.")
+@click.option("--edition", type=EditionName(), metavar="NAME", help="Translate the graph to another edition.")
 @click.option(
-    "--without-wildcards", "cut", is_flag=True, help="Leave them out: what they write is input, what they read output."
+    "--for", "--for-version", "for_version", metavar="3.2", help="Write JSON that this version of oneDNN reads."
+)
+@click.option(
+    "--without-wildcards", "cut", is_flag=True, help="Remove Wildcards: their outputs become inputs, and the reverse."
 )
 @json_option
 def command(
     source: Source, output: str | None, edition: str | None, for_version: str | None, cut: bool, as_json: bool
 ) -> None:
-    """Convert the graph in FILE: JSON to the Python code that builds it, and back; another edition, version or shape.
+    """Convert the graph in FILE: JSON to Python code that builds it, and back; or to another edition, version or shape.
 
     A FILE that ends in .py is RUN, as python FILE runs it, and the graph is its variable g. JSON is read and never run.
-    Constants go to an .npz file beside the output. Without -o the other form is printed, with --for-version JSON.
+    Constants go to an .npz file beside the output. Without -o the other format is printed; with --for-version, JSON.
     """
     from ..tools.python_code import load_python, save_python, to_python, unsaid
     from ..transform.translate_graph import translate_graph
@@ -44,9 +46,9 @@ def command(
     to_code = not is_python and for_version is None if printed else str(output).endswith(".py")
     if to_code and for_version is not None:
         raise ArgumentError("--for-version: it is JSON that versions differ in; expected an output that ends in .json")
-    lost = unsaid(graph) if to_code else ""
-    if lost:
-        note(f"Python code has no word for {lost}; left out")
+    missing = unsaid(graph) if to_code else ""
+    if missing:
+        note(f"Python code has no word for {missing}; left out")
     if output is not None and not printed:
         source.keep("-o", output)
         if any(tensor.constant for tensor in graph._tensors):
@@ -63,5 +65,5 @@ def command(
     text = to_python(graph)[0] if to_code else graph.to_json(for_version=for_version)
     if as_json and to_code:
         text = json.dumps({"code": text}) + "\n"
-    # The encoding of files, whatever that of the terminal is.
+    # In the encoding of files, not in that of the terminal.
     click.echo(text.encode(errors="backslashreplace"), nl=not to_code)

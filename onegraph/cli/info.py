@@ -1,4 +1,4 @@
-"""``onegraph info``."""
+"""Implements ``onegraph info``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .terminal import emit
 @click.command()
 @json_option
 def command(as_json: bool) -> None:
-    """Print what the library, the machine and the settings are."""
+    """Print the library, the machine and the settings."""
     from ..capi import version_info
 
     facts = {"onegraph": __version__, **version_info()}

@@ -1,4 +1,4 @@
-"""``onegraph ops``."""
+"""Implements ``onegraph ops``."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .terminal import emit
     "--edition", "name", type=EditionName(), default=DEFAULT, metavar="NAME", show_default=True, help="Edition."
 )
 @json_option
-@click.option("--markdown", "as_markdown", is_flag=True, help="As Markdown.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown.")
 def command(op: str | None, name: str, as_json: bool, as_markdown: bool) -> None:
-    """Print the ops of an edition, or what OP takes: attributes, ports, types, rules.
+    """Print the ops of an edition, or the attributes, ports, types and rules of OP.
 
-    OP is spelled as the specification or as Python names it.
+    OP is its name in the specification or in Python.
     """
     if as_json and as_markdown:
         raise click.UsageError("--json or --markdown, not both")
@@ -33,8 +33,8 @@ def command(op: str | None, name: str, as_json: bool, as_markdown: bool) -> None
     if op is not None:
         schema = chosen.schema(op)
         if schema is None:
-            mend = unknown_op(chosen, op)
-            raise ArgumentError(f"edition {chosen.name} has no op {op!r}{'; ' if mend else ''}{mend}")
+            hint = unknown_op(chosen, op)
+            raise ArgumentError(f"edition {chosen.name} has no op {op!r}{'; ' if hint else ''}{hint}")
     if as_json:
         emit(to_dict(chosen, schema) if schema else [to_dict(chosen, record) for record in chosen.schemas.values()])
     elif as_markdown:

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Defines the types and options that several commands share."""
 
 from __future__ import annotations
 
@@ -34,16 +34,17 @@ class FilePath(click.Path):
     """The name of a file."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The name, where it is one."""
+        """The name; fails if it is no valid file name."""
         if value == "" or "\0" in value:
             self.fail(f"{value!r} is not the name of a file", param, ctx)
         return super().convert(value, param, ctx)
 
 
 class OutputPath(FilePath):
-    """The name of a file to write, with one of these suffixes where there are any.
+    """The name of a file to write; it must have one of the suffixes, if there are any.
 
-    What is no regular file, such as ``/dev/null``, may be called anything; a named pipe would wait for a reader.
+    Special files such as ``/dev/null`` may have any name. Named pipes are refused, because opening one waits for a
+    reader.
     """
 
     def __init__(self, *suffixes: str, **options: Any) -> None:
@@ -51,14 +52,14 @@ class OutputPath(FilePath):
         self.suffixes = suffixes
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The name, where such a file can be written."""
+        """The name; fails if such a file cannot be written."""
         found = super().convert(value, param, ctx)
         if found == "-" and self.allow_dash:
             return found
         mode = 0
         with suppress(OSError):
             mode = os.stat(found).st_mode
-        # The pipes of a shell, /dev/fd/63 or /dev/stdout, have a reader, and no name of their own.
+        # Pipes of a shell, such as /dev/fd/63 or /dev/stdout, have a reader; their real path does not exist.
         if stat.S_ISFIFO(mode) and os.path.lexists(os.path.realpath(found)):
             self.fail(f"{found!r} is a named pipe; expected a file", param, ctx)
         if self.suffixes and Path(found).suffix not in self.suffixes and (mode == 0 or stat.S_ISREG(mode)):
@@ -67,13 +68,13 @@ class OutputPath(FilePath):
 
 
 class EditionName(click.Choice[str]):
-    """The name of an edition; an error says what was probably meant."""
+    """The name of an edition; an error suggests the nearest one."""
 
     def __init__(self) -> None:
         super().__init__(EDITIONS)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The name, where there is such an edition."""
+        """The name; fails if there is no such edition."""
         try:
             return edition(value).name
         except ArgumentError as error:
@@ -81,7 +82,7 @@ class EditionName(click.Choice[str]):
 
 
 class Integer(click.IntRange):
-    """An integer in a range, which messages call so."""
+    """An integer in a range, called an integer in messages."""
 
     name = "integer"
 
@@ -89,19 +90,19 @@ class Integer(click.IntRange):
         return "" if self.min is None and self.max is None else super()._describe_range()
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The integer, where it is one."""
-        if isinstance(value, str) and not value.isascii():  # int() reads the digits of every script
+        """The integer; fails if the text is none."""
+        if isinstance(value, str) and not value.isascii():  # int() accepts the digits of every script
             self.fail(f"{value!r} is not a valid integer", param, ctx)
         return super().convert(value, param, ctx)
 
 
 class Number(click.FloatRange):
-    """A number in a range, which messages call so."""
+    """A number in a range, called a number in messages."""
 
     name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number, where it is one."""
+        """The number; fails if the text is none, or NaN."""
         number = super().convert(value, param, ctx)
         if number != number or (isinstance(value, str) and not value.isascii()):
             self.fail(f"{value!r} is not a valid number", param, ctx)
@@ -115,30 +116,30 @@ graph_output = click.option(
     "--output",
     type=OutputPath(".json", ".py", allow_dash=True),
     metavar="OUT",
-    help="Where it goes: .json or .py; stdout by default.",
+    help="Output file, .json or .py; by default standard output.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="JSON on standard output, and nothing else there.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print only JSON on standard output.")
 
 
 @dataclass(frozen=True)
 class Source:
-    """A graph file, and how it is rewritten; ``-`` is standard input."""
+    """A graph file with options that rewrite it; ``-`` is standard input."""
 
     path: str
     rewrites: Mapping[str, Any]
 
     @property
     def name(self) -> str:
-        """The file, for messages."""
+        """The name of the file for messages."""
         return "standard input" if self.path == "-" else self.path
 
     def load(self, *, cut: bool = False) -> Graph:
-        """The graph; with ``cut``, without its Wildcards, and standard error says so.
+        """The graph; ``cut`` removes its Wildcards, with a note on standard error.
 
         Raises:
-            FormatError: the file cannot be read or holds no graph.
+            FormatError: the file cannot be read or is not a graph.
             SpecError: an op breaks the specification.
-            ArgumentError: the graph cannot be rewritten like that.
+            ArgumentError: the options do not fit the graph.
         """
         try:
             return self.parse(standard_input() if self.path == "-" else None, cut)
@@ -147,29 +148,29 @@ class Source:
             raise SpecError(named) from None
 
     def load_to_run(self, *, cut: bool = True) -> Graph:
-        """The graph, which has something to compute; raises as ``load`` does."""
+        """The graph, which has at least one output; raises the errors of ``load``, and FormatError without outputs."""
         graph = self.load(cut=cut)
         if not graph.outputs:
             raise FormatError(self.name, "the graph has no output", "ops other than Wildcards, and ends")
         return graph
 
     def keep(self, option: str, output: str | Path, graph: Graph | None = None, *others: str) -> None:
-        """Raise where an output is a file that is read: FILE, the constants of ``graph`` beside it, or one of others.
+        """Refuse an output that is also read: FILE, the constants of ``graph`` beside it, or one of ``others``.
 
         Raises:
-            ArgumentError: it is, perhaps by another name.
+            ArgumentError: the output is one of these files, perhaps under another name.
         """
         inputs = ["/dev/stdin" if self.path == "-" else self.path, *others]
         if graph is not None and any(tensor.constant for tensor in graph._tensors):
             file = Path(self.path)
             inputs.append(str(file.with_name(f"{file.name}.npz") if file.suffix == ".py" else file.with_suffix(".npz")))
         for path in inputs:
-            with suppress(OSError):  # one of them is not there
+            with suppress(OSError):  # one of the files does not exist
                 if os.path.isfile(output) and os.path.samefile(path, output):
                     raise ArgumentError(f"{option}: {str(output)!r} is the input; expected another file")
 
     def parse(self, content: bytes | None, cut: bool = False) -> Graph:
-        """The graph of the file, or of what was read from standard input; errors of ops do not name the file."""
+        """The graph of the file, or of ``content`` from standard input; errors about ops do not name the file."""
         if self.path.endswith(".py"):
             raise FormatError(self.name, "Python code", "JSON, which onegraph convert FILE.py -o FILE.json makes of it")
         if content is None:
@@ -182,7 +183,7 @@ class Source:
         return self.rewritten(cut_at_wildcards(graph) if cut else graph)
 
     def rewritten(self, graph: Graph) -> Graph:
-        """The graph as the options rewrite it; like benchdnn, they may name shapes of tensors that no op reads."""
+        """The graph rewritten by the options; like in benchdnn, they may give shapes for tensors that no op reads."""
         if not self.rewrites:
             return graph
         from ..tools.harness import rewrite_like_benchdnn
@@ -195,7 +196,7 @@ class Source:
 
 
 def cut_at_wildcards(graph: Graph) -> Graph:
-    """The graph without its Wildcards; standard error says so where there were any."""
+    """The graph without its Wildcards; if it has any, a note is printed on standard error."""
     count = sum(op.kind == "Wildcard" for op in graph.ops)
     if not count:
         return graph
@@ -205,7 +206,7 @@ def cut_at_wildcards(graph: Graph) -> Graph:
 
 
 def standard_input() -> bytes:
-    """What stands in standard input, which may be as much as a file."""
+    """The contents of standard input; refuses more than the size limit of files."""
     if sys.stdin is None:
         raise FormatError("standard input", "closed", "a graph")
     content = sys.stdin.buffer.read(MAX_BYTES + 1)
@@ -214,15 +215,15 @@ def standard_input() -> bytes:
     return content
 
 
-def _once(context: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> Any:
-    """The value of an option that is given once at most; of others click takes the last."""
+def _given_once(context: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> Any:
+    """The value of an option that may be given once; for a repeated option, click would silently take the last."""
     if len(values) > 1:
         raise click.BadParameter("given twice; expected all of it at once", context, param)
     return values[0] if values else None
 
 
 def _rewriting(name: str, text: str, **more: Any) -> Callable[[Any], Command]:
-    return click.option(name, **{"metavar": "TEXT", **more}, multiple=True, callback=_once, help=text)
+    return click.option(name, **{"metavar": "TEXT", **more}, multiple=True, callback=_given_once, help=text)
 
 
 REWRITES = (
@@ -235,7 +236,7 @@ REWRITES = (
 
 
 def graph_file(command: Command) -> Command:
-    """The argument FILE and benchdnn's options that rewrite it; the function gets them as ``source: Source``."""
+    """Add the argument FILE and benchdnn's rewriting options; the function gets them as ``source: Source``."""
 
     @wraps(command)
     def with_source(file: str, **options: Any) -> Any:
@@ -252,7 +253,7 @@ def graph_file(command: Command) -> Command:
 
 
 class Compiling(NamedTuple):
-    """How a graph is compiled; see :meth:`onegraph.Graph.compile`."""
+    """The options of :meth:`onegraph.Graph.compile`."""
 
     policy: str
     fpmath_mode: str | None
@@ -265,13 +266,13 @@ COMPILING = (
     click.option(
         "--fpmath-mode",
         type=click.Choice(FPMATH_MODES),
-        help="How far f32 arithmetic may be lowered; the file's by default.",
+        help="Lowest precision of f32 arithmetic; by default the mode in FILE.",
     ),
     click.option(
         "--threads",
         type=Integer(min=1),
         metavar="N",
-        help="Threads; by default what measures best, up to OpenMP's setting.",
+        help="Threads; by default the fastest number, up to OpenMP's setting.",
     ),
     click.option(
         "--no-fallback",
@@ -279,13 +280,13 @@ COMPILING = (
         is_flag=True,
         default=True,
         flag_value=False,
-        help="Refuse what numpy would compute.",
+        help="Fail if numpy would compute an op.",
     ),
 )
 
 
 def compiling(command: Command) -> Command:
-    """Options of ``Graph.compile``; the function gets them as ``compiling: Compiling``."""
+    """Add the options of ``Graph.compile``; the function gets them as ``compiling: Compiling``."""
 
     @wraps(command)
     def with_options(policy: str, fpmath_mode: str | None, threads: int | None, fallback: bool, **options: Any) -> Any:
@@ -296,7 +297,7 @@ def compiling(command: Command) -> Command:
 
 @dataclass(frozen=True)
 class InputData:
-    """Where inputs come from and results go."""
+    """The source of inputs, and the file for results."""
 
     source: Source
     inputs: str | None
@@ -304,12 +305,11 @@ class InputData:
     seed: int
 
     def read(self, graph: Graph, progress: Progress | None = None) -> dict[str, Array]:
-        """An array for each input of the graph; ``progress`` is told how many are done.
+        """An array for each input of the graph; ``progress`` is called with the number of inputs done.
 
         Raises:
-            FormatError: the file does not hold them.
-            ArgumentError: a shape is unknown, so that no random data can be made; or the results would go to a file
-                that is read.
+            FormatError: the file does not have the inputs.
+            ArgumentError: a shape is unknown, so that no random data can be made; or the output file is also read.
         """
         from ..testing.random_inputs import random_inputs
 
@@ -323,20 +323,20 @@ class InputData:
             raise ArgumentError(f"{self.source.name}: {error}") from None
 
     def write(self, results: Mapping[str, Array]) -> None:
-        """Write the results where they are wanted."""
+        """Write the results to the output file, if there is one."""
         if self.outputs is not None:
             write_arrays(self.outputs, results)
 
 
 DATA = (
-    click.option("--inputs", type=FilePath(), metavar="X.npz", help="The inputs by name; random data by default."),
-    click.option("--outputs", type=OutputPath(".npz"), metavar="Y.npz", help="Where the results go, by name."),
-    click.option("--seed", type=Integer(min=0), default=0, metavar="N", show_default=True, help="Of random data."),
+    click.option("--inputs", type=FilePath(), metavar="X.npz", help="Inputs by name; by default random data."),
+    click.option("--outputs", type=OutputPath(".npz"), metavar="Y.npz", help="File for the results, by name."),
+    click.option("--seed", type=Integer(min=0), default=0, metavar="N", show_default=True, help="Seed of random data."),
 )
 
 
 def data(command: Command) -> Command:
-    """Options for inputs and outputs; the function gets them as ``data: Data``."""
+    """Add the options for inputs and outputs; the function gets them as ``data: InputData``."""
 
     @wraps(command)
     def with_data(source: Source, inputs: str | None, outputs: str | None, seed: int, **options: Any) -> Any:
@@ -352,7 +352,7 @@ def _with(function: Command, options: Sequence[Callable[[Any], Command]]) -> Com
 
 
 def written(graph: Graph, output: str) -> str:
-    """What ``--json`` says of a graph that went to a file."""
+    """The JSON text that ``--json`` prints about a graph written to a file."""
     return json.dumps(
         {
             "file": output,

@@ -1,4 +1,4 @@
-"""``onegraph random``."""
+"""Implements ``onegraph random``."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from .options import EditionName, Integer, graph_output, json_option, written
 
 
 @click.command()
-@click.option("--seed", type=Integer(), default=0, show_default=True, help="What decides everything.")
+@click.option("--seed", type=Integer(), default=0, show_default=True, help="Seed of all random choices.")
 @click.option(
     "--ops", type=Integer(min=1, max=10_000), default=10, show_default=True, metavar="N", help="Number of ops."
 )
 @click.option("--dtypes", metavar="f32,bf16,…", help="Data types of activations and weights.  [f32,bf16,s8,u8]")
-@click.option("--kinds", metavar="MatMul,ReLU,…", help="Ops to choose from; all that can be run by default.")
+@click.option("--kinds", metavar="MatMul,ReLU,…", help="Ops to choose from; by default all but Wildcard.")
 @click.option(
     "--edition",
     type=EditionName(),
     default=DEFAULT,
     metavar="NAME",
     show_default=True,
-    help="Whose ops and words.",
+    help="Edition of the ops.",
 )
 @graph_output
 @json_option
@@ -30,14 +30,14 @@ def command(
 ) -> None:
     """Make a random valid graph: branches, several outputs, small shapes. The same seed gives the same graph.
 
-    Constants go to an .npz file beside the output; without -o they are inputs that are called constant.
+    Constants go to an .npz file beside the output; without -o they become inputs that are marked as constant.
     """
     from ..testing.random_graph import DTYPES, random_graph
     from ..tools.python_code import save_python
 
     chosen = DTYPES if dtypes is None else dtypes.split(",")
     graph = random_graph(seed, ops, dtypes=chosen, kinds=None if kinds is None else kinds.split(","), edition=edition)
-    if output is None or output == "-":  # which is JSON as it is
+    if output is None or output == "-":  # the text is already JSON
         click.echo(graph.to_json())
         return
     if output.endswith(".py"):

@@ -1,4 +1,4 @@
-"""``onegraph reduce``."""
+"""Implements ``onegraph reduce``."""
 
 from __future__ import annotations
 
@@ -19,20 +19,22 @@ if TYPE_CHECKING:
 @click.command()
 @graph_file
 @compiling
-@click.option("--command", metavar="'PROG {}'", help="Fails where this program does, given the path of a JSON file.")
-@click.option("--seed", type=Integer(min=0), default=0, show_default=True, metavar="N", help="Of the inputs.")
+@click.option("--command", metavar="'PROG {}'", help="Program that gets the path of a JSON file and fails for it.")
+@click.option("--seed", type=Integer(min=0), default=0, show_default=True, metavar="N", help="Seed of the inputs.")
 @click.option(
     "--time-limit",
     type=Number(min=0.1, max=86400),
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="For one run; a longer one hangs.",
+    help="Limit for one run; a longer run counts as a hang.",
 )
 @click.option(
-    "--max-tests", type=Integer(min=1), default=2000, show_default=True, metavar="N", help="Runs, all together."
+    "--max-tests", type=Integer(min=1), default=2000, show_default=True, metavar="N", help="Maximum number of runs."
 )
-@click.option("-o", "--output", type=OutputPath(".json"), metavar="OUT.json", help="FILE.reduced.json by default.")
+@click.option(
+    "-o", "--output", type=OutputPath(".json"), metavar="OUT.json", help="Output file; by default FILE.reduced.json."
+)
 @json_option
 def command(
     source: Source,
@@ -46,18 +48,18 @@ def command(
 ) -> int:
     """Make the graph in FILE smaller while it keeps failing in the same way.
 
-    It is run in a process of its own: what counts is a crash, a hang, an exception, or a result that is not what the
-    numpy reference has; with --command, an exit status that is not 0 of a program of yours. The smallest graph found is
+    The graph runs in a separate process. A failure is a crash, a hang, an exception, or a result that differs from the
+    numpy reference; with --command, it is an exit status of your program other than 0. The smallest graph found is
     written as JSON and printed as Python code, with a line for benchdnn, oneDNN's test program.
 
-    Exit status 1 where nothing fails.
+    Exit status 1 if nothing fails.
     """
     from ..runtime.compile_options import compile_options
     from ..tools.failure_probe import Prober
     from ..tools.reduce import reduce
 
-    graph = source.load_to_run(cut=command is None)  # a program of the user's may want the Wildcards
-    compile_options(graph, **compiling._asdict())  # else every graph would fail for a wrong option
+    graph = source.load_to_run(cut=command is None)  # the user's program may need the Wildcards
+    compile_options(graph, **compiling._asdict())  # otherwise a wrong option would count as a failure of every graph
     stem = "graph.json" if source.path == "-" else source.path
     path = Path(output) if output is not None else Path(stem).with_suffix(".reduced.json")
     for written in (path, path.with_suffix(".npz")):
@@ -71,7 +73,7 @@ def command(
         def fails(candidate: Graph) -> bool:
             try:
                 return prober.failure(candidate) == failure
-            except ArgumentError:  # it has no random inputs
+            except ArgumentError:  # random inputs cannot be made
                 return False
 
         with progress("reduce") as tell:
@@ -82,7 +84,7 @@ def command(
                 max_tests=max_tests,
             )
     smallest.save(path)
-    # The library's 3.2 does not read the mode from the file.
+    # oneDNN 3.2 does not read the mode from the file.
     mode = compiling.fpmath_mode or json.loads(smallest.to_json())["fpmath_mode"]
     line = f"benchdnn --mode=C --graph{'' if mode == 'strict' else f' --attr-fpmath={mode}'} --case={path}"
     code = _reproducer(smallest, path.with_suffix(".py"), seed, compiling, command)
@@ -96,14 +98,14 @@ def command(
 
 
 def _reproducer(graph: Graph, path: Path, seed: int, compiling: Compiling, program: str | None) -> str:
-    """Write the Python code that fails; returns it."""
+    """Write the Python code that reproduces the failure, and return it."""
     from .._util.atomic_write import write_atomically
     from ..tools.python_code import save_python
 
     try:
         save_python(graph, path)
         code = path.read_text(encoding="utf-8")
-    except OneGraphError as error:  # a file that the library takes and the builder refuses
+    except OneGraphError as error:  # the file has something that the builder cannot express
         path.unlink(missing_ok=True)
         return f"# no Python code: {' '.join(str(error).split())}\n"
     if program is not None:

@@ -1,4 +1,4 @@
-"""``onegraph run``."""
+"""Implements ``onegraph run``."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 @compiling
 @json_option
 def command(source: Source, data: InputData, compiling: Compiling, as_json: bool) -> None:
-    """Compile the graph in FILE, run it once, and say what came out. - is standard input.
+    """Compile the graph in FILE, run it once, and summarise the results. - is standard input.
 
-    Inputs are random numbers in the domain of the ops that read them, or the arrays of an .npz file by name. What FILE
-    calls constant is constant here too: the library prepares it once.
+    Inputs are random numbers in the domain of the ops that read them, or the arrays of an .npz file by name. Inputs
+    that FILE marks as constant are constant here too: the library prepares them once.
     """
     graph = source.load_to_run()
     with progress("run") as tell:
@@ -49,7 +49,7 @@ def command(source: Source, data: InputData, compiling: Compiling, as_json: bool
 
 
 def summary(array: Array) -> dict[str, object]:
-    """What is said of an array: data type, shape, and least, greatest and mean of its finite elements."""
+    """The summary of an array: data type, shape, and minimum, maximum and mean of its finite elements."""
     wide = array.astype(np.float64)
     finite = wide[np.isfinite(wide)]
     return {
@@ -70,4 +70,4 @@ def _cells(fact: dict[str, object]) -> list[str]:
 
 
 def _number(value: object) -> str:
-    return f"{value + 0.0:.6g}" if isinstance(value, float) else ""  # a negative zero is a zero to people
+    return f"{value + 0.0:.6g}" if isinstance(value, float) else ""  # prints -0.0 as 0

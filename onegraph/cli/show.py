@@ -1,4 +1,4 @@
-"""``onegraph show``."""
+"""Implements ``onegraph show``."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ COLOURS = (
 @click.command()
 @graph_file
 @compiling
-@click.option("--no-compile", is_flag=True, help="Only what the file says: no partitions, and no library needed.")
+@click.option("--no-compile", is_flag=True, help="Show only the file, without partitions; needs no library.")
 @json_option
 def command(source: Source, compiling: Compiling, no_compile: bool, as_json: bool) -> None:
-    """Show the graph in FILE: inputs, ops with shapes and attributes, outputs, and the partitions that it runs in.
+    """Show the graph in FILE: inputs, ops with shapes and attributes, outputs, and its partitions.
 
-    - is standard input. # is the id of an op in FILE, which --op-attrs and --op-kind take. ? stands for a dim that is
-    not known. Attributes that are as by default are left out, but not in --json.
+    - is standard input. # is the id of an op in FILE, for --op-attrs and --op-kind. ? is an unknown dim. Attributes
+    with default values are shown only with --json.
     """
     graph = source.load()
     partitions: tuple[PartitionReport, ...] = ()
@@ -101,7 +101,7 @@ def _rows(graph: Graph, owners: Mapping[str, PartitionReport], partitioned: bool
 
 
 def _attributes(op: Op) -> str:
-    """The attributes that are not as they are by default."""
+    """The attributes with other values than the defaults, as text."""
     schema = schema_of(op)
     shown = []
     for name, value in op.attrs.items():

@@ -1,4 +1,4 @@
-"""What commands print: JSON or tables on standard output, progress on standard error."""
+"""Prints JSON and tables on standard output, and progress on standard error."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class Progress(Protocol):
-    """What is told of progress."""
+    """Called to report progress."""
 
     def __call__(self, done: int, total: int, what: str | None = None, /) -> None:
-        """So much is done of so much, 0 where nobody knows; ``what`` is being done, where that changes."""
+        """``done`` of ``total`` is done; ``total`` is 0 if unknown. ``what`` is the new activity if it changed."""
 
 
-# What would move or hide the text around it: control characters, and those that turn the direction of writing.
+# Characters that would move or hide other text: control characters, and those that change the writing direction.
 _CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
 _IN_TEXT, _IN_CELL = re.compile(f"[{_CONTROLS}]"), re.compile(f"[\t\n{_CONTROLS}]")
 
@@ -35,7 +35,7 @@ def _visible(text: str, controls: re.Pattern[str]) -> str:
 
 
 def emit(value: object) -> None:
-    """Print a value as JSON, without the numbers that JSON has no words for."""
+    """Print a value as JSON, with infinities and NaN as strings."""
     click.echo(json.dumps(_finite(value), indent=2, allow_nan=False))
 
 
@@ -48,18 +48,18 @@ def _finite(value: object) -> object:
 
 
 def print_rich(*parts: Table | str) -> None:
-    """Print tables and texts with an empty line between them: tables as wide as the terminal, in a pipe as they are."""
+    """Print tables and texts with an empty line between them; tables fit the terminal, or have full width in a pipe."""
     screen = _console()
     for number, part in enumerate(parts):
-        lead = "\n" if number else ""
+        separator = "\n" if number else ""
         if isinstance(part, str):
-            click.echo(lead + _visible(part, _IN_TEXT))
+            click.echo(separator + _visible(part, _IN_TEXT))
         elif screen.is_terminal:
             screen.print(*([""] if number else []), part, sep="\n")
         else:
             with screen.capture() as captured:
                 screen.print(part)
-            click.echo(lead + "\n".join(line.rstrip() for line in captured.get().splitlines()))
+            click.echo(separator + "\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def _console(stderr: bool = False) -> Console:
@@ -72,7 +72,7 @@ def _console(stderr: bool = False) -> Console:
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """A table without lines. A title that ends in ``>`` is of a column of numbers, one in ``=`` of cells kept whole."""
+    """A table without lines. A title ending in ``>`` marks a column of numbers, in ``=`` a column that never wraps."""
     from rich.table import Table
     from rich.text import Text
 
@@ -87,7 +87,7 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
 
 
 def dims(shape: Sequence[int | None] | None) -> str:
-    """A shape as it is printed: 2x3x?; * where not even the rank is known."""
+    """A shape as text: 2x3x?, or * if the rank is unknown."""
     if shape is None:
         return "*"
     return "x".join("?" if dim is None else str(dim) for dim in shape) or "scalar"
@@ -95,12 +95,12 @@ def dims(shape: Sequence[int | None] | None) -> str:
 
 @contextmanager
 def progress(what: str) -> Iterator[Progress]:
-    """A bar on standard error while something runs; nothing where nobody watches."""
+    """A progress bar on standard error while the block runs; nothing if standard error is no terminal."""
 
     def silent(done: int, total: int, what: str | None = None, /) -> None:
         pass
 
-    if sys.stderr is None or not sys.stderr.isatty():  # None where it is closed
+    if sys.stderr is None or not sys.stderr.isatty():  # None if it is closed
         yield silent
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -110,7 +110,7 @@ def progress(what: str) -> Iterator[Progress]:
     with Bar(*columns, console=_console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
 
-        def tell(done: int, total: int, what: str | None = None, /) -> None:
+        def update(done: int, total: int, what: str | None = None, /) -> None:
             bar.update(task, completed=done, total=total or None, description=what)
 
-        yield tell
+        yield update

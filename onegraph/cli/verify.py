@@ -1,4 +1,4 @@
-"""``onegraph verify``."""
+"""Implements ``onegraph verify``."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 @compiling
 @json_option
 def command(source: Source, data: InputData, compiling: Compiling, as_json: bool) -> int:
-    """Run the graph in FILE on the library and on numpy, and compare. - is standard input.
+    """Run the graph in FILE on the library and in numpy, and compare the results. - is standard input.
 
-    A result may be off by what rounding does to it: a run of the reference with an error of one rounding in every
-    tensor says how much that is. Where a result is further off, the first tensor in the graph that is wrong is found by
-    bisection, with the op that wrote it and the ops that were fused with it. What FILE calls constant is constant here.
+    Results may differ by the effect of rounding, which is measured by a run of the reference with a rounding error in
+    every tensor. If a result differs by more, bisection finds the first wrong tensor of the graph, the op that wrote it
+    and the ops that were fused with that op. Inputs that FILE marks as constant are constant here too.
 
-    Exit status 1 where a result differs.
+    Exit status 1 if a result differs.
     """
     from ..tools.verify import verify
 

@@ -1,4 +1,4 @@
-"""``onegraph view``."""
+"""Implements ``onegraph view``."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .terminal import emit, progress
     "--output",
     type=OutputPath(".html", ".htm", allow_dash=True),
     metavar="PAGE.html",
-    help="FILE with .html, in the working directory, by default; - for standard output.",
+    help="Output file; by default FILE with .html, in the working directory; - is standard output.",
 )
 @click.option(
-    "--profile", "profiled", is_flag=True, help="Run it on random inputs, and colour partitions by their time."
+    "--profile", "profiled", is_flag=True, help="Run the graph on random inputs, and colour partitions by their time."
 )
-@click.option("--seed", type=Integer(min=0), default=0, metavar="N", show_default=True, help="Of random data.")
+@click.option("--seed", type=Integer(min=0), default=0, metavar="N", show_default=True, help="Seed of random data.")
 @compiling
-@click.option("--no-compile", is_flag=True, help="Only what the file says: no partitions, and no library needed.")
+@click.option("--no-compile", is_flag=True, help="Show only the file, without partitions; needs no library.")
 @json_option
 def command(
     source: Source,
@@ -39,9 +39,9 @@ def command(
     no_compile: bool,
     as_json: bool,
 ) -> None:
-    """Write a page that shows the graph in FILE: to zoom, search and click through in a browser, without a network.
+    """Write an HTML page that shows the graph in FILE, with zoom, search and details on click; it needs no network.
 
-    It has the ops with their attributes and shapes, what is fused and what runs on numpy, and what check finds.
+    It shows the ops with attributes and shapes, fused ops, ops that run in numpy, and violations that check finds.
     """
     from ..view import page
 
@@ -69,7 +69,7 @@ def command(
             times = model.profile(*InputData(source, None, None, seed).read(runs, tell).values())
             report = model.report()
         text = page(graph, report=report, violations=violations, times=times, title=Path(source.path).stem or "graph")
-    # Names may have halves of characters, which have no UTF-8.
+    # Names may have lone surrogates, which UTF-8 cannot encode.
     content = text.encode(errors="backslashreplace")
     if output == "-":
         click.echo(content)

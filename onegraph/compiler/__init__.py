@@ -1,1 +1,1 @@
-"""From a graph to compiled steps: lowering, partitions, layouts, memory, threads."""
+"""Turns a graph into compiled steps: lowering, partitions, layouts, memory, threads."""

@@ -1,8 +1,8 @@
-"""From a lowered graph to steps that run: partitions compiled by the library, and what numpy does in their place.
+"""Compiles the steps of a lowered graph with the library, and falls back to numpy.
 
-A partition that the library refuses, or would compute wrong, is tried op by op; what is still refused becomes a view
-where it only names the axes anew, and a numpy step otherwise. The layout of a tensor between partitions is left to the
-library where every reader honours strides.
+A partition that the library refuses, or would compute wrong, is compiled op by op. An op that is still refused becomes
+a view if it only changes shape or axis order, and a numpy step otherwise. The library chooses the layout of a tensor
+between partitions if every reader honours strides.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .steps import ARITHMETIC, LibraryStep, Note, collapsed_binary, needs_dense,
 from .thread_tuning import SMALL_BYTES
 from .to_capi import capi_graph
 
-ENOUGH = 1 << 27  # bytes that are there where memory is not short
+ENOUGH = 1 << 27  # bytes; an allocation of this size fails only if memory is short
 
 
 def compile_steps(lowered: Lowered, *, policy: str, fpmath_mode: str, share: bool) -> Schedule:
@@ -43,7 +43,7 @@ def compile_steps(lowered: Lowered, *, policy: str, fpmath_mode: str, share: boo
     Args:
         lowered: the graph.
         policy: ``fusion`` or ``debug``.
-        fpmath_mode: as the library takes it.
+        fpmath_mode: name of the library's mode.
         share: whether small partitions are compiled for one thread.
     """
     changes = compiled_partition_cache_changes()
@@ -52,15 +52,15 @@ def compile_steps(lowered: Lowered, *, policy: str, fpmath_mode: str, share: boo
     switched = changes != compiled_partition_cache_changes() or get_compiled_partition_cache_capacity() > 0
     if keeps or not switched:
         return schedule
-    # Another thread switched the cache on meanwhile.
+    # Another thread enabled the cache meanwhile.
     return _StepCompiler(lowered, fpmath_mode, share=share, keeps=True).run(policy)
 
 
 class _StepCompiler:
     """Fills the schedule of a graph.
 
-    ``keeps``: whether the library keeps what it makes of constants for all that is compiled of a partition, by the
-    number of the partition, or with the compiled one, which it then gives out again.
+    ``keeps``: whether the library caches prepared constants by partition id, or whole compiled partitions, so that
+    compiling a partition again would reuse its constants.
     """
 
     def __init__(self, lowered: Lowered, fpmath_mode: str, *, share: bool, keeps: bool) -> None:
@@ -70,16 +70,16 @@ class _StepCompiler:
         self._share = share
         self._fpmath_mode = fpmath_mode
         self._patterns: dict[Wiring, Pattern] = {}
-        self._slow: dict[int, bool] = {}  # binary ops, by their parts
+        self._slow: dict[int, bool] = {}  # whether a binary op has a slow operand, by id of its part
         self._collapsed: dict[int, tuple[CompiledPartition, list[int]]] = {}
         self._keeps = keeps
 
     def run(self, policy: str) -> Schedule:
-        """Fill it, once."""
+        """Fill the schedule; called once."""
         steps = self._lowered.steps
         library_ops = sum(step.executor == "library" for step in steps)
         try:
-            if policy == "fusion" and library_ops > 1:  # looking for fusions takes 3 ms, whatever the graph
+            if policy == "fusion" and library_ops > 1:  # the search for fusions takes at least 3 ms
                 for partition, found in find_partitions(self._lowered, self._fpmath_mode):
                     self._add(found, partition)
             else:
@@ -95,12 +95,12 @@ class _StepCompiler:
     # Partitions ------------------------------------------------------------------------------------------------------
 
     def _add(self, steps: Sequence[Step], partition: Partition | None) -> None:
-        """What the library found that it can do in one, or one op."""
+        """Add the steps of one partition."""
         if len(steps) == 1:
             self._add_one(steps[0], "", partition)
             return
         reason = ""
-        if any(step.kind not in VIEWS for step in steps):  # views are no copies, or one
+        if any(step.kind not in VIEWS for step in steps):  # as a partition, views would be copied
             try:
                 pattern, numbers = self._pattern(steps, partition)
                 if not (reason := pattern.reason):
@@ -112,11 +112,12 @@ class _StepCompiler:
             self._add_one(step, reason)
 
     def _pattern(self, steps: Sequence[Step], partition: Partition | None = None) -> tuple[Pattern, list[int]]:
-        """What the library knows of ops like these, and the values of these in turn.
+        """The pattern of these steps, made if it is new, and their values in the order of the pattern.
 
         Args:
-            steps: one op, or several.
-            partition: what the library made of them; by default that is found out for one op.
+            steps: the steps of a partition.
+            partition: the library's partition of these steps; None only for a single step, whose partition is made
+                here.
 
         Raises:
             OneGraphError: the library refuses the op.
@@ -147,7 +148,7 @@ class _StepCompiler:
         return any(self._values[number].constant is not None for step in steps for number in step.inputs)
 
     def _add_one(self, step: Step, note: str = "", partition: Partition | None = None) -> None:
-        """One op: the library's if it takes it, or else a view or a step of numpy's."""
+        """Add one step: compiled by the library if possible, otherwise as a view or a numpy step."""
         schedule, reason = self._schedule, ""
         if step.executor == "view":
             return  # a change of axis order that costs nothing
@@ -161,7 +162,7 @@ class _StepCompiler:
                 return
             except OneGraphError as error:
                 reason = _refusal(error)
-            if schedule.take_back(step.outputs):  # the strides that a place in the output asks for may be the reason
+            if schedule.take_back(step.outputs):  # maybe refused for the strides of the graph output
                 self._add_one(step, note)
                 return
         if step.executor == "copy" or step.kind == "TypeCast":
@@ -172,7 +173,7 @@ class _StepCompiler:
     # The library's partitions ----------------------------------------------------------------------------------------
 
     def _add_library(self, pattern: Pattern, steps: Sequence[Step], numbers: Sequence[int], note: str = "") -> None:
-        """What runs steps of a pattern on their values, ``numbers``."""
+        """Add a library step that runs a pattern on the values ``numbers``."""
         schedule, ends = self._schedule, [numbers[place] for place in pattern.places]
         count = pattern.n_inputs
         if len(steps) > 1 and len(ends) > count + 1:
@@ -200,9 +201,10 @@ class _StepCompiler:
     def _layout(
         self, pattern: Pattern, steps: Sequence[Step], values: list[Value]
     ) -> tuple[Layout, list[tuple[Value, Value]]]:
-        """What there is of a pattern for the strides of ``values``, in which dense ones replace those that ops misread.
+        """The layout of a pattern for the strides of ``values``, and the copies of results to make after the ops.
 
-        Beside it the copies to be made of results behind the ops: source and target.
+        In ``values``, dense values replace those whose strides the ops do not honour. A copy is a pair of source and
+        target.
 
         Raises:
             UnsupportedError: the ops cannot be run on values of these strides.
@@ -225,21 +227,25 @@ class _StepCompiler:
                     continue
                 if value.id not in schedule.returned:
                     raise UnsupportedError(f"{steps[-1].kind} writes dense tensors only")
-                values[index] = schedule.dense_twin(value)
+                values[index] = schedule.new_dense_value(value)
                 copies.append((values[index], value))
-        # Channels-last strides serve convolutions of channels-first data best, and all else in their midst.
+        # Convolutions of channels-first data are fastest with channels-last strides, as are the ops between them.
         is_open = any(step.attrs.get("data_format") == "NCX" for step in steps)
         is_open = is_open or not all(value.dense for value in values[:count])
         return pattern.layouts.setdefault(tuple([value.strides for value in values]), Layout(is_open, {})), copies
 
     def _use_threads(self, pattern: Pattern) -> bool:
-        """From now on compile for one thread if the pattern is small and others may get more; returns whether it is."""
+        """Set the threads for the next compilation: one if the pattern is small and threads are shared.
+
+        Returns:
+            whether that is so.
+        """
         is_small = self._share and pattern.nbytes <= SMALL_BYTES
         self._schedule.threads.use(1 if is_small else None)
         return is_small
 
     def _add_collapsed(self, step: Step, note: str) -> bool:
-        """A binary op whose operand the library broadcasts fast on fewer axes only, if it is one."""
+        """Add a binary op that is fast on fewer axes only, with collapsed axes; returns False for other ops."""
         if not self._is_slow(step):
             return False
         ends = [*step.inputs, *step.outputs]
@@ -275,7 +281,7 @@ class _StepCompiler:
         return readers
 
     def _is_free(self, value: Value) -> bool:
-        """Whether the layout of a value may be any: it stays inside, and whoever reads it honours strides."""
+        """Whether the library may choose the layout: the value is not returned, and every reader honours strides."""
         if len(value.shape) < 2 or 0 in value.shape:
             return False
         if value.id in self._schedule.returned or value.id in self._schedule.viewed:
@@ -291,9 +297,9 @@ class _StepCompiler:
 
 
 def _refusal(error: OneGraphError) -> str:
-    """Why the library does not run something; where memory is short, which may pass, the error is raised again.
+    """The reason why the library refuses ops. If memory is short, which may be temporary, the error is raised again.
 
-    The library throws bad_alloc for some of the shapes that it cannot do, too.
+    The library also throws bad_alloc for some shapes that it does not support.
     """
     if isinstance(error, OutOfMemoryError):
         try:

@@ -1,10 +1,10 @@
-"""From a graph as users write it to what the library is given.
+"""Lowers a graph to steps that the library or numpy can run.
 
-Every op is read in base words and becomes steps of four kinds: library ops, with attributes that this library takes and
-computes right; views, where an edition orders the axes of a tensor in another way than the library (strides are
-exchanged, no data moves); copies, where numpy casts between data types that the CPU does not compute in; or a reference
-op, which numpy runs. The library sees all but its own ops as Wildcards, so that it neither fuses across them nor makes
-a partition that would have to wait for itself.
+Every op is translated to the base vocabulary and becomes steps of four kinds: library ops, with attributes that this
+library takes and computes right; views, where an edition orders the axes of a tensor in another way than the library
+(strides are exchanged, no data moves); copies, where numpy casts data types that the CPU does not compute in; and
+reference ops, which numpy runs. The library gets Wildcards for the last three kinds, so that it neither fuses across
+them nor makes a partition that depends on its own result.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NO_ATTRS: Mapping[str, AttrValue] = MappingProxyType({})
 class Value(NamedTuple):
     """A tensor of the lowered graph.
 
-    ``storage`` is the id of the value whose memory it lives in: its own, or that of the value it is a view of.
+    ``storage`` is the id of the value that owns the memory: its own id, or that of the value that it is a view of.
     ``strides`` are in elements.
     """
 
@@ -61,10 +61,10 @@ class Value(NamedTuple):
 
 
 class Step(NamedTuple):
-    """An op of the lowered graph: it, or a part of it, or a change of its tensors.
+    """A step of the lowered graph: an op, a part of an op, or a view of one of its tensors.
 
-    ``executor`` is library, view, copy or reference; ``note`` says what was rewritten. ``part`` is what the library is
-    given; ``whole`` says whether that is all of the op, so that numpy may run the op in its place.
+    ``executor`` is library, view, copy or reference; ``note`` says what was rewritten. ``part`` is the op that the
+    library gets. ``whole`` says whether the step is the whole op, so that numpy can run the op as a fallback.
     """
 
     id: int
@@ -80,13 +80,13 @@ class Step(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The kind of the op, and what part of it the step is where it is not all."""
+        """The kind of the op; for a part of an op, the kind of the part too."""
         return self.op.kind if self.whole or self.kind == self.op.kind else f"{self.op.kind}: {self.kind}"
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """A graph in the library's terms, every shape known."""
+    """A graph lowered to steps; every shape is known."""
 
     graph: DataGraph
     values: dict[int, Value]
@@ -97,8 +97,8 @@ def lower(graph: DataGraph) -> Lowered:
     """Lower a graph without Wildcards whose inputs have known shapes.
 
     Raises:
-        ArgumentError: a shape, or the axes of a reduction, depend on data, so that they are not known before the graph
-            runs; or a tensor is too large.
+        ArgumentError: a shape or the axes of a reduction depend on data, so they are unknown before the graph runs; or
+            a tensor is too large.
     """
     for tensor in shape_tensors(graph):
         if tensor.value is None:
@@ -110,7 +110,7 @@ def lower(graph: DataGraph) -> Lowered:
 
 
 def shape_tensors(graph: DataGraph) -> Iterator[LogicalTensor]:
-    """The tensors whose contents give a shape or axes, so that they must be known before anything is compiled."""
+    """The tensors that set a shape or axes; their contents must be known before compilation."""
     for op in graph.ops:
         for index in base_of(schema_of(op) if op.signature is None else op.signature.schema).shape_inputs:
             tensor = op.inputs[index] if index < len(op.inputs) else None
@@ -119,20 +119,20 @@ def shape_tensors(graph: DataGraph) -> Iterator[LogicalTensor]:
 
 
 def refuse_wildcards(graph: DataGraph) -> None:
-    """Raise where a graph cannot be run at all.
+    """Refuse a graph that cannot run at all.
 
     Raises:
-        UnsupportedError: there is a Wildcard that has a result: nothing says what it computes.
+        UnsupportedError: a Wildcard has an output, and its computation is unknown.
     """
     for op in graph.ops:
         if op.kind == "Wildcard" and op.outputs:
-            mend = "Graph.without_wildcards() makes what it writes an input"
+            hint = "Graph.without_wildcards() makes what it writes an input"
             raise UnsupportedError(
-                f"{op.name!r} is a Wildcard, which has no meaning of its own and cannot be run; {mend}"
+                f"{op.name!r} is a Wildcard, which has no meaning of its own and cannot be run; {hint}"
             )
 
 
-# Ops that give the same without their optional outputs, which an older library does not have.
+# Ops whose first output does not depend on the optional outputs, which an older library lacks.
 INDEPENDENT_OUTPUTS = frozenset({"SoftMax", "Dropout"})
 
 
@@ -140,7 +140,7 @@ class _Lowering:
     def __init__(self, graph: DataGraph) -> None:
         self.values: dict[int, Value] = {tensor.id: _value(tensor) for tensor in graph._tensors}
         given = {tensor.id for tensor in graph.inputs.values()}
-        for tensor in graph.outputs.values():  # the last name of a value has it, as in programs
+        for tensor in graph.outputs.values():  # a value with several names gets the last, as in programs
             value = self.values[tensor.id]
             if tensor.id not in given and value.constant is None:
                 self.values[tensor.id] = value._replace(strides=tensor.strides or dense_of(value.shape))
@@ -171,7 +171,7 @@ class _Lowering:
             self._add_form(op, form, sources, [tensor.id for tensor in outputs])
 
     def _count_outputs(self, op: Op, schema: Schema) -> int:
-        """How many outputs are computed: unread optional ones are left out where the others do not change."""
+        """Number of outputs to compute: unused optional outputs at the end are dropped if the others stay the same."""
         count = len(op.outputs)
         if count > 1 and base_of(schema).kind in INDEPENDENT_OUTPUTS:
             while count > 1 and op.outputs[count - 1].id not in self._read:
@@ -179,20 +179,20 @@ class _Lowering:
         return count
 
     def _form(self, op: Op, schema: Schema, outputs: Sequence[LogicalTensor]) -> tuple[Form | None, str]:
-        """The op as the library takes it, or None and the reason why it cannot."""
+        """The form of an op that the library computes right, or None and the reason why there is none."""
         bounds = self._bounds_of(op, base_of(schema).kind)
         if op.signature is not None:
             return signature_form(op.signature, len(outputs), bounds)
         types = [None if tensor is None else tensor.type for tensor in op.inputs]
         dtypes = [tensor.dtype for tensor in outputs]
         call = base_call(schema, base_of(schema), op.attrs, types, len(outputs), dtypes)
-        call = base_call(schema, base_of(schema), _counted(op, call), types, len(outputs), dtypes)
+        call = base_call(schema, base_of(schema), _with_scale_axis(op, call), types, len(outputs), dtypes)
         return library_form(schema, call)
 
     def _bounds_of(self, op: Op, kind: str) -> tuple[int | None, ...]:
-        """How far from 0 the integers are that an op reads, None where nobody knows; nothing for other ops.
+        """The largest magnitude of each integer input of an op, None if unknown; empty for ops on other types.
 
-        What it makes of them is noted too: the library computes masks in attention with them, as part of it.
+        Also stores the bound of the output. The library computes attention masks with such integers in its kernel.
         """
         source = op.inputs[0] if op.inputs else None
         if kind == "GenIndex" and source is not None and source.shape is not None:
@@ -214,12 +214,12 @@ class _Lowering:
 
     @cached_property
     def _read(self) -> set[int]:
-        """The tensors that somebody reads."""
+        """Ids of the tensors that an op reads or the graph returns."""
         read = {tensor.id for op in self._graph.ops for tensor in op.inputs if tensor is not None}
         return read | {tensor.id for tensor in self._graph.outputs.values()}
 
     def _add_swapped(self, op: Op, schema: Schema, form: Form, n_outputs: int) -> None:
-        """A form of an op some of whose tensors have their axes in another order than the library."""
+        """Add a form of an op with views of the tensors whose axis order differs from the library's."""
         used = {source for part in form.parts for source in part.inputs if isinstance(source, int)}
         sources = []
         for index, tensor in enumerate(op.inputs):
@@ -238,9 +238,9 @@ class _Lowering:
                 self._step("view", "Wildcard", (seen,), (tensor.id,), op, note="axis order of the edition")
 
     def _add_form(self, op: Op, form: Form, sources: list[int], results: list[int]) -> None:
-        """Steps for the parts of a form, which reads ``sources`` and writes ``results``."""
+        """Add the steps of a form that reads ``sources`` and writes ``results``."""
         whole = len(form.parts) == 1
-        # An edition may have ports that the base vocabulary has not, and the other way round.
+        # An edition and the base vocabulary may have different numbers of input ports.
         numbers = [*sources, *[-1] * form.n_inputs][: form.n_inputs]
         targets = dict(zip(form.results, results, strict=True))
         for part in form.parts:
@@ -254,7 +254,9 @@ class _Lowering:
                     continue
             first = len(numbers)
             for index, tensor in enumerate(part.outputs, first):
-                numbers.append(targets[index] if index in targets else self._fresh(tensor, f"{op.name} ({part.kind})"))
+                numbers.append(
+                    targets[index] if index in targets else self._new_value(tensor, f"{op.name} ({part.kind})")
+                )
             outs = tuple(numbers[first:])
             if part.kind == "TypeCast" and not whole:
                 self._casts[ins[0], part.outputs[0].dtype] = outs[0]
@@ -275,7 +277,7 @@ class _Lowering:
         self.steps.append(Step(len(self.steps), executor, kind, inputs, outputs, op, attrs, note, part, whole))
 
     def _view(self, op: Op, schema: Schema, tensor: LogicalTensor) -> int:
-        """The tensor with its axes as the library has them."""
+        """A new view of the tensor with the library's axis order; returns its id."""
         whole = self.values[tensor.id]
         order = channel_swap(len(whole.shape), format_of(schema, op.attrs))
         number = len(self.values)
@@ -289,19 +291,19 @@ class _Lowering:
         return number
 
     def _constant(self, array: Array) -> int:
-        return self._fresh(TensorType(DataType.of(array.dtype), array.shape, array), "constant")
+        return self._new_value(TensorType(DataType.of(array.dtype), array.shape, array), "constant")
 
     def _cast_constant(self, value: Value, dtype: DataType | None) -> int:
-        """A constant in another data type, made once."""
+        """The constant cast to another data type, made once; returns its id."""
         assert value.constant is not None
         assert dtype is not None
         array = np.ascontiguousarray(rounded(value.constant, dtype)).reshape(value.shape)
-        number = self._fresh(TensorType(dtype, value.shape, array), f"{value.name} ({dtype})")
+        number = self._new_value(TensorType(dtype, value.shape, array), f"{value.name} ({dtype})")
         self._casts[value.id, dtype] = number
         return number
 
-    def _fresh(self, tensor: TensorType, name: str) -> int:
-        """A value that the graph has not: a constant that a rewrite adds, or what is between the parts of a form."""
+    def _new_value(self, tensor: TensorType, name: str) -> int:
+        """Add a value that is not in the graph: a constant of a rewrite, or a value between two parts of a form."""
         assert tensor.dtype is not None
         shape = known_dims(tensor.shape)
         number = len(self.values)
@@ -309,8 +311,8 @@ class _Lowering:
         return number
 
 
-def _counted(op: Op, call: Call) -> Mapping[str, AttrValue]:
-    """Files may hold ops that break the specification."""
+def _with_scale_axis(op: Op, call: Call) -> Mapping[str, AttrValue]:
+    """The attributes of an op from a file that may break the specification, with the axis counted as for its scales."""
     if call.schema.kind not in ("Quantize", "Dequantize"):
         return op.attrs
     for found in misplaced_scales(call):
@@ -320,7 +322,7 @@ def _counted(op: Op, call: Call) -> Mapping[str, AttrValue]:
 
 
 def _executor(part: Part) -> str:
-    """Who runs a part: casts of types that the CPU has not take the library 20 times as long as numpy."""
+    """The executor of a part; numpy casts types that the CPU lacks 20 times as fast as the library."""
     if part.kind != "TypeCast" or all(t.dtype is None or is_native(t.dtype) for t in (*part.types, *part.outputs)):
         return "library"
     return "copy"
@@ -339,7 +341,7 @@ def _value(tensor: LogicalTensor) -> Value:
 
 @lru_cache(maxsize=MAX_SIGNATURES)
 def _dense_strides(shape: Shape, dtype: DataType) -> Dims | None:
-    """Strides of a dense tensor; None where a dim is unknown, or it is too large."""
+    """Strides of a dense tensor in elements; None if a dim is unknown or the tensor is too large."""
     if shape is None:
         return None
     dims = tuple([dim for dim in shape if dim is not None])

@@ -1,4 +1,4 @@
-"""Memory of the values inside a program: one block, in which values that are not alive together share their place."""
+"""Plans the memory of the values inside a program: one block, shared by values with disjoint lifetimes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ..arrays.ndarrays import ALIGNMENT
 
 
 class Lifetime(NamedTuple):
-    """A piece of memory that is written by step ``start`` and used last by step ``end``.
+    """A piece of memory that step ``start`` writes and step ``end`` uses last.
 
-    ``size`` in bytes, as ``aligned`` has it.
+    ``size`` is in bytes, rounded up by ``aligned``.
     """
 
     number: int
@@ -22,26 +22,27 @@ class Lifetime(NamedTuple):
 
 
 def aligned(size: int) -> int:
-    """``size`` as a multiple of the alignment, and not 0: every piece has an address of its own."""
+    """``size`` rounded up to a multiple of the alignment, at least one, so that every piece has its own address."""
     return max(-(-size // ALIGNMENT), 1) * ALIGNMENT
 
 
 def plan_memory(lifetimes: Sequence[Lifetime], in_place: Mapping[int, int]) -> tuple[dict[int, int], int]:
     """Offsets in one block for pieces of memory with these lifetimes, and the size of the block.
 
-    Going through the steps in order, a piece takes the smallest gap that holds it, at the end of the block if none
-    does, and gives its place back after its last step.
+    The pieces are placed in the order of their first steps. A piece takes the smallest free gap that holds it, or grows
+    the block, and frees its memory after its last step.
 
     Args:
         lifetimes: of every piece.
-        in_place: from a piece to one that it may lie exactly upon, if that ends in the very step which writes it.
+        in_place: from the number of a piece to that of a piece whose memory it may reuse, if the step that writes the
+            first is the last to use the second, and their sizes are equal.
     """
     offsets: dict[int, int] = {}
     found = {piece.number: piece for piece in lifetimes}
     ending: dict[int, list[Lifetime]] = {}
     for piece in lifetimes:
         ending.setdefault(piece.end, []).append(piece)
-    given_on: set[int] = set()
+    reused: set[int] = set()
     gaps = _Gaps()
     freed = 0
     order = sorted(lifetimes, key=lambda piece: piece.start)
@@ -49,7 +50,7 @@ def plan_memory(lifetimes: Sequence[Lifetime], in_place: Mapping[int, int]) -> t
     for piece in order:
         while freed < len(steps) and steps[freed] < piece.start:
             for dead in ending[steps[freed]]:
-                if dead.number not in given_on:
+                if dead.number not in reused:
                     gaps.free(offsets[dead.number], dead.size)
             freed += 1
         source = found.get(in_place.get(piece.number, -1))
@@ -57,9 +58,9 @@ def plan_memory(lifetimes: Sequence[Lifetime], in_place: Mapping[int, int]) -> t
             source is not None
             and source.size == piece.size
             and source.start < source.end == piece.start
-            and source.number not in given_on
+            and source.number not in reused
         ):
-            given_on.add(source.number)
+            reused.add(source.number)
             offsets[piece.number] = offsets[source.number]
         else:
             offsets[piece.number] = gaps.take(piece.size)
@@ -67,13 +68,13 @@ def plan_memory(lifetimes: Sequence[Lifetime], in_place: Mapping[int, int]) -> t
 
 
 class _Gaps:
-    """The free parts of a block that grows: by offset, to join neighbours, and by size, to find the best."""
+    """The free gaps of a growing block, by offset to join neighbours and by size to find the smallest that fits."""
 
     def __init__(self) -> None:
         self.end = 0
         self._by_size: list[tuple[int, int]] = []
         self._size_at: dict[int, int] = {}
-        self._start_before: dict[int, int] = {}  # of the gap that ends at an offset
+        self._start_before: dict[int, int] = {}  # start of the gap that ends at an offset
 
     def take(self, size: int) -> int:
         index = bisect_left(self._by_size, (size, 0))
@@ -85,7 +86,7 @@ class _Gaps:
             return start
         last = self._start_before.get(self.end)
         start = self.end
-        if last is not None:  # the block grows by what the gap at its end lacks
+        if last is not None:  # extend the gap at the end of the block
             start = last
             self._remove(last)
         self.end = start + size

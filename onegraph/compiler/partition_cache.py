@@ -1,7 +1,7 @@
-"""Ops that come again: what the library made of the first ones serves all that are wired alike, on the same layouts.
+"""Reuses compiled partitions for later steps with the same ops, wiring and layouts.
 
-Real graphs repeat their layers, and a compiled partition runs on any tensors. Only what the library may have made of
-constants is its own, so that with other constants the same ops are compiled once more.
+Graphs repeat their layers, and a compiled partition runs on any tensors. Only prepared constants belong to one compiled
+partition, so the same ops with other constants are compiled again.
 """
 
 from __future__ import annotations
@@ -19,25 +19,32 @@ from .lower import Dims, Step, Value
 from .to_capi import capi_tensor
 
 Wiring = int | tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
-# The categories of ops that alone make nothing of a constant that is worth keeping.
+# Categories of ops for which the library, if they run alone, prepares no constants.
 PLAIN_CATEGORIES = frozenset(["binary", "elementwise"])
-# The categories of ops that the library has fast kernels for, on every machine, so that few bytes mean little time.
+# Categories of ops with fast kernels on every CPU, so that few bytes mean little time.
 QUICK_CATEGORIES = PLAIN_CATEGORIES | {"matmul"}
 
 
 class Layout(NamedTuple):
-    """Strides that the ops honour: whether those of the outputs may be left open, and what was compiled for them."""
+    """Strides at the ports that the ops honour.
+
+    Attributes:
+        is_open: whether the library may choose the strides of outputs.
+        compiled: what was compiled for these strides.
+    """
 
     is_open: bool
     compiled: dict[object, Compiled]
 
 
 class Compiled(NamedTuple):
-    """What the library made.
+    """A compiled partition and how to use it.
 
-    ``like``: the same where it is the first of its kind, else that.
-    ``chosen``: the ports of outputs for which it chose other strides, with these and the size in bytes.
-    ``in_place``: ports of outputs and of the inputs whose memory they may take.
+    Attributes:
+        made: the compiled partition.
+        like: the first compiled partition that differs from ``made`` in its constants only; maybe ``made``.
+        chosen: for each output with strides that the library chose: its port, the strides and the size in bytes.
+        in_place: pairs of an output port and the input port whose memory it may reuse.
     """
 
     made: CompiledPartition
@@ -47,11 +54,11 @@ class Compiled(NamedTuple):
 
 
 def wiring(steps: Sequence[Step], results: Sequence[int]) -> tuple[Wiring, list[int]]:
-    """What steps have in common that do the same with other values, and the values of these steps in turn.
+    """The wiring of steps, which is equal for steps that compute the same on other values, and their values in order.
 
     Args:
-        steps: library steps, alive as long as the wiring is looked at.
-        results: the values that leave them.
+        steps: library steps. The wiring has the ids of their parts, so the steps must outlive it.
+        results: the values that later steps or the caller read.
     """
     first = steps[0]
     if len(steps) == 1 and len(set(first.inputs)) == len(first.inputs):
@@ -64,19 +71,19 @@ def wiring(steps: Sequence[Step], results: Sequence[int]) -> tuple[Wiring, list[
 
 
 class Pattern:
-    """The partition of the first ops that were wired in some way.
+    """The partition of the first steps with some wiring.
 
     Args:
-        partition: as the library made it.
-        steps: its ops.
+        partition: the library's partition.
+        steps: its steps.
         inputs, outputs: the values at its ports, in the order of the ports.
-        values: all values of the steps, as ``wiring`` tells them.
-        nbytes: of all that is read and written.
-        reason: why it is not to be compiled; empty where it is.
+        values: all values of the steps, as ``wiring`` returns them.
+        nbytes: size of all inputs and outputs.
+        reason: why it must not be compiled; empty if it can be.
 
     Attributes:
         is_quick: whether few bytes mean little time.
-        places: for each port, inputs first, its place among the values.
+        places: for each port, inputs first, the index of its value in ``values``.
         n_inputs: number of inputs.
         layouts: by the strides at the ports.
     """
@@ -104,15 +111,17 @@ class Pattern:
         )
 
     def compile(self, values: Sequence[Value], layout: Layout, free: tuple[bool, ...]) -> Compiled:
-        """What runs the ops on such values, for the number of threads that is set, after ``compile_others``.
+        """The compiled partition for these values and the current number of threads.
+
+        It can run after ``compile_others``.
 
         Args:
-            values: those at the ports.
-            layout: what there is for their strides.
-            free: for each output whether its layout is left to the library; of none where it is empty.
+            values: the values at the ports.
+            layout: the layout for their strides.
+            free: for each output, whether the library chooses its layout; empty if it chooses none.
 
         Raises:
-            OneGraphError: the library refuses.
+            OneGraphError: the library refuses the partition.
         """
         constants = () if self._is_plain else tuple([value.constant is not None for value in values[: self.n_inputs]])
         known = layout.compiled.get((free, constants))
@@ -125,10 +134,12 @@ class Pattern:
         return known
 
     def compile_others(self) -> None:
-        """Compile what ``compile`` gave beside the first one of each kind, for the number of threads that is set.
+        """Compile the partitions that ``compile`` postponed, because they differ from another in constants only.
+
+        They are compiled for the current number of threads.
 
         Raises:
-            OneGraphError: there is no memory.
+            OneGraphError: memory is short.
         """
         for first, others in self._others.items():
             first._compile_others(others)
@@ -138,16 +149,16 @@ class Pattern:
         inputs, outputs = values[:count], values[count:]
         kinds = ["variable" if self._is_plain or value.constant is None else "constant" for value in inputs]
         tensors = [capi_tensor(*given) for given in zip(ids[:count], inputs, kinds, strict=True)]
-        # The library is not told the shape of a dense output: it would take a wrong one for right.
+        # A dense output is compiled without its shape, because the library would accept a wrong one.
         results = [_result(*given) for given in zip(ids[count:], outputs, strict=True)]
         compiled = None
         if any(free):
-            anyhow = [
+            open_results = [
                 LogicalTensor._checked(tensor.id, tensor.dtype, None, None, "any") if is_free else tensor
                 for tensor, is_free in zip(results, free, strict=True)
             ]
             with suppress(OneGraphError):
-                compiled = CompiledPartition._checked(self.partition, tensors, anyhow, default_engine())
+                compiled = CompiledPartition._checked(self.partition, tensors, open_results, default_engine())
         if compiled is None or any(tensor.strides is None for tensor in compiled.outputs):
             compiled = CompiledPartition._checked(self.partition, tensors, results, default_engine())
         chosen = []
@@ -157,7 +168,7 @@ class Pattern:
             if tensor.strides is None:
                 raise UnsupportedError(f"the library chose an opaque layout for {value.name}")
             if any(dim > 1 and a != b for dim, a, b in zip(value.shape, tensor.strides, value.strides, strict=False)):
-                if not (free and free[index - count]):  # the products of huge dims overflow
+                if not (free and free[index - count]):  # strides of huge dims overflow
                     raise UnsupportedError(f"the library infers strides {tensor.strides} for {value.name}")
                 chosen.append((index, tensor.strides, tensor.mem_size or 0))
         in_place = tuple([(ids.index(target), ids.index(source)) for source, target in compiled.inplace_pairs])

@@ -1,4 +1,4 @@
-"""The library's search for ops that it can do in one: a graph as partitions, in an order in which they can run."""
+"""Lets the library partition a graph, and orders the partitions so that they can run."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ..errors import LibraryRuntimeError
 from .lower import Lowered, Step
 from .to_capi import capi_graph
 
-# The search takes time with the square of the number of ops, so that the library gets so many steps at a time.
+# The search time grows with the square of the number of ops, so the library gets this many steps at a time.
 PIECE = 400
-OVERLAP = 50  # steps, more than any of its patterns is long
+OVERLAP = 50  # steps; longer than any fusion pattern of the library
 
 Found = tuple[Partition | None, list[Step]]
 
 
 def find_partitions(lowered: Lowered, fpmath_mode: str) -> Iterator[Found]:
-    """Partitions of a graph, each with its steps; none for a step that the library refuses.
+    """The partitions of a graph with their steps; None as the partition of a step that the library refuses.
 
     Raises:
-        LibraryRuntimeError: the library fails at an op by itself.
+        LibraryRuntimeError: the library fails on a single op.
     """
     count = len(lowered.steps)
     last_read = {number: step.id for step in lowered.steps for number in step.inputs}
@@ -31,11 +31,11 @@ def find_partitions(lowered: Lowered, fpmath_mode: str) -> Iterator[Found]:
     while waiting or at < count:
         piece = [*waiting, *lowered.steps[at : at + PIECE - len(waiting)]]
         at += len(piece) - len(waiting)
-        # What would reach into the last steps of a piece may be cut short there, and is searched with what comes after.
-        firm = count if at == count else piece[-OVERLAP].id
+        # A fusion in the last steps of a piece may be cut off, so those steps are searched again with the next piece.
+        first_postponed = count if at == count else piece[-OVERLAP].id
         done: set[int] = set()
         for partition, steps in _search_piece(lowered, fpmath_mode, piece, last_read):
-            if steps[-1].id >= firm and done:
+            if steps[-1].id >= first_postponed and done:
                 break
             done.update(step.id for step in steps)
             yield partition, steps
@@ -53,21 +53,21 @@ def _search_piece(
     except LibraryRuntimeError:
         if len(piece) == 1:
             raise
-        # The search throws on some graphs that have much in common with one of its patterns.
+        # The search throws on some graphs that nearly match one of its patterns.
         half = len(piece) // 2
         yield from _search_piece(lowered, fpmath_mode, piece[:half], last_read)
         yield from _search_piece(lowered, fpmath_mode, piece[half:], last_read)
         return
     for partition, numbers in _in_order(partitions, piece):
-        if numbers[0] < len(lowered.steps):  # the others are marks in the library's graph
+        if numbers[0] < len(lowered.steps):  # larger ids are of ops that stand for no step
             yield None if numbers[0] in refused else partition, [lowered.steps[number] for number in numbers]
 
 
 def _in_order(partitions: Sequence[Partition], steps: Sequence[Step]) -> list[tuple[Partition, list[int]]]:
-    """The partitions in an order in which they can run, with the ids of their ops, in such an order too.
+    """The partitions with the ids of their ops, both in an order in which they can run.
 
-    The steps of the graph stand in such an order already; among the partitions that are ready, the one with the lowest
-    id goes first.
+    The ids of the steps follow such an order already. Of the partitions that are ready, the one with the lowest op id
+    runs first.
     """
     ops = [sorted(partition.ops) for partition in partitions]
     pairs = sorted(zip(partitions, ops, strict=True), key=lambda pair: pair[1])

@@ -1,4 +1,4 @@
-"""What an executable says of itself: the partitions, what was fused, and who runs what and why."""
+"""Describes an executable: its partitions, the fused ops, the executor of each partition and the reason."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..opset.shapes import counted
 
 
 class NamedTensor(Protocol):
-    """What is said of an input or output of a partition; strides in elements."""
+    """An input or output of a partition."""
 
     @property
     def name(self) -> str:
@@ -29,29 +29,28 @@ class NamedTensor(Protocol):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Elements between neighbours along each axis."""
+        """Strides in elements."""
 
     @property
     def dense(self) -> bool:
-        """Whether it is row-major without gaps."""
+        """Whether the tensor is row-major without gaps."""
 
 
 @dataclass(slots=True)
 class PartitionReport:
-    """One partition. It holds values; the texts are made when they are asked for.
+    """One partition of an executable. Its texts are made when they are read.
 
     Attributes:
-        index: its place in the order of execution.
-        executor: ``oneDNN``; ``reference`` for numpy; ``view`` where only strides change; ``copy`` where numpy casts
-            or moves elements and computes nothing.
-        kinds, names: of the ops that run together, one for each op or part of an op. A part that is not all of its op
-            has the kind ``LayerNorm: StaticReshape``.
-        reasons: why numpy runs it, or what oneDNN is given in its place; empty where there is nothing to say.
+        index: position in the order of execution.
+        executor: ``oneDNN``; ``reference`` for numpy; ``view`` if only strides change; ``copy`` if numpy only casts or
+            moves elements.
+        kinds, names: of the ops that run together, one for each op or part of an op. A part of an op has a kind such as
+            ``LayerNorm: StaticReshape``.
+        reasons: why numpy runs the partition, or which ops oneDNN gets instead; empty if oneDNN gets the ops unchanged.
         sources, results: the inputs and outputs.
-        threads: number of threads that it runs with, 0 for as many as the caller's setting allows; None where oneDNN
-            does not run it.
-        implementation: oneDNN's names for what runs, where they were asked for: primitives and kernels, such as
-            ``convolution jit:avx512_core``.
+        threads: number of threads; 0 for the limit of the calling thread; None if oneDNN does not run the partition.
+        implementation: oneDNN's names of the primitives and kernels, such as ``convolution jit:avx512_core``; empty
+            unless requested.
     """
 
     index: int
@@ -81,22 +80,22 @@ class PartitionReport:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Name, data type, shape, and strides where they are not dense, of each input."""
+        """Name, data type and shape of each input, with the strides of inputs that are not dense."""
         return tuple(map(_describe, self.sources))
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The same of each output."""
+        """Name, data type and shape of each output, with the strides of outputs that are not dense."""
         return tuple(map(_describe, self.results))
 
     @property
     def layouts(self) -> dict[str, tuple[int, ...]]:
-        """Strides of every input and output by its name, in elements."""
+        """Strides in elements of every input and output, by name."""
         return {tensor.name: tensor.strides for tensor in (*self.sources, *self.results)}
 
     @property
     def bytes(self) -> int:
-        """Size of the inputs and outputs together."""
+        """Total size of the inputs and outputs in bytes."""
         return sum(map(nbytes, (*self.sources, *self.results)))
 
     def to_dict(self) -> dict[str, object]:
@@ -120,10 +119,10 @@ class PartitionReport:
 
 @dataclass(frozen=True)
 class Report:
-    """The partitions of an executable, in the order of execution, and the settings that it was compiled with.
+    """The partitions of an executable in the order of execution, and the settings of its compilation.
 
-    ``copies`` counts the inputs that calls had to copy, because they were not laid out as declared; ``cache`` has the
-    counters of ``Executable.cache_info``.
+    ``copies`` counts the inputs that calls had to copy because their layout differed from the declared one. ``cache``
+    has the counters of ``Executable.cache_info``.
     """
 
     library: str
@@ -170,7 +169,7 @@ class Report:
 
 
 def nbytes(tensor: NamedTensor) -> int:
-    """Bytes of the elements of a tensor."""
+    """Size of the elements of a tensor in bytes."""
     return _nbytes(tensor.dtype, tensor.shape)
 
 

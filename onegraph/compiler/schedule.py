@@ -1,8 +1,7 @@
-"""The steps of a graph in the order in which they run, and how its values lie in memory.
+"""Collects the steps of a graph in the order of execution, and assigns memory to its values.
 
-Some are views of the memory of others, some are copied into another layout, and some have a place in an output.
-
-Where a graph output is a view, its source is written directly into the memory of the output.
+A value has memory of its own, is a view of another value, or is a copy in another layout. If a graph output is a view,
+its source is written directly into the memory of the output.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ from .steps import LibraryStep, Note, NumpyStep, caster, compile_reorder, needs_
 
 
 class Schedule:
-    """The steps that there are so far, what is noted of each, and the values that they read and write.
+    """The steps so far, the notes about them, and the values that they read and write.
 
     Args:
         lowered: the graph.
 
     Attributes:
-        sizes: bytes of values whose layout the library chose.
-        threads: how many the next partition is compiled for.
-        returned: the values that are outputs of the graph.
-        viewed: those whose memory is seen through several of them.
+        sizes: size in bytes of each value whose layout the library chose.
+        threads: number of threads that the next partition is compiled for.
+        returned: ids of the values that are outputs of the graph.
+        viewed: ids of the values that share memory with another value.
     """
 
     def __init__(self, lowered: Lowered) -> None:
@@ -45,7 +44,7 @@ class Schedule:
         self.sizes: dict[int, int] = {}
         self.threads = ThreadCount()
         self.returned = {tensor.id for tensor in lowered.graph.outputs.values()}
-        self._placed: dict[int, Value] = {}  # as they were before they were given a place in an output
+        self._placed: dict[int, Value] = {}  # values placed in the memory of an output, as before
         self._place_in_outputs(lowered)
         self.viewed = {
             n for value in self.values.values() if value.storage != value.id for n in (value.id, value.storage)
@@ -53,13 +52,13 @@ class Schedule:
         self._dense_copies: dict[int, int] = {}
 
     def use(self, step: Step) -> Use:
-        """A step as the rules about the library see it."""
+        """A step as the record that the rules about the library take."""
         types = [TensorType(self.values[number].dtype, self.values[number].shape) for number in step.inputs]
         call = Call(BASE[step.kind], step.attrs, types, len(step.outputs))
         return Use(call, step.inputs, step.outputs, self.values[step.outputs[0]].dtype)
 
     def _place_in_outputs(self, lowered: Lowered) -> None:
-        """Where a graph output is a view of what the library writes, have that written into its memory."""
+        """Place the source of a graph output that is a view in the memory of the output, if the library writes it."""
         steps = [step for step in lowered.steps if step.executor == "library"]
         views = [step for step in steps if step.kind in VIEWS and step.outputs[0] in self.returned]
         producers = {n: step for step in steps for n in step.outputs} if views else {}
@@ -81,7 +80,7 @@ class Schedule:
                 self.values[source.id] = placed
 
     def take_back(self, numbers: Sequence[int]) -> bool:
-        """Give values memory of their own again; returns whether any of them had a place in an output."""
+        """Undo the placement of values in the memory of an output; returns whether any of them was placed."""
         found = [number for number in numbers if number in self._placed]
         self.viewed -= {n for number in found for n in (number, self.values[number].storage)}
         self.values.update((number, self._placed.pop(number)) for number in found)
@@ -90,7 +89,7 @@ class Schedule:
     # Views and copies ------------------------------------------------------------------------------------------------
 
     def add_view(self, step: Step) -> bool:
-        """Take a reshape or a transpose as another way to look at the same memory, if it is one."""
+        """Add a reshape or transpose as a view of the same memory; returns False if that is not possible."""
         if step.executor != "library" or step.kind not in VIEWS:
             return False
         source, target = self.values[step.inputs[0]], self.values[step.outputs[0]]
@@ -126,16 +125,16 @@ class Schedule:
         return True
 
     def dense_copy(self, value: Value) -> int:
-        """A dense copy of a value, made once."""
+        """The id of a dense copy of a value, made once."""
         if value.id not in self._dense_copies:
-            dense = self.dense_twin(value)
+            dense = self.new_dense_value(value)
             self._dense_copies[value.id] = dense.id
             if dense.constant is None:
                 self.add_copy(value, dense, None, "the reader does not honour strides")
         return self._dense_copies[value.id]
 
-    def dense_twin(self, value: Value) -> Value:
-        """A new value that is to hold the same, in dense memory of its own."""
+    def new_dense_value(self, value: Value) -> Value:
+        """A new value with the type of another one, in dense memory of its own."""
         number = len(self.values)
         self.values[number] = value._replace(
             id=number,
@@ -147,7 +146,7 @@ class Schedule:
         return self.values[number]
 
     def add_copy(self, source: Value, target: Value, step: Step | None, reason: str) -> None:
-        """A step that copies between layouts: the library's Reorder where it has the data type, else numpy."""
+        """Add a copy between layouts: the library's Reorder if it supports the data type, otherwise numpy."""
         note = Note("oneDNN", () if step is None else (step,), (reason,), (source,), (target,))
         index = len(self.notes)
         try:
@@ -165,27 +164,27 @@ class Schedule:
         self.add_compiled(compiled, (source.id, target.id), index)
 
     def add_cast(self, step: Step, reason: str) -> None:
-        """A TypeCast by numpy: of data types that the CPU has not, the library's takes 20 times as long."""
+        """Add a TypeCast in numpy, 20 times as fast as the library's for data types that the CPU lacks."""
         (target,) = step.outputs
         reason = reason or "by numpy: the library's kernel for data types that the CPU has not is slower"
         index = self.note("copy", step, step.note, reason)
         self.steps.append(NumpyStep(caster(self.values[target].dtype), step.inputs, step.outputs, index))
 
-    # What is run -----------------------------------------------------------------------------------------------------
+    # Notes and steps -------------------------------------------------------------------------------------------------
 
     def note(self, executor: str, step: Step, *reasons: str) -> int:
-        """Note who runs a step and why; returns the number of the note."""
+        """Note the executor of a step and the reasons; returns the index of the note."""
         inputs = [self.values[number] for number in dict.fromkeys(step.inputs)]
         outputs = [self.values[number] for number in step.outputs]
         self.notes.append(Note(executor, (step,), reasons, inputs, outputs))
         return len(self.notes) - 1
 
     def add_numpy(self, step: Step, reason: str) -> None:
-        """An op by numpy; without a reason of its own, for that of the step."""
+        """Add an op that numpy runs; an empty ``reason`` stands for the note of the step."""
         self.steps.append(numpy_step(step, self.values, self.note("reference", step, reason or step.note)))
 
     def add_compiled(self, compiled: CompiledPartition, numbers: Sequence[int], note: int) -> None:
-        """A partition that is compiled, and the values at its ports, inputs first."""
+        """Add a compiled partition with the values ``numbers`` at its ports, inputs first."""
         values = [self.values[number] for number in numbers]
         piece = {
             tensor.id: value.storage

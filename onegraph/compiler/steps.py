@@ -1,4 +1,4 @@
-"""Steps of a program that are no partitions as the library found them: numpy's, copies, a binary op on fewer axes."""
+"""Defines the steps of a program, and makes those for numpy, for copies and for binary ops on fewer axes."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ Run = Callable[[Sequence[Array | None]], Sequence[Array]]
 
 
 class LibraryStep(NamedTuple):
-    """A compiled partition, and where what it reads and writes lies.
+    """A compiled partition and the memory of its inputs and outputs.
 
     ``pieces``: the numbers of the pieces of memory of its inputs and outputs, in the order in which it was compiled.
-    ``in_place``: (output, input) pieces of which the first may lie upon the second.
-    ``like``: what was compiled first of the same ops on the same layouts: it takes as long.
+    ``in_place``: pairs (output, input) of pieces; the output may reuse the memory of the input.
+    ``like``: the first compiled partition with the same ops and layouts, which takes as long.
     """
 
     compiled: CompiledPartition
@@ -42,13 +42,13 @@ class LibraryStep(NamedTuple):
     n_inputs: int
     in_place: Sequence[tuple[int, int]]
     note: int
-    nbytes: int  # that it reads and writes
+    nbytes: int  # size of inputs and outputs
     is_small: bool = False  # compiled for one thread
-    is_quick: bool = False  # and no slower than its bytes
+    is_quick: bool = False  # small, and known to take little time
 
 
 class NumpyStep(NamedTuple):
-    """One op that numpy runs; None stands for an optional input that is not there."""
+    """One op that numpy runs; None stands for an absent optional input."""
 
     run: Run
     inputs: tuple[int | None, ...]
@@ -57,7 +57,7 @@ class NumpyStep(NamedTuple):
 
 
 class Note(NamedTuple):
-    """Who runs some steps, and why; ``report`` puts it in words. Without steps it is a copy of the input."""
+    """The executor of some steps, and the reasons. Without steps, the note is about a copy of the input."""
 
     executor: str
     steps: Sequence[Step]
@@ -66,7 +66,7 @@ class Note(NamedTuple):
     outputs: Sequence[Value]
 
     def report(self, index: int, threads: int | None) -> PartitionReport:
-        """The partition ``index`` of a program, which has this number of threads."""
+        """The report of partition ``index`` of a program, which runs with this number of threads."""
         reasons = self.reasons
         if self.executor == "oneDNN":
             reasons = (*reasons, *[step.note for step in self.steps])
@@ -77,7 +77,7 @@ class Note(NamedTuple):
 
 
 def needs_dense(value: Value, steps: Sequence[Step]) -> bool:
-    """Whether one of the ops would compute wrong if a value that it reads or writes had other strides."""
+    """Whether one of the ops would compute wrong with the strides of a value that it reads or writes."""
     inside = frozenset([step.kind for step in steps])
     return any(
         wrong_layout(
@@ -95,7 +95,7 @@ def _rank(step: Step) -> int:
 
 
 def numpy_step(step: Step, values: Mapping[int, Value], note: int) -> NumpyStep:
-    """An op that numpy runs in the library's place: as the user wrote it, or the part of it that the step is."""
+    """A numpy step for the op as the user wrote it, or for the part of the op that the step is."""
     op = step.op
     if step.whole:
         given = tuple([None if tensor is None else tensor.id for tensor in op.inputs])
@@ -109,22 +109,22 @@ def numpy_step(step: Step, values: Mapping[int, Value], note: int) -> NumpyStep:
 
 
 def pass_through(arrays: Sequence[Array | None]) -> list[Array]:
-    """What there is of the inputs: a copy into another layout is made where the result is stored."""
+    """Return the inputs unchanged; storing the result makes the copy into another layout."""
     return [array for array in arrays if array is not None]
 
 
 def caster(dtype: DataType) -> Run:
-    """A cast to a float type; one to f32 is exact, so that storing the result is all there is to do."""
+    """A cast to a float type; a cast to f32 is exact, and storing the result does it."""
     if dtype is DataType.f32:
         return pass_through
     return lambda arrays: [rounded(array, dtype) for array in arrays if array is not None]
 
 
 def compile_reorder(source: Value, target: Value) -> CompiledPartition:
-    """The library's copy from one layout to another.
+    """A compiled Reorder, which copies from one layout to another.
 
     Raises:
-        OneGraphError: it has none for the data type or the layouts.
+        OneGraphError: the library does not support the data type or the layouts.
     """
     graph = LibraryGraph()
     ends = capi_tensor(source.id, source, "variable"), capi_tensor(target.id, target, "variable")
@@ -135,7 +135,7 @@ def compile_reorder(source: Value, target: Value) -> CompiledPartition:
 
 
 def slow_operand(step: Step, values: Mapping[int, Value]) -> tuple[Value, Value] | None:
-    """The inputs of a binary op, the one to be broadcast last, if the library has a fast kernel on fewer axes only."""
+    """The inputs of a binary op, the broadcast one last, if the library is fast on fewer axes only; otherwise None."""
     if step.kind not in ARITHMETIC:
         return None
     result = values[step.outputs[0]].shape
@@ -148,10 +148,10 @@ def slow_operand(step: Step, values: Mapping[int, Value]) -> tuple[Value, Value]
 
 
 def collapsed_binary(step: Step, values: Mapping[int, Value]) -> CompiledPartition | None:
-    """A binary op with a slow operand, on fewer axes of the same memory; None for another op.
+    """A compiled binary op on fewer axes of the same memory; None unless it has a slow operand and dense values.
 
     Raises:
-        OneGraphError: the library refuses it.
+        OneGraphError: the library refuses the op.
     """
     found, result = slow_operand(step, values), values[step.outputs[0]]
     if found is None or not all(value.dense for value in (*found, result)):

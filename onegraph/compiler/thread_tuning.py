@@ -1,7 +1,7 @@
-"""How many threads each step of a program gets: joining them costs a small step more than they gain.
+"""Chooses the number of threads of each step of a program, because a small step loses more by threads than it gains.
 
-Many kernels keep the number of threads that they were compiled with, so a step that is to run with fewer is compiled
-for fewer.
+Many kernels keep the number of threads that they were compiled for, so a step that runs with fewer threads is compiled
+again for that number.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from ..capi.threads import ThreadCount, restore_threads
 from ..errors import OneGraphError
 from .steps import LibraryStep
 
-# A step that moves no more than this is compiled for one thread from the start, and stays so where it is quick.
+# A step with at most this many bytes of inputs and outputs is compiled for one thread first, and keeps it if quick.
 SMALL_BYTES = 1 << 15
-# One that takes no longer than this on one thread has nothing to gain.
+# A small step that takes less time than this on one thread keeps one thread.
 QUICK_SECONDS = 4e-6
-# One that moves more than this gets every thread: that it takes long needs no measuring.
+# A step with more bytes than this gets all threads without a measurement.
 LARGE_BYTES = 1 << 20
-# One that takes longer than this on one thread gets every thread: a busy neighbour could only mislead measuring.
+# A step that takes longer than this on one thread gets all threads; other load could only falsify a measurement.
 LONG_SECONDS = 1e-4
-# One that takes longer on one thread is worth several: it gets every one where a neighbour keeps others from measuring.
+# If other load prevents measuring, a step that takes longer than this on one thread gets all threads, others get one.
 WORTHWHILE_SECONDS = 1e-5
-# More threads must gain more than this: beside other work they join later than in a loop of one step alone.
+# More threads must save more time than this, because threads start later in a program than in the measuring loop.
 MIN_GAIN_SECONDS = 1e-6
 
 Measure = Callable[[Sequence[LibraryStep], Sequence[int]], list[float | None]]
@@ -35,24 +35,25 @@ def share_threads(
     limit: int,
     measure: Measure | None,
 ) -> tuple[list[LibraryStep], list[int]]:
-    """The steps, some of them compiled anew, and the number of threads for each; 0 is as many as a run may use.
+    """The steps, some of them compiled again, and the number of threads for each; 0 for all that a run may use.
 
     Args:
-        steps: compiled for ``limit`` threads, but small ones for one.
-        fixed: numbers that are given, by the note of the step.
+        steps: compiled for ``limit`` threads; small ones for one thread.
+        fixed: numbers of threads that the user set, by the note of the step.
         limit: number of threads of the caller.
-        measure: returns the seconds of each of some steps on so many threads; None where there is no memory for that.
+        measure: returns the time of each step in seconds with the given numbers of threads; None if there is not
+            enough memory to measure.
     """
     chosen, counts = list(steps), [fixed.get(step.note, 0) for step in steps]
-    made: dict[tuple[CompiledPartition, int], CompiledPartition] = {}  # steps may share what was compiled
-    alike: dict[CompiledPartition, list[int]] = {}  # of the steps to measure
+    made: dict[tuple[CompiledPartition, int], CompiledPartition] = {}  # steps may share a compiled partition
+    steps_by_kernel: dict[CompiledPartition, list[int]] = {}  # steps to measure that take equally long
     for index, step in enumerate(steps):
         if counts[index]:
             chosen[index] = compiled_for(step, counts[index], made)
             continue
         counts[index] = int(step.is_small)
         if not step.is_quick and step.nbytes <= LARGE_BYTES:
-            alike.setdefault(step.like, []).append(index)
+            steps_by_kernel.setdefault(step.like, []).append(index)
     if measure is None:
         return chosen, counts
 
@@ -64,9 +65,9 @@ def share_threads(
             chosen[index], counts[index] = on(count, steps[index]), count if count < limit else 0
 
     numbers = (*powers_of_two(limit), limit)
-    firsts = [steps[indices[0]] for indices in alike.values()]
+    firsts = [steps[indices[0]] for indices in steps_by_kernel.values()]
     short: list[tuple[list[int], float]] = []
-    for indices, alone in zip(alike.values(), measure(firsts, [1] * len(firsts)), strict=True):
+    for indices, alone in zip(steps_by_kernel.values(), measure(firsts, [1] * len(firsts)), strict=True):
         if not alone or (steps[indices[0]].is_small and alone < QUICK_SECONDS):
             continue
         if alone < LONG_SECONDS:
@@ -81,11 +82,11 @@ def share_threads(
 
 
 def fastest(seconds: Sequence[float | None], alone: float) -> int:
-    """The index of the fewest threads that are about as fast as any.
+    """The index of the smallest number of threads that is about as fast as the fastest.
 
     Args:
-        seconds: what a step takes by number of threads, in rising order; None where a neighbour hid it.
-        alone: what it takes on one thread as it was compiled first.
+        seconds: time of a step for rising numbers of threads; None where other load prevented measuring.
+        alone: time on one thread as the step was compiled first, in seconds.
     """
     known = [taken for taken in seconds if taken is not None]
     if len(known) < len(seconds):
@@ -101,7 +102,7 @@ def powers_of_two(limit: int) -> list[int]:
 def compiled_for(
     step: LibraryStep, count: int, made: dict[tuple[CompiledPartition, int], CompiledPartition]
 ) -> LibraryStep:
-    """The step compiled for ``count`` threads, once for all in ``made``, or as it is where the library refuses."""
+    """The step compiled for ``count`` threads, cached in ``made``; unchanged if the library refuses."""
     old = step.compiled
     if (old, count) not in made:
         threads = ThreadCount()

@@ -1,4 +1,4 @@
-"""A lowered graph, or some steps of it, as a graph of the C API."""
+"""Exports a lowered graph, or some of its steps, to a graph of the C API."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ..opset.shapes import beyond_single_axes
 from .lower import NO_ATTRS, Lowered, Step, Value, lower, refuse_wildcards
 from .rewrites import Part
 
-END_TYPES = (DataType.f32, DataType.bf16, DataType.f16)  # what an End takes
+END_TYPES = (DataType.f32, DataType.bf16, DataType.f16)  # data types that an End op takes
 
 
 def capi_tensor(number: int, value: Value, kind: str) -> LibraryTensor:
-    """A value as the library is told of it: by its number, as ``variable`` or ``constant``."""
+    """A value as a logical tensor with this id; ``kind`` is ``variable`` or ``constant``."""
     if value.dense:
         return LibraryTensor._checked(number, value.dtype, value.shape, None, "strided", kind)
     strides = beyond_single_axes(value.shape, value.strides)
@@ -38,12 +38,12 @@ def capi_graph(
 
     Args:
         lowered: the graph.
-        fpmath_mode: as the library takes it.
-        steps: some of its steps; all of them by default.
-        needed: values that steps outside of ``steps`` read.
+        fpmath_mode: name of the library's mode.
+        steps: some of its steps; all by default.
+        needed: values that steps outside ``steps`` read.
 
     Returns:
-        The graph, and the reason for each step that the library refused: such a step is a Wildcard in the graph.
+        The graph, and the library's reason for each step that it refused. A refused step is a Wildcard in the graph.
 
     Raises:
         UnsupportedError: the library refuses a Wildcard or an End.
@@ -57,10 +57,10 @@ def capi_graph(
 
 
 class _Export:
-    """A graph of the C API while it is filled.
+    """A graph of the C API under construction.
 
     Attributes:
-        refused: for each step that is no op of the library, the library's reason; empty where nobody asked it.
+        refused: for each step that becomes a Wildcard, the library's reason; empty for a step that is no library step.
     """
 
     def __init__(self, lowered: Lowered, steps: Sequence[Step], fpmath_mode: str) -> None:
@@ -69,11 +69,14 @@ class _Export:
         self._read = {*chain.from_iterable([step.inputs for step in steps])}
         self._produced = {*chain.from_iterable([step.outputs for step in steps])}
         self._graph, self._ops = LibraryGraph(fpmath_mode=fpmath_mode), LazyOps(*self._tensors())
-        self._marks: list[int] = []  # ids of the ops that stand for no step
+        self._marks: list[int] = []  # ids of Wildcards and Ends that were added
         self._free_ids = itertools.count(len(lowered.steps))
 
     def _tensors(self) -> tuple[list[LibraryTensor], dict[int, int]]:
-        """One logical tensor for all values that are alike, and the place of it for each value that it can express."""
+        """Logical tensors, one for all values that differ in their ids only, and its index for each value.
+
+        Values of data types that the library lacks have no logical tensor.
+        """
         place_of: dict[object, int] = {}
         tensors: list[LibraryTensor] = []
         places: dict[int, int] = {}
@@ -92,7 +95,7 @@ class _Export:
     def add_ops(self) -> None:
         """Add the library steps."""
         taken: list[int] = []
-        templates: dict[int, OpTemplate] = {}  # by part, which equal ops share
+        templates: dict[int, OpTemplate] = {}  # by id of the part, which equal ops share
         for step in self.steps:
             part = step.part
             if part is None or step.executor != "library":
@@ -108,21 +111,21 @@ class _Export:
         self.refused.update(self._graph._add_lazy_ops(self._ops, taken))
 
     def add_wildcards(self) -> None:
-        """Add a Wildcard for each step that is no op of the library."""
+        """Add a Wildcard for each step that the library does not run."""
         for step in self.steps if self.refused else ():
             if step.id in self.refused:
                 ins, outs = ([n for n in ends if n in self._places] for ends in (step.inputs, step.outputs))
                 self._mark("Wildcard", step.id, step.op.name, ins, outs)
 
     def keep(self, numbers: Iterable[int]) -> None:
-        """Let no value vanish inside a partition that is read here and elsewhere, as a graph output is."""
+        """Stop the library from hiding values inside a partition that are read here and elsewhere, too."""
         for number in dict.fromkeys(numbers):
             if number in self._read and number in self._produced and number in self._places:
                 kind = "End" if self.values[number].dtype in END_TYPES else "Wildcard"
                 self._mark(kind, next(self._free_ids), "output", [number], [])
 
     def mark_weights(self) -> None:
-        """Give weights that no op produces a producer, where the library crashes without."""
+        """Add a Wildcard that produces weights without a producer, where the library would crash otherwise."""
         accepted = [(step.kind, step.inputs, step.outputs) for step in self.steps if step.id not in self.refused]
         for number in unproduced_weights(accepted, VERSION):
             self._mark("Wildcard", next(self._free_ids), "weights", [], [number])
@@ -132,7 +135,7 @@ class _Export:
         self._marks.append(number)
 
     def finalize(self) -> LibraryGraph:
-        """The graph."""
+        """Finalize and return the graph."""
         for reason in self._graph._add_lazy_ops(self._ops, self._marks).values():
             raise UnsupportedError(reason)
         self._graph.finalize()
@@ -140,13 +143,13 @@ class _Export:
 
 
 def _template(part: Part, op: Op) -> OpTemplate:
-    """What the library is told of a part; a graph that is not strict may have ops that nobody has examined."""
+    """The template of a part; ops of a graph that is not strict may be unchecked, and are checked here."""
     if op.signature is None:
         return OpTemplate.checked(part.kind, part.attrs, part.types, part.outputs, op.name)
     return OpTemplate(part.kind, part.attrs)
 
 
 def library_partitions(graph: DataGraph, policy: str) -> list[Partition]:
-    """The partitions that the library makes of a graph, views and reference ops among them as unsupported ones."""
+    """The partitions that the library makes of a graph; views and reference ops are unsupported partitions."""
     refuse_wildcards(graph)
     return capi_graph(lower(graph), "strict")[0].partitions(policy)

@@ -1,1 +1,1 @@
-"""The compiled extension: the oneDNN library is loaded and called here and nowhere else."""
+"""Loads the oneDNN library and calls it through the compiled extension. No other stage does either."""

@@ -1,4 +1,4 @@
-"""Pauses Python's garbage collector while many objects are made that all stay: it would look at them in vain."""
+"""Pauses Python's garbage collector while many long-lived objects are made, of which it could free none."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from typing import TypeVar
 from .library import resume_collector
 
 Result = TypeVar("Result")
-_pausing: set[int] = set()  # threads that it waits for
+_pausing: set[int] = set()  # ids of the threads that pause the collector
 
 
 def without_collector(make: Callable[[], Result]) -> Result:
-    """What ``make`` returns; if the collector runs, it runs again afterwards, whatever interrupts this."""
-    if not gc.isenabled():  # and if another thread lets it run again meanwhile, nobody stops it anew
+    """Call ``make`` with the collector paused and return its result.
+
+    A collector that was enabled is enabled again afterwards, even after an interrupt.
+    """
+    if not gc.isenabled():  # it stays enabled if another thread enables it meanwhile
         return make()
     try:
         _pausing.add(threading.get_ident())
@@ -28,7 +31,7 @@ def without_collector(make: Callable[[], Result]) -> Result:
 
 
 def _after_fork() -> None:
-    """In the child nobody else would let the collector run again."""
+    """Enable the collector in a forked child where the thread that paused it does not exist."""
     if _pausing and threading.get_ident() not in _pausing:
         gc.enable()
     _pausing.intersection_update([threading.get_ident()])

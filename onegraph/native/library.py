@@ -1,8 +1,8 @@
-"""The only module that knows the extension: it loads the library, makes calls and turns a status into an exception.
+"""Loads the oneDNN library, makes its calls and turns each status into an exception.
 
-The library is the ``libdnnl.so.3`` of the installed ``onednn-cpu-gomp`` wheel, or the file that the environment
-variable ``ONEGRAPH_LIBRARY`` names. Importing this module loads it; everything that works without oneDNN does not
-import it.
+No other module uses the extension. The library is the ``libdnnl.so.3`` of the installed ``onednn-cpu-gomp`` wheel, or
+the file that the environment variable ``ONEGRAPH_LIBRARY`` names. Importing this module loads the library; code that
+works without oneDNN does not import this module.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SONAME = "libdnnl.so.3"
 VARIABLE = "ONEGRAPH_LIBRARY"
 OLDEST = (3, 2)
 INSTALL = f"run: pip install {WHEEL}==2023.2.0, or set {VARIABLE} to the path of a {SONAME} of oneDNN 3.2 or later"
-# What the library itself needs, and how to get it.
+# Shared libraries that oneDNN needs, and how to install each.
 RUNTIME_LIBRARIES = {
     "libgomp": "install libgomp (Debian: apt-get install libgomp1)",
     "libstdc++": "install libstdc++ (Debian: apt-get install libstdc++6)",
@@ -39,7 +39,7 @@ def find_library() -> Path:
     """Path of the library to load.
 
     Raises:
-        LibraryError: there is none, or ``ONEGRAPH_LIBRARY`` names no file.
+        LibraryError: no library is installed, or ``ONEGRAPH_LIBRARY`` does not name a file.
     """
     chosen = os.environ.get(VARIABLE)
     if chosen:
@@ -59,17 +59,17 @@ def find_library() -> Path:
 
 
 def _refuse_cut_off(path: Path) -> None:
-    """Raise LibraryError where a segment of the file ends behind the file: the loader would map it, and then crash."""
+    """Raise LibraryError for a truncated file, whose segments the loader would map and then crash on."""
     size = path.stat().st_size
     with path.open("rb") as file:
         header = file.read(64)
         if len(header) < 64 or header[:5] != b"\x7fELF\x02":
-            return  # the loader says what is wrong with it
+            return  # not a 64-bit ELF file: the loader reports that
         (start,), (length, count) = struct.unpack_from("<Q", header, 32), struct.unpack_from("<HH", header, 54)
         file.seek(start)
         table = file.read(length * count)
     complete = len(table) == length * count
-    # Of each segment the place in the file and the number of bytes there.
+    # The end of each segment in the file: its offset plus its size.
     ends = [
         sum(struct.unpack_from("<Q16xQ", table, at + 8)) for at in range(0, len(table) if complete else 0, length or 1)
     ]
@@ -82,7 +82,7 @@ def _load(path: Path) -> tuple[ctypes.CDLL, Any]:
         _refuse_cut_off(path)
         handle = ctypes.CDLL(str(path))
     except OSError as error:
-        needs = next((mend for name, mend in RUNTIME_LIBRARIES.items() if name in str(error)), INSTALL)
+        needs = next((advice for name, advice in RUNTIME_LIBRARIES.items() if name in str(error)), INSTALL)
         raise LibraryError(f"cannot load {path}: {error}; {needs}") from None
     if not hasattr(handle, "dnnl_version"):
         raise LibraryError(f"{path} is not a oneDNN library; {INSTALL}")
@@ -98,7 +98,7 @@ def _load(path: Path) -> tuple[ctypes.CDLL, Any]:
 
 
 def _python_functions() -> tuple[Callable[..., Any], ...]:
-    """The functions of the extension that take and give Python objects, which cffi knows nothing of."""
+    """The functions of the extension that take and return Python objects, which cffi does not declare."""
     functions = ctypes.PyDLL(_extension.__file__).onegraph_functions
     functions.restype = ctypes.py_object
     found: tuple[Callable[..., Any], ...] = functions()
@@ -119,7 +119,11 @@ if VERSION < OLDEST:
 
 
 def enum_value(prefix: str, name: str) -> int:
-    """Value of the C enumerator ``dnnl_<prefix><name>``, from the headers or, for newer ones, from onegraph.h."""
+    """Value of the C enumerator ``dnnl_<prefix><name>``; enumerators newer than the headers come from onegraph.h.
+
+    Raises:
+        KeyError: neither has the enumerator.
+    """
     for stem in (f"dnnl_{prefix}", f"onegraph_{prefix.removeprefix('graph_')}"):
         value = getattr(lib, stem + name, None)
         if isinstance(value, int):
@@ -128,7 +132,7 @@ def enum_value(prefix: str, name: str) -> int:
 
 
 def enum_names(prefix: str, names: tuple[str, ...]) -> dict[int, str]:
-    """For each of ``names`` its value, turned around."""
+    """The names of C enumerators by value."""
     return {enum_value(prefix, name): name for name in names}
 
 
@@ -152,11 +156,11 @@ def dtype_value(dtype: DataType) -> int:
 
 
 def call(function: Function, *arguments: object) -> None:
-    """Make a call of the C API.
+    """Call a function of the C API and check its status.
 
     Raises:
-        StatusError: of the subclass that belongs to the status, with the text of the C++ exception behind it.
-        StateError: the process was forked, and the library has none of its threads here.
+        StatusError: the call failed. The subclass depends on the status; the text is that of the C++ exception.
+        StateError: the process was forked and lacks the threads of the library.
     """
     status = function(*arguments)
     if status:
@@ -164,7 +168,7 @@ def call(function: Function, *arguments: object) -> None:
 
 
 def status_error(function: str, status: int) -> StatusError | StateError:
-    """The exception for a status other than success, with the text of the C++ exception behind it."""
+    """The exception for a status other than success, with the text of the C++ exception that caused it."""
     if status == lib.onegraph_lost:
         return StateError(
             f"{function}: this process was forked after oneDNN ran, without the threads that oneDNN runs with "
@@ -176,14 +180,14 @@ def status_error(function: str, status: int) -> StatusError | StateError:
 
 
 def read(function: Function, ctype: str, *arguments: object) -> Any:
-    """Make a call whose last argument is a pointer to the result, and return the result."""
+    """Call a function whose last argument is a pointer to the result, and return the result."""
     result = ffi.new(f"{ctype} *")
     call(function, *arguments, result)
     return result[0]
 
 
 def create(function: Function, ctype: str, *arguments: object) -> Any:
-    """Make a call whose first argument is a pointer to the new object, and return the object."""
+    """Call a function whose first argument is a pointer to the new object, and return the object."""
     result = ffi.new(f"{ctype} *")
     call(function, result, *arguments)
     return result[0]
@@ -195,7 +199,7 @@ def address(pointer: Any) -> int:
 
 
 class Final(Made):
-    """A class that users cannot derive from: the checks that stand before a call into C must not be overridden."""
+    """A class that users cannot subclass, because a subclass could override the checks before a call into C."""
 
     __slots__ = ()
 
@@ -205,7 +209,7 @@ class Final(Made):
 
 
 class Handle(Final):
-    """An object of the C API. Its destructor holds the objects it depends on, so they outlive it in every order."""
+    """An object of the C API. Its destructor refers to the objects it depends on, so they always outlive it."""
 
     __slots__ = ("__weakref__", "_owner", "_ptr")
 
@@ -213,8 +217,8 @@ class Handle(Final):
         release = _Release(destroy)
         release.parents = parents
         owned = ffi.gc(pointer, release)
-        # The garbage collector calls the destructors of a cycle one after another: this is not to be among them, as one
-        # that comes later may use the object.
+        # Hidden from the garbage collector, which calls the destructors of a cycle in any order: a destructor that it
+        # calls later may still use this object.
         self._owner = _hidden(owned)
         self._ptr = owned
 
@@ -224,14 +228,14 @@ class Handle(Final):
 
 
 class _Release(partial[int]):
-    """A destructor, and the objects that it needs; not a function of Python, so that no interrupt arrives inside it."""
+    """A destructor and the objects that it needs. It runs no Python code, so no interrupt can arrive inside it."""
 
     parents: tuple[object, ...]
 
 
-# The library's global caches, once and before anything is compiled. The compiled-partition cache never hits across
-# rebuilt graphs but keeps every kernel and its constants alive. The constant tensor cache must not change later; from
-# 3.3 on partitions are told apart in it by a weak hash of their number and their memory descriptors, so that one
+# The library's global caches are set once, before anything is compiled. The compiled-partition cache is off: it never
+# hits across rebuilt graphs but keeps every kernel and its constants alive. The constant tensor cache must not change
+# later. It is off from 3.3 on: its key there is a weak hash of partition id and memory descriptors, so one partition
 # may run with the scales or the weights of another.
 _KEEP_CONSTANTS = VERSION < (3, 3)
 if read(lib.dnnl_graph_get_compiled_partition_cache_capacity, "int"):
@@ -239,22 +243,22 @@ if read(lib.dnnl_graph_get_compiled_partition_cache_capacity, "int"):
 if read(lib.dnnl_graph_get_constant_tensor_cache, "int") != _KEEP_CONSTANTS:
     call(lib.dnnl_graph_set_constant_tensor_cache, int(_KEEP_CONSTANTS))
 
-# From what its cache of primitives keeps, an older library makes another primitive even after the cache has given it up
-# for new ones. With the default capacity that is too long ago to happen; the environment may have set another.
+# Before 3.6 the library may make a primitive from one that its primitive cache has already evicted. With the default
+# capacity evictions come too late for that; the environment may have set a smaller capacity.
 LEAST_PRIMITIVES = 1024 if VERSION < (3, 6) else 0
 if 0 < read(lib.dnnl_get_primitive_cache_capacity, "int") < LEAST_PRIMITIVES:
     call(lib.dnnl_set_primitive_cache_capacity, LEAST_PRIMITIVES)
 
 
 def omp_function(name: str) -> Function | None:
-    """A function of the OpenMP runtime that the library itself is linked to; None where it has none."""
+    """A function of the OpenMP runtime that the library is linked to; None for other runtimes or unknown names."""
     return getattr(_handle, name, None) if RUNTIME == "OpenMP" else None
 
 
 def library_function(name: str) -> Function | None:
-    """A function that is newer than the headers which the extension was compiled with; None where there is none.
+    """A library function that is newer than the extension's headers; None where the loaded library lacks it.
 
-    It takes a kind of engine, and a number or the address of one.
+    The function takes an engine kind, and a number or the address of a number.
     """
     function = getattr(_handle, name, None)
     return function and partial(lib.onegraph_call_newer, ctypes.cast(function, ctypes.c_void_p).value)
@@ -266,15 +270,15 @@ os.register_at_fork(
     after_in_child=partial(lib.onegraph_after_fork, 1),
 )
 
-_compiled = [False]  # and no Event, whose lock a fork or an interrupt might leave taken
-before_compilation = new_rlock()  # held by who changes what must stay as it is once something is compiled
+_compiled = [False]  # a list, not an Event: a fork or an interrupt might leave an Event's lock taken
+before_compilation = new_rlock()  # held while a setting changes that is fixed after the first compilation
 
 
 def begin_compilation() -> None:
-    """Note that something is compiled: from now on the constant tensor cache must stay as it is.
+    """Note that something is compiled: the constant tensor cache cannot be switched from now on.
 
     Raises:
-        StateError: a signal handler, or a destructor, compiles in the midst of a change of the cache.
+        StateError: a signal handler or a destructor compiles while this thread switches the cache.
     """
     if not _compiled[0]:
         refuse_inner(before_compilation, "the constant tensor cache")

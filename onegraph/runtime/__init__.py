@@ -1,1 +1,1 @@
-"""Compiled graphs run on arrays."""
+"""Runs compiled graphs on arrays."""

@@ -1,4 +1,4 @@
-"""What a call hands to an executable: arrays for the graph's inputs, and arrays to write its outputs into, checked."""
+"""Checks the arguments of a call of an executable: arrays for the graph's inputs, and arrays for its outputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..opset.shapes import compatible, counted, dense_strides, show
 
 
 class OutputSpec(NamedTuple):
-    """What an output is, every dim known; strides in elements, None for dense row-major."""
+    """An output with every dim known; strides are in elements, None for dense row-major."""
 
     name: str
     dtype: DataType
@@ -28,16 +28,16 @@ class OutputSpec(NamedTuple):
     strides: tuple[int, ...] | None
 
     def laid_out(self, array: Array) -> Array:
-        """``array`` where it has the strides of the output and the library can write there, else such a new array."""
+        """``array`` if it has the output's strides and the library's alignment, otherwise a new array that has both."""
         if is_aligned(array) and (self.strides is None or has_strides(array, self.strides)):
             return array
         return laid_empty(self.shape, self.strides, self.dtype.numpy)
 
 
 class Arguments:
-    """The inputs and outputs of a graph, as calls give them. Nothing is written to before everything is checked.
+    """Checks the arrays of a call against the inputs and outputs of a graph, before anything is written.
 
-    ``copies`` counts the inputs that had to be copied, because they were not laid out as the graph declares.
+    ``copies`` counts the inputs that were copied because their layout differs from the graph's.
     """
 
     def __init__(self, graph: DataGraph) -> None:
@@ -48,17 +48,17 @@ class Arguments:
         self._expected = tuple((name, tensor, tensor.dtype.numpy) for name, tensor in graph.inputs.items())
 
     def arrays(self, arrays: Sequence[object], named: Mapping[str, object], *, copy: bool = True) -> Held:
-        """An array for every input, laid out as the graph declares it, in the graph's order.
+        """An array for every input, in the declared layout and in the graph's order.
 
         Args:
-            arrays, named: as a call has them.
-            copy: copy those that are laid out in another way; False refuses them.
+            arrays, named: the positional and named arguments of a call.
+            copy: True copies arrays with another layout; False refuses them.
 
         Raises:
-            ArgumentError: one is missing, unknown or given twice, or does not fit.
+            ArgumentError: an array is missing, unknown, given twice, or does not fit.
         """
         given = self._given(arrays, named)
-        # All are converted, then held, before one is looked at: conversion may run code of the caller's.
+        # Convert and hold all arrays before checking any, because conversion may run code of the caller.
         held = Held({name: as_array(name, given[name]) for name in self.inputs})
         for name, tensor, dtype in self._expected:
             array = held[name]
@@ -88,21 +88,21 @@ class Arguments:
             given[name] = array
         if len(given) != len(names):
             missing = ", ".join(name for name in names if name not in given)
-            mend = ""
+            hint = ""
             if len(arrays) == 1 and len(elements(arrays[0]) or ()) == len(names):
-                mend = "; a list of them is given as model(*inputs)"
-            raise ArgumentError(f"missing inputs: {missing}{mend}")
+                hint = "; a list of them is given as model(*inputs)"
+            raise ArgumentError(f"missing inputs: {missing}{hint}")
         return given
 
     def _copy(self, tensor: LogicalTensor, array: Array) -> Array:
-        laid = laid_empty(array.shape, tensor.strides, array.dtype)
-        laid[...] = array
+        copied = laid_empty(array.shape, tensor.strides, array.dtype)
+        copied[...] = array
         with self._counting:
             self.copies += 1
-        return laid
+        return copied
 
     def chosen(self, out: object) -> dict[str, object]:
-        """What is to be written into, by name of output: as ``out`` of a call has it, outputs left out or not.
+        """The objects in ``out`` of a call, by name of output; a dictionary may lack outputs.
 
         Raises:
             ArgumentError: a name is unknown, or there are too few or too many.
@@ -123,18 +123,18 @@ class Arguments:
         return {name: array for name, array in zip(names, given, strict=True) if array is not None}
 
     def ordered(self, out: object) -> object:
-        """``out`` of a call in the order of the outputs, where it is a dictionary that has them all."""
+        """``out`` of a call in the order of the outputs if it is a dictionary of all outputs, otherwise unchanged."""
         if type(out) is not dict or out.keys() != set(self.outputs):
             return out
         arrays = tuple(map(out.get, self.outputs))
         return arrays[0] if len(arrays) == 1 else arrays
 
     def written(self, out: object, given: Held) -> Held:
-        """The arrays in ``out``, by name of output; whether they fit is not looked at yet.
+        """The arrays in ``out``, by name of output; shapes and types are checked later by ``results``.
 
         Raises:
-            ArgumentError: as for ``chosen``; or one is no array, or shares memory with an input, be it one that is
-                copied.
+            ArgumentError: as for ``chosen``; or an object is no array, or shares memory with an input, even a copied
+                one.
         """
         arrays: dict[str, Array] = {}
         for name, value in self.chosen(out).items():
@@ -142,15 +142,15 @@ class Arguments:
             arrays[name] = cast("Array", value) if has_type(value, np.ndarray) else plain
         held = Held(arrays)
         for name, array in held.items():
-            refuse_shared({name: array}, {name: np.asarray(lent) for name, lent in given.given.items()})
+            refuse_shared({name: array}, {name: np.asarray(given_array) for name, given_array in given.given.items()})
         return held
 
     def results(self, outputs: Iterable[OutputSpec], written: Held) -> Held:
-        """An array for every output: the one in ``written``, else a new one.
+        """An array for every output: the array in ``written``, otherwise a new one.
 
         Raises:
             ArgumentError: an array in ``written`` does not fit, or shares memory with another.
-            OutOfMemoryError: there is no memory for a new one.
+            OutOfMemoryError: there is not enough memory for a new array.
         """
         wanted = tuple(outputs)
         for one in wanted:
@@ -162,12 +162,12 @@ class Arguments:
             for name, dtype, shape, strides in wanted
         }
         held = Held(arrays)
-        held.update(written)  # as they were checked
+        held.update(written)  # the checked arrays
         return held
 
 
 def _laid_out(tensor: LogicalTensor, array: Array) -> bool:
-    """Whether the array is laid out as the input declares; axes of size 1 do not count."""
+    """Whether the array is aligned and has the layout of the input; axes of size 1 do not count."""
     if not is_aligned(array):
         return False
     if tensor.strides is None:
@@ -179,12 +179,12 @@ def _layout_error(name: str, tensor: LogicalTensor, array: Array) -> ArgumentErr
     if not is_aligned(array):
         return ArgumentError(f"input {name!r}: not aligned to {alignment_of(array)} bytes; pass a copy of the array")
     dense = [step * array.itemsize for step in tensor.strides or dense_strides(array.shape)]
-    mend = "; numpy.ascontiguousarray(array) has them" if tensor.strides is None else ""
-    return ArgumentError(f"input {name!r}: strides {array.strides}; expected strides {tuple(dense)}, in bytes{mend}")
+    hint = "; numpy.ascontiguousarray(array) has them" if tensor.strides is None else ""
+    return ArgumentError(f"input {name!r}: strides {array.strides}; expected strides {tuple(dense)}, in bytes{hint}")
 
 
 def refuse_shared(outputs: Mapping[str, Array], inputs: Mapping[str, Array]) -> None:
-    """Raise where an output would be written over an input or over another output."""
+    """Raise ArgumentError if an output shares memory with an input or with another output."""
     seen = dict(inputs)
     for name, array in outputs.items():
         for other, memory in seen.items():
@@ -194,6 +194,6 @@ def refuse_shared(outputs: Mapping[str, Array], inputs: Mapping[str, Array]) -> 
 
 
 def value_inputs(graph: DataGraph) -> tuple[str, ...]:
-    """The graph inputs whose contents give a shape or axes, so that they must be known before anything is compiled."""
+    """Names of the graph inputs that set a shape or axes; their contents must be known before compilation."""
     found = {tensor.id for tensor in shape_tensors(graph)}
     return tuple(name for name, tensor in graph.inputs.items() if tensor.id in found)

@@ -1,4 +1,4 @@
-"""Runs that are one call into C and next to nothing in Python."""
+"""Runs programs with one call into C: quick calls of an executable, and runs on bound arrays."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ QuickCall = Callable[..., Any]
 
 
 def quick_call(program: Program, result: Callable[..., Any] | None) -> QuickCall | None:
-    """A function that runs ``program`` on a tuple of arrays (``call.cpp``); None where it is not one call into C.
+    """A function that runs ``program`` on a tuple of arrays (``call.cpp``); None if a run needs more than one C call.
 
-    It serves the ordinary case, numpy arrays of the very shapes, strides and data types that were compiled, and
-    answers None for everything else, with nothing done. Its second argument is None, or what to write into: the array
-    of a single output, a tuple or list of those of several.
+    It handles the ordinary case: numpy arrays with exactly the compiled shapes, strides and data types. For all other
+    arguments it returns None and does nothing. Its second argument is None or the arrays to write into: the array of a
+    single output, or a tuple or list of arrays.
 
     Args:
-        program: for these shapes.
-        result: makes one value of several outputs; None where there is one output.
+        program: the program for these shapes.
+        result: makes the return value from several outputs; None if there is one output.
     """
     values = program.values
     inputs = [values[tensor.id] for tensor in program.graph.inputs.values()]
@@ -45,27 +45,28 @@ def quick_call(program: Program, result: Callable[..., Any] | None) -> QuickCall
     if not (inputs and program.in_c and program.owner_thread is None and in_order):
         return None
     ports = [tuple(map(_port, values)) for values in (inputs, outputs)]
-    # Nothing of the program holds the function, so that the program goes with its last user.
+    # The program does not refer to the function, so that the program is freed with its last user.
     call: QuickCall = library.quick_call(*ports, program.free_frames, plan_error, result)
     return call
 
 
 def _port(value: Value) -> tuple[np.dtype[np.generic], tuple[int, ...], tuple[int, ...]]:
-    """Data type, shape, and strides in bytes; no strides where it is dense."""
+    """Data type, shape, and strides in bytes; empty strides if the value is dense."""
     dtype = value.dtype.numpy
     dense = is_dense(value.shape, value.strides)
     return dtype, value.shape, () if dense else tuple([step * dtype.itemsize for step in value.strides])
 
 
 class BoundRun(Made):
-    """A run whose arrays are fixed. ``Executable.bind`` makes it; it may be called, too.
+    """A run on fixed arrays. ``Executable.bind`` makes it; calling the object is the same as calling ``run``.
 
-    One run at a time: a second thread gets a StateError. After any other error, bind the arrays again.
+    Only one thread may run it at a time; a second thread gets a StateError. After any other error, bind the arrays
+    again.
 
     Attributes:
-        run: runs on the bound arrays, and returns what a call of the executable returns. Raises StateError where
-            another thread is in a run of this object, or bound it and there are gradient ops in the graph; StatusError
-            where the library could not run it, such as for want of memory.
+        run: runs on the bound arrays and returns the same value as a call of the executable. Raises StateError if
+            another thread is running this object, or if the graph has gradient ops and another thread bound it; raises
+            StatusError if the library fails, for example because memory is short.
     """
 
     __slots__ = ("__weakref__", "_outputs", "_owner", "run")
@@ -94,7 +95,7 @@ class BoundRun(Made):
         """A run of a frame to which ``arrays`` are bound."""
         self = cls.__new__(cls)
         self._outputs = dict(results.given)
-        # Nothing that the function holds holds it, so that everything goes with its last user.
+        # Nothing that the function refers to refers back to it, so that everything is freed with its last user.
         self._owner = owner = (program, frame, dict(arrays))
         if program.in_c:
             watched = tuple(owner for array in arrays.values() for owner in owners(array))
@@ -106,23 +107,23 @@ class BoundRun(Made):
 
     @property
     def outputs(self) -> Mapping[str, Array]:
-        """The arrays that the runs write into, by name."""
+        """The arrays that runs write into, by name of output."""
         return dict(self._outputs)
 
     def __call__(self) -> Any:
-        """``run``."""
+        """Call ``run``."""
         return self.run()
 
     def _sample(self, enough: int, most: int) -> list[int]:
-        """Run for about ``enough`` nanoseconds, ``most`` times at most; returns the nanoseconds of each run.
+        """Run for about ``enough`` nanoseconds, at most ``most`` times; returns the time of each run in nanoseconds.
 
-        They are taken in C where a run is one call into C.
+        A run that is one call into C is timed in C.
         """
         program, frame, _ = self._owner
         return frame.plan.sample(enough, most) if program.in_c else sample(self.run, enough, most)
 
     def _lay_upon_inputs(self) -> None:
-        """From now on write results over the inputs where the library offers that; the next run alone is right.
+        """From now on, write results over the inputs where the library allows it; only the next run is then right.
 
         Raises:
             ArgumentError: such an input is read-only.
@@ -136,7 +137,7 @@ class BoundRun(Made):
 
 
 def sample(run: Callable[[], object], enough: int, most: int) -> list[int]:
-    """Run for about ``enough`` nanoseconds, ``most`` times at most; returns the nanoseconds of each run."""
+    """Run for about ``enough`` nanoseconds, at most ``most`` times; returns the time of each run in nanoseconds."""
     begin = end = perf_counter_ns()
     samples: list[int] = []
     while len(samples) < most and end - begin <= enough:
@@ -153,7 +154,7 @@ def _failure(failed: Callable[[StatusError], StatusError], status: int) -> Excep
 
 
 def refuse_elsewhere(own: OwnerThread | None) -> None:
-    """Raise StateError in any other thread than the one that alone can run what it has compiled."""
+    """Raise StateError unless the calling thread is the owner, or there is none."""
     if own not in (None, calling_thread()):
         raise StateError(
             "this run was bound by another thread; oneDNN keeps the scratch memory of gradient ops per thread: "
@@ -162,7 +163,7 @@ def refuse_elsewhere(own: OwnerThread | None) -> None:
 
 
 def _run_in_owner_thread(own: OwnerThread, run: Callable[[], Any]) -> Any:
-    """A run that is one call into C, in the one thread that can do it."""
+    """Run with one call into C, in the owner thread only."""
     refuse_elsewhere(own)
     return run()
 
@@ -174,14 +175,14 @@ def _run_parts(
     failed: Callable[[StatusError], StatusError],
     busy: threading.RLock,
 ) -> Any:
-    """A run that is not one call into C."""
+    """Run a program that needs more than one call into C."""
     program, frame, _ = owner
     refuse_elsewhere(program.owner_thread)
     if is_held(busy):
         raise plan_error(lib.onegraph_busy)
     try:
         frame.refuse_moved()
-        with busy:  # where an interrupt cannot come between taking it and the promise to give it back
+        with busy:  # an interrupt cannot arrive between taking the lock and the guarantee of its release
             frame.run()
             frame.copy_outputs(results)
     except StatusError as error:

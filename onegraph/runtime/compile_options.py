@@ -1,4 +1,4 @@
-"""The options of ``Graph.compile``, checked in one place."""
+"""Checks the options of ``Graph.compile``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .program import Threads
 
 
 class Options(NamedTuple):
-    """How a graph is compiled; see ``Graph.compile``."""
+    """The options of ``Graph.compile``."""
 
     policy: str
     fallback: bool
@@ -28,10 +28,10 @@ class Options(NamedTuple):
 def compile_options(
     graph: DataGraph, policy: str, fallback: bool, fpmath_mode: str | None, threads: Threads
 ) -> Options:
-    """The options as they were given, those of the graph's file where they leave it open.
+    """The checked options; an fpmath_mode of None is replaced by that of the graph's file.
 
     Raises:
-        ArgumentError: one of them makes no sense.
+        ArgumentError: an option is wrong.
     """
     policy = choice("policy", policy, POLICIES)
     if fpmath_mode is None:
@@ -53,7 +53,7 @@ def _checked(threads: object) -> Threads:
 
 
 def refuse_unknown_partitions(threads: Mapping[int, int], partitions: Sequence[PartitionReport]) -> None:
-    """Raise where ``threads`` names a partition that there is not."""
+    """Raise ArgumentError if ``threads`` has the index of a partition that does not exist."""
     unknown = [index for index in threads if index >= len(partitions)]
     if unknown:
         names = [f"{report.index}: {' + '.join(report.ops)}" for report in partitions[:20]]

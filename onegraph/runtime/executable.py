@@ -1,4 +1,4 @@
-"""Executables: whole graphs on arrays."""
+"""Runs whole compiled graphs on arrays."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ COMPUTED_SHAPE = "a shape or an axis depends on what the graph computes, so noth
 
 
 class TensorSpec(NamedTuple):
-    """A graph input or output: its name, data type and shape, None for an unknown dim."""
+    """Name, data type and shape of a graph input or output; unknown dims are None."""
 
     name: str
     dtype: DataType
@@ -46,17 +46,17 @@ class TensorSpec(NamedTuple):
 
 
 class Executable(Made):
-    """A compiled graph. ``Graph.compile`` makes it; it may be called from several threads at once.
+    """A compiled graph. ``Graph.compile`` makes it; several threads may call it at once.
 
-    Call it with the graph inputs, by position in the order of the ``input`` calls or by name. It returns an array where
-    the graph has one output, else a named tuple in the order of the ``output`` calls. ``out=`` takes the arrays to
-    write into: one, a sequence in that order, or a dict by name.
+    Call it with the graph inputs, by position in the order of the ``input`` calls or by name. It returns an array if
+    the graph has one output, otherwise a named tuple in the order of the ``output`` calls. ``out=`` takes the arrays to
+    write into: one array, a sequence in that order, or a dict by name.
 
-    Where the graph has unknown dims, the first call with new shapes compiles a program for them; so does the first call
-    with new contents of an input that gives a shape. ``cache_info`` counts them, ``cache_capacity`` bounds them.
+    If the graph has unknown dims, the first call with new shapes compiles a program for them; so does the first call
+    with new contents of an input that sets a shape. ``cache_info`` counts the programs, ``cache_capacity`` limits them.
 
-    It can be pickled: the graph and the options go over, and it is compiled where it arrives. In a forked process it
-    works too, with one thread of the library where it is called in the thread that came out of the fork.
+    An executable can be pickled: the pickle has the graph and the options, and unpickling compiles them again. It also
+    works in a forked process; there, the forked thread uses one thread of the library.
     """
 
     @once("_graph")
@@ -104,22 +104,22 @@ class Executable(Made):
         """Run the graph.
 
         Args:
-            arrays, named: the inputs, by position or name. Data that is not laid out as the input declares is copied
-                once; ``copies`` counts that.
-            out: arrays to write into, C-contiguous or with the strides that the output declares, writable, sharing no
+            arrays, named: the inputs, by position or name. Data in another layout than the declared one is copied;
+                ``copies`` counts the copies.
+            out: arrays to write into: writable, C-contiguous or with the declared strides of the output, sharing no
                 memory with an input.
 
         Raises:
-            ArgumentError: an array is missing or unknown, or does not fit; nothing was run.
+            ArgumentError: an array is missing, unknown, or does not fit; nothing was run.
             SpecError: an op cannot have inputs of these shapes.
-            OutOfMemoryError: there is no memory for intermediates or outputs.
+            OutOfMemoryError: there is not enough memory for intermediates or outputs.
         """
         try:
             if not named:
                 result = self._quick(arrays, out)
             elif arrays or len(named) != len(self._names):
                 result = None
-            else:  # an unknown name leaves a None in the place of an array, which the quick call does not take
+            else:  # an unknown name leaves a None among the arrays, which the quick call declines
                 result = self._quick(tuple(map(named.get, self._names)), out)
             return self._call(arrays, named, out) if result is None else result
         except StatusError as error:
@@ -132,42 +132,42 @@ class Executable(Made):
         written = self._arguments.written(out, given)
         if program is None:
             return self._run_on_reference(given, written)
-        # What was copied, or came from another library, is in order now.
+        # Inputs that were copied or came from another library now fit the quick call.
         result = entry.quick(tuple(given.values()), self._arguments.ordered(out))
         if result is not None:
             return result
         outputs = _outputs(program)
         results = self._arguments.results(outputs, written)
-        laid = {one.name: one.laid_out(results[one.name]) for one in outputs}
+        targets = {one.name: one.laid_out(results[one.name]) for one in outputs}
         frame = program.check_out()
         try:
-            frame.bind(_external(program, given, laid))
-            refuse_elsewhere(program.owner_thread)  # a frame that was made after a fork does not know of it
+            frame.bind(_external(program, given, targets))
+            refuse_elsewhere(program.owner_thread)  # a frame made after a fork does not know of the fork
             frame.run()
-            frame.copy_outputs(laid)
+            frame.copy_outputs(targets)
         except StateError:
             if program.owner_thread in (None, calling_thread()):
                 raise
-            return self._call(arrays, named, out)  # a signal handler has forked since the program was found
+            return self._call(arrays, named, out)  # a signal handler forked after the program was found
         finally:
             program.give_back(frame)
         for name, array in results.items():
-            if laid[name] is not array:
-                array[...] = laid[name]
+            if targets[name] is not array:
+                array[...] = targets[name]
         return self._named(results.given)
 
     def bind(self, /, **arrays: object) -> BoundRun:
-        """Fix the arrays of inputs and outputs, by name, for runs that do no work per tensor.
+        """Bind arrays to inputs and outputs, by name, for runs without any work per tensor.
 
         Args:
-            arrays: every input, in the very layout that it declares, and any of the outputs; the other outputs are
-                allocated. Change the contents of the arrays between runs, not the arrays.
+            arrays: every input, in exactly the declared layout, and any of the outputs; the other outputs are
+                allocated. Change the contents of the arrays between runs, not the arrays themselves.
 
         Raises:
-            ArgumentError: an array is missing or unknown, or does not fit; or the shape of an output depends on what
-                the graph computes, so that it cannot be allocated beforehand.
+            ArgumentError: an array is missing, unknown, or does not fit; or the shape of an output depends on data, so
+                that it cannot be allocated before the run.
             SpecError: an op cannot have inputs of these shapes.
-            OutOfMemoryError: there is no memory for intermediates or outputs.
+            OutOfMemoryError: there is not enough memory for intermediates or outputs.
         """
         names = [*self._graph.inputs, *self._graph.outputs]
         for name in arrays:
@@ -193,16 +193,16 @@ class Executable(Made):
         frame.bind(external)
         return BoundRun._of(program, frame, external, results, self._named(results.given), self._recover)
 
-    # What there is to know -------------------------------------------------------------------------------------------
+    # Reports ---------------------------------------------------------------------------------------------------------
 
     @property
     def copies(self) -> int:
-        """Number of inputs that calls had to copy, because they were not laid out as declared."""
+        """Number of inputs that calls had to copy, because their layout differed from the declared one."""
         return self._arguments.copies
 
     @property
     def cache_capacity(self) -> int:
-        """Number of programs kept, one for each combination of input shapes; 16 unless it is set."""
+        """Maximum number of cached programs, one for each combination of input shapes; 16 by default."""
         return self._cache.capacity
 
     @cache_capacity.setter
@@ -210,21 +210,21 @@ class Executable(Made):
         self._cache.resize(integer("cache_capacity", capacity, 1, 2**31 - 1))
 
     def cache_info(self) -> CacheInfo:
-        """How many calls found a program for their shapes, how many compiled one, how many programs were dropped.
+        """Counters of the program cache: hits, misses, evictions, size and capacity.
 
-        Where every shape is known when the graph is built there is one program, and calls do not look for it.
+        A graph without unknown dims has one program, which calls use without a lookup.
         """
         return self._cache.info()
 
     def report(self, *, implementations: bool = False) -> Report:
-        """The partitions, what was fused, who runs what and why; of several programs, the one that was used last.
+        """The partitions of the program that was used last: the fused ops, the executors and the reasons.
 
         Args:
-            implementations: True adds the names of oneDNN's implementations. A Python process of its own finds them:
-                it takes a second or two, and the memory of another program.
+            implementations: True adds the names of oneDNN's implementations. A separate Python process finds them,
+                which takes a second or two, and the memory of another program.
 
         Raises:
-            UnsupportedError: that process failed.
+            UnsupportedError: the separate process failed.
         """
         entry = self._cache.latest()
         note = "" if entry else "not compiled yet: the next call compiles, for the shapes of its arrays"
@@ -235,18 +235,18 @@ class Executable(Made):
         return Report(library, options.policy, options.fpmath_mode, partitions, note, self.copies, cache)
 
     def profile(self, /, *arrays: object, runs: int = 20, implementations: bool = False, **named: object) -> Profile:
-        """Run the graph several times, and measure every partition.
+        """Run the graph several times and measure the time of every partition.
 
-        ``print`` shows a table, notebooks draw it, and ``onegraph.view.page(graph, model.report(), times=profile)``
-        colours the picture of the graph by it.
+        ``print`` shows the profile as a table, notebooks draw it, and
+        ``onegraph.view.page(graph, model.report(), times=profile)`` colours the picture of the graph by time.
 
         Args:
             arrays, named: the inputs, as in a call.
-            runs: number of measured runs; one more goes before them.
+            runs: number of measured runs, after one run that is not measured.
             implementations: True adds the names of oneDNN's implementations; see ``report``.
 
         Raises:
-            ArgumentError: an array does not fit, or ``runs`` is no positive number.
+            ArgumentError: an array does not fit, or ``runs`` is not a positive integer.
             UnsupportedError: the process that finds the implementations failed.
         """
         count = integer("runs", runs, 1, 10**6)
@@ -272,37 +272,37 @@ class Executable(Made):
     # Programs --------------------------------------------------------------------------------------------------------
 
     def _find(self, given: Mapping[str, Array]) -> Entry:
-        """The entry for these shapes."""
+        """The entry for the shapes of these arrays."""
         if self._is_static:
             entry = self._static or self._entry((), lambda: self._graph)
             if entry.program is None or entry.program.owner_thread is None:
                 self._static, self._quick = entry, entry.quick
             return entry
-        # Of the caller's arrays, which other threads may write to, one copy is key and contents.
+        # One copy gives both the key and the contents, because other threads may write to the caller's arrays.
         values = {name: given[name].copy() for name in self._value_inputs}
         shapes = {name: array.shape for name, array in given.items()}
         key = (*shapes.values(), *(value.tobytes() for value in values.values()))
         return self._entry(key, lambda: specialise(self._graph, shapes, values))
 
     def _entry(self, key: tuple[object, ...], graph: Callable[[], DataGraph]) -> Entry:
-        """The entry of a key; where the program belongs to another thread, one of this thread's own."""
+        """The entry of a key; if another thread owns its program, an entry for this thread alone."""
         entry = self._cache.find(key, lambda: self._compile(graph()))
         if entry.program is not None and entry.program.owner_thread not in (None, calling_thread()):
             return self._cache.find((key, calling_thread()), lambda: self._compile(graph()))
         return entry
 
     def _recover(self, error: StatusError) -> StatusError:
-        """Forget every program after a failed run, so that the next calls compile new ones; returns the error.
+        """Drop every program after a failed run, so that the next calls compile new ones; returns the error.
 
-        One that found no memory for its constants fails for ever, and until it is gone so does every new one of the
-        process: the library's constant tensor cache waits for what will never come.
+        A program that got no memory for its constants always fails again. While it exists, every new program of the
+        process fails too, because the library's constant tensor cache waits for the missing constants.
         """
         if error.function != EXECUTE:
             return error
         self._cache.clear()
         if self._is_static:
             self._static, self._quick = None, _decline
-        return error.with_traceback(None)  # whoever keeps the error keeps no program
+        return error.with_traceback(None)  # the traceback would keep the program alive
 
     def _compile(self, graph: DataGraph) -> Entry:
         options = self._options
@@ -334,7 +334,7 @@ class Executable(Made):
         return tuple(replace(report, implementation=found.get(report.index, "")) for report in program.reports)
 
     def _run_on_reference(self, given: Mapping[str, Array], written: Held) -> Any:
-        """Run on numpy; what can be said of ``out`` is said before, the shapes are known only after."""
+        """Run in numpy. Shapes in ``out`` are checked after the run, as they are unknown before."""
         refuse_shared(written, {})
         results = run_reference(self._graph, given)
         outputs = [
@@ -342,10 +342,10 @@ class Executable(Made):
             for name, tensor in self._graph.outputs.items()
             if name in written or tensor.strides is not None
         ]
-        laid = self._arguments.results(outputs, written)
-        for name, array in laid.items():
+        targets = self._arguments.results(outputs, written)
+        for name, array in targets.items():
             array[...] = results[name]
-        return self._named({**results, **laid.given})
+        return self._named({**results, **targets.given})
 
     def _named(self, results: Mapping[str, Array]) -> Any:
         if self._result is None:
@@ -353,11 +353,11 @@ class Executable(Made):
         return self._result(*results.values())
 
     def _by_name(self, results: Any) -> dict[str, Array]:
-        """What a call returned, by name of output."""
+        """The result of a call as a dictionary by name of output."""
         return dict(zip(self._graph.outputs, (results,) if self._result is None else results, strict=True))
 
 
-# Makers of executables that record; the last one is used.
+# Constructors that record executables (see onegraph.capture); the last one is used.
 RECORDERS: list[Callable[..., Executable]] = []
 
 
@@ -374,7 +374,7 @@ def _unpickled(graph: DataGraph, options: Options, capacity: int) -> Executable:
 
 
 def _decline(arrays: tuple[object, ...], out: object = None) -> None:
-    """The quick call of what is not one call into C."""
+    """The quick call of a program that needs more than one call into C: it always declines."""
 
 
 def _outputs(program: Program) -> list[OutputSpec]:
@@ -386,7 +386,7 @@ def _outputs(program: Program) -> list[OutputSpec]:
 
 
 def _external(program: Program, given: Mapping[str, Array], results: Mapping[str, Array]) -> dict[int, Array]:
-    """Which values live in the caller's arrays."""
+    """The caller's arrays by the values that they hold."""
     external = {program.graph.inputs[name].id: array for name, array in given.items()}
     external.update((number, results[name]) for name, number in program.direct)
     return external

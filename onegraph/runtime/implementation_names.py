@@ -1,7 +1,7 @@
-"""Names of oneDNN's implementations, which it prints on stdout and tells in no other way.
+"""Finds the names of oneDNN's implementations, which the library only prints to stdout.
 
-So a Python process of its own compiles the graph again, runs its partitions one at a time with lines of its own in
-between, and this process reads what the library printed. Nothing is captured or set in the user's process.
+A separate Python process compiles the graph again, runs its partitions one at a time and prints a mark around each.
+This process reads the output; it captures no output of its own and changes no setting.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ END = f"{MARK}end"
 
 
 def implementation_names(program: Program, policy: str, fpmath_mode: str) -> dict[int, str]:
-    """What the library runs for each partition, by index: primitives and kernels, such as ``matmul brg:avx512_core``.
+    """The primitives and kernels of each partition, by index, such as ``matmul brg:avx512_core``.
 
     Args:
-        program: what is asked about.
-        policy, fpmath_mode: how it was compiled.
+        program: the program.
+        policy, fpmath_mode: the options of its compilation.
 
     Raises:
         UnsupportedError: the process failed, or took more than ten minutes.
@@ -61,7 +61,7 @@ def implementation_names(program: Program, policy: str, fpmath_mode: str) -> dic
 
 
 def parse(lines: list[str]) -> Iterator[tuple[int, str]]:
-    """The names in a worker's output, with the indices of their partitions."""
+    """Pairs of the index of a partition and an implementation name, from the output of the separate process."""
     index, found = None, dict[str, None]()
     for line in lines:
         if line.startswith(MARK):
@@ -78,15 +78,15 @@ def parse(lines: list[str]) -> Iterator[tuple[int, str]]:
 
 
 def main() -> None:
-    """The process: reads a task from stdin, and prints marks around the second execution of each partition."""
+    """Main function of the separate process: read a task from stdin and run it."""
     graph, policy, fpmath_mode, threads, isa = pickle.load(sys.stdin.buffer)
-    with suppress(ArgumentError, StateError):  # it may be the one that the library chooses by itself
+    with suppress(ArgumentError, StateError):  # fails harmlessly if it names the library's own choice
         set_max_cpu_isa(isa)
     run(graph, policy, fpmath_mode, threads)
 
 
 def run(graph: DataGraph, policy: str, fpmath_mode: str, threads: Mapping[int, int]) -> None:
-    """Compile the graph, and run its partitions on blank memory with marks around each."""
+    """Compile the graph, run its partitions on zeroed arrays, and print marks around each second execution."""
     program = Program(graph, policy=policy, fallback=True, fpmath_mode=fpmath_mode, threads=threads)
     frame = Frame(program)
     blank = {number: np.zeros(max(span(program.values[number]), 1), np.uint8) for number in program.external}
@@ -102,6 +102,6 @@ def run(graph: DataGraph, policy: str, fpmath_mode: str, threads: Mapping[int, i
 
 
 def say(line: str) -> None:
-    """Print a line in turn with what the library prints."""
+    """Print a line in the right order with the library's output."""
     ctypes.CDLL(None).fflush(None)
     os.write(1, f"{line}\n".encode())

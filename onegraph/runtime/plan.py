@@ -1,4 +1,4 @@
-"""The hot path in C: compiled partitions executed one after another in one call, without the GIL (``plan.cpp``)."""
+"""Executes compiled partitions one after another in one C call, without the GIL (``plan.cpp``)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ..errors import StateError
 from ..native.library import Handle, address, create, ffi, lib, status_error
 
 EXECUTE = "dnnl_graph_compiled_partition_execute"
-CHUNK, PART = 1000, 50_000_000  # runs and nanoseconds in one call of C, after which an interrupt is heard
-_idle: list[Any] = []  # streams of plans that are gone; a SYCL queue that ran something would not free all its memory
+CHUNK, PART = 1000, 50_000_000  # runs and nanoseconds of one C call, during which interrupts wait
+_idle: list[Any] = []  # streams of freed plans, for reuse: a SYCL queue that was used does not free all its memory
 
 
 class PlanSource:
-    """What plans are made from, as C arrays: steps, where their tensors lie, and the number of threads of each step.
+    """The C arrays that plans are made from: steps, the memory of their tensors, and the threads of each step.
 
-    ``places``: for each piece of memory its slot, and how many bytes behind the start of the slot it lies.
-    ``limit``: number of threads of a run at most; 0 leaves it to the caller's OpenMP setting.
+    ``places``: the slot of each piece of memory, and its offset in the slot in bytes.
+    ``limit``: the largest number of threads of a run; 0 leaves it to the caller's OpenMP setting.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class PlanSource:
 
     @property
     def threads(self) -> list[int]:
-        """For each step the number of threads, 0 for as many as a run may use."""
+        """The number of threads of each step; 0 for all that a run may use."""
         return [step.threads for step in self.steps]
 
     @threads.setter
@@ -52,10 +52,10 @@ class PlanSource:
 
 
 class Plan(Handle):
-    """The steps with tensors of their own, for one run at a time.
+    """Steps with tensors of their own, for one run at a time.
 
     Raises:
-        OutOfMemoryError: no memory for the tensors.
+        OutOfMemoryError: there is not enough memory for the tensors.
     """
 
     __slots__ = ("n_steps", "number")
@@ -66,7 +66,7 @@ class Plan(Handle):
             stream = _idle.pop()
         except IndexError:
             stream = create(lib.dnnl_stream_create, "dnnl_stream_t", engine._ptr, lib.dnnl_stream_default_flags)
-        lent = ffi.gc(stream, _idle.append)  # no function of Python, as for _Release
+        reusable_stream = ffi.gc(stream, _idle.append)  # a C function, so that no interrupt arrives inside it
         pointer = ffi.new("onegraph_plan **")
         _check(
             lib.onegraph_plan_create(
@@ -84,26 +84,26 @@ class Plan(Handle):
                 source.n_slots,
             )
         )
-        super().__init__(pointer[0], lib.onegraph_plan_destroy, engine, lent, source.compiled)
+        super().__init__(pointer[0], lib.onegraph_plan_destroy, engine, reusable_stream, source.compiled)
         self.n_steps = len(source.steps)
-        self.number = address(pointer[0])  # what onegraph_plan_run and onegraph_plan_call take
+        self.number = address(pointer[0])  # for onegraph_plan_run and onegraph_plan_call
 
     def bind(self, slot: int, memory: int) -> None:
-        """Let a slot lie at an address, which the caller keeps valid for every run."""
+        """Set the address of a slot; the caller keeps the memory valid during every run."""
         _check(lib.onegraph_plan_bind(self._ptr, slot, ffi.cast("void *", memory)))
 
     def run_steps(self, first: int, last: int) -> None:
-        """Execute the steps from ``first`` to before ``last``."""
+        """Execute the steps from ``first`` up to, but not including, ``last``."""
         _check(lib.onegraph_plan_run_steps(self._ptr, first, last, ffi.NULL))
 
     def time(self, first: int, last: int) -> list[float]:
-        """Execute the steps from ``first`` to before ``last``; returns the seconds that each took."""
+        """Execute the steps from ``first`` up to, but not including, ``last``; returns the time of each in seconds."""
         nanoseconds = ffi.new("int64_t[]", last)
         _check(lib.onegraph_plan_run_steps(self._ptr, first, last, nanoseconds))
         return [nanoseconds[index] * 1e-9 for index in range(first, last)]
 
     def sample(self, enough: int, most: int) -> list[int]:
-        """Run for about ``enough`` nanoseconds, ``most`` times at most; returns the nanoseconds of each run."""
+        """Run for about ``enough`` nanoseconds, at most ``most`` times; returns the time of each run in nanoseconds."""
         samples: list[int] = []
         nanoseconds, count = ffi.new("int64_t[]", CHUNK), ffi.new("size_t *")
         while most > len(samples) and enough >= 0:
@@ -116,10 +116,10 @@ class Plan(Handle):
         return samples
 
     def measure(self, enough: float) -> list[float | None]:
-        """The least seconds of each step, on the number of threads that it has.
+        """The shortest time of each step in seconds, with its number of threads.
 
-        Steps that take less than ``enough`` seconds are run several times. None stands where a busy neighbour keeps
-        the threads from running side by side.
+        Steps that take less than ``enough`` seconds are run several times. None means that other load kept the threads
+        from running at the same time.
         """
         nanoseconds = ffi.new("int64_t[]", self.n_steps)
         _check(lib.onegraph_plan_measure(self._ptr, int(enough * 1e9), nanoseconds))
@@ -127,7 +127,7 @@ class Plan(Handle):
 
 
 def plan_error(status: int) -> Exception:
-    """The exception for what a function of the plan returned."""
+    """The exception for a status that a C function of the plan returned."""
     if status == lib.onegraph_busy:
         return StateError("this run is in use by another thread; bind one for each thread")
     if status == lib.onegraph_moved:

@@ -1,4 +1,4 @@
-"""How long every partition of a program takes: measured, as a table, and drawn."""
+"""Measures the time of every partition of a program, and shows the times as text and HTML tables."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from .program import Frame, Program
 WIDTH = 24  # characters of the longest bar
 BARS = " ▏▎▍▌▋▊▉█"
 
-# Every element of the first tensor is multiplied and added with a share of the weights, the second: all of those that
-# belong to its channel. That is the op and its gradients; padding counts as if it were data.
+# Names of two tensors of each op: each element of the first is multiplied with, and added to, all weights (the second)
+# of its channel. This holds for convolutions and their gradients; padding counts as data.
 CONVOLUTIONS = {
     "Convolution": ("dst", "weights"),
     "ConvolutionBackwardData": ("diff_dst", "weights"),
@@ -34,9 +34,9 @@ CONVOLUTIONS = {
 
 
 def flops(op: Op) -> int | None:
-    """Floating-point operations of an op, a multiplication and an addition each: convolutions and MatMul.
+    """Number of floating-point operations of a convolution or MatMul; a multiply-add counts as two.
 
-    None for the other ops, whose time goes into moving data, and where a shape is not known.
+    None for other ops, which spend their time moving data, and if a shape is unknown.
     """
     schema = schema_of(op)
     base = base_of(schema)
@@ -62,18 +62,18 @@ def flops(op: Op) -> int | None:
 
 @dataclass(frozen=True)
 class ProfileRow:
-    """One partition.
+    """The times of one partition.
 
     Attributes:
         index: its index in the report.
         ops: kind and name of its ops.
-        executor: oneDNN, or reference for numpy.
-        threads: number of threads, 0 for as many as the caller's setting allows; None for numpy.
-        seconds, shortest: the median and the least time of one run.
-        share: the part of the sum of the medians.
-        gflops: 1e9 floating-point operations a second, counted for convolutions and MatMul; None where it has none.
-        bandwidth: bytes of its inputs and outputs a second.
-        implementation: oneDNN's name for what runs, where it was asked for.
+        executor: ``oneDNN``, or ``reference`` for numpy.
+        threads: number of threads; 0 for the limit of the calling thread; None for numpy.
+        seconds, shortest: median and shortest time of one run, in seconds.
+        share: fraction of the sum of the medians.
+        gflops: floating-point operations of its convolutions and MatMuls, in 1e9 per second; None if it has neither.
+        bandwidth: size of its inputs and outputs, in bytes per second.
+        implementation: oneDNN's name of the implementation; empty unless requested.
     """
 
     index: int
@@ -89,10 +89,10 @@ class ProfileRow:
 
 
 class Profile(Mapping[int, float]):
-    """Times of the partitions of one program: a mapping from index to median seconds, and ``rows`` with all the rest.
+    """Times of the partitions of one program: a mapping from the index of a partition to its median time in seconds.
 
     Attributes:
-        rows: one for each partition that runs, in their order.
+        rows: details of each partition that runs, in the order of execution.
         seconds: the sum of the medians.
         runs: number of measured runs.
     """
@@ -151,7 +151,7 @@ class Profile(Mapping[int, float]):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        """The table for a notebook, with bars."""
+        """The table as HTML for a notebook, with bars."""
         head = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)
         body = ""
         for row, line in zip(self.rows, self._table(), strict=True):
@@ -167,8 +167,8 @@ class Profile(Mapping[int, float]):
 
 
 COLUMNS = ["", "us", "least", "share", "GFLOP/s", "GB/s", "by, threads", "ops", "implementation"]
-NUMBERS = 6  # columns to the right edge
-BAR = 3  # the column that carries the bar
+NUMBERS = 6  # right-aligned columns
+BAR = 3  # index of the column with the bar
 
 
 def _bar(part: float) -> str:
@@ -186,12 +186,12 @@ def measure(
     results: Mapping[str, Array],
     runs: int,
 ) -> Profile:
-    """Run a program ``runs`` times, and once before that, timing its steps one by one.
+    """Run a program once without timing, then ``runs`` times with the time of each step.
 
     Args:
         program: the program.
         partitions: its reports.
-        external: arrays for the values that live in the caller's memory.
+        external: arrays for the values in the caller's memory, by value id.
         results: the outputs by name.
         runs: number of runs.
     """
@@ -208,7 +208,7 @@ def measure(
 
 
 def _time(frame: Frame) -> Iterator[float]:
-    """Seconds of every step of one run."""
+    """Run every step once; yields the time of each in seconds."""
     for part in frame.program.parts:
         if isinstance(part, range):
             yield from frame.plan.time(part.start, part.stop)
@@ -219,7 +219,7 @@ def _time(frame: Frame) -> Iterator[float]:
 def measure_reference(
     graph: DataGraph, partitions: Sequence[PartitionReport], given: Mapping[str, Array], runs: int
 ) -> Profile:
-    """The same for a graph that numpy runs as a whole."""
+    """The profile of a graph that numpy runs as a whole."""
     times = [_seconds(lambda: run_reference(graph, given)) for _ in range(runs)]
     return _profile(graph, partitions, [times], runs)
 

@@ -1,4 +1,4 @@
-"""A graph compiled for inputs of known shapes: its steps, where every value lies, and how many threads a step gets."""
+"""Compiles a graph for inputs of known shapes to a program: steps, the memory of values, and threads of steps."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from ..ir.op import Array
 from ..native.library import address_of, lib
 from .plan import Plan, PlanSource, plan_error
 
-ARENA = 0  # the slot of what lies inside
-# A program that needs more bytes than this is not run for measurement: its steps get every thread.
+ARENA = 0  # the slot of intermediates
+# A program that needs more bytes than this is not measured; its steps get all threads.
 HUGE = 2**30
 
 Threads = int | Mapping[int, int] | None
@@ -37,15 +37,15 @@ Threads = int | Mapping[int, int] | None
 class Program:
     """Compiled steps of a graph with known shapes. It is immutable; a :class:`Frame` holds the memory of one run.
 
-    Every piece of memory has a slot: 0 is the arena, where intermediates share one block; then come the graph inputs,
-    the graph outputs that steps write into, and the constants.
+    Every piece of memory is in a slot. Slot 0 is the arena, one block that the intermediates share. The next slots are
+    the graph inputs, the graph outputs that steps write into, and the constants.
 
     Args:
-        graph: every shape of it known.
+        graph: a graph with known shapes.
         policy, fallback, fpmath_mode, threads: as for :meth:`onegraph.Graph.compile`.
 
     Raises:
-        UnsupportedError: with ``fallback=False``: what the library does not support, with the reasons.
+        UnsupportedError: ``fallback`` is False, and the library does not support some ops; the text has the reasons.
     """
 
     def __init__(
@@ -61,19 +61,19 @@ class Program:
             _refuse_fallback([note.report(0, None) for note in schedule.notes if note.executor == "reference"])
         self.graph = graph
         self.values = schedule.values
-        self.free_frames: list[Frame] = []  # of finished calls, for the next ones
+        self.free_frames: list[Frame] = []  # frames of finished runs, for reuse
         self._place_values(schedule)
         self._plan(schedule, threads)
 
-    # Where everything lies -------------------------------------------------------------------------------------------
+    # Memory ----------------------------------------------------------------------------------------------------------
 
     def _place_values(self, schedule: Schedule) -> None:
-        """Give every piece of memory its slot, and every intermediate its offset in the arena."""
+        """Assign a slot to every piece of memory, and an offset in the arena to every intermediate."""
         written, last = self._liveness(schedule.steps)
         names = self._choose_outputs(written)
-        # (name, value) of the outputs that steps write into; of two names for one value the last has it.
+        # (name, value) of the outputs that steps write into; a value with several names has the last one here.
         self.direct = tuple((name, number) for number, name in names.items())
-        # Those that are inputs, constants, views, or second names, and are filled at the end.
+        # (name, value) of the other outputs: inputs, constants, views and further names. They are copied at the end.
         self.copied = tuple((name, t.id) for name, t in self.graph.outputs.items() if names.get(t.id) != name)
         last.update((self.values[number].storage, len(schedule.steps)) for _, number in self.copied)
         inputs = [tensor.id for tensor in self.graph.inputs.values()]
@@ -91,7 +91,7 @@ class Program:
             if number not in self.slots
         ]
         self.offsets, self.arena_size = plan_memory(lifetimes, in_place)
-        # Outputs, each with the input upon which it may lie where the caller gives that up.
+        # Outputs, each with the input whose memory it may reuse if the caller gives up that input.
         self.in_place = {
             target: source
             for target, source in in_place.items()
@@ -101,7 +101,7 @@ class Program:
         self._places.update((number, (ARENA, offset)) for number, offset in self.offsets.items())
 
     def _liveness(self, steps: Sequence[LibraryStep | NumpyStep]) -> tuple[dict[int, int], dict[int, int]]:
-        """For each piece of memory the step that writes it first, and the step that uses it last."""
+        """Two dictionaries by piece of memory: the step that first writes it, and the step that last uses it."""
         written: dict[int, int] = {}
         last: dict[int, int] = {}
         for index, step in enumerate(steps):
@@ -117,7 +117,7 @@ class Program:
         return written, last
 
     def _choose_outputs(self, written: Mapping[int, int]) -> dict[int, str]:
-        """The values that steps write straight into the caller's outputs, with the name of the output."""
+        """The values that steps write directly into the caller's outputs, with the name of the output."""
         inputs = {tensor.id for tensor in self.graph.inputs.values()}
         return {
             tensor.id: name
@@ -125,21 +125,21 @@ class Program:
             if tensor.id in written and tensor.id not in inputs and self.values[tensor.id].storage == tensor.id
         }
 
-    # What runs -------------------------------------------------------------------------------------------------------
+    # Execution -------------------------------------------------------------------------------------------------------
 
     def _plan(self, schedule: Schedule, threads: Threads) -> None:
-        """Divide the steps into those of C and those of numpy, and choose the numbers of threads."""
+        """Divide the steps between C and numpy, and choose the numbers of threads."""
         in_c = [step for step in schedule.steps if isinstance(step, LibraryStep)]
         self.parts = _parts(schedule.steps)
-        # The values that numpy reads or writes, and which of them lie in each of the caller's arrays.
+        # The values that numpy reads or writes, and those of them in each of the caller's arrays.
         touched = {n for part in self.parts if isinstance(part, NumpyStep) for n in (*part.inputs, *part.outputs)}
         self.touched = {n for n in (*touched, *(number for _, number in self.copied)) if n is not None}
         self.residents: dict[int, list[int]] = {}
         for number in self.touched:
             self.residents.setdefault(self.values[number].storage, []).append(number)
-        # Whether a run is one call into C.
+        # Whether one call into C executes the whole program.
         self.in_c = len(self.parts) == 1 and len(in_c) > 0 and not self.copied
-        # The thread that alone can run it; None where all can. One that a fork has left behind, if there is any.
+        # The only thread that can run the program; None if every thread can. Of several, one that a fork left behind.
         owners = {owner for step in in_c if (owner := step.compiled.owner_thread) is not None}
         self.owner_thread = next(iter(owners - {calling_thread()} or owners), None)
         every = threads if isinstance(threads, int) else 0
@@ -164,7 +164,7 @@ class Program:
         return self.arena_size + sum(span(self.values[number]) for number in self.external) < HUGE
 
     def _measure(self, steps: Sequence[LibraryStep], counts: Sequence[int]) -> list[float | None]:
-        """The seconds that each of some steps takes on so many threads, on blank memory."""
+        """The time of each step in seconds with these numbers of threads, on zeroed memory."""
         if not steps:
             return []
         source = self._source(steps, 0)
@@ -173,17 +173,17 @@ class Program:
         if self.owner_thread not in (
             None,
             calling_thread(),
-        ):  # a signal handler has forked: kernels would wait for threads that are gone
+        ):  # a signal handler forked: kernels would wait for threads that do not exist
             return [None] * len(steps)
-        return frame.measure(LONG_SECONDS)  # where the plan itself knows of a fork
+        return frame.measure(LONG_SECONDS)  # the plan checks for a fork itself
 
     @cached_property
     def reports(self) -> tuple[PartitionReport, ...]:
-        """What is said of each partition."""
+        """The reports of the partitions."""
         return tuple(note.report(index, self._threads.get(index)) for index, note in enumerate(self._notes))
 
     def check_out(self) -> Frame:
-        """A frame for one run, to be given back."""
+        """A frame for one run; ``give_back`` returns it afterwards."""
         try:
             frame = self.free_frames.pop()
         except IndexError:
@@ -198,29 +198,29 @@ class Program:
 
 
 class Frame:
-    """What one run of a program needs beside the caller's arrays; for one run at a time.
+    """The plan and the memory that one run of a program needs besides the caller's arrays; for one run at a time.
 
-    ``source``: the steps, those of the program by default.
+    ``source``: the source of the plan; that of the program by default.
     """
 
     def __init__(self, program: Program, source: PlanSource | None = None) -> None:
-        # ``release`` drops this reference, as the program holds the frames that wait: a cycle keeps kernels and memory
-        # until the garbage collector runs, and some bytes of the library for ever.
+        # ``release`` drops this reference, because the program refers to its free frames: a cycle would keep kernels
+        # and memory until the garbage collector runs, and some bytes of the library forever.
         self.program = program
         self.plan = Plan(program.source if source is None else source)
-        self.number = self.plan.number  # where native/csrc/call.cpp looks for it
+        self.number = self.plan.number  # read by native/csrc/call.cpp
         self._arena = aligned_empty((program.arena_size,), np.dtype(np.uint8))
         self.plan.bind(0, address_of(self._arena))
-        self._constants = tuple(program.constants.values())  # a run that is one call into C holds the frame alone
+        self._constants = tuple(program.constants.values())  # a run in C refers to the frame only
         for number, constant in program.constants.items():
             self.plan.bind(program.slots[number], address_of(constant))
-        # Arrays for what numpy reads or writes; those in the caller's memory come and go with it.
+        # Arrays that numpy reads or writes; ``bind`` adds and ``release`` removes those in the caller's memory.
         self._arrays = {number: self._inside(number) for number in program.touched if self._is_inside(number)}
         self._watched: list[tuple[weakref.ref[Array], int, int]] = []
 
     def bind(self, external: Mapping[int, Array]) -> None:
-        """Let the external values live in these arrays, of the shapes and strides that they were compiled for."""
-        # numpy resizes no array that has a weak reference, whatever refcheck says: its address must hold.
+        """Bind the external values to these arrays, which have the compiled shapes and strides."""
+        # The weak references stop numpy from resizing the arrays, even with refcheck=False, so addresses stay valid.
         watched = [owner for array in external.values() for owner in owners(array)]
         self._watched = [(weakref.ref(owner), address_of(owner), owner.nbytes) for owner in watched]
         for number, array in external.items():
@@ -229,14 +229,14 @@ class Frame:
                 self._arrays[resident] = self._view(resident, array)
 
     def refuse_moved(self) -> None:
-        """Raise StateError where an array has other memory than when it was bound."""
+        """Raise StateError if an array has other memory than when it was bound."""
         for watch, place, size in self._watched:
             array = watch()
             if array is not None and (address_of(array), array.nbytes) != (place, size):
                 raise plan_error(lib.onegraph_moved)
 
     def release(self) -> None:
-        """Forget the program and the caller's arrays, so that a frame that waits keeps nobody's memory."""
+        """Drop the program and the caller's arrays, so that a free frame does not keep their memory."""
         self._watched.clear()
         for number in self.program.touched:
             if not self._is_inside(number):
@@ -252,18 +252,18 @@ class Frame:
                 self.run_numpy(part)
 
     def run_numpy(self, step: NumpyStep) -> None:
-        """Execute one step of numpy's."""
+        """Execute one numpy step."""
         inputs = [None if number is None else self._arrays[number] for number in step.inputs]
         for number, result in zip(step.outputs, step.run(inputs), strict=True):
             self._arrays[number][...] = result
 
     def copy_outputs(self, results: Mapping[str, Array]) -> None:
-        """Fill the outputs that no step writes: inputs, constants, views, second names of another output."""
+        """Fill the outputs that no step writes: inputs, constants, views, and further names of an output."""
         for name, number in self.program.copied:
             results[name][...] = self._arrays[number]
 
     def measure(self, enough: float) -> list[float | None]:
-        """The seconds that every step takes on blank memory; see :meth:`onegraph.runtime.plan.Plan.measure`."""
+        """The time of every step in seconds on zeroed memory; see :meth:`onegraph.runtime.plan.Plan.measure`."""
         self._arena.fill(0)
         program = self.program
         blank = {number: np.zeros(span(program.values[number]), np.uint8) for number in program.external}
@@ -275,7 +275,7 @@ class Frame:
         return self.program.values[number].storage not in self.program.external
 
     def _inside(self, number: int) -> Array:
-        """The array of a value in the arena or in a constant."""
+        """The array of a value whose memory is in the arena or in a constant."""
         value = self.program.values[number]
         constant = self.program.constants.get(value.storage)
         if constant is not None:
@@ -285,7 +285,7 @@ class Frame:
         return np.ndarray(value.shape, value.dtype.numpy, self._arena, offset, [step * size for step in value.strides])
 
     def _view(self, number: int, whole: Array) -> Array:
-        """A value that lives in an array: the array itself, or the same memory by other axes."""
+        """The value as an array: ``whole`` itself, or a view of it."""
         value = self.program.values[number]
         if value.storage == number:
             return whole
@@ -293,15 +293,15 @@ class Frame:
 
 
 def span(value: Value) -> int:
-    """Bytes from the first to the last element of a value, both included."""
+    """Bytes from the start of the first element of a value to the end of the last."""
     reach = sum((dim - 1) * step for dim, step in zip(value.shape, value.strides, strict=True))
     return (reach + 1) * value.dtype.numpy.itemsize if math.prod(value.shape) else 0
 
 
 def _in_place(steps: Sequence[LibraryStep | NumpyStep]) -> dict[int, int]:
-    """Outputs of the library's steps, each with the input upon which it may lie.
+    """Outputs of library steps, each with the input whose memory it may reuse.
 
-    An input that the same step reads twice, as two values, is left out.
+    An input that the step reads as two values is excluded.
     """
     return {
         target: source
@@ -313,7 +313,7 @@ def _in_place(steps: Sequence[LibraryStep | NumpyStep]) -> dict[int, int]:
 
 
 def _parts(steps: Sequence[LibraryStep | NumpyStep]) -> list[range | NumpyStep]:
-    """The steps in turn: ranges of the library's, counted among themselves, and numpy's between them."""
+    """The steps in order: ranges of successive library steps, which are counted by themselves, and numpy steps."""
     parts: list[range | NumpyStep] = []
     count = 0
     for is_numpy, group in groupby(steps, lambda step: isinstance(step, NumpyStep)):
@@ -326,11 +326,11 @@ def _parts(steps: Sequence[LibraryStep | NumpyStep]) -> list[range | NumpyStep]:
 
 
 def _copied(constant: Array) -> Array:
-    """A constant in memory of its own, laid out as it was."""
+    """A copy of a constant with the same strides."""
     strides = [step // constant.itemsize for step in constant.strides]
-    laid = laid_empty(constant.shape, strides, constant.dtype)
-    laid[...] = constant
-    return laid
+    copied = laid_empty(constant.shape, strides, constant.dtype)
+    copied[...] = constant
+    return copied
 
 
 def _refuse_fallback(reports: Sequence[PartitionReport]) -> None:

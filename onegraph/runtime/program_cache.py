@@ -1,4 +1,4 @@
-"""What an executable keeps of the shapes it was called with: bounded, counted, and filled once however many ask."""
+"""Caches the programs of an executable by input shapes, with a limit and counters, for several threads."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .bound_run import QuickCall
 from .program import Program
 
 CAPACITY = 16
-_making = threading.local()  # depth: how many entries the thread makes, one from within another
+_making = threading.local()  # depth: number of nested entries that the thread is making
 
 
 class CacheInfo(NamedTuple):
-    """How calls of an executable met its programs, one for each combination of input shapes.
+    """Counters of the program cache, which has one program for each combination of input shapes.
 
     Attributes:
-        hits: calls whose program was there.
-        misses: calls that compiled one.
-        evictions: programs that made room for another, the least recently used first.
-        size, capacity: programs there are, and may be.
+        hits: calls that found their program.
+        misses: calls that compiled a program.
+        evictions: programs that were dropped for another, the least recently used first.
+        size, capacity: current and maximum number of programs.
     """
 
     hits: int
@@ -36,13 +36,13 @@ class CacheInfo(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Entry:
-    """What belongs to one combination of shapes.
+    """The program for one combination of shapes.
 
     Attributes:
-        program: None where numpy runs the whole graph.
-        quick: answers None to what the program cannot take in one call.
-        used: the number of the last lookup that found it.
-        implementations: names by index of partition; None before they were asked for.
+        program: None if numpy runs the whole graph.
+        quick: runs the program in one C call; returns None for arguments that it cannot handle.
+        used: number of the last lookup that found this entry.
+        implementations: names by index of partition; None until they are requested.
     """
 
     program: Program | None
@@ -52,24 +52,24 @@ class Entry:
 
 
 class Cache:
-    """Entries by key; threads may share it. What is evicted lives on for as long as a call or a bound run uses it.
+    """Entries by key, for several threads. An evicted entry lives as long as a call or a bound run uses it.
 
-    Nothing but the making of an entry takes a lock: a signal handler, or a destructor that the garbage collector calls,
-    may come at any moment in any of this and ask for more of it.
+    Only making an entry takes a lock, because a signal handler or a destructor may interrupt any method and use the
+    cache itself.
     """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.entries: dict[Hashable, Entry] = {}
-        self._turns: dict[Hashable, threading.RLock] = {}  # held by who makes an entry
+        self._turns: dict[Hashable, threading.RLock] = {}  # held while an entry is being made
         self._lookups, self._misses, self._evictions = Counter(), Counter(), Counter()
         self.tick = self._lookups.tick
 
     def find(self, key: Hashable, make: Callable[[], Entry]) -> Entry:
-        """The entry of a key. The first thread that asks makes it, others wait; where it fails, the next one tries.
+        """The entry of a key. The first thread makes it while others wait; if that fails, the next thread tries.
 
         Raises:
-            StateError: the thread is making an entry already, was interrupted by what asks, and would wait.
+            StateError: this call interrupts the making of an entry in the same thread, and would have to wait.
         """
         while (entry := self.entries.get(key)) is None:
             turn, depth = self._turns.setdefault(key, new_rlock()), getattr(_making, "depth", 0)
@@ -82,7 +82,7 @@ class Cache:
             _making.depth = depth + 1
             try:
                 with turn:
-                    if self._turns.get(key) is turn:  # or else it is over: the entry is there, or the next one tries
+                    if self._turns.get(key) is turn:  # otherwise another thread finished: look again
                         try:
                             if key not in self.entries:
                                 return self._add(key, make())
@@ -98,10 +98,10 @@ class Cache:
         return max(self.entries.copy().values(), key=lambda entry: entry.used, default=None)
 
     def resize(self, capacity: int) -> None:
-        """Allow another number of entries; those too many go."""
+        """Change the capacity and evict the entries beyond it."""
         self._evict(capacity)
         self.capacity = capacity
-        self._evict(capacity)  # what other threads have added meanwhile
+        self._evict(capacity)  # entries that other threads added meanwhile
 
     def clear(self) -> None:
         """Drop every entry."""
@@ -115,7 +115,7 @@ class Cache:
 
     def _add(self, key: Hashable, entry: Entry) -> Entry:
         entry.used = self.tick()
-        self._evict(self.capacity - 1)  # before, so that an interrupt leaves none too many
+        self._evict(self.capacity - 1)  # before adding, so that an interrupt leaves no entry beyond the capacity
         self.entries[key] = entry
         self._misses.tick()
         self._evict(self.capacity)
@@ -131,13 +131,14 @@ class Cache:
 
 
 def dispatch(cache: Cache, n_inputs: int, value_inputs: Sequence[int]) -> QuickCall:
-    """A quick call for a graph of unknown shapes: that of the program for the shapes of its arrays, if there is one.
+    """A quick call for a graph with unknown dims: it finds the program for the shapes of its arrays and runs it.
+
+    It returns None if there is no such program, or if the program's own quick call returns None.
 
     Args:
-        cache: the programs; its keys are the shapes of all inputs, then the bytes of ``value_inputs``. The quick call
-            of the entry looks at the rest.
+        cache: the programs; a key has the shapes of all inputs, then the bytes of ``value_inputs``.
         n_inputs: number of graph inputs.
-        value_inputs: places of the inputs whose contents are part of the key.
+        value_inputs: positions of the inputs whose contents are part of the key.
     """
     names = [f"x{index}" for index in range(n_inputs)]
     parts = [f"{name}.shape" for name in names] + [f"x{index}.tobytes()" for index in value_inputs]
@@ -147,7 +148,7 @@ def dispatch(cache: Cache, n_inputs: int, value_inputs: Sequence[int]) -> QuickC
     def call(arrays: tuple[Any, ...], out: object = None) -> Any:
         try:
             entry = entries[key_of(*arrays)]
-        except Exception:  # an argument is no array, or its shape is new
+        except Exception:  # an argument is not an array, or its shape is new
             return None
         result = entry.quick(arrays, out)
         if result is not None:

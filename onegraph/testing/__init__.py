@@ -1,1 +1,1 @@
-"""Graphs and arrays to test with: cases of every op, random graphs, random inputs, tolerances."""
+"""Makes graphs and arrays for tests: cases of every op, random graphs, random inputs, tolerances."""

@@ -1,8 +1,8 @@
-"""Random valid graphs: every op of an edition, several data types, branches, several outputs.
+"""Makes random valid graphs: every op of an edition, several data types, branches, several outputs.
 
-A graph is grown op by op. An op is chosen, then data types that it takes, preferring those at hand; its recipe chooses
-the shapes and attributes; and for each input a tensor of the graph that fits is taken, else a new graph input or a
-constant. What the specification refuses all the same is drawn again, so that every graph is valid by construction.
+A graph grows op by op. First an op is chosen, then data types that it takes, preferably those of existing tensors. The
+recipe of the op chooses the shapes and attributes. Each input is a matching tensor of the graph, a new graph input or a
+constant. An op that the specification refuses is drawn again, so every graph is valid.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from .recipes.draw import Dims
 
 DTYPES = (DataType.f32, DataType.bf16, DataType.s8, DataType.u8)
 ALWAYS = (DataType.s32, DataType.boolean, DataType.s64)
-MAX_ELEMENTS = 512  # of a tensor that ops read, so that shapes stay small
-RECENT = 6  # how many of the latest results are mostly read
+MAX_ELEMENTS = 512  # of a result that further ops read, so that shapes stay small
+RECENT = 6  # number of latest results that ops mostly read
 TRIES = 200
 Types = dict[str, DataType]
 
@@ -46,20 +46,20 @@ def random_graph(
     kinds: Sequence[str] | None = None,
     edition: str = DEFAULT,
 ) -> Graph:
-    """A random valid graph, the same in every process.
+    """A random valid graph; the same arguments give the same graph in every process.
 
-    Dims are small. Every result that no op reads is a graph output, and some of the others are too. Numbers in
-    constants are multiples of 1/4, which every data type holds.
+    Dims are small. Every result that no op reads is a graph output, and so are some other results. Numbers in constants
+    are multiples of 1/4, which every data type represents exactly.
 
     Args:
-        seed: what decides everything.
+        seed: seed of all random choices.
         n_ops: number of ops.
-        dtypes: data types of activations and weights; s32, boolean and s64 stand where ops call for them.
-        kinds: the ops to choose from, as the edition names them; by default all that can be run, so no Wildcard.
+        dtypes: data types of activations and weights; s32, boolean and s64 are also used where ops need them.
+        kinds: the ops to choose from, by their names in the edition; by default all except Wildcard.
         edition: name of the edition of the specification.
 
     Raises:
-        ArgumentError: the edition or a kind is unknown, a number makes no sense, or no such op takes these data types.
+        ArgumentError: the edition or a kind is unknown, a number is invalid, or no such op takes these data types.
     """
     start = integer("seed", seed, -math.inf, math.inf, "an integer")
     count = integer("n_ops", n_ops, 1, 2**62, "an integer of 1 or more")
@@ -97,7 +97,7 @@ class _Growing:
     def grow(self) -> None:
         """Add one op."""
         for _ in range(TRIES):
-            # A category with many ops comes more often, but does not crowd out the others.
+            # A category with many ops is chosen more often, but less than in proportion.
             weights = [len(schemas) ** 0.5 for schemas in self.categories]
             schema = self.rng.choice(self.rng.choices(self.categories, weights)[0])
             types = self._types(base_of(schema))
@@ -110,12 +110,12 @@ class _Growing:
         for tensor in [tensor for op in self.graph.ops for tensor in op.outputs]:
             if tensor.id not in self.read or self.rng.random() < 0.15:
                 self.graph.output(f"out_{len(self.graph.outputs)}", tensor)
-        if not self.graph.outputs:  # ops without results alone
+        if not self.graph.outputs:  # only ops without results
             self.graph.output("out_0", self.graph.ops[0].inputs[0] or self.graph._tensors[0])
         return self.graph
 
     def _types(self, base: Schema) -> Types | None:
-        """A data type for each type variable; mostly such that a tensor of the graph can be the first input."""
+        """A data type for each type variable, mostly such that a tensor of the graph can be the first input."""
         first = base.inputs[0].type
         choices = []
         for row in base.types:
@@ -131,7 +131,7 @@ class _Growing:
         return self.rng.choice(near if near and self.rng.random() < 0.85 else choices)
 
     def _source(self, draw: Draw, found: list[LogicalTensor], low: int, high: int) -> Dims:
-        """Dims of the first input: those of a tensor of the graph, which is put into ``found``, or fresh ones."""
+        """Dims of the first input: those of a tensor of the graph, which is added to ``found``, or new random dims."""
         fits = [
             (tensor, dims)
             for op in self.graph.ops
@@ -146,7 +146,7 @@ class _Growing:
         return tuple(self.rng.randint(1, 6 - rank // 2) for _ in range(rank))
 
     def _add(self, schema: Schema, types: Types) -> bool:
-        """Add an op, where what is drawn is what the specification allows."""
+        """Draw an op and add it; returns False if the specification refuses it."""
         base = base_of(schema)
         first: list[LogicalTensor] = []
         draw = Draw(self.rng, base, types, lambda low, high: self._source(draw, first, low, high))
@@ -159,46 +159,46 @@ class _Growing:
             names = [port.name for port in schema.outputs if not port.optional]
         try:
             if base.kind in BASE and self.edition.name != DEFAULT:
-                attrs, wanted = _said(schema, base, attrs, wanted, self.edition)
+                attrs, wanted = _in_edition(schema, base, attrs, wanted, self.edition)
             count = None if names is None else len(names)
             signature(self.edition, schema.kind, attrs, wanted, dtype=dtype, n_outputs=count)
         except SpecError:
             return False
-        inputs = [first[0] if first and not index else self._placed(one) for index, one in enumerate(wanted)]
+        inputs = [first[0] if first and not index else self._tensor_of_type(one) for index, one in enumerate(wanted)]
         self.graph.op(schema.kind, inputs, attrs, dtype=dtype, outputs=names)
         self.read.update(tensor.id for tensor in inputs)
         return True
 
-    def _placed(self, wanted: LogicalTensor) -> LogicalTensor:
-        """A tensor of the graph of this type: one that is there, a new input, or a constant."""
+    def _tensor_of_type(self, wanted: LogicalTensor) -> LogicalTensor:
+        """A tensor of the graph with this type: an existing one, a new input, or a new constant."""
         graph, rng = self.graph, self.rng
         if wanted.value is not None:
             return graph.constant(wanted.value)
         fits = [t for t in graph._tensors if (t.dtype, t.shape) == (wanted.dtype, wanted.shape) and not t.constant]
         if fits and rng.random() < 0.6:
             return rng.choice(fits)
-        if rng.random() < 0.3 and wanted.dtype is not DataType.s64:  # numpy's int64 is refused as a constant
+        if rng.random() < 0.3 and wanted.dtype is not DataType.s64:  # the builder refuses int64 constants
             return graph.constant(_contents(rng, wanted.dtype, known_dims(wanted.shape)))
         return graph.input(f"in_{len(graph.inputs)}", wanted.dtype, wanted.shape)
 
 
-def _said(
+def _in_edition(
     schema: Schema, base: Schema, attrs: dict[str, AttrValue], wanted: list[LogicalTensor], target: Edition
 ) -> tuple[dict[str, AttrValue], list[LogicalTensor]]:
-    """The op in the words of its edition; what these cannot say is left out."""
-    said = translate(base.kind, attrs, wanted, source=DEFAULT, target=target.name)
+    """The attributes and inputs of an op in the names of its edition; those that the edition lacks are dropped."""
+    translated = translate(base.kind, attrs, wanted, source=DEFAULT, target=target.name)
     inputs = []
-    for index, tensor in enumerate(said.inputs):
+    for index, tensor in enumerate(translated.inputs):
         assert isinstance(tensor, LogicalTensor)
-        order = said.permutations.get(schema.input_port(index).name)
+        order = translated.permutations.get(schema.input_port(index).name)
         if order is not None and tensor.value is not None and tensor.value.ndim == 1:
             tensor = replace(tensor, value=tensor.value[list(order)])
         inputs.append(tensor)
-    return dict(said.attrs), inputs
+    return dict(translated.attrs), inputs
 
 
 def _small(tensor: LogicalTensor) -> Dims | None:
-    """The dims of a tensor where all are known and there are few elements, but some."""
+    """The dims of a tensor with known dims, few elements and at least one; None for other tensors."""
     if tensor.shape is None or None in tensor.shape:
         return None
     dims = known_dims(tensor.shape)
@@ -216,8 +216,8 @@ def _categories(chosen: Edition, kinds: Sequence[str] | None) -> list[list[Schem
     for kind in wanted:
         schema = chosen.schema(kind)
         if schema is None:
-            mend = unknown_op(chosen, kind)
-            expected = f"ops of edition {chosen.name}{'; ' if mend else ''}{mend}"
+            hint = unknown_op(chosen, kind)
+            expected = f"ops of edition {chosen.name}{'; ' if hint else ''}{hint}"
             raise ArgumentError(f"kinds: {shown(kind)}; expected {expected}")
         found.setdefault(schema.category, []).append(schema)
     return list(found.values())

@@ -1,7 +1,7 @@
-"""Random inputs for a graph, such that every op that reads them has a result: the domain of the op decides.
+"""Makes random inputs for a graph, inside the domain of every op that reads them.
 
-Roots and logarithms get positive numbers, divisors keep away from zero, variances are positive, shapes that are given
-as tensors fit the graph. Numbers are small, so that chains of ops overflow no f16 and saturate no int8.
+Inputs of roots and logarithms are positive, divisors are not near zero, variances are positive, and shapes given as
+tensors fit the graph. Numbers are small, so that chains of ops neither overflow f16 nor saturate int8.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ POSITIVE = Domain(0.25, 4.0)
 UNIT = Domain(0.05, 0.95)
 DIVISOR = Domain(-2.0, 2.0, 0.5)
 SMALL = Domain(0.0, 0.25)
-# Domains of inputs by op and index of the port, in the words of the base vocabulary and of legacy-1.
+# Domains of inputs by op and index of the port, for the ops of the base vocabulary and of legacy-1.
 DOMAINS = MappingProxyType(
     {
         "Sqrt": {0: POSITIVE},
@@ -69,11 +69,11 @@ DOMAINS = MappingProxyType(
         "PReLUBackward": {1: SMALL},
         "DynamicQuantize": {1: Domain(0.05, 0.5)},
         "DynamicDequantize": {1: Domain(0.05, 0.5)},
-        "ReduceProd": {0: Domain(-1.1, 1.1, 0.9)},  # the product of a thousand of them is a number yet
+        "ReduceProd": {0: Domain(-1.1, 1.1, 0.9)},  # the product of a thousand of them is still finite
         "Dropout": {3: Domain(0.1, 0.9)},
     }
 )
-# Of integers, where the op does not say more; u8 times s8 stays within 16 bits, which the oldest kernels add up in.
+# Default ranges of integers. Products of u8 and s8 stay within 16 bits, in which kernels for the oldest CPUs sum.
 INTEGERS = MappingProxyType(
     {
         DataType.s8: (-32, 32),
@@ -84,21 +84,21 @@ INTEGERS = MappingProxyType(
         DataType.u4: (0, 15),
     }
 )
-# Ops that only move or convert elements: what the readers of the result ask of it is asked of the input.
+# Ops that only move or convert elements: the domain of the result applies to the input too.
 PASSED_ON = frozenset({"Reorder", "TypeCast", "StaticReshape", "StaticTranspose", "DynamicReshape", "DynamicTranspose"})
 
 
 def random_inputs(graph: Graph, seed: int = 0, progress: Callable[[int, int], None] | None = None) -> dict[str, Array]:
-    """An array for each input of a graph, laid out as it declares; the same for the same seed and name.
+    """An array for each input of a graph, in the declared layout; the same for the same seed and name.
 
     Args:
-        graph: its inputs have known shapes.
+        graph: a graph whose inputs have known shapes.
         seed: a number from 0.
-        progress: told how many inputs are done, and how many there are.
+        progress: called with the number of inputs done and their total.
 
     Raises:
-        ArgumentError: a shape is not known, the contents of a shape tensor follow from nothing, or the tensors of the
-            graph are larger than the memory of this machine.
+        ArgumentError: a shape is unknown, the contents of a shape tensor cannot be derived from the graph, or the
+            tensors of the graph are larger than the memory of this machine.
     """
     graph = snapshot(graph)
     start = integer("seed", seed, 0, 2**64 - 1, "a number from 0")
@@ -136,7 +136,7 @@ def _refuse_too_large(graph: Graph) -> None:
         raise ArgumentError(f"the tensors of the graph take {given}; expected no more than the memory, {limit}")
 
 
-# What the ops ask -----------------------------------------------------------------------------------------------------
+# Domains --------------------------------------------------------------------------------------------------------------
 
 
 def _readers(graph: Graph) -> dict[int, list[tuple[Op, int]]]:
@@ -149,7 +149,7 @@ def _readers(graph: Graph) -> dict[int, list[tuple[Op, int]]]:
 
 
 def _domains(graph: Graph) -> dict[int, Domain]:
-    """What every tensor is asked to be by those that read it, directly or behind moves of data."""
+    """The domain of every tensor that its readers need, directly or after ops that only move data."""
     found: dict[int, Domain] = {}
     for op in reversed(graph.ops):
         for index, tensor in enumerate(op.inputs):
@@ -170,7 +170,7 @@ def _domain(op: Op, index: int) -> Domain | None:
         whole = isinstance(beta, (int, float)) and float(beta).is_integer()
         return (ANY if beta >= 0 else DIVISOR) if whole and index == 0 else POSITIVE if index == 0 else ANY  # type: ignore[operator]
     if index == 0 and op.attrs.get("use_dst", True) and kind in ("SigmoidBackward", "TanhBackward", "EluBackward"):
-        # The input is the result of the op whose gradient is wanted.
+        # The input is the result of the forward op.
         alpha = op.attrs.get("alpha", 1.0)
         assert isinstance(alpha, (int, float))
         return {"SigmoidBackward": UNIT, "TanhBackward": Domain(-0.95, 0.95)}.get(
@@ -185,13 +185,13 @@ def _is_shape(op: Op, index: int) -> bool:
 
 
 def _rows(op: Op) -> int:
-    """Length of the first axis of what indices point into."""
+    """Length of the axis that indices select from, which is the first."""
     source = op.inputs[0]
     return (source.shape[0] or 1) if source is not None and source.shape else 1
 
 
 def _contents(name: str, tensor: LogicalTensor, op: Op, index: int) -> Array:
-    """A shape, axes or an order such that the op has the output that the graph says."""
+    """A shape, axes or an order of axes for which the op has the output shape of the graph."""
     assert tensor.shape is not None
     schema = schema_of(op)
     count, source, output = math.prod(known_dims(tensor.shape)), op.inputs[0], op.outputs[0]
@@ -231,7 +231,7 @@ def _fits(shape: list[int | None], target: tuple[int | None, ...]) -> bool:
     return len(shape) == len(target) and all(a is None or b is None or a == b for a, b in pairs)
 
 
-# The numbers ----------------------------------------------------------------------------------------------------------
+# Numbers --------------------------------------------------------------------------------------------------------------
 
 
 def _draw(rng: np.random.Generator, tensor: LogicalTensor, domain: Domain, rows: int | None) -> Array:
@@ -243,7 +243,7 @@ def _draw(rng: np.random.Generator, tensor: LogicalTensor, domain: Domain, rows:
         if rows is not None:
             low, high = 0, rows - 1
         elif domain.low > 0 or domain.gap > 0:
-            low = 1  # nothing that divides, and no root of it, is zero
+            low = 1  # so that no divisor, and no root of one, is zero
         store = np.int64 if dtype is DataType.s64 else np.int32
         return rng.integers(low, high + 1, shape, store).astype(dtype.numpy)
     if dtype is DataType.e8m0:  # powers of two
@@ -263,7 +263,7 @@ def _draw(rng: np.random.Generator, tensor: LogicalTensor, domain: Domain, rows:
 
 
 def _laid_out(tensor: LogicalTensor, values: Array) -> Array:
-    """The values in memory as the input declares it, aligned."""
+    """The values in an aligned array with the declared strides."""
     made = laid_empty(values.shape, tensor.strides, tensor.dtype.numpy)
     made[...] = values
     return made

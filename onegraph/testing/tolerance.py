@@ -1,10 +1,10 @@
-"""How far results may be from the reference: what rounding alone does to them, and a little more.
+"""Compares results with the reference, and decides how large an error rounding can explain.
 
-The reference computes in float64 and rounds to the data type of every tensor; the library computes in f32, rounds
-where it stores, and fuses ops without rounding between them. What such rounding does to a result is found by doing it:
-a second run of the reference in which every value is off by about one rounding. Beside its own rounding a result may be
-off by four times as much as that run is, in the maximum and in the mean, so that steep ops, cancellation, long chains
-and int8 need no rules of their own.
+The reference computes in float64 and rounds to the data type of every tensor. The library computes in f32, rounds where
+it stores, and fuses ops without rounding between them. The effect of such rounding is measured: a second, disturbed run
+of the reference changes every value by about one rounding. A result may have its own rounding error, plus four times
+the error of the disturbed run, in the maximum and in the mean. So steep ops, cancellation, long chains and int8 need no
+special rules.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ..ir.op import Array
 from ..opset.dtypes import DataType
 
-# Half a unit in the last place for each data type, doubled; of f32 more, as sums in another order are off by more.
+# Twice half a unit in the last place of each data type; more for f32, because sums in another order differ by more.
 EPSILONS: Mapping[DataType, float] = MappingProxyType(
     {
         DataType.f32: 2.0**-21,
@@ -31,7 +31,7 @@ EPSILONS: Mapping[DataType, float] = MappingProxyType(
         DataType.f4_e2m1: 2.0**-2,
     }
 )
-# Errors of this part of the largest number in a tensor are always allowed: one rounding of the result, and sums in f32.
+# Errors up to this fraction of the largest number in a tensor are always allowed, for one rounding and for f32 sums.
 FLOORS: Mapping[DataType, float] = MappingProxyType(
     {
         DataType.f32: 2e-5,
@@ -50,33 +50,33 @@ FPMATH = MappingProxyType(
         "any": DataType.bf16,
     }
 )
-# Ops whose results the library is off by some millionths of 1, next to 0 as anywhere: docs/safety.md.
+# Ops with an absolute error of some millionths in the library, also for results near 0: docs/safety.md.
 INEXACT = frozenset(
     ["Elu", "GELU", "GELUBackward", "Log", "LogSoftmax", "Mish", "SigmoidBackward", "SoftPlus", "TanhBackward"]
 )
 INEXACTNESS = 2.0**-19
 MARGIN = 4.0
-# Sums in f32 of so many numbers are within EPSILONS.
+# Sums in f32 of up to this many numbers are within EPSILONS.
 SUMMED = 256
-# Processors may take smaller numbers for 0.
+# Processors may treat smaller numbers as 0.
 TINY = float(np.finfo(np.float32).tiny)
 Floats = NDArray[np.floating]
-FLIPS = 1 / 32  # part of the integers that a rounding moves to the next one
+FLIPS = 1 / 32  # fraction of the integers that a disturbance changes by one
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A tensor beside its reference.
+    """A tensor compared with its reference.
 
     Attributes:
-        name: of the tensor.
-        dtype, shape: of the tensor.
-        agrees: whether the difference is what rounding does.
-        max_error, mean_error: of the finite elements.
-        limit: what ``max_error`` may be.
+        name: name of the tensor.
+        dtype, shape: data type and shape of the tensor.
+        agrees: whether rounding explains the difference.
+        max_error, mean_error: largest and mean absolute error of the finite elements.
+        limit: the largest allowed ``max_error``.
         where: index of the largest error.
-        got, expected: the element there.
-        wrong: number of elements that are further off than ``limit``.
+        got, expected: the elements at that index.
+        wrong: number of elements with a larger error than ``limit``.
     """
 
     name: str
@@ -93,19 +93,19 @@ class Comparison:
 
 
 def lowered(dtype: DataType, fpmath_mode: str) -> DataType:
-    """The data type whose precision a tensor of ``dtype`` has where f32 arithmetic may be lowered."""
+    """The data type whose precision a tensor of ``dtype`` has with this fpmath mode."""
     return FPMATH.get(fpmath_mode, dtype) if dtype is DataType.f32 else dtype
 
 
 def disturbed(values: Array, dtype: DataType, rng: np.random.Generator, *, rounded: bool, terms: float = 1) -> Array:
-    """The values, off by about one rounding each.
+    """The values, each changed by about one rounding.
 
     Args:
         values: of any data type.
-        dtype: that whose precision they have.
-        rng: where the errors come from.
-        rounded: whether integers came of rounding, so that some of them may be the next one.
-        terms: how many numbers each of them is the sum of; the errors of long sums in f32 grow with the root of that.
+        dtype: the data type whose precision the values have.
+        rng: source of the errors.
+        rounded: whether integers are results of rounding, so that some of them may be off by one.
+        terms: number of terms of the sum that each value is; the errors of long f32 sums grow with its square root.
     """
     if values.dtype.kind == "b" or not values.size:
         return values
@@ -121,15 +121,15 @@ def disturbed(values: Array, dtype: DataType, rng: np.random.Generator, *, round
 
 
 def inexact(values: Array, unit: float, rng: np.random.Generator) -> Array:
-    """What an op of :data:`INEXACT` computes where 1 is ``unit``: the values, off by some millionths of that."""
+    """The values, changed by some millionths of ``unit``, as an op of :data:`INEXACT` computes them."""
     return _moved(values, values.astype(np.float32), np.float32(INEXACTNESS * unit), rng)
 
 
 def _moved(values: Array, wide: Floats, most: Floats | np.float32, rng: np.random.Generator) -> Array:
-    """The values, ``wide`` in f32, off by up to ``most``."""
+    """The values with errors of up to ``most``; ``wide`` are the values in f32."""
     with np.errstate(all="ignore"):
         error = 2 * rng.random(wide.shape, np.float32) - 1
-        # None is next to nothing: a tensor of few elements would say that rounding does nothing to it.
+        # No error is near 0, because otherwise a tensor of few elements could have no disturbance at all.
         error = np.copysign((1 + 2 * np.abs(error)) / 3, error) * most
         moved: Array = (wide + error).astype(values.dtype)
         return moved
@@ -145,23 +145,23 @@ def _flipped(values: Array, rng: np.random.Generator) -> Array:
 
 
 def compare(name: str, got: Array, expected: Array, near: Array, dtype: DataType, *, rounded: bool) -> Comparison:
-    """Hold a result against the reference and against its disturbed run.
+    """Compare a result with the reference, allowing for the error of the disturbed run.
 
     Args:
-        name: of the tensor.
-        got: what was computed.
-        expected, near: of the reference, exact and with everything before disturbed.
-        dtype: data type whose precision the tensor has.
-        rounded: whether integers came of rounding, so that they may be off by one.
+        name: name of the tensor.
+        got: the result.
+        expected, near: results of the reference: exact, and with all earlier tensors disturbed.
+        dtype: the data type whose precision the tensor has.
+        rounded: whether integers are results of rounding, so that they may be off by one.
     """
     floats = dtype in FLOORS
-    wide: np.dtype[np.floating] = np.dtype("f4" if floats else "f8")  # neighbours among floats are subtracted exactly
+    wide: np.dtype[np.floating] = np.dtype("f4" if floats else "f8")  # differences of close floats are exact
     ours, theirs, moved = _wide(got, wide), _wide(expected, wide), _wide(near, wide)
     with np.errstate(invalid="ignore", over="ignore"):  # infinities
         error = np.abs(ours - theirs)
         noise = np.zeros(1, wide) if near is expected else np.abs(moved - theirs)
     if not np.isfinite(error).all() or not np.isfinite(noise).all():
-        error, noise = _told_apart(ours, theirs, moved, error, noise)
+        error, noise = _split_nonfinite(ours, theirs, moved, error, noise)
     finite = theirs if np.isfinite(theirs).all() else theirs[np.isfinite(theirs)]
     scale = float(np.abs(finite).max(initial=0))
     floor = FLOORS[dtype] * scale + TINY if floats else float(rounded and dtype is not DataType.boolean)
@@ -190,14 +190,16 @@ def _wide(values: Array, dtype: np.dtype[np.floating]) -> Floats:
     return values.astype(dtype, copy=False).ravel()
 
 
-def _told_apart(ours: Floats, theirs: Floats, moved: Floats, error: Floats, noise: Floats) -> tuple[Floats, Floats]:
-    """Errors and noise where not every number is finite: what is none must be the same in both.
+def _split_nonfinite(
+    ours: Floats, theirs: Floats, moved: Floats, error: Floats, noise: Floats
+) -> tuple[Floats, Floats]:
+    """Errors and noise of tensors with infinities or NaN, which must be equal in both results.
 
-    Where rounding alone decides whether it is one, nothing can be said.
+    An element whose finiteness depends on rounding is not compared.
     """
     same = (theirs == ours) | (np.isnan(theirs) & np.isnan(ours))
-    sure = (theirs == moved) | (np.isnan(theirs) & np.isnan(moved)) | (np.isfinite(theirs) & np.isfinite(moved))
-    error = np.where(same | ~sure, 0, np.where(np.isfinite(error), error, np.inf)).astype(error.dtype)
+    comparable = (theirs == moved) | (np.isnan(theirs) & np.isnan(moved)) | (np.isfinite(theirs) & np.isfinite(moved))
+    error = np.where(same | ~comparable, 0, np.where(np.isfinite(error), error, np.inf)).astype(error.dtype)
     return error, np.where(np.isfinite(noise), noise, 0).astype(noise.dtype)
 
 

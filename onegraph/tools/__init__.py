@@ -1,1 +1,1 @@
-"""What is done with graphs beside running them: verify, bench, reduce, capture, conformance."""
+"""Verifies, times, reduces, captures and converts graphs, and tests the library's conformance."""

@@ -1,4 +1,4 @@
-"""A graph timed in several ways of compiling it, side by side."""
+"""Times a graph compiled with several sets of options."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ..runtime.executable import Executable
 from ..serialize import with_known
 
 ROUNDS = 10
-PROFILED = 20  # runs that the times of partitions are taken from
+PROFILED = 20  # runs for the times of partitions
 MAX_SECONDS = 10**6
 
-Sampler = Callable[[int, int], list[int]]  # the nanoseconds of runs, from how many are enough and how many runs are
+Sampler = Callable[[int, int], list[int]]  # (enough nanoseconds, most runs) -> time of each run in nanoseconds
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One way of compiling; see :meth:`onegraph.Graph.compile`."""
+    """One set of options of :meth:`onegraph.Graph.compile`."""
 
     policy: str = "fusion"
     fpmath_mode: str | None = None
@@ -42,13 +42,13 @@ class Variant:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What was measured of one variant.
+    """The times of one variant.
 
     Attributes:
-        variant: how it was compiled.
+        variant: the options.
         model: the executable.
-        samples: seconds of every run, in their order.
-        compile_seconds: seconds that the compilation took.
+        samples: time of every run in seconds, in order.
+        compile_seconds: time of the compilation in seconds.
     """
 
     variant: Variant
@@ -58,17 +58,17 @@ class Measurement:
 
     @property
     def min(self) -> float:
-        """The shortest run, in seconds."""
+        """The shortest time of a run in seconds."""
         return min(self.samples)
 
     @property
     def median(self) -> float:
-        """The run in the middle, in seconds."""
+        """The median time of a run in seconds."""
         return median(self.samples)
 
     @property
     def mean(self) -> float:
-        """The average run, in seconds."""
+        """The mean time of a run in seconds."""
         return fmean(self.samples)
 
 
@@ -82,29 +82,29 @@ def bench(
     in_place: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Measurement]:
-    """Time a graph: every variant in turn, round by round, so that a busy machine is unfair to none.
+    """Time every variant of a graph in turn, in rounds, so that other load affects all variants alike.
 
-    A run is that of arrays that are bound before, timed in C as in benchdnn; calling ``BoundRun.run`` takes 0.1 to 0.2
-    us more. Where numpy has a part in it the call is timed in Python, and where a shape hangs on data, so that nothing
-    can be bound, it is a call of the executable.
+    A run uses arrays that are bound beforehand, and is timed in C as in benchdnn; calling ``BoundRun.run`` takes 0.1 to
+    0.2 us more. If numpy runs a part of the graph, the run is timed in Python. If a shape depends on data, no arrays
+    can be bound, and a call of the executable is timed.
 
-    Inputs that the file of the graph calls constant are constants here, as they are in benchdnn: the library prepares
-    weights once, and the executables do not take them.
+    Inputs that the file of the graph marks as constant are constants here, as in benchdnn: the library prepares weights
+    once, and the executables do not take them as inputs.
 
     Args:
         graph: the graph.
         inputs: an array for each input, by name.
-        variants: how to compile it; the first is what others are compared with.
-        seconds: how long to measure, all variants together.
-        runs: number of runs of a variant at most.
-        in_place: let results lie upon inputs where the library offers that, as benchdnn does: it spares memory, and
-            changes the numbers from run to run.
-        progress: told how many rounds are done, and how many there are.
+        variants: the options to time; the others are compared with the first.
+        seconds: time to measure all variants together.
+        runs: maximum number of runs of a variant.
+        in_place: True writes results over inputs where the library allows it, as benchdnn does. This saves memory, and
+            the values change from run to run.
+        progress: called with the number of rounds done and their total.
 
     Raises:
-        ArgumentError: an array does not fit its input, or is read-only where a result is to lie upon it, or an option
-            is wrong.
-        UnsupportedError: with ``fallback=False``: the library does not run all of the graph.
+        ArgumentError: an array does not fit its input, an array is read-only but a result would overwrite it, or an
+            option is wrong.
+        UnsupportedError: ``fallback`` is False, and the library does not run the whole graph.
     """
     variants = as_list("variants", variants, Variant)
     if not variants:

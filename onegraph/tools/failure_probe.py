@@ -1,4 +1,4 @@
-"""How a graph fails, found out in a process of its own that may crash or hang."""
+"""Finds out how a graph fails, in a separate process that may crash or hang."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..errors import ArgumentError
 from ..graph import Graph
 
 TIME_LIMIT = 60.0  # seconds for one graph
-# What names, numbers and shapes a message holds: they change while a graph shrinks.
+# Names, numbers and shapes in messages, which change while a graph shrinks.
 _PARTICULARS = re.compile(r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|\([^)]*\)|\d+")
 
 
@@ -30,10 +30,10 @@ class Failure:
     """How a graph failed.
 
     Attributes:
-        kind: ``crash`` (a signal), ``hang``, ``exception``, ``wrong`` (not what the reference has), or ``status`` (of a
-            command).
-        detail: the signal, the exception, the difference or the status, in words.
-        key: what of that stays the same for the same failure of a smaller graph.
+        kind: ``crash`` (a signal), ``hang``, ``exception``, ``wrong`` (differs from the reference), or ``status`` (exit
+            status of a command).
+        detail: text of the signal, the exception, the difference or the status.
+        key: the part of ``detail`` that stays the same if a smaller graph fails in the same way.
     """
 
     kind: str
@@ -45,17 +45,17 @@ class Failure:
 
 
 class Prober(Made):
-    """Runs graphs in a worker process and says how they fail. It is a context manager, which ends the process.
+    """Runs graphs in a worker process and reports how they fail. As a context manager, it ends the process.
 
     Args:
-        command: a program that is run with the path of the JSON file in the place of ``{}``, instead of the worker; it
-            fails where its exit status is not 0.
-        seed: of the inputs.
-        options: of ``Graph.compile``.
-        time_limit: seconds for one graph; one that takes longer hangs.
+        command: a program to run instead of the worker, with ``{}`` in the place of the path of the JSON file. A graph
+            fails if the exit status is not 0.
+        seed: seed of the random inputs.
+        options: options of ``Graph.compile``.
+        time_limit: seconds for one graph; a longer run counts as a hang.
 
     Raises:
-        ArgumentError: the command cannot be read, or has no ``{}``.
+        ArgumentError: the command cannot be parsed, or has no ``{}``.
     """
 
     def __init__(
@@ -82,10 +82,10 @@ class Prober(Made):
         self._folder.cleanup()
 
     def failure(self, graph: Graph) -> Failure | None:
-        """How a graph fails; None where it does not.
+        """How a graph fails; None if it does not.
 
         Raises:
-            ArgumentError: there are no random inputs for it; or the command is no program.
+            ArgumentError: random inputs for the graph cannot be made, or the command is not a program.
             UnsupportedError: no worker process can be started.
         """
         path = Path(self._folder.name) / "graph.json"
@@ -134,9 +134,9 @@ def _words(command: str) -> list[str]:
 
 
 def main() -> None:
-    """Serve the parent until its end of the pipe is closed."""
+    """Answer requests of the parent process until it closes the pipe."""
     with os.fdopen(os.dup(1), "w") as answers:
-        # What the library prints goes elsewhere.
+        # Discard the output of the library.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         for line in sys.stdin:
             print(json.dumps({"stage": "run"}), file=answers, flush=True)
@@ -155,10 +155,10 @@ def _answer(task: Mapping[str, object]) -> tuple[str, str]:
         graph = Graph.load(str(task["path"]))
         try:
             inputs = random_inputs(graph, seed)
-        except ArgumentError as error:  # which says nothing of the graph
+        except ArgumentError as error:  # not a failure of the graph
             return "no inputs", str(error)
         found = verify(graph, inputs, seed=seed, **options)  # type: ignore[arg-type]
-    except Exception as error:  # the graph is one that fails in some way
+    except Exception as error:  # any exception is a failure of the graph
         lines = str(error).splitlines()
         return "exception", f"{type(error).__name__}: {lines[0] if lines else ''}"
     if found.agrees:

@@ -1,7 +1,7 @@
-"""Graphs rewritten as benchdnn, oneDNN's test program, rewrites them, and the harness files that say how.
+"""Rewrites graphs like benchdnn, oneDNN's test program, and reads its harness files.
 
-``--in-shapes``, ``--op-attrs``, ``--mb``, ``--dt`` and ``--op-kind`` change a graph file on the way in; shapes are then
-inferred again through the graph. Source: oneDNN 3.13, tests/benchdnn/doc/driver_graph.md.
+``--in-shapes``, ``--op-attrs``, ``--mb``, ``--dt`` and ``--op-kind`` change a graph file when it is loaded; all shapes
+are then inferred again. Source: oneDNN 3.13, tests/benchdnn/doc/driver_graph.md.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ..transform.json_rewrite import JsonRewrite
 from ..transform.rewrite_values import Values, keyed, single_or_keyed
 
 OPTIONS = ("in-shapes", "op-attrs", "mb", "dt", "op-kind")
-MAX_DEPTH = 8  # of harness files that name others
-# An option starts wherever "--name" stands, which mends the one line of oneDNN 3.2 that lacks a blank before it.
+MAX_DEPTH = 8  # of harness files that include others
+# An option starts at every "--name", also without a blank before it: a line in a file of oneDNN 3.2 lacks the blank.
 _OPTION = re.compile(r"--([a-z][a-z-]*)(?:=((?:(?!--[a-z])\S)*))?")
 
 
@@ -36,39 +36,39 @@ def rewrite(
     dt: Values | None = None,
     op_kind: Values | None = None,
 ) -> Graph:
-    """The graph with other shapes, attributes, data types or ops, its shapes inferred again.
+    """The graph with other shapes, attributes, data types or ops; all shapes are inferred again.
 
-    Every option but ``mb`` is benchdnn's text or a dictionary. Ops and tensors are named by the ids of the graph's
-    JSON form, by the name of the op, or by the name of the graph input or output. What is rewritten stands in the form
-    too, so that ``to_json`` gives it back.
+    Every option but ``mb`` is a text as for benchdnn, or a dictionary. Ops and tensors are named by their ids in the
+    JSON of the graph, by the name of the op, or by the name of the graph input or output. ``to_json`` of the new graph
+    writes the changes too.
 
     Args:
         graph: the graph; it is not changed.
         in_shapes: shapes, strides or orders of axes of graph inputs: ``"0:2x64x56x56+1:64"``, ``"0:2x3*3x1"``,
-            ``"0:*ba"``, ``"0:-"`` for rank 0, ``"0:default"`` for those it has; or ``{"src": (2, 64, 56, 56)}``. A
-            shape without strides is dense, and an empty text changes nothing.
-        op_attrs: attributes: ``"0:strides:2x2*auto_pad:VALID+1:axis:2"``; or ``{"conv": {"strides": [2, 2]}}``. Those
-            that the op does not have yet are added.
-        mb: batch size of every input whose first dim is the batch alone; 0 leaves it.
+            ``"0:*ba"``, ``"0:-"`` for rank 0, ``"0:default"`` for the current shape; or ``{"src": (2, 64, 56, 56)}``.
+            A shape without strides is dense, and an empty text changes nothing.
+        op_attrs: attributes: ``"0:strides:2x2*auto_pad:VALID+1:axis:2"``; or ``{"conv": {"strides": [2, 2]}}``.
+            Attributes that the op does not have yet are added.
+        mb: batch size of every input whose first dim is only the batch; 0 changes nothing.
         dt: a data type for all floating-point tensors, ``"bf16"``; or for some tensors, ``"0:bf16+3:f32"``.
-        op_kind: other ops of the same category: ``"1:Multiply"``. Attributes that the new op does not have go.
+        op_kind: other ops of the same category: ``"1:Multiply"``. Attributes that the new op lacks are dropped.
 
     Returns:
-        Another graph. Scales and zero points of per_channel ops are fitted to the new shapes: too many are cut off,
-        missing scales repeat those that are there, and missing zero points are 0.
+        A new graph. Scales and zero points of per_channel ops are fitted to the new shapes: surplus ones are cut off,
+        missing scales repeat the existing ones, and missing zero points are 0.
 
     Raises:
-        ArgumentError: an option cannot be read, or names what the graph does not have.
+        ArgumentError: an option cannot be parsed, or names an op or tensor that the graph does not have.
         SpecError: the rewritten graph breaks the specification.
     """
     return _rewritten(JsonRewrite(graph), in_shapes, op_attrs, mb, dt, op_kind)
 
 
 def rewrite_like_benchdnn(graph: Graph, **options: Any) -> tuple[Graph, list[int]]:
-    """``rewrite``, and the ids in ``in_shapes`` that were passed over because no op reads such a tensor.
+    """The result of ``rewrite``, and the ids in ``in_shapes`` that were ignored because no op reads such a tensor.
 
     Raises:
-        ArgumentError, SpecError: as :func:`rewrite` does.
+        ArgumentError, SpecError: as for :func:`rewrite`.
     """
     work = JsonRewrite(graph, passes_over=True)
     return _rewritten(work, **options), work.passed_over
@@ -101,13 +101,13 @@ def _rewritten(
 
 @dataclass(frozen=True)
 class HarnessCase:
-    """One graph of a harness file, and how it is rewritten.
+    """One graph of a harness file with its options.
 
     Attributes:
         path: the graph file.
-        options: the arguments of :func:`rewrite`, as far as they are given.
-        line: where it stands: the harness file and the line.
-        knobs: benchdnn's other options in force there, such as ``expected-n-partitions``.
+        options: the given arguments of :func:`rewrite`.
+        line: the harness file and the line of the case.
+        knobs: benchdnn's other options that hold for the case, such as ``expected-n-partitions``.
     """
 
     path: Path
@@ -116,10 +116,10 @@ class HarnessCase:
     knobs: Mapping[str, str] = field(default_factory=dict)
 
     def load(self) -> Graph:
-        """The graph, rewritten. Shapes of tensors that are no graph inputs are passed over, as oneDNN 3.2 does.
+        """The rewritten graph. Shapes of tensors that are not graph inputs are ignored, as in oneDNN 3.2.
 
         Raises:
-            FormatError, ArgumentError, SpecError: as ``Graph.load`` and ``rewrite`` do; the message says the line.
+            FormatError, ArgumentError, SpecError: as for ``Graph.load`` and ``rewrite``; the message names the line.
         """
         given = dict(self.options)
         mb = int(given.pop("mb", "0"))
@@ -132,11 +132,11 @@ class HarnessCase:
 def read_harness(path: str | PathLike[str]) -> list[HarnessCase]:
     """The cases of a harness file, in order.
 
-    An option holds until ``--reset``; one with several values, ``--mb=1,2``, makes a case of each. Graph files and
-    the files that ``--batch`` names are looked for beside the harness file and in the folders above it.
+    An option holds until ``--reset``; an option with several values, ``--mb=1,2``, makes a case for each value. Graph
+    files and the files of ``--batch`` are searched beside the harness file and in the folders above it.
 
     Raises:
-        FormatError: a file cannot be read, or a line holds something else than options.
+        FormatError: a file cannot be read, or a line has something other than options.
     """
     return list(_cases(path_of("path", path, "the path of a harness file"), 0))
 
@@ -162,9 +162,9 @@ def _cases(path: Path, depth: int) -> Iterator[HarnessCase]:
             elif name == "batch":
                 if depth == MAX_DEPTH:
                     raise FormatError(where, "one file within another", f"at most {MAX_DEPTH} levels of --batch")
-                yield from _cases(_beside(path, value), depth + 1)
+                yield from _cases(_find_beside(path, value), depth + 1)
             elif name == "case":
-                yield from _combinations(_beside(path, value), options, where, knobs)
+                yield from _combinations(_find_beside(path, value), options, where, knobs)
             elif name in OPTIONS:
                 options[name] = value.split(",")
                 if name == "mb" and not all(number.isascii() and number.isdigit() for number in options[name]):
@@ -174,7 +174,7 @@ def _cases(path: Path, depth: int) -> Iterator[HarnessCase]:
 
 
 def _whole_lines(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Lines by number; a backslash at the end of one joins the next to it, without the blanks that this begins with."""
+    """Lines by number; a backslash at the end of a line joins it with the next line, without its leading blanks."""
     joined = ""
     for number, line in enumerate(lines, 1):
         joined += line.lstrip() if joined else line
@@ -198,6 +198,6 @@ def _combinations(
         yield HarnessCase(path, given, where, dict(knobs))
 
 
-def _beside(harness: Path, name: str) -> Path:
-    """The file called ``name``, as seen from a harness file."""
+def _find_beside(harness: Path, name: str) -> Path:
+    """The path of the file ``name``, in the folder of a harness file or above; ``name`` itself if there is none."""
     return next((folder / name for folder in harness.resolve().parents if (folder / name).is_file()), Path(name))

@@ -1,8 +1,8 @@
-"""From a graph to the Python code that builds it, and back.
+"""Converts a graph to Python code that builds it, and back.
 
-The code calls the op methods, or ``g.op`` for words of another edition. Small constants stand in it; the others are in
-an ``.npz`` beside it. Where a file has what the specification forbids and the library takes, it is for a graph with
-``strict=False``.
+The code calls the op methods, or ``g.op`` for ops of another edition. Small constants are in the code; the others are
+in an ``.npz`` file beside it. If the graph has ops that the specification forbids and the library takes, the code makes
+a graph with ``strict=False``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ..serialize.names import KEY
 from ..serialize.writer import tensor_ids
 
 WIDTH = 120
-INLINE = 16  # elements of the largest constant that stands in the code
+INLINE = 16  # elements of the largest constant that is written in the code
 TAKEN = frozenset({"g", "og", "np", "Path", "constants", "inf", *keyword.kwlist, *keyword.softkwlist})
 PYTHON_FILE = "the path of a Python file"
 LITERAL = {DataType.f32: "np.float32", DataType.s32: "np.int32", DataType.s8: "np.int8", DataType.u8: "np.uint8"}
@@ -42,15 +42,15 @@ LITERAL = {DataType.f32: "np.float32", DataType.s32: "np.int32", DataType.s8: "n
 def to_python(graph: Graph, data: str = "graph.py.npz") -> tuple[str, dict[str, Array]]:
     """The code that builds a graph, and the arrays that it reads.
 
-    The graph that the code leaves in ``g`` has the same JSON form, but for what a file says beyond the graph: ids,
-    strides of what is no input or output, and what the library noted in it.
+    The code leaves the graph in ``g``. Its JSON is the same except for details of a loaded file that are not part of
+    the graph: ids, strides of intermediates, and entries that the library wrote.
 
     Args:
         graph: the graph.
-        data: name of the file, beside that of the code, that the arrays are to be in.
+        data: name of the file for the arrays, in the folder of the code.
 
     Raises:
-        UnsupportedError: the builder cannot be told of a shape or data type that a file gave.
+        UnsupportedError: a file gave a shape or data type that the builder cannot express.
     """
     graph = snapshot(graph)
     return _Code(graph).text(string("data", data, "the name of a file"))
@@ -61,7 +61,7 @@ def save_python(graph: Graph, path: str | PathLike[str]) -> None:
 
     Raises:
         FormatError: a file cannot be written.
-        UnsupportedError: as :func:`to_python` does.
+        UnsupportedError: as for :func:`to_python`.
     """
     target = path_of("path", path, PYTHON_FILE)
     if not target.name:
@@ -72,19 +72,19 @@ def save_python(graph: Graph, path: str | PathLike[str]) -> None:
 
 
 def load_python(path: str | PathLike[str]) -> Graph:
-    """The graph that a Python file builds: its variable ``g``, else the only graph among its variables.
+    """The graph that a Python file builds: its variable ``g``, or the only graph among its variables.
 
-    The file is run as any program is: it can do whatever its author wants.
+    The file is executed and can do whatever its author wants, so load only files that you trust.
 
     Raises:
-        FormatError: it cannot be read or run, or leaves no graph or several.
+        FormatError: the file cannot be read or run, or leaves no graph or several.
     """
     path_of("path", path, PYTHON_FILE)
     try:
         found = runpy.run_path(str(path), run_name="__onegraph__")
     except (KeyboardInterrupt, MemoryError):
         raise
-    except BaseException as error:  # it is anybody's code
+    except BaseException as error:  # the file may raise anything
         raise FormatError(str(path), f"{type(error).__name__}: {error}", "Python code that builds a graph") from error
     if has_type(found.get("g"), Graph):
         graph: Graph = found["g"]
@@ -97,7 +97,7 @@ def load_python(path: str | PathLike[str]) -> Graph:
 
 
 def unsaid(graph: Graph) -> str:
-    """What the file of a graph says of it and the code of :func:`to_python` cannot, in words; empty where nothing."""
+    """A text that names the details in the file of a graph which :func:`to_python` cannot express; may be empty."""
     raw: Any = {} if graph._file is None else graph._file.raw
     found = [
         f"{key} {raw[key]}"
@@ -117,11 +117,11 @@ class _Code:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.strict = all(violation.severity != ERROR for violation in check_graph(graph.ops))
-        self.names: dict[int, str] = {}  # what a tensor is called, by its id
+        self.names: dict[int, str] = {}  # variable of a tensor, by its id
         self.taken = set(TAKEN)
         self.arrays: dict[str, Array] = {}
         self.op_names: set[str] = set()
-        self.count = 0  # of tensors made so far
+        self.count = 0  # number of tensors made so far
 
     def text(self, data: str) -> tuple[str, dict[str, Array]]:
         """The code and its arrays."""
@@ -143,7 +143,7 @@ class _Code:
         return "\n".join(lines) + "\n", self.arrays
 
     def _body(self) -> Iterator[str]:
-        """Statements in the order in which the tensors were made, so that the ids come out the same."""
+        """Statements in the order in which the tensors were made, so that their ids stay the same."""
         graph = self.graph
         inputs = {tensor.id: name for name, tensor in graph.inputs.items()}
         made = {tensor.id: op for op in graph.ops for tensor in op.outputs[:1]}
@@ -157,11 +157,11 @@ class _Code:
                 yield self._op(waiting.pop(0))
         yield from map(self._op, waiting)
         for name, tensor in graph.outputs.items():
-            laid = [] if tensor.strides is None else [f"strides={tensor.strides!r}"]
-            yield _call("g.output", [_quoted(name), self.names[tensor.id], *laid])
+            strides = [] if tensor.strides is None else [f"strides={tensor.strides!r}"]
+            yield _call("g.output", [_quoted(name), self.names[tensor.id], *strides])
 
     def _in_order(self) -> Sequence[LogicalTensor]:
-        """The tensors by their ids in the file that onegraph wrote and the graph was loaded from, else as they are."""
+        """The tensors in the order of their ids in a file that onegraph wrote; otherwise in the order of the graph."""
         graph, ids = self.graph, tensor_ids(self.graph)
         ours = graph._file is not None and KEY in graph._file.raw and sorted(ids.values()) == [*range(len(ids))]
         firsts = [min(ids[tensor.id] for tensor in op.outputs) for op in graph.ops if op.outputs]
@@ -173,9 +173,9 @@ class _Code:
                 return graph._tensors
         return sorted(graph._tensors, key=lambda tensor: ids[tensor.id])
 
-    def _name(self, wish: str) -> str:
-        """A variable's name like ``wish`` that no other has."""
-        stem = re.sub(r"\W+", "_", wish, flags=re.ASCII).strip("_").lower() or "t"
+    def _name(self, preferred: str) -> str:
+        """A unique name of a variable, similar to ``preferred``."""
+        stem = re.sub(r"\W+", "_", preferred, flags=re.ASCII).strip("_").lower() or "t"
         stem = f"t{stem}" if stem[0].isdigit() else stem
         name, number = stem, 2
         while name in self.taken:
@@ -231,7 +231,7 @@ class _Code:
         return _call(call, arguments)
 
     def _options(self, op: Op, schema: Schema) -> list[str]:
-        """The options that the call needs: a name that is not the default, and what the record leaves open."""
+        """The keyword arguments that the call needs: a name other than the default, types and numbers of outputs."""
         options = []
         number = len(self.op_names)
         while f"{schema.name}_{number}" in self.op_names:
@@ -243,7 +243,7 @@ class _Code:
         types, shapes = [tensor.dtype for tensor in op.outputs], [tensor.shape for tensor in op.outputs]
         names = [port.name for port in schema.outputs[: len(types)]]
         listed = ", ".join(map(_quoted, names))
-        # The shortest call that gives the op back.
+        # Take the shortest call that makes the same op.
         for count, wanted in product((None, len(types)), (None, *dict.fromkeys(types))):
             try:
                 found = signature(
@@ -267,13 +267,13 @@ def _value(value: AttrValue) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string as code, in double quotes where that needs no escapes."""
+    """A string as code, in double quotes if that needs no escapes."""
     code = repr(text)
     return f'"{code[1:-1]}"' if code[0] == "'" and '"' not in code else code
 
 
 def _call(function: str, arguments: list[str]) -> str:
-    """A call on one line where it fits."""
+    """A call, on one line if it fits."""
     line = f"{function}({', '.join(arguments)})"
     if len(line) <= WIDTH:
         return line

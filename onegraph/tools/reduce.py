@@ -1,7 +1,8 @@
-"""Shrinking a graph that fails to a small one that fails in the same way.
+"""Shrinks a failing graph to a small one that fails in the same way.
 
-Ops first, by delta debugging (Zeller and Hildebrandt, 2002): any subset of them is a graph, whose inputs are what it
-reads from the others. Then outputs, constants, dims, attributes, data types and names, until nothing gets smaller.
+Ops are removed first, by delta debugging (Zeller and Hildebrandt, 2002): any subset of the ops is a graph, whose inputs
+are the tensors that it reads from the other ops. Then outputs, constants, dims, attributes, data types and names are
+simplified, until nothing gets smaller.
 """
 
 from __future__ import annotations
@@ -38,17 +39,17 @@ def reduce(
     progress: Progress = lambda tests, smallest: None,
     max_tests: int = MAX_TESTS,
 ) -> Graph:
-    """The smallest graph found that fails too.
+    """The smallest failing graph that the search finds.
 
     Args:
         graph: a graph that fails.
-        fails: whether a graph fails in the way that matters; it is called with valid graphs only, and exceptions that
-            it raises end the search.
-        progress: told after each test how many there were, and the smallest graph so far.
-        max_tests: how many graphs to try.
+        fails: returns whether a graph fails in the relevant way. It is called with valid graphs only; exceptions from
+            it end the search.
+        progress: called after each test with the number of tests and the smallest graph so far.
+        max_tests: number of graphs to try.
 
     Returns:
-        A graph of no more ops, elements and attributes; ``graph`` itself where nothing smaller fails.
+        A graph that is no larger by :func:`size`; ``graph`` itself if nothing smaller fails.
 
     Raises:
         ArgumentError: ``graph`` does not fail.
@@ -64,7 +65,7 @@ def reduce(
 
 
 def size(graph: Graph) -> tuple[int, ...]:
-    """How large a graph is, what weighs most first: ops, elements, attributes, outputs, constants, types, names."""
+    """The size of a graph, most important first: ops, elements, attributes, outputs, constants, types, names."""
     elements = sum(math.prod(2 if dim is None else dim for dim in t.shape or ()) for t in graph._tensors)
     lists = [value for op in graph.ops for value in op.attrs.values()]
     numbers = sum(abs(n) for value in lists if not isinstance(value, str) for n in np.ravel(value).tolist())
@@ -87,21 +88,21 @@ class _Search:
         self.best, self.fails, self.progress, self.max_tests = graph, fails, progress, max_tests
         self.tests = 0
         self.seen: set[str] = set()
-        self.tolerated = _errors(graph)  # what a file may have that the builder refuses
+        self.tolerated = _errors(graph)  # violations of the original graph, which may stay
 
     def run(self) -> Graph:
-        """All steps, again and again, until none of them helps."""
+        """Repeat all steps until none makes the graph smaller."""
         self._ops()
         while True:
             before = size(self.best)
-            for step in (_outputs, _free, _dims, _attributes, _types, _names):
+            for step in (_outputs, _constants_as_inputs, _dims, _attributes, _types, _names):
                 self._step(step)
             if size(self.best) == before or self.tests >= self.max_tests:
                 return self.best
             self._ops()
 
     def _step(self, changes: Callable[[Graph], Iterator[Change]]) -> None:
-        """Try changes, starting anew after each that helps, for what they name has changed."""
+        """Try changes; after one that helps, start again with the changes of the new graph."""
         while any(self._try(change) for change in changes(self.best)):
             pass
 
@@ -112,7 +113,11 @@ class _Search:
             candidate = rebuild(self.best, change)
         except (OneGraphError, ValueError):
             return False
-        if not candidate.outputs or size(candidate) >= size(self.best) or _vague(candidate) > _vague(self.best):
+        if (
+            not candidate.outputs
+            or size(candidate) >= size(self.best)
+            or _count_unknown_shapes(candidate) > _count_unknown_shapes(self.best)
+        ):
             return False
         if _errors(candidate) - self.tolerated:
             return False
@@ -128,7 +133,7 @@ class _Search:
         return failed
 
     def _ops(self) -> None:
-        """Subsets of the ops: a part alone, then all but a part, in ever smaller parts."""
+        """Try subsets of the ops: one part, then all but one part, in smaller and smaller parts."""
         parts = 2
         while len(self.best.ops) > 1:
             count = len(self.best.ops)
@@ -145,8 +150,8 @@ class _Search:
                 return
 
 
-def _vague(graph: Graph) -> int:
-    """How many tensors have a shape that is not known."""
+def _count_unknown_shapes(graph: Graph) -> int:
+    """Number of tensors with unknown dims or rank."""
     return sum(tensor.shape is None or None in tensor.shape for tensor in graph._tensors)
 
 
@@ -155,13 +160,13 @@ def _errors(graph: Graph) -> set[tuple[str, str]]:
 
 
 def _outputs(graph: Graph) -> Iterator[Change]:
-    """One output less."""
+    """Without one of the outputs."""
     for name in graph.outputs:
         yield Change(outputs=[other for other in graph.outputs if other != name])
 
 
-def _free(graph: Graph) -> Iterator[Change]:
-    """Constants as inputs: all of them, then one by one."""
+def _constants_as_inputs(graph: Graph) -> Iterator[Change]:
+    """Constants turned into inputs: all of them, then one by one."""
     numbers = [tensor.id for tensor in graph._tensors if tensor.constant]
     yield Change(freed=numbers)
     for number in numbers:
@@ -172,9 +177,9 @@ Dims = tuple[int, ...]
 
 
 def _dims(graph: Graph) -> Iterator[Change]:
-    """Smaller dims: all of one size together, all along an axis, then one at a time and two that are alike."""
+    """Smaller dims: all of one size together, all along an axis, then one by one, then in two equal shapes."""
     made = {tensor.id for op in graph.ops for tensor in op.outputs}
-    # Vectors of integers hold shapes.
+    # Constant vectors of integers are shapes.
     vectors = {
         t.id: t.value for t in graph._tensors if t.dtype is DataType.s32 and t.value is not None and t.value.ndim == 1
     }
@@ -187,7 +192,7 @@ def _dims(graph: Graph) -> Iterator[Change]:
 
 
 def _dims_of_one_size(graph: Graph, sources: Mapping[int, Dims], vectors: Mapping[int, Array]) -> Iterator[Change]:
-    """All dims of one size, the largest first."""
+    """All dims of one size made smaller together, the largest size first."""
     for old in sorted({dim for dims in sources.values() for dim in dims if dim > 1}, reverse=True):
         for new in sorted({1, 2, old // 2, old - 1} - {0, old}):
             if new < old:
@@ -199,58 +204,61 @@ def _dims_of_one_size(graph: Graph, sources: Mapping[int, Dims], vectors: Mappin
 
 
 def _dims_of_one_axis(graph: Graph, sources: Mapping[int, Dims], vectors: Mapping[int, Array]) -> Iterator[Change]:
-    """All dims along one axis, counted from the first or from the last, by as many elements less."""
+    """All dims along one axis, counted from the first or the last, made smaller by the same number."""
     longest = max(map(len, sources.values()), default=0)
     for axis in (*range(longest), *range(-longest, 0)):
         along = {number: dims[axis] for number, dims in sources.items() if -len(dims) <= axis < len(dims)}
         most, least = max(along.values()), min(along.values())
         for less in sorted({most - 1, most // 2, least - 1, 1}, reverse=True):
-            shapes = {number: _put(sources[number], axis, max(dim - less, 1)) for number, dim in along.items()}
+            shapes = {number: _replace_dim(sources[number], axis, max(dim - less, 1)) for number, dim in along.items()}
             yield Change(shapes=shapes)
             yield _along(graph, shapes, vectors, axis, less)
 
 
 def _single_dims(graph: Graph, sources: Mapping[int, Dims], vectors: Mapping[int, Array]) -> Iterator[Change]:
-    """One dim of one tensor, then the dims of two tensors that are alike."""
+    """One dim of one tensor made smaller, then one dim of two tensors with equal shapes."""
     sizes = {**sources, **{number: tuple(value.tolist()) for number, value in vectors.items()}}
     places = [(number, axis, dim) for number, dims in sizes.items() for axis, dim in enumerate(dims) if dim > 1]
     for number, axis, dim in places:
         for new in {1, dim // 2, dim - 1} - {dim}:
-            one = _put(sizes[number], axis, new)
+            one = _replace_dim(sizes[number], axis, new)
             yield _sized({number: one}, vectors)
             if number in sources:
                 yield _along(graph, {number: one}, vectors, axis, dim - new)
-    for (number, axis, dim), (other, beside, twin) in combinations(places, 2):
-        if number != other and dim == twin:
-            yield _sized({number: _put(sizes[number], axis, 1), other: _put(sizes[other], beside, 1)}, vectors)
+    for (number, axis, dim), (other, other_axis, other_dim) in combinations(places, 2):
+        if number != other and dim == other_dim:
+            yield _sized(
+                {number: _replace_dim(sizes[number], axis, 1), other: _replace_dim(sizes[other], other_axis, 1)},
+                vectors,
+            )
 
 
 def _sized(sizes: Mapping[int, tuple[int, ...]], vectors: Collection[int]) -> Change:
-    """Those shapes of tensors, and contents of those that hold shapes."""
+    """The change to these shapes; for constants that are shapes, the change of their contents."""
     shapes = {number: dims for number, dims in sizes.items() if number not in vectors}
     values = {number: np.array(dims, np.int32) for number, dims in sizes.items() if number in vectors}
     return Change(shapes=shapes, values=values)
 
 
 def _along(graph: Graph, shapes: Mapping[int, Shape], vectors: Mapping[int, Array], axis: int, less: int) -> Change:
-    """Those shapes, and along the axis smaller dims in the attributes and constants that hold shapes."""
+    """The change to these shapes, with the dim along the axis also reduced in shape attributes and constants."""
     attrs = {at: _with_less(op, axis, less) for at, op in enumerate(graph.ops)}
     values = {n: np.array(_less(value.tolist(), axis, less), np.int32) for n, value in vectors.items()}
     return Change(shapes=shapes, attrs=attrs, values=values)
 
 
 def _known(shape: Shape) -> tuple[int, ...]:
-    """The dims of a shape that is known; none otherwise."""
+    """The dims of a known shape; empty for an unknown one."""
     return () if shape is None or None in shape else known_dims(shape)
 
 
-def _put(dims: tuple[int, ...], axis: int, new: int) -> tuple[int, ...]:
+def _replace_dim(dims: tuple[int, ...], axis: int, new: int) -> tuple[int, ...]:
     axis %= len(dims)
     return (*dims[:axis], new, *dims[axis + 1 :])
 
 
 def _with_dim(op: Op, old: int, new: int) -> Mapping[str, AttrValue]:
-    """The attributes with another dim in shapes; as many groups go where one is left."""
+    """The attributes with ``new`` in the place of ``old`` in shapes; ``groups`` of ``old`` goes if ``new`` is 1."""
     found = {name: value for name, value in op.attrs.items() if (name, value, new) != ("groups", old, 1)}
     for name in SHAPES:
         value = found.get(name)
@@ -260,7 +268,7 @@ def _with_dim(op: Op, old: int, new: int) -> Mapping[str, AttrValue]:
 
 
 def _with_less(op: Op, axis: int, less: int) -> Mapping[str, AttrValue]:
-    """The attributes with a smaller dim along an axis in shapes."""
+    """The attributes with the dim along an axis reduced in shapes."""
     found = dict(op.attrs)
     for name in SHAPES:
         value = found.get(name)
@@ -270,14 +278,14 @@ def _with_less(op: Op, axis: int, less: int) -> Mapping[str, AttrValue]:
 
 
 def _less(dims: Sequence[int], axis: int, less: int) -> tuple[int, ...]:
-    """Dims that are smaller along an axis, where there is one."""
+    """The dims, reduced along an axis if they have it."""
     if not -len(dims) <= axis < len(dims):
         return tuple(dims)
-    return _put(tuple(dims), axis, max(dims[axis] - less, 1))
+    return _replace_dim(tuple(dims), axis, max(dims[axis] - less, 1))
 
 
 def _attributes(graph: Graph) -> Iterator[Change]:
-    """Attributes left out, and lists of small numbers."""
+    """Attributes removed, and lists with smaller numbers."""
     for place, op in enumerate(graph.ops):
         for name, value in op.attrs.items():
             without = {place: {key: other for key, other in op.attrs.items() if key != name}}
@@ -287,7 +295,7 @@ def _attributes(graph: Graph) -> Iterator[Change]:
                     dims = () if tensor is None else _known(tensor.shape)
                     for axis, dim in enumerate(dims):
                         if tensor is not None and dim % value == 0:
-                            yield Change(attrs=without, shapes={tensor.id: _put(dims, axis, dim // value)})
+                            yield Change(attrs=without, shapes={tensor.id: _replace_dim(dims, axis, dim // value)})
             if isinstance(value, int) and not isinstance(value, bool):
                 for number in {0, 1} - {value}:
                     yield Change(attrs={place: {**op.attrs, name: number}})
@@ -307,7 +315,7 @@ def _simple(value: Sequence[float]) -> Iterator[tuple[float, ...] | tuple[int, .
 
 
 def _types(graph: Graph) -> Iterator[Change]:
-    """f32 for the narrow floating-point types."""
+    """f32 in the place of low-precision floating-point types."""
     yield Change(dtype=lambda dtype: DataType.f32 if dtype in LOW_PRECISION else dtype)
     for narrow in (DataType.bf16, DataType.f16):
         yield Change(dtype=lambda dtype, narrow=narrow: DataType.f32 if dtype is narrow else dtype)  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""A graph held against the numpy reference, and the op where the two part."""
+"""Compares the results of a graph with the numpy reference, and finds the first op that differs."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ ROUNDING = frozenset({"Quantize", "DynamicQuantize", "TypeCast"})  # to integers
 
 @dataclass(frozen=True)
 class Difference:
-    """The first tensor that is not what the reference has, in the order of the ops.
+    """The first tensor that differs from the reference, in the order of the ops.
 
     Attributes:
-        op: kind and name of the op that writes it.
-        comparison: the tensor beside its reference.
-        partition: kind and name of the ops that ran as one with it.
-        executor: who ran them.
-        alone: whether it is right where ops run one by one (policy debug): then their fusion is to blame. None where
-            that cannot be told.
+        op: kind and name of the op that writes the tensor.
+        comparison: the tensor compared with its reference.
+        partition: kind and name of the ops that ran in one partition with this op.
+        executor: executor of the partition.
+        alone: whether the result is right if ops run one by one (policy debug), so that their fusion causes the
+            difference. None if this is unknown.
     """
 
     op: str
@@ -45,7 +45,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class Verification:
-    """What came of it: the outputs beside their reference, in the order of the graph's, and the first difference."""
+    """The result of ``verify``.
+
+    Attributes:
+        outputs: each output compared with its reference, in the graph's order.
+        first: the first difference; None if there is none.
+        results: the results of the library, by name of output.
+        report: the report of the executable.
+    """
 
     outputs: tuple[Comparison, ...]
     first: Difference | None
@@ -54,15 +61,16 @@ class Verification:
 
     @property
     def agrees(self) -> bool:
-        """Whether every output is what the reference has."""
+        """Whether every output agrees with the reference."""
         return all(output.agrees for output in self.outputs)
 
 
 @dataclass(frozen=True)
 class _Expected:
-    """What the reference has for a tensor, and whether integers in it came of rounding.
+    """The reference of a tensor: exact, and disturbed by rounding errors.
 
-    ``near`` is what it has where everything before this tensor is disturbed, ``noisy`` where this tensor is too.
+    In ``near`` all earlier tensors are disturbed; in ``noisy`` this tensor is disturbed too. ``rounded`` says whether
+    its integers are results of rounding.
     """
 
     exact: Array
@@ -82,19 +90,20 @@ def verify(
     seed: int = 0,
     progress: Progress = lambda what, done, total: None,
 ) -> Verification:
-    """Run a graph on the library and on numpy, and look for the first difference where there is one.
+    """Run a graph on the library and in numpy, and find the first difference if the outputs differ.
 
-    Inputs that the file of the graph calls constant are constants here: the library prepares them once, by other code.
+    Inputs that the file of the graph marks as constant are constants here, because the library then runs other code.
 
     Args:
         graph: the graph.
-        inputs: an array for each input.
+        inputs: an array for each input, by name.
         policy, fpmath_mode, threads, fallback: as for ``Graph.compile``.
-        seed: of the disturbance that says how far results may be off.
-        progress: told what is done, how much of it, and how much there is.
+        seed: seed of the disturbance that decides how large errors may be.
+        progress: called with the current activity, the amount done and the total.
 
     Raises:
-        UnsupportedError: an op has no meaning, or with ``fallback=False``: the library does not run it.
+        UnsupportedError: the reference cannot compute an op; or ``fallback`` is False, and the library does not run an
+            op.
         ArgumentError: an array does not fit its input, or an option is wrong.
     """
 
@@ -111,7 +120,7 @@ def verify(
     outputs = judge.compare(graph, results, judge.expected(wanted))
     first = None
     if not all(output.agrees for output in outputs):
-        first = _first(judge, lambda of: compiled(of, policy), lambda of: compiled(of, "debug"))
+        first = _first_difference(judge, lambda of: compiled(of, policy), lambda of: compiled(of, "debug"))
     return Verification(outputs, first, results, model.report())
 
 
@@ -129,15 +138,15 @@ class _Judge:
         self.fpmath_mode = fpmath_mode
 
     def expected(self, wanted: Collection[int]) -> dict[int, _Expected]:
-        """What the reference has for the wanted tensors; others are forgotten when nothing more reads them."""
+        """The reference of the wanted tensors; other tensors are freed after their last use."""
         rng = np.random.default_rng(self.seed)
         last = {t.id: n for n, op in enumerate(self.graph.ops) for t in op.inputs if t is not None}
         values: dict[int, _Expected] = {}
         for name, tensor in self.graph.inputs.items():
-            values[tensor.id] = self._given(self.inputs[name], tensor, rng)
+            values[tensor.id] = self._given_reference(self.inputs[name], tensor, rng)
         for known in (*(t for op in self.graph.ops for t in op.inputs), *self.graph.outputs.values()):
             if known is not None and known.value is not None and known.id not in values:
-                values[known.id] = self._given(known.value, known, rng)
+                values[known.id] = self._given_reference(known.value, known, rng)
         for number, op in enumerate(self.graph.ops):
             self.progress("reference", number, len(self.graph.ops))
             self._run(op, values, rng, last)
@@ -147,8 +156,8 @@ class _Judge:
         self.progress("reference", len(self.graph.ops), len(self.graph.ops))
         return values
 
-    def _given(self, values: Array, tensor: LogicalTensor, rng: np.random.Generator) -> _Expected:
-        """What is given is exact, but where arithmetic rounds it before it is used."""
+    def _given_reference(self, values: Array, tensor: LogicalTensor, rng: np.random.Generator) -> _Expected:
+        """The reference of an input or constant, which is exact unless the arithmetic rounds it before use."""
         precision = lowered(tensor.dtype, self.fpmath_mode)
         exact = precision is tensor.dtype
         noisy = values if exact else disturbed(values, precision, rng, rounded=False)
@@ -174,7 +183,7 @@ class _Judge:
     def compare(
         self, graph: Graph, results: Mapping[str, Array], expected: Mapping[int, _Expected]
     ) -> tuple[Comparison, ...]:
-        """The outputs of ``graph``, this one or the beginning of it, beside what they should be."""
+        """Compare the outputs of ``graph``, which is this graph or its beginning, with the reference."""
         found = []
         for name, tensor in graph.outputs.items():
             wanted = expected[tensor.id]
@@ -184,7 +193,7 @@ class _Judge:
 
 
 def _unit(op: Op) -> float:
-    """What the library is off by some millionths of, wherever the result lies; 0 for ops that it is exact on."""
+    """The unit of the library's absolute error, which is some millionths of it; 0 for ops without such an error."""
     if base_of(schema_of(op)).kind not in INEXACT:
         return 0.0
     beta = op.attrs.get("beta")  # of SoftPlus
@@ -192,17 +201,17 @@ def _unit(op: Op) -> float:
 
 
 def _terms(op: Op, inputs: Sequence[Array], result: Array) -> float:
-    """About how many numbers an op adds up for each number of its result."""
+    """Approximate number of terms that an op sums for each element of its result."""
     category = schema_of(op).category
     if category in ("matmul", "convolution") and result.size:
         return sqrt(inputs[0].size * inputs[1].size / result.size)
     return inputs[0].size / result.size if category == "reduction" and result.size else 1
 
 
-def _first(
+def _first_difference(
     judge: _Judge, compiled: Callable[[Graph], Executable], debug: Callable[[Graph], Executable]
 ) -> Difference | None:
-    """The first difference, by bisection over the beginnings of the graph: fusion there is as in the whole."""
+    """The first difference, by bisection over the beginnings of the graph, which are fused like the whole graph."""
     graph = judge.graph
     expected = judge.expected({tensor.id for op in graph.ops for tensor in op.outputs})
     right, wrong = 0, len(graph.ops)
@@ -237,9 +246,10 @@ def _compared(
 
 
 def beginning(graph: Graph, count: int) -> Graph:
-    """The first ``count`` ops of a graph. Its outputs are the graph's among theirs, and what the other ops read.
+    """The first ``count`` ops of a graph.
 
-    The names of the latter are those of the tensors, ``op.port``.
+    Outputs are the graph outputs that these ops write, and the tensors that the other ops read, with the names of the
+    tensors, ``op.port``.
     """
     part = graph.copy()
     part._ops = part._ops[:count]

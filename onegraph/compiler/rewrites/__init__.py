@@ -1,4 +1,4 @@
-"""What the library is given for an op of the base vocabulary: the op itself, or another form that it computes right.
+"""Finds a form of an op that the library computes right: the op itself, or other ops in its place.
 
 A rewrite is a function of a :class:`Call` with every shape known. It returns None where no form does; what is then
 still wrong is in :mod:`onegraph.faults.ops`, and numpy runs the op.
@@ -22,20 +22,18 @@ from .form import Form, Part, form_of
 from .precision import in_own_types, in_table
 from .single import SINGLE, as_it_is
 
-# An attribute that allows the library something, which it need not make use of.
+# Attributes that only permit the library something, so an older library may ignore them.
 PERMISSIONS = frozenset(["accumulation_mode"])
 
 
 @lru_cache(maxsize=MAX_SIGNATURES)
 def signature_form(found: Signature, n_outputs: int, bounds: tuple[int | None, ...] = ()) -> tuple[Form | None, str]:
-    """``library_form`` of the ops that share a signature, with the first ``n_outputs`` of their outputs.
-
-    The answer is one record for all of them; nobody may change it.
+    """``library_form`` for all ops with this signature, computed once; the result must not be changed.
 
     Args:
         found: the signature.
-        n_outputs: number of outputs.
-        bounds: of the inputs, as types have them, where there is one that is known.
+        n_outputs: number of outputs to compute, the first ones.
+        bounds: the largest magnitudes of integer inputs, None for an unknown one; empty if they do not matter.
     """
     inputs = found.inputs
     if bounds:
@@ -49,11 +47,11 @@ def signature_form(found: Signature, n_outputs: int, bounds: tuple[int | None, .
 
 
 def library_form(schema: Schema, call: Call) -> tuple[Form | None, str]:
-    """The op as this library takes it and computes it right, or None and the reason why it cannot.
+    """A form of the op that this library computes right, or None and the reason why there is none.
 
     Args:
-        schema: the op in the words of its edition.
-        call: its use, in base words, with the data types of its outputs.
+        schema: the op's record in its edition.
+        call: the op in the base vocabulary, with the data types of its outputs.
     """
     if schema.dialect is None and schema.kind != call.schema.kind:
         return None, f"{schema.kind} is not an op of the library"
@@ -70,15 +68,15 @@ def library_form(schema: Schema, call: Call) -> tuple[Form | None, str]:
             newer or "a tensor is empty; some of the kernels divide by zero then, or leave the result unwritten",
         )
     kind = call.schema.kind
-    ways = [PREFERRED.get(kind), None if newer else _single, COMPOSITIONS.get(kind)]
-    reason = newer  # what is wrong with the op itself says more than what is wrong with a way around it
-    for way in filter(None, ways):
-        form, why_not = _right(call, way(call))
+    candidates = [PREFERRED.get(kind), None if newer else _single, COMPOSITIONS.get(kind)]
+    reason = newer  # a reason about the op itself tells more than one about a rewrite
+    for candidate in filter(None, candidates):
+        form, refusal = _correct_form(call, candidate(call))
         if form is not None:
             found = [] if form.note or form.is_op(call) else faults_of(call, VERSION)
             return replace(form, note=f"rewritten: {found[0].reason}") if found else form, ""
-        if way is _single or not reason:
-            reason = why_not
+        if candidate is _single or not reason:
+            reason = refusal
     return None, reason
 
 
@@ -87,22 +85,22 @@ def _single(call: Call) -> Form | None:
     return None if rewrite is None else form_of(rewrite, call)
 
 
-def _right(call: Call, form: Form | None) -> tuple[Form | None, str]:
-    """The form in data types that the library has, or why the library would not compute it right."""
+def _correct_form(call: Call, form: Form | None) -> tuple[Form | None, str]:
+    """The form in data types that the library has, or None and the reason why the library computes it wrong."""
     if form is None:
         return None, f"no form of {call.schema.kind} that the library takes"
     form = in_own_types(call, form)
     for part in form.parts:
         use = part.call
-        if reason := _too_new(use) or _untabled(use):
+        if reason := _too_new(use) or _missing_from_table(use):
             return None, reason
         if found := faults_of(use, VERSION):
             return None, found[0].reason
     return form, ""
 
 
-def _untabled(call: Call) -> str:
-    """Why the library is too old for the data types of an op that has them in the newest edition."""
+def _missing_from_table(call: Call) -> str:
+    """A reason if the library is too old for the data types of an op that has them in the newest edition, else ''."""
     if in_table(call):
         return ""
     types = [tensor.dtype for tensor in call.inputs if tensor is not None]
@@ -110,7 +108,7 @@ def _untabled(call: Call) -> str:
 
 
 def _too_new(call: Call) -> str:
-    """What of the op the library is too old for."""
+    """A reason if the library is too old for the op, an attribute or a port, else ''."""
     if call.schema.since > VERSION:
         return f"{call.schema.kind} needs oneDNN {_dotted(call.schema.since)}"
     for name, value in call.given.items():

@@ -1,4 +1,4 @@
-"""Binary ops whose first operand is broadcast: the library has a fast kernel only where it is the second one."""
+"""Rewrites binary ops that broadcast their first operand: the library is fast only if it broadcasts the second."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ...opset.shapes import known_dims
 from .form import Form, Parts, Source, result_types
 
 SYMMETRIC = frozenset(["Maximum", "Minimum", "SquaredDifference"])
-# The library exchanges the operands of these by itself.
+# Ops whose operands the library exchanges by itself.
 EXCHANGED = frozenset(["Add", "Multiply"])
-# Of fewer elements, the reference kernel is as fast as anything.
+# For fewer elements, the reference kernel is as fast as any rewrite.
 MIN_ELEMENTS = 256
-# Of more, ones of the size of the result take too much memory.
+# For more elements, a constant of ones in the shape of the result takes too much memory.
 MAX_ONES = 2**24
 
 
 def binary(call: Call) -> Form | None:
-    """Exchanged, negated or multiplied out, unless the first operand has the shape of the result."""
+    """Exchange the operands, negate, or multiply by ones, unless the first operand has the shape of the result."""
     parts, kind = Parts(call), call.schema.kind
     (result,) = result_types(call)
     shape = known_dims(result.shape)
@@ -44,9 +44,9 @@ def binary(call: Call) -> Form | None:
 
 
 def divide(parts: Parts, dividend: Source, divisor: Source) -> int:
-    """A quotient whose dividend is broadcast to the shape of the divisor."""
+    """Add a division with the dividend broadcast to the shape of the divisor; returns the number of the result."""
     if isinstance(dividend, np.ndarray) and dividend.size == 1:
-        # Whatever becomes of NaN here, it is NaN behind the division.
+        # A NaN in the divisor gives NaN after the division in any case.
         number = float(dividend.item())
         return parts.add("Divide", parts.add("Clamp", divisor, min=number, max=number), divisor)
     ones = parts.add("Clamp", divisor, min=1.0, max=1.0)
@@ -54,7 +54,7 @@ def divide(parts: Parts, dividend: Source, divisor: Source) -> int:
 
 
 def _times(parts: Parts, ones: Source, factor: Source) -> int:
-    """The factor in the shape of the ones."""
+    """Add a multiplication that broadcasts the factor to the shape of the ones."""
     shape, dtype = parts.shape(ones), parts.type(factor).dtype
     return parts.add("Multiply", ones, factor, outputs=(TensorType(dtype, shape),))
 

@@ -1,6 +1,6 @@
-"""Several ops for one: where views of its tensors, or other ops, compute exactly what the library has no op for.
+"""Rewrites an op as several ops that compute exactly the same, where the library cannot compute the op itself.
 
-What takes more than one arithmetic op is computed in f32 and rounded once, to the type of the result.
+Several arithmetic ops in a row compute in f32, and the result is rounded once to its type.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_CONCAT_INPUTS, MAX_CONCAT_RANK = 64, 6
 
 
 def gelu_tanh(call: Call) -> Form | None:
-    """x * sigmoid(2 u) for 0.5 * x * (1 + tanh(u)), which is the same, u = sqrt(2 / pi) * (x + 0.044715 * x ** 3)."""
+    """0.5 * x * (1 + tanh(u)) as x * sigmoid(2 u), where u = sqrt(2 / pi) * (x + 0.044715 * x ** 3)."""
     if call.string("mode") != "gelu_tanh":
         return None
     parts = Parts(call)
@@ -46,7 +46,7 @@ def gelu_tanh(call: Call) -> Form | None:
 
 _POWERS: dict[float, tuple[str, ...]] = {
     0.5: ("Sqrt",),
-    -0.5: ("Sqrt", "inverse", "Abs"),  # of -0, whose root is -0
+    -0.5: ("Sqrt", "inverse", "Abs"),  # Abs because the square root of -0 is -0
     2.0: ("Square",),
     -1.0: ("inverse",),
     -2.0: ("Square", "inverse"),
@@ -56,7 +56,7 @@ _POWERS: dict[float, tuple[str, ...]] = {
 
 
 def power(call: Call) -> Form | None:
-    """Exponents that are roots and products; the identity."""
+    """Pow as roots and products, for exponents where that is exact; the identity for exponent 1."""
     parts, beta = Parts(call), call.f32("beta")
     if beta == 1:
         return parts.form(0, note="a copy: Pow is unsupported")
@@ -79,7 +79,7 @@ def power(call: Call) -> Form | None:
 
 
 def reciprocal(call: Call) -> Form:
-    """1 / x."""
+    """Reciprocal as 1 / x."""
     parts = Parts(call)
     dtype = parts.type(0).dtype
     assert dtype is not None
@@ -88,9 +88,10 @@ def reciprocal(call: Call) -> Form:
 
 
 def dropout(call: Call) -> Form | None:
-    """Behind a LeakyReLU that changes nothing: alone it has no partition, and behind a MatMul a reference kernel.
+    """Dropout after a LeakyReLU with alpha 1, which changes nothing.
 
-    The mask is what becomes of ones; in a fusion, the library does not write it.
+    Alone, a Dropout has no partition; after a MatMul it has only a reference kernel. The mask is computed as a Dropout
+    of ones, because the library does not write the mask in a fusion.
     """
     if call.schema.since > VERSION:
         return None
@@ -114,8 +115,8 @@ def dropout(call: Call) -> Form | None:
 # Views ----------------------------------------------------------------------------------------------------------------
 
 
-def _seen_with(call: Call, inputs: dict[int, Sequence[int]], first: Sequence[int], **attrs: AttrValue) -> Form | None:
-    """The same op with some inputs in other shapes, and its first output in the shape ``first``."""
+def _with_shapes(call: Call, inputs: dict[int, Sequence[int]], first: Sequence[int], **attrs: AttrValue) -> Form | None:
+    """The same op with some inputs reshaped, by index; ``first`` is the shape of its first output before reshaping."""
     parts = Parts(call)
     seen: list[TensorType | None] = [
         tensor if tensor is None or index not in inputs else TensorType(tensor.dtype, tuple(inputs[index]))
@@ -138,7 +139,7 @@ def _seen_with(call: Call, inputs: dict[int, Sequence[int]], first: Sequence[int
 
 
 def batch_norm(call: Call) -> Form | None:
-    """With fewer than two spatial axes, or more than three: with two of them, the second of size 1."""
+    """BatchNorm with fewer than two or more than three spatial axes, reshaped to two, the second of size 1."""
     shape = call.shape("src")
     if shape is None or len(shape) in (4, 5):
         return None
@@ -147,11 +148,14 @@ def batch_norm(call: Call) -> Form | None:
     axes = (math.prod(dims[1:-1] if last else dims[2:]), 1)
     seen = (dims[0], *axes, dims[-1]) if last else (*dims[:2], *axes)
     gradient = call.schema.kind == "BatchNormTrainingBackward"
-    return _seen_with(call, {0: seen, 1: seen} if gradient else {0: seen}, seen)
+    return _with_shapes(call, {0: seen, 1: seen} if gradient else {0: seen}, seen)
 
 
 def prelu(call: Call) -> Form | None:
-    """Without a channel axis, or with a slope that the reference kernel takes: on five axes, the first of size 1."""
+    """PReLU without a channel axis, or with a slope for the reference kernel, reshaped to five axes.
+
+    The added axes come first and have size 1.
+    """
     shape = call.shape("src")
     if shape is None or len(shape) >= 5:
         return None
@@ -161,22 +165,22 @@ def prelu(call: Call) -> Form | None:
     slope = (1,) * (5 - len(target or ())) + known_dims(target)
     shapes: dict[int, Sequence[int]] = {0: seen, 1: slope}
     if call.schema.kind == "PReLU":
-        return _seen_with(call, shapes, seen, per_channel_broadcast=False)
-    return _seen_with(call, {**shapes, 2: seen}, seen)
+        return _with_shapes(call, shapes, seen, per_channel_broadcast=False)
+    return _with_shapes(call, {**shapes, 2: seen}, seen)
 
 
 def concat(call: Call) -> Form | None:
-    """More inputs than the library takes: in two rounds or more. More axes: the others as one before and one after."""
+    """Concat with more inputs than the library takes, in rounds; with more axes, reshaped to at most three."""
     parts = Parts(call)
     shape = parts.shape(0)
     axis = normalize_axis(call.s64("axis"), len(shape))
     assert axis is not None
-    many, deep = len(call.inputs) > MAX_CONCAT_INPUTS, len(shape) > MAX_CONCAT_RANK
-    if not many and not deep:
+    has_many_inputs, has_many_axes = len(call.inputs) > MAX_CONCAT_INPUTS, len(shape) > MAX_CONCAT_RANK
+    if not has_many_inputs and not has_many_axes:
         return None
     found: list[Source] = list(range(len(call.inputs)))
     joined = axis
-    if deep:
+    if has_many_axes:
         outer, inner, joined = math.prod(shape[:axis]), math.prod(shape[axis + 1 :]), 1
         found = [parts.reshape(source, (outer, parts.shape(source)[axis], inner)) for source in found]
     while len(found) > 1:
@@ -191,13 +195,13 @@ def concat(call: Call) -> Form | None:
 
 
 def _per_tensor(parts: Parts, source: Source, dtype: DataType | None, kind: str) -> int:
-    """Quantize or Dequantize with scale 1 and zero point 0: nothing but the change of type, rounded and saturated."""
+    """Add a Quantize or Dequantize with scale 1 and zero point 0, which only converts, rounds and saturates."""
     attrs: dict[str, AttrValue] = {"scales": (1.0,), "zps": (0,), "qtype": "per_tensor"}
     return parts.add(kind, source, outputs=(TensorType(dtype, parts.shape(source)),), **attrs)
 
 
 def static_quantization(call: Call) -> Form | None:
-    """Zero points for each channel: added and subtracted in f32, as the library uses the first one only, or none."""
+    """Add or subtract per-channel zero points in f32, because the library uses only the first one or none."""
     if not call.has("zps") or call.string("qtype") != "per_channel":
         return None
     parts = Parts(call)
@@ -215,7 +219,7 @@ def static_quantization(call: Call) -> Form | None:
 
 
 def dynamic_quantization(call: Call) -> Form | None:
-    """Zero points for each channel: added and subtracted in f32, as the library throws."""
+    """Add or subtract per-channel zero points in f32, because the library throws for them."""
     zps = call.input("zps")
     if call.string("qtype") != "per_channel" or zps is None or zps.dtype not in (DataType.s8, DataType.u8):
         return None
@@ -231,13 +235,13 @@ def dynamic_quantization(call: Call) -> Form | None:
         shifted = parts.add("Add", parts.add("Divide", 0, scales), points)
         return parts.form(_per_tensor(parts, shifted, call.output_type(0), "Quantize"), note=note)
     if src.dtype not in (DataType.s8, DataType.u8) or call.output_type(0) not in (F32, DataType.bf16, DataType.f16):
-        return None  # the library takes integers for a result, where the specification does not: a cast saturates none
+        return None  # only the library allows integer results here, and a cast does not saturate
     shifted = parts.add("Subtract", _per_tensor(parts, 0, F32, "Dequantize"), points)
     return parts.form(parts.add("Multiply", shifted, scales), note=note)
 
 
 def matmul(call: Call) -> Form | None:
-    """With a bias: of operands of one rank, as which they are seen. Batches of one matrix: along the second axis."""
+    """MatMul with a bias, reshaped to operands of one rank; batches of a single matrix, moved to the second axis."""
     rewrite, moved = SINGLE["MatMul"](call), batches_of_one_matrix(call)
     has_bias = call.input("bias") is not None
     if rewrite is None or not (has_bias or moved):
@@ -250,12 +254,12 @@ def matmul(call: Call) -> Form | None:
     flags["transpose_b"] = call.flag("transpose_b") and len(weights) > 1
 
     def seen(shape: Sequence[int]) -> list[int]:
-        """With the axes of size 1 that a product of vectors lacks."""
+        """The shape with the axes of size 1 that a product of vectors lacks."""
         dims = [*shape, *[1] * (len(weights) == 1)]
         return placed([*dims[:-1], *[1] * (len(src) == 1), *dims[-1:]])
 
     def placed(dims: list[int]) -> list[int]:
-        """With the batches where they are to be: of the first two axes, one has size 1."""
+        """The shape with the first two axes exchanged if the batches move; one of them has size 1."""
         return [dims[1], dims[0], *dims[2:]] if moved and len(dims) == 4 else dims
 
     product = parts.add(
@@ -273,7 +277,7 @@ def matmul(call: Call) -> Form | None:
 
 
 Composition = Callable[[Call], Form | None]
-# These come first, where there is one: the op as it is has no partition, or no fast kernel.
+# Rewrites to try before the op itself, because the op has no partition or no fast kernel.
 PREFERRED: dict[str, Composition] = {
     **dict.fromkeys(("Add", "Divide", "Maximum", "Minimum", "Multiply", "SquaredDifference", "Subtract"), binary),
     "Dropout": dropout,
@@ -287,7 +291,7 @@ PREFERRED: dict[str, Composition] = {
     **dict.fromkeys(("SoftMax", "LogSoftmax"), softmax),
     **dict.fromkeys(("SoftMaxBackward", "LogSoftmaxBackward"), softmax_backward),
 }
-# These come where the op as it is would not be right.
+# Rewrites to try if the library would compute the op itself wrong.
 COMPOSITIONS: dict[str, Composition] = {
     "LayerNorm": layer_norm,
     "LayerNormBackward": layer_norm_backward,

@@ -1,4 +1,4 @@
-"""What the library is given in the place of an op: a few ops in base words, and the values between them."""
+"""Defines forms: the ops of the base vocabulary that replace an op, and the values between them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...opset.schema import AttrValue, Call, TensorType
 from ...opset.shapes import known_dims, show
 
 Dims = tuple[int, ...]
-# A value of a form by its number, or a constant.
+# The number of a value of a form, or a constant.
 Source = int | Array
 
 
@@ -25,8 +25,8 @@ Source = int | Array
 class Part:
     """One op of a form.
 
-    ``inputs`` are constants, or numbers of values: the inputs of the op that is rewritten come first, absent ones
-    counted, then the results of the parts, one after another. ``outputs`` are the types of its own results.
+    ``inputs`` are constants or numbers of values, as :class:`Form` counts them; ``types`` are their types. ``outputs``
+    are the types of the results.
     """
 
     kind: str
@@ -37,16 +37,17 @@ class Part:
 
     @property
     def call(self) -> Call:
-        """The part as a use of its op."""
+        """The part as a Call of its op."""
         return Call(BASE[self.kind], self.attrs, self.types, len(self.outputs), [t.dtype for t in self.outputs])
 
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """Parts in an order in which they can run; ``results`` are the values that the outputs of the op are.
+    """The parts that replace an op, in an order in which they can run.
 
-    Values are numbered: first the ``n_inputs`` inputs of the op in base words, then what the parts make, in order.
-    ``note`` says what was rewritten, and why; it is empty where the library is given the op itself.
+    Values are numbered: first the ``n_inputs`` inputs of the op in the base vocabulary, absent ones counted, then the
+    results of the parts in order. ``results`` are the numbers of the op's outputs. ``note`` says what was rewritten and
+    why; it is empty if the library gets the op itself.
     """
 
     parts: tuple[Part, ...]
@@ -56,7 +57,7 @@ class Form:
 
     @cached_property
     def direct(self) -> tuple[int, ...] | None:
-        """The inputs that the only part reads, where it makes the outputs and nothing else; None for other forms."""
+        """The inputs that the part reads, if the form has one part, no constants and no dropped outputs; else None."""
         if len(self.parts) > 1 or self.results != tuple(range(self.n_inputs, self.n_inputs + len(self.results))):
             return None
         (part,) = self.parts
@@ -64,7 +65,7 @@ class Form:
         return ports if len(ports) == len(part.inputs) and len(part.outputs) == len(self.results) else None
 
     def is_op(self, call: Call) -> bool:
-        """Whether the library is given the op itself."""
+        """Whether the form is the op itself."""
         if self.direct is None:
             return False
         (part,) = self.parts
@@ -80,7 +81,7 @@ class Form:
 class Rewrite:
     """A form of one part: another op, or the op with other attributes and inputs.
 
-    ``dropped`` are outputs that the library makes beyond those of the op.
+    ``dropped`` are the types of outputs that the part has beyond those of the op.
     """
 
     kind: str
@@ -91,10 +92,10 @@ class Rewrite:
 
 
 class Parts:
-    """The parts of a form, put together one by one.
+    """Builds a form part by part.
 
     Args:
-        call: the op that is rewritten, every shape known.
+        call: the op to rewrite, with every shape known.
     """
 
     def __init__(self, call: Call) -> None:
@@ -116,9 +117,9 @@ class Parts:
         return known_dims(self.type(source).shape)
 
     def add(self, kind: str, *inputs: Source, outputs: Sequence[TensorType] = (), **attrs: AttrValue) -> int:
-        """Add a part; returns the number of its first result, and the others follow.
+        """Add a part; returns the number of its first result, which those of the others follow.
 
-        ``outputs``: its types; one output of the data type of the first input by default.
+        ``outputs``: types of the results; by default one output with the data type of the first input.
         """
         types = tuple(self.type(source) for source in inputs)
         if not outputs:
@@ -130,7 +131,7 @@ class Parts:
         return first
 
     def cast(self, source: Source, dtype: DataType) -> Source:
-        """The value in another float type: itself where it has that type."""
+        """The value cast to another float type; the same value if it has that type."""
         found = self.type(source)
         if found.dtype is dtype:
             return source
@@ -141,7 +142,7 @@ class Parts:
         return self._casts[source, dtype]
 
     def reshape(self, source: Source, shape: Sequence[int]) -> Source:
-        """The value in another shape: itself where it has that shape."""
+        """The value in another shape; the same value if it has that shape."""
         if self.shape(source) == tuple(shape):
             return source
         if isinstance(source, np.ndarray):
@@ -155,19 +156,19 @@ class Parts:
         return self.add("StaticTranspose", source, order=tuple(order))
 
     def wide(self) -> list[Source]:
-        """The inputs in f32."""
+        """The inputs that are present, cast to f32."""
         return [self.cast(index, DataType.f32) for index, tensor in enumerate(self.call.inputs) if tensor is not None]
 
     def along(self, vector: Source, rank: int, axis: int) -> Source:
-        """A vector with axes of size 1 around its own, which becomes ``axis`` of ``rank``."""
+        """A vector reshaped to ``rank`` axes of size 1, except for ``axis``, which has its elements."""
         shape = [1] * rank
         shape[axis] = prod(self.shape(vector))
         return self.reshape(vector, shape)
 
     def form(self, *results: Source, note: str) -> Form:
-        """The form, in which every output of the op is a value that a part made, in the data type that it must have.
+        """The finished form, with every output cast to its data type and made by a part.
 
-        Results beyond the outputs of the op in this use are left out.
+        Results beyond the number of outputs of the call are dropped.
         """
         found = []
         for result, dtype in zip(results, self.call.output_types, strict=False):
@@ -180,25 +181,25 @@ class Parts:
 
 
 def scalar(value: float, rank: int) -> Array:
-    """A number as a constant of f32 that broadcasts to tensors of ``rank``."""
+    """An f32 constant with one element that broadcasts to tensors of ``rank``."""
     return np.full((1,) * rank, value, np.float32)
 
 
 def filled(call: Call, shape: Dims, value: float, dtype: DataType = DataType.f32) -> Array:
-    """A constant for an op that holds a number everywhere.
+    """A constant with the same number in every element.
 
     Raises:
-        OutOfMemoryError: there is no memory for it.
+        OutOfMemoryError: there is not enough memory for it.
     """
     try:
         return np.full(shape, value, dtype.numpy)
-    except (MemoryError, ValueError):  # of no size that arrays have
+    except (MemoryError, ValueError):  # ValueError: larger than any array
         what = f"{call.schema.kind}: a constant {dtype} {show(shape)}"
         raise OutOfMemoryError("numpy.full", "out_of_memory", what) from None
 
 
 def result_types(call: Call) -> tuple[TensorType, ...]:
-    """The types of the outputs of a use."""
+    """The types of the outputs of a call."""
     shapes = call.schema.shape(call)
     return tuple(TensorType(dtype, shape) for dtype, shape in zip(call.output_types, shapes, strict=False))
 

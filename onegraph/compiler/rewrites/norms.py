@@ -1,4 +1,4 @@
-"""Normalization over several axes or groups, which the library has not: views of the tensors, and ops around them."""
+"""Rewrites normalization over several axes or groups, which the library lacks, as reshapes and other ops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _rows(shape: Dims, begin: int) -> Dims:
 
 
 def _plain_norm(parts: Parts, src: Source, shape: Dims, epsilon: float) -> list[int]:
-    """src in ``shape``, normalized along its last axis; mean and variance."""
+    """Normalize src, reshaped to ``shape``, along its last axis; returns the numbers of dst, mean and variance."""
     stats = TensorType(F32, shape[:-1])
     attrs: dict[str, AttrValue] = {"keep_stats": True, "use_affine": False, "epsilon": epsilon}
     first = parts.add("LayerNorm", parts.reshape(src, shape), outputs=(TensorType(F32, shape), stats, stats), **attrs)
@@ -26,7 +26,7 @@ def _plain_norm(parts: Parts, src: Source, shape: Dims, epsilon: float) -> list[
 
 
 def layer_norm(call: Call) -> Form | None:
-    """Over several axes: over one, as which they are seen."""
+    """LayerNorm over several axes, which are reshaped to one."""
     parts = Parts(call)
     inputs = parts.wide()
     shape, begin = parts.shape(0), begin_axis(call)
@@ -42,7 +42,7 @@ def layer_norm(call: Call) -> Form | None:
 
 
 def layer_norm_backward(call: Call) -> Form | None:
-    """As :func:`layer_norm`; the gradients of gamma and beta, which go along the last axis alone, are sums."""
+    """LayerNormBackward over several axes, reshaped to one; sums give the gradients of gamma and beta."""
     parts = Parts(call)
     inputs = parts.wide()
     shape, begin = parts.shape(0), begin_axis(call)
@@ -66,7 +66,7 @@ def layer_norm_backward(call: Call) -> Form | None:
 
 
 def group_norm(call: Call) -> Form:
-    """A LayerNorm of the groups, as which the tensor is seen."""
+    """GroupNorm as a LayerNorm of a tensor whose last axis has the elements of a group."""
     parts = Parts(call)
     inputs = parts.wide()
     source, groups = inputs[0], call.s64("groups")
@@ -89,7 +89,7 @@ def group_norm(call: Call) -> Form:
 
 
 def rms_norm(call: Call) -> Form:
-    """src by the root of the mean of its squares."""
+    """RMSNorm: src divided by the root of the mean of its squares."""
     parts = Parts(call)
     inputs = parts.wide()
     shape, begin = parts.shape(0), begin_axis(call)

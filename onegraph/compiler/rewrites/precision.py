@@ -1,8 +1,8 @@
-"""Ops in data types that the library or the CPU has not for them: computed in f32, and rounded once.
+"""Computes ops in f32, and rounds once, if the library or the CPU lacks their data types.
 
-What a type table of the specification forbids does not come here. The library may be older than a row of the table, may
-not know the row for one of the ops, or may run on a CPU that has no arithmetic of the type; the casts are exact in one
-direction, and in the other they are the rounding that the op itself would do.
+The type tables of the specification allow these ops. The library may be older than a row of the table, may lack the row
+for one of the ops, or may run on a CPU without arithmetic of the type. The cast to f32 is exact; the cast back is the
+rounding that the op itself would do.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ...opset.schema import Call, Port, TensorType
 from .form import Form, Part, Parts, Source
 
 LOW = frozenset([DataType.f16, DataType.bf16])
-# Statistics and parameters of these are f32 in the library, whatever the type of src is.
+# Ops whose statistics and parameters are f32 in the library, whatever the type of src is.
 _NORMS = frozenset(
     [
         "BatchNormInference",
@@ -38,7 +38,7 @@ _NORMS = frozenset(
 
 
 def in_own_types(call: Call, form: Form) -> Form:
-    """The form with every part in data types that the library has for it; the same form where it is in such ones."""
+    """The form with every part in data types that the library has for it; the same form if nothing changes."""
     reasons = [_wrong_types(part) for part in form.parts]
     if not any(reasons):
         return form
@@ -96,7 +96,7 @@ def _bf16_vectors(part: Part) -> list[bool]:
 
 
 def _wide_ports(part: Part) -> tuple[list[bool], list[bool]]:
-    """Which inputs and which outputs of a part become f32."""
+    """Whether each input, and each output, of a part becomes f32."""
     types = (*part.types, *part.outputs)
     wide = [t.dtype in LOW for t in types]
     if part.kind in _NORMS and all(t.dtype is None or is_native(t.dtype) for t in types):
@@ -105,7 +105,7 @@ def _wide_ports(part: Part) -> tuple[list[bool], list[bool]]:
 
 
 def _in_f32(part: Part) -> Part:
-    """A part with the types that it would have in f32."""
+    """The part with its low-precision types replaced by f32."""
     inputs, outputs = (
         tuple(replace(t, dtype=DataType.f32) if wide else t for t, wide in zip(types, ports, strict=True))
         for types, ports in zip((part.types, part.outputs), _wide_ports(part), strict=True)
@@ -114,12 +114,12 @@ def _in_f32(part: Part) -> Part:
 
 
 def _ports(part: Part) -> list[Port]:
-    """The port of each input; where optional ones are absent, the next one of their type stands for them."""
+    """The port of each input; an absent optional input may shift a later input to its port, which has the same type."""
     return [BASE[part.kind].input_port(index) for index in range(len(part.inputs))]
 
 
 def in_table(call: Call) -> bool:
-    """Whether the table of the library's version has a row of these data types."""
+    """Whether the type table of the library's version has a row for these data types."""
     schema = call.schema
     found = {schema.input_port(index).type: tensor.dtype for index, tensor in enumerate(call.inputs) if tensor}
     found.update(zip((port.type for port in schema.outputs), call.output_types, strict=False))
@@ -131,6 +131,6 @@ def in_table(call: Call) -> bool:
 
 
 def rounded(array: Array, dtype: DataType) -> Array:
-    """The array in another float type, rounded to the nearest; what is too large becomes infinite."""
+    """The array in another float type, rounded to nearest; values that are too large become infinite."""
     with np.errstate(all="ignore"):
         return array.astype(dtype.numpy)

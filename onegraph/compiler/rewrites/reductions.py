@@ -1,4 +1,4 @@
-"""Reductions: the library's kernel for other axes than the last ones takes 50 times as long as a way around it."""
+"""Rewrites reductions over other axes than the last ones, for which the library's kernel is 50 times slower."""
 
 from __future__ import annotations
 
@@ -18,37 +18,40 @@ from ...opset.shapes import known_dims
 from .form import Dims, Form, Parts, Source, result_types, scalar
 
 F32 = DataType.f32
-# The kernel of a pool is unrolled along its last axis: from some thousands on, compiling takes longer than running.
+# Pools are unrolled along the last axis of their kernel: for thousands of elements, compiling is slower than running.
 MAX_UNROLLED = 1024
-# Of fewer elements, a mean fused with what follows it is faster than a pool apart from that. Of more, the pool may be
-# refused, or end in a signal at compile: it counts in 32 bits, some of it in bytes.
+# For fewer elements, a mean fused with the next op is faster than a separate pool. For more, the library may refuse the
+# pool, or end in a signal at compile: it counts elements, and some bytes, in 32 bits.
 MAX_ELEMENTS = 2**29
 POOLED = range(64, MAX_ELEMENTS)
-# Of fewer elements, the reference kernel is as fast as a MatMul.
+# For fewer elements, the reference kernel is as fast as a MatMul.
 MIN_ELEMENTS = 256
-MAX_AXES = 5  # that the kernel of reductions takes
-# Kernels add up in f32 one number after another, which loses more with each of them, and all of it beyond 2**24.
+MAX_AXES = 5  # rank that the reduction kernel takes
+# Kernels sum sequentially in f32, which loses precision with each element; beyond 2**24 elements, it loses them all.
 MAX_POOLED = 2**12
 
 
 def reduction(call: Call) -> Form | None:
-    """Over no axes, or those of size 1: nothing to reduce, so that other axes on the same memory remain."""
-    return _of_nothing(call, reduced_axes(call))
+    """A reduction over no axes, or over axes of size 1, as a reshape."""
+    return _without_reduction(call, reduced_axes(call))
 
 
 def total(call: Call) -> Form | None:
-    """ReduceSum, ReduceL1 and ReduceL2: MatMul by ones, unless the reduced axes come last."""
+    """ReduceSum, ReduceL1 and ReduceL2 as a MatMul by ones, unless the reduced axes come last."""
     axes = reduced_axes(call)
-    return _sum(call, axes) or (_flat(call, axes) if call.schema.kind == "ReduceSum" else None)
+    return _sum(call, axes) or (_as_two_axes(call, axes) if call.schema.kind == "ReduceSum" else None)
 
 
 def bias_add_backward(call: Call) -> Form | None:
-    """The sum over all axes but that of the channels."""
+    """BiasAddBackward as a sum over all axes except the channels."""
     return _sum(call, axes_but_channels(call))
 
 
 def mean(call: Call) -> Form | None:
-    """ReduceMean: AvgPool over all axes but the first and the last, else a sum; unless the reduced axes come last."""
+    """ReduceMean as an AvgPool, or as a sum, unless the reduced axes come last.
+
+    An AvgPool reduces all axes but the first and the last.
+    """
     axes = reduced_axes(call)
     parts = Parts(call)
     shape = parts.shape(0)
@@ -56,7 +59,7 @@ def mean(call: Call) -> Form | None:
     between = 3 <= len(shape) <= 5 and axes == tuple(range(1, len(shape) - 1)) and math.prod(inner) > 1
     kernels = _kernels(inner) if between and math.prod(shape) in POOLED else []
     if not kernels:
-        return _sum(call, axes) or _flat(call, axes)
+        return _sum(call, axes) or _as_two_axes(call, axes)
     dtype = call.output_type(0)
     assert dtype is not None
     found: Source = 0 if len(kernels) == 1 else parts.cast(0, F32)
@@ -71,7 +74,7 @@ def mean(call: Call) -> Form | None:
             strides=ones,
             pads_begin=zeros,
             pads_end=zeros,
-            exclude_pad=True,  # there is no padding; False is among the wrong fusions with int8
+            exclude_pad=True,  # no effect without padding; False is computed wrong in int8 fusions
         )
     return parts.form(
         parts.reshape(parts.cast(found, dtype), _result_shape(call)),
@@ -80,7 +83,7 @@ def mean(call: Call) -> Form | None:
 
 
 def mean_backward(call: Call) -> Form | None:
-    """AvgPoolBackward of a pool over everything, of one image, channels last: a division and a broadcast."""
+    """AvgPoolBackward of a channels-last pool over one whole image, as a division and a broadcast."""
     parts = Parts(call)
     given, shape = parts.shape(0), _result_shape(call)
     kernel, count = call.s64s("kernel", len(shape) - 2), math.prod(shape[1:-1])
@@ -91,19 +94,19 @@ def mean_backward(call: Call) -> Form | None:
         return None
     dtype = parts.type(0).dtype
     assert dtype is not None
-    # In f32, as few of the narrow types hold the count.
+    # In f32, because most narrow types cannot represent the count.
     share = parts.cast(parts.add("Divide", parts.cast(0, F32), scalar(count, len(shape))), dtype)
     found = parts.add("Multiply", np.ones(shape, dtype.numpy), share)
     return parts.form(found, note="by other ops: the library has a reference kernel only, where there is one image")
 
 
 def extreme(call: Call) -> Form | None:
-    """ReduceMax and ReduceMin: MaxPool, of the negative for a minimum, unless the reduced axes come last."""
+    """ReduceMax and ReduceMin as a MaxPool, of the negated src for a minimum, unless the reduced axes come last."""
     axes, parts = reduced_axes(call), Parts(call)
     shape = parts.shape(0)
     runs = _runs(shape, axes or ())
-    if axes is None or _come_last(runs) or math.prod(shape) >= MAX_ELEMENTS:
-        return _of_nothing(call, axes) or _flat(call, axes)
+    if axes is None or _reduced_axes_last(runs) or math.prod(shape) >= MAX_ELEMENTS:
+        return _without_reduction(call, axes) or _as_two_axes(call, axes)
     is_minimum = call.schema.kind == "ReduceMin"
     dtype = parts.type(0).dtype
     assert dtype is not None
@@ -125,7 +128,7 @@ def extreme(call: Call) -> Form | None:
 
 
 def add_sum(parts: Parts, source: Source, axes: Sequence[int], dtype: DataType = F32) -> Source:
-    """Parts that add up a value over some axes, which the result has not; of ``dtype``, computed in f32."""
+    """Add parts that sum a value over some axes in f32; the result is of ``dtype`` and lacks these axes."""
     shape = parts.shape(source)
     kept = tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
     steps = _three_axes(_runs(shape, axes))
@@ -135,7 +138,7 @@ def add_sum(parts: Parts, source: Source, axes: Sequence[int], dtype: DataType =
 
 
 def _three_axes(runs: Sequence[tuple[bool, int]]) -> list[Dims]:
-    """The reductions one after another, the last axes first, each over the second of three axes."""
+    """The shapes in three axes of successive reductions over the second axis; the last runs are reduced first."""
     left, steps = [*runs], list[Dims]()
     for place in reversed([index for index, (is_reduced, _) in enumerate(runs) if is_reduced]):
         count = left.pop(place)[1]
@@ -144,13 +147,13 @@ def _three_axes(runs: Sequence[tuple[bool, int]]) -> list[Dims]:
     return steps
 
 
-def _come_last(runs: Sequence[tuple[bool, int]]) -> bool:
-    """Whether nothing that is kept comes after what is reduced."""
+def _reduced_axes_last(runs: Sequence[tuple[bool, int]]) -> bool:
+    """Whether no kept axis comes after a reduced axis."""
     return len(runs) < 2 or (len(runs) == 2 and runs[1][0])
 
 
 def _add_step(parts: Parts, source: Source, shape: Dims, dtype: DataType) -> Source:
-    """The sum of a value, seen in three axes, over the second of them."""
+    """Add the sum of a value, reshaped to three axes, over the second axis."""
     before, count, after = shape
     given = parts.type(source).dtype
     assert given is not None
@@ -161,7 +164,7 @@ def _add_step(parts: Parts, source: Source, shape: Dims, dtype: DataType) -> Sou
     if after == 1 and given is dtype:
         seen = parts.reshape(source, (before, count))
         return parts.add("ReduceSum", seen, axes=(1,), keep_dims=True)
-    if count >= MAX_ELEMENTS:  # gigabytes of ones
+    if count >= MAX_ELEMENTS:  # a MatMul would need gigabytes of ones
         seen = parts.reshape(parts.cast(source, F32), shape)
         return parts.cast(parts.add("ReduceSum", seen, axes=(1,), keep_dims=True), dtype)
     result = TensorType(dtype, (before, after) if 1 in (before, after) else (before, 1, after))
@@ -174,12 +177,15 @@ def _add_step(parts: Parts, source: Source, shape: Dims, dtype: DataType) -> Sou
 
 
 def _most_summed() -> int:
-    """How many numbers the kernel of reductions may add up: by vectors with AVX-512."""
+    """How many elements the reduction kernel sums with enough precision; with AVX-512 it has partial sums by vector."""
     return 2**16 if has_avx512() else MAX_POOLED
 
 
 def _most_multiplied() -> int:
-    """How many a MatMul by ones may: by blocks with AVX-512, which 3.13 leaves out for a few columns."""
+    """How many elements a MatMul by ones sums with enough precision.
+
+    With AVX-512 it sums in blocks; 3.13 does not if there are few columns.
+    """
     return MAX_ELEMENTS if has_avx512() and VERSION < (3, 7) else MAX_POOLED
 
 
@@ -188,10 +194,10 @@ def _sum(call: Call, axes: Dims | None) -> Form | None:
     shape = parts.shape(0)
     runs = _runs(shape, axes or ())
     counts = [count for is_reduced, count in runs if is_reduced]
-    is_norm = kind in ("ReduceL1", "ReduceL2")  # the library has a reference kernel only, whatever the axes
-    has_kernel = _come_last(runs) and not is_norm and math.prod(counts) <= _most_summed()
+    is_norm = kind in ("ReduceL1", "ReduceL2")  # for these the library has a reference kernel only
+    has_kernel = _reduced_axes_last(runs) and not is_norm and math.prod(counts) <= _most_summed()
     if axes is None or not counts or has_kernel or math.prod(shape) < MIN_ELEMENTS:
-        return _of_nothing(call, axes)
+        return _without_reduction(call, axes)
     source: Source = 0
     if kind == "ReduceL1":
         source = parts.add("Abs", source)
@@ -210,11 +216,16 @@ def _sum(call: Call, axes: Dims | None) -> Form | None:
     )
 
 
-def _flat(call: Call, axes: Dims | None) -> Form | None:
-    """The same over the second of two axes, where the library's kernel does not see that the reduced axes come last."""
+def _as_two_axes(call: Call, axes: Dims | None) -> Form | None:
+    """The same reduction of a src with two axes, if the library's kernel misses that the reduced axes come last."""
     parts = Parts(call)
     shape = parts.shape(0)
-    if axes is None or math.prod(shape) < MIN_ELEMENTS or not _come_last(runs := _runs(shape, axes)) or not runs:
+    if (
+        axes is None
+        or math.prod(shape) < MIN_ELEMENTS
+        or not _reduced_axes_last(runs := _runs(shape, axes))
+        or not runs
+    ):
         return None
     seen, reduced = [*shape], {*axes}
     while len(seen) - 1 in reduced and seen[-1] > 1:
@@ -231,7 +242,7 @@ def _flat(call: Call, axes: Dims | None) -> Form | None:
 
 
 def _kernels(inner: Dims) -> list[Dims]:
-    """The kernels of pools whose means make the mean over some axes; none where one would be too large."""
+    """The kernels of successive pools that compute the mean over some axes; empty if a kernel would be too large."""
     left, kernels = math.prod(inner), list[Dims]()
     if left <= MAX_POOLED:
         return [inner if inner[-1] <= MAX_UNROLLED else (left, 1)]
@@ -245,11 +256,11 @@ def _kernels(inner: Dims) -> list[Dims]:
 
 
 def _divisor(count: int, most: int) -> int:
-    """The largest divisor of a count that is no larger than ``most``."""
+    """The largest divisor of ``count`` up to ``most``."""
     return next(size for size in range(most, 0, -1) if count % size == 0)
 
 
-def _of_nothing(call: Call, axes: Dims | None) -> Form | None:
+def _without_reduction(call: Call, axes: Dims | None) -> Form | None:
     parts = Parts(call)
     if axes is None or any(parts.shape(0)[axis] != 1 for axis in axes):
         return None
@@ -263,7 +274,7 @@ def _of_nothing(call: Call, axes: Dims | None) -> Form | None:
 
 
 def _runs(shape: Dims, axes: Sequence[int]) -> list[tuple[bool, int]]:
-    """Whether reduced, and size, of neighbouring axes that are all reduced or all kept; none where the size is 1."""
+    """The axes in runs of neighbours that are all reduced or all kept: whether reduced, and size; without size 1."""
     wide = [(axis in axes, dim) for axis, dim in enumerate(shape) if dim > 1]
     return [(key, math.prod([dim for _, dim in run])) for key, run in groupby(wide, key=lambda pair: pair[0])]
 

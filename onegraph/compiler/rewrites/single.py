@@ -1,4 +1,4 @@
-"""One op for one op: the op itself, with attributes that the library takes and computes right, or another one."""
+"""Rewrites an op as one op: itself with attributes that the library computes right, or another op."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .form import Rewrite, Source, filled
 
 
 def _given(call: Call, *left_out: str) -> dict[str, AttrValue]:
-    """The attributes that were given, without those that are newer than the library or in ``left_out``."""
+    """The given attributes, without those that are newer than the library or in ``left_out``."""
     return {
         name: value
         for name, value in call.given.items()
@@ -31,7 +31,7 @@ def _all_inputs(call: Call) -> list[Source]:
 
 
 def as_it_is(call: Call) -> Rewrite:
-    """The op itself."""
+    """The op unchanged, without attributes that are newer than the library."""
     return Rewrite(call.schema.kind, _given(call), _all_inputs(call))
 
 
@@ -39,7 +39,7 @@ def as_it_is(call: Call) -> Rewrite:
 
 
 def _explicit_pads(call: Call) -> tuple[ConvolutionGeometry, dict[str, AttrValue]]:
-    """The attributes of a convolution with the padding as numbers: auto_pad is wrong in some of the gradients."""
+    """The attributes of a convolution with explicit padding, because auto_pad is wrong in some gradients."""
     found = convolution_geometry(call)
     assert found is not None
     assert found.pads_begin is not None
@@ -50,9 +50,9 @@ def _explicit_pads(call: Call) -> tuple[ConvolutionGeometry, dict[str, AttrValue
 
 
 def _covering(found: ConvolutionGeometry, ends: Sequence[int]) -> tuple[int, ...]:
-    """The padding at the ends with which just the windows that there are fit in the wide side.
+    """The padding at the ends with which exactly the existing windows fit in the larger side.
 
-    It is what is said, unless that is negative, as in files, or output_padding makes room for one window more.
+    It is the given padding, unless that is negative, as in some files, or output_padding makes room for another window.
     """
     covering = list(ends)
     for axis, (end, count) in enumerate(zip(ends, found.narrow or found.forward(), strict=True)):
@@ -84,7 +84,7 @@ def _convolution_backward_data(call: Call) -> Rewrite | None:
     assert shape is not None
     if found.groups == 1:
         return Rewrite(call.schema.kind, {**attrs, "dst_shape": known_dims(shape)}, (0, 1))
-    # Groups never compile; the op is the ConvTranspose whose weights are the same memory under another name.
+    # Groups never compile; the ConvTranspose with the same weights, in the other weights_format, computes the same.
     wide = spatial(shape, found.data_format)
     least = replace(found, output_padding=(0,) * len(wide)).backward()
     added = tuple((size or 0) - (base or 0) for size, base in zip(wide, least, strict=True))
@@ -114,7 +114,7 @@ def _conv_transpose_backward_data(call: Call) -> Rewrite:
 
 
 def _pool(call: Call) -> Rewrite | None:
-    """Explicit pads and no rounding: some of the ways to derive them are wrong in the library."""
+    """A pool with explicit padding and rounding down, because the library derives padding wrong in some cases."""
     found = pooling.pool_geometry(call)
     assert found is not None
     begins, ends = [], []
@@ -122,7 +122,7 @@ def _pool(call: Call) -> Rewrite | None:
         covering = found.covering(axis)
         assert window is not None
         assert covering is not None
-        # Rounding down, every end padding from here on to one step further gives the same window positions.
+        # With rounding down, every end padding from here up to one stride more gives the same window positions.
         end = max(covering.end, 0)
         if end - covering.end >= window.stride:
             return None
@@ -142,7 +142,7 @@ def _pool(call: Call) -> Rewrite | None:
 
 
 def _input(call: Call, name: str) -> tuple[DataType, tuple[int, ...]]:
-    """Data type and shape of an input that is there."""
+    """Data type and shape of an input that is present."""
     tensor = call.input(name)
     assert tensor is not None
     assert tensor.dtype is not None
@@ -150,7 +150,7 @@ def _input(call: Call, name: str) -> tuple[DataType, tuple[int, ...]]:
 
 
 def _batch_norm_backward(call: Call) -> Rewrite:
-    """All inputs and outputs, always: with one output the library takes the statistics for constants."""
+    """The op with all inputs and outputs: with one output, the library treats the statistics as constants."""
     dtype, shape = _input(call, "mean")
     inputs, notes = _all_inputs(call), []
     dropped: tuple[TensorType, ...] = ()
@@ -170,7 +170,7 @@ def _layer_norm(call: Call) -> Rewrite:
     dtype, shape = _input(call, "src")
     if affine or not keep or dtype is not DataType.bf16:
         return Rewrite(call.schema.kind, attrs, _all_inputs(call))
-    # The library writes f32 statistics whatever their type; with a gamma, add_op holds them to its type.
+    # The library writes f32 statistics whatever their type is; with a gamma, add_op requires the type of gamma.
     vectors = filled(call, shape[-1:], 1), filled(call, shape[-1:], 0)
     return Rewrite(
         call.schema.kind, {**attrs, "use_affine": True}, (0, *vectors), "gamma of ones and beta of zeros added"
@@ -185,7 +185,7 @@ def _layer_norm_backward(call: Call) -> Rewrite:
 
 
 def _quantization(call: Call) -> Rewrite:
-    """The axis counted from 0, and zero points always."""
+    """The op with a non-negative axis and with zero points."""
     attrs = _given(call, "axis")
     rank = call.rank("src")
     if call.string("qtype") == "per_channel":
@@ -198,7 +198,7 @@ def _quantization(call: Call) -> Rewrite:
 
 
 def _of_eight_bit_floats(call: Call) -> bool:
-    """Whether it is to or from floats of 8 bits, which have no zero points."""
+    """Whether src or dst has an 8-bit float type, which has no zero points."""
     dtypes = [*(tensor.dtype for tensor in call.inputs[:1] if tensor), call.output_type(0)]
     return any(dtype in (DataType.f8_e4m3, DataType.f8_e5m2) for dtype in dtypes)
 
@@ -207,7 +207,7 @@ def _of_eight_bit_floats(call: Call) -> bool:
 
 
 def _interpolation(call: Call) -> Rewrite:
-    """The sizes as an attribute, wherever they come from."""
+    """The op with its sizes as an attribute."""
     sizes = interpolation.resized(call)
     assert sizes is not None
     attrs = {**_given(call, "scales"), "sizes": tuple(size or 0 for size in sizes)}
@@ -226,7 +226,7 @@ def _bias_add_backward(call: Call) -> Rewrite:
 
 
 def _matmul(call: Call) -> Rewrite:
-    """A permission that the CPU makes no use of is left out: it may sum in f32 all the same."""
+    """MatMul without an accumulation_mode that the CPU does not use; it may sum in f32 in every mode."""
     attrs = _given(call)
     if attrs.get("accumulation_mode") not in ("f32", "s32", "f16"):
         return Rewrite(call.schema.kind, attrs, _all_inputs(call))
@@ -235,7 +235,7 @@ def _matmul(call: Call) -> Rewrite:
 
 
 def _prelu(call: Call) -> Rewrite:
-    """One slope for all: the library takes it only where it is broadcast as numpy does."""
+    """PReLU; a single slope needs numpy's broadcast rules in the library."""
     attrs = _given(call)
     if call.shape("slope") == (1,):
         attrs["per_channel_broadcast"] = False

@@ -1,4 +1,4 @@
-"""SoftMax along another axis than the last: the library's kernel takes a thousand times as long as its parts do."""
+"""Rewrites SoftMax along another axis than the last, for which the library's kernel is a thousand times slower."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ NOTE = "from other ops: the library has a reference kernel only, unless the axis
 
 
 def softmax(call: Call) -> Form | None:
-    """exp(x - max) by its sum; or for LogSoftmax x - max less the logarithm of the sum of exp(x - max)."""
+    """SoftMax as exp(x - max) / sum(exp(x - max)); LogSoftmax as x - max - log(sum(exp(x - max)))."""
     parts = Parts(call)
-    seen = _seen(parts)
+    seen = _three_axes(parts)
     if seen is None or len(call.output_types) > 1 or (call.schema.has_attribute("mode") and call.has("mode")):
         return None
     before, count, after = seen
@@ -36,9 +36,9 @@ def softmax(call: Call) -> Form | None:
 
 
 def softmax_backward(call: Call) -> Form | None:
-    """(d - sum(d * y)) * y; or for LogSoftmax d - exp(y) * sum(d)."""
+    """SoftMaxBackward as (d - sum(d * y)) * y; LogSoftmaxBackward as d - exp(y) * sum(d)."""
     parts = Parts(call)
-    seen = _seen(parts)
+    seen = _three_axes(parts)
     if seen is None:
         return None
     diff_dst, dst = (parts.reshape(source, seen) for source in parts.wide())
@@ -51,8 +51,8 @@ def softmax_backward(call: Call) -> Form | None:
     return parts.form(parts.reshape(found, parts.shape(0)), note=NOTE)
 
 
-def _seen(parts: Parts) -> Dims | None:
-    """The shape in three axes with the one in question between; None where the op is best as it is."""
+def _three_axes(parts: Parts) -> Dims | None:
+    """The shape in three axes, the second of which is the SoftMax axis; None if the op itself is best."""
     shape = parts.shape(0)
     axis = normalize_axis(parts.call.s64("axis"), len(shape))
     assert axis is not None

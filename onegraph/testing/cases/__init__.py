@@ -1,7 +1,7 @@
-"""Valid uses of every op of the base vocabulary: every row of every type table, and the variants that matter.
+"""Lists valid uses of every op of the base vocabulary: every row of every type table, and the relevant variants.
 
-One module for each category of the specification. The tests run every case against the numpy reference, and
-``onegraph conformance`` makes its probes from them. The arrays are the same in every process.
+There is one module for each category of the specification. The tests compare every case with the numpy reference, and
+``onegraph conformance`` makes its probes from the cases. The arrays are the same in every process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Valid uses of the binary ops: broadcasts, mixed types, Select, and the ops on channels."""
+"""Lists valid uses of the binary ops: broadcasts, mixed types, Select, and the ops on channels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One valid use of an op, and what makes such uses: seeded data, the same use in several data types."""
+"""Defines a case, which is one valid use of an op, and makes cases from seeded data in several data types."""
 
 from __future__ import annotations
 
@@ -22,7 +22,16 @@ NP = {dtype.value: dtype.numpy for dtype in DataType}
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One use: the op, its inputs, the data type of its output where that is open, and the optional outputs wanted."""
+    """One valid use of an op.
+
+    Attributes:
+        kind: kind of the op.
+        label: text that identifies the case among those of the op.
+        inputs: one array for each input.
+        attrs: attributes.
+        dtype: data type of the output, if the inputs do not determine it.
+        outputs: names of the outputs to compute; None for the default.
+    """
 
     kind: str
     label: str
@@ -36,13 +45,13 @@ class Case:
 
 
 class SeededData:
-    """Seeded arrays that suit an op; the seed is the text of the case, so that cases do not hang on their order."""
+    """Seeded random arrays; the text of a case is the seed, so that cases do not depend on their order."""
 
     def __init__(self, text: str) -> None:
         self.rng = np.random.default_rng(zlib.crc32(text.encode()))
 
     def normal(self, dtype: str, *shape: int) -> Array:
-        """Numbers about zero."""
+        """Normally distributed numbers around zero."""
         return self.rng.normal(0, 1.5, shape).astype(NP[dtype])
 
     def positive(self, dtype: str, *shape: int) -> Array:
@@ -50,17 +59,17 @@ class SeededData:
         return self.rng.uniform(0.25, 4, shape).astype(NP[dtype])
 
     def distinct(self, dtype: str, *shape: int) -> Array:
-        """Whole numbers that all differ, as far as bf16 can tell them apart: the maximum is never in doubt."""
+        """Different integers, also in bf16 if they are few, so that the maximum is unique."""
         count = int(np.prod(shape))
         return (self.rng.permutation(count) - count // 2).reshape(shape).astype(NP[dtype])
 
     def ints(self, dtype: str, *shape: int) -> Array:
-        """Any numbers that the integer type holds."""
+        """Random numbers over the whole range of the integer type."""
         info = ml_dtypes.iinfo(NP[dtype])  # type: ignore[no-untyped-call]
         return self.rng.integers(int(info.min), int(info.max) + 1, shape).astype(NP[dtype])
 
     def near(self, scales: ArrayLike, zps: ArrayLike, *shape: int) -> NDArray[np.float32]:
-        """Floats that quantize well away from a tie, some of them out of range."""
+        """Floats that quantize without ties; some are out of range."""
         whole = self.rng.integers(-200, 320, shape) - np.asarray(zps, np.int64)
         return ((whole + self.rng.uniform(-0.3, 0.3, shape)) * np.asarray(scales, np.float64)).astype(np.float32)
 
@@ -70,14 +79,14 @@ Make = Callable[[SeededData, str], Use]
 
 
 def typed(kind: str, label: str, make: Make, types: Sequence[str] = FLOATS, alike: bool = False) -> Iterator[Case]:
-    """The same use in several data types; ``alike`` where the type of the result is open."""
+    """The same use in several data types; ``alike`` sets the output to the data type of the inputs."""
     for dtype in types:
         inputs, attrs = make(SeededData(f"{kind} {label}"), dtype)
         yield Case(kind, f"{label}-{dtype}", inputs, attrs, dtype if alike else None)
 
 
 def normals(shapes: Sequence[Dims], attrs: Attrs | None = None) -> Make:
-    """A use whose inputs are numbers about zero, of these shapes."""
+    """A maker of uses whose inputs have these shapes and hold numbers around zero."""
 
     def make(data: SeededData, dtype: str) -> Use:
         return tuple(data.normal(dtype, *shape) for shape in shapes), dict(attrs or {})
@@ -86,7 +95,7 @@ def normals(shapes: Sequence[Dims], attrs: Attrs | None = None) -> Make:
 
 
 def layout(data_format: str, channels: int, size: Sequence[int]) -> Dims:
-    """The shape of two images of that many channels."""
+    """The shape of two images with this number of channels."""
     return (2, *size, channels) if data_format == "NXC" else (2, channels, *size)
 
 

@@ -1,4 +1,4 @@
-"""Valid uses of the convolutions: a few of each."""
+"""Lists valid uses of the convolutions: a few of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _COUNTS = {"none": (6, 5), "same_upper": (7, 6), "valid": (5, 4)}
 
 
 def _with_shape(src: Dims, grad: Dims, weights: Dims, attrs: Attrs) -> Make:
-    """A gradient whose shape is a tensor."""
+    """A gradient that takes the shape of its result as a tensor."""
 
     def make(data: SeededData, dtype: str) -> Use:
         return (data.normal(dtype, *src), data.normal(dtype, *grad), s32(*weights)), attrs
@@ -36,7 +36,7 @@ def _uses(fmt: str, auto_pad: str) -> dict[str, Make]:
 
 
 def _plain_gradients(fmt: str) -> dict[str, Make]:
-    """One group, the shape by attribute: what every library takes."""
+    """Gradients with one group and the shape as an attribute, which every library version supports."""
     formats, shape = ("XIO", (3, 3, 2, 4)) if fmt == "NXC" else ("OIX", (4, 2, 3, 3))
     attrs: Attrs = {"strides": [2, 1], "pads_begin": [1, 0], "pads_end": [1, 0], "dilations": [1, 2]}
     attrs.update(data_format=fmt, weights_format=formats)

@@ -1,4 +1,4 @@
-"""Valid uses of the elementwise ops, forward and backward."""
+"""Lists valid uses of the elementwise ops, forward and backward."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _tanh(x: Floats) -> Floats:
     return np.asarray(np.tanh(x), np.float32)
 
 
-# What a backward op reads where it is given dst.
+# The forward op, whose result a backward op with use_dst reads.
 _FORWARD: dict[str, Callable[[Floats], Floats]] = {
     "ClampBackward": _clamp,
     "EluBackward": _elu,

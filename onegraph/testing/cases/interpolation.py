@@ -1,4 +1,4 @@
-"""Valid uses of Interpolate and of its gradient."""
+"""Lists valid uses of Interpolate and of its gradient."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SIZES: list[tuple[Dims, Dims]] = [((5,), (8,)), ((4, 6), (7, 3)), ((2, 3, 4), (
 
 
 def cases() -> Iterator[Case]:
-    """Every mode in each number of spatial dims, sized by an attribute, by scales and by a tensor."""
+    """Every mode for each number of spatial dims, with the sizes as an attribute, as scales and as a tensor."""
     for fmt in ("NXC", "NCX"):
         for size, to in _SIZES:
             for mode in dict.fromkeys(("nearest", "linear", _LINEAR[len(size)])):

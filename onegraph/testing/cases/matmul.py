@@ -1,4 +1,4 @@
-"""Valid uses of MatMul."""
+"""Lists valid uses of MatMul."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TURNED: dict[str, tuple[Dims, Dims, bool, bool]] = {
 
 
 def cases() -> Iterator[Case]:
-    """MatMul with and without bias, batches, vectors, transposed, and wider than its inputs."""
+    """MatMul with and without bias, with batches, vectors, transposed inputs, and wider output types."""
     for label, shapes in _SHAPES.items():
         types = FLOATS if label in ("2d", "bias", "batch", "vectors") else ("f32",)
         yield from typed("MatMul", label, normals(shapes), types, alike=True)

@@ -1,4 +1,4 @@
-"""Valid uses of the ops of no other category."""
+"""Lists valid uses of the ops of no other category."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Valid uses of the ops that move data."""
+"""Lists valid uses of the ops that move data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Valid uses of the normalizations and of the softmax ops."""
+"""Lists valid uses of the normalizations and of the softmax ops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def cases() -> Iterator[Case]:
 
 
 def _stats(src: Array, over: Dims, dtype: str) -> tuple[Array, Array]:
-    """Mean and variance, as the forward op puts them out."""
+    """Mean and variance as the forward op computes them."""
     wide = src.astype(np.float64)
     return np.asarray(wide.mean(over)).astype(NP[dtype]), np.asarray(wide.var(over)).astype(NP[dtype])
 
@@ -63,7 +63,7 @@ def _layer_norm() -> Iterator[Case]:
             yield Case("LayerNorm", f"{label}-dst", (src, gamma, beta), {**attrs, "keep_stats": False})
             plain: Attrs = {**attrs, "use_affine": False, "epsilon": 0.1}
             yield Case("LayerNorm", f"{label}-plain dst", (src,), {**plain, "keep_stats": False})
-            if (one, two) != ("bf16", "f32"):  # the builder cannot be told of this one: its dtype is that of dst
+            if (one, two) != ("bf16", "f32"):  # the builder cannot express this row, because its dtype is that of dst
                 yield Case("LayerNorm", f"{label}-plain", (src,), plain, one)
             stats = _stats(src, tuple(range(begin % 4, 4)), two)
             yield Case("LayerNormBackward", f"{label}-affine", (src, grad, *stats, gamma, beta), attrs)
@@ -88,7 +88,7 @@ def _newer_norms() -> Iterator[Case]:
 
 
 def _softmax_backward(axis: int | None, log: bool) -> Make:
-    """A gradient and the result of the forward op, along ``axis`` or the default axis of the op."""
+    """A use whose inputs are a gradient and the forward result, along ``axis`` or the default axis."""
     along = (-1 if log else 1) if axis is None else axis
 
     def make(data: SeededData, dtype: str) -> Use:

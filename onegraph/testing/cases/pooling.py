@@ -1,4 +1,4 @@
-"""Valid uses of the pooling ops."""
+"""Lists valid uses of the pooling ops."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .case import FLOATS, Attrs, Case, Dims, Make, SeededData, Use, layout, norm
 
 @dataclass(frozen=True)
 class _Pool:
-    """The size of the image, and the attributes; an empty one is left out, but the pads are always given."""
+    """The size of the image and the attributes of the pool; empty attributes other than pads are omitted."""
 
     size: Dims
     kernel: Dims
@@ -36,15 +36,15 @@ class _Pool:
         return {name: value for name, value in found.items() if value}
 
     def counts(self) -> Dims:
-        """Number of window positions, rounded as asked."""
+        """Number of window positions along each axis, by rounding_type."""
         same, up = self.auto_pad.startswith("same"), self.rounding_type == "ceil"
         counts = []
         for axis, (dim, stride) in enumerate(zip(self.size, self.strides, strict=True)):
             dilation = self.dilations[axis] if self.dilations else 1
-            room = dim - (self.kernel[axis] - 1) * dilation - 1
+            last_start = dim - (self.kernel[axis] - 1) * dilation - 1
             if not self.auto_pad:
-                room += sum(pads[axis] for pads in (self.pads_begin, self.pads_end) if pads)
-            counts.append(-(-dim // stride) if same else (-(-room // stride) if up else room // stride) + 1)
+                last_start += sum(pads[axis] for pads in (self.pads_begin, self.pads_end) if pads)
+            counts.append(-(-dim // stride) if same else (-(-last_start // stride) if up else last_start // stride) + 1)
         return tuple(counts)
 
 

@@ -1,4 +1,4 @@
-"""Valid uses of the quantization ops and of TypeCast."""
+"""Lists valid uses of the quantization ops and of TypeCast."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from ...ir.op import Array
 from .case import FLOATS, NP, Attrs, Case, Dims, SeededData
 
-# Shapes with four channels, by the axis of the channels.
+# Shapes with four channels, by the channel axis.
 _CHANNELS: dict[int, Dims] = {1: (2, 4, 3), -2: (2, 4, 3), 0: (4, 3), -1: (2, 4)}
 _SCALES = [0.1, 0.5, 0.25, 2.0]
 

@@ -1,4 +1,4 @@
-"""Valid uses of the reductions."""
+"""Lists valid uses of the reductions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _USES: list[tuple[Dims, list[int], bool]] = [
 
 
 def cases() -> Iterator[Case]:
-    """Every reduction of the base vocabulary, its axes as an attribute and as a tensor."""
+    """Every reduction of the base vocabulary, with the axes as an attribute and as a tensor."""
     for kind, schema in BASE.items():
         if schema.category != "reduction":
             continue

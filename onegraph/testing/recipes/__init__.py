@@ -1,7 +1,7 @@
-"""How each op is drawn at random: the other inputs and the attributes that fit its first input.
+"""Draws a random use of each op: attributes and further inputs that fit its first input.
 
-A recipe is a function of a :class:`Draw`, in base words. It asks for the dims of the first input and returns the types
-of all inputs; the attributes that it does not decide are drawn from their records.
+A recipe is a function of a :class:`Draw` for an op of the base vocabulary. It requests the dims of the first input and
+returns the types of all inputs. Attributes that the recipe does not set are drawn from their records in the schema.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from .draw import Draw, Recipe
 
 __all__ = ["Draw", "recipe"]
 
-# By name in Python; an op that is not here takes inputs of one shape.
+# Recipes by the Python name of the op. The inputs of an op that is not listed have one shape.
 _RECIPES: dict[str, Recipe] = {
     **dict.fromkeys(("clamp", "clamp_backward"), elementwise.clamp),
     **dict.fromkeys(("bias_add", "bias_add_backward"), elementwise.bias_add),

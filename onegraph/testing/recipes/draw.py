@@ -1,4 +1,4 @@
-"""What recipes draw with: the source of chance, the op, the data types, and the pool of dims."""
+"""Defines the Draw that recipes work with: random numbers, the op, its data types, and dims for the first input."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from ...opset.window import channels
 
 Dims = tuple[int, ...]
 Inputs = list[TensorType]
-MAX_DIM = 5  # of a fresh tensor
+MAX_DIM = 5  # of a new tensor
 NUMBERS = (0.25, 0.5, 1.0, 2.0)
 EPSILONS = (1e-5, 1e-3, 0.25)
 
 
 @dataclass
 class Draw:
-    """What a recipe draws with.
+    """The random choices of one op.
 
     Attributes:
-        rng: the source of chance.
-        schema: the op, in base words.
+        rng: random number generator.
+        schema: the op, in the base vocabulary.
         types: the data type of each type variable.
-        source: gives the dims of the first input for a lowest and a highest rank.
+        source: returns the dims of the first input for a lowest and a highest rank.
+        fixed: the attributes that the recipe has set.
     """
 
     rng: Random
@@ -43,44 +44,44 @@ class Draw:
         return self.rng.random() < chance
 
     def number(self, low: int, high: int) -> int:
-        """A whole number, both ends included."""
+        """A random integer, both ends included."""
         return self.rng.randint(low, high)
 
     def dims(self, length: int) -> Dims:
-        """That many small dims."""
+        """``length`` small random dims."""
         return tuple(self.number(1, MAX_DIM) for _ in range(length))
 
     def word(self, name: str) -> str:
-        """One of the values of an attribute, which the op then has."""
+        """Set a string attribute to one of its values; returns the value."""
         value = self.rng.choice(self.schema.attribute(name).values)
         self.fixed[name] = value
         return value
 
     def flag(self, name: str) -> bool:
-        """A value of a bool attribute, which the op then has."""
+        """Set a bool attribute to a random value; returns the value."""
         self.fixed[name] = self.coin()
         return bool(self.fixed[name])
 
     def dtype(self, index: int) -> DataType:
-        """The data type of an input port; f32 where it may be any, as of a Wildcard."""
+        """The data type of an input port; f32 if any type is allowed, as for a Wildcard."""
         name = self.schema.input_port(index).type
         return self.types.get(name) or DataType.__members__.get(name, DataType.f32)
 
     def tensor(self, index: int, dims: Sequence[int]) -> TensorType:
-        """The type of an input of these dims."""
+        """The type of an input with these dims."""
         return TensorType(self.dtype(index), tuple(dims))
 
     def tensors(self, *shapes: Sequence[int]) -> Inputs:
-        """The types of all inputs, by their dims."""
+        """The types of all inputs with these dims."""
         return [self.tensor(index, dims) for index, dims in enumerate(shapes)]
 
     def positive(self, index: int, dims: Sequence[int]) -> TensorType:
-        """An input that holds positive numbers: a variance, scales."""
+        """A constant input of positive numbers, such as a variance or scales."""
         values = [self.rng.choice(NUMBERS) for _ in range(math.prod(dims))]
         return self._constant(index, np.array(values).reshape(dims))
 
     def integers(self, index: int, values: Sequence[int]) -> TensorType:
-        """An input that holds these integers."""
+        """A constant input of these integers."""
         return self._constant(index, np.array(values))
 
     def _constant(self, index: int, values: Array) -> TensorType:
@@ -88,7 +89,7 @@ class Draw:
         return TensorType(dtype, values.shape, values.astype(dtype.numpy))
 
     def attributes(self) -> dict[str, AttrValue]:
-        """What the recipe decided, and the other attributes: the required ones, some of those with a default."""
+        """The attributes that the recipe set, the other required ones, and some of the optional ones."""
         found = dict(self.fixed)
         for attribute in self.schema.attributes:
             if attribute.name not in found and (attribute.required or (attribute.default is not None and self.coin())):
@@ -104,10 +105,10 @@ class Draw:
             return self.coin()
         if attribute.kind == "f32":
             return self.rng.choice(EPSILONS if attribute.name == "epsilon" else NUMBERS)
-        return None  # what has a meaning of its own is the recipe's to decide
+        return None  # only a recipe can choose a valid value
 
     def activation(self, low: int = 2) -> tuple[Dims, int]:
-        """Dims of a tensor with channels, and how many they are; the op then has a data_format."""
+        """Set data_format; returns the dims of a tensor with channels, and the number of channels."""
         dims = self.source(low, 5)
         return dims, channels(dims, self.word("data_format")) or 0
 
@@ -116,5 +117,5 @@ Recipe = Callable[[Draw], Inputs]
 
 
 def divisors(number: int) -> list[int]:
-    """The numbers that divide one, from 1 on."""
+    """The divisors of a number, in rising order."""
     return [divisor for divisor in range(1, number + 1) if number % divisor == 0]

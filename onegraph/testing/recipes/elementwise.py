@@ -1,4 +1,4 @@
-"""Recipes of the ops that work element by element."""
+"""Draws elementwise and binary ops."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def clamp(draw: Draw) -> Inputs:
 
 
 def broadcast(draw: Draw) -> Inputs:
-    """The further inputs are broadcast to the first."""
+    """The further inputs broadcast to the first."""
     dims = draw.source(0, 5)
     shapes: list[Dims] = [dims]
     names = [attribute.name for attribute in draw.schema.attributes]

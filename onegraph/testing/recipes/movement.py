@@ -1,4 +1,4 @@
-"""Recipes of the ops that move elements, of quantization, and of what is in no other category."""
+"""Draws ops that move elements, quantization ops, and ops of no other category."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .draw import NUMBERS, Dims, Draw, Inputs, divisors
 
 
 def concat(draw: Draw) -> Inputs:
-    """Tensors that differ along one axis."""
+    """Tensors whose shapes differ along one axis only."""
     dims = draw.source(1, 5)
     place = draw.number(0, len(dims) - 1)
     draw.fixed["axis"] = place if draw.coin() else place - len(dims)
@@ -18,7 +18,7 @@ def concat(draw: Draw) -> Inputs:
 
 
 def _reshaped(draw: Draw, dims: Dims) -> Dims:
-    """Dims of as many elements: some neighbours joined, axes of size 1 put in."""
+    """Dims with the same number of elements: some neighbouring axes are joined, axes of size 1 are inserted."""
     found: list[int] = []
     for dim in dims:
         if found and draw.coin():
@@ -33,7 +33,7 @@ def _reshaped(draw: Draw, dims: Dims) -> Dims:
 
 
 def static_reshape(draw: Draw) -> Inputs:
-    """Another shape of as many elements."""
+    """Another shape with the same number of elements."""
     dims = draw.source(1, 5)
     draw.fixed["shape"] = _reshaped(draw, dims)
     return draw.tensors(dims)
@@ -47,13 +47,13 @@ def static_transpose(draw: Draw) -> Inputs:
 
 
 def dynamic_reshape(draw: Draw) -> Inputs:
-    """Another shape, in a constant."""
+    """Another shape, as a constant."""
     dims = draw.source(1, 5)
     return [*draw.tensors(dims), draw.integers(1, _reshaped(draw, dims))]
 
 
 def dynamic_transpose(draw: Draw) -> Inputs:
-    """Another order, in a constant."""
+    """Another order of the axes, as a constant."""
     dims = draw.source(1, 5)
     return [*draw.tensors(dims), draw.integers(1, draw.rng.sample(range(len(dims)), len(dims)))]
 
@@ -68,7 +68,7 @@ def index(draw: Draw) -> Inputs:
 
 
 def _channels(draw: Draw, dims: Dims) -> int:
-    """How many scales there are; the op then has qtype and axis."""
+    """Set qtype and axis; returns the number of scales."""
     if not dims or draw.coin():
         draw.fixed["qtype"] = "per_tensor"
         return 1
@@ -78,7 +78,7 @@ def _channels(draw: Draw, dims: Dims) -> int:
 
 
 def quantize(draw: Draw) -> Inputs:
-    """Scales and zero points in attributes; 8-bit floats have no zero points."""
+    """Scales and zero points as attributes; 8-bit floats have no zero points."""
     dims = draw.source(0, 5)
     count = _channels(draw, dims)
     draw.fixed["scales"] = tuple(draw.rng.choice(NUMBERS) / 8 for _ in range(count))
@@ -88,7 +88,7 @@ def quantize(draw: Draw) -> Inputs:
 
 
 def dynamic_quantize(draw: Draw) -> Inputs:
-    """Scales and zero points in tensors."""
+    """Scales and zero points as tensors."""
     dims = draw.source(0, 5)
     source = draw.tensor(0, dims)
     if draw.dtype(0).value in ("s4", "u4"):

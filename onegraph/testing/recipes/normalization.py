@@ -1,4 +1,4 @@
-"""Recipes of MatMul, the normalizations and the reductions."""
+"""Draws MatMul, normalizations and reductions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .draw import MAX_DIM, Dims, Draw, Inputs, divisors
 
 
 def matmul(draw: Draw) -> Inputs:
-    """Matrices, vectors and batches, transposed or not, with a bias or not."""
+    """Matrices, vectors and batches, with or without transposition and bias."""
     dims = draw.source(1, 4)
     across, down = draw.flag("transpose_a"), draw.flag("transpose_b")
     depth = dims[-2] if across and len(dims) > 1 else dims[-1]
@@ -21,7 +21,7 @@ def matmul(draw: Draw) -> Inputs:
 
 
 def batch_norm(draw: Draw) -> Inputs:
-    """Statistics for each channel, with or without gamma and beta where these are optional."""
+    """Statistics for each channel, with or without gamma and beta if these are optional."""
     dims, channel = draw.activation()
     count = len(draw.schema.inputs) if draw.coin(0.7) else draw.schema.required_inputs
     shapes = {"src": dims, "diff_dst": dims}
@@ -34,7 +34,7 @@ def batch_norm(draw: Draw) -> Inputs:
 
 
 def layer_norm(draw: Draw) -> Inputs:
-    """Normalization from an axis on."""
+    """Normalization over the axes from a random one to the last."""
     dims = draw.source(2, 5)
     begin = draw.number(1, len(dims) - 1)
     draw.fixed["begin_norm_axis"] = begin if draw.coin() else begin - len(dims)
@@ -56,14 +56,14 @@ def group_norm(draw: Draw) -> Inputs:
 
 
 def axis(draw: Draw) -> Inputs:
-    """Work along an axis."""
+    """An op along a random axis."""
     dims = draw.source(1, 5)
     draw.fixed["axis"] = draw.number(-len(dims), len(dims) - 1)
     return draw.tensors(*[dims] * draw.schema.required_inputs)
 
 
 def reduction(draw: Draw) -> Inputs:
-    """Some of the axes, as an attribute or as a tensor."""
+    """A reduction over some of the axes, given as an attribute or as a tensor."""
     dims = draw.source(1, 5)
     axes = sorted(draw.rng.sample(range(len(dims)), draw.number(1, len(dims))))
     if draw.coin(0.3):

@@ -1,4 +1,4 @@
-"""Recipes of the ops with spatial axes: convolutions, pools, Interpolate."""
+"""Draws ops with spatial axes: convolutions, pools, Interpolate."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 
 class _Window(NamedTuple):
-    """The spatial side of a convolution or a pool: the kernel, and the sizes of the side that was not given."""
+    """The spatial dims of a convolution or pool: those of the kernel, and those of the tensor that was not given."""
 
     kernel: Dims
     other: Dims
 
 
 def _window(draw: Draw, size: Dims, *, from_wide: bool, dilated: bool = True) -> _Window:
-    """A window that fits along each axis, whose attributes the op then has."""
+    """Set the attributes of a window that fits along each axis, and return the window."""
     axes, other = [], []
     for dim in size:
         kernel, step = draw.number(1, 3), draw.number(1, 2)
@@ -50,14 +50,14 @@ def _spatial(dims: Dims, data_format: str) -> Dims:
 
 
 def _weights(kernel: Dims, narrow: int, wide: int, layout: str) -> Dims:
-    """The shape of weights between that many channels, those of the wide side within one group."""
+    """The shape of weights; ``wide`` is the number of channels in one group of the side with larger spatial dims."""
     if layout in ("OIX", "IOX"):
         return (narrow, wide, *kernel)
     return (*kernel, wide, narrow)
 
 
 def convolution(draw: Draw) -> Inputs:
-    """Any of the six ops of the family, with its bias or the shape of its result."""
+    """Any of the six convolution ops, with a bias or the shape of its result."""
     kind = draw.schema.kind
     # ConvTranspose and its gradient by weights read the narrow side first, as the gradient of Convolution by data does.
     from_wide = kind in ("Convolution", "ConvolutionBackwardWeights", "ConvTransposeBackwardData")
@@ -84,7 +84,7 @@ def convolution(draw: Draw) -> Inputs:
 
 
 def _with_shape(draw: Draw, inputs: Inputs, name: str, shape: Dims) -> Inputs:
-    """The shape of the result in an attribute, or in an input of the same name."""
+    """Add the shape of the result as an attribute, or as an input of the same name."""
     if draw.coin():
         return [*inputs, draw.integers(len(inputs), shape)]
     draw.fixed[name] = shape
@@ -109,7 +109,7 @@ def pool(draw: Draw) -> Inputs:
 
 
 def interpolation(draw: Draw) -> Inputs:
-    """Other sizes, as an attribute, as a tensor or by scales; or the gradient of that."""
+    """A resize, with sizes as an attribute or a tensor, or with scales; or its gradient."""
     dims, channel = draw.activation(3)
     data_format = str(draw.fixed["data_format"])
     size = _spatial(dims, data_format)

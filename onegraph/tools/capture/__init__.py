@@ -1,4 +1,4 @@
-"""Recording what is compiled: a user's bug in one folder."""
+"""Records every compiled graph to a folder, to reproduce a bug elsewhere."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ MAX_BYTES = 2**28
 
 
 class capture(Made):  # noqa: N801 - it is called like a function, as contextlib's own are
-    """Record every graph compiled within a ``with`` block, in any thread, to files.
+    """Record every graph that any thread compiles within a ``with`` block, to files.
 
-    What is written is there before the library is called, so that it is left behind by a crash too. Executables that
-    were compiled in the block are recorded until it ends. Blocks may be nested: each of them records.
+    The files are written before the library is called, so that they exist after a crash too. Calls of executables that
+    were compiled in the block are recorded until the block ends. Blocks may be nested; each records to its own folder.
 
     Args:
         folder: a folder that is new or empty.
-        inputs: also the inputs of each call and of each ``bind``.
-        max_bytes: inputs are kept as long as they are no more than this many bytes in all; later ones are left out.
+        inputs: True also records the inputs of each call and of each ``bind``.
+        max_bytes: limit for the size of all recorded inputs; inputs that would exceed it are not recorded.
 
     Raises:
-        ArgumentError: the folder holds something, or an option makes no sense.
+        ArgumentError: the folder is not empty, or an option is wrong.
         FormatError: a file cannot be written.
     """
 
@@ -44,7 +44,7 @@ class capture(Made):  # noqa: N801 - it is called like a function, as contextlib
         self._recording = Recording(self.folder, inputs, most)
 
     def __enter__(self) -> capture:
-        """Start to record."""
+        """Start recording."""
         if self._recording.is_open or self._recording.n_graphs:
             raise ArgumentError("capture: used before; make another")
         try:
@@ -59,15 +59,13 @@ class capture(Made):  # noqa: N801 - it is called like a function, as contextlib
 
         self._recorder = Recorder(self._recording)
         self._recording.is_open = True
-        executable.RECORDERS += (
-            self._recorder,
-        )  # the last of all: after an interrupt before it, nobody would stop to record
+        executable.RECORDERS += (self._recorder,)  # done last: after an interrupt before this line, nothing is recorded
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop to record; a StateError where it does not."""
+        """Stop recording; raises StateError if it was not started."""
         from ...runtime.executable import RECORDERS
 
         self._recording.is_open = False

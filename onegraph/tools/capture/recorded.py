@@ -1,4 +1,4 @@
-"""The executable that a capture records: it writes down what it is given, then does what any executable does."""
+"""Defines executables that write their graphs, options and inputs to the folders of captures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .recording import Record, Recording
 
 
 class Recorder:
-    """Makes executables that are recorded in a folder, and in those of the captures around it."""
+    """Makes executables that are recorded in the folder of a capture, and in those of the captures around it."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
@@ -43,12 +43,12 @@ class Recorded(Executable):
         self._write_report()
 
     def __call__(self, /, *arrays: object, out: object = None, **named: object) -> Any:
-        """Run the graph; the inputs are written before, an exception after."""
+        """Run the graph; the inputs are written before the run, an exception after it."""
         given = dict(zip(self._graph.inputs, arrays, strict=False))
         return self._recorded({**given, **named}, lambda: Executable.__call__(self, *arrays, out=out, **named))
 
     def bind(self, /, **arrays: object) -> BoundRun:
-        """Bind arrays; the inputs are written as they are then."""
+        """Bind arrays; the inputs are written with their current contents."""
         run: BoundRun = self._recorded(arrays, lambda: Executable.bind(self, **arrays))
         return run
 
@@ -74,7 +74,7 @@ class Recorded(Executable):
 
 
 def _plain(name: str, value: object) -> Array | None:
-    """The array that a caller passes; None where it is none, which the call itself will say."""
+    """The array that a caller passes; None if it is not an array, which the call itself reports."""
     if value is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Recording what is compiled: a user's bug in one folder.
+"""Writes the files of a capture.
 
 ::
 
@@ -7,8 +7,8 @@
       0001/               the first graph
         graph.json        the graph, with graph.npz for its constants
         options.json      the options of compile
-        report.txt        the report, where it was compiled
-        error.txt         the exception, where it was not
+        report.txt        the report, if the compilation succeeded
+        error.txt         the exception, if it failed
         call_0001.npz     the inputs of a call, as ``onegraph run --inputs`` takes them
         call_0001.txt     the exception of that call
 """
@@ -37,7 +37,7 @@ class Recording:
     Args:
         folder: its path.
         inputs: whether the inputs of calls are recorded too.
-        max_bytes: how many bytes of inputs are kept.
+        max_bytes: limit for the size of all recorded inputs.
 
     Attributes:
         is_open: whether calls are still recorded.
@@ -49,7 +49,7 @@ class Recording:
         self._left = max_bytes
 
     def graph(self, graph: DataGraph, options: Mapping[str, object]) -> Record:
-        """A record of a graph that is about to be compiled."""
+        """Write a graph that is about to be compiled, and return its record."""
         expect_graph(graph)
         expect("options", options, Mapping)
         with _lock:
@@ -65,7 +65,7 @@ class Recording:
         return Record(self, place)
 
     def take(self, size: int) -> bool:
-        """Whether there is room for so many bytes more, which is then taken."""
+        """Reserve ``size`` bytes of the limit; returns whether there was room."""
         with _lock:
             fits = size <= self._left
             self._left -= size if fits else 0
@@ -80,7 +80,11 @@ class Record:
         self.calls = 0
 
     def call(self, inputs: Mapping[str, Array]) -> Path | None:
-        """Write the inputs of a call; the path of a text for its exception, None where nothing is recorded any more."""
+        """Write the inputs of a call.
+
+        Returns:
+            the path for the text of an exception; None if the recording has ended.
+        """
         if not self.owner.is_open:
             return None
         with _lock:
@@ -95,13 +99,13 @@ class Record:
         write_text(self.place / "report.txt", text)
 
     def error(self, error: BaseException, path: Path | None = None) -> None:
-        """Write an exception, with where it came from."""
+        """Write an exception with its traceback."""
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         write_text(path or self.place / "error.txt", text)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text to a file; FormatError where that fails."""
+    """Write a text to a file; raises FormatError if that fails."""
     try:
         path.write_text(text + "\n", errors="backslashreplace")
     except OSError as error:

@@ -1,7 +1,7 @@
-"""The loaded library held against an edition of the specification, probe by probe, in processes that may die of it.
+"""Tests the loaded library against an edition of the specification, probe by probe, in separate processes.
 
 ``run`` tries every documented attribute value, default, type row and port count of every op, and values that are not
-allowed; a probe that crashes or hangs the library is one more finding. ``probe`` asks one question.
+allowed. A probe that crashes or hangs the library is a finding like any other. ``probe`` runs a single probe.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ def run(
     workers: int | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Result]:
-    """Hold the loaded library against an edition; ops that it is too old for are left out.
+    """Test the loaded library against an edition, without ops that are newer than the library.
 
     Args:
         edition: the edition, from :func:`onegraph.opset.editions.registry.edition`.
-        names: picks some of its ops; all by default.
+        names: names of the ops to test; all by default.
         workers: number of processes; one for each CPU by default.
-        progress: told how many probes are done, and how many there are.
+        progress: called with the number of probes done and their total.
 
     Raises:
-        ArgumentError: the edition has no op of such a name.
+        ArgumentError: the edition has no op of a given name.
         LibraryError: there is no usable oneDNN library.
-        UnsupportedError: the system starts no worker process.
+        UnsupportedError: no worker process can be started.
     """
     from ...native.library import VERSION
 
@@ -50,7 +50,7 @@ def run(
         return []
     count = workers or os.cpu_count() or 1
     controls = list(controls_of(edition, names))
-    # The number of probes is not known before the controls are done; it is much the same.
+    # The number of probes is known only after the controls; it is about the same as that of the controls.
     outcomes = run_all(controls, count, lambda done: progress(done, 2 * len(controls)))
     sound = frozenset(
         (control["base"], control["case"])
@@ -64,7 +64,7 @@ def run(
 
 
 def too_new(edition: Edition, version: tuple[int, int, int]) -> list[str]:
-    """The ops that a library of ``version`` is too old for: it would crash on their number."""
+    """The ops that are newer than a library of ``version``, which would crash on their kind."""
     return [kind for kind, schema in edition.schemas.items() if base_of(schema).since > version]
 
 
@@ -74,22 +74,22 @@ def probe(
     inputs: Sequence[Sequence[Any]] = (),
     outputs: Sequence[str] = (),
 ) -> Outcome:
-    """Ask the library about one op, in a process of its own, without any check before it.
+    """Run one op in a separate process, without any check before the calls of the library.
 
     Args:
-        name: the op as C names it, ``"conv_transpose"``.
-        attrs: attribute -> (kind, value), handed to the setter of that kind as it is.
-        inputs: (dtype, shape) or (dtype, shape, values) for each input; random small numbers by default.
+        name: name of the op in C, ``"conv_transpose"``.
+        attrs: attribute -> (kind, value), passed unchanged to the setter of that kind.
+        inputs: (dtype, shape) or (dtype, shape, values) for each input; small random numbers by default.
         outputs: data types of the outputs.
 
     Returns:
-        What became of it, compared with the reference where the specification allows the call: ``right``, ``wrong``,
-        ``ran`` (nothing to compare with), ``unsupported``, ``refused`` (a status), ``crash`` (a signal) or ``hang``;
-        the last stage that was begun; and the status, the text of the exception, the signal, or the difference.
+        The outcome, compared with the reference if the specification allows the call: ``right``, ``wrong``, ``ran``
+        (nothing to compare with), ``unsupported``, ``refused`` (a status), ``crash`` (a signal) or ``hang``; the last
+        stage that was started; and the status, the text of the exception, the signal, or the difference.
 
     Raises:
-        ArgumentError: there is no op of that name.
-        UnsupportedError: the system starts no worker process.
+        ArgumentError: there is no op of this name.
+        UnsupportedError: no worker process can be started.
     """
     kind = next((schema.kind for schema in BASE.values() if schema.name == name), None)
     if kind is None:

@@ -1,4 +1,4 @@
-"""The results as one self-contained page: filter by op, verdict and text; a cell opens its probes."""
+"""Writes the results to a self-contained HTML page with filters by op, verdict and text; a cell opens its probes."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ draw();
 
 
 def page(results: Sequence[Result], facts: Mapping[str, object]) -> str:
-    """The page of a run; ``facts`` says the edition, the library and the machine."""
+    """The HTML page of a run; ``facts`` describe the edition, the library and the machine."""
     counts = {verdict: sum(result.verdict == verdict for result in results) for verdict in VERDICTS}
     boxes = "\n".join(
         f'<label class="{verdict}" title="{meaning}"><input type="checkbox" value="{verdict}"'

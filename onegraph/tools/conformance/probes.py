@@ -1,7 +1,7 @@
-"""What is asked of the library: for every op of an edition, every attribute value, type row and port count.
+"""Makes the probes of an edition: every attribute value, type row and port count of every op.
 
-A probe is a dictionary that a worker process can be handed: the op, one of the package's valid uses of it
-(:mod:`onegraph.testing.cases`), what is changed in that use, and whether the specification allows the result.
+A probe is a dictionary that can be sent to a worker process: the op, one of the package's valid uses of it
+(:mod:`onegraph.testing.cases`), the changes to that use, and whether the specification allows the changed use.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ...reference import run_op
 from ...testing.cases import CASES, Case
 
 GROUPS = ("attribute value", "attribute default", "attribute required", "attribute refused", "data types", "ports")
-# A value of each kind that is of no other.
+# For each kind of attribute, a kind that is wrong for it.
 WRONG_KIND = {"f32": "s64", "f32[]": "s64[]", "s64": "f32", "s64[]": "f32[]", "bool": "s64", "str": "s64"}
 SAMPLES: dict[str, Any] = {"f32": 1.0, "f32[]": [1.0], "s64": 1, "s64[]": [1], "bool": True, "str": "no such value"}
 
@@ -35,7 +35,7 @@ def _cases(kind: str) -> tuple[Case, ...]:
 
 
 def controls_of(edition: Edition, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
-    """Every valid use as it is. Those that the library gets right are the ones to change something in."""
+    """A probe of every unchanged valid use. Uses that the library computes right are the base of further probes."""
     for op in _ops(edition, names, frozenset()):
         for case in op.cases:
             yield op.probe(case, "control", "", "", True, {})
@@ -47,9 +47,9 @@ def probes_of(
     """The probes of an edition, op by op.
 
     Args:
-        edition: whose documented values, types and ports are tried.
-        names: picks some of its ops; all by default.
-        sound: the (base kind, label) of the uses that the library gets right; they are preferred.
+        edition: the edition whose documented values, types and ports are tried.
+        names: names of the ops to probe; all by default.
+        sound: the (base kind, label) of the uses that the library computes right; they are preferred.
     """
     for op in _ops(edition, names, sound):
         yield from op.probes()
@@ -71,7 +71,7 @@ class _Op:
         self.cases = sorted(found, key=lambda case: (case.kind, case.label) not in sound)
 
     def _of_edition(self, case: Case) -> bool:
-        """Whether this edition has everything that the case uses."""
+        """Whether this edition has the attributes, outputs and types of the case."""
         names = {self._base_name(attribute.name) for attribute in self.schema.attributes}
         outputs = {port.name for port in self.base.outputs[: len(self.schema.outputs)]}
         return set(case.attrs) <= names and set(case.outputs or ()) <= outputs and self._row(case)
@@ -121,7 +121,7 @@ class _Op:
         yield self.probe(case, "attribute refused", attribute.name, shown, False, change, kinds={name: other})
 
     def _documented(self, attribute: Attribute, name: str) -> list[Any]:
-        """The values to try: those that the page lists, else those of the cases."""
+        """The values to try: those that the specification lists, otherwise those of the cases."""
         if attribute.values:
             mapping = self.schema.dialect.values.get(attribute.name, {}) if self.schema.dialect else {}
             return [mapping.get(value, value) for value in (*attribute.values, *sorted(attribute.disputed))]
@@ -138,7 +138,7 @@ class _Op:
         return found[:4]
 
     def _use_with(self, name: str, value: Any) -> Case | None:
-        """A valid use in which the attribute has this value: one of the cases, or one with the value put in."""
+        """A valid use in which the attribute has this value: a case, or a case with the attribute changed."""
         canonical = _canonical(self.base, name, value)
         for case in self.cases:
             if name in case.attrs and _canonical(self.base, name, case.attrs[name]) == canonical:
@@ -191,7 +191,7 @@ class _Op:
         first: str = "",
         count: int | None = None,
     ) -> dict[str, Any]:
-        """One probe: ``case`` with ``changes`` put in, or something left out or replaced."""
+        """One probe: ``case`` with changed, removed or replaced parts."""
         attrs = {name: found for name, found in case.attrs.items() if name != leave_out}
         raw = {name: _library_word(name, found) for name, found in attrs.items()}
         raw.update(changes)
@@ -218,7 +218,7 @@ class _Op:
 
 
 def _library_word(name: str, value: Any) -> Any:
-    """An attribute that is not what the probe asks about, in the only spelling that the library takes."""
+    """The library's spelling of an attribute value that the probe does not test."""
     return LIBRARY_VALUES.get(name, {}).get(value, value) if isinstance(value, str) else value
 
 
@@ -239,12 +239,12 @@ def _canonical(schema: Schema, name: str, value: Any) -> Any:
 
 
 def type_name(array: Array) -> str:
-    """The data type of an array as a logical tensor has it."""
+    """The name of the data type of a logical tensor for an array."""
     return "s64" if array.dtype == np.int64 else DataType.of(array.dtype).value
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it."""
+    """A value as plain Python objects for JSON."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, (tuple, range)):
@@ -259,7 +259,7 @@ def build(case: Case, changes: Mapping[str, Any]) -> Graph:
     """The graph of one case, with some attributes changed.
 
     Raises:
-        SpecError: the change makes it invalid.
+        SpecError: a change makes the op invalid.
     """
     graph = Graph(edition=DEFAULT)
     inputs: list[LogicalTensor | None] = []
@@ -273,7 +273,7 @@ def build(case: Case, changes: Mapping[str, Any]) -> Graph:
 
 
 def outputs_of(case: Case, changes: Mapping[str, Any]) -> list[DataType] | None:
-    """The data types of the results, None where the specification forbids this use."""
+    """The data types of the outputs; None if the specification forbids this use."""
     try:
         return [tensor.dtype for tensor in build(case, changes).ops[0].outputs]
     except OneGraphError:
@@ -295,7 +295,7 @@ def _array(rng: np.random.Generator, dtype: str, shape: Sequence[int], values: S
 
 
 def inputs_of(probe: Mapping[str, Any]) -> list[Array]:
-    """The arrays that a probe gives the op."""
+    """The input arrays of a probe."""
     arrays = list(_case(probe).inputs)
     if probe["first"]:
         arrays[0] = arrays[0].astype(DataType[probe["first"]].numpy)
@@ -306,7 +306,7 @@ def inputs_of(probe: Mapping[str, Any]) -> list[Array]:
 
 
 def reference_of(probe: Mapping[str, Any], inputs: Sequence[Array]) -> list[Array] | None:
-    """What the op must give, None where the specification does not allow the probe."""
+    """The reference results of a probe; None if the specification forbids the probe."""
     if not probe["allowed"]:
         return None
     case = _case(probe)

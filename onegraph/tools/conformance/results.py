@@ -1,4 +1,4 @@
-"""What a conformance run found: verdicts, the summary, the code that reproduces a probe."""
+"""Summarises a conformance run: verdicts, a table, and the code that reproduces a probe."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..._util.worker_process import Outcome
 from ...ir.op import Array
 from .probes import inputs_of, type_name
 
-# From the best to the worst. The first is the only one in which library and specification agree.
+# From the best to the worst. Library and specification agree only in the first.
 VERDICTS = {
     "agrees": "the library does what the specification says",
     "lax": "it takes what the specification does not allow",
@@ -24,7 +24,7 @@ VERDICTS = {
 
 @dataclass(frozen=True)
 class Result:
-    """One probe with what became of it."""
+    """One probe and its outcome."""
 
     probe: Mapping[str, Any]
     outcome: Outcome
@@ -43,14 +43,14 @@ class Result:
 
     @property
     def expected(self) -> str:
-        """What the specification says, in words."""
+        """The behaviour that the specification requires, as text."""
         if not self.probe["allowed"]:
             return "refused"
         return "accepted, with the result of the formula"
 
     @property
     def happened(self) -> str:
-        """What the library did, in words."""
+        """The behaviour of the library, as text."""
         words = {
             "right": "accepted, right",
             "ran": "accepted",
@@ -64,7 +64,7 @@ class Result:
         return f"{words[self.outcome.outcome]} at {self.outcome.stage}{detail}"
 
     def code(self) -> str:
-        """Python that asks the library the same again."""
+        """Python code that runs the probe again."""
         tensors = [_tensor(array) for array in inputs_of(self.probe)]
         attrs = {name: tuple(pair) for name, pair in self.probe["call"].items()}
         given = _packed([f"{name!r}: {pair!r}" for name, pair in attrs.items()])
@@ -79,7 +79,7 @@ class Result:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as plain values."""
+        """The result as plain dictionaries, lists, strings and numbers."""
         keys = ("op", "group", "subject", "value", "allowed", "case")
         return {
             **{key: self.probe[key] for key in keys},
@@ -91,7 +91,7 @@ class Result:
 
 
 def _packed(items: Sequence[str], width: int = 96) -> list[str]:
-    """The items with commas, as many to a line as fit."""
+    """Lines of items separated by commas, each with as many items as fit."""
     lines: list[str] = []
     for item in items:
         if lines and len(lines[-1]) + len(item) < width:
@@ -108,7 +108,7 @@ def _tensor(array: Array) -> tuple[Any, ...]:
 
 
 def summary(results: Iterable[Result]) -> dict[str, Counter[str]]:
-    """How many probes of each op got which verdict."""
+    """The number of probes by op and verdict."""
     found: dict[str, Counter[str]] = {}
     for result in results:
         found.setdefault(result.probe["op"], Counter())[result.verdict] += 1
@@ -116,7 +116,7 @@ def summary(results: Iterable[Result]) -> dict[str, Counter[str]]:
 
 
 def table(results: Sequence[Result]) -> str:
-    """The summary for a terminal: the ops with something to tell, and the totals."""
+    """The summary for a terminal: the ops with disagreements, and the totals."""
     rows = summary(results)
     total = Counter(result.verdict for result in results)
     width = max(map(len, [*rows, "op"]), default=2)

@@ -1,4 +1,4 @@
-"""Runs probes in worker processes: a crash or a hang ends the worker, not the run."""
+"""Runs probes in worker processes, so that a crash or a hang ends the worker and not the run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def probing_worker() -> Worker:
 def run_all(
     probes: Sequence[Mapping[str, Any]], workers: int, progress: Callable[[int], None] = lambda done: None
 ) -> list[Outcome]:
-    """Run every probe; ``progress`` is told how many are done.
+    """Run every probe; ``progress`` is called with the number of probes done.
 
     Raises:
         UnsupportedError: no worker process can be started.

@@ -1,7 +1,6 @@
-"""The process that runs probes: one JSON line in, JSON lines out, each written before the step that may kill it.
+"""Runs probes in a worker process: it reads one JSON line, and writes a JSON line before each step that may crash.
 
-It makes the plain calls of the C API, around the checks of :mod:`onegraph.capi`, because what the library does by
-itself is what a probe is to find out.
+It calls the C API without the checks of :mod:`onegraph.capi`, because a probe tests the library alone.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from ...opset.shapes import known_dims
 from ...testing.tolerance import FLOORS
 from .probes import inputs_of, reference_of
 
-ROOM = 4096  # bytes behind each output, in which a write beyond its end is seen and breaks nothing
+ROOM = 4096  # bytes after each output, where a write beyond its end is detected and does no harm
 UNTOUCHED = 0xA5
 
 
@@ -32,12 +31,12 @@ class OverrunError(Exception):
 
 
 def tell(**facts: object) -> None:
-    """Write one line for the parent, now."""
+    """Write one line to the parent immediately."""
     print(json.dumps(facts), flush=True)
 
 
 def set_attribute(op: Any, name: str, kind: str, value: Any) -> None:
-    """Set an attribute by the setter of ``kind``, without a look at the op's schema."""
+    """Set an attribute with the setter of ``kind``, whatever the op's schema says."""
     number = enum_value("graph_op_attr_", name)
     elements = list(value) if isinstance(value, (list, tuple)) else [value]
     match kind.removesuffix("[]"):
@@ -55,11 +54,11 @@ def set_attribute(op: Any, name: str, kind: str, value: Any) -> None:
 def run(
     name: str, attrs: Mapping[str, Sequence[Any]], inputs: Sequence[Array], outputs: Sequence[str]
 ) -> list[Array] | None:
-    """One op through the whole C API; None where the library does not support its partition.
+    """Run one op through the whole C API; None if the library does not support its partition.
 
     Raises:
         StatusError: a call failed.
-        OverrunError: the library wrote behind an output.
+        OverrunError: the library wrote beyond the end of an output.
     """
     tell(stage="add_op")
     tensors = [
@@ -131,7 +130,7 @@ def _compile_and_execute(
 
 
 def compare(got: Sequence[Array], expected: Sequence[Array]) -> str:
-    """How the results differ from the reference, empty where they do not."""
+    """A text about how the results differ from the reference; empty if they agree."""
     for index, (actual, wanted) in enumerate(zip(got, expected, strict=False)):
         if actual.size != wanted.size:
             return f"output {index} has shape {list(actual.shape)}, the reference {list(wanted.shape)}"
@@ -146,7 +145,7 @@ def compare(got: Sequence[Array], expected: Sequence[Array]) -> str:
 
 
 def answer(probe: Mapping[str, Any]) -> dict[str, object]:
-    """What became of one probe."""
+    """The outcome of one probe."""
     try:
         inputs = inputs_of(probe)
         expected = reference_of(probe, inputs)
@@ -166,6 +165,6 @@ def answer(probe: Mapping[str, Any]) -> dict[str, object]:
 
 
 def main() -> None:
-    """Serve the parent until its end of the pipe is closed."""
+    """Answer the requests of the parent process until it closes the pipe."""
     for line in sys.stdin:
         tell(done=True, **answer(json.loads(line)))
