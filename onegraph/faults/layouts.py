@@ -315,7 +315,7 @@ TURNED_RESIZE = LAYOUTS.add(
 )
 
 
-@TURNED_RESIZE.example()
+@TURNED_RESIZE.example({(3, 2): "right", (3, 6): "right"})
 def interpolate_of_one_column_of_turned_axes(g: DataGraph) -> LogicalTensor:
     x = g.input("x", "f32", (1, 3, 2, 1), strides=(6, 1, 3, 3))
     return g.op("Interpolate", [x], {"mode": "nearest", "sizes": [4, 2], "data_format": "NCX"})

@@ -91,7 +91,10 @@ F16_BIAS = PRECISION.add(
 )
 
 
-@F16_BIAS.example({(3, 2): "right"}, on={"no FP16": "throws could not create a primitive"})
+@F16_BIAS.example(
+    {(3, 2): "right", (3, 6): "throws could not create a primitive"},
+    on={"no FP16": "throws could not create a primitive"},
+)
 def product_and_a_bias_of_f16(g: DataGraph) -> LogicalTensor:
     ends = g.input("x", "f16", (4, 5)), g.input("w", "f16", (5, 6)), g.input("b", "f16", (6,))
     return g.op("MatMul", ends, dtype="f16")

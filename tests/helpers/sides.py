@@ -167,7 +167,8 @@ def texts(fault, graph):
     subject = fused(graph, vnni=has_vnni(), avx2=has_avx2())
     found = [(one, one.when(subject)) for one in FUSIONS.affecting(subject.kinds, library.VERSION)]
     casts = ["in f32"] if og.bf16 in [tensor.dtype for tensor in graph.inputs.values()] else []
-    return [said if isinstance(said, str) else one.reason for one, said in found if said] + ["unimplemented", *casts]
+    reasons = [said if isinstance(said, str) else one.reason for one, said in found if said]
+    return [*reasons, "unimplemented", "from other ops: ", *casts]
 
 
 # Subjects of conditions ----------------------------------------------------------------------------------------------
@@ -281,9 +282,10 @@ def refused(fault, example):
                 mistakes += [] if is_told else [found[-1]]
         assert found or not of, "compile does not refuse it"
         assert not mistakes, f"another reason: {mistakes}"
-        for partition in one_to_one(graph).partitions("debug") if fault in FUSIONS else ():
-            if partition.supported:
-                partition.compile()
+        if fault in FUSIONS and of:  # each op alone is taken, where no other fault concerns one of them
+            for partition in one_to_one(graph).partitions("debug"):
+                if partition.supported:
+                    partition.compile()
 
 
 # The two sides -------------------------------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ ALONG_ANOTHER_AXIS = FAULTS.add(
 )
 
 
-@ALONG_ANOTHER_AXIS.example()
+@ALONG_ANOTHER_AXIS.example({(3, 2): "right", (3, 6): "wrong", (3, 13): "right"})
 def attention_along_the_queries(g: DataGraph) -> LogicalTensor:
     return _attention(g, axis=2)
 
@@ -83,7 +83,7 @@ def _int8_attention(g: DataGraph, zero_point: int, dtype: str) -> LogicalTensor:
     return g.quantize(joined, scales=[0.01], zps=[0], dtype=dtype)
 
 
-@INT8_ATTENTION.example(on={"no VNNI": "wrong | right"})
+@INT8_ATTENTION.example({(3, 2): "right", (3, 6): "right", (3, 13): "right"}, on={"no VNNI": "wrong | right"})
 def int8_attention_transposed(g: DataGraph) -> LogicalTensor:
     return _int8_attention(g, 0, "u8")
 
@@ -133,12 +133,12 @@ MASKED_BY_HEAD = FAULTS.add(
 )
 
 
-@MASKED_BY_HEAD.example()
+@MASKED_BY_HEAD.example({(3, 2): "right", (3, 6): "SIGSEGV", (3, 13): "right"})
 def one_mask_for_all_batches(g: DataGraph) -> LogicalTensor:
     return _attention(g, (1, 1, 1, 7))
 
 
-@MASKED_BY_HEAD.example()
+@MASKED_BY_HEAD.example({(3, 2): "right", (3, 6): "SIGSEGV", (3, 13): "right"})
 def a_mask_for_each_head(g: DataGraph) -> LogicalTensor:
     return _attention(g, (1, 4, 5, 7))
 
@@ -162,7 +162,7 @@ BROADCAST_TO_QUERIES = FAULTS.add(
 )
 
 
-@BROADCAST_TO_QUERIES.example()
+@BROADCAST_TO_QUERIES.example({(3, 2): "right", (3, 6): "SIGSEGV", (3, 13): "right"})
 def keys_for_all_batches(g: DataGraph) -> LogicalTensor:
     return _attention(g, (2, 1, 1, 7), keys=(1, 4))
 

@@ -135,7 +135,7 @@ NORMALIZED = FAULTS.add(
 )
 
 
-@NORMALIZED.example()
+@NORMALIZED.example({(3, 2): "right", (3, 6): "wrong", (3, 13): "throws could not create a primitive"})
 def layer_norm_and_a_residual(g: DataGraph) -> LogicalTensor:
     attrs = {"use_affine": False, "epsilon": 0.1, "keep_stats": False}
     normal = g.op("LayerNorm", [g.input("x", "f32", (2, 4, 6))], attrs)

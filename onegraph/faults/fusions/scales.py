@@ -121,7 +121,7 @@ def residual_with_a_scale_for_each_channel(g: DataGraph) -> LogicalTensor:
     return g.quantize(total, scales=[16.0], zps=[0], dtype="s8")
 
 
-@FOREIGN_SCALES.example({(3, 2): "throws could not create a primitive descriptor for a matmul"})
+@FOREIGN_SCALES.example({(3, 2): "throws could not create a primitive descriptor for a matmul", (3, 13): "wrong"})
 def source_with_a_scale_for_each_batch(g: DataGraph) -> LogicalTensor:
     w = g.dequantize(g.constant(np.ones((8, 2), np.int8)), scales=[1.0], zps=[0])
     return g.matmul(dequantized(g, "x", "u8", (2, 2, 8), **_across(2, 0)), w)
@@ -139,7 +139,7 @@ SINGLE_SCALE_OF_A_NORM = FAULTS.add(
 )
 
 
-@SINGLE_SCALE_OF_A_NORM.example()
+@SINGLE_SCALE_OF_A_NORM.example({(3, 2): "wrong | throws could not create a primitive descriptor", (3, 13): "right"})
 def softmax_quantized_by_rows(g: DataGraph) -> LogicalTensor:
     shares = g.op("SoftMax", [g.input("x", "f32", (3, 4))], {"axis": -1}, outputs=["dst"], dtype="f32")
     attrs = {"qtype": "per_channel", "axis": 0, "scales": [1.0, 0.1, 0.01], "zps": [0] * 3}
@@ -159,7 +159,13 @@ SINGLE_SCALE_OF_A_PRODUCT = FAULTS.add(
 )
 
 
-@SINGLE_SCALE_OF_A_PRODUCT.example()
+@SINGLE_SCALE_OF_A_PRODUCT.example(
+    {
+        (3, 2): "throws could not create a primitive descriptor for a matmul",
+        (3, 6): "throws could not create a primitive",
+        (3, 13): "right",
+    }
+)
 def product_quantized_by_columns(g: DataGraph) -> LogicalTensor:
     w = g.dequantize(g.constant(np.ones((8, 2), np.int8)), scales=[1.0], zps=[0])
     product = g.matmul(dequantized(g, "x", "u8", (2, 8)), w)

@@ -87,7 +87,7 @@ ONE_COLUMN = FAULTS.add(
 )
 
 
-@ONE_COLUMN.example()
+@ONE_COLUMN.example({(3, 2): "right", (3, 6): "right", (3, 13): "right"})
 def one_pixel_is_spread(g: DataGraph) -> LogicalTensor:
     return _resized(g, (1, 1), (8, 8))
 

@@ -75,7 +75,7 @@ def _training(g: DataGraph, shape: tuple[int, ...]) -> LogicalTensor:
     return g.op("BatchNormForwardTraining", [g.input("x", "f32", shape), *vectors], {"epsilon": 1.0, "momentum": 0.5})
 
 
-@BATCH_NORM_RANK.example()
+@BATCH_NORM_RANK.example({(3, 2): "throws | refuses | SIGSEGV | hang", (3, 6): "right"})
 def training_on_a_matrix(g: DataGraph) -> LogicalTensor:
     return _training(g, (4, 3))
 
@@ -165,7 +165,7 @@ RMS_NORM_AXES = FAULTS.add(
 )
 
 
-@RMS_NORM_AXES.example()
+@RMS_NORM_AXES.example({(3, 2): "absent", (3, 13): "unsupported"})
 def rms_norm_over_two_axes(g: DataGraph) -> LogicalTensor:
     return g.op("RMSNorm", [g.input("x", "f32", (2, 3, 4)), g.input("g", "f32", (3, 4))], {"begin_norm_axis": 1})
 
@@ -191,7 +191,7 @@ RMS_NORM_GAMMA = FAULTS.add(
 )
 
 
-@RMS_NORM_GAMMA.example()
+@RMS_NORM_GAMMA.example({(3, 2): "absent", (3, 13): "SIGSEGV"})
 def gamma_of_rows(g: DataGraph) -> LogicalTensor:
     return g.op("RMSNorm", [g.input("x", "f32", (2, 3, 4)), g.input("g", "f32", (3, 1))])
 
@@ -208,7 +208,7 @@ LAYER_NORM_RANK = FAULTS.add(
 )
 
 
-@LAYER_NORM_RANK.example()
+@LAYER_NORM_RANK.example({(3, 2): "throws", (3, 6): "unsupported"})
 def layer_norm_of_a_vector(g: DataGraph) -> LogicalTensor:
     return g.op("LayerNorm", [g.input("x", "f32", (4,))], {"use_affine": False, "keep_stats": False})
 

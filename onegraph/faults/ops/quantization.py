@@ -170,7 +170,7 @@ NARROW_SCALE = FAULTS.add(
 )
 
 
-@NARROW_SCALE.example()
+@NARROW_SCALE.example({(3, 2): "absent", (3, 13): "SIGSEGV"})
 def one_scale_of_bf16(g: DataGraph) -> LogicalTensor:
     return g.op("DynamicDequantize", [g.input("x", "u8", (3, 4)), g.input("s", "bf16", (1,))])
 
@@ -198,6 +198,6 @@ def scale_without_axes(g: DataGraph) -> LogicalTensor:
     return g.op("DynamicDequantize", [g.input("x", "u8", (3, 4)), g.input("s", "f32", ())])
 
 
-@DYNAMIC_PARAMETER_RANK.example()
+@DYNAMIC_PARAMETER_RANK.example({(3, 2): "refuses | throws", (3, 6): "right"})
 def scale_of_two_axes(g: DataGraph) -> LogicalTensor:
     return g.op("DynamicDequantize", [g.input("x", "u8", (3, 4)), g.input("s", "f32", (1, 1))])
