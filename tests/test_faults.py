@@ -28,7 +28,7 @@ WORDS = ("SIG", "hang", "throws", "refuses", "unsupported", "accepted", "overrun
 OUTCOMES = (*WORDS, "absent", "slow", "exit")
 
 
-def test_every_fault_has_a_name_of_its_own_and_is_in_the_catalogue():
+def test_faults_have_unique_names_in_the_catalogue():
     names = [fault.name for fault in (*EVERY_FAULT, *API)]
     assert [name for name, count in Counter(names).items() if count > 1] == []
     tables = (OPS, FUSIONS, strided_fusions.FAULTS, LAYOUTS, PARTITIONS)
@@ -89,17 +89,17 @@ def test_the_library_fails_and_onegraph_does_not(title):
         ({(3, 2): "right | wrong"}, {}, [1, 1, 1, 1, 1, 1]),
     ],
 )
-def test_the_versions_that_are_affected_follow_from_those_that_were_tried(seen, bounds, affected):
+def test_affected_versions_follow_from_tried_versions(seen, bounds, affected):
     fault = Faults().add("name", "", "", UNSAFE, always, seen, "reason", "instead", **bounds)
     assert [fault.affects(version) for version in VERSIONS] == affected
 
 
-def test_the_native_module_which_can_ask_no_fault_keeps_to_the_faults():
+def test_native_module_agrees_with_the_faults():
     assert (not COLLIDING_CONSTANTS.affects(library.VERSION)) == library._KEEP_CONSTANTS
     assert (library.LEAST_PRIMITIVES > 0) == FEW_PRIMITIVES.affects(library.VERSION)
 
 
-def test_the_faults_of_fused_ops_load_with_the_library():
+def test_faults_of_fused_ops_load_lazily():
     code = (
         "import sys, onegraph; onegraph.check_op('ReLU', inputs=[('f32', (3,))]);"
         "assert 'onegraph.faults.ops' in sys.modules;"

@@ -89,7 +89,7 @@ def arrays(graph: og.Graph) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("name", GATED)
-def test_ops_of_later_versions_are_run_by_the_libraries_that_have_them(name: str) -> None:
+def test_library_runs_the_ops_that_it_has(name: str) -> None:
     build, since = GATED[name]
     graph = og.Graph()
     graph.output("out", build(graph))
@@ -117,7 +117,7 @@ def is_later(case: Case) -> bool:
 
 @pytest.mark.skipif(library.VERSION[:2] != (3, 13), reason="what the library runs of every use was seen in 3.13")
 @pytest.mark.parametrize("case", [*filter(is_later, CASES)], ids=str)
-def test_no_use_of_a_later_op_is_left_to_numpy(case: Case) -> None:
+def test_library_runs_every_use_of_later_ops(case: Case) -> None:
     graph = og.Graph()
     dtypes = ["s64" if array.dtype == np.int64 else array.dtype for array in case.inputs]
     inputs = [graph.input(f"x{n}", dtype, case.inputs[n].shape) for n, dtype in enumerate(dtypes)]
@@ -127,7 +127,7 @@ def test_no_use_of_a_later_op_is_left_to_numpy(case: Case) -> None:
     graph.compile(fallback=False)(*case.inputs)
 
 
-def test_a_dropout_and_its_mask_are_fused_with_what_changes_nothing() -> None:
+def test_dropout_with_a_mask_fuses_with_views() -> None:
     graph = og.Graph()
     scalars = [graph.input(name, dtype, (1,)) for name, dtype in (("seed", "s64"), ("offset", "s64"), ("p", "f32"))]
     relu = graph.relu(graph.input("x", "f32", (16, 33)))
@@ -143,7 +143,7 @@ def test_a_dropout_and_its_mask_are_fused_with_what_changes_nothing() -> None:
     assert by_numpy == (library.VERSION < (3, 12))
 
 
-def test_the_one_to_one_objects_refuse_a_mask_in_a_fusion() -> None:
+def test_capi_refuses_a_dropout_mask_in_a_fusion() -> None:
     if library.VERSION < (3, 12):
         with pytest.raises(og.UnsupportedError, match="needs oneDNN"):
             capi.LogicalTensor(1, "s64", (1,))
@@ -201,7 +201,7 @@ def test_one_pixel_is_spread(mode: str, size: list[int], to: list[int], data_for
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
-def test_one_column_is_spread_as_if_nothing_was_compiled_before(mode: str) -> None:
+def test_spreading_one_column_ignores_earlier_compilations(mode: str) -> None:
     """From 3.3 on, the strides of a tensor may be those of another one: of the same, but for axes of size 1."""
     pixels = np.arange(117, dtype=np.float32)
     sources, gradient = {"NCX": (1, 9, 13, 1), "NXC": (1, 13, 1, 9)}, {"NCX": (1, 9, 1, 8), "NXC": (1, 1, 8, 9)}
@@ -220,7 +220,7 @@ def test_one_column_is_spread_as_if_nothing_was_compiled_before(mode: str) -> No
         np.testing.assert_allclose(got.y[0], np.repeat(by_column, 16, axis), rtol=1e-5)
 
 
-def test_one_pixel_is_refused_by_the_one_to_one_objects() -> None:
+def test_capi_refuses_to_spread_one_pixel() -> None:
     attrs = {"mode": "nearest", "sizes": [8, 8], "data_format": "NCX"}
     for given in ((2, 4, 1, 1), None):  # with an unknown shape, compile finds out
         src, dst = capi.LogicalTensor(0, "f32", given), capi.LogicalTensor(1, "f32")
@@ -240,7 +240,7 @@ def test_one_pixel_is_refused_by_the_one_to_one_objects() -> None:
 @pytest.mark.parametrize("data_format", ["NCX", "NXC"])
 @pytest.mark.parametrize("order", [(0, 2, 3, 1), (0, 2, 1, 3), (0, 1, 3, 2)], ids=str)
 @pytest.mark.parametrize("turned", ["src", "dst"])
-def test_an_axis_of_size_one_is_spread_over_other_strides(
+def test_spreads_single_axes_over_other_strides(
     turned: str, order: tuple[int, ...], data_format: str, mode: str
 ) -> None:
     graph = og.Graph()
@@ -256,7 +256,7 @@ def test_an_axis_of_size_one_is_spread_over_other_strides(
 
 
 @pytest.mark.parametrize("strides", [(48, 1, 8), (48, 6, 1), (144, 1, 18, 3), (144, 48, 1, 8)], ids=str)
-def test_a_batch_norm_behind_a_convolution_by_weights_that_lie_otherwise(strides: tuple[int, ...]) -> None:
+def test_batch_norm_behind_a_convolution_by_strided_weights(strides: tuple[int, ...]) -> None:
     axes = len(strides) - 2
     graph = og.Graph()
     x, w = graph.input("x", "f32", (2, *[5] * axes, 8)), graph.input("w", "f32", (*[3] * axes, 8, 6), strides=strides)
@@ -279,7 +279,7 @@ def test_a_batch_norm_behind_a_convolution_by_weights_that_lie_otherwise(strides
     ],
     ids=str,
 )
-def test_an_operand_behind_a_product_whose_result_lies_otherwise(
+def test_operand_behind_a_product_with_strided_result(
     operand: tuple[int, ...], strides: tuple[int, ...], low_precision: bool
 ) -> None:
     graph = og.Graph()
@@ -337,7 +337,7 @@ def test_integers_that_f32_does_not_hold(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("shift", "is_exact"), [(3, True), (2**24 - 8, True), (2**24 - 7, False)])
-def test_integers_that_are_known_to_be_small_are_the_librarys(shift: int, is_exact: bool) -> None:
+def test_library_adds_integers_known_to_be_small(shift: int, is_exact: bool) -> None:
     graph = og.Graph()
     x = graph.input("x", "f32", (3, 4))
     rows = graph.add(graph.gen_index(x, axis=0), graph.constant(np.array([[-shift]], np.int32)))
@@ -371,7 +371,7 @@ def test_gammas_of_any_shape(gamma: tuple[int, ...]) -> None:
 
 @pytest.mark.skipif(library.VERSION < (3, 9), reason="SoftMax has no stats before 3.9")
 @pytest.mark.parametrize("layouts", [("any", "any"), ("any", "strided"), ("strided", "any")], ids="-".join)
-def test_what_is_compiled_with_layout_any_beside_stats_can_be_executed(layouts: tuple[str, str]) -> None:
+def test_layout_any_beside_stats_can_be_executed(layouts: tuple[str, str]) -> None:
     source = capi.LogicalTensor(0, "f32", (2, 2))
     ends = [capi.LogicalTensor(number, "f32", layout=layout) for number, layout in enumerate(layouts, 1)]
     graph = capi.Graph()
@@ -430,7 +430,7 @@ COLUMNS = [((3, 2, 1), (2, 1)), ((3, 2, 1), (3, 1, 1)), ((3, 3, 1, 1), (1, 3, 1,
 
 @pytest.mark.parametrize(("shape", "operand"), COLUMNS, ids=str)
 @pytest.mark.parametrize("main", ["Add", "MatMul"])
-def test_a_binary_op_behind_a_result_of_one_column(main: str, shape: tuple[int, ...], operand: tuple[int, ...]) -> None:
+def test_binary_op_behind_a_result_of_one_column(main: str, shape: tuple[int, ...], operand: tuple[int, ...]) -> None:
     graph = og.Graph()
     if main == "Add":
         tensor = graph.add(graph.input("x", "f32", shape), graph.input("w", "f32", shape))
@@ -443,7 +443,7 @@ def test_a_binary_op_behind_a_result_of_one_column(main: str, shape: tuple[int, 
 
 
 @pytest.mark.parametrize("main", ["Maximum", "Add"])
-def test_a_vector_behind_a_binary_op_of_channels_last(main: str) -> None:
+def test_vector_behind_a_channels_last_binary_op(main: str) -> None:
     graph = og.Graph()
     x = graph.input("x", "f32", (3, 5, 4, 8), strides=(160, 1, 40, 5))
     tensor = graph.op(main, [x, graph.input("y", "f32", (3, 5, 4, 8))])
@@ -453,7 +453,7 @@ def test_a_vector_behind_a_binary_op_of_channels_last(main: str) -> None:
     np.testing.assert_allclose(graph.compile()(**inputs), run(graph, inputs)["out"], rtol=1e-5)
 
 
-def test_the_stats_of_a_softmax_that_could_write_over_its_source() -> None:
+def test_softmax_stats_survive_an_overwritten_source() -> None:
     graph = og.Graph()
     found = graph.softmax(graph.relu(graph.input("x", "f32", (2, 5))), axis=1, dtype="f32")
     graph.output("out", found.dst)
@@ -517,7 +517,7 @@ def test_one_channel_of_a_source_one_deep(groups: int, window: tuple[int, ...], 
     np.testing.assert_allclose(got, wanted, rtol=2e-2, atol=2e-2)
 
 
-def test_the_constant_cache_is_used_where_its_keys_differ() -> None:
+def test_constant_cache_is_on_unless_keys_collide() -> None:
     assert capi.get_constant_tensor_cache() == (library.VERSION < (3, 3))
 
 
@@ -788,7 +788,7 @@ def test_attention_that_is_right_stays_one_partition(name: str) -> None:
     assert library.VERSION < (3, 3) or sizes in ([4], [6])
 
 
-def test_the_stride_of_an_axis_of_size_one_in_another_graph() -> None:
+def test_strides_of_single_axes_across_graphs() -> None:
     a, b = np.ones((1, 2, 5, 33), np.float32), np.arange(33 * 32, dtype=np.float32).reshape(1, 33, 2, 16)
     for batch in (1, 33 * 32):
         g = og.Graph()
@@ -799,7 +799,7 @@ def test_the_stride_of_an_axis_of_size_one_in_another_graph() -> None:
 
 
 @pytest.mark.parametrize("is_constant", [False, True])
-def test_weights_that_no_op_produces_are_searched_for_fusions(is_constant: bool) -> None:
+def test_fuses_ops_with_unproduced_weights(is_constant: bool) -> None:
     """From 3.6 on, the search crashes on them behind a Dequantize."""
     rng = np.random.default_rng(0)
     arrays = {"x": rng.integers(0, 9, (2, 5, 5, 4), np.uint8), "w": rng.integers(-4, 5, (1, 1, 4, 3)).astype("f4")}
@@ -827,7 +827,7 @@ def of_dequantized_source(*, wildcard: bool) -> capi.Graph:
     return graph
 
 
-def test_weights_that_no_op_produces_are_refused_by_the_one_to_one_objects() -> None:
+def test_capi_refuses_unproduced_weights() -> None:
     graph = of_dequantized_source(wildcard=False)
     assert sorted(partition.ops for partition in graph.partitions("debug")) == [(1,), (2,), (3,)]
     if library.VERSION < (3, 6):

@@ -332,7 +332,7 @@ def with_frames(left, work):
 
 
 @pytest.mark.parametrize("shape", [(4,), (None,)])
-def test_a_full_stack_is_no_other_error_and_loses_nothing(shape):
+def test_full_stack_raises_its_own_error_only(shape):
     import onegraph as og
 
     g, ones = og.Graph(), np.ones(4, np.float32)

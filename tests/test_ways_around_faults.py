@@ -131,7 +131,7 @@ def assert_right(graph: og.Graph, executable: og.runtime.executable.Executable) 
 @pytest.mark.skipif(og.native.library.VERSION >= (3, 3), reason="newer libraries do not fuse the two")
 @pytest.mark.skipif(not is_native(og.bf16), reason="the library has no such MatMul for this CPU")
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
-def test_the_one_to_one_objects_normalize_a_matmul_by_parameters_of_f32_alone(dtype: str) -> None:
+def test_capi_normalizes_a_matmul_by_f32_parameters_only(dtype: str) -> None:
     """An executable casts those of bf16."""
     tensor, graph = og.capi.LogicalTensor, og.capi.Graph()
     x, w, product, out = (tensor(number, "bf16", (2, 2)) for number in range(4))
@@ -157,7 +157,7 @@ def views(g: og.Graph, order: list[int]) -> og.LogicalTensor:
     return g.static_reshape(g.static_transpose(split, order=order), shape=[2, 6, 3, 3], special_zero=False)
 
 
-def test_the_one_to_one_objects_take_a_shuffle_for_one_and_nothing_else() -> None:
+def test_capi_takes_only_a_shuffle_for_one() -> None:
     for order, right in (([0, 2, 1, 3, 4], True), ([0, 2, 1, 4, 3], False), ([2, 0, 1, 3, 4], False)):
         graph = og.Graph()
         graph.output("out", views(graph, order))
@@ -244,7 +244,7 @@ FAST: dict[str, Build] = {
 
 
 @pytest.mark.parametrize("name", SLOW)
-def test_fusions_that_take_a_reference_kernel_run_one_by_one(name: str) -> None:
+def test_fusions_with_reference_kernels_run_unfused(name: str) -> None:
     graph, executable = compiled(SLOW[name])
     assert_right(graph, executable)
     partitions = executable.report().partitions
@@ -269,7 +269,7 @@ def test_harmless_fusions_stay() -> None:
     assert [partition.fused for partition in executable.report().partitions] == [True]
 
 
-def test_a_partition_that_does_not_compile_runs_in_pieces() -> None:
+def test_partition_that_fails_to_compile_runs_unfused() -> None:
     def build(g: og.Graph) -> og.LogicalTensor:
         return g.pow(g.matmul(g.input("x", "f32", (4, 5)), g.input("w", "f32", (5, 6))), beta=5.0)
 
@@ -304,7 +304,7 @@ def _seconds(function: Callable[[], object]) -> float:
     return min(times)
 
 
-def test_a_long_chain_compiles_in_time_that_grows_with_its_length() -> None:
+def test_compile_time_grows_linearly_with_chain_length() -> None:
     def chain(length: int) -> og.Graph:
         graph = og.Graph()
         tensor = graph.input("x", "f32", (4,))
@@ -335,7 +335,7 @@ def test_outputs_that_nobody_asked_for_are_dropped() -> None:
     assert [partition for partition in partitions if "dropped" in partition.reason]
 
 
-def test_strided_binary_with_an_axis_of_size_one_is_right() -> None:
+def test_strided_binary_op_with_a_single_axis() -> None:
     graph = og.Graph()
     x = graph.input("x", "f32", (3, 1, 4), strides=(4, 2, 1))
     y = graph.input("y", "f32", (3, 1, 4), strides=(8, 8, 2))
@@ -397,7 +397,7 @@ np.testing.assert_allclose(g.compile()(**inputs), run(g, inputs)["y"], rtol=1e-5
 """
 
 
-def test_training_with_a_relu_behind_it_reads_elements_with_gaps_between_them() -> None:
+def test_batch_norm_training_with_relu_reads_gapped_elements() -> None:
     command = [sys.executable, "-c", TRAINED]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, (done.returncode, done.stderr)
@@ -421,7 +421,7 @@ def test_training_with_a_relu_behind_it_reads_elements_with_gaps_between_them() 
         ("Interpolate", {"mode": "nearest", "sizes": [3], "data_format": "NCX"}, (1, 2, 4), (1, 2, 3), "out"),
     ],
 )
-def test_the_one_to_one_objects_refuse_strides_that_are_not_honoured(
+def test_capi_refuses_strides_that_ops_ignore(
     kind: str, attrs: dict[str, object], source: tuple[int, ...], target: tuple[int, ...], fault: str
 ) -> None:
     lt = og.capi.LogicalTensor
@@ -445,7 +445,7 @@ TURNED = {
 
 
 @pytest.mark.parametrize(("strides", "is_odd"), TURNED.values(), ids=TURNED)
-def test_what_is_added_to_an_interpolate_of_turned_axes(strides: tuple[int, ...], is_odd: bool) -> None:
+def test_adds_to_an_interpolate_of_permuted_axes(strides: tuple[int, ...], is_odd: bool) -> None:
     shape, counts = (2, 2, 3, 4), np.arange(48, dtype=np.float32).reshape(2, 2, 3, 4)
     attrs: dict[str, Any] = {"mode": "nearest", "sizes": (3, 4), "data_format": "NCX"}
     graph = og.Graph()
@@ -491,7 +491,7 @@ assert np.array_equal(g.compile(threads=1)(**inputs), run(g, inputs)["y"])
 """
 
 
-def test_the_gradient_of_deep_windows_reads_no_other_memory() -> None:
+def test_gradient_of_deep_windows_stays_in_memory() -> None:
     run_script(DEEP_WINDOWS, MALLOC_PERTURB_="165")  # so that other memory is not 0
 
 
@@ -522,7 +522,7 @@ LOW = {
 
 
 @pytest.mark.parametrize("name", LOW)
-def test_what_is_wrong_in_bf16_is_computed_in_f32(name: str) -> None:
+def test_ops_wrong_in_bf16_run_in_f32(name: str) -> None:
     build, reason = LOW[name]
     graph, executable = compiled(build)
     feeds = {
@@ -539,9 +539,7 @@ def test_what_is_wrong_in_bf16_is_computed_in_f32(name: str) -> None:
 
 @pytest.mark.parametrize("data_format", ["NXC", "NCX"])
 @pytest.mark.parametrize(("kind", "wide", "total"), [("MaxPoolBackward", 17, 288), ("AvgPoolBackward", 32, 1)])
-def test_gradients_of_windows_that_overlap_are_not_rounded_between(
-    kind: str, wide: int, total: float, data_format: str
-) -> None:
+def test_gradients_of_overlapping_windows_round_once(kind: str, wide: int, total: float, data_format: str) -> None:
     """The middle is in all windows: 289 times 1, the nearest bf16 of which is 288, or 1024 times 1/1024."""
     size, (height, width) = 2 * wide - 1, (1, 2) if data_format == "NXC" else (2, 3)
     sizes = [(2, n, n, 8) if data_format == "NXC" else (2, 8, n, n) for n in (size, wide)]
@@ -619,7 +617,7 @@ def test_statistics_of_more_numbers_than_f32_counts(fmt: str) -> None:
 
 
 @pytest.mark.parametrize(("version", "wrong"), [((3, 2, 0), False), ((3, 6, 2), True), ((3, 13, 2), False)])
-def test_dilated_windows_of_one_element_are_wrong_in_some_versions(version: tuple[int, int, int], wrong: bool) -> None:
+def test_dilated_single_windows_are_wrong_by_version(version: tuple[int, int, int], wrong: bool) -> None:
     window = {"strides": (2,), "pads_begin": (1,), "pads_end": (1,), "dilations": (2,)}
     call = use("Convolution", window, (1, 1, 1), (1, 1, 33), dtype="bf16")
     assert ("single_dilated" in [fault.name for fault in faults_of(call, version)]) == wrong
@@ -704,7 +702,7 @@ for channels in (5, 8):
 
 
 @pytest.mark.parametrize("isa", ["SSE41", "AVX", "AVX2"])
-def test_a_sum_behind_a_convolution_of_single_channels_at_any_address(isa: str) -> None:
+def test_sum_behind_depthwise_convolution_at_any_address(isa: str) -> None:
     run_script(BESIDE_A_CONVOLUTION, ONEDNN_MAX_CPU_ISA=isa)
 
 
@@ -770,7 +768,7 @@ except ArgumentError as error:
 
 
 @pytest.mark.parametrize("isa", ["SSE41", "AVX", "AVX2"])
-def test_pools_and_sums_behind_convolutions_take_memory_at_any_address(isa: str) -> None:
+def test_pools_and_sums_take_any_address(isa: str) -> None:
     run_script(AT_ODD_ADDRESSES, ONEDNN_MAX_CPU_ISA=isa)
 
 
@@ -836,7 +834,7 @@ def test_other_axes_of_the_same_memory(build: Build, policy: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["products", "zero points", "statistics"])
-def test_the_one_to_one_objects_refuse_strides_that_the_library_gets_wrong(kind: str) -> None:
+def test_capi_refuses_strides_computed_wrong(kind: str) -> None:
     tensor = og.capi.LogicalTensor
     turned = {"strides": (1, 7)}
     graph = og.capi.Graph()
@@ -925,14 +923,14 @@ def rectified_image_of_constants(g: og.Graph) -> og.LogicalTensor:
         pooled_constant_that_takes_on_axes,
     ],
 )
-def test_a_constant_that_is_computed_with_stays_what_it_is(build: Build, policy: str) -> None:
+def test_constants_stay_unchanged_by_runs(build: Build, policy: str) -> None:
     graph, executable = compiled(build, policy)
     for _ in range(3):
         assert_right(graph, executable)
 
 
 @pytest.mark.parametrize("guarded", [True, False])
-def test_the_one_to_one_objects_keep_a_constant_that_is_added(guarded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_capi_keeps_an_added_constant(guarded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The library reorders it once, and adds up in the copy that it keeps; unguarded to notice one that is mended."""
     if not guarded:
         monkeypatch.setattr(og.faults.execution, "added", lambda nodes: set())
