@@ -18,8 +18,8 @@ from ..compiler.lower import refuse_wildcards, shape_tensors
 from ..compiler.report import PartitionReport, Report
 from ..errors import ArgumentError, StateError, StatusError, UnsupportedError, shown
 from ..ir.op import Array
-from ..native import library as native
 from ..native.gc_pause import without_collector
+from ..native.library import VERSION
 from ..opset.dtypes import DataType
 from ..opset.schema import Shape
 from ..opset.shapes import known, show
@@ -230,7 +230,7 @@ class Executable(Made):
         note = "" if entry else "not compiled yet: the next call compiles, for the shapes of its arrays"
         partitions = self._partitions(entry, implementations)
         options = self._options
-        library = f"oneDNN {'.'.join(map(str, native.VERSION))}"
+        library = f"oneDNN {'.'.join(map(str, VERSION))}"
         cache = self._cache.info()._asdict()
         return Report(library, options.policy, options.fpmath_mode, partitions, note, self.copies, cache)
 
