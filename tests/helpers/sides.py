@@ -153,7 +153,7 @@ def executed(fault, example):
         sizes = [len(partition.ops) for partition in graph.partitions("fusion")]
         said, parts = texts(fault, graph), reports["fusion"]
         assert max(sizes) < 2 or any(text in part.reason for part in parts for text in said), "no reason in the report"
-        assert {part.executor for part in parts} <= {"oneDNN", "view", "reference"}
+        assert {part.executor for part in parts} <= {"oneDNN", "view", "copy", "reference"}
 
 
 def is_wrong_here(fault, example):
@@ -284,7 +284,8 @@ def refused(fault, example):
         assert not mistakes, f"another reason: {mistakes}"
         if fault in FUSIONS and of:  # each op alone is taken, where no other fault concerns one of them
             for partition in one_to_one(graph).partitions("debug"):
-                if partition.supported:
+                ports = (*partition.input_ports, *partition.output_ports)
+                if partition.supported and all(is_native(port.dtype) for port in ports):
                     partition.compile()
 
 
