@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
 from ..builder.graph import DataGraph
@@ -50,10 +51,14 @@ class Example:
 
 
 class Refusal(NamedTuple):
-    """What onegraph raises in place of the fault, and parts of the message; None where it raises nothing."""
+    """What onegraph raises in place of a misuse, and parts of the message; None where it raises nothing.
+
+    ``on``: what the bare calls end in on a kind of CPU (``CPUS``), where that is something else.
+    """
 
     error: type[Exception] | tuple[type[Exception], ...] | None
     parts: tuple[str, ...] = ()
+    on: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from ...opset.schema import Version
 from ..fault import UNSAFE, Fault, Faults, Refusal, always
@@ -17,6 +18,7 @@ def misuse(
     reason: str,
     error: Errors | None = None,
     *parts: str,
+    on: Mapping[str, str] = MappingProxyType({}),
 ) -> Fault[None]:
     """Add the record of a misuse.
 
@@ -27,9 +29,10 @@ def misuse(
         reason: why.
         error: what onegraph raises; None where the same wish cannot be said, or is right.
         parts: what the message contains.
+        on: what the bare calls end in on a kind of CPU, where that is something else.
     """
     outcomes = {(3, 2): seen} if isinstance(seen, str) else seen
     names = [one.__name__ for one in (error if isinstance(error, tuple) else (error,)) if one is not None]
     instead = f"{' or '.join(names)}: {', '.join(parts)}" if names else "the same wish is right"
-    refusal = Refusal(error, parts)
+    refusal = Refusal(error, parts, on)
     return table.add(name, "", "", UNSAFE, always, outcomes, reason, instead.removesuffix(": "), refusal=refusal)
