@@ -1,6 +1,9 @@
 """Threads that call executables, and the number of threads that run a partition."""
 
 import gc
+import os
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -257,3 +260,45 @@ def test_quick_call_keeps_constants_alive():
     assert call((data,), None).tolist() == [[-2, -2]] * 3
     del call
     assert constants[0]() is None
+
+
+WATCHED = """
+import os, subprocess, sys, time
+import numpy as np
+import onegraph as og
+g = og.Graph()
+w = g.constant(np.ones((512, 512), np.float32))
+g.output("y", g.matmul(g.input("x", "f32", (512, 512)), w))
+team = len(os.listdir("/proc/self/task")) + og.get_num_threads() - 1
+run = g.compile().bind(x=np.ones((512, 512), np.float32)).run
+
+def grows(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        run()
+        if len(os.listdir("/proc/self/task")) > team:
+            return True
+    return False
+
+others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
+try:
+    print(grows(float(sys.argv[1])))
+finally:
+    for other in others:
+        other.kill()
+"""
+
+
+@pytest.mark.skipif(
+    library.RUNTIME != "OpenMP" or len(os.sched_getaffinity(0)) < 2, reason="needs OpenMP and two processors"
+)
+@pytest.mark.parametrize(("policy", "seconds", "adapts"), [(None, 20, True), ("passive", 1, False)])
+def test_threads_stop_spinning_beside_other_programs(policy, seconds, adapts):
+    # Surplus threads shorten the spinning of libgomp.
+    names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_NUM_THREADS")
+    environment = {name: value for name, value in os.environ.items() if name not in names}
+    if policy:
+        environment["OMP_WAIT_POLICY"] = policy
+    command = [sys.executable, "-c", WATCHED, str(seconds)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.split() == [str(adapts)]

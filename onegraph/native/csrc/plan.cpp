@@ -3,44 +3,20 @@
 // A plan has the steps of a run, and the tensors that they read and write. One run uses a plan at a time. A slot is
 // memory of the caller. Every tensor has a slot and an offset in it; binding a slot moves all of its tensors at once.
 
-#include <dlfcn.h>
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "guard.h"
+#include "openmp.h"
 
 namespace {
 
-struct OpenMP {
-    int (*get)() = nullptr;
-    void (*set)(int) = nullptr;
-    // Runs a function on a number of threads. Some OpenMP runtimes lack it.
-    void (*parallel)(void (*body)(void *), void *argument, unsigned threads, unsigned flags) = nullptr;
-
-    OpenMP() {
-        // Take the functions that the library itself calls. A second libgomp in the process would count other threads.
-        Dl_info info;
-        if (dnnl_version()->cpu_runtime != DNNL_RUNTIME_OMP) return;
-        if (!dladdr(reinterpret_cast<void *>(&dnnl_version), &info)) return;
-        void *library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-        if (!library) return;
-        get = reinterpret_cast<int (*)()>(dlsym(library, "omp_get_max_threads"));
-        set = reinterpret_cast<void (*)(int)>(dlsym(library, "omp_set_num_threads"));
-        if (!get || !set) get = nullptr, set = nullptr;
-        parallel = reinterpret_cast<decltype(parallel)>(dlsym(library, "GOMP_parallel"));
-    }
-};
-
-const OpenMP &openmp() {
-    static const OpenMP functions;
-    return functions;
-}
+using onegraph::now;
+using onegraph::openmp;
+using onegraph::side_by_side;
 
 // Set in the forked child: OpenMP would wait for the parent's threads, which do not exist in the child.
 thread_local bool forked = false;
@@ -60,6 +36,7 @@ public:
     Threads &operator=(const Threads &) = delete;
 
     int current() const { return current_; }
+    int most() const { return limit_; }
     void use(int count) {
         count = count > 0 ? std::min(count, limit_) : limit_;
         if (count == current_) return;
@@ -70,41 +47,6 @@ public:
 private:
     int before_ = 0, current_ = 0, limit_ = 0; // all 0 if the library has no OpenMP; use() then does nothing
 };
-
-std::int64_t now() {
-    using namespace std::chrono;
-    return duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
-}
-
-// About ten microseconds of work without memory access.
-void work(void *) {
-    volatile std::uint64_t sink;
-    std::uint64_t value = 1;
-    for (int i = 0; i < 8000; i++)
-        value = value * 6364136223846793005u + 1442695040888963407u;
-    sink = value;
-    (void)sink;
-}
-
-int processors() {
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof(set), &set) ? 0 : CPU_COUNT(&set);
-}
-
-// Whether each of `count` threads gets its own processor now, and no other program holds one of them.
-bool side_by_side(int count) {
-    if (!openmp().parallel || count < 2 || count > processors()) return true; // cannot be measured
-    for (int i = 0; i < 3; i++) {
-        const std::int64_t start = now();
-        work(nullptr);
-        const std::int64_t between = now();
-        openmp().parallel(work, nullptr, static_cast<unsigned>(count), 0);
-        const std::int64_t alone = between - start, together = now() - between;
-        if (together < 3 * alone / 2 + 200 * count + 2000) return true; // allows for starting and joining
-        if (together > 50 * alone) break; // another program got a time slice
-    }
-    return false;
-}
 
 std::size_t size_of(dnnl_data_type_t type) {
     switch (type) {
@@ -184,6 +126,7 @@ struct onegraph_plan {
     dnnl_status_t run_here(std::size_t first, std::size_t last, std::int64_t *nanoseconds) const {
         const onegraph::Execution execution;
         Threads threads(limit);
+        onegraph::adapt_waiting(threads.most());
         for (std::size_t i = first; i < last; i++) {
             const std::int64_t start = nanoseconds ? now() : 0;
             threads.use(steps[i].threads);
@@ -208,6 +151,7 @@ struct onegraph_plan {
     dnnl_status_t measure_here(std::int64_t enough, std::int64_t *nanoseconds) const {
         const onegraph::Execution execution;
         Threads threads(limit);
+        onegraph::adapt_waiting(threads.most());
         int patience = 2; // retries for all steps, so that a program that stays busy does not delay every step
         for (std::size_t i = 0; i < steps.size(); i++) {
             threads.use(steps[i].threads);
@@ -362,6 +306,7 @@ int onegraph_restore_threads(int count) {
 
 void onegraph_forked(void) {
     forked = true;
+    onegraph::forget_waiting();
     if (openmp().set) openmp().set(1);
 }
 }

@@ -1,0 +1,173 @@
+#include "openmp.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "guard.h"
+
+namespace onegraph {
+
+OpenMP::OpenMP() {
+    // Take the functions that the library itself calls. A second libgomp in the process would count other threads.
+    Dl_info info;
+    if (dnnl_version()->cpu_runtime != DNNL_RUNTIME_OMP) return;
+    if (!dladdr(reinterpret_cast<void *>(&dnnl_version), &info)) return;
+    void *library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    if (!library) return;
+    get = reinterpret_cast<int (*)()>(dlsym(library, "omp_get_max_threads"));
+    set = reinterpret_cast<void (*)(int)>(dlsym(library, "omp_set_num_threads"));
+    if (!get || !set) get = nullptr, set = nullptr;
+    parallel = reinterpret_cast<decltype(parallel)>(dlsym(library, "GOMP_parallel"));
+}
+
+const OpenMP &openmp() {
+    static const OpenMP functions;
+    return functions;
+}
+
+std::int64_t now() {
+    using namespace std::chrono;
+    return duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
+}
+
+namespace {
+
+// About ten microseconds of work without memory access; returns the nanoseconds that it took.
+std::int64_t work() {
+    const std::int64_t start = now();
+    volatile std::uint64_t sink;
+    std::uint64_t value = 1;
+    for (int i = 0; i < 8000; i++)
+        value = value * 6364136223846793005u + 1442695040888963407u;
+    sink = value;
+    (void)sink;
+    return now() - start;
+}
+
+int processors() {
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof(set), &set) ? 0 : CPU_COUNT(&set);
+}
+
+// Threads that wait until all are awake, and then work at the same time.
+struct Meeting {
+    static constexpr std::int64_t patience = 200'000; // nanoseconds; a sleeping thread wakes up faster
+
+    const int expected;
+    const std::int64_t deadline = now() + patience;
+    std::atomic<int> arrived {0}, late {0};
+    std::atomic<std::int64_t> longest {0};
+
+    explicit Meeting(int count) : expected(count) {}
+
+    static void attend(void *self) {
+        Meeting &meeting = *static_cast<Meeting *>(self);
+        meeting.arrived++;
+        while (meeting.arrived < meeting.expected)
+            if (now() > meeting.deadline) {
+                meeting.late++;
+                return;
+            }
+        const std::int64_t taken = work();
+        for (std::int64_t known = meeting.longest; known < taken && !meeting.longest.compare_exchange_weak(known, taken);) {}
+    }
+};
+
+// Idle threads that belong to libgomp. While it has more threads than there are processors, each of its threads spins
+// for less than a microsecond.
+class Crowd {
+public:
+    bool exists() const { return wanted_ != nullptr; }
+
+    void gather(int threads) {
+        auto wanted = std::make_shared<Wanted>();
+        std::thread([wanted, threads] {
+            // libgomp keeps the threads of this region until the thread that began it ends.
+            openmp().parallel([](void *) {}, nullptr, static_cast<unsigned>(threads), 0);
+            std::unique_lock<std::mutex> lock(wanted->mutex);
+            wanted->ended.wait(lock, [&] { return !wanted->value; });
+        }).detach();
+        wanted_ = std::move(wanted);
+    }
+
+    void dismiss() {
+        {
+            const std::lock_guard<std::mutex> lock(wanted_->mutex);
+            wanted_->value = false;
+        }
+        wanted_->ended.notify_all();
+        wanted_.reset();
+    }
+
+    // In the child of a fork, the mutex may be locked for ever.
+    void forget() { new std::shared_ptr<Wanted>(std::move(wanted_)); }
+
+private:
+    struct Wanted {
+        std::mutex mutex;
+        std::condition_variable ended;
+        bool value = true;
+    };
+    std::shared_ptr<Wanted> wanted_;
+};
+
+// Whether libgomp's threads wait as it chooses, and not as the user chose.
+bool is_adaptable() {
+    static const bool adaptable = openmp().parallel && !std::getenv("OMP_WAIT_POLICY") && !std::getenv("GOMP_SPINCOUNT");
+    return adaptable;
+}
+
+constexpr std::int64_t period = 50'000'000; // nanoseconds between two tests, which take about 20 microseconds
+constexpr int calm_tests = 3; // consecutive tests that find the processors free, before threads spin again
+std::atomic<std::int64_t> next_test {0};
+int calm = 0; // this and `crowd` belong to the thread that moved `next_test` on
+Crowd crowd;
+
+} // namespace
+
+bool side_by_side(int count) {
+    if (!openmp().parallel || count < 2 || count > processors()) return true; // cannot be measured
+    for (int i = 0; i < 3; i++) {
+        const std::int64_t alone = work();
+        Meeting meeting(count);
+        openmp().parallel(Meeting::attend, &meeting, static_cast<unsigned>(count), 0);
+        if (meeting.late) break; // another program got a time slice
+        if (meeting.longest < 3 * alone / 2 + 1000) return true;
+    }
+    return false;
+}
+
+void adapt_waiting(int count) noexcept {
+    if (count < 2 || !is_adaptable()) return;
+    const std::int64_t time = now();
+    std::int64_t due = next_test.load(std::memory_order_relaxed);
+    if (time < due || !next_test.compare_exchange_strong(due, INT64_MAX)) return;
+    const bool is_free = side_by_side(count);
+    calm = is_free ? calm + 1 : 0;
+    try {
+        // libgomp counts the threads of this run's team, and all but the first of a region that another thread begins.
+        if (!is_free && !crowd.exists()) crowd.gather(std::max(processors() - count, 0) + 2);
+        if (crowd.exists() && calm >= calm_tests) crowd.dismiss();
+    } catch (const std::exception &) {
+        // No thread can be started: the next test tries again.
+    }
+    next_test = now() + period;
+}
+
+void forget_waiting() noexcept {
+    crowd.forget();
+    next_test = INT64_MAX; // the child uses one thread
+}
+
+} // namespace onegraph
