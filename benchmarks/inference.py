@@ -129,9 +129,10 @@ def compared(
     result = np.asarray(bound.run(), np.float32)
     for name, other in others.items():
         agree(result, peers.as_nxc(other()), tolerance, f"{case}, {name}")
-    seconds, speed = alternate({"onegraph": calls(bound.run), **{k: calls(v) for k, v in others.items()}}, effort)
+    seconds, speed, load = alternate({"onegraph": calls(bound.run), **{k: calls(v) for k, v in others.items()}}, effort)
     report = executable.report()
-    return Row(case, seconds, speed, {"partitions": float(len(report.partitions))}, notes(report, bound.run))
+    numbers = {"partitions": float(len(report.partitions))}
+    return Row(case, seconds, speed, numbers, notes(report, bound.run), load)
 
 
 def agree(one: np.ndarray, other: np.ndarray, tolerance: float, what: str) -> None:
