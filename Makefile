@@ -54,7 +54,7 @@ lint: $(VENV)/.dev $(STUB)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Compares with C, PyTorch, ONNX Runtime and OpenVINO; half an hour on an idle machine. See benchmarks/README.md.
+# Compares with C, PyTorch, ONNX Runtime and OpenVINO; an hour on an idle machine. See benchmarks/README.md.
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks --json benchmarks/results.json
 

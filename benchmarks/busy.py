@@ -108,7 +108,8 @@ def row(case: str, setup: Setup, environment: dict[str, str], effort: Effort) ->
 
         times, load = undisturbed(rounds)
     numbers = {f"{name} / {ALONE}": ratio for name, ratio in ratios(times, ALONE).items()}
-    return Row(case, {name: median(taken) for name, taken in times.items()}, {}, numbers, load=load), np.array(results[0])
+    seconds = {name: median(taken) for name, taken in times.items()}
+    return Row(case, seconds, {}, numbers, load=load), np.array(results[0])
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from types import TracebackType
@@ -98,7 +99,7 @@ def together(children: Sequence[Child], seconds: float) -> list[list[float]]:
         inside = [end for end in times if first <= end <= last]
         if len(inside) < 2:
             inside = times
-        found.append([after - before for before, after in zip(inside, inside[1:], strict=False)])
+        found.append([after - before for before, after in pairwise(inside)])
     return found
 
 
