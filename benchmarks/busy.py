@@ -50,7 +50,7 @@ ALONE = "alone"
 
 
 def rows(quick: bool = False) -> Iterator[Row]:
-    effort = QUICK if quick else Effort(rounds=3, turn=0.7)
+    effort = QUICK if quick else Effort(rounds=5, turn=0.5)
     for model in models(quick)[: 1 if quick else None]:
         yield from rows_of(model, effort, quick)
 
@@ -100,8 +100,8 @@ def row(case: str, setup: Setup, environment: dict[str, str], effort: Effort) ->
             for _ in range(effort.rounds):
                 turn(ALONE, idle[:1])
                 with busy_thread():
-                    turn("beside a busy thread", idle[:1])
-                    turn("beside a busy thread, compiled busy", loaded[:1])
+                    turn("busy thread", idle[:1])
+                    turn("busy thread, compiled busy", loaded[:1])
                 turn("two processes", idle)
                 turn("two processes, compiled busy", loaded)
             return times
