@@ -112,6 +112,19 @@ def test_command_line_stops_on_a_busy_machine(monkeypatch, tmp_path, capsys):
     assert "other load 97.5 % of one processor" in capsys.readouterr().out
 
 
+def test_results_before_a_stop_are_kept(monkeypatch, tmp_path):
+    def in_process(name, given):
+        if name == "build":
+            raise subprocess.CalledProcessError(1, "python -m benchmarks build")
+        return {name: {"rows": []}}
+
+    monkeypatch.setattr("benchmarks.__main__.in_process", in_process)
+    file = tmp_path / "results.json"
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "fusion", "build", "peak", "--json", str(file)])
+    assert main() == 1
+    assert json.loads(file.read_text()) == {"fusion": {"rows": []}}
+
+
 def test_runs_count_while_all_children_run():
     class Fake:
         def __init__(self, ends):
