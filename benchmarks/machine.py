@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from statistics import mean
 from typing import NamedTuple, TypeVar
 
 Load = dict[str, float]
@@ -22,6 +23,8 @@ Result = TypeVar("Result")
 IDLE = 5.0
 # What the fixed work may lose: neighbours on the chip and frequency changes cost it some percent on an idle machine.
 IDLE_WORK = 25.0
+# More threads with fixed work than this would wait for the GIL.
+MOST_THREADS = 8
 # How often a measurement is taken at most until the machine was idle meanwhile. 1 if the user accepts a busy machine.
 attempts = 3
 SHOWN = 3
@@ -113,7 +116,6 @@ def undisturbed(measure: Callable[[], Result]) -> tuple[Result, Load]:
 
 def load_at_rest(seconds: float = 0.5) -> Load:
     """What runs while this process sleeps; and what slows down fixed work if no process in /proc explains it."""
-
     for _ in range(attempts):
         before = snapshot()
         time.sleep(seconds)
@@ -126,7 +128,7 @@ def load_at_rest(seconds: float = 0.5) -> Load:
 
 
 def lost_by_work(pieces: int = 150) -> float:
-    """The share of one processor that fixed work on all processors loses to something else, in percent.
+    """The largest share of its processor that a thread with fixed work loses to something else, in percent.
 
     The shortest time of a piece of the work is its time on an idle processor. /proc of a container may hide who
     takes the rest.
@@ -141,8 +143,6 @@ def lost_by_work(pieces: int = 150) -> float:
             taken.append(time.perf_counter() - begin)
         return taken
 
-    processors = len(os.sched_getaffinity(0))
-    with ThreadPoolExecutor(processors) as pool:
-        found = list(pool.map(work, [pieces] * processors))
-    best = min(map(min, found))
-    return round(100 * sum(1 - best * len(taken) / sum(taken) for taken in found), 1)
+    threads = min(len(os.sched_getaffinity(0)), MOST_THREADS)
+    with ThreadPoolExecutor(threads) as pool:
+        return round(100 * max(1 - min(taken) / mean(taken) for taken in pool.map(work, [pieces] * threads)), 1)
