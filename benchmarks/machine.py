@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -75,12 +75,13 @@ def load(before: Snapshot, after: Snapshot, root: int) -> Load:
     ]
     # The machine counts in ticks. One tick of each snapshot is no sign of load.
     others = after.seconds - before.seconds - (own_seconds[1] - own_seconds[0]) - 2 * TICK
-    ours, taken = tree(after.processes, root), Counter[str]()
+    ours, taken = tree(after.processes, root), defaultdict[str, float](float)
     for pid, process in after.processes.items():
         earlier = before.processes.get(pid)
         if pid not in ours and process.seconds:
             taken[process.name] += process.seconds - (earlier.seconds if earlier else 0.0)
-    shares = {name: round(100 * seconds / wall, 1) for name, seconds in taken.most_common(SHOWN)}
+    most = sorted(taken.items(), key=lambda item: -item[1])[:SHOWN]
+    shares = {name: round(100 * seconds / wall, 1) for name, seconds in most}
     return {"all": round(max(0.0, 100 * others / wall), 1)} | {name: share for name, share in shares.items() if share}
 
 
