@@ -18,7 +18,7 @@ test: lint
 
 # Runs the tests on oneDNN 3.6 and 3.13. The first run downloads 3 GB with pip.
 test-newer: $(VENV)/.dev
-	$(BIN)/python tests/newer.py -n 2
+	$(BIN)/python -m tests.newer -n 2
 
 # Tests threads, forks and signals for a long time, and checks memory over 100,000 executions and 10,000 compilations.
 stress: $(VENV)/.dev
@@ -54,7 +54,7 @@ lint: $(VENV)/.dev $(STUB)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Compares with C, PyTorch, ONNX Runtime and OpenVINO; half an hour on an idle machine. See benchmarks/README.md.
+# Compares with C, PyTorch, ONNX Runtime and OpenVINO; an hour on an idle machine. See benchmarks/README.md.
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks --json benchmarks/results.json
 

@@ -24,6 +24,7 @@ import numpy as np
 import onegraph as og
 from onegraph.native import library as native
 
+from .machine import undisturbed
 from .timing import Row
 
 SIZES = (1, 100, 1000, 10_000)
@@ -131,8 +132,7 @@ def rows(quick: bool = False) -> Iterator[Row]:
     for policy in ("fusion",) if quick else ("fusion", "debug"):
         for count in QUICK_SIZES if quick else SIZES:
             repeats = 1 if quick else max(3, min(100, 10_000 // count))
-            total = in_process(timed, count, policy, repeats)
-            own, functions, peak, peak_of_python = in_process(counted, count, policy, repeats)
+            (total, (own, functions, peak, peak_of_python)), load = undisturbed(partial(both, count, policy, repeats))
             library = sum(functions.values())
             numbers = {
                 "in Python, us an op": own / count * 1e6,
@@ -141,7 +141,12 @@ def rows(quick: bool = False) -> Iterator[Row]:
                 "peak beyond that of 1 op, MB": peak / 2**20,
             }
             shares = ", ".join(f"{name} {taken / library:.0%}" for name, taken in list(functions.items())[:4])
-            yield Row(f"{count:,} ops, policy {policy}", total, {}, numbers, f"in the library: {shares}")
+            yield Row(f"{count:,} ops, policy {policy}", total, {}, numbers, f"in the library: {shares}", load)
+
+
+def both(*arguments: object) -> tuple[dict[str, float], tuple[float, dict[str, float], float, float]]:
+    """What :func:`timed` and :func:`counted` return, each from a process of its own."""
+    return in_process(timed, *arguments), in_process(counted, *arguments)
 
 
 def in_process(function: Callable[..., Result], *arguments: object) -> Result:

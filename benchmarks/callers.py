@@ -46,6 +46,6 @@ def rows(quick: bool = False) -> Iterator[Row]:
         with ThreadPoolExecutor(8) as pool:
             assert all(np.array_equal(result, wanted) for result in pool.map(model, [x] * 64))
             contenders = {f"{count} caller{'s' * (count > 1)}": shared(model, x, count, pool) for count in (1, 2, 4, 8)}
-            seconds, speed = alternate(contenders, effort)
+            seconds, speed, load = alternate(contenders, effort)
         note = f"one thread of oneDNN each, on {os.cpu_count()} processors"
-        yield Row(f"MatMul {size} + bias + GELU, batch 16", seconds, speed, {}, note)
+        yield Row(f"MatMul {size} + bias + GELU, batch 16", seconds, speed, {}, note, load)

@@ -91,7 +91,8 @@ def rows(quick: bool = False) -> Iterator[Row]:
         # debug rounds bf16 between the ops; an int8 result may be rounded the other way
         limit = {og.f32: 1e-4, og.bf16: 0.02}.get(graph.outputs["dst"].dtype, 0) * float(np.abs(one).max())
         assert np.abs(one - other).max() <= (limit or 1), case
-        seconds, speed = alternate({policy: calls(run.run) for policy, run in runs.items()}, effort)
+        seconds, speed, load = alternate({policy: calls(run.run) for policy, run in runs.items()}, effort)
         reports = {policy: model.report() for policy, model in models.items()}
         numbers = {f"partitions, {policy}": float(len(report.partitions)) for policy, report in reports.items()}
-        yield Row(case, seconds, speed, numbers, notes(reports["fusion"], runs["fusion"].run))
+        note = notes(reports["fusion"], runs["fusion"].run)
+        yield Row(case, seconds, speed, numbers, note, load)

@@ -76,26 +76,34 @@ def rows(quick: bool = False) -> Iterator[Row]:
 
 def row(model: Model, dtype: og.DataType, batch: int, effort: Effort) -> Row:
     array, threads = random(model.shape(batch), dtype), capi.get_num_threads() or 1
-    net = Network(model.parameters, dtype)
-    net.graph.output("result", model.forward(net, net.input("x", array.shape)))
     others = {}
     if peers.installed("torch"):
         others = peers.torch_runs(peers.torch_model(model.parameters, model.forward, dtype), array, threads)
         others |= onnx_runs(exported(model, array), array, threads, dtype)
-    return compared(f"{model.name}, {dtype}, batch {batch}", net.graph, array, others, TOLERANCE[dtype], effort)
+    case, graph = f"{model.name}, {dtype}, batch {batch}", graph_of(model, str(dtype), array)
+    return compared(case, graph, array, others, TOLERANCE[dtype], effort)
 
 
 def int8_row(model: Model, batch: int, effort: Effort) -> Row:
     """The quantized peers. They choose their own scales, so their results differ by more."""
     array, threads = random(model.shape(batch), og.f32), capi.get_num_threads() or 1
-    net = Int8(model.parameters, calibrated(model.parameters, model.forward, array))
-    net.graph.output("result", model.forward(net, net.input("x", array.shape)))
-    wide = Network(model.parameters)
-    wide.graph.output("result", model.forward(wide, wide.input("x", array.shape)))
-    others: dict[str, Callable[[], Any]] = {"onegraph f32": wide.graph.compile().bind(x=array).run}
+    wide = graph_of(model, "f32", array)
+    others: dict[str, Callable[[], Any]] = {"onegraph f32": wide.compile().bind(x=array).run}
     if all(map(peers.installed, ("torch", "onnx", "onnxruntime"))):
         others |= onnx_runs(peers.quantized(exported(model, array), array), array, threads, og.f32)
-    return compared(f"{model.name}, int8, batch {batch}", net.graph, array, others, 0.1, effort)
+    graph = graph_of(model, "int8", array)
+    return compared(f"{model.name}, int8, batch {batch}", graph, array, others, 0.1, effort)
+
+
+def graph_of(model: Model, kind: str, array: np.ndarray) -> og.Graph:
+    """The model in ``f32``, ``bf16`` or ``int8``, for an input like the array; int8 is calibrated with the array."""
+    net: Network
+    if kind == "int8":
+        net = Int8(model.parameters, calibrated(model.parameters, model.forward, array))
+    else:
+        net = Network(model.parameters, og.DataType(kind))
+    net.graph.output("result", model.forward(net, net.input("x", array.shape)))
+    return net.graph
 
 
 def exported(model: Model, array: np.ndarray) -> bytes:
@@ -129,9 +137,10 @@ def compared(
     result = np.asarray(bound.run(), np.float32)
     for name, other in others.items():
         agree(result, peers.as_nxc(other()), tolerance, f"{case}, {name}")
-    seconds, speed = alternate({"onegraph": calls(bound.run), **{k: calls(v) for k, v in others.items()}}, effort)
+    seconds, speed, load = alternate({"onegraph": calls(bound.run), **{k: calls(v) for k, v in others.items()}}, effort)
     report = executable.report()
-    return Row(case, seconds, speed, {"partitions": float(len(report.partitions))}, notes(report, bound.run))
+    numbers = {"partitions": float(len(report.partitions))}
+    return Row(case, seconds, speed, numbers, notes(report, bound.run), load)
 
 
 def agree(one: np.ndarray, other: np.ndarray, tolerance: float, what: str) -> None:

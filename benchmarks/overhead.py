@@ -136,11 +136,12 @@ def rows(quick: bool = False) -> Iterator[Row]:
     for case, graph in graphs.items():
         for threads in (1, None):
             capi.set_num_threads(threads or default or 1)  # for the C loop
-            seconds, speed = alternate(contenders(graph, threads), effort)
+            seconds, speed, load = alternate(contenders(graph, threads), effort)
             capi.set_num_threads(default or 1)
             beside = {
                 f"{name} - C loop (us)": (taken - seconds["C loop"]) * 1e6
                 for name, taken in seconds.items()
                 if name != "C loop"
             }
-            yield Row(f"{case}, {'default threads' if threads is None else '1 thread'}", seconds, speed, beside)
+            name = f"{case}, {'default threads' if threads is None else '1 thread'}"
+            yield Row(name, seconds, speed, beside, load=load)

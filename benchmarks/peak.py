@@ -159,6 +159,6 @@ def rows(quick: bool = False) -> Iterator[Row]:
             run = model.bind(**arrays(graph))
             with ThreadPoolExecutor(threads) as pool:
                 peak = registers_only(instruction, operations, threads, pool)
-                seconds, speed = alternate({instruction.name: peak, "onegraph": calls(run.run)}, effort)
+                seconds, speed, load = alternate({instruction.name: peak, "onegraph": calls(run.run)}, effort)
             numbers = {f"{name}, billion a second": operations / taken / 1e9 for name, taken in seconds.items()}
-            yield Row(f"{case}, threads {threads}", seconds, speed, numbers, notes(model.report(), run.run))
+            yield Row(f"{case}, threads {threads}", seconds, speed, numbers, notes(model.report(), run.run), load)

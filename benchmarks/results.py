@@ -12,6 +12,7 @@ import numpy as np
 from onegraph import capi
 from onegraph.native import library
 
+from .machine import Load, described, is_idle
 from .timing import Row
 
 PEERS = ("torch", "onnxruntime", "openvino")
@@ -28,14 +29,14 @@ def _cpu_field(name: str) -> str:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith(name)), "")
 
 
-def environment() -> dict[str, str | int | None]:
-    """The CPU model, ISA, threads, GOMP_SPINCOUNT and versions."""
+def environment(load: Load) -> dict[str, str | int | None]:
+    """The CPU model, ISA, threads, what else runs, GOMP_SPINCOUNT and versions."""
     found: dict[str, str | int | None] = {
         "cpu": _cpu_field("model name"),
         "isa": capi.get_cpu_isa(),
         "processors": os.cpu_count(),
         "threads": capi.get_num_threads(),
-        "load": round(os.getloadavg()[0]),
+        "other load": described(load),
         "library": ".".join(map(str, library.VERSION)),
         "library hash": library.HASH,
         "python": platform.python_version(),
@@ -55,6 +56,8 @@ def table(row: Row) -> str:
     lines += [f"  {name:36}{value:12,.2f}" for name, value in row.numbers.items()]
     if row.note:
         lines.append(f"  {row.note}")
+    if not is_idle(row.load):
+        lines.append(f"  DISTURBED: something else used {described(row.load)}")
     return "\n".join(lines)
 
 

@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import repeat
 from statistics import median
+from typing import NamedTuple
+
+from .machine import Load, undisturbed
 
 # A contender runs ``count`` times in its turn.
 Contender = Callable[[int], object]
@@ -35,6 +38,7 @@ class Row:
         speed: for each other contender, its speed relative to the first contender, the median over rounds.
         numbers: other figures by name, with the unit in the name.
         note: a remark for the reader of this row.
+        load: what else ran on the machine meanwhile, as :mod:`benchmarks.machine` describes it.
     """
 
     case: str
@@ -42,6 +46,15 @@ class Row:
     speed: dict[str, float] = field(default_factory=dict)
     numbers: dict[str, float] = field(default_factory=dict)
     note: str = ""
+    load: Load = field(default_factory=dict)
+
+
+class Timing(NamedTuple):
+    """The ``seconds``, ``speed`` and ``load`` of a :class:`Row`."""
+
+    seconds: dict[str, float]
+    speed: dict[str, float]
+    load: Load
 
 
 def calls(run: Callable[[], object]) -> Contender:
@@ -54,22 +67,27 @@ def calls(run: Callable[[], object]) -> Contender:
     return contender
 
 
-def alternate(contenders: Mapping[str, Contender], effort: Effort) -> tuple[dict[str, float], dict[str, float]]:
-    """Time the contenders in turns; returns ``seconds`` and ``speed`` of a :class:`Row`."""
+def alternate(contenders: Mapping[str, Contender], effort: Effort) -> Timing:
+    """Time the contenders in turns, and again if something else ran meanwhile."""
     counts = {name: _count(contender, effort.turn) for name, contender in contenders.items()}
-    taken: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(effort.rounds):
-        for name, contender in contenders.items():
-            time.sleep(SETTLE)
-            contender(1)  # untimed: wakes the threads and warms the caches
-            taken[name].append(_seconds(contender, counts[name]))
+
+    def rounds() -> dict[str, list[float]]:
+        taken: dict[str, list[float]] = {name: [] for name in contenders}
+        for _ in range(effort.rounds):
+            for name, contender in contenders.items():
+                time.sleep(SETTLE)
+                contender(1)  # untimed: wakes the threads and warms the caches
+                taken[name].append(_seconds(contender, counts[name]))
+        return taken
+
+    taken, load = undisturbed(rounds)
     peer = next(iter(taken))
     speed = {
         name: median(theirs / ours for theirs, ours in zip(taken[peer], times, strict=True))
         for name, times in taken.items()
         if name != peer
     }
-    return {name: median(times) for name, times in taken.items()}, speed
+    return Timing({name: median(times) for name, times in taken.items()}, speed, load)
 
 
 def _count(contender: Contender, turn: float) -> int:

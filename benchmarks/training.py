@@ -54,9 +54,10 @@ def row(model: Model, dtype: og.DataType, batch: int, effort: Effort) -> Row:
         module = peers.torch_model(model.parameters, model.forward, dtype)
         others = peers.torch_steps(module, x, d_result, capi.get_num_threads() or 1)
         compare(bound.outputs, gradients(model, dtype, x, d_result), gradients(model, og.f32, x, d_result), case)
-    seconds, speed = alternate({"onegraph": calls(bound.run), **{k: calls(v) for k, v in others.items()}}, effort)
+    seconds, speed, load = alternate({"onegraph": calls(bound.run), **{k: calls(v) for k, v in others.items()}}, effort)
     report = executable.report()
-    return Row(case, seconds, speed, {"partitions": float(len(report.partitions))}, notes(report, bound.run))
+    numbers = {"partitions": float(len(report.partitions))}
+    return Row(case, seconds, speed, numbers, notes(report, bound.run), load)
 
 
 def gradients(model: Model, dtype: og.DataType, x: np.ndarray, d_result: np.ndarray) -> dict[str, np.ndarray]:

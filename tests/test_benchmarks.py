@@ -1,6 +1,7 @@
 """Every benchmark runs in its quick form without peers, and gives rows of the same columns. No test checks times."""
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import asdict
@@ -10,13 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import peers
-from benchmarks.__main__ import NAMES
+from benchmarks import child, machine, peers
+from benchmarks.__main__ import NAMES, main
+from benchmarks.machine import Process, Snapshot
 from benchmarks.results import table
 from benchmarks.timing import Effort, Row, alternate, calls
 from onegraph.capi import get_num_threads
 
 ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def any_load(monkeypatch):
+    monkeypatch.setattr(machine, "attempts", 1)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -37,11 +44,12 @@ def test_quick_form_gives_rows(name, monkeypatch):
 def test_contenders_take_turns():
     turns = []
     contenders = {name: calls(lambda name=name: turns.append(name)) for name in "ab"}
-    seconds, speed = alternate(contenders, Effort(rounds=3, turn=0.0))
+    seconds, speed, load = alternate(contenders, Effort(rounds=3, turn=0.0))
     changes = [name for index, name in enumerate(turns) if index == 0 or turns[index - 1] != name]
     assert "".join(changes) == "ab" * 4  # one call to find the repetitions of a turn, then three rounds
     assert list(seconds) == ["a", "b"]
     assert list(speed) == ["b"]
+    assert load["all"] >= 0
 
 
 def test_table_compares_with_the_first_contender():
@@ -56,6 +64,82 @@ def test_table_compares_with_the_first_contender():
     ]
 
 
+def test_table_marks_a_disturbed_row():
+    assert "DISTURBED" not in table(Row("case", load={"all": 4.9, "sshd": 4.9}))
+    lines = table(Row("case", load={"all": 48.0, "python3": 40.5})).splitlines()
+    assert lines == ["case", "  DISTURBED: something else used 48 % of one processor (python3 40.5 %)"]
+
+
+def test_load_leaves_out_our_own_processes():
+    # 1 started 10, 10 started 11. From 50 s to 54 s, 11 ended after 3 s, and 12 began; 20 ran for 2 s.
+    before = Snapshot(50.0, 100.0, {
+        1: Process("init", 0, 5.0, 9.0), 10: Process("ours", 1, 1.0, 1.0),
+        11: Process("child", 10, 2.0, 2.0), 20: Process("other", 1, 7.0, 7.0),
+    })  # fmt: skip
+    after = Snapshot(54.0, 100.0 + 1.0 + 3.0 + 0.5 + 2.0 + 2 * machine.TICK, {
+        1: Process("init", 0, 5.0, 9.0), 10: Process("ours", 1, 2.0, 7.0),
+        12: Process("child", 10, 0.5, 0.5), 20: Process("other", 1, 9.0, 9.0),
+    })  # fmt: skip
+    assert machine.load(before, after, 10) == {"all": 50.0, "other": 50.0}
+
+
+def test_snapshot_finds_this_process_and_its_children():
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        found = machine.snapshot().processes
+        assert process.pid in machine.tree(found, os.getpid())
+        assert os.getpid() not in machine.tree(found, process.pid)
+        process.communicate(b"\n")
+
+
+def test_disturbed_measurement_is_taken_again(monkeypatch):
+    monkeypatch.setattr(machine, "attempts", 3)
+    for shares, count in (([0.0], 1), ([90.0, 3.0], 2), ([90.0, 80.0, 70.0], 3)):
+        rest, taken = iter(shares), []
+        monkeypatch.setattr(machine, "load", lambda *_, rest=rest: {"all": next(rest)})
+        assert machine.undisturbed(lambda taken=taken: taken.append(0)) == (None, {"all": shares[-1]})
+        assert len(taken) == count
+
+
+def test_command_line_stops_on_a_busy_machine(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(machine, "load_at_rest", lambda: {"all": 97.5, "cc1plus": 97.5})
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "fusion"])
+    with pytest.raises(SystemExit, match=r"not idle: something else uses 97\.5 % of one processor \(cc1plus 97\.5 %\)"):
+        main()
+    assert capsys.readouterr().out == ""
+    monkeypatch.setattr("benchmarks.fusion.rows", lambda quick: [Row("case")])
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "fusion", "--busy-ok", "--json", str(tmp_path / "results.json")])
+    assert main() == 0
+    assert "other load 97.5 % of one processor" in capsys.readouterr().out
+
+
+def test_results_before_a_stop_are_kept(monkeypatch, tmp_path):
+    def in_process(name, given):
+        if name == "build":
+            raise subprocess.CalledProcessError(1, "python -m benchmarks build")
+        return {name: {"rows": []}}
+
+    monkeypatch.setattr("benchmarks.__main__.in_process", in_process)
+    file = tmp_path / "results.json"
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "fusion", "build", "peak", "--json", str(file)])
+    assert main() == 1
+    assert json.loads(file.read_text()) == {"fusion": {"rows": []}}
+
+
+def test_runs_count_while_all_children_run():
+    class Fake:
+        def __init__(self, ends):
+            self.replies = iter([0, ends])
+
+        def send(self, command):
+            pass
+
+        def reply(self):
+            return next(self.replies)
+
+    children = [Fake([0.0, 1.0, 4.0, 6.0, 20.0]), Fake([0.5, 2.5, 5.5, 7.0])]
+    assert child.together(children, 0.0) == [[3.0, 2.0], [2.0, 3.0, 1.5]]
+
+
 def test_command_line_writes_json(tmp_path):
     file = tmp_path / "results.json"
     command = [sys.executable, "-m", "benchmarks", "fusion", "--quick", "--json", str(file)]
@@ -63,7 +147,7 @@ def test_command_line_writes_json(tmp_path):
     assert done.returncode == 0, done.stderr
     found = json.loads(file.read_text())["fusion"]
     assert {"cpu", "isa", "threads", "library", "GOMP_SPINCOUNT"} <= set(found["environment"])
-    assert [set(row) for row in found["rows"]] == [{"case", "seconds", "speed", "numbers", "note"}] * 7
+    assert [set(row) for row in found["rows"]] == [{"case", "seconds", "speed", "numbers", "note", "load"}] * 7
     assert all("kernels: " in row["note"] for row in found["rows"])
     assert "onednn_verbose" not in done.stdout
 
