@@ -8,8 +8,7 @@ from statistics import median
 
 import numpy as np
 
-import newer_libraries
-
+from . import newer_libraries
 from .child import Child, Setup, ratios, together
 from .inference import BATCHES, Model, agree, models
 from .machine import undisturbed

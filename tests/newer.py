@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from newer_libraries import LIBRARIES
+from benchmarks.newer_libraries import LIBRARIES
 
 
 def main() -> int:

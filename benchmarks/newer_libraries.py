@@ -12,7 +12,7 @@ import venv
 import zipfile
 from pathlib import Path
 
-NEWER = Path(__file__).parent / "build" / "newer"
+NEWER = Path(__file__).parents[1] / "build" / "newer"
 SONAME = "libdnnl.so.3"
 
 
