@@ -88,6 +88,8 @@ class _StepCompiler:
             for pattern in self._patterns.values():
                 self._use_threads(pattern)
                 pattern.compile_others()
+            for step in self._lowered.folded:
+                self._schedule.note("constant", step, "computed once, at compilation")
         finally:
             restore_threads(self._schedule.threads.before)
         return self._schedule

@@ -65,6 +65,7 @@ class Step(NamedTuple):
 
     ``executor`` is library, view, copy or reference; ``note`` says what was rewritten. ``part`` is the op that the
     library gets. ``whole`` says whether the step is the whole op, so that numpy can run the op as a fallback.
+    ``folded`` has the ops that were folded into the constants of the step.
     """
 
     id: int
@@ -77,6 +78,7 @@ class Step(NamedTuple):
     note: str = ""
     part: Part | None = None
     whole: bool = True
+    folded: tuple[Op, ...] = ()
 
     @property
     def label(self) -> str:
@@ -86,11 +88,12 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Lowered:
-    """A graph lowered to steps; every shape is known."""
+    """A graph lowered to steps; every shape is known. ``folded`` are the steps that were computed at compilation."""
 
     graph: DataGraph
     values: dict[int, Value]
     steps: tuple[Step, ...]
+    folded: tuple[Step, ...] = ()
 
 
 def lower(graph: DataGraph) -> Lowered:

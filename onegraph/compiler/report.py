@@ -43,7 +43,7 @@ class PartitionReport:
     Attributes:
         index: position in the order of execution.
         executor: ``oneDNN``; ``reference`` for numpy; ``view`` if only strides change; ``copy`` if numpy only casts or
-            moves elements.
+            moves elements; ``constant`` if the compilation computed it, which is listed after all others.
         kinds, names: of the ops that run together, one for each op or part of an op. A part of an op has a kind such as
             ``LayerNorm: StaticReshape``.
         reasons: why numpy runs the partition, or which ops oneDNN gets instead; empty if oneDNN gets the ops unchanged.

@@ -70,10 +70,14 @@ class Note(NamedTuple):
         reasons = self.reasons
         if self.executor == "oneDNN":
             reasons = (*reasons, *[step.note for step in self.steps])
-        kinds = tuple(step.label for step in self.steps) or ("copy of",)
-        names = tuple(step.op.name for step in self.steps) or (self.inputs[0].name,)
+        ops = [named for step in self.steps for named in ((step.label, step.op.name), *_names(step.folded))]
+        kinds, names = zip(*ops, strict=True) if ops else (("copy of",), (self.inputs[0].name,))
         ends = tuple(self.inputs), tuple(self.outputs)
         return PartitionReport(index, self.executor, kinds, names, reasons, *ends, threads)
+
+
+def _names(ops: Sequence[Op]) -> list[tuple[str, str]]:
+    return [(op.kind, op.name) for op in ops]
 
 
 def needs_dense(value: Value, steps: Sequence[Step]) -> bool:

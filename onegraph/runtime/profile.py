@@ -203,7 +203,7 @@ def measure(
         frame.copy_outputs(results)
     finally:
         program.give_back(frame)
-    executed = [report for report in partitions if report.executor != "view"]
+    executed = [report for report in partitions if report.executor not in ("view", "constant")]
     return _profile(program.graph, executed, list(zip(*times, strict=True)), runs)
 
 

@@ -16,6 +16,7 @@ from ..capi.settings import is_aligned
 from ..capi.thread_affinity import calling_thread
 from ..capi.threads import ThreadCount, get_num_threads, restore_threads
 from ..compiler.compile import compile_steps
+from ..compiler.constants import fold_constants
 from ..compiler.lower import Value, lower
 from ..compiler.memory_planner import Lifetime, aligned, plan_memory
 from ..compiler.report import PartitionReport, nbytes
@@ -54,7 +55,8 @@ class Program:
         count, share = ThreadCount(), not isinstance(threads, int)
         try:
             count.use(threads if isinstance(threads, int) else None)
-            schedule = compile_steps(lower(graph), policy=policy, fpmath_mode=fpmath_mode, share=share)
+            lowered = fold_constants(lower(graph), policy)
+            schedule = compile_steps(lowered, policy=policy, fpmath_mode=fpmath_mode, share=share)
         finally:
             restore_threads(count.before)
         if not fallback:
