@@ -8,6 +8,7 @@ between partitions if every reader honours strides.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from ..capi import CompiledPartition, Partition
 from ..capi.caches import (
     compiled_partition_cache_changes,
     get_compiled_partition_cache_capacity,
-    get_constant_tensor_cache,
+    programs_keep_constants,
 )
 from ..capi.settings import has_avx2, has_vnni
 from ..capi.threads import restore_threads
@@ -24,7 +25,7 @@ from ..errors import OneGraphError, OutOfMemoryError, UnsupportedError
 from ..faults.fusions import wrong_fusion, wrong_strides
 from ..faults.performance import slow_fusion
 from ..faults.use import VIEWS, Fused
-from ..native.library import VERSION
+from ..native.library import HASHES_CONSTANTS, VERSION
 from .lower import Lowered, Step, Value
 from .partition_cache import Layout, Pattern, Wiring, wiring
 from .partitioner import find_partitions
@@ -34,10 +35,14 @@ from .steps import ARITHMETIC, LibraryStep, Note, collapsed_binary, needs_dense,
 from .thread_tuning import SMALL_BYTES
 from .to_capi import capi_graph
 
+# Elements; the memory that can be read behind prepared constants is at least that of their layout in a kernel.
+MOST_CONSTANTS = 1 << 29
 ENOUGH = 1 << 27  # bytes; an allocation of this size fails only if memory is short
 
 
-def compile_steps(lowered: Lowered, *, policy: str, fpmath_mode: str, share: bool) -> Schedule:
+def compile_steps(
+    lowered: Lowered, *, policy: str, fpmath_mode: str, share: bool, unkept: frozenset[int] = frozenset()
+) -> Schedule:
     """The steps of a graph, compiled.
 
     Args:
@@ -45,25 +50,26 @@ def compile_steps(lowered: Lowered, *, policy: str, fpmath_mode: str, share: boo
         policy: ``fusion`` or ``debug``.
         fpmath_mode: name of the library's mode.
         share: whether small partitions are compiled for one thread.
+        unkept: ids of the steps whose constants the library must not keep.
     """
     changes = compiled_partition_cache_changes()
-    keeps = get_compiled_partition_cache_capacity() > 0 or (VERSION >= (3, 3) and get_constant_tensor_cache())
-    schedule = _StepCompiler(lowered, fpmath_mode, share=share, keeps=keeps).run(policy)
+    keeps = get_compiled_partition_cache_capacity() > 0 or (HASHES_CONSTANTS and programs_keep_constants())
+    schedule = _StepCompiler(lowered, fpmath_mode, share=share, keeps=keeps, unkept=unkept).run(policy)
     switched = changes != compiled_partition_cache_changes() or get_compiled_partition_cache_capacity() > 0
     if keeps or not switched:
         return schedule
     # Another thread enabled the cache meanwhile.
-    return _StepCompiler(lowered, fpmath_mode, share=share, keeps=True).run(policy)
+    return _StepCompiler(lowered, fpmath_mode, share=share, keeps=True, unkept=unkept).run(policy)
 
 
 class _StepCompiler:
     """Fills the schedule of a graph.
 
     ``keeps``: whether the library caches prepared constants by partition id, or whole compiled partitions, so that
-    compiling a partition again would reuse its constants.
+    compiling a partition again would reuse its constants. ``unkept``: as for :func:`compile_steps`.
     """
 
-    def __init__(self, lowered: Lowered, fpmath_mode: str, *, share: bool, keeps: bool) -> None:
+    def __init__(self, lowered: Lowered, fpmath_mode: str, *, share: bool, keeps: bool, unkept: frozenset[int]) -> None:
         self._lowered = lowered
         self._schedule = Schedule(lowered)
         self._values = self._schedule.values
@@ -72,7 +78,7 @@ class _StepCompiler:
         self._patterns: dict[Wiring, Pattern] = {}
         self._slow: dict[int, bool] = {}  # whether a binary op has a slow operand, by id of its part
         self._collapsed: dict[int, tuple[CompiledPartition, list[int]]] = {}
-        self._keeps = keeps
+        self._keeps, self._unkept = keeps, unkept
 
     def run(self, policy: str) -> Schedule:
         """Fill the schedule; called once."""
@@ -143,8 +149,28 @@ class _StepCompiler:
         else:
             inputs = [*dict.fromkeys(steps[0].inputs)]
         size = sum([nbytes(self._values[number]) for number in (*inputs, *results)])
-        pattern = self._patterns[key] = Pattern(partition, steps, inputs, results, numbers, size, reason)
+        keeps = self._keeps_constants(steps, inputs)
+        pattern = self._patterns[key] = Pattern(partition, steps, inputs, results, numbers, size, keeps, reason)
         return pattern, numbers
+
+    def _keeps_constants(self, steps: Sequence[Step], inputs: Sequence[int]) -> bool:
+        """Whether the library may keep what it computes from the constants of a partition with these inputs."""
+        if not HASHES_CONSTANTS:
+            return True
+        constants = [self._values[number].constant for number in inputs]
+        sizes = [constant.size for constant in constants if constant is not None]
+        # There is nothing to keep of a scalar, such as the scale in an attention, for which some kernels keep nothing.
+        is_worthwhile = max(sizes, default=0) > 1 and sum(sizes) < MOST_CONSTANTS
+        return is_worthwhile and self._unkept.isdisjoint(step.id for step in steps)
+
+    def _partition_again(self, steps: Sequence[Step], results: Sequence[int]) -> Partition:
+        """Another partition of these steps, of which the library keeps no constants yet."""
+        graph, _ = capi_graph(self._lowered, self._fpmath_mode, steps, results)
+        partitions = graph.partitions("fusion" if len(steps) > 1 else "debug")
+        for partition in partitions:
+            if len(partition.ops) == len(steps):
+                return partition
+        raise UnsupportedError("the library finds another partition for the same ops")
 
     def _reads_constants(self, steps: Sequence[Step]) -> bool:
         return any(self._values[number].constant is not None for step in steps for number in step.inputs)
@@ -193,8 +219,11 @@ class _StepCompiler:
         in_place = compiled.in_place and [(pieces[target], pieces[source]) for target, source in compiled.in_place]
         made, like = compiled.made, compiled.like
         is_quick = is_small and pattern.is_quick
+        again = None
+        if HASHES_CONSTANTS and made._compilation.keeps_constants:
+            again = partial(self._partition_again, steps, ends[count:])
         schedule.steps.append(
-            LibraryStep(made, like, pieces, count, in_place, index, pattern.nbytes, is_small, is_quick)
+            LibraryStep(made, like, pieces, count, in_place, index, pattern.nbytes, is_small, is_quick, again)
         )
         schedule.notes.append(Note("oneDNN", steps, (note,), values[:count], values[count:]))
         for source, target in copies:

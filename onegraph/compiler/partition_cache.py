@@ -79,6 +79,7 @@ class Pattern:
         inputs, outputs: the values at its ports, in the order of the ports.
         values: all values of the steps, as ``wiring`` returns them.
         nbytes: size of all inputs and outputs.
+        keeps: whether the library may keep what it computes from constants.
         reason: why it must not be compiled; empty if it can be.
 
     Attributes:
@@ -96,9 +97,10 @@ class Pattern:
         outputs: Sequence[int],
         values: Sequence[int],
         nbytes: int,
+        keeps: bool,
         reason: str = "",
     ) -> None:
-        self.partition, self.reason = partition, reason
+        self.partition, self.reason, self._keeps = partition, reason, keeps
         self._ids = *inputs, *outputs
         self.places, self.n_inputs = [values.index(number) for number in self._ids], len(inputs)
         self.layouts: dict[tuple[Dims, ...], Layout] = {}
@@ -123,7 +125,8 @@ class Pattern:
         Raises:
             OneGraphError: the library refuses the partition.
         """
-        constants = () if self._is_plain else tuple([value.constant is not None for value in values[: self.n_inputs]])
+        takes_all = self._is_plain or not self._keeps
+        constants = () if takes_all else tuple([value.constant is not None for value in values[: self.n_inputs]])
         known = layout.compiled.get((free, constants))
         if known is None:
             known = layout.compiled[free, constants] = self._compile(values, free)
@@ -147,7 +150,8 @@ class Pattern:
     def _compile(self, values: Sequence[Value], free: tuple[bool, ...]) -> Compiled:
         count, ids = self.n_inputs, self._ids
         inputs, outputs = values[:count], values[count:]
-        kinds = ["variable" if self._is_plain or value.constant is None else "constant" for value in inputs]
+        keeps = self._keeps and not self._is_plain
+        kinds = ["constant" if keeps and value.constant is not None else "variable" for value in inputs]
         tensors = [capi_tensor(*given) for given in zip(ids[:count], inputs, kinds, strict=True)]
         # A dense output is compiled without its shape, because the library would accept a wrong one.
         results = [_result(*given) for given in zip(ids[count:], outputs, strict=True)]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from ..capi import CompiledPartition
+from ..capi import CompiledPartition, Partition
 from ..capi import Graph as LibraryGraph
 from ..capi import LogicalTensor as LibraryTensor
 from ..capi import Op as LibraryOp
@@ -33,6 +33,7 @@ class LibraryStep(NamedTuple):
 
     ``pieces``: the numbers of the pieces of memory of its inputs and outputs, in the order in which it was compiled.
     ``in_place``: pairs (output, input) of pieces; the output may reuse the memory of the input.
+    ``again``: makes another partition of the same ops, of which the library keeps no constants yet.
     ``like``: the first compiled partition with the same ops and layouts, which takes as long.
     """
 
@@ -45,6 +46,7 @@ class LibraryStep(NamedTuple):
     nbytes: int  # size of inputs and outputs
     is_small: bool = False  # compiled for one thread
     is_quick: bool = False  # small, and known to take little time
+    again: Callable[[], Partition] | None = None  # None if the library finds no constants of the step by a hash
 
 
 class NumpyStep(NamedTuple):
