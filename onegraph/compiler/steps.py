@@ -10,15 +10,18 @@ from ..capi import CompiledPartition
 from ..capi import Graph as LibraryGraph
 from ..capi import LogicalTensor as LibraryTensor
 from ..capi import Op as LibraryOp
+from ..capi.settings import core_cache, has_avx512
 from ..faults.layouts import Laid, wrong_layout
 from ..faults.operands import collapsed
+from ..faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst
 from ..faults.performance import SLOW_BROADCAST
 from ..ir.op import Array, LogicalTensor, Op
 from ..native.library import VERSION
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import DEFAULT
+from ..opset.schema import Call
 from ..reference import run_op
-from .lower import Step, Value
+from .lower import Dims, Step, Value, dense_of
 from .report import PartitionReport
 from .rewrites.broadcasts import EXCHANGED, SYMMETRIC
 from .rewrites.precision import rounded
@@ -86,6 +89,21 @@ def needs_dense(value: Value, steps: Sequence[Step]) -> bool:
         )
         for step in steps
     )
+
+
+def channels_last(shape: Dims) -> Dims:
+    """The strides of a tensor (N, C, X) whose channels lie last."""
+    batch, *places, channel = dense_of((shape[0], *shape[2:], shape[1]))
+    return batch, channel, *places
+
+
+def is_slow_pool(step: Step, call: Call, values: Sequence[Value]) -> bool:
+    """Whether a pool of these values is fast only if their channels lie last."""
+    if step.attrs.get("data_format") != "NCX" or SLOW_CHANNELS_FIRST.ops.isdisjoint([step.kind]):
+        return False
+    if not all(value.dense and value.constant is None for value in values):
+        return False
+    return bool(SLOW_CHANNELS_FIRST.when(ChannelsFirst(call, core_cache() if has_avx512() else 0)))
 
 
 def _rank(step: Step) -> int:
