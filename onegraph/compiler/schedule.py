@@ -21,7 +21,7 @@ from ..opset.ops.movement import transposition
 from ..opset.schema import Call, TensorType
 from .lower import Dims, Lowered, Step, Value, dense_of
 from .report import nbytes
-from .steps import LibraryStep, Note, NumpyStep, caster, compile_reorder, needs_dense, numpy_step, pass_through
+from .steps import LibraryStep, Note, NumpyStep, compile_reorder, needs_dense, numpy_step, store
 
 
 class Schedule:
@@ -163,17 +163,16 @@ class Schedule:
             compiled = compile_reorder(source, target)
         except OneGraphError:
             self.notes.append(note._replace(executor="copy"))
-            self.steps.append(NumpyStep(pass_through, (source.id,), (target.id,), index))
+            self.steps.append(NumpyStep(store, (source.id,), (target.id,), index))
             return
         self.notes.append(note)
         self.add_compiled(compiled, (source.id, target.id), index)
 
     def add_cast(self, step: Step, reason: str) -> None:
         """Add a TypeCast in numpy, 20 times as fast as the library's for data types that the CPU lacks."""
-        (target,) = step.outputs
         reason = reason or "by numpy: the library's kernel for data types that the CPU has not is slower"
         index = self.note("copy", step, step.note, reason)
-        self.steps.append(NumpyStep(caster(self.values[target].dtype), step.inputs, step.outputs, index))
+        self.steps.append(NumpyStep(store, step.inputs, step.outputs, index))
 
     # Notes and steps -------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
+
 from ..capi import CompiledPartition
 from ..capi import Graph as LibraryGraph
 from ..capi import LogicalTensor as LibraryTensor
@@ -17,18 +19,17 @@ from ..faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst
 from ..faults.performance import SLOW_BROADCAST
 from ..ir.op import Array, LogicalTensor, Op
 from ..native.library import VERSION
-from ..opset.dtypes import DataType
 from ..opset.editions.registry import DEFAULT
 from ..opset.schema import Call
 from ..reference import run_op
 from .lower import Dims, Step, Value, dense_of
 from .report import PartitionReport
 from .rewrites.broadcasts import EXCHANGED, SYMMETRIC
-from .rewrites.precision import rounded
 from .to_capi import capi_tensor
 
 ARITHMETIC = EXCHANGED | SYMMETRIC | {"Divide", "Subtract"}
-Run = Callable[[Sequence[Array | None]], Sequence[Array]]
+# Writes the results of the first arrays into the second.
+Run = Callable[[Sequence[Array | None], Sequence[Array]], None]
 
 
 class LibraryStep(NamedTuple):
@@ -115,27 +116,36 @@ def _rank(step: Step) -> int:
 def numpy_step(step: Step, values: Mapping[int, Value], note: int) -> NumpyStep:
     """A numpy step for the op as the user wrote it, or for the part of the op that the step is."""
     op = step.op
+    if step.kind == "Select":
+        return NumpyStep(select, step.inputs, step.outputs, note)
     if step.whole:
         given = tuple([None if tensor is None else tensor.id for tensor in op.inputs])
-        return NumpyStep(partial(run_op, op), given, tuple([tensor.id for tensor in op.outputs]), note)
+        return NumpyStep(partial(_store_op, op), given, tuple([tensor.id for tensor in op.outputs]), note)
     ins, outs = (
         tuple([LogicalTensor(n, values[n].dtype, values[n].shape, None, values[n].name) for n in ends])
         for ends in (step.inputs, step.outputs)
     )
     part = Op(step.id, step.kind, ins, outs, step.attrs, op.name, DEFAULT)
-    return NumpyStep(partial(run_op, part), step.inputs, step.outputs, note)
+    return NumpyStep(partial(_store_op, part), step.inputs, step.outputs, note)
 
 
-def pass_through(arrays: Sequence[Array | None]) -> list[Array]:
-    """Return the inputs unchanged; storing the result makes the copy into another layout."""
-    return [array for array in arrays if array is not None]
+def _store_op(op: Op, arrays: Sequence[Array | None], results: Sequence[Array]) -> None:
+    for target, found in zip(results, run_op(op, arrays), strict=True):
+        target[...] = found
 
 
-def caster(dtype: DataType) -> Run:
-    """A cast to a float type; a cast to f32 is exact, and storing the result does it."""
-    if dtype is DataType.f32:
-        return pass_through
-    return lambda arrays: [rounded(array, dtype) for array in arrays if array is not None]
+def select(arrays: Sequence[Array | None], results: Sequence[Array]) -> None:
+    """Select by numpy, in the data type of the tensors."""
+    cond, first, second = [array for array in arrays if array is not None]
+    results[0][...] = np.where(cond, first, second)
+
+
+def store(arrays: Sequence[Array | None], results: Sequence[Array]) -> None:
+    """Store the inputs in the outputs, in the layout and data type of the outputs."""
+    with np.errstate(all="ignore"):
+        for array, target in zip(arrays, results, strict=True):
+            assert array is not None
+            np.copyto(target, array, casting="unsafe")
 
 
 def compile_reorder(source: Value, target: Value) -> CompiledPartition:
