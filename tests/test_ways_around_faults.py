@@ -1067,3 +1067,10 @@ def test_attention_with_a_boolean_mask(dtype: str, masked: float) -> None:
     exponents = np.where(inputs["keep"], np.exp(a @ b.swapaxes(-1, -2) / 4), 0.0)
     expected = exponents / exponents.sum(-1, keepdims=True) @ c
     np.testing.assert_allclose(got, expected, atol=1e-5 if dtype == "f32" else 0.05)
+
+
+def test_select_by_a_broadcast_mask_runs_on_numpy() -> None:
+    g = og.Graph()
+    ends = g.input("c", "boolean", (2, 1, 8)), g.input("x", "f32", (2, 4, 8)), g.input("y", "f32", (1, 1, 1))
+    g.output("out", g.select(*ends))
+    assert [partition.executor for partition in g.compile().report().partitions] == ["reference"]
