@@ -23,15 +23,25 @@ from ..capi.settings import has_avx2, has_vnni
 from ..capi.threads import restore_threads
 from ..errors import OneGraphError, OutOfMemoryError, UnsupportedError
 from ..faults.fusions import wrong_fusion, wrong_strides
+from ..faults.ops.pooling import SLOW_CHANNELS_FIRST
 from ..faults.performance import slow_fusion
 from ..faults.use import VIEWS, Fused
 from ..native.library import HASHES_CONSTANTS, VERSION
-from .lower import Lowered, Step, Value
+from .lower import Lowered, Step, Value, dense_of
 from .partition_cache import Layout, Pattern, Wiring, wiring
 from .partitioner import find_partitions
 from .report import nbytes
 from .schedule import Schedule
-from .steps import ARITHMETIC, LibraryStep, Note, collapsed_binary, needs_dense, slow_operand
+from .steps import (
+    ARITHMETIC,
+    LibraryStep,
+    Note,
+    channels_last,
+    collapsed_binary,
+    is_slow_pool,
+    needs_dense,
+    slow_operand,
+)
 from .thread_tuning import SMALL_BYTES
 from .to_capi import capi_graph
 
@@ -226,21 +236,21 @@ class _StepCompiler:
             LibraryStep(made, like, pieces, count, in_place, index, pattern.nbytes, is_small, is_quick, again)
         )
         schedule.notes.append(Note("oneDNN", steps, (note,), values[:count], values[count:]))
-        for source, target in copies:
-            schedule.add_copy(source, target, steps[-1], f"{steps[-1].kind} writes dense tensors only")
+        for source, target, why in copies:
+            schedule.add_copy(source, target, steps[-1], why)
 
     def _layout(
         self, pattern: Pattern, steps: Sequence[Step], values: list[Value]
-    ) -> tuple[Layout, list[tuple[Value, Value]]]:
+    ) -> tuple[Layout, list[tuple[Value, Value, str]]]:
         """The layout of a pattern for the strides of ``values``, and the copies of results to make after the ops.
 
-        In ``values``, dense values replace those whose strides the ops do not honour. A copy is a pair of source and
-        target.
+        In ``values``, dense values replace those whose strides the ops do not honour, and channels-last values those of
+        a pool that is slow otherwise. A copy is a source, a target and the reason.
 
         Raises:
             UnsupportedError: the ops cannot be run on values of these strides.
         """
-        schedule, count, copies = self._schedule, pattern.n_inputs, list[tuple[Value, Value]]()
+        schedule, count, copies = self._schedule, pattern.n_inputs, list[tuple[Value, Value, str]]()
         layout = pattern.layouts.get(tuple([value.strides for value in values]))
         if layout is not None:
             return layout, copies
@@ -258,8 +268,16 @@ class _StepCompiler:
                     continue
                 if value.id not in schedule.returned:
                     raise UnsupportedError(f"{steps[-1].kind} writes dense tensors only")
-                values[index] = schedule.new_dense_value(value)
-                copies.append((values[index], value))
+                values[index] = schedule.new_value(value, dense_of(value.shape))
+                copies.append((values[index], value, f"{steps[-1].kind} writes dense tensors only"))
+        if len(steps) == 1 and is_slow_pool(steps[0], schedule.use(steps[0]).call, values):
+            for index, value in enumerate(values):
+                strides = channels_last(value.shape)
+                if index < count:
+                    values[index] = self._values[schedule.copy(value, strides, SLOW_CHANNELS_FIRST.reason)]
+                elif not self._is_free(value):
+                    values[index] = schedule.new_value(value, strides)
+                    copies.append((values[index], value, SLOW_CHANNELS_FIRST.reason))
         # Convolutions of channels-first data are fastest with channels-last strides, as are the ops between them.
         is_open = any(step.attrs.get("data_format") == "NCX" for step in steps)
         is_open = is_open or not all(value.dense for value in values[:count])

@@ -76,7 +76,8 @@ class _Folding:
         run = numpy_step(step, self.values, 0)
         given = [None if number is None else self.values[number].constant for number in run.inputs]
         try:
-            results = run.run(given)
+            results = [np.empty(self.values[number].shape, self.values[number].dtype.numpy) for number in run.outputs]
+            run.run(given, results)
         except (OneGraphError, MemoryError):
             return False  # where the op runs, the error tells more
         for number, result in zip(run.outputs, results, strict=True):

@@ -6,26 +6,30 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
+
 from ..capi import CompiledPartition, Partition
 from ..capi import Graph as LibraryGraph
 from ..capi import LogicalTensor as LibraryTensor
 from ..capi import Op as LibraryOp
+from ..capi.settings import core_cache, has_avx512
 from ..faults.layouts import Laid, wrong_layout
 from ..faults.operands import collapsed
+from ..faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst
 from ..faults.performance import SLOW_BROADCAST
 from ..ir.op import Array, LogicalTensor, Op
 from ..native.library import VERSION
-from ..opset.dtypes import DataType
 from ..opset.editions.registry import DEFAULT
+from ..opset.schema import Call
 from ..reference import run_op
-from .lower import Step, Value
+from .lower import Dims, Step, Value, dense_of
 from .report import PartitionReport
 from .rewrites.broadcasts import EXCHANGED, SYMMETRIC
-from .rewrites.precision import rounded
 from .to_capi import capi_tensor
 
 ARITHMETIC = EXCHANGED | SYMMETRIC | {"Divide", "Subtract"}
-Run = Callable[[Sequence[Array | None]], Sequence[Array]]
+# Writes the results of the first arrays into the second.
+Run = Callable[[Sequence[Array | None], Sequence[Array]], None]
 
 
 class LibraryStep(NamedTuple):
@@ -94,6 +98,21 @@ def needs_dense(value: Value, steps: Sequence[Step]) -> bool:
     )
 
 
+def channels_last(shape: Dims) -> Dims:
+    """The strides of a tensor (N, C, X) whose channels lie last."""
+    batch, *places, channel = dense_of((shape[0], *shape[2:], shape[1]))
+    return batch, channel, *places
+
+
+def is_slow_pool(step: Step, call: Call, values: Sequence[Value]) -> bool:
+    """Whether a pool of these values is fast only if their channels lie last."""
+    if step.attrs.get("data_format") != "NCX" or SLOW_CHANNELS_FIRST.ops.isdisjoint([step.kind]):
+        return False
+    if not all(value.dense and value.constant is None for value in values):
+        return False
+    return bool(SLOW_CHANNELS_FIRST.when(ChannelsFirst(call, core_cache() if has_avx512() else 0)))
+
+
 def _rank(step: Step) -> int:
     """Rank of the first result of a step."""
     results = step.op.outputs if step.part is None else step.part.outputs
@@ -103,27 +122,36 @@ def _rank(step: Step) -> int:
 def numpy_step(step: Step, values: Mapping[int, Value], note: int) -> NumpyStep:
     """A numpy step for the op as the user wrote it, or for the part of the op that the step is."""
     op = step.op
+    if step.kind == "Select":
+        return NumpyStep(select, step.inputs, step.outputs, note)
     if step.whole:
         given = tuple([None if tensor is None else tensor.id for tensor in op.inputs])
-        return NumpyStep(partial(run_op, op), given, tuple([tensor.id for tensor in op.outputs]), note)
+        return NumpyStep(partial(_store_op, op), given, tuple([tensor.id for tensor in op.outputs]), note)
     ins, outs = (
         tuple([LogicalTensor(n, values[n].dtype, values[n].shape, None, values[n].name) for n in ends])
         for ends in (step.inputs, step.outputs)
     )
     part = Op(step.id, step.kind, ins, outs, step.attrs, op.name, DEFAULT)
-    return NumpyStep(partial(run_op, part), step.inputs, step.outputs, note)
+    return NumpyStep(partial(_store_op, part), step.inputs, step.outputs, note)
 
 
-def pass_through(arrays: Sequence[Array | None]) -> list[Array]:
-    """Return the inputs unchanged; storing the result makes the copy into another layout."""
-    return [array for array in arrays if array is not None]
+def _store_op(op: Op, arrays: Sequence[Array | None], results: Sequence[Array]) -> None:
+    for target, found in zip(results, run_op(op, arrays), strict=True):
+        target[...] = found
 
 
-def caster(dtype: DataType) -> Run:
-    """A cast to a float type; a cast to f32 is exact, and storing the result does it."""
-    if dtype is DataType.f32:
-        return pass_through
-    return lambda arrays: [rounded(array, dtype) for array in arrays if array is not None]
+def select(arrays: Sequence[Array | None], results: Sequence[Array]) -> None:
+    """Select by numpy, in the data type of the tensors."""
+    cond, first, second = [array for array in arrays if array is not None]
+    results[0][...] = np.where(cond, first, second)
+
+
+def store(arrays: Sequence[Array | None], results: Sequence[Array]) -> None:
+    """Store the inputs in the outputs, in the layout and data type of the outputs."""
+    with np.errstate(all="ignore"):
+        for array, target in zip(arrays, results, strict=True):
+            assert array is not None
+            np.copyto(target, array, casting="unsafe")
 
 
 def compile_reorder(source: Value, target: Value) -> CompiledPartition:

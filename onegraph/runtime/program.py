@@ -287,8 +287,7 @@ class Frame:
     def run_numpy(self, step: NumpyStep) -> None:
         """Execute one numpy step."""
         inputs = [None if number is None else self._arrays[number] for number in step.inputs]
-        for number, result in zip(step.outputs, step.run(inputs), strict=True):
-            self._arrays[number][...] = result
+        step.run(inputs, [self._arrays[number] for number in step.outputs])
 
     def copy_outputs(self, results: Mapping[str, Array]) -> None:
         """Fill the outputs that no step writes: inputs, constants, views, and further names of an output."""

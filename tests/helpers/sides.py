@@ -26,7 +26,9 @@ from onegraph.faults.catalogue import CATALOGUE
 from onegraph.faults.fusions import FUSIONS, strided
 from onegraph.faults.layouts import LAYOUTS, PARTITIONS, Laid
 from onegraph.faults.ops import OPS
+from onegraph.faults.ops.elementwise import SLOW_OPS
 from onegraph.faults.ops.interpolation import ENDLESS_TABLE
+from onegraph.faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst
 from onegraph.faults.performance import SLOW_BROADCAST, SLOW_FUSIONS
 from onegraph.faults.precision import PRECISION
 from onegraph.faults.use import Fused, Use
@@ -207,12 +209,14 @@ def laid(graph):
 
 def subjects(fault, graph):
     """What the condition of a fault is asked about in a graph; none for those of compiling and executing."""
-    if fault in (*OPS, *PRECISION, *CAPABILITIES):
+    if fault in (*OPS, *PRECISION, *CAPABILITIES, *SLOW_OPS):
         return [call for call in calls(graph) if call.schema.kind in fault.ops]
     if fault in (*FUSIONS, *strided.FAULTS, *SLOW_FUSIONS):
         return [fused(graph), fused(graph, vnni=False, avx2=False)]
     if fault in (*LAYOUTS, *PARTITIONS):
         return [found for found in laid(graph) if found.kind in fault.ops]
+    if fault is SLOW_CHANNELS_FIRST:
+        return [ChannelsFirst(call, 2**20) for call in calls(graph)]
     if fault is SLOW_BROADCAST:
         return [(op.outputs[0].shape, tensor.shape) for op in graph.ops for tensor in op.inputs]
     if fault is ENDLESS_TABLE:

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from ...builder.signature_cache import MAX_SIGNATURES
 from ...faults.ops import faults_of
+from ...faults.ops.elementwise import SLOW_OPS
 from ...ir.op import Signature
 from ...native.library import VERSION
 from ...opset.dtypes import DataType
@@ -96,6 +97,8 @@ def _correct_form(call: Call, form: Form | None) -> tuple[Form | None, str]:
             return None, reason
         if found := faults_of(use, VERSION):
             return None, found[0].reason
+        if reason := SLOW_OPS.reason(frozenset([part.kind]), use, VERSION):
+            return None, reason
     return form, ""
 
 
