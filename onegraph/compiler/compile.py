@@ -1,6 +1,7 @@
 """Compiles the steps of a lowered graph with the library, and falls back to numpy.
 
-A partition that the library refuses, or would compute wrong, is compiled op by op. An op that is still refused becomes
+A partition that the library refuses, or would compute wrong, is compiled op by op. A partition that has a reference
+kernel only is cut before the op that makes it slow, and both sides are partitioned anew. An op that is still refused becomes
 a view if it only changes shape or axis order, and a numpy step otherwise. The library chooses the layout of a tensor
 between partitions if every reader honours strides.
 """
@@ -22,12 +23,12 @@ from ..capi.settings import has_avx2, has_vnni
 from ..capi.threads import restore_threads
 from ..errors import OneGraphError, OutOfMemoryError, UnsupportedError
 from ..faults.fusions import wrong_fusion, wrong_strides
-from ..faults.performance import slow_fusion
+from ..faults.slow_fusions import slow_fusion
 from ..faults.use import VIEWS, Fused
 from ..native.library import VERSION
 from .lower import Lowered, Step, Value
 from .partition_cache import Layout, Pattern, Wiring, wiring
-from .partitioner import find_partitions
+from .partitioner import find_partitions, search
 from .report import nbytes
 from .schedule import Schedule
 from .steps import ARITHMETIC, LibraryStep, Note, collapsed_binary, needs_dense, slow_operand
@@ -94,22 +95,37 @@ class _StepCompiler:
 
     # Partitions ------------------------------------------------------------------------------------------------------
 
-    def _add(self, steps: Sequence[Step], partition: Partition | None) -> None:
-        """Add the steps of one partition."""
+    def _add(self, steps: Sequence[Step], partition: Partition | None, note: str = "") -> None:
+        """Add the steps of one partition; ``note`` says why they are not part of a larger one."""
         if len(steps) == 1:
-            self._add_one(steps[0], "", partition)
+            self._add_one(steps[0], note, partition)
             return
-        reason = ""
+        reason, cut = "", 0
         if any(step.kind not in VIEWS for step in steps):  # as a partition, views would be copied
             try:
                 pattern, numbers = self._pattern(steps, partition)
-                if not (reason := pattern.reason):
-                    self._add_library(pattern, steps, numbers)
+                reason, cut = pattern.reason, pattern.cut
+                if not reason:
+                    self._add_library(pattern, steps, numbers, note)
                     return
             except OneGraphError as error:
                 reason = _refusal(error)
+        if cut:
+            self._add_piece(steps[:cut], reason)
+            self._add_piece(steps[cut:], reason)
+            return
         for step in steps:
             self._add_one(step, reason)
+
+    def _add_piece(self, steps: Sequence[Step], note: str) -> None:
+        """Add some steps of a partition, which are partitioned without the others."""
+        if len(steps) == 1:
+            self._add_one(steps[0], note)
+            return
+        inside = {step.id for step in steps}
+        needed = {n for step in steps for n in step.outputs if any(o.id not in inside for o in self._readers.get(n, ()))}
+        for partition, found in [*search(self._lowered, self._fpmath_mode, steps, needed)]:
+            self._add(found, partition, note)
 
     def _pattern(self, steps: Sequence[Step], partition: Partition | None = None) -> tuple[Pattern, list[int]]:
         """The pattern of these steps, made if it is new, and their values in the order of the pattern.
@@ -127,7 +143,7 @@ class _StepCompiler:
         pattern = self._patterns.get(key)
         if pattern is not None and not (self._keeps and self._reads_constants(steps)):
             return pattern, numbers
-        reason = ""
+        reason, cut = "", 0
         if partition is None:
             graph, refused = capi_graph(self._lowered, self._fpmath_mode, steps)
             if refused:
@@ -136,12 +152,14 @@ class _StepCompiler:
         if len(steps) > 1:
             inputs = [*dict.fromkeys(partition.input_ids)]
             fused = Fused([self._schedule.use(step) for step in steps], has_vnni(), has_avx2())
-            reason = wrong_fusion(fused, VERSION) or slow_fusion(fused, VERSION)
-            reason = reason and f"{reason}, so that the ops run one by one"
+            if reason := wrong_fusion(fused, VERSION):
+                reason = f"{reason}, so that the ops run one by one"
+            elif slow := slow_fusion(fused, VERSION):
+                reason, cut = f"{slow.reason}, so that the ops run apart", slow.place
         else:
             inputs = [*dict.fromkeys(steps[0].inputs)]
         size = sum([nbytes(self._values[number]) for number in (*inputs, *results)])
-        pattern = self._patterns[key] = Pattern(partition, steps, inputs, results, numbers, size, reason)
+        pattern = self._patterns[key] = Pattern(partition, steps, inputs, results, numbers, size, reason, cut)
         return pattern, numbers
 
     def _reads_constants(self, steps: Sequence[Step]) -> bool:

@@ -80,6 +80,7 @@ class Pattern:
         values: all values of the steps, as ``wiring`` returns them.
         nbytes: size of all inputs and outputs.
         reason: why it must not be compiled; empty if it can be.
+        cut: the number of first steps that are to be partitioned without the others instead; 0 for no such cut.
 
     Attributes:
         is_quick: whether few bytes mean little time.
@@ -97,8 +98,9 @@ class Pattern:
         values: Sequence[int],
         nbytes: int,
         reason: str = "",
+        cut: int = 0,
     ) -> None:
-        self.partition, self.reason = partition, reason
+        self.partition, self.reason, self.cut = partition, reason, cut
         self._ids = *inputs, *outputs
         self.places, self.n_inputs = [values.index(number) for number in self._ids], len(inputs)
         self.layouts: dict[tuple[Dims, ...], Layout] = {}

@@ -17,7 +17,7 @@ from ...opset.dtypes import DataType
 from ...opset.ops.binary import slope_target
 from ...opset.schema import AttrValue, Call, TensorType
 from ...opset.shapes import known_dims, normalize_axis
-from .broadcasts import binary, divide
+from .broadcasts import binary, divide, matmul_bias
 from .form import Form, Parts, Source, filled, result_types, scalar
 from .norms import group_norm, layer_norm, layer_norm_backward, rms_norm
 from .reductions import bias_add_backward, extreme, mean, mean_backward, reduction, total
@@ -281,6 +281,7 @@ Composition = Callable[[Call], Form | None]
 PREFERRED: dict[str, Composition] = {
     **dict.fromkeys(("Add", "Divide", "Maximum", "Minimum", "Multiply", "SquaredDifference", "Subtract"), binary),
     "Dropout": dropout,
+    "MatMul": matmul_bias,
     "Pow": power,
     "Reciprocal": reciprocal,
     "AvgPoolBackward": mean_backward,
