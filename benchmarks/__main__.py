@@ -11,7 +11,7 @@ from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 
-NAMES = ("overhead", "callers", "build", "fusion", "inference", "training", "peak")
+NAMES = ("overhead", "callers", "build", "fusion", "blocks", "inference", "training", "peak")
 
 
 def main() -> int:

@@ -170,8 +170,7 @@ def convolution(b: Block) -> Tensor:
         shape = (channels, out // groups, *(kernel,) * rank)
         axis = 1 if order == "IOX" else rank
         shape = shape if order == "IOX" else (*shape[2:], out // groups, channels)
-        scaled = axis if groups == 1 else axis
-        w = b.weights(shape, scaled)
+        w = b.weights(shape, axis)
     else:
         order = "XIO" if b.chance(0.5) else "OIX"
         shape = (out, channels // groups, *(kernel,) * rank)

@@ -1,9 +1,9 @@
 """Compiles the steps of a lowered graph with the library, and falls back to numpy.
 
 A partition that the library refuses, or would compute wrong, is compiled op by op. A partition that has a reference
-kernel only is cut before the op that makes it slow, and both sides are partitioned anew. An op that is still refused becomes
-a view if it only changes shape or axis order, and a numpy step otherwise. The library chooses the layout of a tensor
-between partitions if every reader honours strides.
+kernel only is cut before the op that makes it slow, and both sides are partitioned anew. An op that is still refused
+becomes a view if it only changes shape or axis order, and a numpy step otherwise. The library chooses the layout of a
+tensor between partitions if every reader honours strides.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ..capi.settings import has_avx2, has_vnni
 from ..capi.threads import restore_threads
 from ..errors import OneGraphError, OutOfMemoryError, UnsupportedError
 from ..faults.fusions import wrong_fusion, wrong_strides
+from ..faults.operands import varying
 from ..faults.slow_fusions import slow_fusion
 from ..faults.use import VIEWS, Fused
 from ..native.library import VERSION
@@ -31,7 +32,7 @@ from .partition_cache import Layout, Pattern, Wiring, wiring
 from .partitioner import find_partitions, search
 from .report import nbytes
 from .schedule import Schedule
-from .steps import ARITHMETIC, LibraryStep, Note, collapsed_binary, needs_dense, slow_operand
+from .steps import ARITHMETIC, LibraryStep, Note, collapsed_binary, mixed, needs_dense, slow_operand
 from .thread_tuning import SMALL_BYTES
 from .to_capi import capi_graph
 
@@ -123,7 +124,9 @@ class _StepCompiler:
             self._add_one(steps[0], note)
             return
         inside = {step.id for step in steps}
-        needed = {n for step in steps for n in step.outputs if any(o.id not in inside for o in self._readers.get(n, ()))}
+        needed = {
+            n for step in steps for n in step.outputs if any(o.id not in inside for o in self._readers.get(n, ()))
+        }
         for partition, found in [*search(self._lowered, self._fpmath_mode, steps, needed)]:
             self._add(found, partition, note)
 
@@ -238,8 +241,9 @@ class _StepCompiler:
             returned.clear()
         elif reason := wrong_strides(Fused(uses, strided=strided - returned), VERSION):
             raise UnsupportedError(f"{reason}, so that the ops run one by one")
+        copied = mixed(steps, values[:count]) if strided else ()
         for index, value in enumerate(values):
-            if value.id in returned or (not value.dense and needs_dense(value, steps)):
+            if value.id in returned or value.id in copied or (not value.dense and needs_dense(value, steps)):
                 if index < count:
                     values[index] = self._values[schedule.dense_copy(value)]
                     continue
@@ -309,8 +313,16 @@ class _StepCompiler:
             step.executor == "library"
             and step.kind != "StaticReshape"
             and not needs_dense(value, [step])
-            and not (step.kind in ARITHMETIC and self._is_slow(step))
+            and not (step.kind in ARITHMETIC and (self._is_slow(step) or self._repeats_batch(step)))
             for step in readers
+        )
+
+    def _repeats_batch(self, step: Step) -> bool:
+        """Whether the operand of a binary op is broadcast along the first axis alone: fast for dense tensors only."""
+        result = self._values[step.outputs[0]].shape
+        return any(
+            not varies[0] and all(varies[1:]) and result[0] > 1
+            for varies in (varying(result, self._values[number].shape) for number in step.inputs)
         )
 
 

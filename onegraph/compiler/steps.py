@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import prod
 from typing import NamedTuple
 
 from ..capi import CompiledPartition
@@ -12,7 +13,8 @@ from ..capi import LogicalTensor as LibraryTensor
 from ..capi import Op as LibraryOp
 from ..faults.layouts import Laid, wrong_layout
 from ..faults.operands import collapsed
-from ..faults.performance import SLOW_BROADCAST
+from ..faults.performance import SLOW_BROADCAST, SLOW_STRIDES
+from ..faults.use import ELEMENTWISE
 from ..ir.op import Array, LogicalTensor, Op
 from ..native.library import VERSION
 from ..opset.dtypes import DataType
@@ -77,7 +79,10 @@ class Note(NamedTuple):
 
 
 def needs_dense(value: Value, steps: Sequence[Step]) -> bool:
-    """Whether one of the ops would compute wrong with the strides of a value that it reads or writes."""
+    """Whether one of the ops would compute wrong, or slowly, with the strides of a value that it reads or writes."""
+    is_slow = not value.dense and SLOW_STRIDES.affects(VERSION) and SLOW_STRIDES.when((value.shape, value.strides))
+    if is_slow and any(step.kind in SLOW_STRIDES.ops and value.id in (*step.inputs, *step.outputs) for step in steps):
+        return True
     inside = frozenset([step.kind for step in steps])
     return any(
         wrong_layout(
@@ -86,6 +91,21 @@ def needs_dense(value: Value, steps: Sequence[Step]) -> bool:
         )
         for step in steps
     )
+
+
+def mixed(steps: Sequence[Step], values: Sequence[Value]) -> set[int]:
+    """Of the ``values`` that elementwise and binary ops read, those that are not dense beside one that is.
+
+    The library has a reference kernel for some of these mixtures. Operands that are broadcast do not count.
+    """
+    known = {value.id: value for value in values}
+    read: dict[int, Value] = {}
+    for step in steps:
+        if step.kind in SLOW_STRIDES.ops | ELEMENTWISE:
+            read.update((number, known[number]) for number in step.inputs if number in known)
+    largest = max([prod(value.shape) for value in read.values()], default=0)
+    whole = [value for value in read.values() if prod(value.shape) == largest]
+    return {value.id for value in whole if not value.dense} if any(value.dense for value in whole) else set()
 
 
 def _rank(step: Step) -> int:

@@ -37,6 +37,40 @@ def operand_along_every_other_group_of_axes(g: DataGraph) -> LogicalTensor:
     return g.add(g.input("x", "f32", (2, 3, 4, 5, 6)), g.input("y", "f32", (1, 3, 1, 5, 6)))
 
 
+# Strides of binary ops -----------------------------------------------------------------------------------------------
+
+
+def is_channels_last(shape: Dims, strides: Dims) -> bool:
+    """Whether a tensor with the channels on its second axis lies in memory without gaps, channels last."""
+    if len(shape) < 3:
+        return False
+    step = shape[1]
+    wanted = [0] * len(shape)
+    wanted[1] = 1
+    for axis in (*range(len(shape) - 1, 1, -1), 0):
+        wanted[axis] = step
+        step *= shape[axis]
+    return all(dim == 1 or one == other for dim, one, other in zip(shape, strides, wanted, strict=True))
+
+
+STRIDES = Faults[tuple[Dims, Dims]]()
+SLOW_STRIDES = STRIDES.add(
+    "slow_strides",
+    BINARY,
+    "strides",
+    SLOW,
+    lambda tensor: not is_channels_last(*tensor),
+    {(3, 2): "slow"},
+    "A binary op has a reference kernel only for a tensor that is neither dense nor dense with channels last",
+    "the same op on a dense copy",
+)
+
+
+@SLOW_STRIDES.example({(3, 2): "right"})
+def sum_of_a_turned_matrix(g: DataGraph) -> LogicalTensor:
+    return g.add(g.input("x", "f32", (30, 20), strides=(1, 30)), g.input("y", "f32", (30, 20)))
+
+
 # Biases of products --------------------------------------------------------------------------------------------------
 
 
