@@ -8,7 +8,7 @@ tensor between partitions if every reader honours strides.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from ..capi.threads import restore_threads
 from ..errors import OneGraphError, OutOfMemoryError, UnsupportedError
 from ..faults.fusions import wrong_fusion, wrong_strides
 from ..faults.operands import varying
+from ..faults.performance import REFERENCE, reference_kernel
 from ..faults.slow_fusions import slow_fusion
 from ..faults.use import VIEWS, Fused
 from ..native.library import VERSION
@@ -36,6 +37,7 @@ from .steps import ARITHMETIC, LibraryStep, Note, collapsed_binary, mixed, needs
 from .thread_tuning import SMALL_BYTES
 from .to_capi import capi_graph
 
+WITH_REFERENCE_KERNELS = frozenset(kind for fault in REFERENCE for kind in fault.ops)
 ENOUGH = 1 << 27  # bytes; an allocation of this size fails only if memory is short
 
 
@@ -154,7 +156,9 @@ class _StepCompiler:
             (partition,) = graph.partitions("debug")
         if len(steps) > 1:
             inputs = [*dict.fromkeys(partition.input_ids)]
-            fused = Fused([self._schedule.use(step) for step in steps], has_vnni(), has_avx2())
+            constants = frozenset([number for number in inputs if self._values[number].constant is not None])
+            uses = [self._schedule.use(step) for step in steps]
+            fused = Fused(uses, has_vnni(), has_avx2(), constants=constants)
             if reason := wrong_fusion(fused, VERSION):
                 reason = f"{reason}, so that the ops run one by one"
             elif slow := slow_fusion(fused, VERSION):
@@ -163,7 +167,16 @@ class _StepCompiler:
             inputs = [*dict.fromkeys(steps[0].inputs)]
         size = sum([nbytes(self._values[number]) for number in (*inputs, *results)])
         pattern = self._patterns[key] = Pattern(partition, steps, inputs, results, numbers, size, reason, cut)
+        pattern.marks = tuple(self._marks(steps))
         return pattern, numbers
+
+    def _marks(self, steps: Sequence[Step]) -> Iterator[str]:
+        """The steps that are known to run a reference kernel because there is no better way, for the report."""
+        for step in steps:
+            if step.kind in WITH_REFERENCE_KERNELS and (
+                found := reference_kernel(self._schedule.use(step).call, VERSION)
+            ):
+                yield f"reference kernel: {found}"
 
     def _reads_constants(self, steps: Sequence[Step]) -> bool:
         return any(self._values[number].constant is not None for step in steps for number in step.inputs)
@@ -215,7 +228,7 @@ class _StepCompiler:
         schedule.steps.append(
             LibraryStep(made, like, pieces, count, in_place, index, pattern.nbytes, is_small, is_quick)
         )
-        schedule.notes.append(Note("oneDNN", steps, (note,), values[:count], values[count:]))
+        schedule.notes.append(Note("oneDNN", steps, (note, *pattern.marks), values[:count], values[count:]))
         for source, target in copies:
             schedule.add_copy(source, target, steps[-1], f"{steps[-1].kind} writes dense tensors only")
 
@@ -270,20 +283,22 @@ class _StepCompiler:
         """Add a binary op that is fast on fewer axes only, with collapsed axes; returns False for other ops."""
         if not self._is_slow(step):
             return False
-        ends = [*step.inputs, *step.outputs]
-        is_dense = all(self._values[number].dense for number in ends)
-        known = self._collapsed.get(id(step.part)) if is_dense else None
+        values, schedule = self._values, self._schedule
+        ends = [number if values[number].dense else schedule.dense_copy(values[number]) for number in step.inputs]
+        if not all(values[number].dense for number in step.outputs):
+            return False
+        known = self._collapsed.get(id(step.part))
         if known is None:
-            self._schedule.threads.use(None)
-            compiled = collapsed_binary(step, self._values)
+            schedule.threads.use(None)
+            compiled = collapsed_binary(step._replace(inputs=tuple(ends)), values)
             if compiled is None:
                 return False
-            places = [ends.index(tensor.id) for tensor in (*compiled.inputs, *compiled.outputs)]
+            places = [[*ends, *step.outputs].index(tensor.id) for tensor in (*compiled.inputs, *compiled.outputs)]
             known = self._collapsed[id(step.part)] = compiled, places
         reason = "on fewer axes, as the library has a reference kernel only for an operand that is broadcast like this"
         compiled, places = known
         index = self._schedule.note("oneDNN", step, note, reason)
-        self._schedule.add_compiled(compiled, [ends[place] for place in places], index)
+        schedule.add_compiled(compiled, [[*ends, *step.outputs][place] for place in places], index)
         return True
 
     def _is_slow(self, step: Step) -> bool:

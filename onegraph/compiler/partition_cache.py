@@ -83,6 +83,7 @@ class Pattern:
         cut: the number of first steps that are to be partitioned without the others instead; 0 for no such cut.
 
     Attributes:
+        marks: remarks for the report.
         is_quick: whether few bytes mean little time.
         places: for each port, inputs first, the index of its value in ``values``.
         n_inputs: number of inputs.
@@ -101,6 +102,7 @@ class Pattern:
         cut: int = 0,
     ) -> None:
         self.partition, self.reason, self.cut = partition, reason, cut
+        self.marks: tuple[str, ...] = ()
         self._ids = *inputs, *outputs
         self.places, self.n_inputs = [values.index(number) for number in self._ids], len(inputs)
         self.layouts: dict[tuple[Dims, ...], Layout] = {}

@@ -8,8 +8,9 @@ from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor
 from ..opset.schema import Call
 from ..opset.shapes import known_dims
-from .fault import SLOW, Faults
+from .fault import SLOW, Faults, Release
 from .operands import is_fast, varying
+from .ops.windows import IMAGE, POOL
 from .use import BINARY, Dims
 
 # Broadcast operands of single binary ops -----------------------------------------------------------------------------
@@ -71,7 +72,7 @@ def sum_of_a_turned_matrix(g: DataGraph) -> LogicalTensor:
     return g.add(g.input("x", "f32", (30, 20), strides=(1, 30)), g.input("y", "f32", (30, 20)))
 
 
-# Biases of products --------------------------------------------------------------------------------------------------
+# Biases --------------------------------------------------------------------------------------------------------------
 
 
 def _is_no_row(call: Call) -> bool:
@@ -104,3 +105,107 @@ def product_and_a_column(g: DataGraph) -> LogicalTensor:
 @SLOW_BIAS.example({(3, 2): "right"})
 def products_and_one_number(g: DataGraph) -> LogicalTensor:
     return g.matmul(g.input("x", "f32", (2, 4, 30)), g.input("w", "f32", (2, 30, 20)), g.input("b", "f32", (1, 1)))
+
+
+SLOW_TRANSPOSED_BIAS = BIASES.add(
+    "slow_conv_transpose_bias",
+    "ConvTranspose",
+    "bias",
+    SLOW,
+    lambda call: call.input("bias") is not None,
+    {(3, 2): "slow"},
+    "oneDNN adds the bias of a ConvTranspose of floats element by element",
+    "a ConvTranspose and a BiasAdd",
+)
+
+
+@SLOW_TRANSPOSED_BIAS.example({(3, 2): "right"})
+def conv_transpose_with_a_bias(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "f32", (1, 5, 5, 4)), g.input("w", "f32", (3, 3, 6, 4)), g.input("b", "f32", (6,))
+    return g.op("ConvTranspose", ends, IMAGE)
+
+
+# Ops that numpy runs faster ------------------------------------------------------------------------------------------
+
+LEAST = 2**14  # elements; fewer take no time
+NUMPY = Faults[Call]()
+SLOW_PRODUCT = NUMPY.add(
+    "slow_reduce_prod",
+    "ReduceProd",
+    "",
+    SLOW,
+    lambda call: math.prod(known_dims(call.shape("src"))) >= LEAST,
+    {(3, 2): "slow"},
+    "ReduceProd has a reference kernel only, which is slower than numpy",
+    "numpy",
+)
+
+
+@SLOW_PRODUCT.example({(3, 2): "right"})
+def product_of_many_rows(g: DataGraph) -> LogicalTensor:
+    return g.op("ReduceProd", g.clamp(g.input("x", "f32", (4, 4096)), min=0.5, max=2.0), {"axes": [0]})
+
+
+def slow_alone(call: Call, version: Release) -> str:
+    """Why numpy runs an op faster than a library of ``version``, empty where it does not."""
+    return NUMPY.reason(frozenset([call.schema.kind]), call, version)
+
+
+# Ops without another way ---------------------------------------------------------------------------------------------
+
+REFERENCE = Faults[Call]()
+DILATED_POOL = REFERENCE.add(
+    "slow_dilated_pool",
+    "MaxPool MaxPoolBackward",
+    "dilations",
+    SLOW,
+    lambda call: max(call.s64s("dilations", 1), default=1) > 1,
+    {(3, 2): "slow"},
+    "MaxPool with dilations",
+    "the same op; the report says so",
+)
+
+
+@DILATED_POOL.example({(3, 2): "right"})
+def largest_of_every_other_element(g: DataGraph) -> LogicalTensor:
+    return g.op("MaxPool", g.input("x", "f32", (1, 8, 8, 4)), {**POOL, "dilations": [2, 2]})
+
+
+INTERPOLATE_BACKWARD = REFERENCE.add(
+    "slow_interpolate_backward",
+    "InterpolateBackward",
+    "",
+    SLOW,
+    lambda call: call.string("data_format") == "NCX",
+    {(3, 2): "slow"},
+    "InterpolateBackward with channels first",
+    "the same op; the report says so",
+)
+
+
+@INTERPOLATE_BACKWARD.example({(3, 2): "right"})
+def gradient_of_an_image_of_twice_the_size(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "f32", (1, 4, 3, 3)), g.input("dy", "f32", (1, 4, 6, 6))
+    return g.op("InterpolateBackward", ends, {"mode": "nearest", "sizes": [6, 6], "data_format": "NCX"})
+
+
+ONE_SLOPE = REFERENCE.add(
+    "slow_prelu_of_one_slope",
+    "PReLU PReLUBackward",
+    "slope",
+    SLOW,
+    lambda call: math.prod(known_dims(call.shape("slope"))) == 1,
+    {(3, 2): "slow"},
+    "PReLU with one slope",
+    "the same op; the report says so",
+)
+
+
+@ONE_SLOPE.example({(3, 2): "right"})
+def one_slope_for_all_channels(g: DataGraph) -> LogicalTensor:
+    return g.op("PReLU", [g.input("x", "f32", (1, 8, 8, 4)), g.input("slope", "f32", (1,))])
+
+
+def reference_kernel(call: Call, version: Release) -> str:
+    """What of an op has a reference kernel only with a library of ``version``, and no faster way; empty for others."""
+    return REFERENCE.reason(frozenset([call.schema.kind]), call, version)

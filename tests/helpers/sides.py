@@ -28,7 +28,7 @@ from onegraph.faults.fusions import FUSIONS, strided
 from onegraph.faults.layouts import LAYOUTS, PARTITIONS, Laid
 from onegraph.faults.ops import OPS
 from onegraph.faults.ops.interpolation import ENDLESS_TABLE
-from onegraph.faults.performance import SLOW_BROADCAST
+from onegraph.faults.performance import BIASES, NUMPY, REFERENCE, SLOW_BROADCAST, SLOW_STRIDES
 from onegraph.faults.precision import PRECISION
 from onegraph.faults.use import Fused, Use
 from onegraph.native import library
@@ -208,7 +208,7 @@ def laid(graph):
 
 def subjects(fault, graph):
     """What the condition of a fault is asked about in a graph; none for those of compiling and executing."""
-    if fault in (*OPS, *PRECISION, *CAPABILITIES):
+    if fault in (*OPS, *PRECISION, *CAPABILITIES, *BIASES, *NUMPY, *REFERENCE):
         return [call for call in calls(graph) if call.schema.kind in fault.ops]
     if fault in (*FUSIONS, *strided.FAULTS, *slow_fusions.FAULTS):
         return [fused(graph), fused(graph, vnni=False, avx2=False)]
@@ -216,6 +216,8 @@ def subjects(fault, graph):
         return [found for found in laid(graph) if found.kind in fault.ops]
     if fault is SLOW_BROADCAST:
         return [(op.outputs[0].shape, tensor.shape) for op in graph.ops for tensor in op.inputs]
+    if fault is SLOW_STRIDES:
+        return [(tensor.shape, tensor.strides) for tensor in graph.inputs.values() if tensor.strides is not None]
     if fault is ENDLESS_TABLE:
         return [max(tensor.shape) for op in graph.ops for tensor in (*op.inputs, *op.outputs)]
     return None
