@@ -203,7 +203,8 @@ ONE_SLOPE = REFERENCE.add(
 
 @ONE_SLOPE.example({(3, 2): "right"})
 def one_slope_for_all_channels(g: DataGraph) -> LogicalTensor:
-    return g.op("PReLU", [g.input("x", "f32", (1, 8, 8, 4)), g.input("slope", "f32", (1,))])
+    ends = g.input("x", "f32", (1, 8, 8, 4)), g.input("slope", "f32", (1, 1, 1, 1))
+    return g.op("PReLU", ends, {"per_channel_broadcast": False})
 
 
 def reference_kernel(call: Call, version: Release) -> str:
