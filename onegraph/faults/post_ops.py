@@ -74,7 +74,7 @@ def _post_ops(uses: tuple[Use, ...]) -> list[PostOp]:
         head = heads[ends[-1]] if ends else None
         if use.kind in CARRIED and (head is not None or use.inputs[0] not in heads):
             if head is None:
-                kept[use.outputs[0]] = kept.get(use.inputs[0], _dtype(use, 0))
+                kept[use.outputs[0]] = kept.get(use.inputs[0], dtype_of(use, 0))
                 continue
         elif head is None or use.kind not in POST_OPS:
             head = use
@@ -88,7 +88,10 @@ def _post_ops(uses: tuple[Use, ...]) -> list[PostOp]:
             place, turns = places.get(id(head), 0), id(head) in turned
             adds = is_joined and use.kind == "Add" and shape == use.result and id(head) not in added
             if adds and operand is not None:
-                dtype, dst = kept.get(use.inputs[operand], _dtype(use, operand)), written.get(use.outputs[0], use.dtype)
+                dtype, dst = (
+                    kept.get(use.inputs[operand], dtype_of(use, operand)),
+                    written.get(use.outputs[0], use.dtype),
+                )
                 adds = head.kind not in WITHOUT_SUM and (dtype is dst or dtype in INT8)
             anew = any(heads[number] is not head for number in ends)
             found.append(PostOp(head, use, frozenset(ends), anew, operand, adds, place, turns, is_joined))
@@ -103,10 +106,10 @@ def _post_ops(uses: tuple[Use, ...]) -> list[PostOp]:
 
 
 def _written(uses: tuple[Use, ...]) -> dict[int, DataType]:
-    """The data type in which the kernel of a value writes its last result, where a Quantize behind it changes that."""
+    """The data type in which the kernel of a value writes its last result, where a cast behind it changes that."""
     found: dict[int, DataType] = {}
     for use in reversed(uses):
-        dtype = use.dtype if use.kind == "Quantize" else found.get(use.outputs[0])
+        dtype = found.get(use.outputs[0], use.dtype if use.kind in ("Quantize", "TypeCast") else None)
         if dtype is not None:
             found.update((number, dtype) for number in use.inputs)
     return found
@@ -125,7 +128,8 @@ def _joins(main: Use, shape: Dims) -> bool:
     return len(axes) == 1
 
 
-def _dtype(use: Use, index: int) -> DataType:
+def dtype_of(use: Use, index: int) -> DataType:
+    """Data type of input ``index``."""
     tensor = use.call.inputs[index]
     assert tensor is not None
     assert tensor.dtype is not None

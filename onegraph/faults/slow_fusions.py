@@ -13,7 +13,7 @@ from . import slow_operands
 from .fault import SLOW, Faults, Release
 from .operands import is_fast, varying
 from .ops.windows import IMAGE, POOL, VOLUME
-from .post_ops import is_int8, post_ops
+from .post_ops import dtype_of, is_int8, post_ops
 from .slow_operands import APART
 from .use import BINARY, POOLS, Fused, Use
 
@@ -139,7 +139,7 @@ def _pools_int8(fused: Fused) -> str:
     for pool in fused.of("AvgPool", "MaxPool"):
         source = next((use for use in fused.of("Dequantize") if use.outputs == pool.inputs[:1]), None)
         target = next((use for use in fused.of("Quantize") if use.inputs == pool.outputs), None)
-        if source is None or target is None:
+        if source is None or target is None or dtype_of(source, 0) is not target.dtype:
             continue
         if pool.call.string("data_format") == "NCX":
             return f"oneDNN has a reference kernel only for {pool.kind} of int8 with channels first"
