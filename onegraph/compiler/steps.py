@@ -94,18 +94,21 @@ def needs_dense(value: Value, steps: Sequence[Step]) -> bool:
 
 
 def mixed(steps: Sequence[Step], values: Sequence[Value]) -> set[int]:
-    """Of the ``values`` that elementwise and binary ops read, those that are not dense beside one that is.
+    """Of the ``values`` that elementwise and binary ops read, those whose strides a binary op would be slow with.
 
-    The library has a reference kernel for some of these mixtures. Operands that are broadcast do not count.
+    The library has a reference kernel for some mixtures of strides. Beside a tensor with channels last, it is fast for
+    others with channels last and for vectors.
     """
+    inside = [step for step in steps if step.kind in SLOW_STRIDES.ops | ELEMENTWISE]
+    if not any(step.kind in SLOW_STRIDES.ops for step in inside):
+        return set()
     known = {value.id: value for value in values}
-    read: dict[int, Value] = {}
-    for step in steps:
-        if step.kind in SLOW_STRIDES.ops | ELEMENTWISE:
-            read.update((number, known[number]) for number in step.inputs if number in known)
+    read = {number: known[number] for step in inside for number in step.inputs if number in known}
     largest = max([prod(value.shape) for value in read.values()], default=0)
-    whole = [value for value in read.values() if prod(value.shape) == largest]
-    return {value.id for value in whole if not value.dense} if any(value.dense for value in whole) else set()
+    strided = {number for number, value in read.items() if prod(value.shape) == largest and not value.dense}
+    is_fast = all(SLOW_STRIDES.when((read[number].shape, read[number].strides)) is False for number in strided)
+    others = [value for number, value in read.items() if number not in strided]
+    return set() if is_fast and all(sum(dim > 1 for dim in value.shape) < 2 for value in others) else strided
 
 
 def _rank(step: Step) -> int:

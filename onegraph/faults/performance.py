@@ -6,6 +6,7 @@ import math
 
 from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor
+from ..opset.dtypes import DataType
 from ..opset.schema import Call
 from ..opset.shapes import known_dims
 from .fault import SLOW, Faults, Release
@@ -144,6 +145,23 @@ SLOW_PRODUCT = NUMPY.add(
 @SLOW_PRODUCT.example({(3, 2): "right"})
 def product_of_many_rows(g: DataGraph) -> LogicalTensor:
     return g.op("ReduceProd", g.clamp(g.input("x", "f32", (4, 4096)), min=0.5, max=2.0), {"axes": [0]})
+
+
+SLOW_CONCAT = NUMPY.add(
+    "slow_concat_of_f16",
+    "Concat",
+    "",
+    SLOW,
+    lambda call: call.output_type(0) is DataType.f16 and math.prod(known_dims(call.schema.shape(call)[0])) >= LEAST,
+    {(3, 2): "slow"},
+    "Concat of f16 has a reference kernel only, which is slower than numpy",
+    "numpy",
+)
+
+
+@SLOW_CONCAT.example({(3, 2): "right"})
+def long_rows_of_f16_side_by_side(g: DataGraph) -> LogicalTensor:
+    return g.concat(g.input("x", "f16", (4, 4096)), g.input("y", "f16", (4, 4096)), axis=1)
 
 
 def slow_alone(call: Call, version: Release) -> str:

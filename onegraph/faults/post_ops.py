@@ -66,6 +66,7 @@ def _post_ops(uses: tuple[Use, ...]) -> list[PostOp]:
     heads: dict[int, Use] = {}  # the main op that computes a value
     kept: dict[int, DataType] = {}  # for a value that is no result of a main op, the data type in memory
     places: dict[int, int] = {}  # by id of a main op, the number of ops in its kernel so far
+    roots: dict[int, Use] = {}  # by id of a main op, the one that begins its chain of kernels
     turned: set[int] = set()  # ids of main ops that write channels last
     added: set[int] = set()  # ids of main ops that add an operand to the memory of the result
     found: list[PostOp] = []
@@ -93,9 +94,10 @@ def _post_ops(uses: tuple[Use, ...]) -> list[PostOp]:
                     written.get(use.outputs[0], use.dtype),
                 )
                 adds = head.kind not in WITHOUT_SUM and (dtype is dst or dtype in INT8)
-            anew = any(heads[number] is not head for number in ends)
+            anew = len({id(roots.get(id(heads[number]), heads[number])) for number in ends}) > 1
             found.append(PostOp(head, use, frozenset(ends), anew, operand, adds, place, turns, is_joined))
             if not is_joined:
+                roots[id(use)] = roots.get(id(head), head)
                 head = use
                 turned.update([id(use)] if turns else [])
             elif adds:

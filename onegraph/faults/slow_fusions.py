@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from typing import NamedTuple
 
 from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor
+from ..opset.editions.registry import BASE
 from ..opset.ops.movement import transposition
-from ..opset.window import channel_axis
-from . import slow_operands
+from . import slow_images, slow_operands
 from .fault import SLOW, Faults, Release
 from .operands import is_fast, varying
-from .ops.windows import IMAGE, POOL, VOLUME
-from .post_ops import dtype_of, is_int8, post_ops
+from .post_ops import is_int8, post_ops
 from .slow_operands import APART
-from .use import BINARY, POOLS, Fused, Use
+from .use import BINARY, ELEMENTWISE, Fused
 
-FAULTS = Faults[Fused](slow_operands.FAULTS)
+FAULTS = Faults[Fused](slow_operands.FAULTS, slow_images.FAULTS)
 
 # One tensor --------------------------------------------------------------------------------------------------------
 
@@ -81,32 +81,6 @@ def exponential_of_a_difference_from_a_number_for_each_row(g: DataGraph) -> Logi
 # Other ops ------------------------------------------------------------------------------------------------------------
 
 
-def _follows_conv_transpose(fused: Fused) -> bool:
-    behind = [post.main for post in post_ops(fused)]
-    behind += [
-        main for main in fused.of("ConvTranspose") for use in fused.of("BiasAdd") if use.inputs[0] in main.outputs
-    ]
-    return any(main.kind == "ConvTranspose" and not is_int8(main, fused) for main in behind)
-
-
-SLOW_CONV_TRANSPOSE = FAULTS.add(
-    "slow_conv_transpose",
-    "ConvTranspose",
-    "",
-    SLOW,
-    _follows_conv_transpose,
-    {(3, 2): "slow"},
-    "oneDNN runs the ops behind a ConvTranspose, and its bias, element by element",
-    "the ConvTranspose, and the ops behind it in kernels of their own",
-)
-
-
-@SLOW_CONV_TRANSPOSE.example({(3, 2): "right"})
-def conv_transpose_and_relu(g: DataGraph) -> LogicalTensor:
-    ends = g.input("x", "f32", (1, 5, 5, 4)), g.input("w", "f32", (3, 3, 6, 4))
-    return g.relu(g.op("ConvTranspose", ends, IMAGE))
-
-
 def _turns_columns(fused: Fused) -> bool:
     return fused.has("MatMul") and any(
         (order := transposition(use.call)) is not None and order[-1] != len(order) - 1
@@ -134,171 +108,62 @@ def product_with_columns_first(g: DataGraph) -> LogicalTensor:
     return g.static_reshape(turned, shape=(2, 140), special_zero=False)
 
 
-def _pools_int8(fused: Fused) -> str:
-    """A pool between Dequantize and Quantize, of channels first, or with two scales."""
-    for pool in fused.of("AvgPool", "MaxPool"):
-        source = next((use for use in fused.of("Dequantize") if use.outputs == pool.inputs[:1]), None)
-        target = next((use for use in fused.of("Quantize") if use.inputs == pool.outputs), None)
-        if source is None or target is None or dtype_of(source, 0) is not target.dtype:
-            continue
-        if pool.call.string("data_format") == "NCX":
-            return f"oneDNN has a reference kernel only for {pool.kind} of int8 with channels first"
-        if pool.kind == "MaxPool" and _scaling(source) != _scaling(target):
-            return "oneDNN has a reference kernel only for MaxPool of int8 between two scales"
-    return ""
-
-
-def _scaling(use: Use) -> tuple[object, ...]:
-    return tuple(use.call.f32s("scales")), tuple(use.call.s64s("zps") or ())
-
-
-SLOW_POOL = FAULTS.add(
-    "slow_pool",
-    "AvgPool MaxPool",
-    "",
-    SLOW,
-    _pools_int8,
-    {(3, 2): "slow"},
-    "A pool of int8 with channels first takes a reference kernel, as does a MaxPool between two scales",
-    "the pool in f32",
-)
-
-
-@SLOW_POOL.example({(3, 2): "right"})
-def pool_of_int8_with_channels_first(g: DataGraph) -> LogicalTensor:
-    src = g.dequantize(g.input("x", "u8", (1, 4, 6, 6)), scales=[0.5], zps=[0])
-    pooled = g.op("MaxPool", src, {**POOL, "data_format": "NCX"})
-    return g.quantize(pooled, dtype="u8", scales=[0.5], zps=[0])
-
-
-def _folds_variables(fused: Fused) -> bool:
-    """Whether a BatchNormInference is folded into weights anew in each run, because its vectors are no constants."""
-    folded = [use for use in fused.of("BatchNormInference") if not fused.constants.issuperset(use.inputs[1:])]
-    return bool(folded) and len(fused.uses) > 1
-
-
-SLOW_FOLDING = FAULTS.add(
-    "slow_folding",
-    "BatchNormInference",
-    "",
-    SLOW,
-    _folds_variables,
-    {(3, 2): "slow"},
-    "oneDNN computes the weights in each run, in ten small kernels, if a BatchNormInference has no constant vectors",
-    APART,
-)
-
-
-@SLOW_FOLDING.example({(3, 2): "right"})
-def convolution_and_normalization_by_variables(g: DataGraph) -> LogicalTensor:
-    image = g.op("Convolution", [g.input("x", "f32", (1, 6, 6, 4)), g.input("w", "f32", (3, 3, 4, 8))], IMAGE)
-    vectors = [g.square(g.input(f"v{index}", "f32", (8,))) for index in range(4)]
-    return g.op("BatchNormInference", [image, *vectors], {"epsilon": 1e-5})
-
-
-def _adds_late(fused: Fused) -> str:
-    """A Convolution of few channels in each group that adds a residual behind another op."""
-    for post in post_ops(fused):
-        main = post.main
-        if post.adds and post.place > 0 and main.kind == "Convolution" and not is_int8(main, fused):
-            source = main.shape(0)[channel_axis(len(main.result), main.call.string("data_format"))]
-            if main.call.s64("groups") > 1 or source <= FEW_CHANNELS:
-                return "oneDNN has a reference kernel only for a Convolution of few channels with a residual so late"
-    return ""
-
-
-FEW_CHANNELS = 4
-SLOW_RESIDUAL = FAULTS.add(
-    "slow_late_residual",
-    "Convolution",
-    "",
-    SLOW,
-    _adds_late,
-    {(3, 2): "slow", (3, 6): "right"},
-    "A Convolution of few channels, or of groups, adds a residual fast only before all other ops",
-    APART,
-)
-
-
-@SLOW_RESIDUAL.example({(3, 2): "right"})
-def convolution_of_colours_and_a_residual_behind_tanh(g: DataGraph) -> LogicalTensor:
-    ends = g.input("x", "f32", (1, 6, 6, 3)), g.input("w", "f32", (3, 3, 3, 16))
-    return g.add(g.tanh(g.op("Convolution", ends, IMAGE)), g.input("y", "f32", (1, 4, 4, 16)))
-
-
-SLOW_INTERPOLATE = FAULTS.add(
-    "slow_interpolate",
-    "Interpolate",
-    "",
-    SLOW,
-    lambda fused: any(post.main.kind == "Interpolate" for post in post_ops(fused)),
-    {(3, 2): "slow"},
-    "oneDNN runs the ops behind an Interpolate element by element",
-    APART,
-)
-
-
-@SLOW_INTERPOLATE.example({(3, 2): "right"})
-def image_of_twice_the_size_and_gelu(g: DataGraph) -> LogicalTensor:
-    attrs = {"mode": "nearest", "sizes": [8, 8], "data_format": "NCX"}
-    return g.gelu(g.op("Interpolate", g.input("x", "f32", (1, 4, 4, 4)), attrs))
-
-
-def _is_narrow(fused: Fused) -> bool:
-    """Whether an op follows a pool with channels first of few channels or along one axis."""
+def _reads_a_column(fused: Fused) -> bool:
+    """Whether a MatMul in int8 transposes a first matrix of one column, which could be a row as well."""
     return any(
-        post.main.kind in POOLS
-        and post.main.call.string("data_format") == "NCX"
-        and (len(post.main.result) == 3 or post.main.result[1] < MANY_CHANNELS)
+        main.call.flag("transpose_a") and len(main.shape(0)) > 1 and main.shape(0)[-1] == 1 and is_int8(main, fused)
+        for main in fused.of("MatMul")
+    )
+
+
+SLOW_COLUMN = FAULTS.add(
+    "slow_transposed_column",
+    "MatMul",
+    "",
+    SLOW,
+    lambda fused: fused.has("Dequantize") and _reads_a_column(fused),
+    {(3, 2): "slow"},
+    "A MatMul in int8 takes a reference kernel for a transposed first matrix of one column",
+    "the MatMul in floats",
+)
+
+
+@SLOW_COLUMN.example({(3, 2): "right"})
+def product_of_a_transposed_column_of_int8(g: DataGraph) -> LogicalTensor:
+    src = g.dequantize(g.input("x", "u8", (2, 3, 6, 1)), scales=[0.5], zps=[0])
+    weights = g.dequantize(g.input("w", "s8", (6, 8)), scales=[0.5], zps=[0])
+    return g.matmul(src, weights, transpose_a=True)
+
+
+# Elementwise ops that plain C++ computes as fast as memory gives the elements.
+CHEAP = frozenset(["Abs", "Clamp", "LeakyReLU", "ReLU", "Round", "Square"])
+LONG = 256  # elements that a reduction sums; beyond, its results are so few that the ops behind them take no time
+
+
+def _follows_reduction(fused: Fused) -> bool:
+    return any(
+        post.main.call.schema.category == "reduction"
+        and post.use.kind in ELEMENTWISE - CHEAP
+        and prod(post.main.shape(0)) < LONG * prod(post.main.result)
         for post in post_ops(fused)
     )
 
 
-MANY_CHANNELS = 16
-SLOW_ROW = FAULTS.add(
-    "slow_pool_with_channels_first",
-    "AvgPool MaxPool",
+SLOW_REDUCTION = FAULTS.add(
+    "slow_reduction",
+    frozenset(kind for kind, schema in BASE.items() if schema.category == "reduction"),
     "",
     SLOW,
-    _is_narrow,
+    _follows_reduction,
     {(3, 2): "slow"},
-    "A pool with channels first along one axis, or of few channels, is plain C++, as are the ops behind it",
+    "oneDNN runs the ops behind a reduction element by element",
     APART,
 )
 
 
-@SLOW_ROW.example({(3, 2): "right"})
-def pool_of_rows_and_a_number(g: DataGraph) -> LogicalTensor:
-    attrs = {"strides": [1], "pads_begin": [0], "pads_end": [0], "kernel": [2], "data_format": "NCX"}
-    return g.add(g.op("MaxPool", g.input("x", "f32", (1, 4, 9)), attrs), g.input("y", "f32", (1,)))
-
-
-def _is_depthwise(fused: Fused) -> bool:
-    """Whether a Convolution of volumes, or a ConvTranspose, in int8 has one channel in each group."""
-    return any(
-        main.call.s64("groups") == main.result[channel_axis(len(main.result), main.call.string("data_format"))]
-        for main in fused.of("Convolution", "ConvTranspose")
-        if (len(main.result) == 5 or main.kind == "ConvTranspose") and is_int8(main, fused)
-    )
-
-
-SLOW_DEPTHWISE = FAULTS.add(
-    "slow_depthwise_int8",
-    "Convolution ConvTranspose",
-    "",
-    SLOW,
-    lambda fused: fused.has("Dequantize") and _is_depthwise(fused),
-    {(3, 2): "slow", (3, 6): "right"},
-    "A Convolution of volumes, or a ConvTranspose, in int8 with a channel in each group has no fast kernel",
-    "the op in floats",
-)
-
-
-@SLOW_DEPTHWISE.example({(3, 2): "right"})
-def volumes_of_int8_channel_by_channel(g: DataGraph) -> LogicalTensor:
-    src = g.dequantize(g.input("x", "u8", (1, 4, 4, 4, 8)), scales=[0.5], zps=[0])
-    weights = g.dequantize(g.input("w", "s8", (2, 2, 2, 1, 8)), scales=[0.5], zps=[0])
-    return g.op("Convolution", [src, weights], {**VOLUME, "groups": 8})
+@SLOW_REDUCTION.example({(3, 2): "right"})
+def sum_of_short_rows_and_gelu(g: DataGraph) -> LogicalTensor:
+    return g.gelu(g.reduce_sum(g.input("x", "f32", (8, 6, 4)), axes=[2], keep_dims=True))
 
 
 class Cut(NamedTuple):
