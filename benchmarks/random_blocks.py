@@ -326,7 +326,8 @@ def movement(b: Block) -> Tensor:
         b.draw.shuffle(order)
         x = b.g.static_transpose(x, order=order)
     elif kind == "cast" and x.dtype is not og.f32:
-        x = b.g.type_cast(x, dtype=og.f32)
+        b.dtype = og.f32
+        x = b.cast(x)
     elif kind == "quantize" and x.dtype is og.f32:
         axis = b.draw.randrange(rank)
         count = shape[axis] if b.chance(0.5) else 1
@@ -370,7 +371,7 @@ def backward(b: Block) -> Tensor:
         ends, vectors = [b.plain(shape[:-1], og.f32) for _ in range(2)], [b.plain(shape[-1:], og.f32) for _ in range(2)]
         y = b.g.layer_norm_backward(b.plain(shape), b.plain(shape), *ends, *vectors, **EPSILON)[0]
     elif kind == "softmax":
-        y = b.g.softmax_backward(b.plain(shape), b.plain(shape), axis=b.draw.randrange(len(shape)))
+        y = b.g.softmax_backward(b.plain(shape), b.plain(shape), axis=b.draw.randrange(len(shape)), dtype=b.dtype)
     elif kind == "pool":
         how = {**window(rank, 1, kernel // 2), "kernel": [kernel] * rank, "data_format": form}
         y = b.g.avg_pool_backward(b.plain(shape), src_shape=shape, exclude_pad=False, **how)

@@ -16,9 +16,8 @@ FAULTS = Faults[Fused]()
 
 def _follows_conv_transpose(fused: Fused) -> bool:
     behind = [post.main for post in post_ops(fused)]
-    behind += [
-        main for main in fused.of("ConvTranspose") for use in fused.of("BiasAdd") if use.inputs[0] in main.outputs
-    ]
+    biased = {use.inputs[0] for use in fused.of("BiasAdd", "BatchNormInference")}
+    behind += [main for main in fused.of("ConvTranspose") if main.outputs[0] in biased]
     return any(main.kind == "ConvTranspose" and not is_int8(main, fused) for main in behind)
 
 
@@ -29,7 +28,7 @@ SLOW_CONV_TRANSPOSE = FAULTS.add(
     SLOW,
     _follows_conv_transpose,
     {(3, 2): "slow"},
-    "oneDNN runs the ops behind a ConvTranspose, and its bias, element by element",
+    "oneDNN adds the bias of a ConvTranspose, and runs the ops behind it, element by element",
     "the ConvTranspose, and the ops behind it in kernels of their own",
 )
 
