@@ -43,13 +43,14 @@ def _pools_int8(fused: Fused) -> str:
     """A pool between Dequantize and Quantize, of channels first, or with two scales."""
     for pool in fused.of("AvgPool", "MaxPool"):
         source = next((use for use in fused.of("Dequantize") if use.outputs == pool.inputs[:1]), None)
-        target = next((use for use in fused.of("Quantize") if use.inputs == pool.outputs), None)
+        target = next(iter(fused.of("Quantize")), None)
         if source is None or target is None or dtype_of(source, 0) is not target.dtype:
             continue
+        both = f"oneDNN has a reference kernel only for {pool.kind} of int8"
         if pool.call.string("data_format") == "NCX":
-            return f"oneDNN has a reference kernel only for {pool.kind} of int8 with channels first"
+            return f"{both} with channels first"
         if pool.kind == "MaxPool" and _scaling(source) != _scaling(target):
-            return "oneDNN has a reference kernel only for MaxPool of int8 between two scales"
+            return f"{both} between two scales"
     return ""
 
 
