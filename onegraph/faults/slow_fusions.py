@@ -135,6 +135,37 @@ def product_of_a_transposed_column_of_int8(g: DataGraph) -> LogicalTensor:
     return g.matmul(src, weights, transpose_a=True)
 
 
+def _packs_for_a_row(fused: Fused) -> bool:
+    """Whether a MatMul in int8 of one row has a second matrix that is no constant."""
+    makers = {number: use for use in fused.uses for number in use.outputs}
+    for main in fused.of("MatMul"):
+        number = main.inputs[1]
+        while number in makers:
+            number = makers[number].inputs[0]
+        rows = main.result[-2:-1] == (1,) and len(main.shape(0)) > 1 and len(main.shape(1)) > 1
+        if rows and number not in fused.constants and is_int8(main, fused):
+            return True
+    return False
+
+
+SLOW_ROW = FAULTS.add(
+    "slow_row_of_int8",
+    "MatMul",
+    "",
+    SLOW,
+    lambda fused: fused.has("Dequantize") and _packs_for_a_row(fused),
+    {(3, 2): "slow"},
+    "A MatMul in int8 packs a second matrix that is no constant in each run, longer than it multiplies a row",
+    "the MatMul in floats",
+)
+
+
+@SLOW_ROW.example({(3, 2): "right"})
+def product_of_a_row_of_int8(g: DataGraph) -> LogicalTensor:
+    src = g.dequantize(g.input("x", "u8", (2, 1, 6)), scales=[0.5], zps=[0])
+    return g.matmul(src, g.dequantize(g.input("w", "s8", (2, 6, 8)), scales=[0.5], zps=[0]))
+
+
 # Elementwise ops that plain C++ computes as fast as memory gives the elements.
 CHEAP = frozenset(["Abs", "Clamp", "LeakyReLU", "ReLU", "Round", "Square"])
 LONG = 256  # elements that a reduction sums; beyond, its results are so few that the ops behind them take no time

@@ -161,7 +161,7 @@ def _is_narrow(fused: Fused) -> bool:
 
 
 MANY_CHANNELS = 16
-SLOW_ROW = FAULTS.add(
+SLOW_PLAIN_POOL = FAULTS.add(
     "slow_pool_with_channels_first",
     "AvgPool MaxPool",
     "",
@@ -173,7 +173,7 @@ SLOW_ROW = FAULTS.add(
 )
 
 
-@SLOW_ROW.example({(3, 2): "right"})
+@SLOW_PLAIN_POOL.example({(3, 2): "right"})
 def pool_of_rows_and_a_number(g: DataGraph) -> LogicalTensor:
     attrs = {"strides": [1], "pads_begin": [0], "pads_end": [0], "kernel": [2], "data_format": "NCX"}
     return g.add(g.op("MaxPool", g.input("x", "f32", (1, 4, 9)), attrs), g.input("y", "f32", (1,)))
