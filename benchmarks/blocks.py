@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,24 +27,35 @@ LEAST = 50e-6  # seconds by which a find is slower
 CHEAP_IN_NUMPY = ("matmul", "attention", "normalization", "elementwise", "reduction", "movement")
 ONE_BY_ONE, FUSED, NUMPY = "one by one", "fused", "numpy, in f64"
 POLICIES = {ONE_BY_ONE: "debug", FUSED: "fusion"}
+SURE = Effort(rounds=5, turn=0.01)
 
 
-class Timed(NamedTuple):
-    """A block and the seconds of one run of each contender."""
+class Block:
+    """A random block, compiled with both policies, and the seconds of one run of each contender."""
 
-    name: str
-    graph: og.Graph
-    seconds: dict[str, float]
+    def __init__(self, family: str, number: int, seed: int) -> None:
+        self.name, self.graph = f"{family} {number}", block(family, number, seed)
+        self.given = arrays(self.graph)
+        self.models = {name: self.graph.compile(policy=policy) for name, policy in POLICIES.items()}
+        self.runs = {name: model.bind(**self.given).run for name, model in self.models.items()}
+        self.seconds = {name: quickest(run) for name, run in self.runs.items()}
+        if family in CHEAP_IN_NUMPY and self.seconds[FUSED] > LEAST:
+            self.seconds[NUMPY] = quickest(lambda: reference.run(self.graph, self.given), 1)
+
+    def time_again(self, effort: Effort = SURE) -> dict[str, float]:
+        """Time both policies in turns; returns the speed as in a :class:`Row`."""
+        seconds, speed = alternate({name: calls(run) for name, run in self.runs.items()}, effort)
+        self.seconds.update(seconds)
+        return speed
 
     @property
     def ratio(self) -> float:
         """How many times as long as the fastest other contender the fused block takes."""
-        return self.seconds[FUSED] / min(value for name, value in self.seconds.items() if name != FUSED)
+        return self.seconds[FUSED] / min(seconds for name, seconds in self.seconds.items() if name != FUSED)
 
     @property
     def is_find(self) -> bool:
-        least = min(self.seconds.values())
-        return self.ratio > LIMIT and self.seconds[FUSED] - least > LEAST
+        return self.ratio > LIMIT and self.seconds[FUSED] - min(self.seconds.values()) > LEAST
 
 
 def arrays(graph: og.Graph) -> dict[str, np.ndarray]:
@@ -70,25 +80,14 @@ def quickest(run: Callable[[], object], rounds: int = 3) -> float:
     return min(taken)
 
 
-def timed(family: str, number: int, seed: int) -> Timed:
-    """A block, measured briefly."""
-    graph = block(family, number, seed)
-    given = arrays(graph)
-    runs = {name: graph.compile(policy=policy).bind(**given).run for name, policy in POLICIES.items()}
-    seconds = {name: quickest(run) for name, run in runs.items()}
-    if family in CHEAP_IN_NUMPY and seconds[FUSED] > LEAST:
-        seconds[NUMPY] = quickest(lambda: reference.run(graph, given), 1)
-    return Timed(f"{family} {number}", graph, seconds)
-
-
-def finds(family: str, numbers: range, seed: int) -> Iterator[Timed]:
-    """The blocks that are slow in two measurements."""
+def finds(family: str, numbers: range, seed: int) -> Iterator[Block]:
+    """The blocks that are slow in a brief measurement and in a longer one."""
     for number in numbers:
-        found = timed(family, number, seed)
+        found = Block(family, number, seed)
         if found.is_find:
-            again = timed(family, number, seed)
-            if again.is_find:
-                yield again
+            found.time_again()
+            if found.is_find:
+                yield found
 
 
 def text(graph: og.Graph) -> str:
@@ -101,20 +100,14 @@ def text(graph: og.Graph) -> str:
 
 def rows(quick: bool = False, seed: int = 0) -> Iterator[Row]:
     """One row for each family: how many finds there are among its blocks, and the times of the worst block."""
-    count, effort = (1, QUICK) if quick else (200, Effort(rounds=5))
+    count = 1 if quick else 200
     for family in FAMILIES:
-        numbers = range(count)
-        found = [] if quick else [*finds(family, numbers, seed)]
-        worst = max(found, key=lambda one: one.ratio) if found else timed(family, 0, seed)
-        given = arrays(worst.graph)
-        models = {
-            name: worst.graph.compile(policy=policy) for name, policy in {ONE_BY_ONE: "debug", FUSED: "fusion"}.items()
-        }
-        runs = {name: model.bind(**given).run for name, model in models.items()}
-        seconds, speed = alternate({name: calls(run) for name, run in runs.items()}, effort)
-        numbers_of = {"blocks": float(count), f"slower than {LIMIT} times": float(len(found))}
-        what = f"{worst.name}: {text(worst.graph)}; {notes(models[FUSED].report(), runs[FUSED])}"
-        yield Row(f"random blocks, {family}", seconds, speed, numbers_of, what)
+        found = [] if quick else [*finds(family, range(count), seed)]
+        worst = max(found, key=lambda one: one.ratio) if found else Block(family, 0, seed)
+        speed = worst.time_again(QUICK if quick else SURE)
+        numbers = {"blocks": float(count), f"slower than {LIMIT} times": float(len(found))}
+        what = f"{worst.name}: {text(worst.graph)}; {notes(worst.models[FUSED].report(), worst.runs[FUSED])}"
+        yield Row(f"random blocks, {family}", worst.seconds, speed, numbers, what)
 
 
 def main() -> None:
