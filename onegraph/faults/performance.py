@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor
@@ -42,17 +43,25 @@ def operand_along_every_other_group_of_axes(g: DataGraph) -> LogicalTensor:
 # Strides of binary ops -----------------------------------------------------------------------------------------------
 
 
+def _lies_in(order: Sequence[int], shape: Dims, strides: Dims) -> bool:
+    """Whether a tensor lies in memory without gaps with its axes in this order; axes of size 1 lie anywhere."""
+    step = 1
+    for axis in reversed(order):
+        if shape[axis] > 1:
+            if strides[axis] != step:
+                return False
+            step *= shape[axis]
+    return True
+
+
 def is_channels_last(shape: Dims, strides: Dims) -> bool:
     """Whether a tensor with the channels on its second axis lies in memory without gaps, channels last."""
-    if len(shape) < 3:
-        return False
-    step = shape[1]
-    wanted = [0] * len(shape)
-    wanted[1] = 1
-    for axis in (*range(len(shape) - 1, 1, -1), 0):
-        wanted[axis] = step
-        step *= shape[axis]
-    return all(dim == 1 or one == other for dim, one, other in zip(shape, strides, wanted, strict=True))
+    return len(shape) > 2 and _lies_in((0, *range(2, len(shape)), 1), shape, strides)
+
+
+def _is_turned(tensor: tuple[Dims, Dims]) -> bool:
+    """Whether a tensor is neither dense nor dense with channels last."""
+    return not is_channels_last(*tensor) and not _lies_in(range(len(tensor[0])), *tensor)
 
 
 STRIDES = Faults[tuple[Dims, Dims]]()
@@ -61,7 +70,7 @@ SLOW_STRIDES = STRIDES.add(
     BINARY,
     "strides",
     SLOW,
-    lambda tensor: not is_channels_last(*tensor),
+    _is_turned,
     {(3, 2): "slow"},
     "A binary op has a reference kernel only for a tensor that is neither dense nor dense with channels last",
     "the same op on a dense copy",
