@@ -291,3 +291,15 @@ def test_numpy_runs_long_products():
     graph, executable = compiled(lambda g: g.reduce_prod(g.clamp(other(g, 4, 8192), min=0.5, max=2.0), axes=[0]))
     assert [part.executor for part in executable.report().partitions] == ["oneDNN", "reference"]
     assert_right(graph, executable)
+
+
+def test_moved_axes_of_size_1_keep_tensors_dense():
+    def build(g):
+        ends = [g.static_transpose(g.input(name, "f32", (2, 5, 1, 4)), order=(0, 2, 1, 3)) for name in "xy"]
+        return g.add(g.matmul(*ends, transpose_b=True), g.input("m", "f32", (2, 1, 5, 5)))
+
+    graph, executable = compiled(build)
+    partitions = executable.report().partitions
+    assert [part.kinds for part in partitions] == [("StaticTranspose",), ("StaticTranspose",), ("MatMul", "Add")]
+    assert set(partitions[-1].layouts.values()) == {(20, 20, 4, 1), (25, 25, 5, 1)}
+    assert_right(graph, executable)
