@@ -303,3 +303,22 @@ def test_moved_axes_of_size_1_keep_tensors_dense():
     assert [part.kinds for part in partitions] == [("StaticTranspose",), ("StaticTranspose",), ("MatMul", "Add")]
     assert set(partitions[-1].layouts.values()) == {(20, 20, 4, 1), (25, 25, 5, 1)}
     assert_right(graph, executable)
+
+
+@pytest.mark.skipif(library.VERSION >= (3, 6), reason="a newer library has kernels for some of them")
+def test_layers_with_constants_and_variables_are_apart():
+    def build(g):
+        x = g.input("x", "f32", (2, 5, 5, 8))
+        for layer in range(2):
+            names = [f"{name}{layer}" for name in "abcd"]
+            vectors = [
+                g.input(name, "f32", (8,)) if layer else g.constant(np.full(8, 1.5, np.float32)) for name in names
+            ]
+            x = g.convolution(x, constant(g, 8, 8, 1, 1), weights_format="OIX", **WINDOW)
+            x = g.batch_norm_inference(x, *vectors, epsilon=1e-5)
+        return x
+
+    graph, executable = compiled(build)
+    wanted = [("Convolution", "BatchNormInference"), ("Convolution",), ("BatchNormInference",)]
+    assert [part.kinds for part in executable.report().partitions] == wanted
+    assert_right(graph, executable)

@@ -73,7 +73,7 @@ class _StepCompiler:
         self._values = self._schedule.values
         self._share = share
         self._fpmath_mode = fpmath_mode
-        self._patterns: dict[Wiring, Pattern] = {}
+        self._patterns: dict[tuple[Wiring, tuple[bool, ...]], Pattern] = {}
         self._slow: dict[int, bool] = {}  # whether a binary op has a slow operand, by id of its part
         self._collapsed: dict[int, tuple[CompiledPartition, list[int]]] = {}
         self._keeps = keeps
@@ -144,7 +144,9 @@ class _StepCompiler:
             OneGraphError: the library refuses the op.
         """
         results = steps[0].outputs if len(steps) == 1 or partition is None else partition.output_ids
-        key, numbers = wiring(steps, results)
+        wired, numbers = wiring(steps, results)
+        constant = tuple([self._values[number].constant is not None for number in numbers]) if len(steps) > 1 else ()
+        key = wired, constant
         pattern = self._patterns.get(key)
         if pattern is not None and not (self._keeps and self._reads_constants(steps)):
             return pattern, numbers
@@ -156,7 +158,7 @@ class _StepCompiler:
             (partition,) = graph.partitions("debug")
         if len(steps) > 1:
             inputs = [*dict.fromkeys(partition.input_ids)]
-            constants = frozenset([number for number in inputs if self._values[number].constant is not None])
+            constants = frozenset([number for number, known in zip(numbers, constant, strict=True) if known])
             uses = [self._schedule.use(step) for step in steps]
             fused = Fused(uses, has_vnni(), has_avx2(), constants=constants)
             if reason := wrong_fusion(fused, VERSION):
