@@ -1,13 +1,14 @@
 """Compiles the steps of a lowered graph with the library, and falls back to numpy.
 
-A partition that the library refuses, or would compute wrong, is compiled op by op. An op that is still refused becomes
-a view if it only changes shape or axis order, and a numpy step otherwise. The library chooses the layout of a tensor
-between partitions if every reader honours strides.
+A partition that the library refuses, or would compute wrong, is compiled op by op. A partition that has a reference
+kernel only is cut before the op that makes it slow, and both sides are partitioned anew. An op that is still refused
+becomes a view if it only changes shape or axis order, and a numpy step otherwise. The library chooses the layout of a
+tensor between partitions if every reader honours strides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -23,13 +24,15 @@ from ..capi.settings import has_avx2, has_vnni
 from ..capi.threads import restore_threads
 from ..errors import OneGraphError, OutOfMemoryError, UnsupportedError
 from ..faults.fusions import wrong_fusion, wrong_strides
+from ..faults.operands import varying
 from ..faults.ops.pooling import SLOW_CHANNELS_FIRST
-from ..faults.performance import slow_fusion
+from ..faults.performance import REFERENCE, reference_kernel
+from ..faults.slow_fusions import slow_fusion
 from ..faults.use import VIEWS, Fused
 from ..native.library import HASHES_CONSTANTS, VERSION
 from .lower import Lowered, Step, Value, dense_of
 from .partition_cache import Layout, Pattern, Wiring, wiring
-from .partitioner import find_partitions
+from .partitioner import find_partitions, search
 from .report import nbytes
 from .schedule import Schedule
 from .steps import (
@@ -39,12 +42,14 @@ from .steps import (
     channels_last,
     collapsed_binary,
     is_slow_pool,
+    mixed,
     needs_dense,
     slow_operand,
 )
 from .thread_tuning import SMALL_BYTES
 from .to_capi import capi_graph
 
+WITH_REFERENCE_KERNELS = frozenset(kind for fault in REFERENCE for kind in fault.ops)
 # Elements; the memory that can be read behind prepared constants is at least that of their layout in a kernel.
 MOST_CONSTANTS = 1 << 29
 ENOUGH = 1 << 27  # bytes; an allocation of this size fails only if memory is short
@@ -85,7 +90,7 @@ class _StepCompiler:
         self._values = self._schedule.values
         self._share = share
         self._fpmath_mode = fpmath_mode
-        self._patterns: dict[Wiring, Pattern] = {}
+        self._patterns: dict[tuple[Wiring, tuple[bool, ...]], Pattern] = {}
         self._slow: dict[int, bool] = {}  # whether a binary op has a slow operand, by id of its part
         self._collapsed: dict[int, tuple[CompiledPartition, list[int]]] = {}
         self._keeps, self._unkept = keeps, unkept
@@ -112,22 +117,39 @@ class _StepCompiler:
 
     # Partitions ------------------------------------------------------------------------------------------------------
 
-    def _add(self, steps: Sequence[Step], partition: Partition | None) -> None:
-        """Add the steps of one partition."""
+    def _add(self, steps: Sequence[Step], partition: Partition | None, note: str = "") -> None:
+        """Add the steps of one partition; ``note`` says why they are not part of a larger one."""
         if len(steps) == 1:
-            self._add_one(steps[0], "", partition)
+            self._add_one(steps[0], note, partition)
             return
-        reason = ""
+        reason, cut = "", 0
         if any(step.kind not in VIEWS for step in steps):  # as a partition, views would be copied
             try:
                 pattern, numbers = self._pattern(steps, partition)
-                if not (reason := pattern.reason):
-                    self._add_library(pattern, steps, numbers)
+                reason, cut = pattern.reason, pattern.cut
+                if not reason:
+                    self._add_library(pattern, steps, numbers, note)
                     return
             except OneGraphError as error:
                 reason = _refusal(error)
+        if cut:
+            self._add_piece(steps[:cut], reason)
+            self._add_piece(steps[cut:], reason)
+            return
         for step in steps:
             self._add_one(step, reason)
+
+    def _add_piece(self, steps: Sequence[Step], note: str) -> None:
+        """Add some steps of a partition, which are partitioned without the others."""
+        if len(steps) == 1:
+            self._add_one(steps[0], note)
+            return
+        inside = {step.id for step in steps}
+        needed = {
+            n for step in steps for n in step.outputs if any(o.id not in inside for o in self._readers.get(n, ()))
+        }
+        for partition, found in [*search(self._lowered, self._fpmath_mode, steps, needed)]:
+            self._add(found, partition, note)
 
     def _pattern(self, steps: Sequence[Step], partition: Partition | None = None) -> tuple[Pattern, list[int]]:
         """The pattern of these steps, made if it is new, and their values in the order of the pattern.
@@ -141,11 +163,13 @@ class _StepCompiler:
             OneGraphError: the library refuses the op.
         """
         results = steps[0].outputs if len(steps) == 1 or partition is None else partition.output_ids
-        key, numbers = wiring(steps, results)
+        wired, numbers = wiring(steps, results)
+        constant = tuple([self._values[number].constant is not None for number in numbers]) if len(steps) > 1 else ()
+        key = wired, constant
         pattern = self._patterns.get(key)
         if pattern is not None and not (self._keeps and self._reads_constants(steps)):
             return pattern, numbers
-        reason = ""
+        reason, cut = "", 0
         if partition is None:
             graph, refused = capi_graph(self._lowered, self._fpmath_mode, steps)
             if refused:
@@ -153,14 +177,19 @@ class _StepCompiler:
             (partition,) = graph.partitions("debug")
         if len(steps) > 1:
             inputs = [*dict.fromkeys(partition.input_ids)]
-            fused = Fused([self._schedule.use(step) for step in steps], has_vnni(), has_avx2())
-            reason = wrong_fusion(fused, VERSION) or slow_fusion(fused, VERSION)
-            reason = reason and f"{reason}, so that the ops run one by one"
+            constants = frozenset([number for number, known in zip(numbers, constant, strict=True) if known])
+            uses = [self._schedule.use(step) for step in steps]
+            fused = Fused(uses, has_vnni(), has_avx2(), constants=constants)
+            if reason := wrong_fusion(fused, VERSION):
+                reason = f"{reason}, so that the ops run one by one"
+            elif slow := slow_fusion(fused, VERSION):
+                reason, cut = f"{slow.reason}, so that the ops run apart", slow.place
         else:
             inputs = [*dict.fromkeys(steps[0].inputs)]
         size = sum([nbytes(self._values[number]) for number in (*inputs, *results)])
         keeps = self._keeps_constants(steps, inputs)
-        pattern = self._patterns[key] = Pattern(partition, steps, inputs, results, numbers, size, keeps, reason)
+        pattern = self._patterns[key] = Pattern(partition, steps, inputs, results, numbers, size, keeps, reason, cut)
+        pattern.marks = tuple(self._marks(steps))
         return pattern, numbers
 
     def _keeps_constants(self, steps: Sequence[Step], inputs: Sequence[int]) -> bool:
@@ -181,6 +210,14 @@ class _StepCompiler:
             if len(partition.ops) == len(steps):
                 return partition
         raise UnsupportedError("the library finds another partition for the same ops")
+
+    def _marks(self, steps: Sequence[Step]) -> Iterator[str]:
+        """The steps that are known to run a reference kernel because there is no better way, for the report."""
+        for step in steps:
+            if step.kind in WITH_REFERENCE_KERNELS and (
+                found := reference_kernel(self._schedule.use(step).call, VERSION)
+            ):
+                yield f"reference kernel: {found}"
 
     def _reads_constants(self, steps: Sequence[Step]) -> bool:
         return any(self._values[number].constant is not None for step in steps for number in step.inputs)
@@ -235,7 +272,7 @@ class _StepCompiler:
         schedule.steps.append(
             LibraryStep(made, like, pieces, count, in_place, index, pattern.nbytes, is_small, is_quick, again)
         )
-        schedule.notes.append(Note("oneDNN", steps, (note,), values[:count], values[count:]))
+        schedule.notes.append(Note("oneDNN", steps, (note, *pattern.marks), values[:count], values[count:]))
         for source, target, why in copies:
             schedule.add_copy(source, target, steps[-1], why)
 
@@ -261,8 +298,9 @@ class _StepCompiler:
             returned.clear()
         elif reason := wrong_strides(Fused(uses, strided=strided - returned), VERSION):
             raise UnsupportedError(f"{reason}, so that the ops run one by one")
+        copied = mixed(steps, values[:count]) if strided else ()
         for index, value in enumerate(values):
-            if value.id in returned or (not value.dense and needs_dense(value, steps)):
+            if value.id in returned or value.id in copied or (not value.dense and needs_dense(value, steps)):
                 if index < count:
                     values[index] = self._values[schedule.dense_copy(value)]
                     continue
@@ -297,20 +335,22 @@ class _StepCompiler:
         """Add a binary op that is fast on fewer axes only, with collapsed axes; returns False for other ops."""
         if not self._is_slow(step):
             return False
-        ends = [*step.inputs, *step.outputs]
-        is_dense = all(self._values[number].dense for number in ends)
-        known = self._collapsed.get(id(step.part)) if is_dense else None
+        values, schedule = self._values, self._schedule
+        ends = [number if values[number].dense else schedule.dense_copy(values[number]) for number in step.inputs]
+        if not all(values[number].dense for number in step.outputs):
+            return False
+        known = self._collapsed.get(id(step.part))
         if known is None:
-            self._schedule.threads.use(None)
-            compiled = collapsed_binary(step, self._values)
+            schedule.threads.use(None)
+            compiled = collapsed_binary(step._replace(inputs=tuple(ends)), values)
             if compiled is None:
                 return False
-            places = [ends.index(tensor.id) for tensor in (*compiled.inputs, *compiled.outputs)]
+            places = [[*ends, *step.outputs].index(tensor.id) for tensor in (*compiled.inputs, *compiled.outputs)]
             known = self._collapsed[id(step.part)] = compiled, places
         reason = "on fewer axes, as the library has a reference kernel only for an operand that is broadcast like this"
         compiled, places = known
         index = self._schedule.note("oneDNN", step, note, reason)
-        self._schedule.add_compiled(compiled, [ends[place] for place in places], index)
+        schedule.add_compiled(compiled, [[*ends, *step.outputs][place] for place in places], index)
         return True
 
     def _is_slow(self, step: Step) -> bool:
@@ -340,8 +380,16 @@ class _StepCompiler:
             step.executor == "library"
             and step.kind != "StaticReshape"
             and not needs_dense(value, [step])
-            and not (step.kind in ARITHMETIC and self._is_slow(step))
+            and not (step.kind in ARITHMETIC and (self._is_slow(step) or self._repeats_batch(step)))
             for step in readers
+        )
+
+    def _repeats_batch(self, step: Step) -> bool:
+        """Whether the operand of a binary op is broadcast along the first axis alone: fast for dense tensors only."""
+        result = self._values[step.outputs[0]].shape
+        return any(
+            not varies[0] and all(varies[1:]) and result[0] > 1
+            for varies in (varying(result, self._values[number].shape) for number in step.inputs)
         )
 
 

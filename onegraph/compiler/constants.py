@@ -27,13 +27,8 @@ from .steps import numpy_step
 KEPT = frozenset(["Dequantize", "DynamicDequantize", "Dropout"])
 # A result of at most this many bytes may be larger than the constants that it is computed from.
 SMALL_BYTES = 1 << 20
-# Axis of the output channels of the weights, by op and format.
-OUTPUT_CHANNELS = {
-    ("Convolution", "XIO"): -1,
-    ("Convolution", "OIX"): 0,
-    ("ConvTranspose", "XOI"): -2,
-    ("ConvTranspose", "IOX"): 1,
-}
+# Axis of the output channels of the weights of a Convolution. A ConvTranspose is slow with a bias.
+OUTPUT_CHANNELS = {"XIO": -1, "OIX": 0}
 
 
 def fold_constants(lowered: Lowered, policy: str) -> Lowered:
@@ -107,7 +102,7 @@ class _Folding:
         for step in steps:
             if step.id in taken:
                 continue
-            following = readers.get(step.outputs[0], []) if step.kind in ("Convolution", "ConvTranspose") else []
+            following = readers.get(step.outputs[0], []) if step.kind == "Convolution" else []
             joined = self._with_norm(step, following[0]) if len(following) == 1 else None
             if joined is not None:
                 taken.add(following[0].id)
@@ -122,8 +117,6 @@ class _Folding:
             return None
         if step.outputs[0] in self._outputs or part.call.attr("data_format") != norm.part.call.attr("data_format"):
             return None
-        if step.kind == "ConvTranspose" and part.call.s64("groups") > 1:
-            return None  # its weights have the output channels of one group
         constants = [values[number].constant for number in (*step.inputs[1:], *norm.inputs[1:])]
         if any(array is None for array in constants):
             return None
@@ -132,7 +125,7 @@ class _Folding:
             gamma, beta, mean, variance = rest[-4:]
             factor = gamma / np.sqrt(variance + norm.part.call.f32("epsilon"))
             shape = [1] * weights.ndim
-            shape[OUTPUT_CHANNELS[step.kind, str(part.call.attr("weights_format"))]] = -1
+            shape[OUTPUT_CHANNELS[str(part.call.attr("weights_format"))]] = -1
             bias = rest[0] if len(rest) > 4 else np.zeros_like(mean)
             dtype = values[step.inputs[1]].dtype
             arrays = [

@@ -81,8 +81,10 @@ class Pattern:
         nbytes: size of all inputs and outputs.
         keeps: whether the library may keep what it computes from constants.
         reason: why it must not be compiled; empty if it can be.
+        cut: the number of first steps that are to be partitioned without the others instead; 0 for no such cut.
 
     Attributes:
+        marks: remarks for the report.
         is_quick: whether few bytes mean little time.
         places: for each port, inputs first, the index of its value in ``values``.
         n_inputs: number of inputs.
@@ -99,8 +101,10 @@ class Pattern:
         nbytes: int,
         keeps: bool,
         reason: str = "",
+        cut: int = 0,
     ) -> None:
-        self.partition, self.reason, self._keeps = partition, reason, keeps
+        self.partition, self.reason, self._keeps, self.cut = partition, reason, keeps, cut
+        self.marks: tuple[str, ...] = ()
         self._ids = *inputs, *outputs
         self.places, self.n_inputs = [values.index(number) for number in self._ids], len(inputs)
         self.layouts: dict[tuple[Dims, ...], Layout] = {}

@@ -19,6 +19,7 @@ from ..faults.use import VIEWS, Use
 from ..opset.editions.registry import BASE
 from ..opset.ops.movement import transposition
 from ..opset.schema import Call, TensorType
+from ..opset.shapes import settled_strides
 from .lower import Dims, Lowered, Step, Value, dense_of
 from .report import nbytes
 from .steps import LibraryStep, Note, NumpyStep, compile_reorder, needs_dense, numpy_step, store
@@ -112,7 +113,8 @@ class Schedule:
         else:
             order = transposition(self.use(step).call)
             assert order is not None
-            strides = tuple([source.strides[axis] for axis in order])
+            # The library takes tensors that differ in the strides of axes of size 1 alone for each other.
+            strides = settled_strides(target.shape, [source.strides[axis] for axis in order])
             constant = None if constant is None else constant.transpose(order)
         view = target._replace(strides=strides, storage=source.storage, constant=constant)
         if target.id in self.returned:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,8 @@ from ..capi.settings import core_cache, has_avx512
 from ..faults.layouts import Laid, wrong_layout
 from ..faults.operands import collapsed
 from ..faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst
-from ..faults.performance import SLOW_BROADCAST
+from ..faults.performance import SLOW_BROADCAST, SLOW_STRIDES
+from ..faults.use import ELEMENTWISE
 from ..ir.op import Array, LogicalTensor, Op
 from ..native.library import VERSION
 from ..opset.editions.registry import DEFAULT
@@ -87,7 +89,10 @@ def _names(ops: Sequence[Op]) -> list[tuple[str, str]]:
 
 
 def needs_dense(value: Value, steps: Sequence[Step]) -> bool:
-    """Whether one of the ops would compute wrong with the strides of a value that it reads or writes."""
+    """Whether one of the ops would compute wrong, or slowly, with the strides of a value that it reads or writes."""
+    is_slow = not value.dense and SLOW_STRIDES.affects(VERSION) and SLOW_STRIDES.when((value.shape, value.strides))
+    if is_slow and any(step.kind in SLOW_STRIDES.ops and value.id in (*step.inputs, *step.outputs) for step in steps):
+        return True
     inside = frozenset([step.kind for step in steps])
     return any(
         wrong_layout(
@@ -111,6 +116,24 @@ def is_slow_pool(step: Step, call: Call, values: Sequence[Value]) -> bool:
     if not all(value.dense and value.constant is None for value in values):
         return False
     return bool(SLOW_CHANNELS_FIRST.when(ChannelsFirst(call, core_cache() if has_avx512() else 0)))
+
+
+def mixed(steps: Sequence[Step], values: Sequence[Value]) -> set[int]:
+    """Of the ``values`` that elementwise and binary ops read, those whose strides a binary op would be slow with.
+
+    The library has a reference kernel for some mixtures of strides. Beside a tensor with channels last, it is fast for
+    others with channels last and for vectors.
+    """
+    inside = [step for step in steps if step.kind in SLOW_STRIDES.ops | ELEMENTWISE]
+    if not any(step.kind in SLOW_STRIDES.ops for step in inside):
+        return set()
+    known = {value.id: value for value in values}
+    read = {number: known[number] for step in inside for number in step.inputs if number in known}
+    largest = max([prod(value.shape) for value in read.values()], default=0)
+    strided = {number for number, value in read.items() if prod(value.shape) == largest and not value.dense}
+    is_fast = all(SLOW_STRIDES.when((read[number].shape, read[number].strides)) is False for number in strided)
+    others = [value for number, value in read.items() if number not in strided]
+    return set() if is_fast and all(sum(dim > 1 for dim in value.shape) < 2 for value in others) else strided
 
 
 def _rank(step: Step) -> int:

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from ...builder.signature_cache import MAX_SIGNATURES
 from ...faults.ops import faults_of
-from ...faults.ops.elementwise import SLOW_OPS
+from ...faults.performance import slow_alone
 from ...ir.op import Signature
 from ...native.library import VERSION
 from ...opset.dtypes import DataType
@@ -68,6 +68,8 @@ def library_form(schema: Schema, call: Call) -> tuple[Form | None, str]:
             None,
             newer or "a tensor is empty; some of the kernels divide by zero then, or leave the result unwritten",
         )
+    if slow := slow_alone(call, VERSION):
+        return None, slow
     kind = call.schema.kind
     candidates = [PREFERRED.get(kind), None if newer else _single, COMPOSITIONS.get(kind)]
     reason = newer  # a reason about the op itself tells more than one about a rewrite
@@ -97,8 +99,6 @@ def _correct_form(call: Call, form: Form | None) -> tuple[Form | None, str]:
             return None, reason
         if found := faults_of(use, VERSION):
             return None, found[0].reason
-        if reason := SLOW_OPS.reason(frozenset([part.kind]), use, VERSION):
-            return None, reason
     return form, ""
 
 

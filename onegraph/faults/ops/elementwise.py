@@ -12,7 +12,7 @@ from ...opset.dtypes import DataType
 from ...opset.ops.binary import slope_target
 from ...opset.schema import Call
 from ...opset.window import channel_axis
-from ..fault import SLOW, UNSAFE, Faults
+from ..fault import UNSAFE, Faults
 
 FAULTS = Faults[Call]()
 EXACT = 2**24  # up to which f32 holds every integer
@@ -64,25 +64,6 @@ def select_infinity(g: DataGraph) -> LogicalTensor:
 def select_of_six_axes(g: DataGraph) -> LogicalTensor:
     shape = (2, 9, 4, 1, 9, 3)
     return g.op("Select", [g.input("c", "boolean", shape), g.input("x", "f32", shape), g.input("y", "f32", shape)])
-
-
-SLOW_OPS = Faults[Call]()
-SLOW_SELECT = SLOW_OPS.add(
-    "slow_select",
-    "Select",
-    "src_1",
-    SLOW,
-    lambda call: len({None if tensor is None else tensor.shape for tensor in call.inputs}) > 1,
-    {(3, 2): "absent", (3, 13): "slow"},
-    "a Select has a reference kernel only for tensors of several shapes",
-    "numpy",
-)
-
-
-@SLOW_SELECT.example({(3, 2): "unsupported", (3, 6): "right", (3, 13): "right"})
-def select_by_a_mask_of_rows(g: DataGraph) -> LogicalTensor:
-    ends = g.input("c", "boolean", (2, 1, 8)), g.input("x", "f32", (2, 4, 8)), g.input("y", "f32", (1, 1, 1))
-    return g.op("Select", ends)
 
 
 def wide_integers(call: Call) -> bool:
