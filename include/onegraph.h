@@ -58,6 +58,8 @@ int onegraph_allocator_create(dnnl_graph_allocator_t *allocator);
 // allocator: empties the library's cache of constants, which also has those of destroyed partitions. Runs prepare their
 // constants again. Waits until no other thread is in the library.
 int onegraph_flush_constants(void);
+// allocator: out_of_memory if the address space is limited, so that prepared constants get no memory.
+int onegraph_can_prepare(void);
 // allocator: how much memory the prepared constants take, and in how many blocks.
 void onegraph_prepared(size_t *bytes, size_t *blocks);
 

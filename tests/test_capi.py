@@ -147,15 +147,6 @@ def test_executes_a_fused_add_in_place():
     np.testing.assert_allclose(c, whole, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.skipif(library.RUNTIME != "SYCL", reason="a library of another runtime takes allocators")
-def test_sycl_library_takes_no_allocator():
-    with pytest.raises(og.UnsupportedError, match="takes no allocator of host memory"):
-        capi.Allocator()
-    assert capi.default_engine().allocator is None
-    assert capi.Engine().allocator is None
-
-
-@pytest.mark.skipif(library.RUNTIME == "SYCL", reason="a library for SYCL takes no allocator")
 def test_allocator_counts_blocks():
     engine = capi.Engine(allocator=capi.Allocator())
     assert isinstance(engine.allocator, capi.Allocator)

@@ -601,7 +601,7 @@ def matmul_on(on=None, destroy=False, property="undef", between=lambda: None):
 
 
 def own_engine(keep=True):
-    engine = capi.Engine(allocator=None if library.RUNTIME == "SYCL" else capi.Allocator())
+    engine = capi.Engine(allocator=capi.Allocator())
     ts = [capi.LogicalTensor(n, F, SQUARE) for n in range(3)]
     compiled = partition_of(capi.Op(1, "MatMul", inputs=ts[:2], outputs=ts[2:])).compile(engine=engine)
     x, y = np.eye(64, dtype=np.float32), np.zeros(SQUARE, np.float32)

@@ -160,7 +160,7 @@ from onegraph.native import library
 from onegraph.runtime import plan
 def make():
     lt = capi.LogicalTensor
-    engine = capi.Engine(allocator=None if library.RUNTIME == "SYCL" else capi.Allocator())
+    engine = capi.Engine(allocator=capi.Allocator())
     ts = [lt(i, "f32", (16, 16)) for i in range(3)]
     op = capi.Op(1, "MatMul", inputs=ts[:2], outputs=ts[2:])
     graph = capi.Graph(); graph.add_op(op); graph.finalize()

@@ -45,7 +45,7 @@ class Compilation:
         engine: Engine,
         keeps_constants: bool,
     ) -> None:
-        if not keeps_constants or len(outputs) > 1 or all(tensor.property == "constant" for tensor in inputs):
+        if len(outputs) > 1 or all(tensor.property == "constant" for tensor in inputs):
             # The library writes an output that depends on constants alone in the first execution only.
             inputs = [tensor._as_variable() for tensor in inputs]
         elif written := variables(
@@ -54,12 +54,13 @@ class Compilation:
             # Later executions would overwrite the prepared form of such a constant, or would not write the output.
             inputs = [tensor._as_variable() if tensor._id in written else tensor for tensor in inputs]
         self.ops, self.engine, self.threads = ops, engine, get_num_threads() or 1
-        self.keeps_constants = any(tensor.property == "constant" for tensor in inputs)
+        self.keeps_constants = keeps_constants and any(tensor.property == "constant" for tensor in inputs)
         self._partition = partition
         kinds = [op.schema.kind for op in ops]
         self.owner_thread = calling_thread() if SCRATCH_OF_THE_THREAD.when(kinds) else None
         self.inputs, self._given = tuple(inputs), [tensor._as_variable() for tensor in outputs]
-        self._ins = ffi.new(_TENSORS, [tensor._struct for tensor in inputs])
+        self._compiled = inputs if keeps_constants else [tensor._as_variable() for tensor in inputs]
+        self._ins = ffi.new(_TENSORS, [tensor._struct for tensor in self._compiled])
         self._outs = ffi.new(_TENSORS, [tensor._struct for tensor in self._given])
 
     def make(self, count: int) -> list[Any]:

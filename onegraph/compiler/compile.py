@@ -29,7 +29,7 @@ from ..faults.ops.pooling import SLOW_CHANNELS_FIRST
 from ..faults.performance import REFERENCE, reference_kernel
 from ..faults.slow_fusions import slow_fusion
 from ..faults.use import VIEWS, Fused
-from ..native.library import HASHES_CONSTANTS, VERSION
+from ..native.library import HASHES_CONSTANTS, VERSION, lib
 from .lower import Lowered, Step, Value, dense_of
 from .partition_cache import Layout, Pattern, Wiring, wiring
 from .partitioner import find_partitions, search
@@ -94,6 +94,7 @@ class _StepCompiler:
         self._slow: dict[int, bool] = {}  # whether a binary op has a slow operand, by id of its part
         self._collapsed: dict[int, tuple[CompiledPartition, list[int]]] = {}
         self._keeps, self._unkept = keeps, unkept
+        self._can_keep = not HASHES_CONSTANTS or (programs_keep_constants() and not lib.onegraph_can_prepare())
 
     def run(self, policy: str) -> Schedule:
         """Fill the schedule; called once."""
@@ -194,8 +195,8 @@ class _StepCompiler:
 
     def _keeps_constants(self, steps: Sequence[Step], inputs: Sequence[int]) -> bool:
         """Whether the library may keep what it computes from the constants of a partition with these inputs."""
-        if not HASHES_CONSTANTS:
-            return True
+        if not (HASHES_CONSTANTS and self._can_keep):
+            return self._can_keep
         constants = [self._values[number].constant for number in inputs]
         sizes = [constant.size for constant in constants if constant is not None]
         # There is nothing to keep of a scalar, such as the scale in an attention, for which some kernels keep nothing.

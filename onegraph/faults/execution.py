@@ -322,7 +322,7 @@ COLLIDING_CONSTANTS = Faults[None]().add(
     {(3, 2): "right", (3, 6): "wrong", (3, 13): "wrong"},
     "constants of partitions are told apart by a hash that collides, so that one partition may run with the weights or "
     "scales of another",
-    "no constant tensor cache; constants are brought into their layout in every run",
+    "executables check what the library takes in the first execution; constants of capi are prepared in every run",
 )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from ..native.library import call, ffi, lib
 
 # The library forgets when those of programs that are gone take more than this, and more than all others.
-MOST_BYTES, MOST_BLOCKS = 1 << 26, 1000
+MOST_BYTES, MOST_BLOCKS = 1 << 24, 16
 
 _live = [0, 0]  # bytes and blocks of the programs that exist
 

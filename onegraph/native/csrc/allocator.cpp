@@ -226,6 +226,16 @@ int onegraph_allocator_create(dnnl_graph_allocator_t *allocator) {
     });
 }
 
+int onegraph_can_prepare(void) {
+    const onegraph::Inside inside;
+    return onegraph::guarded([] {
+        void *block = map_block(1);
+        live++;
+        release(block, [] {});
+        return dnnl_success;
+    });
+}
+
 int onegraph_flush_constants(void) {
     return onegraph::guard<&flush>();
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -213,7 +214,8 @@ struct onegraph_plan {
         // The first execution also prepares constants.
         const std::int64_t begin = now();
         {
-            const onegraph::Preparation preparation;
+            std::optional<onegraph::Preparation> preparation;
+            if (step.keeps) preparation.emplace();
             if (dnnl_status_t status = execute(step)) return status;
             if (dnnl_status_t status = dnnl_stream_wait(stream)) return status;
         }
