@@ -13,15 +13,16 @@ import ml_dtypes
 import numpy as np
 
 from ..arrays.ndarrays import aligned_empty
+from ..builder.signature_cache import signature
 from ..capi.settings import is_aligned
 from ..errors import OneGraphError
 from ..faults.ops import faults_of
 from ..faults.use import VIEWS
-from ..ir.op import Array, schema_of
+from ..ir.op import Array, Op, schema_of
 from ..native.library import VERSION
 from ..opset.dtypes import DataType
 from ..opset.editions.dialect import channel_swap, format_of
-from ..opset.editions.registry import BASE
+from ..opset.editions.registry import BASE, edition
 from ..opset.ops.movement import transposition
 from ..opset.schema import Call, TensorType
 from .lower import Lowered, Step, Value, dense_of
@@ -82,7 +83,7 @@ class _Folding:
         if step.executor == "view":
             self._view(step)
             return True
-        if step.op.signature is None or self._grows(step, sources):
+        if self._grows(step, sources) or not _is_valid(step.op):
             return False
         if step.kind in VIEWS and step.executor == "library":
             self._view(step)
@@ -107,16 +108,23 @@ class _Folding:
         return True
 
     def _view(self, step: Step) -> None:
-        """Make the result of a step that changes shape or axis order only a view of its source."""
+        """Compute a step that only changes shape or axis order.
+
+        Large results are views, so that weights are in memory once. Small ones are dense, as ops with broadcasts have
+        fast kernels for dense operands only.
+        """
         source, target = self.values[step.inputs[0]], self.values[step.outputs[0]]
         assert source.constant is not None
+        strides, storage = dense_of(target.shape), target.id
         if step.kind == "StaticReshape":
-            strides, constant = dense_of(target.shape), _placed(source.constant.reshape(target.shape))
+            constant = _placed(source.constant.reshape(target.shape))
         else:
             order = self._order(step, source)
-            strides = tuple([source.strides[axis] for axis in order])
             constant = source.constant.transpose(order)
-        storage = source.storage if source.dense or step.kind != "StaticReshape" else target.id
+            if nbytes(target) > SMALL_BYTES:
+                strides, storage = tuple([source.strides[axis] for axis in order]), source.storage
+            else:
+                constant = _placed(constant)
         self.values[target.id] = target._replace(strides=strides, storage=storage, constant=constant)
 
     def _order(self, step: Step, source: Value) -> tuple[int, ...]:
@@ -172,7 +180,7 @@ class _Folding:
         if step.kind == "ConvTranspose" and part.call.s64("groups") > 1:
             return None  # its weights have the output channels of one group
         constants = [values[number].constant for number in (*step.inputs[1:], *norm.inputs[1:])]
-        if any(array is None for array in constants):
+        if any(array is None for array in constants) or not (_is_valid(step.op) and _is_valid(norm.op)):
             return None
         weights, *rest = (np.asarray(array, np.float32) for array in constants)
         with np.errstate(all="ignore"):
@@ -207,6 +215,18 @@ class _Folding:
         number = len(self.values)
         self.values[number] = Value(number, dtype, array.shape, dense_of(array.shape), number, name, array)
         return number
+
+
+def _is_valid(op: Op) -> bool:
+    """Whether an op keeps the specification; only then numpy and the library surely compute the same."""
+    if op.signature is not None:
+        return True
+    chosen, dtypes = edition(op.edition), tuple([tensor.dtype for tensor in op.outputs])
+    try:  # an op of an unpickled graph has no signature
+        signature(chosen, op.kind, dict(op.attrs), list(op.inputs), n_outputs=len(dtypes), dtypes=dtypes)
+    except OneGraphError:
+        return False
+    return True
 
 
 def _scaled(weights: Array, factor: Array, axis: int, dtype: DataType) -> Array | None:
