@@ -142,9 +142,7 @@ class _Folding:
 
     def drop_unused(self, steps: Iterable[Step]) -> None:
         """Drop the contents of the constants that neither a step nor the graph needs."""
-        used = {number for step in steps for number in step.inputs} | self._outputs
-        # numpy reads the inputs of the op.
-        used |= {tensor.id for step in steps if step.whole for tensor in step.op.inputs if tensor is not None}
+        used = self._outputs.union(*map(_read, steps))
         used |= {self.values[number].storage for number in used}
         for number, value in self.values.items():
             if value.constant is not None and number not in used:
@@ -156,7 +154,7 @@ class _Folding:
         """The steps, where each convolution with constant weights takes in the normalization of its result."""
         readers: dict[int, list[Step]] = {}
         for step in steps:
-            for number in step.inputs:
+            for number in _read(step):
                 readers.setdefault(number, []).append(step)
         taken: set[int] = set()  # ids of steps
         for step in steps:
@@ -215,6 +213,11 @@ class _Folding:
         number = len(self.values)
         self.values[number] = Value(number, dtype, array.shape, dense_of(array.shape), number, name, array)
         return number
+
+
+def _read(step: Step) -> set[int]:
+    """The values that the library, or numpy as a fallback, reads; numpy runs the whole op, which may have more."""
+    return {*step.inputs, *[tensor.id for tensor in step.op.inputs if step.whole and tensor is not None]}
 
 
 def _is_valid(op: Op) -> bool:
