@@ -13,7 +13,18 @@ from pathlib import Path
 
 from . import machine
 
-NAMES = ("overhead", "callers", "build", "fusion", "inference", "training", "peak", "busy", "libraries")
+NAMES = (
+    "overhead",
+    "callers",
+    "build",
+    "fusion",
+    "blocks",
+    "inference",
+    "training",
+    "peak",
+    "busy",
+    "libraries",
+)
 
 
 def main() -> int:

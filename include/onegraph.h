@@ -54,6 +54,12 @@ int onegraph_call_newer(uintptr_t function, dnnl_engine_kind_t kind, size_t argu
 void *onegraph_host_allocate(size_t size, size_t alignment);
 void onegraph_host_deallocate(void *pointer);
 size_t onegraph_host_allocations(void);
+int onegraph_allocator_create(dnnl_graph_allocator_t *allocator);
+// allocator: empties the library's cache of constants, which also has those of destroyed partitions. Runs prepare their
+// constants again. Waits until no other thread is in the library.
+int onegraph_flush_constants(void);
+// allocator: how much memory the prepared constants take, and in how many blocks.
+void onegraph_prepared(size_t *bytes, size_t *blocks);
 
 // partition: a template for ops of one kind with the same attributes. The type of a setting is f, i, b or s, for f32,
 // s64, bool, str.
@@ -96,6 +102,7 @@ typedef struct {
     size_t n_outputs;
     dnnl_graph_logical_tensor_t **tensors; // inputs, then outputs
     int threads; // 0: all threads of the run
+    int keeps; // whether the library keeps constants of the step that it finds by a hash
 } onegraph_step_t;
 
 // These functions return a dnnl_status_t or one of these values.
@@ -124,6 +131,9 @@ int onegraph_plan_sample(onegraph_plan *plan, int64_t enough, size_t most, int64
 // Writes the least time of each step, or -1 if another program keeps its threads from running side by side. Steps that
 // take less than `enough` nanoseconds run several times.
 int onegraph_plan_measure(onegraph_plan *plan, int64_t enough, int64_t *nanoseconds);
+// Executes each step that keeps constants for the first time. Writes the bytes that the library keeps of each step; -1
+// if it took the constants of another partition.
+int onegraph_plan_prepare(onegraph_plan *plan, int64_t *bytes);
 // Sets the calling thread's number of OpenMP threads; always 1 in the thread that continues in the child of a fork.
 // Does nothing without OpenMP.
 int onegraph_restore_threads(int count);

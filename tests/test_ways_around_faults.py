@@ -956,3 +956,121 @@ def test_capi_keeps_an_added_constant(guarded: bool, monkeypatch: pytest.MonkeyP
     wrong = not guarded and og.native.library.VERSION < (3, 3)  # newer ones run without that cache
     assert errors[0] < 1e-4
     assert (max(errors[1:]) > 1) == wrong
+
+
+def int8_block(g: og.Graph, *, same_kernel: bool) -> og.LogicalTensor:
+    """A residual block of int8: the residual is an input of the last convolution, or of the first of two."""
+    window = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+    half = {"scales": [0.5], "zps": [0]}
+
+    def convolved(source: og.LogicalTensor, name: str) -> og.LogicalTensor:
+        weights = g.dequantize(g.input(name, "s8", (1, 1, 8, 8)), **half)
+        return g.convolution(g.dequantize(source, **half), weights, **window)
+
+    x = g.input("x", "u8", (1, 3, 4, 8))
+    inner = x if same_kernel else g.quantize(g.relu(convolved(x, "v")), scales=[64.0], zps=[0], dtype="u8")
+    total = g.add(convolved(inner, "w"), g.dequantize(x, **half))
+    return g.quantize(g.relu(total), scales=[64.0], zps=[0], dtype="u8")
+
+
+@pytest.mark.parametrize("same_kernel", [False, True])
+def test_an_int8_residual_of_the_source(same_kernel: bool) -> None:
+    g = og.Graph()
+    g.output("out", int8_block(g, same_kernel=same_kernel))
+    rng = np.random.default_rng(3)
+    inputs = {
+        name: rng.integers(-9 if tensor.dtype is og.s8 else 0, 10, tensor.shape or ()).astype(tensor.dtype.numpy)
+        for name, tensor in g.inputs.items()
+    }
+    executable = g.compile()
+    np.testing.assert_allclose(executable(**inputs).astype(int), run(g, inputs)["out"].astype(int), atol=1)
+    if not same_kernel and has_vnni():
+        assert [partition.fused for partition in executable.report().partitions] == [True, True]
+    elif same_kernel and library.VERSION >= (3, 6):
+        assert not any(partition.fused for partition in executable.report().partitions)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize("kind", ["MaxPool", "AvgPool", "MaxPoolBackward", "AvgPoolBackward"])
+def test_pools_of_channels_first_rows(kind: str, dtype: str) -> None:
+    window: dict[str, Any] = {
+        "strides": [2], "kernel": [3], "pads_begin": [1], "pads_end": [1], "data_format": "NCX"
+    }  # fmt: skip
+    if kind.startswith("AvgPool"):
+        window["exclude_pad"] = False
+    if kind == "AvgPoolBackward":
+        window["src_shape"] = [2, 32, 96]
+    g = og.Graph()
+    ends = [("x", (2, 32, 96)), ("d", (2, 32, 48))]
+    chosen = {"MaxPoolBackward": ends, "AvgPoolBackward": ends[1:]}.get(kind, ends[:1])
+    g.output("out", g.op(kind, [g.input(name, dtype, shape) for name, shape in chosen], window))
+    rng = np.random.default_rng(5)
+    inputs = {name: rng.permutation(np.prod(shape)).reshape(shape) / 64 - 48 for name, shape in chosen}
+    arrays = {name: array.astype(og.DataType.of(dtype).numpy) for name, array in inputs.items()}
+    executable = g.compile()
+    got, expected = executable(**arrays), run(g, arrays)["out"]
+    np.testing.assert_allclose(got.astype(float), expected.astype(float), rtol=2e-2 if dtype == "bf16" else 2e-3)
+    if dtype == "f32":
+        assert any("channels-first" in partition.reason for partition in executable.report().partitions)
+
+
+def test_a_pool_between_channels_last_convolutions_stays_single() -> None:
+    """The convolution writes channels-last strides, and the pool reads them without a copy."""
+    g = og.Graph()
+    window = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1], "weights_format": "OIX"}
+    x, w = g.input("x", "f32", (2, 16, 98)), g.input("w", "f32", (32, 16, 3))
+    wide = g.convolution(x, w, data_format="NCX", **window)
+    pooled = g.max_pool(wide, strides=[2], kernel=[2], pads_begin=[0], pads_end=[0], data_format="NCX")
+    g.output("out", g.convolution(pooled, g.input("v", "f32", (8, 32, 1)), data_format="NCX", **window))
+    rng = np.random.default_rng(7)
+    inputs = {name: rng.normal(size=tensor.shape).astype(np.float32) for name, tensor in g.inputs.items()}
+    executable = g.compile()
+    np.testing.assert_allclose(executable(**inputs), run(g, inputs)["out"], rtol=1e-4, atol=1e-4)
+    assert len(executable.report().partitions) <= 4
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+def test_select_takes_every_bit_as_it_is(dtype: str) -> None:
+    """Infinities, NaN with a payload and negative zeros come through, and none of them from the other side."""
+    kind = og.DataType.of(dtype).numpy
+    words = np.dtype(f"u{kind.itemsize}")
+    nan = {2: 0x7E55 if dtype == "f16" else 0x7FC5, 4: 0x7FC12345}[kind.itemsize]
+    first = np.array([np.inf, -np.inf, -0.0, 1.5, 0.0, 2.0] * 2, kind).reshape(2, 6)
+    second = np.array([[-np.inf]], kind)
+    first.view(words)[:, 4] = nan
+    cond = np.array([[True, False, True, False, True, False], [False, True] * 3])
+    g = og.Graph()
+    ends = g.input("c", "boolean", (2, 6)), g.input("x", dtype, (2, 6)), g.input("y", dtype, (1, 1))
+    g.output("out", g.select(*ends))
+    got = np.asarray(g.compile()(cond, first, second))
+    wanted = [[a if c else second.view(words)[0, 0] for a, c in zip(*row, strict=True)]
+              for row in zip(first.view(words), cond, strict=True)]  # fmt: skip
+    assert got.view(words).tolist() == np.array(wanted, words).tolist()
+
+
+@pytest.mark.parametrize("masked", [-np.inf, -1e4])
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_attention_with_a_boolean_mask(dtype: str, masked: float) -> None:
+    kind = og.DataType.of(dtype).numpy
+    g = og.Graph()
+    q, k, v = (g.input(name, dtype, (2, 3, 8, 16)) for name in "qkv")
+    keep = g.input("keep", "boolean", (2, 1, 1, 8))
+    scores = g.divide(g.op("MatMul", [q, k], {"transpose_b": True}, dtype=dtype), g.constant(np.array([4.0], kind)))
+    scores = g.select(keep, scores, g.constant(np.full((1, 1, 1, 1), masked).astype(kind)))
+    shares = g.op("SoftMax", [scores], {"axis": -1}, outputs=["dst"], dtype=dtype)
+    g.output("out", g.op("MatMul", [shares, v], dtype=dtype))
+    rng = np.random.default_rng(11)
+    inputs = {name: rng.normal(size=(2, 3, 8, 16)).astype(kind) for name in "qkv"}
+    inputs["keep"] = np.arange(16).reshape(2, 1, 1, 8) % 8 < 5
+    got = np.asarray(g.compile()(**inputs)).astype(float)
+    a, b, c = (inputs[name].astype(float) for name in "qkv")
+    exponents = np.where(inputs["keep"], np.exp(a @ b.swapaxes(-1, -2) / 4), 0.0)
+    expected = exponents / exponents.sum(-1, keepdims=True) @ c
+    np.testing.assert_allclose(got, expected, atol=1e-5 if dtype == "f32" else 0.05)
+
+
+def test_select_by_a_broadcast_mask_runs_on_numpy() -> None:
+    g = og.Graph()
+    ends = g.input("c", "boolean", (2, 1, 8)), g.input("x", "f32", (2, 4, 8)), g.input("y", "f32", (1, 1, 1))
+    g.output("out", g.select(*ends))
+    assert [partition.executor for partition in g.compile().report().partitions] == ["reference"]

@@ -56,11 +56,21 @@ def compiled_partition_cache_changes() -> int:
 _capacity_changes = [0]
 
 
-def get_constant_tensor_cache() -> bool:
-    """Whether the library keeps the tensors that it computes from constants, such as reordered weights.
+# Whether partitions that users compile keep constants where the library finds them by a hash.
+_hashed = [False]
 
-    onegraph sets True before 3.3, and False from 3.3 on, where a partition may get the constants of another.
+
+def get_constant_tensor_cache() -> bool:
+    """Whether compiled partitions keep what the library computes from constants, such as reordered weights.
+
+    True before 3.3, and False from 3.3 on, where a partition may get the constants of another. The partitions of
+    ``Graph.compile`` keep theirs in every version, after a check.
     """
+    return _hashed[0] if library.HASHES_CONSTANTS else bool(read(lib.dnnl_graph_get_constant_tensor_cache, "int"))
+
+
+def programs_keep_constants() -> bool:
+    """Whether the partitions of ``Graph.compile`` keep what the library computes from constants."""
     return bool(read(lib.dnnl_graph_get_constant_tensor_cache, "int"))
 
 
@@ -77,7 +87,10 @@ def set_constant_tensor_cache(enabled: bool) -> None:
     with library.before_compilation:
         if library.has_compiled():
             raise StateError("the constant tensor cache can be switched only before anything is compiled")
-        call(lib.dnnl_graph_set_constant_tensor_cache, int(enabled))
+        if library.HASHES_CONSTANTS:
+            _hashed[0] = enabled
+        else:
+            call(lib.dnnl_graph_set_constant_tensor_cache, int(enabled))
 
 
 def get_constant_tensor_cache_capacity(engine_kind: str = "cpu") -> int:

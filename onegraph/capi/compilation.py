@@ -31,6 +31,7 @@ class Compilation:
     Attributes:
         inputs: in the order of the ports.
         outputs: as they were compiled. ``query`` sets ``outputs``, ``in_place`` and ``ports``.
+        keeps_constants: whether the library keeps what it computes from constants.
         in_place: for each output that may share memory with an input, the id of the input by that of the output.
         ports: number of inputs, number of outputs, and the C tensors of both.
     """
@@ -42,8 +43,9 @@ class Compilation:
         inputs: Sequence[LogicalTensor],
         outputs: Sequence[LogicalTensor],
         engine: Engine,
+        keeps_constants: bool,
     ) -> None:
-        if len(outputs) > 1 or all(tensor.property == "constant" for tensor in inputs):
+        if not keeps_constants or len(outputs) > 1 or all(tensor.property == "constant" for tensor in inputs):
             # The library writes an output that depends on constants alone in the first execution only.
             inputs = [tensor._as_variable() for tensor in inputs]
         elif written := variables(
@@ -52,6 +54,7 @@ class Compilation:
             # Later executions would overwrite the prepared form of such a constant, or would not write the output.
             inputs = [tensor._as_variable() if tensor._id in written else tensor for tensor in inputs]
         self.ops, self.engine, self.threads = ops, engine, get_num_threads() or 1
+        self.keeps_constants = any(tensor.property == "constant" for tensor in inputs)
         self._partition = partition
         kinds = [op.schema.kind for op in ops]
         self.owner_thread = calling_thread() if SCRATCH_OF_THE_THREAD.when(kinds) else None

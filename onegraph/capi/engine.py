@@ -8,7 +8,7 @@ from .._util.fork_safety import new_rlock
 from .._util.init_once import once
 from .._util.validation import choice, expect, identifier
 from ..errors import UnsupportedError
-from ..native.library import RUNTIME, Final, Handle, address, call, create, enum_names, enum_value, ffi, lib, read
+from ..native.library import Final, Handle, address, call, create, enum_names, enum_value, lib, read
 
 ENGINE_KINDS = ("cpu", "gpu")
 ENGINE_KIND_NAMES = enum_names("", ENGINE_KINDS)
@@ -18,25 +18,13 @@ class Allocator(Handle):
     """Allocates host memory for an engine, aligned to 64 bytes; each thread keeps freed memory for its next request.
 
     The callbacks are C functions, because a Python callback would crash at exit.
-
-    Raises:
-        UnsupportedError: the library is built for SYCL, which has another kind of allocator.
     """
 
     __slots__ = ()
 
     @once("_ptr")
     def __init__(self) -> None:
-        if RUNTIME == "SYCL":
-            raise UnsupportedError(
-                "the library is built for SYCL and takes no allocator of host memory; make the engine without one"
-            )
-        pointer = create(
-            lib.dnnl_graph_allocator_create,
-            "dnnl_graph_allocator_t",
-            ffi.addressof(lib, "onegraph_host_allocate"),
-            ffi.addressof(lib, "onegraph_host_deallocate"),
-        )
+        pointer = create(lib.onegraph_allocator_create, "dnnl_graph_allocator_t")
         super().__init__(pointer, lib.dnnl_graph_allocator_destroy)
 
     @staticmethod
@@ -144,7 +132,7 @@ def default_engine() -> Engine:
     """The engine that is used where no other one is given; made at the first call."""
     with _default_lock:
         if not _default:
-            _default.append(Engine(allocator=None if RUNTIME == "SYCL" else Allocator()))
+            _default.append(Engine(allocator=Allocator()))
     return _default[0]
 
 

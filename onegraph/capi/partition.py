@@ -196,14 +196,15 @@ class CompiledPartition(Handle):
         ins, outs = ([with_one_stride(tensor) for tensor in tensors] for tensors in (ins, outs))
         partition._refuse_unsupported()
         check_tensors(repr(partition), partition._ops, ins, outs)
+        keeps_constants = get_constant_tensor_cache()
         with partition._graph_lock:
             try:
-                self._compile(partition, ins, outs, engine)
+                self._compile(partition, ins, outs, engine, keeps_constants)
                 undecided = [tensor.id for tensor in self.outputs if tensor.layout == "any"]
                 if undecided:  # for a SoftMax with stats, 3.9 and later hide the layout, so it could not be executed
                     dense = [LogicalTensor._checked(t.id, t.dtype, t.shape, property=t.property) for t in outs]
                     outs = [one if one.id in undecided else tensor for one, tensor in zip(dense, outs, strict=True)]
-                    self._compile(partition, ins, outs, engine)
+                    self._compile(partition, ins, outs, engine, keeps_constants)
             except OutOfMemoryError:
                 raise
             except StatusError as error:
@@ -223,7 +224,8 @@ class CompiledPartition(Handle):
         graph has. Inputs are strided with every dim known, and the ops were checked for their shapes. Outputs have the
         inferred shapes or unknown ones, the layout strided or any, and no two elements at one address. ``wrong_fusion``
         reports nothing for the ops, and ``honours_strides`` is true for all tensors that are not dense. No other thread
-        partitions the graph.
+        partitions the graph. The first execution of a result that keeps
+        constants is checked.
 
         Raises:
             UnsupportedError: the library does not support the partition.
@@ -231,7 +233,7 @@ class CompiledPartition(Handle):
         """
         partition._refuse_unsupported()
         compiled = cls.__new__(cls)
-        compiled._compile(partition, inputs, outputs, engine)
+        compiled._compile(partition, inputs, outputs, engine, keeps_constants=True)
         return compiled
 
     def _compile(
@@ -240,9 +242,10 @@ class CompiledPartition(Handle):
         inputs: Sequence[LogicalTensor],
         outputs: Sequence[LogicalTensor],
         engine: Engine,
+        keeps_constants: bool,
     ) -> None:
         self._partition = partition
-        self._compilation = Compilation(partition, partition._ops, inputs, outputs, engine)
+        self._compilation = Compilation(partition, partition._ops, inputs, outputs, engine, keeps_constants)
         (pointer,) = self._compilation.make(1)
         self._own(pointer)
         self._compilation.query(pointer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from pathlib import Path
 
 from .._util.validation import choice, integer
 from ..errors import StateError, StatusError
@@ -76,6 +77,18 @@ def has_avx512() -> bool:
 def has_avx2() -> bool:
     """Whether the library may use AVX2; kernels for older CPUs read some memory as if it were aligned."""
     return get_cpu_isa() not in ("sse41", "avx")
+
+
+@cache
+def core_cache() -> int:
+    """Bytes of the last-level cache for each core; 1 MiB if the system does not tell."""
+    folder = Path("/sys/devices/system/cpu/cpu0/cache/index3")
+    try:
+        size, shared = ((folder / name).read_text().strip() for name in ("size", "shared_cpu_map"))
+        cores = sum(int(word, 16).bit_count() for word in shared.split(","))
+        return (int(size.removesuffix("K")) << 10) // cores
+    except (OSError, ValueError, ZeroDivisionError):
+        return 1 << 20
 
 
 def least_alignment() -> int:

@@ -1,13 +1,15 @@
 """Compiles the steps of a lowered graph with the library, and falls back to numpy.
 
-A partition that the library refuses, or would compute wrong, is compiled op by op. An op that is still refused becomes
-a view if it only changes shape or axis order, and a numpy step otherwise. The library chooses the layout of a tensor
-between partitions if every reader honours strides.
+A partition that the library refuses, or would compute wrong, is compiled op by op. A partition that has a reference
+kernel only is cut before the op that makes it slow, and both sides are partitioned anew. An op that is still refused
+becomes a view if it only changes shape or axis order, and a numpy step otherwise. The library chooses the layout of a
+tensor between partitions if every reader honours strides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -16,28 +18,46 @@ from ..capi import CompiledPartition, Partition
 from ..capi.caches import (
     compiled_partition_cache_changes,
     get_compiled_partition_cache_capacity,
-    get_constant_tensor_cache,
+    programs_keep_constants,
 )
 from ..capi.settings import has_avx2, has_vnni
 from ..capi.threads import restore_threads
 from ..errors import OneGraphError, OutOfMemoryError, UnsupportedError
 from ..faults.fusions import wrong_fusion, wrong_strides
-from ..faults.performance import slow_fusion
+from ..faults.operands import varying
+from ..faults.ops.pooling import SLOW_CHANNELS_FIRST
+from ..faults.performance import REFERENCE, reference_kernel
+from ..faults.slow_fusions import slow_fusion
 from ..faults.use import VIEWS, Fused
-from ..native.library import VERSION
-from .lower import Lowered, Step, Value
+from ..native.library import HASHES_CONSTANTS, VERSION
+from .lower import Lowered, Step, Value, dense_of
 from .partition_cache import Layout, Pattern, Wiring, wiring
-from .partitioner import find_partitions
+from .partitioner import find_partitions, search
 from .report import nbytes
 from .schedule import Schedule
-from .steps import ARITHMETIC, LibraryStep, Note, collapsed_binary, needs_dense, slow_operand
+from .steps import (
+    ARITHMETIC,
+    LibraryStep,
+    Note,
+    channels_last,
+    collapsed_binary,
+    is_slow_pool,
+    mixed,
+    needs_dense,
+    slow_operand,
+)
 from .thread_tuning import SMALL_BYTES
 from .to_capi import capi_graph
 
+WITH_REFERENCE_KERNELS = frozenset(kind for fault in REFERENCE for kind in fault.ops)
+# Elements; the memory that can be read behind prepared constants is at least that of their layout in a kernel.
+MOST_CONSTANTS = 1 << 29
 ENOUGH = 1 << 27  # bytes; an allocation of this size fails only if memory is short
 
 
-def compile_steps(lowered: Lowered, *, policy: str, fpmath_mode: str, share: bool) -> Schedule:
+def compile_steps(
+    lowered: Lowered, *, policy: str, fpmath_mode: str, share: bool, unkept: frozenset[int] = frozenset()
+) -> Schedule:
     """The steps of a graph, compiled.
 
     Args:
@@ -45,34 +65,35 @@ def compile_steps(lowered: Lowered, *, policy: str, fpmath_mode: str, share: boo
         policy: ``fusion`` or ``debug``.
         fpmath_mode: name of the library's mode.
         share: whether small partitions are compiled for one thread.
+        unkept: ids of the steps whose constants the library must not keep.
     """
     changes = compiled_partition_cache_changes()
-    keeps = get_compiled_partition_cache_capacity() > 0 or (VERSION >= (3, 3) and get_constant_tensor_cache())
-    schedule = _StepCompiler(lowered, fpmath_mode, share=share, keeps=keeps).run(policy)
+    keeps = get_compiled_partition_cache_capacity() > 0 or (HASHES_CONSTANTS and programs_keep_constants())
+    schedule = _StepCompiler(lowered, fpmath_mode, share=share, keeps=keeps, unkept=unkept).run(policy)
     switched = changes != compiled_partition_cache_changes() or get_compiled_partition_cache_capacity() > 0
     if keeps or not switched:
         return schedule
     # Another thread enabled the cache meanwhile.
-    return _StepCompiler(lowered, fpmath_mode, share=share, keeps=True).run(policy)
+    return _StepCompiler(lowered, fpmath_mode, share=share, keeps=True, unkept=unkept).run(policy)
 
 
 class _StepCompiler:
     """Fills the schedule of a graph.
 
     ``keeps``: whether the library caches prepared constants by partition id, or whole compiled partitions, so that
-    compiling a partition again would reuse its constants.
+    compiling a partition again would reuse its constants. ``unkept``: as for :func:`compile_steps`.
     """
 
-    def __init__(self, lowered: Lowered, fpmath_mode: str, *, share: bool, keeps: bool) -> None:
+    def __init__(self, lowered: Lowered, fpmath_mode: str, *, share: bool, keeps: bool, unkept: frozenset[int]) -> None:
         self._lowered = lowered
         self._schedule = Schedule(lowered)
         self._values = self._schedule.values
         self._share = share
         self._fpmath_mode = fpmath_mode
-        self._patterns: dict[Wiring, Pattern] = {}
+        self._patterns: dict[tuple[Wiring, tuple[bool, ...]], Pattern] = {}
         self._slow: dict[int, bool] = {}  # whether a binary op has a slow operand, by id of its part
         self._collapsed: dict[int, tuple[CompiledPartition, list[int]]] = {}
-        self._keeps = keeps
+        self._keeps, self._unkept = keeps, unkept
 
     def run(self, policy: str) -> Schedule:
         """Fill the schedule; called once."""
@@ -96,22 +117,39 @@ class _StepCompiler:
 
     # Partitions ------------------------------------------------------------------------------------------------------
 
-    def _add(self, steps: Sequence[Step], partition: Partition | None) -> None:
-        """Add the steps of one partition."""
+    def _add(self, steps: Sequence[Step], partition: Partition | None, note: str = "") -> None:
+        """Add the steps of one partition; ``note`` says why they are not part of a larger one."""
         if len(steps) == 1:
-            self._add_one(steps[0], "", partition)
+            self._add_one(steps[0], note, partition)
             return
-        reason = ""
+        reason, cut = "", 0
         if any(step.kind not in VIEWS for step in steps):  # as a partition, views would be copied
             try:
                 pattern, numbers = self._pattern(steps, partition)
-                if not (reason := pattern.reason):
-                    self._add_library(pattern, steps, numbers)
+                reason, cut = pattern.reason, pattern.cut
+                if not reason:
+                    self._add_library(pattern, steps, numbers, note)
                     return
             except OneGraphError as error:
                 reason = _refusal(error)
+        if cut:
+            self._add_piece(steps[:cut], reason)
+            self._add_piece(steps[cut:], reason)
+            return
         for step in steps:
             self._add_one(step, reason)
+
+    def _add_piece(self, steps: Sequence[Step], note: str) -> None:
+        """Add some steps of a partition, which are partitioned without the others."""
+        if len(steps) == 1:
+            self._add_one(steps[0], note)
+            return
+        inside = {step.id for step in steps}
+        needed = {
+            n for step in steps for n in step.outputs if any(o.id not in inside for o in self._readers.get(n, ()))
+        }
+        for partition, found in [*search(self._lowered, self._fpmath_mode, steps, needed)]:
+            self._add(found, partition, note)
 
     def _pattern(self, steps: Sequence[Step], partition: Partition | None = None) -> tuple[Pattern, list[int]]:
         """The pattern of these steps, made if it is new, and their values in the order of the pattern.
@@ -125,11 +163,13 @@ class _StepCompiler:
             OneGraphError: the library refuses the op.
         """
         results = steps[0].outputs if len(steps) == 1 or partition is None else partition.output_ids
-        key, numbers = wiring(steps, results)
+        wired, numbers = wiring(steps, results)
+        constant = tuple([self._values[number].constant is not None for number in numbers]) if len(steps) > 1 else ()
+        key = wired, constant
         pattern = self._patterns.get(key)
         if pattern is not None and not (self._keeps and self._reads_constants(steps)):
             return pattern, numbers
-        reason = ""
+        reason, cut = "", 0
         if partition is None:
             graph, refused = capi_graph(self._lowered, self._fpmath_mode, steps)
             if refused:
@@ -137,14 +177,47 @@ class _StepCompiler:
             (partition,) = graph.partitions("debug")
         if len(steps) > 1:
             inputs = [*dict.fromkeys(partition.input_ids)]
-            fused = Fused([self._schedule.use(step) for step in steps], has_vnni(), has_avx2())
-            reason = wrong_fusion(fused, VERSION) or slow_fusion(fused, VERSION)
-            reason = reason and f"{reason}, so that the ops run one by one"
+            constants = frozenset([number for number, known in zip(numbers, constant, strict=True) if known])
+            uses = [self._schedule.use(step) for step in steps]
+            fused = Fused(uses, has_vnni(), has_avx2(), constants=constants)
+            if reason := wrong_fusion(fused, VERSION):
+                reason = f"{reason}, so that the ops run one by one"
+            elif slow := slow_fusion(fused, VERSION):
+                reason, cut = f"{slow.reason}, so that the ops run apart", slow.place
         else:
             inputs = [*dict.fromkeys(steps[0].inputs)]
         size = sum([nbytes(self._values[number]) for number in (*inputs, *results)])
-        pattern = self._patterns[key] = Pattern(partition, steps, inputs, results, numbers, size, reason)
+        keeps = self._keeps_constants(steps, inputs)
+        pattern = self._patterns[key] = Pattern(partition, steps, inputs, results, numbers, size, keeps, reason, cut)
+        pattern.marks = tuple(self._marks(steps))
         return pattern, numbers
+
+    def _keeps_constants(self, steps: Sequence[Step], inputs: Sequence[int]) -> bool:
+        """Whether the library may keep what it computes from the constants of a partition with these inputs."""
+        if not HASHES_CONSTANTS:
+            return True
+        constants = [self._values[number].constant for number in inputs]
+        sizes = [constant.size for constant in constants if constant is not None]
+        # There is nothing to keep of a scalar, such as the scale in an attention, for which some kernels keep nothing.
+        is_worthwhile = max(sizes, default=0) > 1 and sum(sizes) < MOST_CONSTANTS
+        return is_worthwhile and self._unkept.isdisjoint(step.id for step in steps)
+
+    def _partition_again(self, steps: Sequence[Step], results: Sequence[int]) -> Partition:
+        """Another partition of these steps, of which the library keeps no constants yet."""
+        graph, _ = capi_graph(self._lowered, self._fpmath_mode, steps, results)
+        partitions = graph.partitions("fusion" if len(steps) > 1 else "debug")
+        for partition in partitions:
+            if len(partition.ops) == len(steps):
+                return partition
+        raise UnsupportedError("the library finds another partition for the same ops")
+
+    def _marks(self, steps: Sequence[Step]) -> Iterator[str]:
+        """The steps that are known to run a reference kernel because there is no better way, for the report."""
+        for step in steps:
+            if step.kind in WITH_REFERENCE_KERNELS and (
+                found := reference_kernel(self._schedule.use(step).call, VERSION)
+            ):
+                yield f"reference kernel: {found}"
 
     def _reads_constants(self, steps: Sequence[Step]) -> bool:
         return any(self._values[number].constant is not None for step in steps for number in step.inputs)
@@ -193,25 +266,28 @@ class _StepCompiler:
         in_place = compiled.in_place and [(pieces[target], pieces[source]) for target, source in compiled.in_place]
         made, like = compiled.made, compiled.like
         is_quick = is_small and pattern.is_quick
+        again = None
+        if HASHES_CONSTANTS and made._compilation.keeps_constants:
+            again = partial(self._partition_again, steps, ends[count:])
         schedule.steps.append(
-            LibraryStep(made, like, pieces, count, in_place, index, pattern.nbytes, is_small, is_quick)
+            LibraryStep(made, like, pieces, count, in_place, index, pattern.nbytes, is_small, is_quick, again)
         )
-        schedule.notes.append(Note("oneDNN", steps, (note,), values[:count], values[count:]))
-        for source, target in copies:
-            schedule.add_copy(source, target, steps[-1], f"{steps[-1].kind} writes dense tensors only")
+        schedule.notes.append(Note("oneDNN", steps, (note, *pattern.marks), values[:count], values[count:]))
+        for source, target, why in copies:
+            schedule.add_copy(source, target, steps[-1], why)
 
     def _layout(
         self, pattern: Pattern, steps: Sequence[Step], values: list[Value]
-    ) -> tuple[Layout, list[tuple[Value, Value]]]:
+    ) -> tuple[Layout, list[tuple[Value, Value, str]]]:
         """The layout of a pattern for the strides of ``values``, and the copies of results to make after the ops.
 
-        In ``values``, dense values replace those whose strides the ops do not honour. A copy is a pair of source and
-        target.
+        In ``values``, dense values replace those whose strides the ops do not honour, and channels-last values those of
+        a pool that is slow otherwise. A copy is a source, a target and the reason.
 
         Raises:
             UnsupportedError: the ops cannot be run on values of these strides.
         """
-        schedule, count, copies = self._schedule, pattern.n_inputs, list[tuple[Value, Value]]()
+        schedule, count, copies = self._schedule, pattern.n_inputs, list[tuple[Value, Value, str]]()
         layout = pattern.layouts.get(tuple([value.strides for value in values]))
         if layout is not None:
             return layout, copies
@@ -222,15 +298,24 @@ class _StepCompiler:
             returned.clear()
         elif reason := wrong_strides(Fused(uses, strided=strided - returned), VERSION):
             raise UnsupportedError(f"{reason}, so that the ops run one by one")
+        copied = mixed(steps, values[:count]) if strided else ()
         for index, value in enumerate(values):
-            if value.id in returned or (not value.dense and needs_dense(value, steps)):
+            if value.id in returned or value.id in copied or (not value.dense and needs_dense(value, steps)):
                 if index < count:
                     values[index] = self._values[schedule.dense_copy(value)]
                     continue
                 if value.id not in schedule.returned:
                     raise UnsupportedError(f"{steps[-1].kind} writes dense tensors only")
-                values[index] = schedule.new_dense_value(value)
-                copies.append((values[index], value))
+                values[index] = schedule.new_value(value, dense_of(value.shape))
+                copies.append((values[index], value, f"{steps[-1].kind} writes dense tensors only"))
+        if len(steps) == 1 and is_slow_pool(steps[0], schedule.use(steps[0]).call, values):
+            for index, value in enumerate(values):
+                strides = channels_last(value.shape)
+                if index < count:
+                    values[index] = self._values[schedule.copy(value, strides, SLOW_CHANNELS_FIRST.reason)]
+                elif not self._is_free(value):
+                    values[index] = schedule.new_value(value, strides)
+                    copies.append((values[index], value, SLOW_CHANNELS_FIRST.reason))
         # Convolutions of channels-first data are fastest with channels-last strides, as are the ops between them.
         is_open = any(step.attrs.get("data_format") == "NCX" for step in steps)
         is_open = is_open or not all(value.dense for value in values[:count])
@@ -250,20 +335,22 @@ class _StepCompiler:
         """Add a binary op that is fast on fewer axes only, with collapsed axes; returns False for other ops."""
         if not self._is_slow(step):
             return False
-        ends = [*step.inputs, *step.outputs]
-        is_dense = all(self._values[number].dense for number in ends)
-        known = self._collapsed.get(id(step.part)) if is_dense else None
+        values, schedule = self._values, self._schedule
+        ends = [number if values[number].dense else schedule.dense_copy(values[number]) for number in step.inputs]
+        if not all(values[number].dense for number in step.outputs):
+            return False
+        known = self._collapsed.get(id(step.part))
         if known is None:
-            self._schedule.threads.use(None)
-            compiled = collapsed_binary(step, self._values)
+            schedule.threads.use(None)
+            compiled = collapsed_binary(step._replace(inputs=tuple(ends)), values)
             if compiled is None:
                 return False
-            places = [ends.index(tensor.id) for tensor in (*compiled.inputs, *compiled.outputs)]
+            places = [[*ends, *step.outputs].index(tensor.id) for tensor in (*compiled.inputs, *compiled.outputs)]
             known = self._collapsed[id(step.part)] = compiled, places
         reason = "on fewer axes, as the library has a reference kernel only for an operand that is broadcast like this"
         compiled, places = known
         index = self._schedule.note("oneDNN", step, note, reason)
-        self._schedule.add_compiled(compiled, [ends[place] for place in places], index)
+        schedule.add_compiled(compiled, [[*ends, *step.outputs][place] for place in places], index)
         return True
 
     def _is_slow(self, step: Step) -> bool:
@@ -293,8 +380,16 @@ class _StepCompiler:
             step.executor == "library"
             and step.kind != "StaticReshape"
             and not needs_dense(value, [step])
-            and not (step.kind in ARITHMETIC and self._is_slow(step))
+            and not (step.kind in ARITHMETIC and (self._is_slow(step) or self._repeats_batch(step)))
             for step in readers
+        )
+
+    def _repeats_batch(self, step: Step) -> bool:
+        """Whether the operand of a binary op is broadcast along the first axis alone: fast for dense tensors only."""
+        result = self._values[step.outputs[0]].shape
+        return any(
+            not varies[0] and all(varies[1:]) and result[0] > 1
+            for varies in (varying(result, self._values[number].shape) for number in step.inputs)
         )
 
 

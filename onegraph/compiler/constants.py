@@ -35,13 +35,8 @@ from .steps import numpy_step
 KEPT = frozenset(["Dequantize", "DynamicDequantize", "Dropout"])
 # A result of at most this many bytes may be larger than the constants that it is computed from.
 SMALL_BYTES = 1 << 20
-# Axis of the output channels of the weights, by op and format.
-OUTPUT_CHANNELS = {
-    ("Convolution", "XIO"): -1,
-    ("Convolution", "OIX"): 0,
-    ("ConvTranspose", "XOI"): -2,
-    ("ConvTranspose", "IOX"): 1,
-}
+# Axis of the output channels of the weights of a Convolution. A ConvTranspose is slow with a bias.
+OUTPUT_CHANNELS = {"XIO": -1, "OIX": 0}
 
 
 def fold_constants(lowered: Lowered, policy: str) -> Lowered:
@@ -97,14 +92,15 @@ class _Folding:
         run = numpy_step(step, self.values, 0)
         given = [None if number is None else self.values[number].constant for number in run.inputs]
         try:
-            results = [_placed(array) for array in run.run(given)]
+            results = [
+                aligned_empty(self.values[number].shape, self.values[number].dtype.numpy) for number in run.outputs
+            ]
+            run.run(given, results)
         except (OneGraphError, MemoryError):
             return False  # where the op runs, the error tells more
         for number, array in zip(run.outputs, results, strict=True):
             value = self.values[number]
-            self.values[number] = value._replace(
-                strides=dense_of(value.shape), storage=number, constant=array.reshape(value.shape)
-            )
+            self.values[number] = value._replace(strides=dense_of(value.shape), storage=number, constant=_placed(array))
         return True
 
     def _view(self, step: Step) -> None:
@@ -160,7 +156,7 @@ class _Folding:
         for step in steps:
             if step.id in taken:
                 continue
-            following = readers.get(step.outputs[0], []) if step.kind in ("Convolution", "ConvTranspose") else []
+            following = readers.get(step.outputs[0], []) if step.kind == "Convolution" else []
             joined = self._with_norm(step, following[0]) if len(following) == 1 else None
             if joined is not None:
                 taken.add(following[0].id)
@@ -175,8 +171,6 @@ class _Folding:
             return None
         if step.outputs[0] in self._outputs or part.call.attr("data_format") != norm.part.call.attr("data_format"):
             return None
-        if step.kind == "ConvTranspose" and part.call.s64("groups") > 1:
-            return None  # its weights have the output channels of one group
         constants = [values[number].constant for number in (*step.inputs[1:], *norm.inputs[1:])]
         if any(array is None for array in constants) or not (_is_valid(step.op) and _is_valid(norm.op)):
             return None
@@ -185,7 +179,7 @@ class _Folding:
             bias = rest[0] if len(rest) > 4 else np.zeros_like(rest[-1])
             gamma, beta, mean, variance = (array.astype(np.float64) for array in rest[-4:])
             factor = gamma / np.sqrt(variance + norm.part.call.f32("epsilon"))
-            axis = OUTPUT_CHANNELS[step.kind, str(part.call.attr("weights_format"))] % weights.ndim
+            axis = OUTPUT_CHANNELS[str(part.call.attr("weights_format"))] % weights.ndim
             dtype = values[step.inputs[1]].dtype
             shift = rounded(beta + (bias - mean) * factor, dtype)
             biased = self._biased(part, TensorType(dtype, bias.shape))

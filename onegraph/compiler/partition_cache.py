@@ -79,9 +79,12 @@ class Pattern:
         inputs, outputs: the values at its ports, in the order of the ports.
         values: all values of the steps, as ``wiring`` returns them.
         nbytes: size of all inputs and outputs.
+        keeps: whether the library may keep what it computes from constants.
         reason: why it must not be compiled; empty if it can be.
+        cut: the number of first steps that are to be partitioned without the others instead; 0 for no such cut.
 
     Attributes:
+        marks: remarks for the report.
         is_quick: whether few bytes mean little time.
         places: for each port, inputs first, the index of its value in ``values``.
         n_inputs: number of inputs.
@@ -96,9 +99,12 @@ class Pattern:
         outputs: Sequence[int],
         values: Sequence[int],
         nbytes: int,
+        keeps: bool,
         reason: str = "",
+        cut: int = 0,
     ) -> None:
-        self.partition, self.reason = partition, reason
+        self.partition, self.reason, self._keeps, self.cut = partition, reason, keeps, cut
+        self.marks: tuple[str, ...] = ()
         self._ids = *inputs, *outputs
         self.places, self.n_inputs = [values.index(number) for number in self._ids], len(inputs)
         self.layouts: dict[tuple[Dims, ...], Layout] = {}
@@ -123,7 +129,8 @@ class Pattern:
         Raises:
             OneGraphError: the library refuses the partition.
         """
-        constants = () if self._is_plain else tuple([value.constant is not None for value in values[: self.n_inputs]])
+        takes_all = self._is_plain or not self._keeps
+        constants = () if takes_all else tuple([value.constant is not None for value in values[: self.n_inputs]])
         known = layout.compiled.get((free, constants))
         if known is None:
             known = layout.compiled[free, constants] = self._compile(values, free)
@@ -147,7 +154,8 @@ class Pattern:
     def _compile(self, values: Sequence[Value], free: tuple[bool, ...]) -> Compiled:
         count, ids = self.n_inputs, self._ids
         inputs, outputs = values[:count], values[count:]
-        kinds = ["variable" if self._is_plain or value.constant is None else "constant" for value in inputs]
+        keeps = self._keeps and not self._is_plain
+        kinds = ["constant" if keeps and value.constant is not None else "variable" for value in inputs]
         tensors = [capi_tensor(*given) for given in zip(ids[:count], inputs, kinds, strict=True)]
         # A dense output is compiled without its shape, because the library would accept a wrong one.
         results = [_result(*given) for given in zip(ids[count:], outputs, strict=True)]

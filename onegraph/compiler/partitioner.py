@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 
@@ -34,7 +34,8 @@ def find_partitions(lowered: Lowered, fpmath_mode: str) -> Iterator[Found]:
         # A fusion in the last steps of a piece may be cut off, so those steps are searched again with the next piece.
         first_postponed = count if at == count else piece[-OVERLAP].id
         done: set[int] = set()
-        for partition, steps in _search_piece(lowered, fpmath_mode, piece, last_read):
+        needed = _read_after(piece, last_read)
+        for partition, steps in search(lowered, fpmath_mode, piece, needed):
             if steps[-1].id >= first_postponed and done:
                 break
             done.update(step.id for step in steps)
@@ -42,12 +43,26 @@ def find_partitions(lowered: Lowered, fpmath_mode: str) -> Iterator[Found]:
         waiting = [step for step in piece if step.id not in done]
 
 
-def _search_piece(
-    lowered: Lowered, fpmath_mode: str, piece: Sequence[Step], last_read: Mapping[int, int]
-) -> Iterator[Found]:
+def _read_after(piece: Sequence[Step], last_read: Mapping[int, int]) -> set[int]:
+    """The values that steps behind a piece read."""
     last = piece[-1].id
-    needed = [number for step in piece for number in step.outputs if last_read.get(number, -1) > last]
-    graph, refused = capi_graph(lowered, fpmath_mode, piece, needed)
+    return {number for step in piece for number in step.outputs if last_read.get(number, -1) > last}
+
+
+def search(lowered: Lowered, fpmath_mode: str, piece: Sequence[Step], needed: Container[int]) -> Iterator[Found]:
+    """The partitions of some steps, as ``find_partitions`` gives them.
+
+    Args:
+        lowered: the graph.
+        fpmath_mode: name of the library's mode.
+        piece: the steps.
+        needed: the values that other steps read.
+
+    Raises:
+        LibraryRuntimeError: the library fails on a single op.
+    """
+    kept = [number for step in piece for number in step.outputs if number in needed]
+    graph, refused = capi_graph(lowered, fpmath_mode, piece, kept)
     try:
         partitions = graph.partitions("fusion")
     except LibraryRuntimeError:
@@ -55,8 +70,10 @@ def _search_piece(
             raise
         # The search throws on some graphs that nearly match one of its patterns.
         half = len(piece) // 2
-        yield from _search_piece(lowered, fpmath_mode, piece[:half], last_read)
-        yield from _search_piece(lowered, fpmath_mode, piece[half:], last_read)
+        read = {number for step in piece[half:] for number in step.inputs}
+        both = {*kept, *[number for step in piece[:half] for number in step.outputs if number in read]}
+        yield from search(lowered, fpmath_mode, piece[:half], both)
+        yield from search(lowered, fpmath_mode, piece[half:], both)
         return
     for partition, numbers in _in_order(partitions, piece):
         if numbers[0] < len(lowered.steps):  # larger ids are of ops that stand for no step

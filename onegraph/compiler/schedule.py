@@ -19,9 +19,10 @@ from ..faults.use import VIEWS, Use
 from ..opset.editions.registry import BASE
 from ..opset.ops.movement import transposition
 from ..opset.schema import Call, TensorType
-from .lower import Lowered, Step, Value, dense_of
+from ..opset.shapes import settled_strides
+from .lower import Dims, Lowered, Step, Value, dense_of
 from .report import nbytes
-from .steps import LibraryStep, Note, NumpyStep, caster, compile_reorder, needs_dense, numpy_step, pass_through
+from .steps import LibraryStep, Note, NumpyStep, compile_reorder, needs_dense, numpy_step, store
 
 
 class Schedule:
@@ -49,7 +50,7 @@ class Schedule:
         self.viewed = {
             n for value in self.values.values() if value.storage != value.id for n in (value.id, value.storage)
         }
-        self._dense_copies: dict[int, int] = {}
+        self._copies: dict[tuple[int, Dims], int] = {}
 
     def use(self, step: Step) -> Use:
         """A step as the record that the rules about the library take."""
@@ -112,7 +113,8 @@ class Schedule:
         else:
             order = transposition(self.use(step).call)
             assert order is not None
-            strides = tuple([source.strides[axis] for axis in order])
+            # The library takes tensors that differ in the strides of axes of size 1 alone for each other.
+            strides = settled_strides(target.shape, [source.strides[axis] for axis in order])
             constant = None if constant is None else constant.transpose(order)
         view = target._replace(strides=strides, storage=source.storage, constant=constant)
         if target.id in self.returned:
@@ -126,21 +128,26 @@ class Schedule:
 
     def dense_copy(self, value: Value) -> int:
         """The id of a dense copy of a value, made once."""
-        if value.id not in self._dense_copies:
-            dense = self.new_dense_value(value)
-            self._dense_copies[value.id] = dense.id
-            if dense.constant is None:
-                self.add_copy(value, dense, None, "the reader does not honour strides")
-        return self._dense_copies[value.id]
+        return self.copy(value, dense_of(value.shape), "the reader does not honour strides")
 
-    def new_dense_value(self, value: Value) -> Value:
-        """A new value with the type of another one, in dense memory of its own."""
-        number = len(self.values)
+    def copy(self, value: Value, strides: Dims, reason: str) -> int:
+        """The id of a copy of a value in another layout, made once."""
+        key = value.id, strides
+        if key not in self._copies:
+            copied = self.new_value(value, strides)
+            self._copies[key] = copied.id
+            if copied.constant is None:
+                self.add_copy(value, copied, None, reason)
+        return self._copies[key]
+
+    def new_value(self, value: Value, strides: Dims) -> Value:
+        """A new value with the type of another one, in memory of its own; a constant with dense strides only."""
+        number, is_dense = len(self.values), strides == dense_of(value.shape)
         self.values[number] = value._replace(
             id=number,
-            strides=dense_of(value.shape),
+            strides=strides,
             storage=number,
-            name=f"{value.name} (dense)",
+            name=f"{value.name} ({'dense' if is_dense else 'channels last'})",
             constant=None if value.constant is None else np.ascontiguousarray(value.constant),
         )
         return self.values[number]
@@ -158,17 +165,16 @@ class Schedule:
             compiled = compile_reorder(source, target)
         except OneGraphError:
             self.notes.append(note._replace(executor="copy"))
-            self.steps.append(NumpyStep(pass_through, (source.id,), (target.id,), index))
+            self.steps.append(NumpyStep(store, (source.id,), (target.id,), index))
             return
         self.notes.append(note)
         self.add_compiled(compiled, (source.id, target.id), index)
 
     def add_cast(self, step: Step, reason: str) -> None:
         """Add a TypeCast in numpy, 20 times as fast as the library's for data types that the CPU lacks."""
-        (target,) = step.outputs
         reason = reason or "by numpy: the library's kernel for data types that the CPU has not is slower"
         index = self.note("copy", step, step.note, reason)
-        self.steps.append(NumpyStep(caster(self.values[target].dtype), step.inputs, step.outputs, index))
+        self.steps.append(NumpyStep(store, step.inputs, step.outputs, index))
 
     # Notes and steps -------------------------------------------------------------------------------------------------
 

@@ -4,28 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import prod
 from typing import NamedTuple
 
-from ..capi import CompiledPartition
+import numpy as np
+
+from ..capi import CompiledPartition, Partition
 from ..capi import Graph as LibraryGraph
 from ..capi import LogicalTensor as LibraryTensor
 from ..capi import Op as LibraryOp
+from ..capi.settings import core_cache, has_avx512
 from ..faults.layouts import Laid, wrong_layout
 from ..faults.operands import collapsed
-from ..faults.performance import SLOW_BROADCAST
+from ..faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst
+from ..faults.performance import SLOW_BROADCAST, SLOW_STRIDES
+from ..faults.use import ELEMENTWISE
 from ..ir.op import Array, LogicalTensor, Op
 from ..native.library import VERSION
-from ..opset.dtypes import DataType
 from ..opset.editions.registry import DEFAULT
+from ..opset.schema import Call
 from ..reference import run_op
-from .lower import Step, Value
+from .lower import Dims, Step, Value, dense_of
 from .report import PartitionReport
 from .rewrites.broadcasts import EXCHANGED, SYMMETRIC
-from .rewrites.precision import rounded
 from .to_capi import capi_tensor
 
 ARITHMETIC = EXCHANGED | SYMMETRIC | {"Divide", "Subtract"}
-Run = Callable[[Sequence[Array | None]], Sequence[Array]]
+# Writes the results of the first arrays into the second.
+Run = Callable[[Sequence[Array | None], Sequence[Array]], None]
 
 
 class LibraryStep(NamedTuple):
@@ -33,6 +39,7 @@ class LibraryStep(NamedTuple):
 
     ``pieces``: the numbers of the pieces of memory of its inputs and outputs, in the order in which it was compiled.
     ``in_place``: pairs (output, input) of pieces; the output may reuse the memory of the input.
+    ``again``: makes another partition of the same ops, of which the library keeps no constants yet.
     ``like``: the first compiled partition with the same ops and layouts, which takes as long.
     """
 
@@ -45,6 +52,7 @@ class LibraryStep(NamedTuple):
     nbytes: int  # size of inputs and outputs
     is_small: bool = False  # compiled for one thread
     is_quick: bool = False  # small, and known to take little time
+    again: Callable[[], Partition] | None = None  # None if the library finds no constants of the step by a hash
 
 
 class NumpyStep(NamedTuple):
@@ -81,7 +89,10 @@ def _names(ops: Sequence[Op]) -> list[tuple[str, str]]:
 
 
 def needs_dense(value: Value, steps: Sequence[Step]) -> bool:
-    """Whether one of the ops would compute wrong with the strides of a value that it reads or writes."""
+    """Whether one of the ops would compute wrong, or slowly, with the strides of a value that it reads or writes."""
+    is_slow = not value.dense and SLOW_STRIDES.affects(VERSION) and SLOW_STRIDES.when((value.shape, value.strides))
+    if is_slow and any(step.kind in SLOW_STRIDES.ops and value.id in (*step.inputs, *step.outputs) for step in steps):
+        return True
     inside = frozenset([step.kind for step in steps])
     return any(
         wrong_layout(
@@ -90,6 +101,39 @@ def needs_dense(value: Value, steps: Sequence[Step]) -> bool:
         )
         for step in steps
     )
+
+
+def channels_last(shape: Dims) -> Dims:
+    """The strides of a tensor (N, C, X) whose channels lie last."""
+    batch, *places, channel = dense_of((shape[0], *shape[2:], shape[1]))
+    return batch, channel, *places
+
+
+def is_slow_pool(step: Step, call: Call, values: Sequence[Value]) -> bool:
+    """Whether a pool of these values is fast only if their channels lie last."""
+    if step.attrs.get("data_format") != "NCX" or SLOW_CHANNELS_FIRST.ops.isdisjoint([step.kind]):
+        return False
+    if not all(value.dense and value.constant is None for value in values):
+        return False
+    return bool(SLOW_CHANNELS_FIRST.when(ChannelsFirst(call, core_cache() if has_avx512() else 0)))
+
+
+def mixed(steps: Sequence[Step], values: Sequence[Value]) -> set[int]:
+    """Of the ``values`` that elementwise and binary ops read, those whose strides a binary op would be slow with.
+
+    The library has a reference kernel for some mixtures of strides. Beside a tensor with channels last, it is fast for
+    others with channels last and for vectors.
+    """
+    inside = [step for step in steps if step.kind in SLOW_STRIDES.ops | ELEMENTWISE]
+    if not any(step.kind in SLOW_STRIDES.ops for step in inside):
+        return set()
+    known = {value.id: value for value in values}
+    read = {number: known[number] for step in inside for number in step.inputs if number in known}
+    largest = max([prod(value.shape) for value in read.values()], default=0)
+    strided = {number for number, value in read.items() if prod(value.shape) == largest and not value.dense}
+    is_fast = all(SLOW_STRIDES.when((read[number].shape, read[number].strides)) is False for number in strided)
+    others = [value for number, value in read.items() if number not in strided]
+    return set() if is_fast and all(sum(dim > 1 for dim in value.shape) < 2 for value in others) else strided
 
 
 def _rank(step: Step) -> int:
@@ -101,27 +145,36 @@ def _rank(step: Step) -> int:
 def numpy_step(step: Step, values: Mapping[int, Value], note: int) -> NumpyStep:
     """A numpy step for the op as the user wrote it, or for the part of the op that the step is."""
     op = step.op
+    if step.kind == "Select":
+        return NumpyStep(select, step.inputs, step.outputs, note)
     if step.whole:
         given = tuple([None if tensor is None else tensor.id for tensor in op.inputs])
-        return NumpyStep(partial(run_op, op), given, tuple([tensor.id for tensor in op.outputs]), note)
+        return NumpyStep(partial(_store_op, op), given, tuple([tensor.id for tensor in op.outputs]), note)
     ins, outs = (
         tuple([LogicalTensor(n, values[n].dtype, values[n].shape, None, values[n].name) for n in ends])
         for ends in (step.inputs, step.outputs)
     )
     part = Op(step.id, step.kind, ins, outs, step.attrs, op.name, DEFAULT)
-    return NumpyStep(partial(run_op, part), step.inputs, step.outputs, note)
+    return NumpyStep(partial(_store_op, part), step.inputs, step.outputs, note)
 
 
-def pass_through(arrays: Sequence[Array | None]) -> list[Array]:
-    """Return the inputs unchanged; storing the result makes the copy into another layout."""
-    return [array for array in arrays if array is not None]
+def _store_op(op: Op, arrays: Sequence[Array | None], results: Sequence[Array]) -> None:
+    for target, found in zip(results, run_op(op, arrays), strict=True):
+        target[...] = found
 
 
-def caster(dtype: DataType) -> Run:
-    """A cast to a float type; a cast to f32 is exact, and storing the result does it."""
-    if dtype is DataType.f32:
-        return pass_through
-    return lambda arrays: [rounded(array, dtype) for array in arrays if array is not None]
+def select(arrays: Sequence[Array | None], results: Sequence[Array]) -> None:
+    """Select by numpy, in the data type of the tensors."""
+    cond, first, second = [array for array in arrays if array is not None]
+    results[0][...] = np.where(cond, first, second)
+
+
+def store(arrays: Sequence[Array | None], results: Sequence[Array]) -> None:
+    """Store the inputs in the outputs, in the layout and data type of the outputs."""
+    with np.errstate(all="ignore"):
+        for array, target in zip(arrays, results, strict=True):
+            assert array is not None
+            np.copyto(target, array, casting="unsafe")
 
 
 def compile_reorder(source: Value, target: Value) -> CompiledPartition:

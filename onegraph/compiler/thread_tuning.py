@@ -7,6 +7,7 @@ again for that number.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 
 from ..capi import CompiledPartition
 from ..capi.threads import ThreadCount, restore_threads
@@ -78,6 +79,9 @@ def share_threads(
     taken = iter(measure(tried, [*numbers] * len(short)))
     for indices, alone in short:
         give(numbers[fastest([next(taken) for _ in numbers], alone)], indices)
+    for index in chain.from_iterable(steps_by_kernel.values()):
+        if steps[index].again is not None:  # the first execution, in which constants are prepared, is to come
+            chosen[index] = compiled_for(steps[index], counts[index] or limit, {})
     return chosen, counts
 
 
@@ -108,7 +112,8 @@ def compiled_for(
         threads = ThreadCount()
         try:
             threads.use(count)
-            made[old, count] = CompiledPartition._checked(old.partition, old.inputs, old.outputs, old.engine)
+            partition = old.partition if step.again is None else step.again()
+            made[old, count] = CompiledPartition._checked(partition, old.inputs, old.outputs, old.engine)
         except OneGraphError:
             made[old, count] = old
         finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from . import capabilities, execution, layouts, performance, precision
+from . import capabilities, execution, layouts, performance, precision, slow_fusions, slow_images, slow_operands
 from .fault import Fault
 from .fusions import attention, image_operands, int8, operands, residuals, scales, strided, views
 from .fusions import convolution as fused_convolution
@@ -50,6 +50,9 @@ MODULES: dict[str, ModuleType] = {
     "Fused: tensors that are not dense": strided,
     "Tensors that are not dense": layouts,
     "Slow kernels": performance,
+    "Slow kernels of fused ops: operands": slow_operands,
+    "Slow kernels of fused ops: images": slow_images,
+    "Slow kernels of fused ops": slow_fusions,
     "Between search, compile and execute": execution,
 }
 

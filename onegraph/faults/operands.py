@@ -11,6 +11,7 @@ Dims = tuple[int, ...]
 # One letter for each axis, 1 where the operand varies along it: the last axes, the first one too or not; the channels,
 # the second axis; the first two (oneDNN, src/cpu/x64/injectors/injector_utils.cpp). All else has a reference kernel.
 FAST = re.compile("0*1*|10+1+|[01]10*")
+RUNS = 3  # of axes along all or none of which an operand varies: so many are fast, whatever they are
 
 
 def varying(result: Dims, operand: Dims) -> tuple[bool, ...]:
@@ -22,6 +23,23 @@ def varying(result: Dims, operand: Dims) -> tuple[bool, ...]:
 def is_fast(varies: Sequence[bool]) -> bool:
     """Whether the library has a fast kernel for an operand that varies along these axes."""
     return FAST.fullmatch("".join("01"[flag] for flag in varies)) is not None
+
+
+def steps_to_fast(result: Dims, operand: Dims) -> list[Dims]:
+    """The shapes to broadcast an operand to, one after another, so that each step is fast on fewer axes.
+
+    An operand that varies along every other run of axes is broadcast along the inner runs first.
+    """
+    missing = len(result) - len(operand)
+    shape, found = [*(1,) * missing, *operand], list[Dims]()
+    while len(collapsed(result, tuple(shape))[0]) > RUNS:
+        varies = varying(result, tuple(shape))
+        last = next(axis for axis in reversed(range(len(result))) if result[axis] > 1 and not varies[axis])
+        while last >= 0 and (result[last] == 1 or not varies[last]):
+            shape[last] = result[last]
+            last -= 1
+        found.append(tuple(shape))
+    return found
 
 
 def collapsed(result: Dims, operand: Dims) -> tuple[Dims, Dims]:

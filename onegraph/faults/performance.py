@@ -1,14 +1,19 @@
-"""What oneDNN computes right with a reference kernel: 20 to 2,000 times as long as the way around."""
+"""Single ops that oneDNN computes right with a reference kernel: 20 to 2,000 times as long as the way around."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Sequence
 
 from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor
+from ..opset.dtypes import DataType
+from ..opset.schema import Call
+from ..opset.shapes import known_dims
 from .fault import SLOW, Faults, Release
 from .operands import is_fast, varying
-from .use import BINARY, CONVOLUTIONS, ELEMENTWISE, Dims, Fused, Use
+from .ops.windows import IMAGE, POOL
+from .use import BINARY, Dims
 
 # Broadcast operands of single binary ops -----------------------------------------------------------------------------
 
@@ -30,129 +35,223 @@ def operand_along_every_other_axis(g: DataGraph) -> LogicalTensor:
     return g.add(g.input("x", "f32", (2, 3, 4, 5)), g.input("y", "f32", (2, 1, 4, 1)))
 
 
-# Fused ops -----------------------------------------------------------------------------------------------------------
-
-SLOW_FUSIONS = Faults[Fused]()
-
-
-def _binaries(uses: Sequence[Use]) -> Iterator[tuple[Use, set[int], set[int], set[int]]]:
-    """The ops behind the first, and which of their inputs come from it.
-
-    Beside each op and these inputs, all values that come from the first op, and those of them that come from another
-    convolution, which is a kernel anew. A BiasAdd joins nothing.
-    """
-    derived, anew = set(uses[0].outputs), set[int]()
-    for use in uses[1:]:
-        joined = derived.intersection(use.inputs) if use.kind in BINARY - {"BiasAdd"} else set()
-        yield use, joined, derived, anew
-        if use.kind in CONVOLUTIONS or anew.intersection(use.inputs):
-            anew.update(use.outputs)
-        derived.update(use.outputs)
+@SLOW_BROADCAST.example({(3, 2): "right"})
+def operand_along_every_other_group_of_axes(g: DataGraph) -> LogicalTensor:
+    return g.add(g.input("x", "f32", (2, 3, 4, 5, 6)), g.input("y", "f32", (1, 3, 1, 5, 6)))
 
 
-def _joins_slow_operand(fused: Fused) -> str:
-    main = fused.uses[0]
-    for use, joined, derived, _ in _binaries(fused.uses):
-        for index, number in enumerate(use.inputs if joined else ()):
-            if number not in derived and _is_slow(main, use.kind, number, use.shape(index)):
-                both, shape = f"{main.kind} + {use.kind}", list(use.shape(index))
-                return f"oneDNN has a reference kernel only for {both} with an operand of shape {shape}"
-    return ""
+# Strides of binary ops -----------------------------------------------------------------------------------------------
 
 
-def _joins_itself(fused: Fused) -> str:
-    producers = {number: use for use in fused.uses for number in use.outputs}
-    for use, joined, _, anew in _binaries(fused.uses):
-        if len(joined) > 1 and not joined & anew:
-            for other in (producers[number] for number in joined):
-                swish = (other.kind, use.kind) == ("Sigmoid", "Multiply")
-                if other.kind in ELEMENTWISE and not swish:
-                    return f"oneDNN has a reference kernel only for {other.kind} + {use.kind} of one tensor"
-    return ""
+def _lies_in(order: Sequence[int], shape: Dims, strides: Dims) -> bool:
+    """Whether a tensor lies in memory without gaps with its axes in this order; axes of size 1 lie anywhere."""
+    step = 1
+    for axis in reversed(order):
+        if shape[axis] > 1:
+            if strides[axis] != step:
+                return False
+            step *= shape[axis]
+    return True
 
 
-def _is_slow(main: Use, binary: str, number: int, operand: Dims) -> bool:
-    """Whether ``main`` and a binary op with an operand behind it are slow as one."""
-    result = main.result
-    if len(operand) > len(result):
+def is_channels_last(shape: Dims, strides: Dims) -> bool:
+    """Whether a tensor with the channels on its second axis lies in memory without gaps, channels last."""
+    return len(shape) > 2 and _lies_in((0, *range(2, len(shape)), 1), shape, strides)
+
+
+def _is_turned(tensor: tuple[Dims, Dims]) -> bool:
+    """Whether a tensor is neither dense nor dense with channels last."""
+    return not is_channels_last(*tensor) and not _lies_in(range(len(tensor[0])), *tensor)
+
+
+STRIDES = Faults[tuple[Dims, Dims]]()
+SLOW_STRIDES = STRIDES.add(
+    "slow_strides",
+    BINARY,
+    "strides",
+    SLOW,
+    _is_turned,
+    {(3, 2): "slow"},
+    "A binary op has a reference kernel only for a tensor that is neither dense nor dense with channels last",
+    "the same op on a dense copy",
+)
+
+
+@SLOW_STRIDES.example({(3, 2): "right"})
+def sum_of_a_turned_matrix(g: DataGraph) -> LogicalTensor:
+    return g.add(g.input("x", "f32", (30, 20), strides=(1, 30)), g.input("y", "f32", (30, 20)))
+
+
+# Biases --------------------------------------------------------------------------------------------------------------
+
+
+def _is_no_row(call: Call) -> bool:
+    """Whether the bias of a MatMul is anything but one row."""
+    weights, bias = call.shape("weights"), call.shape("bias")
+    if weights is None or bias is None or len(weights) < 2:
         return False
-    if main.call.schema.category == "elementwise":
-        is_swish = main.kind == "Sigmoid" and binary == "Multiply" and number in main.inputs
-        return not is_swish
-    if main.kind == "SoftMax":
-        return True
-    varies = varying(result, operand)
-    is_vector, is_whole = any(varies) and not any(varies[:-1]), operand == result
-    if is_vector and ((main.kind in BINARY and len(result) > 2) or (main.kind == "MatMul" and len(result) > 4)):
-        return True
-    if main.kind == "MatMul" and len(main.shape(1)) > 2 and _takes_turns(varies):
-        return True
-    if main.kind == "Convolution" and main.call.string("data_format") == "NCX" and all(varies[1:]):
-        return not (is_whole and binary == "Add")
-    return not is_whole and not is_fast(varies)
+    columns = known_dims(weights)[-2 if call.flag("transpose_b") else -1]
+    return known_dims(bias)[-1:] != (columns,) or math.prod(known_dims(bias)) != columns
 
 
-def _takes_turns(varies: Sequence[bool]) -> bool:
-    """Whether an operand of a batched MatMul is one matrix for all, one number for each, or anew in each first part."""
-    batch, matrix = varies[:-2], varies[-2:]
-    if not any(matrix):
-        return len(batch) > 0 and all(batch)
-    return len(batch) > 1 and all(matrix) and not batch[0] and len(set(batch[1:])) == 1
-
-
-SLOW_OPERAND = SLOW_FUSIONS.add(
-    "slow_operand",
-    BINARY,
-    "",
+BIASES = Faults[Call]()
+SLOW_BIAS = BIASES.add(
+    "slow_bias",
+    "MatMul",
+    "bias",
     SLOW,
-    _joins_slow_operand,
+    _is_no_row,
     {(3, 2): "slow"},
-    "Some operands behind another op take a reference kernel, most of all behind elementwise ops and SoftMax",
-    "the ops one by one",
+    "a bias that is no row takes a reference kernel, some 200 times slower",
+    "a MatMul and an Add",
 )
 
 
-@SLOW_OPERAND.example({(3, 2): "right"})
-def relu_and_a_sum(g: DataGraph) -> LogicalTensor:
-    return g.add(g.relu(g.input("x", "f32", (4, 6))), g.input("y", "f32", (4, 6)))
+@SLOW_BIAS.example({(3, 2): "right"})
+def product_and_a_column(g: DataGraph) -> LogicalTensor:
+    return g.matmul(g.input("x", "f32", (40, 30)), g.input("w", "f32", (30, 20)), g.input("b", "f32", (40, 1)))
 
 
-@SLOW_OPERAND.example({(3, 2): "right"})
-def sum_and_a_vector(g: DataGraph) -> LogicalTensor:
-    total = g.add(g.input("x", "f32", (2, 4, 6)), g.input("w", "f32", ()))
-    return g.multiply(total, g.input("y", "f32", (6,)))
+@SLOW_BIAS.example({(3, 2): "right"})
+def products_and_one_number(g: DataGraph) -> LogicalTensor:
+    return g.matmul(g.input("x", "f32", (2, 4, 30)), g.input("w", "f32", (2, 30, 20)), g.input("b", "f32", (1, 1)))
 
 
-@SLOW_OPERAND.example({(3, 2): "right"})
-def softmax_and_a_sum(g: DataGraph) -> LogicalTensor:
-    shares = g.op("SoftMax", [g.input("x", "f32", (2, 4, 6))], {"axis": -1}, outputs=["dst"], dtype="f32")
-    return g.add(shares, g.input("y", "f32", (2, 4, 6)))
-
-
-@SLOW_OPERAND.example({(3, 2): "right"})
-def batch_of_products_and_a_number_for_each(g: DataGraph) -> LogicalTensor:
-    product = g.matmul(g.input("x", "f32", (2, 4, 5)), g.input("w", "f32", (2, 5, 6)))
-    return g.add(product, g.input("y", "f32", (2, 1, 1)))
-
-
-SLOW_PAIR = SLOW_FUSIONS.add(
-    "slow_pair",
-    BINARY,
-    "",
+SLOW_TRANSPOSED_BIAS = BIASES.add(
+    "slow_conv_transpose_bias",
+    "ConvTranspose",
+    "bias",
     SLOW,
-    _joins_itself,
+    lambda call: call.input("bias") is not None,
     {(3, 2): "slow"},
-    "A binary op of which both inputs come from one tensor takes a reference kernel behind an elementwise op",
-    "the ops one by one",
+    "oneDNN adds the bias of a ConvTranspose of floats element by element",
+    "a ConvTranspose and a BiasAdd",
 )
 
 
-@SLOW_PAIR.example({(3, 2): "right"})
-def product_of_a_tensor_and_its_tanh(g: DataGraph) -> LogicalTensor:
-    product = g.matmul(g.input("x", "f32", (4, 5)), g.input("w", "f32", (5, 6)))
-    return g.multiply(product, g.tanh(product))
+@SLOW_TRANSPOSED_BIAS.example({(3, 2): "right"})
+def conv_transpose_with_a_bias(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "f32", (1, 5, 5, 4)), g.input("w", "f32", (3, 3, 6, 4)), g.input("b", "f32", (6,))
+    return g.op("ConvTranspose", ends, IMAGE)
 
 
-def slow_fusion(fused: Fused, version: Release) -> str:
-    """Why the ops are faster one by one with a library of ``version``, empty where they are not."""
-    return SLOW_FUSIONS.reason(fused.kinds, fused, version)
+# Ops that numpy runs faster ------------------------------------------------------------------------------------------
+
+LEAST = 2**14  # elements; fewer take no time
+NUMPY = Faults[Call]()
+SLOW_PRODUCT = NUMPY.add(
+    "slow_reduce_prod",
+    "ReduceProd",
+    "",
+    SLOW,
+    lambda call: math.prod(known_dims(call.shape("src"))) >= LEAST,
+    {(3, 2): "slow"},
+    "ReduceProd has a reference kernel only, which is slower than numpy",
+    "numpy",
+)
+
+
+@SLOW_PRODUCT.example({(3, 2): "right"})
+def product_of_many_rows(g: DataGraph) -> LogicalTensor:
+    return g.op("ReduceProd", g.clamp(g.input("x", "f32", (4, 4096)), min=0.5, max=2.0), {"axes": [0]})
+
+
+SLOW_CONCAT = NUMPY.add(
+    "slow_concat_of_f16",
+    "Concat",
+    "",
+    SLOW,
+    lambda call: call.output_type(0) is DataType.f16 and math.prod(known_dims(call.schema.shape(call)[0])) >= LEAST,
+    {(3, 2): "slow"},
+    "Concat of f16 has a reference kernel only, which is slower than numpy",
+    "numpy",
+)
+
+
+@SLOW_CONCAT.example({(3, 2): "right"})
+def long_rows_of_f16_side_by_side(g: DataGraph) -> LogicalTensor:
+    return g.concat(g.input("x", "f16", (4, 4096)), g.input("y", "f16", (4, 4096)), axis=1)
+
+
+SLOW_SELECT = NUMPY.add(
+    "slow_select",
+    "Select",
+    "src_1",
+    SLOW,
+    lambda call: len({None if tensor is None else tensor.shape for tensor in call.inputs}) > 1,
+    {(3, 2): "absent", (3, 13): "slow"},
+    "a Select has a reference kernel only for tensors of several shapes",
+    "numpy",
+)
+
+
+@SLOW_SELECT.example({(3, 2): "unsupported", (3, 6): "right", (3, 13): "right"})
+def select_by_a_mask_of_rows(g: DataGraph) -> LogicalTensor:
+    ends = g.input("c", "boolean", (2, 1, 8)), g.input("x", "f32", (2, 4, 8)), g.input("y", "f32", (1, 1, 1))
+    return g.op("Select", ends)
+
+
+def slow_alone(call: Call, version: Release) -> str:
+    """Why numpy runs an op faster than a library of ``version``, empty where it does not."""
+    return NUMPY.reason(frozenset([call.schema.kind]), call, version)
+
+
+# Ops without another way ---------------------------------------------------------------------------------------------
+
+REFERENCE = Faults[Call]()
+DILATED_POOL = REFERENCE.add(
+    "slow_dilated_pool",
+    "MaxPool MaxPoolBackward",
+    "dilations",
+    SLOW,
+    lambda call: max(call.s64s("dilations", 1), default=1) > 1,
+    {(3, 2): "slow"},
+    "MaxPool with dilations",
+    "the same op; the report says so",
+)
+
+
+@DILATED_POOL.example({(3, 2): "right"})
+def largest_of_every_other_element(g: DataGraph) -> LogicalTensor:
+    return g.op("MaxPool", g.input("x", "f32", (1, 8, 8, 4)), {**POOL, "dilations": [2, 2]})
+
+
+INTERPOLATE_BACKWARD = REFERENCE.add(
+    "slow_interpolate_backward",
+    "InterpolateBackward",
+    "",
+    SLOW,
+    lambda call: call.string("data_format") == "NCX",
+    {(3, 2): "slow"},
+    "InterpolateBackward with channels first",
+    "the same op; the report says so",
+)
+
+
+@INTERPOLATE_BACKWARD.example({(3, 2): "right"})
+def gradient_of_an_image_of_twice_the_size(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "f32", (1, 4, 3, 3)), g.input("dy", "f32", (1, 4, 6, 6))
+    return g.op("InterpolateBackward", ends, {"mode": "nearest", "sizes": [6, 6], "data_format": "NCX"})
+
+
+ONE_SLOPE = REFERENCE.add(
+    "slow_prelu_of_one_slope",
+    "PReLU PReLUBackward",
+    "slope",
+    SLOW,
+    lambda call: math.prod(known_dims(call.shape("slope"))) == 1,
+    {(3, 2): "slow"},
+    "PReLU with one slope",
+    "the same op; the report says so",
+)
+
+
+@ONE_SLOPE.example({(3, 2): "right"})
+def one_slope_for_all_channels(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "f32", (1, 8, 8, 4)), g.input("slope", "f32", (1, 1, 1, 1))
+    return g.op("PReLU", ends, {"per_channel_broadcast": False})
+
+
+def reference_kernel(call: Call, version: Release) -> str:
+    """What of an op has a reference kernel only with a library of ``version``, and no faster way; empty for others."""
+    return REFERENCE.reason(frozenset([call.schema.kind]), call, version)

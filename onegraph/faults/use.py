@@ -113,12 +113,14 @@ class Fused:
         vnni: whether it may use instructions for sums of products of int8.
         avx2: whether it may use instructions that read memory of any alignment.
         strided: the values that are not dense row-major, by number.
+        constants: the values that are known before the graph runs, by number.
     """
 
     uses: Sequence[Use]
     vnni: bool = True
     avx2: bool = True
     strided: frozenset[int] = frozenset()
+    constants: frozenset[int] = frozenset()
 
     @cached_property
     def kinds(self) -> frozenset[str]:

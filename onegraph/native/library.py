@@ -234,14 +234,14 @@ class _Release(partial[int]):
 
 
 # The library's global caches are set once, before anything is compiled. The compiled-partition cache is off: it never
-# hits across rebuilt graphs but keeps every kernel and its constants alive. The constant tensor cache must not change
-# later. It is off from 3.3 on: its key there is a weak hash of partition id and memory descriptors, so one partition
-# may run with the scales or the weights of another.
-_KEEP_CONSTANTS = VERSION < (3, 3)
+# hits across rebuilt graphs but keeps every kernel and its constants alive. The constant tensor cache is on, and must
+# not be switched later. From 3.3 on its key is a weak hash of partition id and memory descriptors, so one partition may
+# run with the scales or the weights of another. Only programs use it there, and check (runtime.kept_constants).
+HASHES_CONSTANTS = VERSION >= (3, 3)
 if read(lib.dnnl_graph_get_compiled_partition_cache_capacity, "int"):
     call(lib.dnnl_graph_set_compiled_partition_cache_capacity, 0)
-if read(lib.dnnl_graph_get_constant_tensor_cache, "int") != _KEEP_CONSTANTS:
-    call(lib.dnnl_graph_set_constant_tensor_cache, int(_KEEP_CONSTANTS))
+if not read(lib.dnnl_graph_get_constant_tensor_cache, "int"):
+    call(lib.dnnl_graph_set_constant_tensor_cache, 1)
 
 # Before 3.6 the library may make a primitive from one that its primitive cache has already evicted. With the default
 # capacity evictions come too late for that; the environment may have set a smaller capacity.

@@ -168,3 +168,12 @@ def show(shape: Shape) -> str:
     if shape is None:
         return "of unknown rank"
     return "[" + ", ".join("?" if dim is None else str(dim) for dim in shape) + "]"
+
+
+def settled_strides(shape: tuple[int, ...], strides: Sequence[int]) -> tuple[int, ...]:
+    """The strides of the same memory with those of axes of size 1, which say nothing, as in a dense tensor."""
+    found = [*strides]
+    for axis in reversed(range(len(shape))):
+        if shape[axis] == 1:
+            found[axis] = found[axis + 1] * shape[axis + 1] if axis + 1 < len(shape) else 1
+    return tuple(found)

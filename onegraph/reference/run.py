@@ -37,6 +37,8 @@ from . import (
 
 Array = NDArray[np.generic]
 ReferenceFunction = Callable[..., object]
+# Ops that move elements and compute nothing: they run in the data type of the tensors, which keeps every bit.
+MOVES = frozenset(["Concat", "Reorder", "Select", "StaticReshape", "StaticTranspose"])
 NUMBERS = frozenset([*(dtype.numpy for dtype in DataType), np.dtype(np.float64)])
 MODULES = (
     elementwise,
@@ -103,10 +105,11 @@ def _computed(op: Op, schema: Schema, inputs: Sequence[Array | None]) -> tuple[A
         for tensor, array in zip(op.inputs, inputs, strict=True)
     ]
     call = base_call(schema, base, op.attrs, types, len(op.outputs))
-    arrays = [
-        None if array is None else _widen(_swapped(schema, schema.input_port(index).name, array, op))
+    ordered = [
+        None if array is None else _swapped(schema, schema.input_port(index).name, array, op)
         for index, array in enumerate(inputs[: len(call.inputs)])
     ]
+    arrays = ordered if base.kind in MOVES else [None if array is None else _widen(array) for array in ordered]
     try:
         with np.errstate(all="ignore"):
             result = reference_function(base)(call, *arrays)
@@ -208,7 +211,7 @@ def narrow(value: object, dtype: DataType) -> Array:
             limits = np.iinfo(dtype.value.replace("s", "int").replace("u", "uint"))
             whole: Array = np.clip(np.rint(array), limits.min, limits.max).astype(dtype.numpy)
             return whole
-        if dtype is DataType.bf16 or dtype.value.startswith(("f8", "f4")):
+        if array.dtype != dtype.numpy and (dtype is DataType.bf16 or dtype.value.startswith(("f8", "f4"))):
             # Round to float32 first, as the hardware and the library do.
             return array.astype(np.float32).astype(dtype.numpy)
         return array.astype(dtype.numpy)

@@ -19,6 +19,7 @@ _idle: list[Any] = []  # streams of freed plans, for reuse: a SYCL queue that wa
 class PlanSource:
     """The C arrays that plans are made from: steps, the memory of their tensors, and the threads of each step.
 
+    ``keeps``: for each step, whether the library keeps constants that it finds by a hash.
     ``places``: the slot of each piece of memory, and its offset in the slot in bytes.
     ``limit``: the largest number of threads of a run; 0 leaves it to the caller's OpenMP setting.
     """
@@ -33,8 +34,13 @@ class PlanSource:
     ) -> None:
         self.compiled = tuple([step.compiled for step in steps])
         self.n_slots, self.limit, self.bound = n_slots, limit, bound
+        self.keeps = [step.again is not None for step in steps]
         self.steps = ffi.new(
-            "onegraph_step_t[]", [(compiled._ptr, *compiled._compilation.ports) for compiled in self.compiled]
+            "onegraph_step_t[]",
+            [
+                (compiled._ptr, *compiled._compilation.ports, 0, keeps)
+                for compiled, keeps in zip(self.compiled, self.keeps, strict=True)
+            ],
         )
         found = [places[piece] for step in steps for piece in step.pieces]
         self.slots = ffi.new("size_t[]", [slot for slot, _ in found])
@@ -114,6 +120,16 @@ class Plan(Handle):
             samples.extend(taken)
             enough -= sum(taken)
         return samples
+
+    def prepare(self) -> list[int]:
+        """Execute each step that keeps constants for the first time.
+
+        Returns:
+            for each step, the bytes that the library keeps; -1 if it took constants of another partition.
+        """
+        kept = ffi.new("int64_t[]", self.n_steps)
+        _check(lib.onegraph_plan_prepare(self._ptr, kept))
+        return list(kept)
 
     def measure(self, enough: float) -> list[float | None]:
         """The shortest time of each step in seconds, with its number of threads.

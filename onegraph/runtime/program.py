@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from itertools import groupby
 
 import numpy as np
@@ -26,6 +28,7 @@ from ..compiler.thread_tuning import LONG_SECONDS, share_threads
 from ..errors import UnsupportedError
 from ..ir.op import Array
 from ..native.library import address_of, lib
+from .kept_constants import count_kept
 from .plan import Plan, PlanSource, plan_error
 
 ARENA = 0  # the slot of intermediates
@@ -52,20 +55,32 @@ class Program:
     def __init__(
         self, graph: DataGraph, *, policy: str, fallback: bool, fpmath_mode: str, threads: Threads = None
     ) -> None:
+        lowered = fold_constants(lower(graph), policy)
+        compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
+        self.graph = graph
+        self.free_frames: list[Frame] = []  # frames of finished runs, for reuse
+        unkept, attempts = frozenset[int](), 0
+        while True:
+            schedule = self._compiled(compiled, threads, unkept)
+            if not fallback:
+                _refuse_fallback([note.report(0, None) for note in schedule.notes if note.executor == "reference"])
+            self.values = schedule.values
+            self._place_values(schedule)
+            self._plan(schedule, threads)
+            taken = self._prepare()
+            if not taken:
+                break
+            attempts += 1
+            if attempts > 1:  # the first time may be a collision, which partitions that are made again do not have
+                unkept |= {step.id for note in taken for step in schedule.notes[note].steps}
+
+    def _compiled(self, compiled: Callable[..., Schedule], threads: Threads, unkept: frozenset[int]) -> Schedule:
         count, share = ThreadCount(), not isinstance(threads, int)
         try:
             count.use(threads if isinstance(threads, int) else None)
-            lowered = fold_constants(lower(graph), policy)
-            schedule = compile_steps(lowered, policy=policy, fpmath_mode=fpmath_mode, share=share)
+            return compiled(share=share, unkept=unkept)
         finally:
             restore_threads(count.before)
-        if not fallback:
-            _refuse_fallback([note.report(0, None) for note in schedule.notes if note.executor == "reference"])
-        self.graph = graph
-        self.values = schedule.values
-        self.free_frames: list[Frame] = []  # frames of finished runs, for reuse
-        self._place_values(schedule)
-        self._plan(schedule, threads)
 
     # Memory ----------------------------------------------------------------------------------------------------------
 
@@ -154,6 +169,7 @@ class Program:
         self.source = self._source(in_c, every)
         if not every:
             self.source.threads = counts
+        self._keeping = [step.note for step in in_c if step.again is not None]
         self._notes = schedule.notes
         self._threads = {step.note: count for step, count in zip(in_c, counts, strict=True)}
 
@@ -161,6 +177,21 @@ class Program:
         return PlanSource(
             steps, self._places, 1 + len(self.external) + len(self.constants), limit, self.owner_thread is not None
         )
+
+    def _prepare(self) -> list[int]:
+        """Let the library prepare constants that it finds by a hash.
+
+        Returns:
+            the notes of the steps that would run with the constants of another partition.
+        """
+        if not self._keeping:
+            return []
+        kept = Frame(self).prepare()
+        found = [size for size, keeps in zip(kept, self.source.keeps, strict=True) if keeps]
+        taken = [note for note, size in zip(self._keeping, found, strict=True) if size < 0]
+        if not taken:
+            count_kept(self, found)
+        return taken
 
     def _is_measurable(self) -> bool:
         return self.arena_size + sum(span(self.values[number]) for number in self.external) < HUGE
@@ -256,8 +287,7 @@ class Frame:
     def run_numpy(self, step: NumpyStep) -> None:
         """Execute one numpy step."""
         inputs = [None if number is None else self._arrays[number] for number in step.inputs]
-        for number, result in zip(step.outputs, step.run(inputs), strict=True):
-            self._arrays[number][...] = result
+        step.run(inputs, [self._arrays[number] for number in step.outputs])
 
     def copy_outputs(self, results: Mapping[str, Array]) -> None:
         """Fill the outputs that no step writes: inputs, constants, views, and further names of an output."""
@@ -266,12 +296,23 @@ class Frame:
 
     def measure(self, enough: float) -> list[float | None]:
         """The time of every step in seconds on zeroed memory; see :meth:`onegraph.runtime.plan.Plan.measure`."""
+        with self._blank():
+            return self.plan.measure(enough)
+
+    def prepare(self) -> list[int]:
+        """Prepare constants on zeroed memory; see :meth:`onegraph.runtime.plan.Plan.prepare`."""
+        with self._blank():
+            return self.plan.prepare()
+
+    @contextmanager
+    def _blank(self) -> Iterator[None]:
+        """A block in which all memory but the constants is zeroed."""
         self._arena.fill(0)
         program = self.program
         blank = {number: np.zeros(span(program.values[number]), np.uint8) for number in program.external}
         for number, memory in blank.items():
             self.plan.bind(program.slots[number], address_of(memory))
-        return self.plan.measure(enough)
+        yield
 
     def _is_inside(self, number: int) -> bool:
         return self.program.values[number].storage not in self.program.external

@@ -21,13 +21,15 @@ from helpers.raw import RefusedError, ThrewError
 from onegraph import capi, reference
 from onegraph.arrays.ndarrays import strided_empty
 from onegraph.capi.settings import has_avx2, has_vnni, is_native
+from onegraph.faults import slow_fusions
 from onegraph.faults.capabilities import CAPABILITIES
 from onegraph.faults.catalogue import CATALOGUE
 from onegraph.faults.fusions import FUSIONS, strided
 from onegraph.faults.layouts import LAYOUTS, PARTITIONS, Laid
 from onegraph.faults.ops import OPS
 from onegraph.faults.ops.interpolation import ENDLESS_TABLE
-from onegraph.faults.performance import SLOW_BROADCAST, SLOW_FUSIONS
+from onegraph.faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst
+from onegraph.faults.performance import BIASES, NUMPY, REFERENCE, SLOW_BROADCAST, SLOW_STRIDES
 from onegraph.faults.precision import PRECISION
 from onegraph.faults.use import Fused, Use
 from onegraph.native import library
@@ -207,14 +209,18 @@ def laid(graph):
 
 def subjects(fault, graph):
     """What the condition of a fault is asked about in a graph; none for those of compiling and executing."""
-    if fault in (*OPS, *PRECISION, *CAPABILITIES):
+    if fault in (*OPS, *PRECISION, *CAPABILITIES, *BIASES, *NUMPY, *REFERENCE):
         return [call for call in calls(graph) if call.schema.kind in fault.ops]
-    if fault in (*FUSIONS, *strided.FAULTS, *SLOW_FUSIONS):
+    if fault in (*FUSIONS, *strided.FAULTS, *slow_fusions.FAULTS):
         return [fused(graph), fused(graph, vnni=False, avx2=False)]
     if fault in (*LAYOUTS, *PARTITIONS):
         return [found for found in laid(graph) if found.kind in fault.ops]
+    if fault is SLOW_CHANNELS_FIRST:
+        return [ChannelsFirst(call, 2**20) for call in calls(graph)]
     if fault is SLOW_BROADCAST:
         return [(op.outputs[0].shape, tensor.shape) for op in graph.ops for tensor in op.inputs]
+    if fault is SLOW_STRIDES:
+        return [(tensor.shape, tensor.strides) for tensor in graph.inputs.values() if tensor.strides is not None]
     if fault is ENDLESS_TABLE:
         return [max(tensor.shape) for op in graph.ops for tensor in (*op.inputs, *op.outputs)]
     return None

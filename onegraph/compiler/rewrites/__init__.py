@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from ...builder.signature_cache import MAX_SIGNATURES
 from ...faults.ops import faults_of
+from ...faults.performance import slow_alone
 from ...ir.op import Signature
 from ...native.library import VERSION
 from ...opset.dtypes import DataType
@@ -67,6 +68,8 @@ def library_form(schema: Schema, call: Call) -> tuple[Form | None, str]:
             None,
             newer or "a tensor is empty; some of the kernels divide by zero then, or leave the result unwritten",
         )
+    if slow := slow_alone(call, VERSION):
+        return None, slow
     kind = call.schema.kind
     candidates = [PREFERRED.get(kind), None if newer else _single, COMPOSITIONS.get(kind)]
     reason = newer  # a reason about the op itself tells more than one about a rewrite

@@ -1,4 +1,8 @@
-"""Rewrites binary ops that broadcast their first operand: the library is fast only if it broadcasts the second."""
+"""Rewrites binary ops with operands for which the library has a reference kernel only.
+
+The library is fast if it broadcasts the second operand, and if that varies along at most two groups of neighbouring
+axes.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,10 @@ import math
 
 import numpy as np
 
+from ...faults.operands import steps_to_fast
+from ...faults.performance import SLOW_BIAS
+from ...native.library import VERSION
+from ...opset.dtypes import DataType
 from ...opset.schema import Call, TensorType
 from ...opset.shapes import known_dims
 from .form import Form, Parts, Source, result_types
@@ -26,21 +34,47 @@ def binary(call: Call) -> Form | None:
     shape = known_dims(result.shape)
     first, second = (parts.shape(index) == shape for index in (0, 1))
     alike = parts.type(0).dtype is parts.type(1).dtype is result.dtype
-    if first or not alike or math.prod(shape) < MIN_ELEMENTS or (second and kind in EXCHANGED):
+    if not alike or math.prod(shape) < MIN_ELEMENTS:
         return None
+    ends = [_widened(parts, index, shape) for index in (0, 1)]
+    if first or (second and kind in EXCHANGED):
+        if ends == [0, 1]:
+            return None
+        note = "an operand along every other axis has a reference kernel only, unless it is widened"
+        return parts.form(parts.add(kind, *(ends if first else reversed(ends))), note=note)
     if not second:
         if math.prod(shape) > MAX_ONES:
             return None
-        found = parts.add(kind, _times(parts, np.ones(shape, _numpy(parts, 0)), 0), 1)
+        found = parts.add(kind, _times(parts, np.ones(shape, _numpy(parts, 0)), ends[0]), ends[1])
     elif kind in SYMMETRIC:
-        found = parts.add(kind, 1, 0)
+        found = parts.add(kind, 1, ends[0])
     elif kind == "Subtract":
         minus = np.full((1,) * len(shape), -1, _numpy(parts, 1))
-        found = parts.add("Add", parts.add("Multiply", 1, minus), 0)
+        found = parts.add("Add", parts.add("Multiply", 1, minus), ends[0])
     else:
-        found = divide(parts, 0, 1)
+        found = divide(parts, ends[0], 1)
     note = "the first operand is broadcast, for which the library has a reference kernel only"
     return parts.form(found, note=note)
+
+
+def _widened(parts: Parts, operand: int, result: tuple[int, ...]) -> Source:
+    """The operand, broadcast in fast steps until it is fast to broadcast it to the result."""
+    wide: Source = operand
+    shapes = steps_to_fast(result, parts.shape(operand))
+    for shape in shapes if shapes and math.prod(shapes[-1]) <= MAX_ONES else ():
+        wide = _times(parts, np.ones(shape, _numpy(parts, operand)), wide)
+    return wide
+
+
+def matmul_bias(call: Call) -> Form | None:
+    """MatMul and Add in place of a bias that is no vector along the columns."""
+    if call.input("bias") is None or not SLOW_BIAS.affects(VERSION) or not SLOW_BIAS.when(call):
+        return None
+    parts, (result,) = Parts(call), result_types(call)
+    attrs = {name: value for name, value in call.given.items() if name != "accumulation_mode"}
+    src, weights, bias = parts.wide()
+    product = parts.add("MatMul", src, weights, outputs=(TensorType(DataType.f32, result.shape),), **attrs)
+    return parts.form(parts.add("Add", product, bias), note=f"MatMul and Add: {SLOW_BIAS.reason}")
 
 
 def divide(parts: Parts, dividend: Source, divisor: Source) -> int:

@@ -12,12 +12,13 @@ import numpy as np
 
 from ...capi.settings import is_native
 from ...faults.ops.matmul import batches_of_one_matrix
+from ...faults.performance import SLOW_TRANSPOSED_BIAS
 from ...native.library import VERSION
 from ...opset.dtypes import DataType
 from ...opset.ops.binary import slope_target
 from ...opset.schema import AttrValue, Call, TensorType
 from ...opset.shapes import known_dims, normalize_axis
-from .broadcasts import binary, divide
+from .broadcasts import binary, divide, matmul_bias
 from .form import Form, Parts, Source, filled, result_types, scalar
 from .norms import group_norm, layer_norm, layer_norm_backward, rms_norm
 from .reductions import bias_add_backward, extreme, mean, mean_backward, reduction, total
@@ -276,11 +277,24 @@ def matmul(call: Call) -> Form | None:
     return parts.form(parts.reshape(product, known_dims(dst.shape)), note=note)
 
 
+def biased_conv_transpose(call: Call) -> Form | None:
+    """ConvTranspose and BiasAdd in place of a ConvTranspose with a bias; int8 patterns of the library have both."""
+    rewrite = SINGLE["ConvTranspose"](call) if SLOW_TRANSPOSED_BIAS.affects(VERSION) else None
+    if call.input("bias") is None or rewrite is None:
+        return None
+    parts = Parts(call)
+    found = parts.add("ConvTranspose", *rewrite.inputs[:2], outputs=result_types(call), **rewrite.attrs)
+    found = parts.add("BiasAdd", found, 2, data_format=call.string("data_format"))
+    return parts.form(found, note=SLOW_TRANSPOSED_BIAS.reason)
+
+
 Composition = Callable[[Call], Form | None]
 # Rewrites to try before the op itself, because the op has no partition or no fast kernel.
 PREFERRED: dict[str, Composition] = {
     **dict.fromkeys(("Add", "Divide", "Maximum", "Minimum", "Multiply", "SquaredDifference", "Subtract"), binary),
+    "ConvTranspose": biased_conv_transpose,
     "Dropout": dropout,
+    "MatMul": matmul_bias,
     "Pow": power,
     "Reciprocal": reciprocal,
     "AvgPoolBackward": mean_backward,

@@ -121,18 +121,24 @@ def residual_behind_a_relu(g: DataGraph) -> LogicalTensor:
 
 
 def shared_residual(uses: Sequence[Use], *, same_op: bool) -> bool:
-    """Whether a product and a binary op read one tensor dequantized; with ``same_op``, by the same Dequantize."""
+    """Whether a product and a binary op of its kernel read one tensor dequantized.
+
+    With ``same_op``, by the same Dequantize. A Quantize ends the kernel of a product.
+    """
     origins: dict[int, int] = {}
+    read: dict[int, set[int]] = {}  # what the product before reads, by value of its kernel
     for use in uses:
         if use.kind in DEQUANTIZATIONS:
             origins[use.outputs[0]] = use.outputs[0] if same_op else use.inputs[0]
         elif use.kind in MOVES and use.inputs[0] in origins:
             origins[use.outputs[0]] = origins[use.inputs[0]]
-    multiplied, added = (
-        {origins[number] for use in uses if use.kind in kinds for number in use.inputs if number in origins}
-        for kinds in (PRODUCTS, BINARY)
-    )
-    return not multiplied.isdisjoint(added)
+        elif use.kind != "Quantize":
+            found = set().union(*(read.get(number, ()) for number in use.inputs))
+            ends = {origins[number] for number in use.inputs if number in origins}
+            if use.kind in BINARY and not ends.isdisjoint(found):
+                return True
+            read.update(dict.fromkeys(use.outputs, found | ends if use.kind in PRODUCTS else found))
+    return False
 
 
 OWN_RESIDUAL = FAULTS.add(

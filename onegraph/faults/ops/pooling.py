@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from math import gcd, prod
+from typing import NamedTuple
 
 from ...builder.graph import DataGraph
 from ...ir.op import LogicalTensor
+from ...opset.dtypes import DataType
 from ...opset.ops.pooling import pool_geometry
 from ...opset.schema import Call
 from ...opset.shapes import known_dims
 from ...opset.window import Dim, Window
-from ..fault import LIBRARY, UNSAFE, Faults
+from ..fault import LIBRARY, SLOW, UNSAFE, Faults
 from .windows import AVERAGE, NCX, POOL, POOLS
 
 FAULTS = Faults[Call]()
@@ -145,3 +147,64 @@ DEFAULT_DILATIONS = FAULTS.add(
 def gradient_of_a_pool_without_dilations(g: DataGraph) -> LogicalTensor:
     ends = g.input("x", "f32", (1, 2, 4, 4)), g.input("d", "f32", (1, 2, 2, 2))
     return g.op("MaxPoolBackward", ends, {**POOL, **NCX})
+
+
+# Slow layouts --------------------------------------------------------------------------------------------------------
+
+LOW = frozenset([DataType.bf16, DataType.f16])
+BLOCK = 16  # channels that the kernel for AVX-512 takes at once
+FEW_READS = 2**12  # elements of windows; for fewer, copies take longer than the reference kernel
+
+
+class ChannelsFirst(NamedTuple):
+    """A pool of data format NCX on dense tensors.
+
+    ``cache``: bytes of the last-level cache for each core; 0 if the library may not use AVX-512.
+    """
+
+    call: Call
+    cache: int
+
+
+def takes_reference_kernel(pool: ChannelsFirst) -> bool:
+    """Whether the library has no fast kernel for a pool on dense channels-first tensors.
+
+    The conditions are those of ``jit_uni_pool_kernel.cpp``. A gradient of a MaxPool runs the pool forward, too.
+    """
+    call = pool.call
+    found, given = pool_geometry(call), call.inputs[0]
+    if found is None or given is None or call.string("data_format") != "NCX":
+        return False
+    batch, channels, *_ = known_dims(given.shape)
+    sizes, counts = known_dims(found.sizes), known_dims(found.counts)
+    if channels == 1 or batch * channels * prod(counts) * prod(call.s64s("kernel")) < FEW_READS:
+        return False
+    assert given.dtype is not None
+    fits = BLOCK * given.dtype.numpy.itemsize * (prod(sizes) + prod(counts)) <= pool.cache
+    is_plane = len(sizes) > 1 and min(sizes[-2:]) > 1 and fits
+    is_low = given.dtype in LOW
+    forward = pool.cache > 0 and channels > 3 and (is_plane or is_low)
+    backward = pool.cache > 0 and (is_plane or (is_low and (fits or call.schema.kind == "AvgPoolBackward")))
+    needed = {"AvgPoolBackward": (backward,), "MaxPoolBackward": (forward, backward)}
+    return not all(needed.get(call.schema.kind, (forward,)))
+
+
+CHANNELS_FIRST = Faults[ChannelsFirst]()
+SLOW_CHANNELS_FIRST = CHANNELS_FIRST.add(
+    "pool_of_channels_first",
+    POOLS,
+    "data_format",
+    SLOW,
+    takes_reference_kernel,
+    {(3, 2): "slow"},
+    "a pool of channels-first tensors has a reference kernel only for one spatial axis, few channels and large images, "
+    "and on CPUs without AVX-512",
+    "channels-last copies of the tensors",
+)
+
+
+@SLOW_CHANNELS_FIRST.example({(3, 2): "right"})
+def gradient_of_a_row_channels_first(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "f32", (2, 16, 96)), g.input("d", "f32", (2, 16, 48))
+    window = {"strides": [2], "kernel": [3], "pads_begin": [1], "pads_end": [0], "dilations": [1]}
+    return g.op("MaxPoolBackward", ends, {**window, **NCX})

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "allocator.h"
 #include "guard.h"
 #include "openmp.h"
 
@@ -69,6 +70,7 @@ struct Step {
     std::size_t n_inputs, n_outputs;
     const_dnnl_graph_tensor_t *tensors; // inputs, then outputs
     int threads;
+    bool keeps;
 };
 
 } // namespace
@@ -82,6 +84,9 @@ struct onegraph_plan {
     std::vector<Place> places; // ordered by slot
     std::vector<std::size_t> starts; // index in `places` of each slot's first tensor, then the size of `places`
     std::vector<std::size_t> alignments; // of each slot, in bytes
+    bool keeps = false; // whether a step keeps constants
+    // The values of onegraph::flushes() when the constants were prepared, and when the steps last began.
+    mutable std::size_t prepared = 0, begun = 0;
     std::atomic_flag busy = ATOMIC_FLAG_INIT;
     const bool made_after_fork = forked;
 
@@ -120,23 +125,54 @@ struct onegraph_plan {
 
     dnnl_status_t run(std::size_t first, std::size_t last, std::int64_t *nanoseconds) const {
         if (is_lost()) return onegraph::lost;
-        return with_a_team([&] { return run_here(first, last, nanoseconds); });
+        const std::size_t flushes = onegraph::flushes();
+        if (!keeps || prepared == flushes)
+            return with_a_team([&] { return run_here(first, last, nanoseconds); });
+        const dnnl_status_t status = with_a_team([&] {
+            const onegraph::Preparation preparation;
+            return run_here(first, last, nanoseconds);
+        });
+        if (first == 0) begun = flushes;
+        if (!status && last == steps.size() && begun == flushes) prepared = flushes;
+        return status;
     }
 
     dnnl_status_t run_here(std::size_t first, std::size_t last, std::int64_t *nanoseconds) const {
         const onegraph::Execution execution;
+        const onegraph::InOrder in_order;
         Threads threads(limit);
         onegraph::adapt_waiting(threads.most());
-        for (std::size_t i = first; i < last; i++) {
+        dnnl_status_t status = dnnl_success;
+        for (std::size_t i = first; i < last && !status; i++) {
             const std::int64_t start = nanoseconds ? now() : 0;
             threads.use(steps[i].threads);
-            if (dnnl_status_t status = execute(steps[i])) return status;
-            if (nanoseconds) {
-                if (dnnl_status_t status = dnnl_stream_wait(stream)) return status;
+            status = execute(steps[i]);
+            if (nanoseconds && !status) {
+                status = dnnl_stream_wait(stream);
                 nanoseconds[i] = now() - start;
             }
         }
-        return dnnl_stream_wait(stream);
+        const dnnl_status_t waited = dnnl_stream_wait(stream);
+        return status ? status : waited;
+    }
+
+    dnnl_status_t prepare(std::int64_t *bytes) const {
+        if (is_lost()) return onegraph::lost;
+        return with_a_team([&] {
+            const onegraph::Execution execution;
+            Threads threads(limit);
+            for (std::size_t i = 0; i < steps.size(); i++) {
+                bytes[i] = 0;
+                if (!steps[i].keeps) continue;
+                threads.use(steps[i].threads);
+                const onegraph::Preparation preparation;
+                const dnnl_status_t status = execute(steps[i]);
+                const dnnl_status_t waited = dnnl_stream_wait(stream);
+                if (status || waited) return status ? status : waited;
+                bytes[i] = preparation.kept();
+            }
+            return dnnl_success;
+        });
     }
 
     // The least time of each step, or -1 if its threads never ran side by side.
@@ -176,8 +212,11 @@ struct onegraph_plan {
     dnnl_status_t measure(const Step &step, std::int64_t enough, std::int64_t &least) const {
         // The first execution also prepares constants.
         const std::int64_t begin = now();
-        if (dnnl_status_t status = execute(step)) return status;
-        if (dnnl_status_t status = dnnl_stream_wait(stream)) return status;
+        {
+            const onegraph::Preparation preparation;
+            if (dnnl_status_t status = execute(step)) return status;
+            if (dnnl_status_t status = dnnl_stream_wait(stream)) return status;
+        }
         least = now() - begin;
         if (least > 100 * enough) return dnnl_success;
         for (std::int64_t spent = 0, runs = 0; runs == 0 || (spent < 5 * enough && runs < 10); runs++) {
@@ -238,7 +277,8 @@ int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream
                 needed = std::max(needed, size_of(step.tensors[j]->data_type));
             }
             const_dnnl_graph_tensor_t *own = made->tensors.data() + first;
-            made->steps.push_back({step.partition, step.n_inputs, step.n_outputs, own, step.threads});
+            made->steps.push_back({step.partition, step.n_inputs, step.n_outputs, own, step.threads, step.keeps != 0});
+            made->keeps |= step.keeps != 0;
         }
         std::stable_sort(made->places.begin(), made->places.end(),
                 [](const Place &a, const Place &b) { return a.slot < b.slot; });
@@ -297,6 +337,10 @@ int onegraph_plan_sample(onegraph_plan *plan, int64_t enough, size_t most, int64
 
 int onegraph_plan_measure(onegraph_plan *plan, int64_t enough, int64_t *nanoseconds) {
     return alone(plan, [&] { return plan->measure(enough, nanoseconds); });
+}
+
+int onegraph_plan_prepare(onegraph_plan *plan, int64_t *bytes) {
+    return alone(plan, [&] { return plan->prepare(bytes); });
 }
 
 int onegraph_restore_threads(int count) {

@@ -1,0 +1,324 @@
+"""Fused ops with a reference kernel are cut before the op that makes them slow, and their good neighbours stay fused.
+
+The partitions are those of a library that all records of slow fusions concern; a newer one may fuse more.
+"""
+
+from collections.abc import Callable
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph import reference
+from onegraph.capi.settings import has_vnni, is_native
+from onegraph.faults.operands import steps_to_fast
+from onegraph.faults.performance import is_channels_last
+from onegraph.native import library
+
+Build = Callable[[og.Graph], og.LogicalTensor]
+WINDOW = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+RNG = np.random.default_rng(0)
+
+
+def constant(g, *shape):
+    return g.constant(RNG.standard_normal(shape).astype(np.float32))
+
+
+def convolution(g, channels=8, **attrs):
+    channels_first = attrs.get("data_format") == "NCX"
+    src = g.input("x", "f32", (2, channels, 5, 5) if channels_first else (2, 5, 5, channels))
+    weights = constant(g, 8, channels // attrs.get("groups", 1), 1, 1)
+    return g.convolution(src, weights, weights_format="OIX", **{**WINDOW, **attrs})
+
+
+def int8_convolution(g, data_format):
+    shape = (2, 8, 5, 5) if data_format == "NCX" else (2, 5, 5, 8)
+    src = g.dequantize(g.input("x", "s8", shape), scales=[0.5], zps=[0])
+    weights = g.dequantize(g.constant(RNG.integers(-9, 9, (8, 8, 1, 1), np.int8)), scales=[0.5], zps=[0])
+    return g.convolution(src, weights, weights_format="OIX", data_format=data_format, **WINDOW)
+
+
+def transposed(g, *bias):
+    ends = g.input("x", "f32", (2, 5, 5, 4)), constant(g, 4, 6, 3, 3)
+    return g.conv_transpose(*ends, *bias, weights_format="IOX", **WINDOW)
+
+
+def matmul(g, *batch):
+    return g.matmul(g.input("x", "f32", (*batch, 4, 5)), g.input("w", "f32", (*batch, 5, 6)))
+
+
+def batch_norm(g, *vectors):
+    return g.relu(g.batch_norm_inference(convolution(g), *vectors, epsilon=1e-5))
+
+
+QUANTIZED = {"dtype": "s8", "scales": [0.5], "zps": [0]}
+
+
+def pool(g, data_format, scale):
+    shape = (2, 16, 5, 5) if data_format == "NCX" else (2, 5, 5, 16)
+    src = g.dequantize(g.input("x", "u8", shape), scales=[0.5], zps=[0])
+    window = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "kernel": [2, 2]}
+    return g.quantize(g.max_pool(src, data_format=data_format, **window), dtype="u8", scales=[scale], zps=[0])
+
+
+def other(g, *shape):
+    return g.input("y", "f32", shape)
+
+
+CUT: dict[str, tuple[Build, list[tuple[str, ...]]]] = {
+    "the ops before a slow operand stay fused": (
+        lambda g: g.relu(g.add(g.relu(matmul(g)), other(g, 4, 1))),
+        [("MatMul", "ReLU"), ("Add",), ("ReLU",)],
+    ),
+    "the ops behind a slow operand stay fused": (
+        lambda g: g.relu(g.maximum(g.add(matmul(g), other(g, 4, 1)), g.input("z", "f32", (4, 6)))),
+        [("MatMul",), ("Add",), ("Maximum", "ReLU")],
+    ),
+    "residual of a quantized convolution": (
+        lambda g: g.quantize(g.add(int8_convolution(g, "NCX"), other(g, 2, 8, 5, 5)), **QUANTIZED),
+        [("Dequantize", "Dequantize", "Convolution", "Add"), ("Quantize",)],
+    ),
+    "product with channels first": (
+        lambda g: g.multiply(convolution(g, data_format="NCX"), other(g, 2, 8, 5, 5)),
+        [("Convolution",), ("Multiply",)],
+    ),
+    "residual of a few channels behind tanh": (
+        lambda g: g.add(g.tanh(convolution(g, 3)), other(g, 2, 5, 5, 8)),
+        [("Convolution", "Tanh"), ("Add",)],
+    ),
+    "residual of groups behind tanh": (
+        lambda g: g.add(g.tanh(convolution(g, groups=2)), other(g, 2, 5, 5, 8)),
+        [("Convolution", "Tanh"), ("Add",)],
+    ),
+    "second row behind a convolution": (
+        lambda g: g.add(g.multiply(convolution(g), g.input("z", "f32", (1, 5, 1, 1))), other(g, 8)),
+        [("Convolution", "Multiply"), ("Add",)],
+    ),
+    "conv transpose and its bias": (
+        lambda g: transposed(g, g.input("b", "f32", (6,))),
+        [("ConvTranspose",), ("ConvTranspose: BiasAdd",)],
+    ),
+    "conv transpose and two ops": (
+        lambda g: g.relu(g.add(transposed(g), other(g, 2, 7, 7, 6))),
+        [("ConvTranspose",), ("Add", "ReLU")],
+    ),
+    "difference from a number for each row": (
+        lambda g: g.exp(g.subtract(g.input("x", "f32", (2, 3, 4, 6)), other(g, 2, 3, 4, 1))),
+        [("Subtract",), ("Exp",)],
+    ),
+    "normalization by variables": (
+        lambda g: batch_norm(g, *[g.square(g.input(f"v{index}", "f32", (8,))) for index in range(4)]),
+        [*[("Square",)] * 4, ("Convolution",), ("BatchNormInference",), ("ReLU",)],
+    ),
+    "pool of int8 with channels first": (
+        lambda g: pool(g, "NCX", 0.5),
+        [("Dequantize",), ("MaxPool",), ("Quantize",)],
+    ),
+    "pool of int8 between two scales": (lambda g: pool(g, "NXC", 2.0), [("Dequantize",), ("MaxPool",), ("Quantize",)]),
+    "interpolation and gelu": (
+        lambda g: g.gelu(g.interpolate(g.input("x", "f32", (2, 3, 3, 4)), mode="nearest", sizes=[6, 6])),
+        [("Interpolate",), ("GELU",)],
+    ),
+}
+STAY: dict[str, Build] = {
+    "bias and relu": lambda g: g.relu(g.bias_add(convolution(g), g.input("b", "f32", (8,)))),
+    "residual": lambda g: g.relu(g.add(convolution(g), other(g, 2, 5, 5, 8))),
+    "residual with channels first": lambda g: g.relu(g.add(convolution(g, data_format="NCX"), other(g, 2, 8, 5, 5))),
+    "product with channels last": lambda g: g.multiply(convolution(g), other(g, 2, 5, 5, 8)),
+    "factor of each channel": lambda g: g.multiply(convolution(g, data_format="NCX"), other(g, 1, 8, 1, 1)),
+    "residual behind tanh": lambda g: g.add(g.tanh(convolution(g)), other(g, 2, 5, 5, 8)),
+    "residual of a few channels": lambda g: g.tanh(g.add(convolution(g, 3), other(g, 2, 5, 5, 8))),
+    "quantized residual with channels last": lambda g: g.quantize(
+        g.add(int8_convolution(g, "NXC"), other(g, 2, 5, 5, 8)), **QUANTIZED
+    ),
+    "int8 residual with channels first": lambda g: g.quantize(
+        g.add(int8_convolution(g, "NCX"), g.dequantize(g.input("y", "s8", (2, 8, 5, 5)), scales=[0.5], zps=[0])),
+        **QUANTIZED,
+    ),
+    "normalization by constants": lambda g: batch_norm(
+        g, *[g.constant(RNG.random(8).astype(np.float32) + 0.5) for _ in range(4)]
+    ),
+    "bias, gelu": lambda g: g.gelu(g.add(matmul(g), other(g, 6))),
+    "scores and a mask": lambda g: g.add(
+        g.divide(matmul(g, 2, 3), g.constant(np.full((1,), 8, np.float32))), other(g, 2, 1, 1, 6)
+    ),
+    "heads side by side": lambda g: g.static_reshape(
+        g.static_transpose(matmul(g, 2, 3), order=(0, 2, 1, 3)), shape=(8, 18), special_zero=False
+    ),
+    "sum of a channel vector, relu": lambda g: g.relu(g.add(g.input("x", "f32", (2, 8, 5, 5)), other(g, 1, 8, 1, 1))),
+    "pool of int8 with channels last": lambda g: pool(g, "NXC", 0.5),
+}
+
+
+def compiled(build):
+    g = og.Graph()
+    g.output("out", build(g))
+    return g, g.compile()
+
+
+def assert_right(graph, executable):
+    rng, feeds = np.random.default_rng(1), {}
+    for name, tensor in graph.inputs.items():
+        dtype = tensor.dtype.numpy
+        feeds[name] = (rng.integers(0, 9, tensor.shape) / (1 if dtype.kind in "iu" else 8) + 1).astype(dtype)
+    got, wanted = executable(**feeds), reference.run(graph, feeds)["out"]
+    if got.dtype.kind in "iu":  # the library multiplies by 1 / scale, so that a tie may round to the other side
+        assert np.abs(got.astype(int) - wanted.astype(int)).max() <= 1
+    else:
+        share = 1e-5 if got.dtype == np.float32 else 2e-2
+        got, wanted = got.astype(np.float64), wanted.astype(np.float64)
+        np.testing.assert_allclose(got, wanted, rtol=share, atol=share * np.abs(wanted).max())
+
+
+@pytest.mark.skipif(library.VERSION >= (3, 6), reason="a newer library has kernels for some of them")
+@pytest.mark.skipif(not has_vnni(), reason="without such instructions, the library computes some of them wrong")
+@pytest.mark.parametrize("name", CUT)
+def test_slow_fusions_are_cut_where_noted(name):
+    build, wanted = CUT[name]
+    graph, executable = compiled(build)
+    partitions = [part for part in executable.report().partitions if part.kinds != ("copy of",)]
+    assert [part.kinds for part in partitions] == wanted
+    assert any("so that the ops run apart" in part.reason for part in partitions)
+    assert_right(graph, executable)
+
+
+@pytest.mark.skipif(not has_vnni(), reason="without such instructions, the library computes some of them wrong")
+@pytest.mark.parametrize("name", STAY)
+def test_fast_neighbours_stay_fused(name):
+    graph, executable = compiled(STAY[name])
+    partitions = [part for part in executable.report().partitions if part.executor == "oneDNN"]
+    assert [part.fused for part in partitions] == [True]
+    assert_right(graph, executable)
+
+
+@pytest.mark.parametrize("bias", [(4, 1), (1, 1), (1,), (4, 6)], ids=str)
+def test_bias_that_is_no_row_is_added(bias):
+    def build(g):
+        return g.matmul(g.input("x", "f32", (4, 5)), g.input("w", "f32", (5, 6)), g.input("b", "f32", bias))
+
+    graph, executable = compiled(build)
+    kinds = [kind for part in executable.report().partitions for kind in part.kinds]
+    assert kinds == ["MatMul", "MatMul: Add"]
+    assert_right(graph, executable)
+
+
+@pytest.mark.parametrize("bias", [(6,), (1, 6)], ids=str)
+def test_bias_that_is_a_row_stays(bias):
+    def build(g):
+        return g.matmul(g.input("x", "f32", (4, 5)), g.input("w", "f32", (5, 6)), g.input("b", "f32", bias))
+
+    assert [part.kinds for part in compiled(build)[1].report().partitions] == [("MatMul",)]
+
+
+@pytest.mark.parametrize("kind", ["add", "subtract", "divide", "maximum"])
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_operand_along_every_other_axis_is_widened(kind, side, dtype):
+    if not is_native(og.DataType(dtype)):
+        pytest.skip("numpy casts data types that the CPU has not")
+
+    def build(g):
+        ends = [g.input("x", dtype, (4, 3, 5, 6)), g.input("y", dtype, (4, 1, 5, 1))]
+        return getattr(g, kind)(*(reversed(ends) if side else ends))
+
+    graph, executable = compiled(build)
+    kinds = [kind for part in executable.report().partitions for kind in part.kinds]
+    assert any(kind.endswith(": Multiply") for kind in kinds)
+    assert_right(graph, executable)
+
+
+def groups(shape):
+    """The number of groups of neighbouring axes along all or none of which an operand of (3, 3, 3, 3, 3) varies."""
+    return 1 + sum(one != other for one, other in pairwise(shape))
+
+
+@pytest.mark.parametrize("mask", [*product((1, 3), repeat=5)], ids=str)
+def test_an_operand_is_widened_in_fast_steps(mask):
+    shapes = [mask, *steps_to_fast((3,) * 5, mask)]
+    assert groups(shapes[-1]) <= 3
+    assert len(shapes) == 1 or groups(shapes[-2]) > 3
+    for shape, wider in pairwise(shapes):
+        assert all(one in (1, other) for one, other in zip(shape, wider, strict=True))
+        widened = [(one, other) for one, other in zip(shape, wider, strict=True) if other > 1]
+        assert sum(one != other for one, other in pairwise(one for one, _ in widened)) <= 2
+
+
+def test_channels_last_is_recognised():
+    images = np.zeros((2, 5, 6, 3), np.float32).transpose(0, 3, 1, 2)
+    strides = tuple(step // 4 for step in images.strides)
+    assert is_channels_last(images.shape, strides)
+    assert not is_channels_last((2, 3, 5, 6), (90, 30, 6, 1))
+    assert not is_channels_last((5, 6), (1, 5))
+
+
+def test_binary_ops_get_dense_copies_of_turned_tensors():
+    graph, executable = compiled(
+        lambda g: g.add(g.static_transpose(g.input("x", "f32", (5, 4)), order=(1, 0)), other(g, 4, 5))
+    )
+    (added,) = [part for part in executable.report().partitions if part.kinds == ("Add",)]
+    assert all(strides == (5, 1) for strides in added.layouts.values())
+    assert_right(graph, executable)
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        (
+            lambda g: g.max_pool(g.input("x", "f32", (1, 8, 8, 4)), kernel=[2, 2], **{**WINDOW, "dilations": [2, 2]}),
+            "reference kernel: MaxPool with dilations",
+        ),
+        (
+            lambda g: g.prelu(g.input("x", "f32", (1, 8, 8, 4)), g.input("y", "f32", (1,))),
+            "reference kernel: PReLU with one slope",
+        ),
+    ],
+    ids=["pool", "prelu"],
+)
+def test_reports_mark_reference_kernels(build, said):
+    _, executable = compiled(build)
+    assert any(said in part.reason for part in executable.report().partitions)
+    named = executable.report(implementations=True)
+    assert "ref:any" in " ".join(part.implementation for part in named.partitions if said in part.reason)
+
+
+def test_reports_mark_no_other_kernel():
+    _, executable = compiled(lambda g: g.max_pool(g.input("x", "f32", (1, 8, 8, 4)), kernel=[2, 2], **WINDOW))
+    assert "reference kernel" not in executable.report().partitions[0].reason
+
+
+def test_numpy_runs_long_products():
+    graph, executable = compiled(lambda g: g.reduce_prod(g.clamp(other(g, 4, 8192), min=0.5, max=2.0), axes=[0]))
+    assert [part.executor for part in executable.report().partitions] == ["oneDNN", "reference"]
+    assert_right(graph, executable)
+
+
+def test_moved_axes_of_size_1_keep_tensors_dense():
+    def build(g):
+        ends = [g.static_transpose(g.input(name, "f32", (2, 5, 1, 4)), order=(0, 2, 1, 3)) for name in "xy"]
+        return g.add(g.matmul(*ends, transpose_b=True), g.input("m", "f32", (2, 1, 5, 5)))
+
+    graph, executable = compiled(build)
+    partitions = executable.report().partitions
+    assert [part.kinds for part in partitions] == [("StaticTranspose",), ("StaticTranspose",), ("MatMul", "Add")]
+    assert set(partitions[-1].layouts.values()) == {(20, 20, 4, 1), (25, 25, 5, 1)}
+    assert_right(graph, executable)
+
+
+@pytest.mark.skipif(library.VERSION >= (3, 6), reason="a newer library has kernels for some of them")
+def test_layers_with_constants_and_variables_are_apart():
+    def build(g):
+        x = g.input("x", "f32", (2, 5, 5, 8))
+        for layer in range(2):
+            names = [f"{name}{layer}" for name in "abcd"]
+            vectors = [
+                g.input(name, "f32", (8,)) if layer else g.constant(np.full(8, 1.5, np.float32)) for name in names
+            ]
+            x = g.convolution(x, constant(g, 8, 8, 1, 1), weights_format="OIX", **WINDOW)
+            x = g.batch_norm_inference(x, *vectors, epsilon=1e-5)
+        return x
+
+    graph, executable = compiled(build)
+    wanted = [("Convolution", "BatchNormInference"), ("Convolution",), ("BatchNormInference",)]
+    assert [part.kinds for part in executable.report().partitions] == wanted
+    assert_right(graph, executable)
