@@ -53,7 +53,8 @@ class Graph(DataGraph):
 
         Args:
             policy: ``fusion`` joins ops into one kernel where the library can; ``debug`` runs them one by one.
-            fallback: True runs ops that the library does not support in numpy; False raises instead.
+            fallback: True runs ops that the library does not support in numpy; False raises instead. Ops on constants
+                run once, at compilation, always in numpy.
             fpmath_mode: the lowest precision that f32 arithmetic may use for speed: strict, bf16, f16, tf32, any. None
                 takes the mode from the file that the graph was loaded from, or strict if the file has none.
             threads: number of threads to execute with. By default every partition gets the number that measured best,

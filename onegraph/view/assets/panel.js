@@ -92,7 +92,7 @@ const panel = model => {
     return [...made, ...spec.notes.map(muted)];
   }
 
-  const RUNS = {reference: "numpy fallback", view: "view, no work"};
+  const RUNS = {reference: "numpy fallback", view: "view, no work", constant: "computed at compilation"};
 
   function partitionChips(partition) {
     const chips = [to(`partition ${partition.index}`, `p${model.partitions.indexOf(partition)}`),
