@@ -42,7 +42,6 @@ from helpers.malformed_cases import (
 
 import onegraph as og
 from onegraph import capi, reference, view
-from onegraph.native import library
 from onegraph.opset.editions.registry import BASE
 from onegraph.runtime.executable import Executable
 from onegraph.testing.random_graph import random_graph

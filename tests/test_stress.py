@@ -965,7 +965,7 @@ def compilations_take_no_memory():
     def work():
         network(64, rng.randrange(5))[0].compile()(x)
 
-    flat(work, times(500, 200), times(10_000, 150))
+    flat(work, times(1000, 500), times(10_000, 150))
 
 
 @story

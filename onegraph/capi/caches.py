@@ -69,9 +69,21 @@ def get_constant_tensor_cache() -> bool:
     return _hashed[0] if library.HASHES_CONSTANTS else bool(read(lib.dnnl_graph_get_constant_tensor_cache, "int"))
 
 
+_broken = [False]  # a list, as above
+
+
 def programs_keep_constants() -> bool:
     """Whether the partitions of ``Graph.compile`` keep what the library computes from constants."""
-    return bool(read(lib.dnnl_graph_get_constant_tensor_cache, "int"))
+    return not _broken[0] and bool(read(lib.dnnl_graph_get_constant_tensor_cache, "int"))
+
+
+def give_up_constants() -> None:
+    """Keep no more constants and leave the library's cache alone, because a preparation got no memory.
+
+    From 3.3 on the cache then has an entry without contents, at which every change of the cache would throw or wait
+    for ever.
+    """
+    _broken[0] = library.HASHES_CONSTANTS
 
 
 def set_constant_tensor_cache(enabled: bool) -> None:

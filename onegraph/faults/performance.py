@@ -168,7 +168,7 @@ SLOW_CONCAT = NUMPY.add(
 )
 
 
-@SLOW_CONCAT.example({(3, 2): "right"})
+@SLOW_CONCAT.example({(3, 2): "right"}, on={"no FP16": "right | unsupported"})
 def long_rows_of_f16_side_by_side(g: DataGraph) -> LogicalTensor:
     return g.concat(g.input("x", "f16", (4, 4096)), g.input("y", "f16", (4, 4096)), axis=1)
 

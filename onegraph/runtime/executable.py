@@ -12,11 +12,12 @@ from .._util.validation import flag, integer
 from ..arrays.ndarrays import Held
 from ..builder.graph import DataGraph, expect_graph
 from ..builder.op_outputs import picklable
+from ..capi.caches import give_up_constants
 from ..capi.settings import alignment_of, is_aligned
 from ..capi.thread_affinity import calling_thread
 from ..compiler.lower import refuse_wildcards, shape_tensors
 from ..compiler.report import PartitionReport, Report
-from ..errors import ArgumentError, StateError, StatusError, UnsupportedError, shown
+from ..errors import ArgumentError, OutOfMemoryError, StateError, StatusError, UnsupportedError, shown
 from ..ir.op import Array
 from ..native.gc_pause import without_collector
 from ..native.library import VERSION
@@ -299,6 +300,8 @@ class Executable(Made):
         """
         if error.function != EXECUTE:
             return error
+        if isinstance(error, OutOfMemoryError):
+            give_up_constants()
         self._cache.clear()
         if self._is_static:
             self._static, self._quick = None, _decline

@@ -1,46 +1,47 @@
-"""Prepares the constants of programs, and tells the library to forget those of programs that are gone.
+"""Counts the constants that the library keeps for programs, and lets it forget those of programs that are gone.
 
 The library keeps what it computes from constants, such as weights in the layout of a kernel. From 3.3 on it finds them
-by a hash that may collide, and it never forgets those of a destroyed partition. So the first execution of each step is
-watched: where the library allocates nothing, it took the constants of another partition.
+by a hash that may collide, and it never forgets those of a destroyed partition. So programs watch the first execution
+of each step: where the library allocates nothing, it took the constants of another partition.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from itertools import count
 
+from ..capi.caches import programs_keep_constants
 from ..native.library import call, ffi, lib
 
-# The library forgets when those of programs that are gone take more than this, and more than all others.
+# While programs exist whose constants would have to be prepared again, the library forgets only if the others take more
+# than these do, and more than this.
 MOST_BYTES, MOST_BLOCKS = 1 << 24, 16
 
-_live = [0, 0]  # bytes and blocks of the programs that exist
+_kept: dict[int, tuple[int, int]] = {}  # bytes and blocks of each program that exists
+_numbers = count()
 
 
 def count_kept(program: object, kept: Sequence[int]) -> None:
     """Count the constants of a program until it is gone; ``kept``: their bytes for each step."""
-    found = sum(kept), len(kept)
-    _add(*found)
-    weakref.finalize(program, _drop, *found).atexit = False
-    forget_unused()
+    number = next(_numbers)
+    _kept[number] = sum(kept), len(kept)
+    weakref.finalize(program, _drop, number).atexit = False
+    _forget_unused()
 
 
-def forget_unused() -> None:
+def _drop(number: int) -> None:
+    del _kept[number]
+    _forget_unused()
+
+
+def _forget_unused() -> None:
     """Empty the library's cache of constants if it has too many of programs that are gone."""
-    now = ffi.new("size_t[2]")
+    now, programs = ffi.new("size_t[2]"), [*_kept.values()]
     lib.onegraph_prepared(now, now + 1)
-    if any(
-        total - live > max(live, most) for total, live, most in zip(now, _live, (MOST_BYTES, MOST_BLOCKS), strict=True)
-    ):
-        call(lib.onegraph_flush_constants)
-
-
-def _add(n_bytes: int, n_blocks: int) -> None:
-    _live[0] += n_bytes
-    _live[1] += n_blocks
-
-
-def _drop(n_bytes: int, n_blocks: int) -> None:
-    _add(-n_bytes, -n_blocks)
-    forget_unused()
+    for index, most in enumerate((MOST_BYTES, MOST_BLOCKS)):
+        live = sum([program[index] for program in programs])
+        limit = live + max(live, most) if live else 0
+        if now[index] > limit and programs_keep_constants():
+            call(lib.onegraph_flush_constants)
+            return

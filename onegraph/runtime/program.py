@@ -14,6 +14,7 @@ import numpy as np
 from .._util.fork_safety import cached_property
 from ..arrays.ndarrays import aligned_empty, laid_empty, owners, strided
 from ..builder.graph import DataGraph
+from ..capi.caches import give_up_constants
 from ..capi.settings import is_aligned
 from ..capi.thread_affinity import calling_thread
 from ..capi.threads import ThreadCount, get_num_threads, restore_threads
@@ -25,7 +26,7 @@ from ..compiler.report import PartitionReport, nbytes
 from ..compiler.schedule import Schedule
 from ..compiler.steps import LibraryStep, NumpyStep
 from ..compiler.thread_tuning import LONG_SECONDS, share_threads
-from ..errors import UnsupportedError
+from ..errors import OutOfMemoryError, UnsupportedError
 from ..ir.op import Array
 from ..native.library import address_of, lib
 from .kept_constants import count_kept
@@ -186,7 +187,11 @@ class Program:
         """
         if not self._keeping:
             return []
-        kept = Frame(self).prepare()
+        try:
+            kept = Frame(self).prepare()
+        except OutOfMemoryError:
+            give_up_constants()
+            return self._keeping
         found = [size for size, keeps in zip(kept, self.source.keeps, strict=True) if keeps]
         taken = [note for note, size in zip(self._keeping, found, strict=True) if size < 0]
         if not taken:

@@ -158,12 +158,12 @@ struct onegraph_plan {
     }
 
     dnnl_status_t prepare(std::int64_t *bytes) const {
-        if (is_lost()) return onegraph::lost;
+        std::fill_n(bytes, steps.size(), 0);
+        if (is_lost()) return dnnl_success; // another thread compiles it again
         return with_a_team([&] {
             const onegraph::Execution execution;
             Threads threads(limit);
             for (std::size_t i = 0; i < steps.size(); i++) {
-                bytes[i] = 0;
                 if (!steps[i].keeps) continue;
                 threads.use(steps[i].threads);
                 const onegraph::Preparation preparation;
