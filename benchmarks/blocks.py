@@ -19,7 +19,7 @@ from onegraph import reference
 from .kernels import notes
 from .models.network import sizes
 from .random_blocks import FAMILIES, block
-from .timing import QUICK, Effort, Row, alternate, calls
+from .timing import QUICK, Effort, Row, Timing, alternate, calls
 
 LIMIT = 1.5  # times another contender; a block beyond is a find
 LEAST = 50e-6  # seconds by which a find is slower
@@ -42,11 +42,11 @@ class Block:
         if family in CHEAP_IN_NUMPY and self.seconds[FUSED] > LEAST:
             self.seconds[NUMPY] = quickest(lambda: reference.run(self.graph, self.given), 1)
 
-    def time_again(self, effort: Effort = SURE) -> dict[str, float]:
-        """Time both policies in turns; returns the speed as in a :class:`Row`."""
-        seconds, speed = alternate({name: calls(run) for name, run in self.runs.items()}, effort)
-        self.seconds.update(seconds)
-        return speed
+    def time_again(self, effort: Effort = SURE) -> Timing:
+        """Time both policies in turns."""
+        timing = alternate({name: calls(run) for name, run in self.runs.items()}, effort)
+        self.seconds.update(timing.seconds)
+        return timing
 
     @property
     def ratio(self) -> float:
@@ -104,10 +104,10 @@ def rows(quick: bool = False, seed: int = 0) -> Iterator[Row]:
     for family in FAMILIES:
         found = [] if quick else [*finds(family, range(count), seed)]
         worst = max(found, key=lambda one: one.ratio) if found else Block(family, 0, seed)
-        speed = worst.time_again(QUICK if quick else SURE)
+        timing = worst.time_again(QUICK if quick else SURE)
         numbers = {"blocks": float(count), f"slower than {LIMIT} times": float(len(found))}
         what = f"{worst.name}: {text(worst.graph)}; {notes(worst.models[FUSED].report(), worst.runs[FUSED])}"
-        yield Row(f"random blocks, {family}", worst.seconds, speed, numbers, what)
+        yield Row(f"random blocks, {family}", worst.seconds, timing.speed, numbers, what, timing.load)
 
 
 def main() -> None:
