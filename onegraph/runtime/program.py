@@ -35,6 +35,8 @@ from .plan import Plan, PlanSource, plan_error
 ARENA = 0  # the slot of intermediates
 # A program that needs more bytes than this is not measured; its steps get all threads.
 HUGE = 2**30
+# After so many compilations, the constants of all steps are prepared in every run.
+ATTEMPTS = 4
 
 Threads = int | Mapping[int, int] | None
 
@@ -72,7 +74,9 @@ class Program:
             if not taken:
                 break
             attempts += 1
-            if attempts > 1:  # the first time may be a collision, which partitions that are made again do not have
+            if attempts == ATTEMPTS:
+                unkept = frozenset(step.id for step in lowered.steps)
+            elif attempts > 1:  # the first time may be a collision, which partitions that are made again do not have
                 unkept |= {step.id for note in taken for step in schedule.notes[note].steps}
 
     def _compiled(self, compiled: Callable[..., Schedule], threads: Threads, unkept: frozenset[int]) -> Schedule:
