@@ -180,7 +180,7 @@ def in_numpy():
             finally:
                 np.empty = empty
             assert np.allclose(work(), wanted, rtol=1e-5)
-    assert raised > 3
+    assert raised > 3, raised
     contiguous = np.ascontiguousarray
     for work in (lambda: model(X), run.run):
         np.ascontiguousarray = None

@@ -73,7 +73,9 @@ class _Folding:
         sources = [self.values[number] for number in step.inputs]
         if step.executor == "view" and self.values[step.outputs[0]].constant is not None:
             return True  # the lowering or the op itself has computed it
-        if not sources or step.kind in KEPT or any(source.constant is None for source in sources):
+        if not sources or any(source.constant is None for source in sources):
+            return False
+        if not KEPT.isdisjoint([step.kind, step.op.kind]):
             return False
         if step.executor == "view":
             self._view(step)

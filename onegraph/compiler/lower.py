@@ -96,8 +96,12 @@ class Lowered:
     folded: tuple[Step, ...] = ()
 
 
-def lower(graph: DataGraph) -> Lowered:
+def lower(graph: DataGraph, *, fallback: bool = True) -> Lowered:
     """Lower a graph without Wildcards whose inputs have known shapes.
+
+    Args:
+        graph: the graph.
+        fallback: whether numpy may run ops that the library runs too, but slower.
 
     Raises:
         ArgumentError: a shape or the axes of a reduction depend on data, so they are unknown before the graph runs; or
@@ -106,7 +110,7 @@ def lower(graph: DataGraph) -> Lowered:
     for tensor in shape_tensors(graph):
         if tensor.value is None:
             raise ArgumentError(f"{tensor.name!r} gives a shape or axes, and is not known before the graph runs")
-    lowering = _Lowering(graph)
+    lowering = _Lowering(graph, fallback)
     for op in graph.ops:
         lowering.add(op)
     return Lowered(graph, lowering.values, tuple(lowering.steps))
@@ -140,7 +144,8 @@ INDEPENDENT_OUTPUTS = frozenset({"SoftMax", "Dropout"})
 
 
 class _Lowering:
-    def __init__(self, graph: DataGraph) -> None:
+    def __init__(self, graph: DataGraph, fallback: bool) -> None:
+        self._fallback = fallback
         self.values: dict[int, Value] = {tensor.id: _value(tensor) for tensor in graph._tensors}
         given = {tensor.id for tensor in graph.inputs.values()}
         for tensor in graph.outputs.values():  # a value with several names gets the last, as in programs
@@ -159,6 +164,8 @@ class _Lowering:
         schema = schema_of(op) if op.signature is None else op.signature.schema
         outputs = op.outputs[: self._count_outputs(op, schema)]
         form, reason = self._form(op, schema, outputs)
+        if form is not None and form.slow and self._fallback:
+            reason, form = form.slow, None
         if form is None:
             inputs = tuple([tensor.id for tensor in op.inputs if tensor is not None])
             self._step("reference", op.kind, inputs, tuple([tensor.id for tensor in op.outputs]), op, note=reason)

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from ..capi import CompiledPartition, LogicalTensor, Partition
 from ..capi.engine import default_engine
-from ..errors import OneGraphError, UnsupportedError
+from ..errors import OneGraphError, OutOfMemoryError, UnsupportedError
+from ..native.library import HASHES_CONSTANTS
 from ..opset.editions.registry import BASE
 from .lower import Dims, Step, Value
 from .to_capi import capi_tensor
@@ -152,6 +153,17 @@ class Pattern:
             first._compile_others(others)
 
     def _compile(self, values: Sequence[Value], free: tuple[bool, ...]) -> Compiled:
+        try:
+            return self._compile_kept(values, free)
+        except OutOfMemoryError:
+            raise
+        except OneGraphError:
+            if not (HASHES_CONSTANTS and self._keeps):
+                raise
+        self._keeps = False  # 3.13 refuses a Dropout of a constant whose constants are kept
+        return self._compile_kept(values, free)
+
+    def _compile_kept(self, values: Sequence[Value], free: tuple[bool, ...]) -> Compiled:
         count, ids = self.n_inputs, self._ids
         inputs, outputs = values[:count], values[count:]
         keeps = self._keeps and not self._is_plain

@@ -58,7 +58,7 @@ class Program:
     def __init__(
         self, graph: DataGraph, *, policy: str, fallback: bool, fpmath_mode: str, threads: Threads = None
     ) -> None:
-        lowered = fold_constants(lower(graph), policy)
+        lowered = fold_constants(lower(graph, fallback=fallback), policy)
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
         self.graph = graph
         self.free_frames: list[Frame] = []  # frames of finished runs, for reuse
@@ -191,8 +191,9 @@ class Program:
         """
         if not self._keeping:
             return []
+        frame = Frame(self)
         try:
-            kept = Frame(self).prepare()
+            kept = frame.prepare()
         except OutOfMemoryError:
             give_up_constants()
             return self._keeping

@@ -68,16 +68,14 @@ def library_form(schema: Schema, call: Call) -> tuple[Form | None, str]:
             None,
             newer or "a tensor is empty; some of the kernels divide by zero then, or leave the result unwritten",
         )
-    if slow := slow_alone(call, VERSION):
-        return None, slow
-    kind = call.schema.kind
+    kind, slow = call.schema.kind, slow_alone(call, VERSION)
     candidates = [PREFERRED.get(kind), None if newer else _single, COMPOSITIONS.get(kind)]
     reason = newer  # a reason about the op itself tells more than one about a rewrite
     for candidate in filter(None, candidates):
         form, refusal = _correct_form(call, candidate(call))
         if form is not None:
             found = [] if form.note or form.is_op(call) else faults_of(call, VERSION)
-            return replace(form, note=f"rewritten: {found[0].reason}") if found else form, ""
+            return replace(form, note=f"rewritten: {found[0].reason}" if found else form.note, slow=slow), ""
         if candidate is _single or not reason:
             reason = refusal
     return None, reason

@@ -47,13 +47,14 @@ class Form:
 
     Values are numbered: first the ``n_inputs`` inputs of the op in the base vocabulary, absent ones counted, then the
     results of the parts in order. ``results`` are the numbers of the op's outputs. ``note`` says what was rewritten and
-    why; it is empty if the library gets the op itself.
+    why; it is empty if the library gets the op itself. ``slow`` says why numpy is faster; it is empty if it is not.
     """
 
     parts: tuple[Part, ...]
     results: tuple[int, ...]
     n_inputs: int
     note: str = ""
+    slow: str = ""
 
     @cached_property
     def direct(self) -> tuple[int, ...] | None:
