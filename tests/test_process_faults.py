@@ -50,6 +50,7 @@ def in_c():
     """Every request of the library's allocator fails once; what it was for is an exception, or done otherwise."""
     import onegraph as og
     from onegraph import capi
+    from onegraph.native import library
 
     hook = ctypes.CDLL(None)
     wanted = scratchy().compile()(X)
@@ -71,7 +72,8 @@ def in_c():
         assert np.allclose(graph.compile()(X), wanted, rtol=1e-5)
         model = found = graph = None  # they keep the constants that the library has rearranged
         gc.collect()
-        assert capi.Allocator.live() <= live + 1, (
+        # A library that had no memory for constants keeps those of other programs.
+        assert capi.Allocator.live() <= live + (4 if library.HASHES_CONSTANTS else 1), (
             f"request {place}: {live} blocks before, {capi.Allocator.live()} after"
         )
         if hook.requests() - start < place:
