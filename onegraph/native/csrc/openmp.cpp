@@ -9,7 +9,9 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -128,10 +130,52 @@ bool is_adaptable() {
     return adaptable;
 }
 
+// Nanoseconds that the processors of this thread were busy until now; 0 if that is not known.
+std::int64_t busy_time() {
+    cpu_set_t set;
+    std::FILE *file = sched_getaffinity(0, sizeof(set), &set) ? nullptr : std::fopen("/proc/stat", "re");
+    if (!file) return 0;
+    std::int64_t ticks = 0;
+    char line[512];
+    while (std::fgets(line, sizeof line, file)) {
+        unsigned cpu;
+        long long user, nice, system, idle, wait, irq, softirq, steal;
+        if (std::sscanf(line, "cpu%u %lld %lld %lld %lld %lld %lld %lld %lld", &cpu, &user, &nice, &system, &idle, &wait,
+                    &irq, &softirq, &steal)
+                != 9)
+            continue;
+        if (cpu < CPU_SETSIZE && CPU_ISSET(cpu, &set)) ticks += user + nice + system + irq + softirq + steal;
+    }
+    std::fclose(file);
+    return ticks * (1'000'000'000 / sysconf(_SC_CLK_TCK));
+}
+
+std::int64_t own_time() {
+    timespec time {};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return std::int64_t {time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+// What other programs do on the processors of this thread.
+class Others {
+public:
+    // How many processors they kept busy since the last call that returned a number; -1 soon after that call.
+    double processors() {
+        const std::int64_t time = time_, work = work_;
+        if (now() - time < window) return -1;
+        time_ = now(), work_ = busy_time() - own_time();
+        return time ? static_cast<double>(work_ - work) / static_cast<double>(time_ - time) : -1;
+    }
+
+private:
+    static constexpr std::int64_t window = 300'000'000; // nanoseconds; the kernel counts in hundredths of a second
+
+    std::int64_t time_ = 0, work_ = 0;
+};
+
 constexpr std::int64_t period = 50'000'000; // nanoseconds between two tests, which take about 20 microseconds
-constexpr int calm_tests = 3; // consecutive tests that find the processors free, before threads spin again
 std::atomic<std::int64_t> next_test {0};
-int calm = 0; // this and `crowd` belong to the thread that moved `next_test` on
+Others others; // this and `crowd` belong to the thread that moved `next_test` on
 Crowd crowd;
 
 } // namespace
@@ -153,12 +197,16 @@ void adapt_waiting(int count) noexcept {
     const std::int64_t time = now();
     std::int64_t due = next_test.load(std::memory_order_relaxed);
     if (time < due || !next_test.compare_exchange_strong(due, INT64_MAX)) return;
-    const bool is_free = side_by_side(count);
-    calm = is_free ? calm + 1 : 0;
     try {
-        // libgomp counts the threads of this run's team, and all but the first of a region that another thread begins.
-        if (!is_free && !crowd.exists()) crowd.gather(std::max(processors() - count, 0) + 2);
-        if (crowd.exists() && calm >= calm_tests) crowd.dismiss();
+        // Processors that others may keep busy. A thread that wakes up gets a processor at once, so that a short test
+        // alone may find all of them free.
+        const double left = processors() - count, used = others.processors();
+        if (crowd.exists()) {
+            if (used >= 0 && used < left + 0.1 && side_by_side(count)) crowd.dismiss();
+        } else if (used > left + 0.25 || !side_by_side(count)) {
+            // libgomp counts the threads of this run's team, and all but the first of a region of another thread.
+            crowd.gather(std::max(processors() - count, 0) + 2);
+        }
     } catch (const std::exception &) {
         // No thread can be started: the next test tries again.
     }
