@@ -168,7 +168,7 @@ public:
     }
 
 private:
-    static constexpr std::int64_t window = 300'000'000; // nanoseconds; the kernel counts in hundredths of a second
+    static constexpr std::int64_t window = 150'000'000; // nanoseconds; the kernel counts in hundredths of a second
 
     std::int64_t time_ = 0, work_ = 0;
 };
@@ -202,8 +202,8 @@ void adapt_waiting(int count) noexcept {
         // alone may find all of them free.
         const double left = processors() - count, used = others.processors();
         if (crowd.exists()) {
-            if (used >= 0 && used < left + 0.1 && side_by_side(count)) crowd.dismiss();
-        } else if (used > left + 0.25 || !side_by_side(count)) {
+            if (used >= 0 && used < left + 0.15 && side_by_side(count)) crowd.dismiss();
+        } else if (used > left + 0.35 || !side_by_side(count)) {
             // libgomp counts the threads of this run's team, and all but the first of a region of another thread.
             crowd.gather(std::max(processors() - count, 0) + 2);
         }
