@@ -80,6 +80,7 @@ class Program:
                 unkept |= {step.id for note in taken for step in schedule.notes[note].steps}
 
     def _compiled(self, compiled: Callable[..., Schedule], threads: Threads, unkept: frozenset[int]) -> Schedule:
+        """The schedule, compiled for these threads; the constants of the steps ``unkept`` are prepared in every run."""
         count, share = ThreadCount(), not isinstance(threads, int)
         try:
             count.use(threads if isinstance(threads, int) else None)
