@@ -153,7 +153,7 @@ OWN_RESIDUAL = FAULTS.add(
 )
 
 
-@OWN_RESIDUAL.example()
+@OWN_RESIDUAL.example({(3, 2): "SIGSEGV | refuses"})
 def source_and_residual_in_one(g: DataGraph) -> LogicalTensor:
     x, w = (dequantized(g, name, "s8", (8, 8)) for name in "xw")
     return g.quantize(g.add(g.matmul(x, w), x), scales=[64.0], zps=[0], dtype="s8")
