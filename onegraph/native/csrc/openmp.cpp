@@ -186,7 +186,7 @@ bool side_by_side(int count) {
         const std::int64_t alone = work();
         Meeting meeting(count);
         openmp().parallel(Meeting::attend, &meeting, static_cast<unsigned>(count), 0);
-        if (meeting.late) break; // another program got a time slice
+        if (meeting.late) continue; // another program got a time slice, or a thread woke up late
         if (meeting.longest < 3 * alone / 2 + 1000) return true;
     }
     return false;
@@ -202,8 +202,8 @@ void adapt_waiting(int count) noexcept {
         // alone may find all of them free.
         const double left = processors() - count, used = others.processors();
         if (crowd.exists()) {
-            if (used >= 0 && used < left + 0.15 && side_by_side(count)) crowd.dismiss();
-        } else if (used > left + 0.35 || !side_by_side(count)) {
+            if (used >= 0 && used < left + 0.3 && side_by_side(count)) crowd.dismiss();
+        } else if (used > left + 0.5 || !side_by_side(count)) {
             // libgomp counts the threads of this run's team, and all but the first of a region of another thread.
             crowd.gather(std::max(processors() - count, 0) + 2);
         }
