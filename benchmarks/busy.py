@@ -94,6 +94,7 @@ def row(case: str, setup: Setup, environment: dict[str, str], effort: Effort) ->
             times: dict[str, list[float]] = {}
 
             def turn(name: str, children: list[Child]) -> None:
+                together(children, 2 * effort.turn)  # untimed: the children notice that the situation has changed
                 slowest = max(map(mean, together(children, effort.turn)))
                 times.setdefault(name, []).append(slowest)
 
