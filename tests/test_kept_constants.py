@@ -5,6 +5,7 @@ import threading
 
 import numpy as np
 import pytest
+from conftest import SANITIZED
 from helpers.executables import at_once, in_a_process
 
 import onegraph as og
@@ -146,6 +147,8 @@ print(np.array_equal(g.compile()(np.ones((2, 64), np.float32)), np.ones((2, 64),
 """
 
 
-@pytest.mark.skipif(capi.get_num_threads() is None, reason="SYCL takes more address space")
+@pytest.mark.skipif(
+    SANITIZED or capi.get_num_threads() is None, reason="the sanitizer and SYCL take more address space"
+)
 def test_limited_address_space():
     assert in_a_process(LIMITED).split() == ["True"]
