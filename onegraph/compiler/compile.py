@@ -94,7 +94,7 @@ class _StepCompiler:
         self._slow: dict[int, bool] = {}  # whether a binary op has a slow operand, by id of its part
         self._collapsed: dict[int, tuple[CompiledPartition, list[int]]] = {}
         self._keeps, self._unkept = keeps, unkept
-        self._can_keep = not HASHES_CONSTANTS or (programs_keep_constants() and not lib.onegraph_can_prepare())
+        self._can_keep = HASHES_CONSTANTS and programs_keep_constants() and not lib.onegraph_can_prepare()
 
     def run(self, policy: str) -> Schedule:
         """Fill the schedule; called once."""
@@ -195,8 +195,10 @@ class _StepCompiler:
 
     def _keeps_constants(self, steps: Sequence[Step], inputs: Sequence[int]) -> bool:
         """Whether the library may keep what it computes from the constants of a partition with these inputs."""
-        if not (HASHES_CONSTANTS and self._can_keep):
-            return self._can_keep
+        if not HASHES_CONSTANTS:
+            return True
+        if not self._can_keep:
+            return False
         constants = [self._values[number].constant for number in inputs]
         sizes = [constant.size for constant in constants if constant is not None]
         # There is nothing to keep of a scalar, such as the scale in an attention, for which some kernels keep nothing.
