@@ -1,13 +1,11 @@
 """Every edition compared with the facts parsed from its documents: each op, attribute and port.
 
-``SLIPS`` lists the mistakes in the texts, with reasons; there the schemas follow the intended meaning. A slip that a
-text does not have fails. Real differences between editions are in ``onegraph.opset.editions``.
+Each schema is compared as its page prints it, with the corrections of ``onegraph.opset.errata`` undone.
 """
 
 import itertools
 import json
 import re
-from typing import NamedTuple
 
 import pytest
 from conftest import SHARED
@@ -15,7 +13,9 @@ from conftest import SHARED
 from onegraph import ArgumentError, check_attrs, check_op
 from onegraph.opset.editions.dialect import edition_words
 from onegraph.opset.editions.registry import BASE, EDITIONS, base_of, edition
-from onegraph.opset.schema import Fill, Finding, Row
+from onegraph.opset.errata.catalogue import corrections
+from onegraph.opset.errata.correction import UNNAMED, as_printed, printed_types
+from onegraph.opset.schema import Fill, Finding
 
 COUNTS = {
     "legacy-1": 99,
@@ -28,62 +28,26 @@ COUNTS = {
 }
 
 
-# Mistakes in the texts -----------------------------------------------------------------------------------------------
-
 GUIDE = tuple(f"onednn-3.{minor}" for minor in range(14))
 ONEAPI = ("oneapi-1.2", "oneapi-1.3", "oneapi-1.4")
 FIRST = ("oneapi-1.2", "onednn-3.0", "onednn-3.1")
 
 
-class Slip(NamedTuple):
-    """A mistake in the text of some editions; ``unit`` is an attribute, a port, or the types."""
-
-    editions: tuple[str, ...]
-    op: str
-    unit: str
-    reason: str
-
-
-SLIPS = (
-    Slip(("legacy-1",), "AvgPoolBackprop", "types", "input_shape is s64 here; every other shape tensor is s32"),
-    Slip(("legacy-1",), "PReLUBackprop", "types", "input_delta has no type"),
-    Slip((*ONEAPI, *GUIDE[:4]), "AvgPoolBackward", "types", "src_shape is s64 here; the library takes s32"),
-    Slip((*ONEAPI, *GUIDE[:4]), "AvgPoolBackward", "attr src_shape", "type and values are those of data_format"),
-    Slip((*ONEAPI, *GUIDE[:4]), "StaticReshape", "attr shape", "type and values are those of auto_broadcast"),
-    Slip(ONEAPI, "BatchNormForwardTraining", "in 4", "the sign of the variance stands after beta"),
-    Slip(ONEAPI, "BatchNormTrainingBackward", "in 4", "the sign of the variance stands after gamma"),
-    Slip(ONEAPI, "BatchNormInference", "in 4", "the sign of the variance is part of the name"),
-    Slip(ONEAPI, "SoftPlus", "attr beta", "s64; the guide says f32 and the library refuses s64"),
-    Slip(ONEAPI, "SoftPlusBackward", "attr beta", "s64; the guide says f32 and the library refuses s64"),
-    *(
-        Slip(GUIDE[2:], op, "attr weights_format", "the table has OIX and XIO, the note below it IOX and XOI")
-        for op in ("ConvTranspose", "ConvTransposeBackwardData", "ConvTransposeBackwardWeights")
-    ),
-    Slip(FIRST, "Divide", "types", "the columns are those of another op"),
-    Slip(FIRST, "Interpolate", "types", "sizes is s3 in the f16 row"),
-    Slip(FIRST, "LogSoftmaxBackward", "in 1", "dst is called src"),
-    Slip(FIRST, "SoftMaxBackward", "in 1", "dst is called src"),
-    Slip(FIRST, "LogSoftmaxBackward", "types", "the column of diff_dst is missing"),
-    Slip(FIRST, "SquaredDifference", "in 0", "counted from 1; every other op counts from 0"),
-    Slip(FIRST, "SquaredDifference", "in 1", "counted from 1; every other op counts from 0"),
-    Slip(GUIDE[7:], "DynamicDequantize", "attr qtype", "per_group is in the notes and not in the table"),
-    Slip((*ONEAPI, *GUIDE), "End", "types", "a column for an output that it does not have"),
-    Slip(GUIDE[12:], "Dropout", "out 1", "the mask is in the type table and not among the outputs"),
-    Slip(GUIDE[12:], "Dropout", "types", "seed and offset are u64, which the C API does not have"),
-    Slip(EDITIONS, "Wildcard", "types", "no table; a record has to name what an output of any type may be"),
-)
-WRONG = {(name, slip.op, slip.unit): slip.reason for slip in SLIPS for name in slip.editions}
-
-
 # Both sides in one form: {op: {unit: fact}} --------------------------------------------------------------------------
 
 
-def schema_facts(name):
-    return {kind: _schema_units(schema) for kind, schema in edition(name).schemas.items()}
+def printed_facts(name):
+    """The facts of every op as its page prints it."""
+    return {
+        kind: _schema_units(
+            as_printed(schema, corrections(name, kind)), _printed_table(schema, corrections(name, kind))
+        )
+        for kind, schema in edition(name).schemas.items()
+    }
 
 
-def _schema_units(schema):
-    units = {"op": True, "types": _expanded(schema)}
+def _schema_units(schema, table):
+    units = {"op": True, "types": table}
     for attribute in schema.attributes:
         default = attribute.default
         if isinstance(default, Fill):
@@ -96,15 +60,27 @@ def _schema_units(schema):
     return units
 
 
-def _expanded(schema):
-    """Every combination of data types that the table allows, as sets of (port, data type)."""
-    ports = [(f"in{i}", port.type) for i, port in enumerate(schema.inputs)]
-    ports += [(f"out{i}", port.type) for i, port in enumerate(schema.outputs)]
+def _printed_table(schema, corrected):
+    """Every combination of data types that the page prints, as sets of (port, data type)."""
+    if schema.kind == "Wildcard":
+        return set()  # no table; the record names what an output of any type may be
+    places = {port.name: (f"in{i}", port.type) for i, port in enumerate(schema.inputs)}
+    places |= {port.name: (f"out{i}", port.type) for i, port in enumerate(schema.outputs)}
+    printed = printed_types(corrected)
     found = set()
-    for row in schema.types or (Row({}),):
+    for row in schema.types:
         for types in itertools.product(*row.types.values()):
-            bound = dict(zip(row.types, types, strict=True))
-            found.add(frozenset((place, str(bound.get(variable, variable))) for place, variable in ports))
+            bound = dict(zip(row.types, map(str, types), strict=True))
+            here = {port: (place, bound.get(variable, variable)) for port, (place, variable) in places.items()}
+            first = next(iter(here.values()))[1]
+            for key, said in printed.items():
+                port, _, only = key.partition("@")
+                place, dtype = here.get(port, (UNNAMED, bound.get(said)))
+                if not said:
+                    del here[port]
+                elif only in ("", first):
+                    here[port] = (UNNAMED, dtype) if said == UNNAMED or said in bound else (place, said)
+            found.add(frozenset(here.values()))
     return found
 
 
@@ -145,19 +121,14 @@ def _agree(ours, text):
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the facts of the documents are not beside this checkout")
 @pytest.mark.parametrize("name", EDITIONS)
-def test_schemas_match_the_document(name):
-    ours, text = schema_facts(name), document_facts(name)
+def test_printed_schemas_match_the_document(name):
+    ours, text = printed_facts(name), document_facts(name)
     differ = set()
     for kind in ours.keys() | text.keys():
-        mine, theirs = ours.get(kind), text.get(kind)
-        if mine is None or theirs is None:
-            differ.add((name, kind, "op"))
-            continue
+        mine, theirs = ours.get(kind, {}), text.get(kind, {})
         units = mine.keys() | theirs.keys()
-        differ |= {(name, kind, unit) for unit in units if not _agree(mine.get(unit), theirs.get(unit))}
-    known = {place for place in WRONG if place[0] == name}
-    assert differ - known == set(), "schema and document differ"
-    assert known - differ == set(), "a slip is listed that the document does not have"
+        differ |= {(kind, unit) for unit in units if not _agree(mine.get(unit), theirs.get(unit))}
+    assert differ == set(), "the schema without its corrections and the document differ"
 
 
 # Without the documents -----------------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from ..._util.exact_types import text
 from ..._util.fork_safety import cached_property
 from ..._util.init_once import made_once
 from ...errors import ArgumentError, shown
+from ..errata.catalogue import corrections
+from ..errata.correction import Correction
 from ..ops import CATEGORIES
 from ..ops.quantization import QTYPE, ZPS
 from ..schema import Attribute, Schema, Version
@@ -43,6 +45,7 @@ class Edition:
         name: such as ``onednn-3.13``.
         title: name of the document.
         schemas: the ops by kind.
+        pages: address of the pages' sources in the upstream repository, at the tag of the edition.
         titles: whether page titles differ from op names (``Convolution-1``, or ``Softmax`` for SoftMax); a title is
             then accepted as a name of the op.
     """
@@ -50,6 +53,7 @@ class Edition:
     name: str
     title: str
     schemas: Mapping[str, Schema]
+    pages: str
     titles: bool = False
 
     def schema(self, kind: object) -> Schema | None:
@@ -90,6 +94,14 @@ class Edition:
     def page(self, schema: Schema) -> str:
         """Title of the document and name of the page that describe the op."""
         return f"{self.title}, {schema.page or schema.kind}"
+
+    def link(self, schema: Schema) -> str:
+        """Address of the source of the page that describes the op."""
+        return self.pages.format((schema.page or schema.kind).removesuffix("-1"))
+
+    def corrections(self, schema: Schema) -> tuple[Correction, ...]:
+        """The mistakes on the page that describes the op."""
+        return corrections(self.name, schema.kind)
 
 
 def at_version(schema: Schema, version: Version) -> Schema:
@@ -134,13 +146,30 @@ def _legacy() -> dict[str, Schema]:
     return {schema.kind: schema for schema in (*found, *LEGACY_OPS) if schema is not None}
 
 
-_BUILDERS: dict[str, tuple[str, Callable[[], dict[str, Schema]]]] = {
-    "legacy-1": ("oneDNN Graph specification 1.0-beta", _legacy),
-    "oneapi-1.2": ("oneAPI specification 1.2, oneDNN graph", partial(_oneapi, (3, 0))),
-    "oneapi-1.3": ("oneAPI specification 1.3, oneDNN graph", partial(_oneapi, (3, 2))),
-    "oneapi-1.4": ("oneAPI specification 1.4, oneDNN graph", partial(_oneapi, (3, 2))),
+_ONEDNN = "https://github.com/uxlfoundation/oneDNN/blob/"
+_ONEAPI = "https://github.com/uxlfoundation/oneAPI-spec/blob/"
+_RST = "source/elements/oneDNN/source/graph/ops/{}.rst"
+# Edition -> title of the document, address of its pages, and how its ops are made.
+_BUILDERS: dict[str, tuple[str, str, Callable[[], dict[str, Schema]]]] = {
+    "legacy-1": (
+        "oneDNN Graph specification 1.0-beta",
+        f"{_ONEDNN}graph-v0.7/doc/operations/{{}}.md",
+        _legacy,
+    ),
     **{
-        f"onednn-3.{minor}": (f"oneDNN developer guide v3.{minor}, graph operations", partial(_onednn, (3, minor)))
+        f"oneapi-{version}": (
+            f"oneAPI specification {version}, oneDNN graph",
+            f"{_ONEAPI}oneAPI-v{version}-rev-1/{_RST}",
+            partial(_oneapi, of),
+        )
+        for version, of in (("1.2", (3, 0)), ("1.3", (3, 2)), ("1.4", (3, 2)))
+    },
+    **{
+        f"onednn-3.{minor}": (
+            f"oneDNN developer guide v3.{minor}, graph operations",
+            f"{_ONEDNN}v3.{minor}/doc/graph/operations/{{}}.md",
+            partial(_onednn, (3, minor)),
+        )
         for minor in range(NEWEST[1] + 1)
     },
 }
@@ -173,8 +202,8 @@ def edition(name: str) -> Edition:
             + f"the editions are {', '.join(EDITIONS)}"
         )
     if word not in _loaded:
-        title, build = _BUILDERS[word]
-        _loaded[word] = Edition(word, title, MappingProxyType(build()), word in TITLES)
+        title, pages, build = _BUILDERS[word]
+        _loaded[word] = Edition(word, title, MappingProxyType(build()), pages, word in TITLES)
     return _loaded[word]
 
 
