@@ -11,6 +11,7 @@ import onegraph
 from onegraph.builder.op_pages import markdown_edition
 from onegraph.faults.page import markdown_faults
 from onegraph.opset.editions.registry import EDITIONS, edition
+from onegraph.opset.errata.page import markdown_errata
 
 project = "onegraph"
 author = "the onegraph developers"
@@ -18,7 +19,7 @@ project_copyright = author
 version = release = onegraph.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "sphinx_click"]
-exclude_patterns = ["benchmarks.md", "ops/faults.md"]  # included by performance.md and faults.md
+exclude_patterns = ["benchmarks.md", "ops/faults.md", "ops/errata.md"]  # included by other pages
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
 # Graph is a class in onegraph and in onegraph.capi, so a reference by the bare name is ambiguous.
@@ -70,10 +71,11 @@ def _plain_help(_app: object, _context: click.Context, lines: list[str]) -> None
 
 
 def _write_op_pages(app: Sphinx) -> None:
-    """Generate the page of faults, and a page for each edition; ``whole_editions`` get every category of ops."""
+    """Generate the pages of faults, of errata, and of each edition; ``whole_editions`` get every category of ops."""
     folder = Path(__file__).with_name("ops")
     folder.mkdir(exist_ok=True)
     (folder / "faults.md").write_text(markdown_faults())
+    (folder / "errata.md").write_text(markdown_errata())
     for name in EDITIONS:
         page = markdown_edition(edition(name))
         if name not in app.config.whole_editions:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator
 
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import DEFAULT, Edition, base_of
+from ..opset.errata.page import to_dict as correction_dict
 from ..opset.schema import Attribute, Port, Rule, Schema, Version
 from .op_signatures import OPTIONS, attribute_default, python_signature
 
@@ -18,6 +20,7 @@ def to_dict(chosen: Edition, schema: Schema) -> dict[str, object]:
         "category": schema.category,
         "edition": chosen.name,
         "page": chosen.page(schema),
+        "link": chosen.link(schema),
         "doc": schema.doc,
         "notes": list(schema.notes),
         "since": _version(schema.since),
@@ -26,6 +29,7 @@ def to_dict(chosen: Edition, schema: Schema) -> dict[str, object]:
         "inputs": [_port_dict(port) for port in schema.inputs],
         "outputs": [_port_dict(port) for port in schema.outputs],
         "types": [{name: _type_names(types) for name, types in row.types.items()} for row in schema.types],
+        "corrections": [correction_dict(one) for one in chosen.corrections(schema)],
         "rules": [{"id": rule.__name__, "doc": _first_line(rule)} for rule in _rules(schema)],
     }
 
@@ -100,7 +104,7 @@ def markdown(chosen: Edition, schema: Schema) -> str:
     """The page of one op in Markdown."""
     since = f" Since oneDNN {_version(schema.since)}." if schema.since > (3, 0) else ""
     lines = [f"## {schema.kind}", "", _escaped(f"{_sentence(schema.doc)}{since}"), ""]
-    lines += [f"Method `{_method(chosen, schema)}`. {chosen.page(schema)}.", ""]
+    lines += [f"Method `{_method(chosen, schema)}`. [{chosen.page(schema)}]({chosen.link(schema)}).", ""]
     lines += [f"- Inputs: {_escaped(_ports(schema.inputs))}", f"- Outputs: {_escaped(_ports(schema.outputs))}"]
     lines += [f"- Types: {'; '.join(_type_rows(schema)) or 'any'}", ""]
     if schema.attributes:
@@ -111,6 +115,10 @@ def markdown(chosen: Edition, schema: Schema) -> str:
         lines.append("")
     lines += [f"- `{rule.__name__}`: {_escaped(_first_line(rule))}" for rule in _rules(schema)]
     lines += [f"\n{_escaped(note)}" for note in schema.notes]
+    corrections = chosen.corrections(schema)
+    if corrections:
+        lines += ["", "Mistakes on the page of the specification:", ""]
+        lines += [f"- {_escaped(str(one))}" for one in corrections]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -160,6 +168,10 @@ def terminal_page(chosen: Edition, schema: Schema) -> str:
             padded = (f"{cell:{width}}" for cell, width in zip(row[:3], widths, strict=True))
             lines.append(f"    {'  '.join(padded)}  {row[3]}")
     lines += ["", *(f"  {note}" for note in schema.notes)] if schema.notes else []
+    corrections = chosen.corrections(schema)
+    if corrections:
+        texts = (textwrap.fill(str(one), 118, initial_indent=" " * 4, subsequent_indent=" " * 6) for one in corrections)
+        lines += ["", "  mistakes on its page", *texts]
     rules = _rules(schema)
     if rules:
         width = max(len(rule.__name__) for rule in rules)

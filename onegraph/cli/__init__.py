@@ -34,6 +34,7 @@ COMMANDS = {
     "random": "Make random valid graphs.",
     "info": "Show the library, the machine and the settings.",
     "ops": "Show what an op takes, in any edition.",
+    "errata": "List the mistakes in the texts of the specification.",
     "conformance": "Test the loaded library against the specification.",
     "completion": "Print the script that completes commands in a shell.",
 }

@@ -1,0 +1,50 @@
+"""Implements ``onegraph errata``."""
+
+from __future__ import annotations
+
+import click
+
+from ..errors import ArgumentError
+from ..inference.suggestions import unknown_op
+from ..opset.editions.registry import DEFAULT, EDITIONS, edition
+from ..opset.errata.catalogue import CORRECTIONS
+from ..opset.errata.page import markdown_errata, terminal_errata, to_dict
+from .options import EditionName, json_option
+from .terminal import emit
+
+
+@click.command()
+@click.argument("ops", nargs=-1)
+@click.option("--edition", "name", type=EditionName(), metavar="NAME", help="Edition; all by default.")
+@json_option
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown.")
+def command(ops: tuple[str, ...], name: str | None, as_json: bool, as_markdown: bool) -> None:
+    """Print the mistakes in the texts of the specification: printed, meant, the reason, and what onegraph does.
+
+    OPS are names of ops in the edition, or in any edition; all by default.
+    """
+    if as_json and as_markdown:
+        raise click.UsageError("--json or --markdown, not both")
+    kinds = [_kind(op, name) for op in ops]
+    found = [
+        one
+        for one in CORRECTIONS
+        if (name is None or name in one.editions) and (not kinds or not set(kinds).isdisjoint(one.ops))
+    ]
+    if as_json:
+        emit([to_dict(one) for one in found])
+    elif as_markdown:
+        click.echo(markdown_errata(found))
+    else:
+        click.echo(terminal_errata(found) or "no known mistake")
+
+
+def _kind(op: str, name: str | None) -> str:
+    """The name of an op in the edition, or in the newest that has it."""
+    for one in reversed(EDITIONS) if name is None else [name]:
+        schema = edition(one).schema(op)
+        if schema is not None:
+            return schema.kind
+    hint = unknown_op(edition(name or DEFAULT), op)
+    where = f"edition {name} has no op" if name else "no edition has an op"
+    raise ArgumentError(f"{where} {op!r}{'; ' if hint else ''}{hint}")

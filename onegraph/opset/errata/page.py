@@ -1,0 +1,82 @@
+"""Writes the corrections as plain data, Markdown, or text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from ..editions.registry import EDITIONS, edition
+from .catalogue import CORRECTIONS
+from .correction import SECTIONS, Correction
+
+LINES = (("Printed", "printed"), ("Meant", "meant"), ("Reason", "reason"), ("onegraph", "action"))
+
+
+def to_dict(correction: Correction) -> dict[str, object]:
+    """A correction as plain values for JSON, with the address of every page that has the mistake."""
+    return {
+        "name": correction.name,
+        "section": correction.section,
+        "where": correction.where,
+        "printed": correction.printed,
+        "meant": correction.meant,
+        "reason": correction.reason,
+        "action": correction.action,
+        "pages": [
+            {"edition": name, "op": kind, "link": link} for name, kind, link in _links(correction, correction.editions)
+        ],
+    }
+
+
+def _links(correction: Correction, names: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Edition, op and address of each page."""
+    for name in names:
+        chosen = edition(name)
+        for kind in correction.ops:
+            schema = chosen.schemas.get(kind)
+            if schema is not None:
+                yield name, kind, chosen.link(schema)
+
+
+def spans(names: Sequence[str]) -> str:
+    """The names of editions, with those in a row as a span: ``onednn-3.2 to onednn-3.13``."""
+    places = sorted(EDITIONS.index(name) for name in names)
+    found = []
+    for _, group in groupby(enumerate(places), key=lambda pair: (pair[1] - pair[0], EDITIONS[pair[1]].split("-")[0])):
+        row = [EDITIONS[place] for _, place in group]
+        found += row if len(row) < 3 else [f"{row[0]} to {row[-1]}"]
+    return ", ".join(found)
+
+
+def _place(correction: Correction) -> str:
+    return f"{correction.section}, {correction.where}" if correction.where else correction.section
+
+
+def terminal_errata(corrections: Iterable[Correction]) -> str:
+    """The corrections as text for a terminal."""
+    found = []
+    for one in corrections:
+        lines = [f"{one.name}: {', '.join(one.ops)} ({_place(one)}; {spans(one.editions)})"]
+        lines += [f"  {word.lower():8}  {getattr(one, name)}" for word, name in LINES]
+        found.append("\n".join(lines))
+    return "\n\n".join(found)
+
+
+def markdown_errata(corrections: Sequence[Correction] = CORRECTIONS) -> str:
+    """The corrections in Markdown, by the section of the page; links lead to the newest edition with the mistake."""
+    lines: list[str] = []
+    for section in SECTIONS:
+        inside = [one for one in corrections if one.section == section]
+        if inside:
+            lines += [f"## {section[:1].upper()}{section[1:]}", ""]
+        for one in inside:
+            pages = [f"[{kind}]({link})" for _, kind, link in _links(one, one.editions[-1:])]
+            where = f", `{one.where}`" if one.where else ""
+            lines += [f"### {one.name}", "", f"{', '.join(pages or one.ops)}{where}; {spans(one.editions)}.", ""]
+            lines += [f"- {word}: {_escaped(getattr(one, name))}" for word, name in LINES]
+            lines.append("")
+    return "\n".join(lines)
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"\\{one}" if one in "\\*_<>|[]`$#" else one for one in text)
