@@ -53,6 +53,7 @@ BORDER = {
     "inference.suggestions": "whatever was given instead, for messages that say what was probably meant",
     "inference.violations": "whatever was given instead, as text",
     "builder.graph": "arguments of the methods of a graph",
+    "builder.operators": "operands of Python's operators",
     "builder.op_outputs": "names of the outputs that are wanted",
     "checker.check": "graphs, and records of ops that were made by hand",
     "serialize": "texts of files, and versions to write for",

@@ -91,7 +91,7 @@ class Network:
     def probabilities(self, query: Any, key: Any) -> Any:
         scores = self.matmul(query, key, transpose_b=True)
         scores = self.graph.divide(scores, self.scale(query))
-        return self.graph.softmax(scores, axis=-1, dtype=self.dtype).dst
+        return self.graph.softmax(scores, axis=-1)
 
     def scale(self, query: Any) -> Any:
         return self.graph.constant(np.full((1,), np.sqrt(query.shape[-1]), self.dtype.numpy))

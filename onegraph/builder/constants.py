@@ -23,8 +23,8 @@ def contents_of(array: object, dtype: object, *, copy: bool) -> tuple[DataType, 
     Raises:
         ArgumentError: as documented for ``Graph.constant``.
     """
-    if not is_numpy(array):
-        raise ArgumentError(f"constant: {class_of(array)}; expected a numpy array")
+    if not (is_numpy(array) or hasattr(array, "__dlpack__")):
+        raise ArgumentError(f"constant: {class_of(array)}; expected a numpy array or anything with __dlpack__")
     values = array_of("constant", array)
     found = _data_type(values, dtype)
     if values.ndim > MAX_RANK:

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
+from weakref import ref
 
 from .._util.exact_types import elements, has_type, text
 from .._util.init_once import once
@@ -24,6 +25,7 @@ from ..opset.shapes import is_dense, known_dims, show
 from .constants import contents_of
 from .op_methods import OpMethods
 from .op_outputs import count_outputs, result_type
+from .operators import add_operator
 from .signature_cache import signature
 
 AnyGraph = TypeVar("AnyGraph", bound="DataGraph")
@@ -109,7 +111,8 @@ class DataGraph(OpMethods):
         """Add a constant, such as trained weights; the library prepares its contents once.
 
         Args:
-            array: the contents. float64 and int64 arrays are refused; convert them first, or pass ``dtype=og.s64``.
+            array: the contents: a numpy array, or anything with ``__dlpack__`` such as a PyTorch tensor. float64 and
+                int64 arrays are refused; convert them first, or pass ``dtype=og.s64``.
             name: text for reports.
             copy: True copies the array into aligned read-only memory; False keeps the caller's array and makes it
                 read-only. If the caller makes it writable again and writes to it, later results may or may not change,
@@ -233,7 +236,16 @@ class DataGraph(OpMethods):
         lines += [f"  {name}: {t.name} output" for name, t in graph._outputs.items()]
         return "\n".join(lines)
 
+    def __setstate__(self, state: Mapping[str, object]) -> None:
+        """Unpickle or copy: the operators of the tensors add to the new graph."""
+        vars(self).update(state)
+        for tensor in (*self._by_id.values(), *self._outputs.values()):
+            object.__setattr__(tensor, "_graph", ref(self))
+
     # Internals ---------------------------------------------------------------------------------------------------
+
+    def _operator(self, sign: str, left: object, right: object) -> LogicalTensor:
+        return add_operator(self, sign, left, right)
 
     @staticmethod
     def _kind() -> type[DataGraph]:
@@ -261,7 +273,7 @@ class DataGraph(OpMethods):
     ) -> LogicalTensor:
         number = len(self._by_id)
         while True:
-            tensor = make_tensor(number, dtype, shape, strides, name, value, watches)
+            tensor = make_tensor(number, dtype, shape, strides, name, value, watches, ref(self))
             if self._by_id.setdefault(number, tensor) is tensor:
                 return tensor
             number += 1

@@ -1,18 +1,21 @@
 """Creates one method for each op of the base vocabulary from its schema: ``g.convolution(src, weights, strides=...)``.
 
-Inputs are positional or named by port, attributes are named. Signatures and docstrings are computed from the schemas,
-and ``op_methods.pyi`` is generated from the same schemas for editors and type checkers.
+Inputs are positional or named by port, attributes are named. A method also writes the attributes that the
+specification requires and a caller seldom needs (``Attribute.implied``), and takes one number for a list with one
+element for each spatial axis. Signatures and docstrings are computed from the schemas, and ``op_methods.pyi`` is
+generated from the same schemas for editors and type checkers.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from .._util.init_once import refuse_unmade
 from ..ir.op import LogicalTensor
 from ..opset.editions.registry import BASE, DEFAULT, edition
-from ..opset.schema import Schema
+from ..opset.schema import AttrValue, Fill, Schema
 from ..opset.values import nearest
 from .op_signatures import OPTIONS, docstring, python_signature
 
@@ -43,9 +46,11 @@ def _meant(name: str, names: list[str]) -> str | None:
 
 def _method(schema: Schema) -> Any:
     ports = {port.name: index for index, port in enumerate(schema.inputs) if not port.variadic}
+    implied = {attribute.name: attribute.implied for attribute in schema.attributes if attribute.implied is not None}
+    lists = {attribute.name for attribute in schema.attributes if attribute.spatial}
 
     def method(self: Any, *inputs: object, **keywords: Any) -> Any:
-        if not keywords:
+        if not (keywords or implied):
             return self.op(schema.kind, inputs, edition=DEFAULT)
         options = {option: keywords.pop(option) for option in OPTIONS if option in keywords}
         tensors = list(inputs)
@@ -59,12 +64,33 @@ def _method(schema: Schema) -> Any:
                 tensors[index] = value
             elif value is not None or not schema.has_attribute(key):
                 attrs[key] = value
+        if lists or implied:
+            attrs = _completed(implied, attrs, lists, tensors)
         return self.op(schema.kind, tensors, attrs, edition=DEFAULT, **options)
 
     method.__name__ = method.__qualname__ = schema.name
     method.__doc__ = docstring(schema)
     method.__signature__ = python_signature(schema)  # type: ignore[attr-defined]
     return method
+
+
+def _completed(
+    implied: Mapping[str, AttrValue | Fill], attrs: Mapping[str, object], lists: Set[str], tensors: Sequence[object]
+) -> dict[str, object]:
+    """The attributes with those that are implied, and with a list in place of one number for every spatial axis.
+
+    The rank of the first tensor gives the number of spatial axes; without it no list is written.
+    """
+    first = tensors[0] if tensors else None
+    shape = first.shape if type(first) is LogicalTensor else None
+    completed: dict[str, object] = {}
+    for name, value in {**implied, **attrs}.items():
+        number = value.value if isinstance(value, Fill) else value
+        if name in lists and type(number) is int and shape is not None:
+            completed[name] = [number] * max(len(shape) - 2, 1)
+        elif not isinstance(value, Fill):
+            completed[name] = value
+    return completed
 
 
 for _schema in BASE.values():

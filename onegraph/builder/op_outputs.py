@@ -41,7 +41,7 @@ def count_outputs(schema: Schema, wanted: object) -> int:
 
 
 def implied_outputs(schema: Schema, attrs: Mapping[str, AttrValue], inputs: Sequence[TensorType | None]) -> int:
-    """The number of outputs that the attributes imply; all outputs if it does not depend on attributes."""
+    """The number of outputs of a call that does not name them; see :attr:`Schema.implied_outputs`."""
     base = base_of(schema)
     if base.implied_outputs is None:
         return len(schema.outputs)
@@ -49,12 +49,17 @@ def implied_outputs(schema: Schema, attrs: Mapping[str, AttrValue], inputs: Sequ
 
 
 def output_dtypes(
-    chosen: Edition, schema: Schema, choices: Sequence[Sequence[DataType]], wanted: DataType | None
+    chosen: Edition,
+    schema: Schema,
+    choices: Sequence[Sequence[DataType]],
+    wanted: DataType | None,
+    first: DataType | None,
 ) -> list[DataType]:
-    """The data types of the outputs: the only choice, or ``wanted`` if the type table allows several.
+    """The data types of the outputs: the only choice, else ``wanted``, else that of the first input.
 
     Raises:
-        SpecError: several data types are possible and ``wanted`` is not one of them, or ``wanted`` fits no output.
+        SpecError: several data types are possible, and neither ``wanted`` nor ``first`` is one of them; or ``wanted``
+            fits no output.
     """
     found: list[DataType] = []
     for port, options in zip(schema.outputs, choices, strict=False):
@@ -62,6 +67,8 @@ def output_dtypes(
             found.append(options[0])
         elif wanted is not None and wanted in options:
             found.append(wanted)
+        elif wanted is None and first is not None and first in options:
+            found.append(first)
         else:
             raise _dtype_error(chosen, schema, port.name, options, wanted)
     # If every output has only one choice, dtype= is still accepted when it names that choice.

@@ -6,7 +6,7 @@ import inspect
 import textwrap
 
 from ..opset.editions.registry import DEFAULT, edition
-from ..opset.schema import Attribute, Fill, Port, Schema
+from ..opset.schema import Attribute, AttrValue, Fill, Port, Schema
 
 WIDTH = 108
 OPTIONS = ("name", "dtype", "outputs")
@@ -17,6 +17,12 @@ def attribute_default(attribute: Attribute) -> str:
     if isinstance(attribute.default, Fill):
         return f"all {attribute.default.value}"
     return repr(attribute.default)
+
+
+def method_default(attribute: Attribute) -> AttrValue | None:
+    """The value that an op's method uses for an attribute that is left out."""
+    value = attribute.default if attribute.implied is None else attribute.implied
+    return value.value if isinstance(value, Fill) else value
 
 
 def python_signature(schema: Schema) -> inspect.Signature:
@@ -34,9 +40,8 @@ def python_signature(schema: Schema) -> inspect.Signature:
     for attribute in schema.attributes:
         if attribute.name in taken:
             continue  # one parameter takes the tensor or the attribute, as in weights_shape
-        value: object = None if isinstance(attribute.default, Fill) else attribute.default
-        if attribute.required:
-            value = inspect.Parameter.empty
+        needed = attribute.required and attribute.implied is None
+        value = inspect.Parameter.empty if needed else method_default(attribute)
         parameters.append(inspect.Parameter(attribute.name, keyword, default=value))
     parameters += [inspect.Parameter(option, keyword, default=None) for option in OPTIONS]
     return inspect.Signature(parameters)
@@ -52,7 +57,7 @@ def docstring(schema: Schema) -> str:
     lines += [_entry(f"{attribute.name}: {_attribute(schema, attribute)}") for attribute in schema.attributes]
     lines += [
         _entry("name: text for reports."),
-        _entry("dtype: data type of the result if the type table allows several."),
+        _entry("dtype: data type of the result if the type table allows several; by default that of the first input."),
         _entry("outputs: names of the wanted optional outputs."),
         *("", "Returns:", _entry(results)),
         *("", "Data types:", *(_entry(str(row)) for row in schema.types)),
@@ -68,6 +73,8 @@ def _port(port: Port) -> str:
 
 def _attribute(schema: Schema, attribute: Attribute) -> str:
     need = "required" if attribute.required else f"default {attribute_default(attribute)}"
+    if attribute.implied is not None:
+        need = f"required by the specification, {method_default(attribute)!r} here"
     allowed = f" ({', '.join(attribute.values)})" if attribute.values else ""
     since = f" Since {attribute.since[0]}.{attribute.since[1]}." if attribute.since > schema.since else ""
     return f"{attribute.kind}, {need}{allowed}. {attribute.doc}{since}"

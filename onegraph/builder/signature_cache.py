@@ -130,7 +130,8 @@ def _made_from(
     assert attrs is not None
     if dtypes is None:
         count = implied_outputs(schema, attrs, inputs) if n_outputs is None else n_outputs
-        dtypes = tuple(output_dtypes(chosen, schema, checked.dtype_choices[:count], dtype))
+        first = inputs[0].dtype if inputs and inputs[0] is not None else None
+        dtypes = tuple(output_dtypes(chosen, schema, checked.dtype_choices[:count], dtype, first))
     while inputs and inputs[-1] is None:
         inputs = inputs[:-1]
     shapes = checked.shapes[: len(dtypes)]

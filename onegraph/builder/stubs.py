@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..opset.editions.registry import BASE
-from ..opset.schema import Attribute, Fill, Schema
-from .op_signatures import docstring
+from ..opset.schema import Attribute, Schema, required_outputs
+from .op_signatures import docstring, method_default
 
 PATH = Path(__file__).with_name("op_methods.pyi")
 TYPES = {
@@ -21,7 +22,7 @@ TYPES = {
 HEADER = '''"""Generated from onegraph.opset.ops when the package is built; do not edit."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 from ..ir.op import LogicalTensor
 '''
@@ -54,27 +55,32 @@ def _method(schema: Schema) -> list[str]:
         parameters.append("*")
     ports = {port.name for port in schema.inputs}
     parameters += [_parameter(attribute) for attribute in schema.attributes if attribute.name not in ports]
-    parameters += ["name: str | None = None", "dtype: object = None", "outputs: Sequence[str] | None = None"]
-    body = "\n".join(f"        {line}".rstrip() for line in docstring(schema).splitlines())
+    parameters += ["name: str | None = None", "dtype: object = None"]
+    body = [f"        {line}".rstrip() for line in docstring(schema).strip().splitlines()]
+    if schema.implied_outputs is not required_outputs:
+        return _definition(schema, [*parameters, "outputs: Sequence[str] | None = None"], _result(schema), body)
     return [
-        f"    def {schema.name}(",
-        *(f"        {parameter}," for parameter in parameters),
-        f"    ) -> {_result(schema)}:",
-        f'        """{body.strip()}',
-        '        """',
-        "",
+        "    @overload",
+        *_definition(schema, [*parameters, "outputs: None = None"], "LogicalTensor", body),
+        "    @overload",
+        *_definition(schema, [*parameters, "outputs: Sequence[str]"], "Any", ["        ..."]),
     ]
 
 
+def _definition(schema: Schema, parameters: Sequence[str], result: str, body: Sequence[str]) -> list[str]:
+    head, *rest = body
+    text = [head] if head.endswith("...") else [f'        """{head.strip()}', *rest, '        """']
+    return [f"    def {schema.name}(", *(f"        {one}," for one in parameters), f"    ) -> {result}:", *text, ""]
+
+
 def _parameter(attribute: Attribute) -> str:
-    type_ = TYPES[attribute.kind]
+    type_ = TYPES[attribute.kind] + (" | int" if attribute.spatial else "")
     if attribute.values:
         type_ = f"Literal[{', '.join(repr(value) for value in (*attribute.values, *attribute.aliases))}]"
-    if attribute.required:
+    if attribute.required and attribute.implied is None:
         return f"{attribute.name}: {type_}"
-    if attribute.default is None or isinstance(attribute.default, Fill):
-        return f"{attribute.name}: {type_} | None = None"
-    return f"{attribute.name}: {type_} = {attribute.default!r}"
+    default = method_default(attribute)
+    return f"{attribute.name}: {type_}{' | None' if default is None else ''} = {default!r}"
 
 
 def _result(schema: Schema) -> str:

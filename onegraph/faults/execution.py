@@ -190,7 +190,7 @@ STATS_IN_PLACE = NODES.add(
 
 @STATS_IN_PLACE.example({(3, 2): "absent", (3, 13): "right"})  # with memory of its own
 def softmax_and_its_stats(g: DataGraph) -> tuple[LogicalTensor, ...]:
-    return tuple(g.softmax(g.relu(g.input("x", "f32", (2, 5))), axis=1, dtype="f32"))
+    return tuple(g.softmax(g.relu(g.input("x", "f32", (2, 5))), axis=1, outputs=["stats"]))
 
 
 # The ops whose primitives oneDNN creates without the attribute that makes the caller own the scratch memory

@@ -12,17 +12,19 @@ from numpy.typing import NDArray
 from .._util.init_once import Made, made_once
 from .._util.interpreter_tricks import read_slot_through, record_maker
 from .._util.validation import as_dict, expect
+from ..errors import StateError
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import edition
 from ..opset.schema import AttrValue, Schema, Shape, TensorType, make_type
+from .operators import OperatorGraph, Operators
 
 Array = NDArray[np.generic]
 
 
 @made_once
 @dataclass(frozen=True, eq=False, slots=True)
-class LogicalTensor(Made):
-    """The description of a tensor of a graph, without its data.
+class LogicalTensor(Operators, Made):
+    """The description of a tensor of a graph, without its data. Python's operators add ops to the graph.
 
     Attributes:
         id: number within its graph.
@@ -41,12 +43,21 @@ class LogicalTensor(Made):
     value: Array | None = field(default=None, repr=False)
     # Weak references to the arrays that own the memory of ``value``: numpy does not resize an array that has one.
     _watches: tuple[object, ...] = field(default=(), repr=False)
+    # A weak reference to the graph that made the tensor, for operators; None for a record that a user made.
+    _graph: Callable[[], OperatorGraph | None] | None = field(default=None, repr=False)
 
     def _laid_out(self, strides: tuple[int, ...] | None) -> LogicalTensor:
         """The same tensor with other strides."""
         if strides == self.strides:
             return self
-        return make_tensor(self.id, self.dtype, self.shape, strides, self.name, self.value, self._watches)
+        return make_tensor(self.id, self.dtype, self.shape, strides, self.name, self.value, self._watches, self._graph)
+
+    def _builder(self) -> OperatorGraph:
+        graph = None if self._graph is None else self._graph()
+        if graph is None:
+            lost = "no graph made it" if self._graph is None else "its graph is no longer referenced"
+            raise StateError(f"operators add an op to the graph of tensor {self.name or self.id!r}, but {lost}")
+        return graph
 
     @property
     def constant(self) -> bool:

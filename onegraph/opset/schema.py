@@ -51,7 +51,9 @@ class Attribute:
 
     ``kind`` is f32, f32[], s64, s64[], bool or str. ``values`` are the allowed strings and ``aliases`` maps other
     accepted spellings to them. ``disputed`` aliases are accepted with a note, because one page of the specification
-    prints them and another one contradicts it.
+    prints them and another one contradicts it. ``implied`` is the value of a required attribute that the op's method
+    writes if the caller leaves it out. ``spatial`` lists have one element for each spatial axis; the method takes one
+    number for all of them.
     """
 
     name: str
@@ -63,6 +65,8 @@ class Attribute:
     range: Range | None = None
     aliases: Mapping[str, str] = field(default_factory=dict)
     disputed: frozenset[str] = frozenset()
+    implied: AttrValue | Fill | None = None
+    spatial: bool = False
     since: Version = OLDEST
 
 
@@ -303,7 +307,7 @@ class Schema:
             findings; the name of the function is the id of the rule in reports.
         shape_rules: rules that run only if attributes, ports, types and ``rules`` have no errors.
         shape: function that returns the shapes of all outputs.
-        implied_outputs: function that returns the number of outputs; None if it does not depend on the attributes.
+        implied_outputs: function that returns the number of outputs of a call that does not name them; None for all.
         dialect: translation to the base vocabulary; None if the schema already uses it.
         page: name of the op's page in the edition; empty if it is ``kind``.
         notes: differences between the texts of the specification and the library, and what onegraph does.
@@ -380,3 +384,8 @@ def same_shape(call: Call) -> tuple[Shape, ...]:
     """Every output has the shape of the first input."""
     first = call.inputs[0]
     return (None if first is None else first.shape,) * len(call.schema.outputs)
+
+
+def required_outputs(call: Call) -> int:
+    """Number of outputs that are not optional, for ops whose optional outputs are made only if they are named."""
+    return sum(not port.optional for port in call.schema.outputs)

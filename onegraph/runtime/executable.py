@@ -157,12 +157,13 @@ class Executable(Made):
                 array[...] = targets[name]
         return self._named(results.given)
 
-    def bind(self, /, **arrays: object) -> BoundRun:
-        """Bind arrays to inputs and outputs, by name, for runs without any work per tensor.
+    def bind(self, /, *inputs: object, **arrays: object) -> BoundRun:
+        """Bind arrays to inputs and outputs for runs without any work per tensor.
 
         Args:
-            arrays: every input, in exactly the declared layout, and any of the outputs; the other outputs are
-                allocated. Change the contents of the arrays between runs, not the arrays themselves.
+            inputs: arrays for the first inputs, in the order of the ``input`` calls.
+            arrays: by name, every other input and any of the outputs; the other outputs are allocated. Each array has
+                exactly the declared layout. Change the contents of the arrays between runs, not the arrays themselves.
 
         Raises:
             ArgumentError: an array is missing, unknown, or does not fit; or the shape of an output depends on data, so
@@ -175,7 +176,7 @@ class Executable(Made):
             if name not in names:
                 raise ArgumentError(f"bind: unknown name {shown(name)}; the names are {', '.join(names)}")
         ins = {name: array for name, array in arrays.items() if name in self._graph.inputs}
-        given = self._arguments.arrays((), ins, copy=False)
+        given = self._arguments.arrays(inputs, ins, copy=False)
         program = self._find(given).program
         if program is None:
             raise ArgumentError("bind: a shape or an axis in this graph depends on data; call the executable instead")

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ..convolution_geometry import SIDES, convolution_geometry
-from ..schema import FLOATS, NON_NEGATIVE, POSITIVE, Attribute, Call, Fill, Finding, Schema, Shape, ports
+from ..schema import FLOATS, NON_NEGATIVE, POSITIVE, Attribute, Call, Fill, Finding, Range, Schema, Shape, ports
 from ..shapes import compatible, counted, show
 from ..window import (
     SHAPE_SOURCE,
@@ -187,19 +187,22 @@ def source_shape(call: Call) -> tuple[Shape, ...]:
 AUTO_PAD_ALIASES = {"None": "none", "SAME_UPPER": "same_upper", "SAME_LOWER": "same_lower", "VALID": "valid"}
 
 
-def spatial_list(name: str, allowed: object, doc: str) -> Attribute:
-    """A required list with one element for each spatial axis."""
-    return Attribute(name, "s64[]", doc, required=True, range=POSITIVE if allowed is POSITIVE else NON_NEGATIVE)
+def spatial_list(name: str, allowed: Range, doc: str, implied: int | None = None) -> Attribute:
+    """A required list with one element for each spatial axis; the methods of ops imply ``implied`` for each."""
+    fill = None if implied is None else Fill(implied)
+    return Attribute(name, "s64[]", doc, required=True, range=allowed, implied=fill, spatial=True)
 
 
-STRIDES = spatial_list("strides", POSITIVE, "Step of the window along each spatial axis.")
+STRIDES = spatial_list("strides", POSITIVE, "Step of the window along each spatial axis.", 1)
 PADS_BEGIN = spatial_list(
-    "pads_begin", NON_NEGATIVE, "Zeros added before the first element of each spatial axis; ignored with auto_pad."
+    "pads_begin", NON_NEGATIVE, "Zeros added before the first element of each spatial axis; ignored with auto_pad.", 0
 )
 PADS_END = spatial_list(
-    "pads_end", NON_NEGATIVE, "Zeros added after the last element of each spatial axis; ignored with auto_pad."
+    "pads_end", NON_NEGATIVE, "Zeros added after the last element of each spatial axis; ignored with auto_pad.", 0
 )
-DILATIONS = spatial_list("dilations", POSITIVE, "Distance between kernel elements along each spatial axis; 1 is dense.")
+DILATIONS = spatial_list(
+    "dilations", POSITIVE, "Distance between kernel elements along each spatial axis; 1 is dense.", 1
+)
 AUTO_PAD = Attribute(
     "auto_pad",
     "str",
@@ -243,6 +246,7 @@ OUTPUT_PADDING = Attribute(
     "Elements added at the end of each spatial axis of the transposed side.",
     default=Fill(0),
     range=NON_NEGATIVE,
+    spatial=True,
 )
 DST_SHAPE = Attribute("dst_shape", "s64[]", "Shape of diff_src; an input of this name overrides it.", range=POSITIVE)
 WEIGHTS_SHAPE = Attribute(

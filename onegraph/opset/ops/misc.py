@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..dtypes import DataType
-from ..schema import FLOATS, UNIT, Attribute, Call, Finding, Schema, Shape, ports, rows, same_shape
+from ..schema import FLOATS, UNIT, Attribute, Call, Finding, Schema, Shape, ports, required_outputs, rows, same_shape
 from ..shapes import axis_in_range, show
 
 
@@ -80,6 +80,7 @@ OPS = (
         FLOATS,
         same_shape,
         rules=(single_elements, probability_range),
+        implied_outputs=required_outputs,
         since=(3, 12),
     ),
 )

@@ -21,6 +21,7 @@ SPECIAL_ZERO = Attribute(
     "bool",
     "True: a 0 in shape means the dim of src at the same place; False: it means an empty axis.",
     required=True,
+    implied=False,
 )
 ORDER = Attribute(
     "order",

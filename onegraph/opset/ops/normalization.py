@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
-from ..schema import FLOATS, POSITIVE, Attribute, Call, Finding, Schema, Shape, ports, rows, same_shape
+from ..schema import (
+    FLOATS,
+    POSITIVE,
+    Attribute,
+    Call,
+    Finding,
+    Schema,
+    Shape,
+    ports,
+    required_outputs,
+    rows,
+    same_shape,
+)
 from ..shapes import axis_in_range, axis_of, broadcast, compatible, counted, inputs_alike, normalize_axis, show
 from ..window import Dim, channels
 from .binary import gradient_alike
@@ -181,8 +194,10 @@ def with_row_stats(call: Call) -> tuple[Shape, ...]:
 
 # Ops -----------------------------------------------------------------------------------------------------------------
 
-EPSILON = Attribute("epsilon", "f32", "Added to the variance before the square root.", required=True, range=POSITIVE)
-OPTIONAL_EPSILON = Attribute("epsilon", "f32", EPSILON.doc, default=1e-5, range=POSITIVE)
+OPTIONAL_EPSILON = Attribute(
+    "epsilon", "f32", "Added to the variance before the square root.", default=1e-5, range=POSITIVE
+)
+EPSILON = replace(OPTIONAL_EPSILON, required=True, default=None, implied=1e-5)
 MOMENTUM = Attribute(
     "momentum",
     "f32",
@@ -353,6 +368,7 @@ OPS = (
         with_row_stats,
         (axis(1), MODE),
         rules=(axis_in_range,),
+        implied_outputs=required_outputs,
         page="Softmax",
     ),
     Schema(

@@ -247,7 +247,9 @@ UNPADDED = (
         PADS_END, doc="Padding after the last element of each spatial axis, never the maximum; ignored with auto_pad."
     ),
 )
-OPTIONAL_DILATIONS = replace(DILATIONS, required=False, default=Fill(1))
+OPTIONAL_DILATIONS = replace(DILATIONS, required=False, default=Fill(1), implied=None)
+# Not implied as by a convolution: numpy's windows move by 1, those of other frameworks by the size of the kernel.
+POOL_STRIDES = replace(STRIDES, implied=None)
 SRC_SHAPE = Attribute("src_shape", "s64[]", "Shape of diff_src; an input of this name overrides it.", range=POSITIVE)
 RULES = (spatial_rank, spatial_list_length)
 
@@ -261,7 +263,7 @@ OPS = (
         ports("dst:T"),
         FLOATS,
         pooled_shape,
-        (STRIDES, PADS_BEGIN, PADS_END, KERNEL, EXCLUDE_PAD, ROUNDING_TYPE, AUTO_PAD, DATA_FORMAT),
+        (POOL_STRIDES, PADS_BEGIN, PADS_END, KERNEL, EXCLUDE_PAD, ROUNDING_TYPE, AUTO_PAD, DATA_FORMAT),
         rules=RULES,
         shape_rules=(spatial_fits, window_meets_source),
     ),
@@ -275,7 +277,7 @@ OPS = (
         ports("diff_src:T"),
         FLOATS,
         source_shape,
-        (STRIDES, PADS_BEGIN, PADS_END, KERNEL, EXCLUDE_PAD, AUTO_PAD, DATA_FORMAT, SRC_SHAPE),
+        (POOL_STRIDES, PADS_BEGIN, PADS_END, KERNEL, EXCLUDE_PAD, AUTO_PAD, DATA_FORMAT, SRC_SHAPE),
         rules=(*RULES, shape_source, shape_length),
         shape_rules=(gradient_match, spatial_fits, window_meets_source),
     ),
@@ -288,7 +290,7 @@ OPS = (
         ports("dst:T"),
         FLOATS,
         pooled_shape,
-        (STRIDES, *UNPADDED, KERNEL, ROUNDING_TYPE, AUTO_PAD, OPTIONAL_DILATIONS, DATA_FORMAT),
+        (POOL_STRIDES, *UNPADDED, KERNEL, ROUNDING_TYPE, AUTO_PAD, OPTIONAL_DILATIONS, DATA_FORMAT),
         rules=RULES,
         shape_rules=(spatial_fits,),
     ),
@@ -302,7 +304,7 @@ OPS = (
         ports("diff_src:T"),
         FLOATS,
         lambda call: (call.shape("src"),),
-        (STRIDES, *UNPADDED, KERNEL, AUTO_PAD, OPTIONAL_DILATIONS, DATA_FORMAT),
+        (POOL_STRIDES, *UNPADDED, KERNEL, AUTO_PAD, OPTIONAL_DILATIONS, DATA_FORMAT),
         rules=RULES,
         shape_rules=(gradient_match, spatial_fits),
     ),
