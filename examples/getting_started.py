@@ -9,8 +9,7 @@ weights = rng.standard_normal((3, 3, 3, 16)).astype(np.float32)  # XIO: spatial 
 
 g = og.Graph()
 src = g.input("src", og.f32, (8, 32, 32, 3))  # NXC: batch, spatial axes, channels
-window = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
-conv = g.convolution(src, g.constant(weights), **window)
+conv = g.convolution(src, g.constant(weights), pads_begin=1, pads_end=1)
 dst = g.output("dst", g.relu(conv))
 print(f"inferred before anything is compiled: {dst.dtype} {dst.shape}")
 

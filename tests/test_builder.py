@@ -269,7 +269,7 @@ def test_suggested_fixes_work(g):
 def test_suggests_a_list_for_a_single_number(g, rank, fix):
     window = {"kernel": [1] * (rank - 2), "pads_begin": [0] * (rank - 2), "pads_end": [0] * (rank - 2)}
     with pytest.raises(og.SpecError) as caught:
-        g.max_pool(g.input("x", og.f32, (4,) * rank), strides=2, **window)
+        g.op("MaxPool", [g.input("x", og.f32, (4,) * rank)], {"strides": 2, **window})
     assert str(caught.value).endswith(f"; write {fix}, one for each spatial axis")
     with pytest.raises(og.SpecError, match=r"write one for each spatial axis: \[2, 2\] for two"):
         g.max_pool(g.input("any", og.f32), strides=2, **window)
@@ -308,7 +308,7 @@ def test_constants_of_s64(g):
     assert "convert the array with .astype(np.int32), or pass dtype=og.s64 where" in str(caught.value)
     seed = g.constant(np.int64(7), dtype=og.s64)
     assert (seed.dtype, seed.shape, int(seed.value)) == (og.s64, (), 7)
-    assert g.dropout(src, seed, g.constant(np.array(0), dtype="s64"), half).dst.shape == (4,)
+    assert g.dropout(src, seed, g.constant(np.array(0), dtype="s64"), half).shape == (4,)
     assert g.constant(np.zeros(3, np.int8), dtype=og.s8).dtype is og.s8
     for wrong, dtype in ((np.zeros(3), og.s64), (np.zeros(3, np.int64), og.s32), (np.zeros(3, np.int8), og.u8)):
         with pytest.raises(og.ArgumentError, match=f"an array of {wrong.dtype}; expected .*, as dtype is {dtype}"):
@@ -556,7 +556,7 @@ def test_negative_padding_crops():
     assert g.compile()(x=data, y=np.zeros((2, 1), np.uint8)).tolist() == [[[1, 3, 5], [9, 11, 13]]]
 
 
-@pytest.mark.parametrize("pads", [[2**70], [-(2**63)], [-1.5], ["a"], -1, [-9], [-1, -1], None])
+@pytest.mark.parametrize("pads", [[2**70], [-(2**63)], [-1.5], ["a"], -9, [-9], [-1, -1]])
 def test_lenient_graph_rejects_what_the_library_rejects(pads):
     g, x, _ = sources(False)
     with pytest.raises(og.SpecError):

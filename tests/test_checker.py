@@ -184,7 +184,7 @@ def test_requested_newer_output_needs_its_version():
         ("newer_than_library", "stats")
     ] * is_new
     g = og.Graph()
-    found = g.softmax(g.input("x", "f32", (2, 3)), dtype="f32")
+    found = g.softmax(g.input("x", "f32", (2, 3)), outputs=["stats"])
     g.output("y", found.dst)
     assert og.check_graph(g) == []
     g.output("z", found.stats)

@@ -13,7 +13,7 @@ NEEDS = {"batch_inference_dask": "distributed"}
 SHOWS = {
     "autoencoder": ["fused", "deconv2", "its gradient says"],
     "batch_inference_dask": ["797 digits in 16 batches", "the same as in one process: True", "batches, 1 thread each"],
-    "checking_attributes": ["[attribute_range]", "did you mean 'filter_format'?", "missing"],
+    "checking_attributes": ["[attribute_range]", "did you mean 'filter_format'?", "same data type"],
     "conv_transpose": ["f16: (2, 20, 5)", "the page prints both"],
     "conv_transpose_backprop_filters": ["(4, 6, 3, 3)", "equal True"],
     "conv_transpose_backward_weights": ["(4, 3, 3, 3)", "expected 10"],
@@ -45,9 +45,9 @@ def test_example_runs_and_prints(path, tmp_path):
 
 def test_readme_example_runs(tmp_path):
     text = (Path(__file__).parents[1] / "README.md").read_text()
-    code = text.split("```python\n")[1].split("```")[0]
+    code = "".join(block.split("```")[0] for block in text.split("```python\n")[1:])
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert "(8, 32, 32, 16)" in done.stdout
+    assert "f32 [8, 32, 32, 16]" in done.stdout
     assert "oneDNN, fused" in done.stdout
     assert "did you mean 'filter_format'?" in done.stdout

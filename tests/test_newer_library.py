@@ -42,7 +42,7 @@ def select(g: og.Graph) -> og.LogicalTensor:
 
 
 def softmax_stats(g: og.Graph) -> og.LogicalTensor:
-    g.output("stats", (found := g.softmax(g.input("x", "f32", (3, 16)), axis=1, dtype="f32")).stats)
+    g.output("stats", (found := g.softmax(g.input("x", "f32", (3, 16)), axis=1, outputs=["stats"])).stats)
     return found.dst
 
 
@@ -131,7 +131,7 @@ def test_dropout_with_a_mask_fuses_with_views() -> None:
     graph = og.Graph()
     scalars = [graph.input(name, dtype, (1,)) for name, dtype in (("seed", "s64"), ("offset", "s64"), ("p", "f32"))]
     relu = graph.relu(graph.input("x", "f32", (16, 33)))
-    found = graph.dropout(relu, *scalars)
+    found = graph.dropout(relu, *scalars, outputs=["mask"])
     graph.output("dst", found.dst)
     graph.output("mask", found.mask)
     x = np.random.default_rng(1).normal(size=(16, 33)).astype(np.float32)
@@ -456,7 +456,7 @@ def test_vector_behind_a_channels_last_binary_op(main: str) -> None:
 
 def test_softmax_stats_survive_an_overwritten_source() -> None:
     graph = og.Graph()
-    found = graph.softmax(graph.relu(graph.input("x", "f32", (2, 5))), axis=1, dtype="f32")
+    found = graph.softmax(graph.relu(graph.input("x", "f32", (2, 5))), axis=1, outputs=["stats"])
     graph.output("out", found.dst)
     graph.output("stats", graph.relu(found.stats))
     inputs = arrays(graph)
@@ -469,7 +469,7 @@ def test_softmax_stats_survive_an_overwritten_source() -> None:
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_the_stats_of_a_softmax_that_is_quantized(dtype: str) -> None:
     graph = og.Graph()
-    found = graph.softmax(graph.input("x", dtype, (2, 5)), axis=1, dtype="f32")
+    found = graph.softmax(graph.input("x", dtype, (2, 5)), axis=1, dtype="f32", outputs=["stats"])
     graph.output("out", graph.quantize(found.dst, scales=[1 / 128], dtype="u8"))
     graph.output("stats", found.stats)
     zeros = np.zeros((2, 5), graph.inputs["x"].dtype.numpy)
@@ -590,7 +590,7 @@ def inf_as_zero_along_columns(g: og.Graph) -> og.LogicalTensor:
 def stats_of_nothing(g: og.Graph) -> og.LogicalTensor:
     seen = g.constant(np.tri(3, k=-1, dtype=bool))
     x = g.select(seen, g.input("x", "f32", (3, 3)), g.constant(np.float32([-np.inf])))
-    return g.softmax(x, axis=1, mode="inf_as_zero", dtype="f32").stats
+    return g.softmax(x, axis=1, mode="inf_as_zero", outputs=["stats"]).stats
 
 
 def norm_with_scales(g: og.Graph) -> og.LogicalTensor:
@@ -775,7 +775,7 @@ def test_attention_of_batches_that_lie_apart(strides: tuple[int, ...], place: st
     graph = og.Graph()
     q, k, v = (graph.input(n, "f32", (2, 2, 16, 8), strides=strides if n == place else None) for n in "qkv")
     scores = graph.divide(graph.matmul(q, k, transpose_b=True), graph.constant(np.float32([2])))
-    shares = graph.softmax(scores, axis=-1, dtype="f32").dst
+    shares = graph.softmax(scores, axis=-1, dtype="f32")
     graph.output("out", graph.matmul(shares, v), strides=strides if place == "out" else None)
     inputs = arrays(graph)
     np.testing.assert_allclose(graph.compile()(**inputs), run(graph, inputs)["out"], rtol=1e-4, atol=1e-5)

@@ -30,7 +30,7 @@ def products(**options):
     g = og.Graph()
     x = g.input("x", og.f32, (64, 64))
     h = g.matmul(x, g.constant(np.eye(64, dtype=F32) * 2), dtype="f32")
-    g.output("y", g.softmax(h, axis=1, dtype="f32").dst)
+    g.output("y", g.softmax(h, axis=1, dtype="f32"))
     return g.compile(**options)
 
 
@@ -160,7 +160,7 @@ def test_measures_each_kind_of_small_step_once(monkeypatch, alone, by_number, ex
     g = og.Graph()
     y = g.input("x", og.f32, (8, 4))
     for _ in range(3):
-        y = g.relu(g.softmax(y, axis=1, dtype="f32").dst)
+        y = g.relu(g.softmax(y, axis=1, dtype="f32"))
     g.output("y", y)
     with og.num_threads(4):
         model = g.compile(policy="debug")

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar, cast
 from weakref import ref
 
-from .._util.exact_types import elements, has_type, text
+from .._util.exact_types import elements, has_type, real, text
 from .._util.init_once import once
 from .._util.validation import flag, string
 from ..errors import ArgumentError, shown
@@ -25,7 +25,7 @@ from ..opset.shapes import is_dense, known_dims, show
 from .constants import contents_of
 from .op_methods import OpMethods
 from .op_outputs import count_outputs, result_type
-from .operators import add_operator
+from .operators import OPS, contents_like
 from .signature_cache import signature
 
 AnyGraph = TypeVar("AnyGraph", bound="DataGraph")
@@ -236,6 +236,7 @@ class DataGraph(OpMethods):
         lines += [f"  {name}: {t.name} output" for name, t in graph._outputs.items()]
         return "\n".join(lines)
 
+    @once("_ops")
     def __setstate__(self, state: Mapping[str, object]) -> None:
         """Unpickle or copy: the operators of the tensors add to the new graph."""
         vars(self).update(state)
@@ -245,7 +246,27 @@ class DataGraph(OpMethods):
     # Internals ---------------------------------------------------------------------------------------------------
 
     def _operator(self, sign: str, left: object, right: object) -> LogicalTensor:
-        return add_operator(self, sign, left, right)
+        """Add the op of an operator; NotImplemented if an operand is neither a tensor nor numbers.
+
+        Raises:
+            SpecError: the op cannot have these tensors.
+            ArgumentError: a tensor belongs to another graph, or its data type does not hold the numbers.
+        """
+        like = cast("LogicalTensor", left if has_type(left, LogicalTensor) else right)
+        if sign == "abs":
+            return self.abs(like)
+        if sign == "**" and like is left and (power := real(right)) is not None:
+            return self.square(like) if power == 2 else self.pow(like, beta=power)
+        kind, edition, swapped = OPS[sign]
+        tensors: list[LogicalTensor] = []
+        for operand in (right, left) if swapped else (left, right):
+            if has_type(operand, LogicalTensor):
+                tensors.append(operand)
+            elif (contents := contents_like(kind, operand, like)) is not None:
+                tensors.append(self.constant(contents, dtype=like.dtype))
+            else:
+                return cast("LogicalTensor", NotImplemented)  # Python then raises a TypeError that names both types
+        return cast("LogicalTensor", self.op(kind, tensors, edition=edition))
 
     @staticmethod
     def _kind() -> type[DataGraph]:

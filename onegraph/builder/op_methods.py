@@ -84,7 +84,8 @@ def _completed(
     first = tensors[0] if tensors else None
     shape = first.shape if type(first) is LogicalTensor else None
     completed: dict[str, object] = {}
-    for name, value in {**implied, **attrs}.items():
+    missing = {name: value for name, value in implied.items() if name not in attrs}
+    for name, value in {**attrs, **missing}.items():
         number = value.value if isinstance(value, Fill) else value
         if name in lists and type(number) is int and shape is not None:
             completed[name] = [number] * max(len(shape) - 2, 1)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from .op import LogicalTensor
+Tensor = TypeVar("Tensor", bound="Operators")
 
 
 class OperatorGraph(Protocol):
     """A graph that adds the ops of operators."""
 
-    def _operator(self, sign: str, left: object, right: object) -> LogicalTensor:
+    def _operator(self, sign: str, left: object, right: object) -> Any:
         """Add the op of an operator; NotImplemented if an operand is neither a tensor nor an array or a number."""
 
 
@@ -29,59 +28,63 @@ class Operators:
         """The graph that the operators add to."""
         raise NotImplementedError
 
-    def __add__(self, other: object) -> LogicalTensor:
-        return self._builder()._operator("+", self, other)
+    def _result(self: Tensor, sign: str, left: object, right: object) -> Tensor:
+        found: Tensor = self._builder()._operator(sign, left, right)
+        return found
 
-    def __radd__(self, other: object) -> LogicalTensor:
-        return self._builder()._operator("+", other, self)
+    def __add__(self: Tensor, other: object) -> Tensor:
+        return self._result("+", self, other)
 
-    def __sub__(self, other: object) -> LogicalTensor:
-        return self._builder()._operator("-", self, other)
+    def __radd__(self: Tensor, other: object) -> Tensor:
+        return self._result("+", other, self)
 
-    def __rsub__(self, other: object) -> LogicalTensor:
-        return self._builder()._operator("-", other, self)
+    def __sub__(self: Tensor, other: object) -> Tensor:
+        return self._result("-", self, other)
 
-    def __mul__(self, other: object) -> LogicalTensor:
-        return self._builder()._operator("*", self, other)
+    def __rsub__(self: Tensor, other: object) -> Tensor:
+        return self._result("-", other, self)
 
-    def __rmul__(self, other: object) -> LogicalTensor:
-        return self._builder()._operator("*", other, self)
+    def __mul__(self: Tensor, other: object) -> Tensor:
+        return self._result("*", self, other)
 
-    def __truediv__(self, other: object) -> LogicalTensor:
-        return self._builder()._operator("/", self, other)
+    def __rmul__(self: Tensor, other: object) -> Tensor:
+        return self._result("*", other, self)
 
-    def __rtruediv__(self, other: object) -> LogicalTensor:
-        return self._builder()._operator("/", other, self)
+    def __truediv__(self: Tensor, other: object) -> Tensor:
+        return self._result("/", self, other)
 
-    def __matmul__(self, other: object) -> LogicalTensor:
-        return self._builder()._operator("@", self, other)
+    def __rtruediv__(self: Tensor, other: object) -> Tensor:
+        return self._result("/", other, self)
 
-    def __rmatmul__(self, other: object) -> LogicalTensor:
-        return self._builder()._operator("@", other, self)
+    def __matmul__(self: Tensor, other: object) -> Tensor:
+        return self._result("@", self, other)
 
-    def __pow__(self, other: object) -> LogicalTensor:
-        return self._builder()._operator("**", self, other)
+    def __rmatmul__(self: Tensor, other: object) -> Tensor:
+        return self._result("@", other, self)
 
-    def __rpow__(self, other: object) -> LogicalTensor:
-        return self._builder()._operator("**", other, self)
+    def __pow__(self: Tensor, other: object) -> Tensor:
+        return self._result("**", self, other)
 
-    def __ge__(self, other: object) -> LogicalTensor:
-        return self._builder()._operator(">=", self, other)
+    def __rpow__(self: Tensor, other: object) -> Tensor:
+        return self._result("**", other, self)
 
-    def __gt__(self, other: object) -> LogicalTensor:
-        return self._builder()._operator(">", self, other)
+    def __ge__(self: Tensor, other: object) -> Tensor:
+        return self._result(">=", self, other)
 
-    def __le__(self, other: object) -> LogicalTensor:
-        return self._builder()._operator("<=", self, other)
+    def __gt__(self: Tensor, other: object) -> Tensor:
+        return self._result(">", self, other)
 
-    def __lt__(self, other: object) -> LogicalTensor:
-        return self._builder()._operator("<", self, other)
+    def __le__(self: Tensor, other: object) -> Tensor:
+        return self._result("<=", self, other)
 
-    def __neg__(self) -> LogicalTensor:
-        return self._builder()._operator("*", self, -1)
+    def __lt__(self: Tensor, other: object) -> Tensor:
+        return self._result("<", self, other)
 
-    def __abs__(self) -> LogicalTensor:
-        return self._builder()._operator("abs", self, None)
+    def __neg__(self: Tensor) -> Tensor:
+        return self._result("*", self, -1)
+
+    def __abs__(self: Tensor) -> Tensor:
+        return self._result("abs", self, None)
 
     def __bool__(self) -> NoReturn:
         raise TypeError(

@@ -35,7 +35,7 @@ class ForVersion:
             self.version is None
             or self.version > (3, 2)
             or op.kind != "End"
-            or any(tensor and tensor.id in self.given for tensor in op.inputs)
+            or any(tensor is not None and tensor.id in self.given for tensor in op.inputs)
         )
 
     def hold(self, op: Op) -> None:

@@ -111,7 +111,8 @@ class _Growing:
             if tensor.id not in self.read or self.rng.random() < 0.15:
                 self.graph.output(f"out_{len(self.graph.outputs)}", tensor)
         if not self.graph.outputs:  # only ops without results
-            self.graph.output("out_0", self.graph.ops[0].inputs[0] or self.graph._tensors[0])
+            first = self.graph.ops[0].inputs[0]
+            self.graph.output("out_0", self.graph._tensors[0] if first is None else first)
         return self.graph
 
     def _types(self, base: Schema) -> Types | None:

@@ -107,7 +107,10 @@ def translate(
         for index, (tensor, pair) in enumerate(zip(given_inputs, result.inputs, strict=False))
     ]
     return replace(
-        result, inputs=tuple(tensor or pair for tensor, pair in zip_longest(kept, result.inputs[: len(kept)]))
+        result,
+        inputs=tuple(
+            pair if tensor is None else tensor for tensor, pair in zip_longest(kept, result.inputs[: len(kept)])
+        ),
     )
 
 

@@ -72,7 +72,7 @@ def _ends(graph: DataGraph) -> Iterator[str]:
         constant = ', fillcolor="gray95"' if name in graph.constant_inputs else ""
         yield f"  input_{tensor.id} [label={quoted(name, _type(tensor))}, shape=oval{constant}];"
     for number, op in enumerate(graph.ops):
-        for tensor in filter(None, op.inputs):
+        for tensor in (given for given in op.inputs if given is not None):
             if tensor.id not in sources:
                 sources[tensor.id] = f"constant_{tensor.id}"
                 label = quoted(tensor.name, _type(tensor))

@@ -103,7 +103,7 @@ DROPOUT_MASK = FAULTS.add(
 @DROPOUT_MASK.example({(3, 2): "absent", (3, 13): "refuses partition_compile: unimplemented"})
 def relu_and_a_dropout_with_a_mask(g: DataGraph) -> tuple[LogicalTensor, ...]:
     scalars = g.input("seed", "s64", (1,)), g.input("offset", "s64", (1,)), g.constant(np.array([0.25], np.float32))
-    return tuple(g.op("Dropout", [g.relu(g.input("x", "f32", (16, 33))), *scalars]))
+    return tuple(g.op("Dropout", [g.relu(g.input("x", "f32", (16, 33))), *scalars], outputs=["mask"]))
 
 
 def _has_stats(fused: Fused) -> bool:

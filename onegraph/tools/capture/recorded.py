@@ -47,9 +47,10 @@ class Recorded(Executable):
         given = dict(zip(self._graph.inputs, arrays, strict=False))
         return self._recorded({**given, **named}, lambda: Executable.__call__(self, *arrays, out=out, **named))
 
-    def bind(self, /, **arrays: object) -> BoundRun:
+    def bind(self, /, *inputs: object, **arrays: object) -> BoundRun:
         """Bind arrays; the inputs are written with their current contents."""
-        run: BoundRun = self._recorded(arrays, lambda: Executable.bind(self, **arrays))
+        given = dict(zip(self._graph.inputs, inputs, strict=False))
+        run: BoundRun = self._recorded({**given, **arrays}, lambda: Executable.bind(self, *inputs, **arrays))
         return run
 
     def _recorded(self, given: Mapping[str, object], work: Any) -> Any:

@@ -78,7 +78,9 @@ const panel = model => {
     if (!spec.doc) return [muted(`The edition ${spec.edition} has no op ${spec.kind}.`)];
     const ports = list => list.map(port => `${port.name}: ${port.type}${port.optional ? "?" : ""}${port.variadic ? "*" : ""}`).join(", ");
     const types = spec.types.map(one => Object.entries(one).map(([name, of]) => `${name} = ${of.join(" or ")}`).join(", "));
-    const made = [element("p", {textContent: spec.doc}), muted(`${spec.page}. Since oneDNN ${spec.since}.`),
+    const source = muted(`. Since oneDNN ${spec.since}.`);
+    source.prepend(element("a", {href: spec.link, target: "_blank", rel: "noreferrer", textContent: spec.page}));
+    const made = [element("p", {textContent: spec.doc}), source,
       table(null, [
         row(["inputs", value(ports(spec.inputs) || "none")]), row(["outputs", value(ports(spec.outputs) || "none")]),
         row(["types", element("td", {}, ...lined(...types.map(value)))]),
@@ -89,7 +91,9 @@ const panel = model => {
         one.doc + (one.values.length ? ` (${one.values.join(", ")})` : one.range ? ` (${one.range})` : "")]))));
     }
     if (spec.rules.length) made.push(table(["rule", "what it asks"], spec.rules.map(one => row([value(one.id), one.doc]))));
-    return [...made, ...spec.notes.map(muted)];
+    const mistakes = spec.corrections.map(one => muted(
+      `Mistake on the page, ${one.where || one.section}: printed ${one.printed}; meant ${one.meant} (${one.reason}). ${one.action}`));
+    return [...made, ...spec.notes.map(muted), ...mistakes];
   }
 
   const RUNS = {reference: "numpy fallback", view: "view, no work", constant: "computed at compilation"};

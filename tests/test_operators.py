@@ -1,0 +1,232 @@
+"""Python's operators on the tensors of a graph, and what the methods of ops imply."""
+
+import copy
+import operator
+import pickle
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import onegraph as og
+
+A = np.array([[-2.0, -0.5, 0.0], [1.0, 3.0, 4.5]], np.float32)
+B = np.array([[1.0, 2.0, -4.0], [0.5, 3.0, 8.0]], np.float32)
+
+
+def run(build, *arrays):
+    """The result of ``build`` on tensors of a graph, through the library."""
+    g = og.Graph()
+    tensors = [g.input(f"x{number}", array.dtype, array.shape) for number, array in enumerate(arrays)]
+    g.output("y", build(*tensors))
+    return g.compile()(*arrays)
+
+
+@pytest.mark.parametrize("sign", ["add", "sub", "mul", "truediv", "pow", "ge", "gt", "le", "lt"])
+def test_operator_of_two_tensors(sign):
+    apply = getattr(operator, sign)
+    first = np.abs(A) + 1 if sign == "pow" else A
+    np.testing.assert_allclose(run(apply, first, B), apply(first, B), rtol=1e-6)
+
+
+@pytest.mark.parametrize("sign", ["add", "sub", "mul", "truediv", "ge", "gt", "le", "lt"])
+@pytest.mark.parametrize(
+    "other", [2, -0.5, True, np.float64(1.5), np.int64(3), np.array([1.0, 2.0, 4.0]), np.arange(1, 3).reshape(2, 1)]
+)
+def test_operator_with_a_number_or_an_array(sign, other):
+    apply = getattr(operator, sign)
+    np.testing.assert_allclose(run(lambda x: apply(x, other), B), apply(B, np.float32(other)), rtol=1e-6)
+    np.testing.assert_allclose(run(lambda x: apply(other, x), B), apply(np.float32(other), B), rtol=1e-6)
+
+
+def test_operators_of_one_tensor():
+    assert run(operator.neg, A).tolist() == [[2, 0.5, 0], [-1, -3, -4.5]]
+    assert run(abs, A).tolist() == [[2, 0.5, 0], [1, 3, 4.5]]
+
+
+@pytest.mark.parametrize("power", [2, 3, 0.5, -1, 0])
+def test_power_of_a_number(power):
+    np.testing.assert_allclose(run(lambda x: x**power, np.abs(B)), np.abs(B) ** power, rtol=1e-5)
+
+
+def test_power_with_a_tensor_as_exponent():
+    np.testing.assert_allclose(run(lambda x: 2**x, A), 2**A, rtol=1e-5)
+
+
+def test_square_is_one_op():
+    g = og.Graph()
+    assert (g.input("x", og.f32, (2,)) ** 2).name == "square_0.dst"
+
+
+def test_matrix_products():
+    np.testing.assert_allclose(run(operator.matmul, A, B.T.copy()), A @ B.T, rtol=1e-6)
+    np.testing.assert_allclose(run(lambda x: x @ B.T, A), A @ B.T, rtol=1e-6)
+    np.testing.assert_allclose(run(lambda x: B.T @ x, A), B.T @ A, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [og.f32, og.bf16, og.f16])
+def test_constants_have_the_type_of_the_tensor(dtype):
+    g = og.Graph()
+    x = g.input("x", dtype, (2, 3))
+    for y in (x + 1, 2.5 * x, x / np.ones(3), x @ np.ones((3, 2))):
+        assert y.dtype is dtype
+        assert {tensor.dtype for tensor in g.ops[-1].inputs} == {dtype}
+
+
+class Exporter:
+    """A tensor of another library."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_dlpack_tensors_are_operands_and_constants():
+    other = Exporter(np.array([1.0, 2.0, 3.0]))
+    assert run(lambda x: x * other, A).tolist() == (A * [1, 2, 3]).tolist()
+    g = og.Graph()
+    kept = g.constant(Exporter(B))
+    assert (kept.dtype, kept.shape, kept.value.tolist()) == (og.f32, (2, 3), B.tolist())
+    with pytest.raises(og.ArgumentError, match=r"constant: list; expected a numpy array or anything with __dlpack__"):
+        g.constant([1.0])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "other", "message"),
+    [
+        (og.s32, 1.5, "Add: 1.5; expected integers within its range, as x is s32"),
+        (og.s32, 2**40, "Add: 1099511627776; expected integers within its range, as x is s32"),
+        (og.f32, 1e300, "Add: 1e+300; expected numbers within its range, as x is f32"),
+        (og.f16, np.array([1e6]), "Add: the ndarray; expected numbers within its range, as x is f16"),
+        (og.f32, np.array(["a"]), "Add: the ndarray of <U1; expected numbers, which become f32 as x is"),
+    ],
+)
+def test_numbers_that_the_type_does_not_hold(dtype, other, message):
+    g = og.Graph()
+    with pytest.raises(og.ArgumentError) as caught:
+        g.input("x", dtype, (1,)) + other
+    assert str(caught.value) == message
+    assert g.ops == ()
+
+
+def test_infinity_and_nan_stay():
+    assert run(lambda x: x * np.array([np.inf, 1, np.nan]), np.ones(3, np.float32)).tolist()[0] == np.inf
+
+
+@pytest.mark.parametrize("other", ["a", None, [1, 2, 3], 1j, object()])
+def test_other_operands_give_a_type_error(other):
+    g = og.Graph()
+    x = g.input("x", og.f32, (3,))
+    with pytest.raises(TypeError):
+        x + other
+    with pytest.raises(TypeError):
+        other - x
+
+
+def test_a_tensor_is_neither_true_nor_false():
+    x = og.Graph().input("x", og.f32, (3,))
+    with pytest.raises(TypeError, match=r"neither true nor false; g\.select"):
+        bool(x)
+
+
+def test_operators_need_the_graph_of_the_tensor():
+    g = og.Graph()
+    x = g.input("x", og.f32, (3,))
+    with pytest.raises(og.ArgumentError, match="tensor 'y' is of another graph"):
+        x + og.Graph().input("y", og.f32, (3,))
+    with pytest.raises(og.StateError, match="tensor 0, but no graph made it"):
+        og.LogicalTensor(0, og.f32, (3,)) + 1
+    lonely = og.Graph().input("z", og.f32, (3,))
+    with pytest.raises(og.StateError, match="its graph is no longer referenced"):
+        lonely + 1
+
+
+@pytest.mark.parametrize("clone", [copy.deepcopy, lambda g: pickle.loads(pickle.dumps(g))])
+def test_operators_of_a_copied_graph_add_to_the_copy(clone):
+    g = og.Graph()
+    g.output("y", g.input("x", og.f32, (3,)) + 1)
+    other = clone(g)
+    other.output("z", other.inputs["x"] * other.outputs["y"])
+    assert (len(g.ops), len(other.ops)) == (1, 2)
+    assert other.compile()(np.array([1, 2, 3], np.float32)).z.tolist() == [2, 6, 12]
+
+
+# What methods imply --------------------------------------------------------------------------------------------------
+
+
+def test_softmax_is_one_tensor_of_the_type_of_its_source():
+    g = og.Graph()
+    for number, dtype in enumerate((og.f32, og.bf16, og.f16)):
+        y = g.softmax(g.input(f"x{number}", dtype, (2, 3)), axis=-1)
+        assert (y.dtype, y.shape) == (dtype, (2, 3))
+    both = g.softmax(g.input("x", og.f32, (2, 3)), axis=-1, outputs=["stats"])
+    assert both._fields == ("dst", "stats")
+
+
+def test_results_have_the_type_of_the_first_input():
+    g = og.Graph()
+    x, w = g.input("x", og.bf16, (2, 3)), g.input("w", og.bf16, (3, 4))
+    assert g.matmul(x, w).dtype is og.bf16
+    assert g.matmul(x, w, dtype=og.f32).dtype is og.f32
+    with pytest.raises(og.SpecError, match="dtype: not given; expected one of"):
+        g.quantize(g.input("q", og.f32, (2,)), scales=[0.1])
+
+
+@pytest.mark.parametrize("rank", [3, 4, 5])
+def test_a_convolution_implies_unit_steps_without_padding(rank):
+    axes = rank - 2
+    g = og.Graph()
+    x, w = g.input("x", og.f32, (1, *[6] * axes, 2)), g.input("w", og.f32, (*[3] * axes, 2, 4))
+    assert g.convolution(x, w).shape == (1, *[4] * axes, 4)
+    assert dict(g.ops[0].attrs) == {
+        "strides": (1,) * axes,
+        "pads_begin": (0,) * axes,
+        "pads_end": (0,) * axes,
+        "dilations": (1,) * axes,
+    }
+    assert g.convolution(x, w, strides=2, pads_begin=1, pads_end=[0] * axes).shape == (1, *[3] * axes, 4)
+    assert g.conv_transpose(x, g.input("v", og.f32, (*[3] * axes, 4, 2)), output_padding=0).shape == (1, *[8] * axes, 4)
+
+
+def test_dictionaries_need_every_attribute_of_the_specification():
+    g = og.Graph()
+    tensors = [g.input("x", og.f32, (1, 6, 2)), g.input("w", og.f32, (3, 2, 4))]
+    with pytest.raises(og.SpecError, match="strides: missing"):
+        g.op("Convolution", tensors, {})
+
+
+def test_unknown_rank_implies_no_list():
+    g = og.Graph()
+    with pytest.raises(og.SpecError, match="strides: missing"):
+        g.convolution(g.input("x", og.f32), g.input("w", og.f32, (3, 2, 4)))
+
+
+def test_pools_take_one_number_for_every_axis():
+    g = og.Graph()
+    x = g.input("x", og.f32, (1, 6, 6, 2))
+    assert g.max_pool(x, kernel=2, strides=2).shape == (1, 3, 3, 2)
+    with pytest.raises(og.SpecError, match="exclude_pad: missing"):
+        g.avg_pool(x, kernel=2, strides=2)
+
+
+def test_bind_takes_inputs_by_position():
+    g = og.Graph()
+    g.output("y", g.input("a", og.f32, (3,)) - g.input("b", og.f32, (3,)))
+    model, a, b = g.compile(), np.array([5, 6, 7], np.float32), np.array([1, 2, 3], np.float32)
+    out = np.empty(3, np.float32)
+    for bound in (model.bind(a, b), model.bind(a, b=b), model.bind(a, b, y=out)):
+        assert bound.run().tolist() == [4, 4, 4]
+    assert out.tolist() == [4, 4, 4]
+    with pytest.raises(og.ArgumentError, match="input 'a' is given twice"):
+        model.bind(a, a=b)
+    with pytest.raises(og.ArgumentError, match="missing inputs: b"):
+        model.bind(a)
+
+
+def test_bf16_scalar_is_an_operand():
+    assert run(lambda x: x * ml_dtypes.bfloat16(0.5), A).tolist() == (A * 0.5).tolist()
