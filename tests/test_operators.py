@@ -230,3 +230,44 @@ def test_bind_takes_inputs_by_position():
 
 def test_bf16_scalar_is_an_operand():
     assert run(lambda x: x * ml_dtypes.bfloat16(0.5), A).tolist() == (A * 0.5).tolist()
+
+
+@pytest.mark.parametrize("dtype", [og.bf16, og.f16])
+def test_an_f32_bias_is_cast_to_16_bits_once(dtype):
+    g = og.Graph()
+    x, w = g.input("x", dtype, (2, 3)), g.constant(np.ones((3, 4), dtype.numpy))
+    y = g.output("y", g.matmul(x, w, g.constant(np.arange(4, dtype=np.float32))))
+    assert y.dtype is dtype
+    assert [op.kind for op in g.ops] == ["TypeCast", "MatMul"]
+    model = g.compile()
+    assert model(np.ones((2, 3), dtype.numpy)).astype(np.float32).tolist() == [[3, 4, 5, 6]] * 2
+    assert ("TypeCast",) in [part.kinds for part in model.report().partitions if part.executor == "constant"]
+
+
+def test_a_refused_op_leaves_no_cast():
+    g = og.Graph()
+    x, w = g.input("x", og.bf16, (2, 3)), g.input("w", og.bf16, (3, 4))
+    bias = g.input("b", og.f32, (7,))
+    with pytest.raises(og.SpecError, match="bias"):
+        g.matmul(x, w, bias)
+    with pytest.raises(og.SpecError, match="f32"):
+        g.matmul(g.input("i", og.s8, (2, 3)), w, bias)
+    with pytest.raises(og.ArgumentError, match="another graph"):
+        g.matmul(og.Graph().input("x", og.bf16, (2, 3)), w, g.input("c", og.f32, (4,)))
+    assert g.ops == ()
+
+
+def test_report_shows_the_arithmetic_of_each_partition():
+    g = og.Graph()
+    x, w = g.input("x", og.bf16, (4, 8)), g.constant(np.ones((8, 8), og.bf16.numpy))
+    wide = g.matmul(x, w) + g.constant(np.ones(8, np.float32))  # an f32 operand makes the sum and what follows f32
+    g.output("y", wide @ np.ones((8, 8)))
+    src = g.dequantize(g.input("q", og.u8, (4, 8)), scales=[0.1], zps=[0])
+    g.output("z", g.matmul(src, g.dequantize(g.constant(np.ones((8, 8), np.int8)), scales=[0.1], zps=[0])))
+    report = g.compile(policy="debug").report()
+    products = [part.arithmetic for part in report.partitions if part.kinds == ("MatMul",)]
+    assert products[:2] == ["bf16", "f32"]
+    fused = [part for part in g.compile().report().partitions if "Dequantize" in part.kinds]
+    assert [part.arithmetic for part in fused] in (["u8 x s8"], ["f32"] * len(fused))
+    assert "(bf16, " in str(report)
+    assert report.to_dict()["partitions"][0]["arithmetic"] == "bf16"

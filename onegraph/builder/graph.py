@@ -268,6 +268,30 @@ class DataGraph(OpMethods):
                 return cast("LogicalTensor", NotImplemented)  # Python then raises a TypeError that names both types
         return cast("LogicalTensor", self.op(kind, tensors, edition=edition))
 
+    def _cast_bias(
+        self,
+        schema: Schema,
+        tensors: Sequence[object],
+        attrs: Mapping[str, object],
+        place: int,
+        options: Mapping[str, Any],
+    ) -> object:
+        """The bias, which is input ``place`` of a new op: if it is f32 and the first input bf16 or f16, cast to that.
+
+        The op is checked first, so that the graph has no cast for an op that is refused.
+        """
+        first, bias = tensors[0], tensors[place]
+        if not (has_type(first, LogicalTensor) and has_type(bias, LogicalTensor)):
+            return bias
+        if bias.dtype is not DataType.f32 or first.dtype not in (DataType.bf16, DataType.f16):
+            return bias
+        given = self._op_inputs(tensors, schema)
+        given[place] = LogicalTensor(bias.id, first.dtype, bias.shape)
+        if options.get("name") is not None:
+            self._free_op_name(options["name"])
+        signature(edition_named(DEFAULT), schema.kind, attrs, given, lenient=not self.strict)
+        return self.type_cast(bias, dtype=first.dtype)
+
     @staticmethod
     def _kind() -> type[DataGraph]:
         """The class of graphs that are made from this one; a user's subclass is not used."""

@@ -1,9 +1,9 @@
 """Creates one method for each op of the base vocabulary from its schema: ``g.convolution(src, weights, strides=...)``.
 
 Inputs are positional or named by port, attributes are named. A method also writes the attributes that the
-specification requires and a caller seldom needs (``Attribute.implied``), and takes one number for a list with one
-element for each spatial axis. Signatures and docstrings are computed from the schemas, and ``op_methods.pyi`` is
-generated from the same schemas for editors and type checkers.
+specification requires and a caller seldom needs (``Attribute.implied``), takes one number for a list with one element
+for each spatial axis, and casts an f32 bias to the 16-bit type of the other tensors. Signatures and docstrings are
+computed from the schemas, and ``op_methods.pyi`` is generated from the same schemas for editors and type checkers.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _method(schema: Schema) -> Any:
     lists = {attribute.name for attribute in schema.attributes if attribute.spatial}
 
     def method(self: Any, *inputs: object, **keywords: Any) -> Any:
-        if not (keywords or implied):
+        if not (keywords or implied or "bias" in ports):
             return self.op(schema.kind, inputs, edition=DEFAULT)
         options = {option: keywords.pop(option) for option in OPTIONS if option in keywords}
         tensors = list(inputs)
@@ -66,6 +66,8 @@ def _method(schema: Schema) -> Any:
                 attrs[key] = value
         if lists or implied:
             attrs = _completed(implied, attrs, lists, tensors)
+        if "bias" in ports and ports["bias"] < len(tensors):
+            tensors[ports["bias"]] = self._cast_bias(schema, tensors, attrs, ports["bias"], options)
         return self.op(schema.kind, tensors, attrs, edition=DEFAULT, **options)
 
     method.__name__ = method.__qualname__ = schema.name

@@ -49,6 +49,8 @@ class PartitionReport:
         reasons: why numpy runs the partition, or which ops oneDNN gets instead; empty if oneDNN gets the ops unchanged.
         sources, results: the inputs and outputs.
         threads: number of threads; 0 for the limit of the calling thread; None if oneDNN does not run the partition.
+        arithmetic: the data types that are multiplied, such as ``bf16`` or ``u8 x s8``; for ops without products the
+            widest type that they read; empty if nothing is computed.
         implementation: oneDNN's names of the primitives and kernels, such as ``convolution jit:avx512_core``; empty
             unless requested.
     """
@@ -61,6 +63,7 @@ class PartitionReport:
     sources: tuple[NamedTensor, ...] = ()
     results: tuple[NamedTensor, ...] = ()
     threads: int | None = None
+    arithmetic: str = ""
     implementation: str = ""
 
     @property
@@ -107,6 +110,7 @@ class PartitionReport:
             "reason": self.reason,
             "inputs": self.inputs,
             "outputs": self.outputs,
+            "arithmetic": self.arithmetic or None,
             "bytes": self.bytes,
             "threads": self.threads,
             "implementation": self.implementation or None,
@@ -156,7 +160,8 @@ class Report:
             lines.append(kept.format_map(self.cache))
         for partition in self.partitions:
             how = f"{partition.executor}{', fused' if partition.fused else ''}"
-            size = f"{partition.bytes:,} bytes"
+            size = f"{partition.arithmetic}, " if partition.arithmetic else ""
+            size += f"{partition.bytes:,} bytes"
             if partition.threads is not None:
                 size += f", {counted(partition.threads or 'all', 'thread')}"
             lines.append(f"{partition.index:3}  {how:16} {' + '.join(partition.ops)}  ({size})")

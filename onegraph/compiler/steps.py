@@ -24,6 +24,7 @@ from ..native.library import VERSION
 from ..opset.editions.registry import DEFAULT
 from ..opset.schema import Call
 from ..reference import run_op
+from .arithmetic import arithmetic_of
 from .lower import Dims, Step, Value, dense_of
 from .report import PartitionReport
 from .rewrites.broadcasts import EXCHANGED, SYMMETRIC
@@ -81,7 +82,9 @@ class Note(NamedTuple):
         ops = [named for step in self.steps for named in ((step.label, step.op.name), *_names(step.folded))]
         kinds, names = zip(*ops, strict=True) if ops else (("copy of",), (self.inputs[0].name,))
         ends = tuple(self.inputs), tuple(self.outputs)
-        return PartitionReport(index, self.executor, kinds, names, reasons, *ends, threads)
+        computes = self.executor in ("oneDNN", "reference") and bool(self.steps)
+        arithmetic = arithmetic_of(self.steps) if computes else ""
+        return PartitionReport(index, self.executor, kinds, names, reasons, *ends, threads, arithmetic)
 
 
 def _names(ops: Sequence[Op]) -> list[tuple[str, str]]:
