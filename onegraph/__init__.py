@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import errors
 from ._version import __version__
+from .arrays.ndarrays import as_dlpack
 from .checker.check import Violation, check_attrs, check_graph, check_op
 from .errors import *  # noqa: F403
 from .graph import Graph
@@ -64,6 +65,7 @@ __all__ = [
     "Op",
     "Translation",
     "Violation",
+    "as_dlpack",
     "capture",
     "check_attrs",
     "check_graph",

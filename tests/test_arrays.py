@@ -8,6 +8,8 @@ import itertools
 import subprocess
 import sys
 import threading
+import weakref
+from importlib.util import find_spec
 from pathlib import Path
 
 import ml_dtypes
@@ -595,3 +597,51 @@ def test_torch_tensors():
     for message, tensor in refused.items():
         with pytest.raises(og.ArgumentError, match=f"input 'x': Tensor gives no array: .*{message}"):
             as_array("x", tensor)
+
+
+# Given to other libraries --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [og.f32, og.bf16, og.f16, og.s8, og.s32, og.boolean, og.f8_e4m3, og.f8_e5m2, og.e8m0])
+def test_as_dlpack_keeps_type_memory_and_strides(dtype):
+    array = np.arange(12).astype(dtype.numpy).reshape(3, 4)[:, ::2]
+    found = from_dlpack(og.as_dlpack(array))
+    assert (found.dtype, found.shape, found.strides) == (array.dtype, array.shape, array.strides)
+    assert found.ctypes.data == array.ctypes.data
+    assert og.as_dlpack(array).__dlpack_device__() == (1, 0)
+
+
+def test_as_dlpack_keeps_the_memory_alive():
+    array = np.ones(4, og.bf16.numpy)
+    watch = weakref.ref(array)
+    found = from_dlpack(og.as_dlpack(array))
+    del array
+    gc.collect()
+    assert watch() is not None or found.astype(np.float32).tolist() == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([1.0], "as_dlpack: list; expected a numpy array"),
+        (np.zeros(2, og.s4.numpy), "as_dlpack: an array of int4; expected numbers of whole bytes"),
+        (np.array(["a"]), "as_dlpack: an array of <U1; expected numbers of whole bytes"),
+    ],
+)
+def test_as_dlpack_refuses_what_dlpack_lacks(value, message):
+    with pytest.raises(og.ArgumentError) as caught:
+        og.as_dlpack(value)
+    assert str(caught.value) == message
+
+
+@pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
+def test_bf16_goes_to_torch_and_back_without_a_copy():
+    import torch
+
+    g = og.Graph()
+    g.output("y", g.input("x", og.bf16, (2, 3)) + g.constant(torch.ones(3, dtype=torch.bfloat16)))
+    model, x = g.compile(), torch.arange(6).reshape(2, 3).bfloat16()
+    y = model(x)
+    back = torch.from_dlpack(og.as_dlpack(y))
+    assert torch.equal(back, x + 1)
+    assert back.data_ptr() == y.ctypes.data

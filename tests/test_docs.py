@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "ops")]
 # Optional packages of a page; without one of them the rest of the page is skipped.
-OPTIONAL = ("torch", "dask")
+OPTIONAL = ("torch", "dask", "jax")
 
 
 class Runner:

@@ -1,4 +1,4 @@
-"""Views the memory of another library's CPU tensor as a numpy array, through DLPack.
+"""Exchanges memory with other libraries through DLPack, in both directions.
 
 The structures and the rules of ownership follow ``dlpack.h`` 1.1 and the Python specification of DLPack. This module
 reads capsules itself because ``numpy.from_dlpack`` supports neither bfloat16 nor the 8-bit floats.
@@ -40,6 +40,9 @@ DTYPES: dict[tuple[int, int], np.dtype[Any]] = {
     (1, 4): DataType.u4.numpy,
     (17, 4): DataType.f4_e2m1.numpy,
 }
+
+# The data types that numpy does not export, with whole bytes.
+CODES = {dtype: key for key, dtype in DTYPES.items() if dtype.isbuiltin != 1 and key[1] >= 8}
 
 
 class _Tensor(ctypes.Structure):
@@ -211,3 +214,29 @@ def _layout(tensor: _Tensor, itemsize: int) -> tuple[tuple[int, ...], tuple[int,
         raise BufferError(f"strides {strides}; expected none below 0: make a contiguous copy first")
     size = sum(map(operator.mul, shape, strides)) - sum(strides) + 1
     return shape, tuple([stride * itemsize for stride in strides]), size * itemsize
+
+
+class DLPackArray:
+    """A numpy array with DLPack for every data type that has whole bytes; numpy exports its own types only."""
+
+    __slots__ = ("_array", "_bytes")
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+        own = array.dtype not in CODES
+        # numpy exports the same memory as integers; ``__dlpack__`` then writes the real type into the structure.
+        self._bytes: Any = array if own else array.view(f"u{array.dtype.itemsize}")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The CPU."""
+        return HOST[0], 0
+
+    def __dlpack__(self, **options: Any) -> object:
+        """A capsule with the memory of the array, which the consumer keeps alive."""
+        capsule = self._bytes.__dlpack__(**options)
+        if self._bytes is not self._array:
+            for name, _, kind in _KINDS:
+                if _is_valid(capsule, name):
+                    tensor = kind.from_address(_pointer(capsule, name)).tensor
+                    tensor.code, tensor.bits = CODES[self._array.dtype]
+        return capsule

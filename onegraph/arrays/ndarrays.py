@@ -16,7 +16,7 @@ from ..errors import ArgumentError, OutOfMemoryError, class_of, shown
 from ..ir.op import Array
 from ..opset.dtypes import DataType
 from ..opset.shapes import show
-from .dlpack import from_dlpack
+from .dlpack import CODES, DLPackArray, from_dlpack
 
 ALIGNMENT = 64  # bytes, one cache line; alignment of the memory that the library gets
 BYTE = np.dtype(np.uint8)
@@ -98,6 +98,23 @@ def array_of(what: str, value: object) -> Array:
     except Exception as error:  # the producer may raise anything
         raise ArgumentError(f"{what}: {given} gives no array: {error}") from error
     raise ArgumentError(f"{what}: {given}; expected a numpy array or anything with __dlpack__ or the buffer protocol")
+
+
+def as_dlpack(array: object) -> DLPackArray:
+    """Give a numpy array of any data type to another library without a copy: ``torch.from_dlpack(og.as_dlpack(y))``.
+
+    numpy's own ``__dlpack__`` refuses bf16 and the 8-bit floats. The other library keeps the memory alive and may
+    write to it.
+
+    Raises:
+        ArgumentError: it is no numpy array, or of a type with less than a byte for each element.
+    """
+    if not is_numpy(array):
+        raise ArgumentError(f"as_dlpack: {class_of(array)}; expected a numpy array")
+    values = array_of("as_dlpack", array)
+    if values.dtype not in CODES and (values.dtype.isbuiltin != 1 or values.dtype.kind not in "biufc"):
+        raise ArgumentError(f"as_dlpack: an array of {values.dtype}; expected numbers of whole bytes")
+    return DLPackArray(values)
 
 
 def _from_buffer(buffer: memoryview) -> Array:
