@@ -126,6 +126,8 @@ class Graph(DataGraph):
     def save(self, path: str | PathLike[str], *, for_version: str | None = None) -> None:
         """Write the text of ``to_json`` to a file, and the contents of constants to an ``.npz`` file beside it.
 
+        A file is replaced when the new one is complete. A symbolic link stays: the file that it leads to is replaced.
+
         Args:
             path: of the JSON file.
             for_version: as for ``to_json``.

@@ -176,7 +176,7 @@ def test_ops_shows_one_op_in_three_forms():
         ),
         (
             ("random", "--kinds", "RMSNorm", "--edition", "onednn-3.2"),
-            "onegraph: kinds: 'RMSNorm'; expected ops of edition onednn-3.2; onednn-3.11 and later have it",
+            "onegraph: --kinds: 'RMSNorm'; expected ops of edition onednn-3.2; onednn-3.11 and later have it",
         ),
         (
             ("ops", "--edition", "onednn-3.14"),

@@ -399,7 +399,7 @@ def test_refuses_pickles(graph):
         (("run", "--outputs", "n" * 300 + ".npz"), f"{'n' * 300}.npz: File name too long; expected a path that can"),
         (("run", "--outputs", "y.json"), "Invalid value for '--outputs': 'y.json'; expected a name that ends in .npz"),
         (("reduce", "-o", "y.py"), "Invalid value for '-o' / '--output': 'y.py'; expected a name that ends in .json"),
-        (("reduce", "--command", "true"), "command: 'true' has no {}; expected it where the path"),
+        (("reduce", "--command", "true"), "--command: 'true' has no {}; expected it where the path"),
         (("run", "--outputs", ""), "Invalid value for '--outputs': '' is not the name of a file"),
         (("run", "--inputs", ""), "Invalid value for '--inputs': '' is not the name of a file"),
         (("run", "--inputs", "graph.json"), "graph.json: 'File is not a zip file'; expected an archive as numpy"),
@@ -407,7 +407,7 @@ def test_refuses_pickles(graph):
         (("bench", "--seconds", "\u0663"), "Invalid value for '--seconds': '\u0663' is not a valid number"),
         (("bench", "--seconds", "nan"), "Invalid value for '--seconds': 'nan' is not a valid number"),
         (("bench", "--seconds", "0", "--fill", str(2**64)), f"Invalid value for '--fill': {2**64} is not in the range"),
-        (("reduce", "--threads", "999999"), "threads: 999999; expected an integer"),
+        (("reduce", "--threads", "999999"), "--threads: 999999; expected an integer"),
         (("reduce", "--time-limit", "inf"), "Invalid value for '--time-limit': inf is not in the range"),
         (("check", "--edition", "none"), "Invalid value for '--edition': unknown edition 'none'; "),
         (("view", "-o", ""), "Invalid value for '-o' / '--output': '' is not the name of a file"),
@@ -850,8 +850,8 @@ def test_view_refuses_profile_without_compilation(graph):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--op-attrs", "conv:groups:1e3"), "op_attrs: groups: '1e3'; expected an integer"),
-        (("--op-attrs", "conv:strides:1.7x1"), "op_attrs: strides: '1.7x1'; expected integers such as 1x2"),
+        (("--op-attrs", "conv:groups:1e3"), "--op-attrs: groups: '1e3'; expected an integer"),
+        (("--op-attrs", "conv:strides:1.7x1"), "--op-attrs: strides: '1.7x1'; expected integers such as 1x2"),
         (("--in-shapes", "0:2x6x6x3", "--in-shapes", "0:3x6x6x3"), "Invalid value for '--in-shapes': given twice"),
         (("--mb", "99999999999"), "Invalid value for '--mb': 99999999999 is not in the range 0<=x<=2147483647"),
         (("--mb", "\u0663"), "Invalid value for '--mb': '\u0663' is not a valid integer"),
@@ -880,7 +880,7 @@ def test_prints_json_for_a_version(graph):
         assert json.loads(onegraph("convert", graph, *more).stdout) == expected
     done = onegraph("convert", graph, "--for-version", "3.99")
     assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr == "onegraph: for_version: '3.99'; expected a version of oneDNN from '3.0' to '3.13'\n"
+    assert done.stderr == "onegraph: --for-version: '3.99'; expected a version of oneDNN from '3.0' to '3.13'\n"
 
 
 def test_names_facts_that_code_drops(graph):

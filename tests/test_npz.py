@@ -135,3 +135,14 @@ def test_memory_error_and_interrupt_pass_through(kind, tmp_path, monkeypatch):
     with pytest.raises(kind):
         write_arrays(tmp_path / "y.npz", {"x": np.zeros(3)})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_rejects_an_array_that_is_stored_twice(tmp_path):
+    first, second = tmp_path / "a.npz", tmp_path / "b.npz"
+    write_arrays(first, {"x": np.zeros((2, 3), np.float32)})
+    with zipfile.ZipFile(first) as archive, zipfile.ZipFile(second, "w") as other:
+        other.writestr("x.npy", archive.read("x.npy"))
+        with pytest.warns(UserWarning, match="Duplicate name"):
+            other.writestr("x.npy", archive.read("x.npy"))
+    with pytest.raises(og.FormatError, match=r"b\.npz: x: stored twice; expected one array of each name"):
+        read_inputs(second, graph())

@@ -460,3 +460,20 @@ def test_mutated_files_raise_package_errors_only(text, seed):
     if g.ops:
         with suppress(og.UnsupportedError):  # names of another edition
             assert_library_reads(g, for_version="3.13")
+
+
+@pytest.mark.parametrize(
+    ("start", "what"),
+    [
+        (b"\x08\x0a\x12\x07pytorch\x1a\x032.9", "a model of ONNX"),
+        (b"\x08\x07:\x02\x0a\x00", "a model of ONNX"),
+        (b"PK\x03\x04\x00\x00", "a zip archive, such as PyTorch's torch.save writes"),
+        (b"\x80\x02\x8a\x0al", "a pickle, such as older versions of torch.save write"),
+        (b"\x93NUMPY\x01\x00", "a numpy array"),
+        (b"\x89HDF\r\n", "an HDF5 file, such as Keras writes"),
+    ],
+)
+def test_names_the_format_of_a_model_of_others(start, what):
+    with pytest.raises(og.FormatError) as caught:
+        og.Graph.from_json(start)
+    assert str(caught.value) == f"text: {what}; expected JSON in UTF-8"

@@ -99,7 +99,7 @@ class Commands(click.Group):
             first, *others = str(error).splitlines()
             note(first + (f" (and {len(others)} more; onegraph check lists them)" if others else ""))
         except OneGraphError as error:
-            note(str(error))
+            note(_as_option(str(error), sys.argv[1:] if args is None else args))
         except MemoryError:
             note("not enough memory for this graph")
         except click.Abort:
@@ -158,6 +158,13 @@ def _ignore_closed_stderr() -> Iterator[None]:
         yield
     except OSError:
         _discard_output(sys.stderr)
+
+
+def _as_option(message: str, args: Sequence[str]) -> str:
+    """A message that begins with the name of an argument begins with the option that gave it: ``--for-version``."""
+    name, colon, rest = message.partition(":")
+    option = f"--{name.replace('_', '-')}"
+    return f"{option}{colon}{rest}" if any(arg.partition("=")[0] == option for arg in args) else message
 
 
 def note(message: str) -> None:

@@ -13,7 +13,7 @@ from ..checker.check import check_graph, check_op
 from ..errors import ERROR, LIBRARY, UNSAFE, ArgumentError, FormatError, SpecError, Violation, shown
 from ..opset.editions.registry import DEFAULT, EDITIONS
 from ..serialize.files import read_file
-from ..serialize.json_text import decode
+from ..serialize.json_text import decode, other_format
 from .options import EditionName, Source, graph_file, json_option, standard_input
 from .terminal import emit
 
@@ -86,6 +86,8 @@ def _parse(name: str, content: bytes) -> object:
     try:
         return decode(content)
     except FormatError as as_json:
+        if other_format(content):
+            raise FormatError(name, as_json.given, "JSON or TOML in UTF-8") from None
         try:
             return tomllib.loads(content.decode("utf-8-sig"))
         except UnicodeDecodeError:  # the JSON error reports that too

@@ -76,7 +76,11 @@ class DataType(enum.Enum):
         try:
             # numpy reads None as float64; here None is an error.
             dtype = None if value is None else np.dtype(value)  # type: ignore[call-overload]
+        except (TypeError, ValueError, SyntaxError):
+            dtype = None
         except Exception:  # numpy reads attributes of the object, which may raise anything
+            if has_type(value, (str, type, np.dtype)):
+                raise  # a signal handler raised it
             dtype = None
         found = None if dtype is None else _FROM_NUMPY.get(dtype)
         if found is None:

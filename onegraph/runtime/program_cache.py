@@ -7,6 +7,8 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .._util.fork_safety import new_rlock
 from .._util.interpreter_tricks import Counter, is_held, written_function
 from ..errors import StateError
@@ -148,7 +150,11 @@ def dispatch(cache: Cache, n_inputs: int, value_inputs: Sequence[int]) -> QuickC
     def call(arrays: tuple[Any, ...], out: object = None) -> Any:
         try:
             entry = entries[key_of(*arrays)]
-        except Exception:  # an argument is not an array, or its shape is new
+        except KeyError:  # a shape is new
+            return None
+        except Exception:  # an argument is not an array
+            if all(type(array) is np.ndarray for array in arrays):
+                raise  # a signal handler raised it
             return None
         result = entry.quick(arrays, out)
         if result is not None:

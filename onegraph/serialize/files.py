@@ -19,7 +19,7 @@ from ..opset.dtypes import DataType
 from .document import Document, TensorForm
 from .json_text import MAX_BYTES
 from .names import Names
-from .npz import ARCHIVE, read_elements, read_header, write_archive
+from .npz import ARCHIVE, read_elements, read_header, refuse_twice, write_archive
 
 MAX_PATH = 4096  # bytes, the limit of Linux
 
@@ -93,6 +93,7 @@ def read_constants(path: Path, found: Document, names: Names) -> dict[int, Array
         if not stat.S_ISREG(place.stat().st_mode):
             raise FormatError(str(place), "not a regular file", "a file")
         with zipfile.ZipFile(place) as archive:
+            refuse_twice(archive, place)
             for number in names.constants:
                 if number not in uses:
                     raise FormatError("onegraph.constants", f"tensor {number}", "a tensor of an op")

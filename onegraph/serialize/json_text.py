@@ -19,7 +19,20 @@ OTHERS = {
     b"\xfe\xff": "text in UTF-16",
     b"{\0": "text in UTF-16",
     b"\0{": "text in UTF-16",
+    b"PK\3\4": "a zip archive, such as PyTorch's torch.save writes",
+    b"\x80\2": "a pickle, such as older versions of torch.save write",
+    b"\x93NUMPY": "a numpy array",
+    b"\x89HDF": "an HDF5 file, such as Keras writes",
 }
+# A model of ONNX starts with its version, a small number, and then the name of the producer or the opset.
+ONNX = re.compile(rb"\x08[\x01-\x20][\x12\x1a\x22\x2a\x3a\x42]")
+
+
+def other_format(raw: bytes) -> str:
+    """What a file is that is no text in UTF-8, by its first bytes; empty if unknown."""
+    if ONNX.match(raw):
+        return "a model of ONNX"
+    return next((what for start, what in OTHERS.items() if raw.startswith(start)), "")
 
 
 class Twice(dict[str, object]):
@@ -42,9 +55,9 @@ def decode(text: str | bytes) -> object:
         if view.nbytes > MAX_BYTES:
             raise FormatError("text", f"{view.nbytes} bytes", f"at most {MAX_BYTES}")
         raw = view.tobytes()
-        for start, what in OTHERS.items():
-            if raw.startswith(start):
-                raise FormatError("text", what, "JSON in UTF-8")
+        what = other_format(raw)
+        if what:
+            raise FormatError("text", what, "JSON in UTF-8")
         try:
             text = raw.decode("utf-8-sig")
         except UnicodeDecodeError as error:

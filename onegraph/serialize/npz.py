@@ -39,6 +39,7 @@ def read_inputs(path: str | os.PathLike[str], graph: DataGraph) -> dict[str, Arr
         if not stat.S_ISREG(place.stat().st_mode):
             raise FormatError(str(place), "not a regular file", ARCHIVE)
         with zipfile.ZipFile(place) as archive:
+            refuse_twice(archive, place)
             members = {item.filename.removesuffix(".npy"): item for item in archive.infolist()}
             for name in members:
                 if name not in graph.inputs:
@@ -55,6 +56,14 @@ def read_inputs(path: str | os.PathLike[str], graph: DataGraph) -> dict[str, Arr
         if isinstance(error, FormatError):
             raise
         raise FormatError(str(place), shown(str(error)), ARCHIVE) from None
+
+
+def refuse_twice(archive: zipfile.ZipFile, place: Path) -> None:
+    """Raise FormatError if an archive has two members of one name, of which readers take different ones."""
+    names = [name.removesuffix(".npy") for name in archive.namelist()]
+    twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
+    if twice is not None:
+        raise FormatError(f"{place}: {twice}", "stored twice", "one array of each name")
 
 
 def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, place: Path, name: str, tensor: LogicalTensor) -> Array:
