@@ -24,7 +24,7 @@ from ..opset.shapes import MAX_RANK, compatible, show
 from ..opset.unsettled import UnsettledError
 from ..opset.values import BadValueError, convert, describe
 from .suggestions import nearest_of, one_for_each, other_attribute, other_value, port_names, unknown_op
-from .type_table import DTYPES, table_text, typed_ports, typing_of, unequal
+from .type_table import TypedPort, mismatches, typed_ports, typing_of
 from .violations import Violations, shortened
 
 MAX_VIOLATIONS = 64  # checking an op stops after this many violations
@@ -291,14 +291,10 @@ class OpInference(Violations):
             self.check_types(schema, rows, typed_ports(schema, in_types, out_types))
         return rows, choices
 
-    def check_types(self, schema: Schema, rows: Sequence[Row], typed: Sequence[tuple[Port, DataType]]) -> None:
+    def check_types(self, schema: Schema, rows: Sequence[Row], typed: Sequence[TypedPort]) -> None:
         """Add violations for data types that no row of the type table allows, or that differ from a fixed type."""
-        fixed = [(port, dtype) for port, dtype in typed if port.type in DTYPES and dtype is not DTYPES[port.type]]
-        for port, dtype in fixed:
-            self.add("data_type", port.name, dtype, port.type)
-        if not rows and schema.types and not fixed:
-            given = ", ".join(f"{port.name}={dtype}" for port, dtype in typed)
-            self.add("data_type", "data types", given, table_text(schema), unequal(typed))
+        for port, expected, fix in mismatches(schema, rows, typed):
+            self.add("data_type", port.name, port.dtype, expected, fix, says=" is")
 
     # Shapes ------------------------------------------------------------------------------------------------------
 
