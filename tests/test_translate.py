@@ -38,7 +38,9 @@ def calls(schema):
     # Some editions require zero points; another test has calls without them.
     least = {one.name: unusual(one) for one in schema.attributes if one.required or one.name == "zps"}
     yield least
-    yield {one.name: unusual(one) for one in schema.attributes}
+    # Beside sizes, scales are ignored or forbidden.
+    ignored = {"scales"} if schema.has_attribute("sizes") else set()
+    yield {one.name: unusual(one) for one in schema.attributes if one.name not in ignored}
     for one in schema.attributes:
         yield from ({**least, one.name: value} for value in one.values)
 
@@ -129,6 +131,16 @@ def test_attribute_without_a_counterpart(kind, attrs, target, kept, lost):
     found = translate(kind, attrs, source=BASE_EDITION, target=target)
     assert found.attrs == kept
     assert found.lost == lost
+
+
+@pytest.mark.parametrize("kind", ["Interpolate", "InterpolateBackward"])
+def test_leaves_ignored_scales_out_where_forbidden(kind):
+    attrs = {"mode": "nearest", "sizes": (4, 6), "scales": (2.0, 2.0)}
+    found = translate(kind, attrs, source=BASE_EDITION, target="legacy-1")
+    assert (found.attrs, found.lost) == ({"mode": "nearest", "sizes": (4, 6)}, ())
+    assert translate(kind, attrs, source=BASE_EDITION, target="onednn-3.2").attrs == attrs
+    alone = {"mode": "nearest", "sizes": (), "scales": (2.0, 2.0)}
+    assert translate(kind, alone, source=BASE_EDITION, target="legacy-1").attrs == alone
 
 
 def test_adds_zero_points_where_required():

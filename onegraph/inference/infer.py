@@ -19,10 +19,10 @@ from ..ir.tensor_type import MAX_SIZE, tensor_type
 from ..opset.dtypes import DataType
 from ..opset.editions.dialect import base_call, edition_words, output_shapes, unsettled_call
 from ..opset.editions.registry import Edition, base_of
-from ..opset.schema import Attribute, AttrValue, Call, Port, Row, Rule, Schema, Shape, TensorType
+from ..opset.schema import Attribute, AttrValue, Call, Finding, Port, Row, Rule, Schema, Shape, TensorType
 from ..opset.shapes import MAX_RANK, compatible, show
 from ..opset.unsettled import UnsettledError
-from ..opset.values import BadValueError, convert, describe
+from ..opset.values import BadValueError, axes_of, convert, describe, is_none
 from .suggestions import nearest_of, one_for_each, other_attribute, other_value, port_names, unknown_op
 from .type_table import TypedPort, mismatches, typed_ports, typing_of
 from .violations import Violations, shortened
@@ -170,7 +170,9 @@ class OpInference(Violations):
             if type(name) is not str or not schema.has_attribute(name):
                 self.unknown_attribute(schema, name, given_value)
                 continue
-            attribute, value = schema.attribute(name), plain(given_value)
+            attribute, value = schema.attribute(name), None if given_value is None else plain(given_value)
+            if is_none(attribute, value):
+                continue
             try:
                 stored[name] = self.converted(attribute, value)
             except BadValueError as bad:
@@ -178,7 +180,7 @@ class OpInference(Violations):
             else:
                 if type(value) is str and value in attribute.disputed:
                     taken = attribute.aliases[value]
-                    expected = f"{taken!r}; the page prints both, and this is taken as {taken}"
+                    expected = f"{taken!r}; the page prints both, and this is taken as {axes_of(attribute, taken)}"
                     self.add("disputed_value", name, shown(value), expected, severity=NOTE)
         for attribute in schema.attributes:
             if attribute.required and attribute.name not in given:
@@ -314,9 +316,9 @@ class OpInference(Violations):
         else:
             call = base_call(schema, base, attrs, inputs, n_outputs, dtypes)
         before = len(self.errors)
-        all_read = self._run(schema, base, call, base.rules, attrs)
+        all_read = self._run(schema, call, schema.rules, attrs, inputs)
         if all_read and len(self.errors) == before:
-            self._run(schema, base, call, base.shape_rules, attrs)
+            self._run(schema, call, schema.shape_rules, attrs, inputs)
         if self.errors:
             return ()
         shapes = output_shapes(schema, call, attrs)
@@ -338,14 +340,36 @@ class OpInference(Violations):
         return shapes
 
     def _run(
-        self, schema: Schema, base: Schema, call: Call, rules: Sequence[Rule], attrs: Mapping[str, AttrValue]
+        self,
+        schema: Schema,
+        call: Call,
+        rules: Sequence[Rule],
+        attrs: Mapping[str, AttrValue],
+        inputs: Sequence[TensorType | None],
     ) -> bool:
         """Run rules and add their findings; returns False if a rule read an unsettled attribute."""
         all_read = True
         for rule in rules:
             try:
                 for finding in rule(call):
-                    self.add_finding(rule.__name__, edition_words(schema, base, finding, attrs))
+                    words = edition_words(schema, call.schema, finding, attrs)
+                    self.add_finding(rule.__name__, _with_shape(schema, words, attrs, inputs))
             except UnsettledError:
                 all_read = False
         return all_read
+
+
+def _with_shape(
+    schema: Schema, finding: Finding, attrs: Mapping[str, AttrValue], inputs: Sequence[TensorType | None]
+) -> Finding:
+    """The finding with the shape that it is about, as given, and the format in which that shape was read."""
+    if not finding.format:
+        return finding
+    ports = zip(schema.inputs, inputs, strict=False)
+    tensor = next((tensor for port, tensor in ports if port.name == finding.where), None)
+    if tensor is None:
+        shape: Shape = attrs[finding.where]  # type: ignore[assignment]
+    else:
+        shape = tensor.shape if tensor.value is None else tuple(tensor.value.tolist())
+    read_as = attrs.get(finding.format, schema.attribute(finding.format).default)
+    return finding._replace(given=f"shape {show(shape)} read as {read_as} has {finding.given}")

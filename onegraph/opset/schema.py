@@ -51,7 +51,8 @@ class Attribute:
 
     ``kind`` is f32, f32[], s64, s64[], bool or str. ``values`` are the allowed strings and ``aliases`` maps other
     accepted spellings to them. ``disputed`` aliases are accepted with a note, because one page of the specification
-    prints them and another one contradicts it.
+    prints them and another one contradicts it. ``none_is_default`` says that the page prints none as the default.
+    ``ignored_beside`` is another attribute; if it is given, this one has no effect.
     """
 
     name: str
@@ -64,6 +65,8 @@ class Attribute:
     aliases: Mapping[str, str] = field(default_factory=dict)
     disputed: frozenset[str] = frozenset()
     since: Version = OLDEST
+    none_is_default: bool = False
+    ignored_beside: str = ""
 
 
 @made_once
@@ -160,7 +163,8 @@ make_type = record_maker(TensorType)
 class Finding(NamedTuple):
     """A mistake that a rule found: the attribute or port, the given value, the allowed values, and a fix if known.
 
-    ``note`` marks a value that the specification allows but that is probably not intended.
+    ``note`` marks a value that the specification allows but that is probably not intended. ``format`` is the attribute
+    by which the shape at ``where`` was read; the message then shows both.
     """
 
     where: str
@@ -168,6 +172,7 @@ class Finding(NamedTuple):
     expected: str
     fix: str = ""
     note: bool = False
+    format: str = ""
 
 
 class Call:

@@ -222,6 +222,9 @@ class _Work:
         default = _default(self.target, word) if is_known else self.call.schema.attribute(name).default
         if own not in self.given and value == default:
             return
+        beside = self.source.attribute(own).ignored_beside if own in self.given else ""
+        if beside and self.given.get(beside) and not self.target.attribute(word).ignored_beside:
+            return  # the source ignores the attribute, and the target refuses it
         if not is_known:
             # The target lacks an attribute that was added later. Omitting it means its default.
             if value != default:

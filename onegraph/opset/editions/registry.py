@@ -13,6 +13,7 @@ from ..._util.fork_safety import cached_property
 from ..._util.init_once import made_once
 from ...errors import ArgumentError, shown
 from ..ops import CATEGORIES
+from ..ops.convolution import NAMES_NOTE
 from ..ops.quantization import QTYPE, ZPS
 from ..schema import Attribute, Schema, Version
 from ..values import nearest
@@ -121,7 +122,7 @@ def _undisputed(schema: Schema) -> Schema:
         replace(attribute, aliases={}, disputed=frozenset()) if attribute.disputed else attribute
         for attribute in schema.attributes
     )
-    return replace(schema, attributes=tuple(attributes))
+    return replace(schema, attributes=tuple(attributes), notes=tuple(n for n in schema.notes if n is not NAMES_NOTE))
 
 
 def _oneapi(version: Version) -> dict[str, Schema]:
