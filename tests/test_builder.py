@@ -63,6 +63,15 @@ def test_data_type_class_accepts_every_name():
         og.DataType("fp32")
 
 
+def test_u64_is_corrected_to_s64():
+    with pytest.raises(og.ArgumentError) as caught:
+        og.DataType("u64")
+    corrected = "use 's64': pages print u64 for the seed and the offset of Dropout, which the library takes as s64"
+    assert str(caught.value).startswith(f"'u64' is not a data type; {corrected}; expected one of f32")
+    with pytest.raises(og.ArgumentError, match=r"uint64; expected s32, .*; or og.s64, where the specification wants"):
+        og.DataType(np.uint64)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.int64, "f31", object, 3, None])
 def test_rejects_unknown_data_types(g, dtype):
     with pytest.raises(og.ArgumentError, match=r"data type"):
@@ -197,12 +206,30 @@ def test_rejects_a_tensor_of_another_graph(g):
             lambda g, a: g.op("ReLU", [np.zeros(3, np.float32)]),
             "ReLU: src: an array; expected a tensor of this graph: wrap it in g.constant(array)",
         ),
-        (lambda g, a: g.add(a, 1.0), "Add: src_1: 1.0; expected a tensor of this graph: g.constant(np.float32(1.0))"),
+        (
+            lambda g, a: g.convolution(1, 2),
+            "Convolution: src: 1; expected a tensor of this graph, as g.input, g.constant and ops return it: "
+            "g.constant(np.float32(1))",
+        ),
+        (
+            lambda g, a: g.relu("x"),
+            "ReLU: src: 'x'; expected a tensor of this graph, as g.input, g.constant and ops return it",
+        ),
+        (
+            lambda g, a: g.add(a, 1.0),
+            "Add: src_1: 1.0; expected a tensor of this graph, as g.input, g.constant and ops return it: "
+            "g.constant(np.float32(1.0))",
+        ),
         (
             lambda g, a: g.add(g.input("b", og.bf16, (1,)), 2),
-            "Add: src_1: 2; expected a tensor of this graph: g.constant(np.array(2, og.bf16.numpy))",
+            "Add: src_1: 2; expected a tensor of this graph, as g.input, g.constant and ops return it: "
+            "g.constant(np.array(2, og.bf16.numpy))",
         ),
-        (lambda g, a: g.matmul(a, 1), "MatMul: weights: 1; expected a tensor of this graph: g.constant(np.float32(1))"),
+        (
+            lambda g, a: g.matmul(a, 1),
+            "MatMul: weights: 1; expected a tensor of this graph, as g.input, g.constant and ops return it: "
+            "g.constant(np.float32(1))",
+        ),
         (
             lambda g, a: g.concat([a, a], axis=0),
             "Concat: inputs[0]: a list; expected its tensors one by one: g.concat(a, a)",

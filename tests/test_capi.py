@@ -115,6 +115,39 @@ def test_partition_from_a_single_op():
     assert "ReduceSum" in repr(partition)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sizes": [6], "scales": [9.0]},
+        {"scales": [9.0], "sizes": [6]},
+        {"scales": [9.0], "sizes": None} | {"sizes": [6]},
+    ],
+    ids=["scales last", "sizes last", "sizes after none"],
+)
+def test_drops_scales_beside_sizes(changes):
+    ends = {"inputs": [lt(0, "f32", (1, 1, 3))], "outputs": [lt(1, "f32")]}
+    op = capi.Op(1, "Interpolate", **ends, attrs={"mode": "nearest", "data_format": "NCX"})
+    for name, value in changes.items():
+        op.set_attr(name, value)
+    op.check()
+    assert op.attrs == {"mode": "nearest", "data_format": "NCX", "sizes": (6,), "scales": (9.0,)}
+    compiled = capi.Partition.from_op(op).compile()
+    result = execute(compiled, {0: np.array([[[1, 2, 3]]], np.float32)})[1]
+    assert result.tolist() == [[[1, 1, 2, 2, 3, 3]]]
+
+
+@pytest.mark.parametrize("none", [None, "none"])
+def test_scales_count_again_without_sizes(none):
+    ends = {"inputs": [lt(0, "f32", (1, 1, 3))], "outputs": [lt(1, "f32")]}
+    attrs = {"mode": "nearest", "data_format": "NCX", "sizes": [9], "scales": [2.0]}
+    op = capi.Op(1, "Interpolate", **ends, attrs=attrs)
+    op.set_attr("sizes", none)
+    assert "sizes" not in op.attrs
+    compiled = capi.Partition.from_op(op).compile()
+    result = execute(compiled, {0: np.array([[[1, 2, 3]]], np.float32)})[1]
+    assert result.tolist() == [[[1, 1, 2, 2, 3, 3]]]
+
+
 def test_executes_in_place():
     op = capi.Op(1, "SoftMax", inputs=[lt(0, "f32", (4, 8))], outputs=[lt(1, "f32", (4, 8))], attrs={"axis": 1})
     compiled = capi.Partition.from_op(op).compile()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import onegraph as og
 from onegraph.checker.check import _cycles
 from onegraph.errors import ERROR, LIBRARY, NOTE, UNSAFE
-from onegraph.opset.editions.registry import BASE, edition
+from onegraph.opset.editions.registry import BASE, EDITIONS, edition
 from onegraph.testing.cases import CASES
 
 WINDOW = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
@@ -211,16 +211,6 @@ def test_notes_implausible_parameters(kind, attrs, types, where):
     assert rules(found, NOTE) == rules(found, NOTE)[:1] == [one.rule for one in found]
 
 
-def test_names_inputs_that_must_share_a_type():
-    inputs = [("s8", (4, 8)), ("bf16", (1,))]
-    (found,) = og.check_op("DynamicDequantize", {}, inputs, [("f16", (4, 8))])
-    assert found.message.endswith("; scales and dst must have the same data type")
-    (found,) = og.check_op("MatMul", {}, [("f32", (2, 2)), ("bf16", (2, 2))])
-    assert found.message.endswith("; src and weights must have the same data type")
-    (found,) = og.check_op("ReLU", {}, [("s32", (2, 2))])
-    assert "same" not in found.message
-
-
 @pytest.mark.parametrize(
     ("kind", "attrs", "inputs", "rule", "severity"),
     [
@@ -248,6 +238,20 @@ def test_reports_library_faults(kind, attrs, inputs, rule, severity):
     found = og.check_op(kind, attrs, inputs)
     assert rules(found) == []
     assert rule in rules(found, severity)
+
+
+@pytest.mark.parametrize("edition", EDITIONS)
+@pytest.mark.parametrize("kind", ["L1", "L2", "Max", "Mean", "Min", "Prod", "Sum"])
+def test_reductions_take_axes_from_exactly_one_source(edition, kind):
+    inputs = [("f32", (2, 3)), ("s32", (1,))]
+    (found,) = og.check_op(f"Reduce{kind}", {"axes": [1]}, inputs, edition=edition)
+    says = "axes: both the attribute and the input; expected one of the two; leave the attribute out"
+    assert (found.rule, found.severity, found.message) == ("axes_given", ERROR, f"Reduce{kind}: {says}")
+    (found,) = og.check_op(f"Reduce{kind}", {}, inputs[:1], edition=edition)
+    says = "axes: neither the attribute nor the input; expected one of the two; pass axes as an attribute"
+    assert (found.rule, found.severity, found.message) == ("axes_given", ERROR, f"Reduce{kind}: {says}")
+    for attrs, tensors in (({"axes": [1]}, inputs[:1]), ({}, inputs), ({"axes": []}, inputs)):
+        assert rules(og.check_op(f"Reduce{kind}", attrs, tensors, edition=edition)) == []
 
 
 def graph():
@@ -488,9 +492,14 @@ NARROW = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
             "Convolution",
             WINDOW,
             [("f32", (1, 5, 5, 1)), ("f32", (3, 3, 2, 4))],
-            "weights: 2 input channels; expected 1",
+            "weights: shape [3, 3, 2, 4] read as XIO has 2 input channels; expected 1",
         ),
-        ("Convolution", WINDOW, [("f32", (1, 5, 5, 2)), ("f32", (3, 3, 1, 4))], "weights: 1 input channel; expected 2"),
+        (
+            "Convolution",
+            WINDOW,
+            [("f32", (1, 5, 5, 2)), ("f32", (3, 3, 1, 4))],
+            "weights: shape [3, 3, 1, 4] read as XIO has 1 input channel; expected 2",
+        ),
         (
             "Convolution",
             WINDOW,
@@ -546,7 +555,7 @@ NARROW = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
             "Dequantize",
             {"scales": [1.0], "zps": [0]},
             [("boolean", (2,))],
-            "data types: src=boolean; expected one of s8, u8, f8_e4m3, f8_e5m2 for src",
+            "src is boolean; expected s8, u8, f8_e4m3 or f8_e5m2",
         ),
         # A gradient of two axes does not determine the rank of src.
         (

@@ -16,6 +16,7 @@ from onegraph.opset.editions.registry import BASE, EDITIONS, base_of, edition
 from onegraph.opset.errata.catalogue import corrections
 from onegraph.opset.errata.correction import UNNAMED, as_printed, printed_types
 from onegraph.opset.schema import Fill, Finding
+from onegraph.opset.values import takes
 
 COUNTS = {
     "legacy-1": 99,
@@ -243,6 +244,87 @@ def test_transposed_weights_format(name, value, rules):
     assert [violation.rule for violation in found] == rules
 
 
+TRANSPOSED = ("ConvTranspose", "ConvTransposeBackwardData", "ConvTransposeBackwardWeights")
+IOX, XOI = "IOX = (in, out / groups, X)", "XOI = (X, out / groups, in)"
+
+
+@pytest.mark.parametrize("kind", TRANSPOSED)
+@pytest.mark.parametrize(
+    ("name", "value", "fix"),
+    [
+        *((name, "oix", f"did you mean 'OIX'? It is taken as {IOX}") for name in GUIDE[2:]),
+        *((name, "xio", f"did you mean 'XIO'? It is taken as {XOI}") for name in GUIDE[2:]),
+        *((name, "oix", f"onednn-3.2 and later have it as {IOX}") for name in (*ONEAPI, *GUIDE[:2])),
+        *((name, "iox", "did you mean 'IOX'?") for name in (*ONEAPI, *GUIDE)),
+        *((name, "HWOI", "did you mean 'XOI'?") for name in (*ONEAPI, *GUIDE)),
+        *((name, "IXO", f"{IOX}, {XOI}") for name in (*ONEAPI, *GUIDE)),
+    ],
+)
+def test_suggested_weights_format_keeps_the_axes(kind, name, value, fix):
+    found = check_attrs(kind, {"weights_format": value}, edition=name)
+    (message,) = [one.message for one in found if one.where == "weights_format"]
+    assert message == f"{kind}: weights_format: {value!r}; expected one of 'IOX', 'XOI'; {fix}"
+
+
+@pytest.mark.parametrize(
+    ("value", "fix"), [("oix", "did you mean 'OIX'?"), ("IOX", "OIX = (out, in / groups, X), XIO")]
+)
+def test_suggested_format_of_convolution_weights(value, fix):
+    for name, attribute in (("onednn-3.13", "weights_format"), ("legacy-1", "filter_format")):
+        found = check_attrs("Convolution", {attribute: value}, edition=name)
+        (message,) = [one.message for one in found if one.where == attribute]
+        assert message.startswith(f"Convolution: {attribute}: {value!r}; expected one of 'OIX', 'XIO'; {fix}")
+
+
+@pytest.mark.parametrize("name", EDITIONS)
+def test_note_about_two_pairs_of_names_is_true(name):
+    for schema in edition(name).schemas.values():
+        says_both = any("both pairs" in note for note in schema.notes)
+        attribute = next((one for one in schema.attributes if one.name in ("weights_format", "filter_format")), None)
+        takes_both = attribute is not None and all(takes(attribute, word) for word in ("OIX", "XIO", "IOX", "XOI"))
+        assert says_both == takes_both
+        assert says_both == (name in GUIDE[2:] and schema.kind in TRANSPOSED)
+
+
+# The attributes whose default the page prints as none, apart from those with the string none among their values.
+PRINTED_NONE = {
+    **{(name, kind): {"sizes", "scales"} for name in EDITIONS for kind in ("Interpolate", "InterpolateBackward")},
+    ("legacy-1", "Interpolate"): {"sizes", "scales"},
+    ("legacy-1", "InterpolateBackprop"): {"sizes", "scales"},
+    ("legacy-1", "BatchNormForwardTraining"): {"momentum"},
+    ("legacy-1", "ConvTransposeBackpropFilters"): {"filter_shape"},
+}
+
+
+@pytest.mark.parametrize("name", EDITIONS)
+def test_takes_none_where_the_page_prints_it_as_default(name):
+    for kind, schema in edition(name).schemas.items():
+        for attribute in schema.attributes:
+            printed = attribute.name in PRINTED_NONE.get((name, kind), ())
+            for value in (None, "none", "None"):
+                found = [
+                    one for one in check_attrs(kind, {attribute.name: value}, edition=name) if one.given != "missing"
+                ]
+                if printed or (attribute.default == "none" and attribute.kind == "str"):
+                    is_unknown = value == "None" and attribute.name == "mode"
+                    assert bool(found) == is_unknown, (kind, attribute.name, value)
+                elif value is None:
+                    assert [one.rule for one in found] == ["attribute_kind"], (kind, attribute.name)
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the facts of the documents are not beside this checkout")
+@pytest.mark.parametrize("name", EDITIONS)
+def test_documents_print_these_defaults_as_none(name):
+    stem = name.replace("oneapi", "oneAPI").replace("onednn-", "onednn-v")
+    found = {}
+    for kind, fact in json.loads((SHARED / "spec" / f"{stem}.json").read_text()).items():
+        for attribute in fact["attributes"]:
+            if (attribute["default_raw"] or "").strip("`*").lower() in ("none", "null") and not attribute["values"]:
+                found.setdefault((name, kind), set()).add(attribute["name"])
+    names = edition(name).schemas
+    assert found == {key: value for key, value in PRINTED_NONE.items() if key[0] == name and key[1] in names}
+
+
 def test_legacy_names():
     schemas = edition("legacy-1").schemas
     schema = schemas["ConvolutionBackpropFilters"]
@@ -280,7 +362,7 @@ def test_ops_and_attributes_missing_in_legacy(kind):
 def test_legacy_comparison_rejects_integers():
     tensors = [("s32", (2,)), ("s32", (2,))]
     assert errors("GreaterEqual", {}, tensors, "onednn-3.7") == []
-    assert errors("GreaterEqual", {}, tensors, "legacy-1") == ["data_type"]
+    assert errors("GreaterEqual", {}, tensors, "legacy-1") == ["data_type", "data_type"]
 
 
 @pytest.mark.parametrize(
@@ -364,6 +446,7 @@ def test_finding_shows_the_given_shape():
         "filter_format XIO as output_delta has",
         "mend filter_shape, input_forward",
         False,
+        "",
     )
 
 

@@ -111,7 +111,7 @@ def test_message_text(call, text):
 
 @pytest.mark.skipif(library.VERSION >= (3, 8), reason="the library has it")
 def test_message_names_the_version_that_is_needed():
-    text = "Multiply: data types: src_0=f32, src_1=bf16, dst=f32; needs oneDNN 3.8; the loaded library is 3."
+    text = "Multiply: src_1: bf16; needs oneDNN 3.8; the loaded library is 3."
     with pytest.raises(og.UnsupportedError) as caught:
         added("Multiply", "f32", "bf16")
     assert str(caught.value).startswith(text)
@@ -165,7 +165,7 @@ def test_suggests_a_type_that_holds_the_number(dtype, number, mend):
     graph = og.Graph()
     with pytest.raises(og.ArgumentError) as caught:
         graph.add(graph.input("x", dtype, (2,)), number)
-    assert str(caught.value).partition("a tensor of this graph")[2] == mend
+    assert str(caught.value).partition("a tensor of this graph, as g.input, g.constant and ops return it")[2] == mend
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,34 @@ def test_suggests_the_other_data_format():
         ((2, None, 8, 8), {}, "as src has"),
     ):
         (found,) = og.check_op("Convolution", {**attrs, **given}, [("f32", shape), weights])
-        assert found.message == f"Convolution: weights: 3 input channels; expected 8, {end}"
+        said = "Convolution: weights: shape [3, 3, 3, 4] read as XIO has 3 input channels"
+        assert found.message == f"{said}; expected 8, {end}"
+
+
+@pytest.mark.parametrize(
+    ("src", "attrs", "end"),
+    [
+        ((2, 8, 8, 4), {}, "; with weights_format='OIX' they agree"),
+        ((2, 4, 8, 8), {}, "; with data_format='NCX' and weights_format='OIX' they agree"),
+        ((2, 8, 8, 5), {}, ""),
+    ],
+)
+def test_suggests_the_other_weights_format(src, attrs, end):
+    attrs |= {name: [1, 1] for name in ("strides", "dilations")} | {name: [0, 0] for name in ("pads_begin", "pads_end")}
+    (found, *_) = og.check_op("Convolution", attrs, [("f32", src), ("f32", (16, 4, 3, 3))])
+    said = f"shape [16, 4, 3, 3] read as XIO has 3 input channels; expected {src[3]}, as src has{end}"
+    assert found.message == f"Convolution: weights: {said}"
+
+
+@pytest.mark.parametrize("filter_format", ["XIO", "OIX"])
+def test_legacy_message_shows_the_filter_as_given(filter_format):
+    attrs = {name: [1, 1] for name in ("strides", "dilations")} | {name: [0, 0] for name in ("pads_begin", "pads_end")}
+    shape = (3, 3, 5, 7) if filter_format == "XIO" else (7, 5, 3, 3)  # in and out: 5 and 7
+    inputs = [("f32", (1, 8, 8, 4)), ("f32", shape)]
+    attrs["filter_format"] = filter_format
+    (found,) = og.check_op("ConvTranspose", attrs, inputs, edition="legacy-1")
+    said = f"shape {[*shape]} read as {filter_format} has 5 input channels; expected 4, as input has"
+    assert found.message == f"ConvTranspose: filter: {said}"
 
 
 @pytest.mark.parametrize(

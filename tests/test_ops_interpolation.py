@@ -10,9 +10,10 @@ import pytest
 from helpers.specification import check_op, shape_of
 from numpy.typing import NDArray
 
+import onegraph
 from onegraph import Graph, SpecError
 from onegraph.opset.dtypes import DataType
-from onegraph.opset.editions.registry import BASE
+from onegraph.opset.editions.registry import BASE, EDITIONS
 from onegraph.opset.schema import AttrValue, Call, Shape, TensorType
 from onegraph.reference.run import reference_function
 
@@ -177,7 +178,6 @@ SIZES, NEAR = {"mode": "nearest", "sizes": [4]}, {"mode": "nearest"}
         ("Interpolate", SIZES, [("f32", (2, 3))], "spatial_rank", "src"),
         ("Interpolate", NEAR, [("f32", (2, 3, 4))], "size_source", "sizes"),
         ("Interpolate", {**NEAR, "sizes": []}, [("f32", (2, 3, 4))], "size_source", "sizes"),
-        ("Interpolate", {**SIZES, "scales": [1.0]}, [("f32", (2, 3, 4))], "size_source", "scales"),
         ("Interpolate", {**NEAR, "sizes": [4, 4]}, [("f32", (2, 3, 4))], "size_values", "sizes"),
         ("Interpolate", {**NEAR, "scales": [4.0, 4.0]}, [("f32", (2, 3, 4))], "size_values", "scales"),
         ("Interpolate", {**NEAR, "scales": [3e38]}, [("f32", (2, 30, 4))], "size_values", "scales"),
@@ -225,6 +225,41 @@ def test_checks_constant_sizes() -> None:
     assert check_op("Interpolate", NEAR, [("f32", (2, 3, 4)), constant([8])], [("f32", (2, 8, 4))]) == []
     found = check_op("Interpolate", NEAR, [("f32", (2, 3, 4)), constant([8])], [("f32", (2, 9, 4))])
     assert [violation.rule for violation in found] == ["output_shape"]
+
+
+EDITIONS_THAT_IGNORE_SCALES = [name for name in EDITIONS if name != "legacy-1"]
+
+
+@pytest.mark.parametrize("edition", EDITIONS_THAT_IGNORE_SCALES)
+@pytest.mark.parametrize("scales", [[3.0], [3.0, 0.5]])  # scales are not even counted
+def test_sizes_beside_scales_are_only_refused_by_the_library(edition: str, scales: list[float]) -> None:
+    found = onegraph.check_op("Interpolate", {**SIZES, "scales": scales}, [("f32", (2, 3, 4))], edition=edition)
+    assert [(one.rule, one.severity, one.where) for one in found] == [("sizes_and_scales", "library", "scales")]
+    assert found[0].message.endswith(
+        "sizes and scales together are rejected; the specification ignores scales beside sizes"
+    )
+    inputs = [("f32", (2, 3, 4)), ("f32", (2, 4, 4))]
+    found = onegraph.check_op("InterpolateBackward", {**SIZES, "scales": scales}, inputs, edition=edition)
+    assert [(one.rule, one.severity, one.where) for one in found] == [("sizes_and_scales", "library", "scales")]
+
+
+@pytest.mark.parametrize("kind", ["Interpolate", "InterpolateBackprop"])
+def test_legacy_forbids_sizes_beside_scales(kind: str) -> None:
+    inputs = [("f32", (2, 3, 4)), ("f32", (2, 4, 4))][: 1 if kind == "Interpolate" else 2]
+    (found,) = onegraph.check_op(kind, {**SIZES, "scales": [3.0]}, inputs, edition="legacy-1")
+    assert (found.rule, found.severity) == ("one_size_source", "error")
+    assert found.message == f"{kind}: scales: both sizes and scales; expected one of the two; leave scales out"
+
+
+def test_runs_with_sizes_and_drops_scales() -> None:
+    src = np.array([1, 2, 3], np.float32).reshape(1, 1, 3)
+    attrs = {"mode": "nearest", "sizes": [6], "scales": [3.0], "data_format": "NCX"}
+    graph = Graph()
+    graph.output("y", graph.interpolate(graph.input("x", "f32", src.shape), **attrs))
+    assert graph.outputs["y"].shape == (1, 1, 6)
+    compiled = graph.compile(fallback=False)
+    assert compiled(src).tolist() == [[[1, 1, 2, 2, 3, 3]]]
+    assert onegraph.reference.run(graph, {"x": src})["y"].tolist() == [[[1, 1, 2, 2, 3, 3]]]
 
 
 def constant(values: list[int]) -> TensorType:

@@ -136,7 +136,7 @@ SRC = ("f16", (2, 3))
         ("Dropout", {}, [SRC, ONE, ONE, np.full(10**4, 1.5, np.float32)], "single_elements", "probability"),
         ("Dropout", {}, [SRC, ("s32", ()), ONE, CHANCE], "data_type", "seed"),
         ("Dropout", {}, [SRC, ONE, ONE], "input_count", "inputs"),
-        ("End", {}, [("s8", (2,))], "data_type", "data types"),
+        ("End", {}, [("s8", (2,))], "data_type", "src"),
     ],
 )
 def test_rules(kind: str, attrs: dict[str, object], inputs: list[object], rule: str, where: str) -> None:

@@ -68,8 +68,7 @@ def _type_names(types: Iterable[DataType]) -> list[str]:
 
 
 def _rules(schema: Schema) -> tuple[Rule, ...]:
-    base = base_of(schema)
-    return (*base.rules, *base.shape_rules)
+    return (*schema.rules, *schema.shape_rules)
 
 
 def _first_line(rule: Rule) -> str:

@@ -18,7 +18,7 @@ from ..inference.suggestions import unknown_op
 from ..native.library import Function, Handle, call, enum_names, enum_value, ffi, lib, read
 from ..opset.editions.registry import BASE, DEFAULT, edition
 from ..opset.schema import Attribute, AttrValue, Call, Schema, Shape, TensorType
-from ..opset.values import BadValueError, convert
+from ..opset.values import BadValueError, convert, is_none
 from .logical_tensor import LogicalTensor
 from .op_checks import EDITION, check_use, refuse_newer
 
@@ -130,7 +130,8 @@ class Op(Handle):
     def _recreate_if_interrupted(self) -> None:
         """Create the C op again after an interrupted change, as its state is then unknown."""
         if not self._is_in_sync:
-            self._create_op([setting_of(self._schema.attribute(name), value) for name, value in self._attrs.items()])
+            attrs = passed(self._schema, self._attrs)
+            self._create_op([setting_of(self._schema.attribute(name), value) for name, value in attrs.items()])
 
     @classmethod
     def _of(
@@ -227,7 +228,9 @@ class Op(Handle):
             self._is_in_sync = True
 
     def set_attr(self, name: str, value: object) -> None:
-        """Set an attribute of any of the six kinds; setting it again replaces it.
+        """Set an attribute of any of the six kinds; setting it again replaces it. None means a default that is none.
+
+        The library does not get an attribute that the specification ignores beside another one, as it refuses the two.
 
         Raises:
             SpecError: the op has no such attribute, or the value is invalid.
@@ -240,9 +243,11 @@ class Op(Handle):
             examination.unknown_attribute(schema, name, value)
             raise SpecError(examination.violations)
         refuse_newer(self.schema, word)
-        attribute, given = self.schema.attribute(word), plain(value)
+        attribute, given = self.schema.attribute(word), None if value is None else plain(value)
+        stored: AttrValue | None = None
         try:
-            stored = convert(attribute, given)
+            if not is_none(attribute, given):
+                stored = convert(attribute, given)
         except BadValueError as bad:
             examination, schema = self._examination()
             examination.bad_value(schema, word, given, bad, list(map(_type, self._inputs)), shown(value))
@@ -251,10 +256,19 @@ class Op(Handle):
         with self._lock:
             self._refuse_frozen()
             self._recreate_if_interrupted()
+            changed = dict(self._attrs)
+            changed.pop(word, None)
+            if stored is not None:
+                changed[word] = stored
+            before, after = passed(self._schema, self._attrs), passed(self._schema, changed)
             self._is_in_sync = False
-            setting_of(attribute, stored).apply(self._ptr)
-            self._attrs[word] = stored
-            self._is_in_sync = True
+            if stored is not None and after.keys() == before.keys() | {word}:
+                setting_of(attribute, stored).apply(self._ptr)
+                self._attrs = changed
+                self._is_in_sync = True
+            else:  # a C op cannot give up an attribute
+                self._attrs = changed
+                self._recreate_if_interrupted()
 
     def _examination(self) -> tuple[OpInference, Schema]:
         """An inference that reports bad attributes, and the op's schema, both in the edition of the loaded library."""
@@ -300,7 +314,12 @@ def _type(tensor: LogicalTensor) -> TensorType:
 
 def check_types(op: Op, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> tuple[Shape, ...]:
     """The output shapes of ``op`` for these types; raises the errors of :meth:`Op.check`."""
-    return check_use(op.schema, op._attrs, op.name, inputs, outputs)
+    return check_use(op.schema, passed(op.schema, op._attrs), op.name, inputs, outputs)
+
+
+def passed(schema: Schema, attrs: Mapping[str, AttrValue]) -> dict[str, AttrValue]:
+    """The attributes that the library gets: without those that the specification ignores beside another one."""
+    return {name: value for name, value in attrs.items() if not attrs.get(schema.attribute(name).ignored_beside)}
 
 
 def refuse_other_uses(op: Op, known: Mapping[int, LogicalTensor]) -> None:

@@ -19,12 +19,13 @@ from ..ir.tensor_type import MAX_SIZE, tensor_type
 from ..opset.dtypes import DataType
 from ..opset.editions.dialect import base_call, edition_words, output_shapes, unsettled_call
 from ..opset.editions.registry import Edition, base_of
-from ..opset.schema import Attribute, AttrValue, Call, Port, Row, Rule, Schema, Shape, TensorType
+from ..opset.errata.correction import Correction
+from ..opset.schema import Attribute, AttrValue, Call, Finding, Port, Row, Rule, Schema, Shape, TensorType
 from ..opset.shapes import MAX_RANK, compatible, show
 from ..opset.unsettled import UnsettledError
-from ..opset.values import BadValueError, convert, describe
+from ..opset.values import BadValueError, axes_of, convert, describe, is_none
 from .suggestions import nearest_of, one_for_each, other_attribute, other_value, port_names, unknown_op
-from .type_table import DTYPES, table_text, typed_ports, typing_of, unequal
+from .type_table import TypedPort, mismatches, typed_ports, typing_of
 from .violations import Violations, shortened
 
 MAX_VIOLATIONS = 64  # checking an op stops after this many violations
@@ -158,6 +159,8 @@ class OpInference(Violations):
         try:
             given = {} if attrs is None else entries(attrs)
         except Exception:  # a user's mapping may raise anything
+            if type(attrs) is dict:
+                raise  # a signal handler raised it
             given = None
         if given is None:
             self.add("attribute_kind", "attrs", attrs, "a dictionary of attribute names and values")
@@ -170,21 +173,35 @@ class OpInference(Violations):
             if type(name) is not str or not schema.has_attribute(name):
                 self.unknown_attribute(schema, name, given_value)
                 continue
-            attribute, value = schema.attribute(name), plain(given_value)
+            attribute, value = schema.attribute(name), None if given_value is None else plain(given_value)
+            if is_none(attribute, value):
+                continue
             try:
                 stored[name] = self.converted(attribute, value)
             except BadValueError as bad:
                 self.bad_value(schema, name, value, bad, inputs, shown(given_value))
             else:
-                if type(value) is str and value in attribute.disputed:
-                    taken = attribute.aliases[value]
-                    expected = f"{taken!r}; the page prints both, and this is taken as {taken}"
-                    self.add("disputed_value", name, shown(value), expected, severity=NOTE)
+                self.note_misprint(schema, attribute, value)
         for attribute in schema.attributes:
             if attribute.required and attribute.name not in given:
                 self.unsettled.add(attribute.name)
                 self.add("missing_attribute", attribute.name, "missing", f"{describe(attribute)} (required)")
         return stored
+
+    def note_misprint(self, schema: Schema, attribute: Attribute, value: object) -> None:
+        """Add a note for a valid value that follows a mistake on the page."""
+        name = attribute.name
+        if type(value) is str and value in attribute.disputed:
+            taken = attribute.aliases[value]
+            expected = f"{taken!r}; the page prints both, and this is taken as {axes_of(attribute, taken)}"
+            self.add("disputed_value", name, shown(value), expected, severity=NOTE)
+        elif correction := self.misprint(schema, name, value):
+            self.add("disputed_value", name, shown(value), correction.meant, correction.remark, severity=NOTE)
+
+    def misprint(self, schema: Schema, name: str, value: object) -> Correction | None:
+        """The mistake on the page that attribute ``name`` with this value follows."""
+        found = (one for one in self.edition.corrections(schema) if one.is_followed_by(name, value))
+        return next(found, None)
 
     def converted(self, attribute: Attribute, value: object) -> AttrValue:
         """The stored form of a value; BadValueError if the attribute cannot take it."""
@@ -204,6 +221,8 @@ class OpInference(Violations):
         """
         self.unsettled.add(name)
         fix = other_value(schema, name, value) or one_for_each(schema, schema.attribute(name), value, inputs)
+        if not fix and (correction := self.misprint(schema, name, value)):
+            fix = correction.remark
         self.add(bad.rule, name, given, bad.expected, fix or bad.fix)
 
     def unknown_attribute(self, schema: Schema, name: object, value: object) -> None:
@@ -234,6 +253,8 @@ class OpInference(Violations):
         try:
             tensors = listed(tensors)
         except Exception:  # a user's sequence may raise anything
+            if type(tensors) in (list, tuple):
+                raise  # a signal handler raised it
             self.add("tensor_kind", where, tensors, "a list of logical tensors, (dtype, shape) pairs or arrays")
             return None
         found: list[TensorType | None] = []
@@ -291,14 +312,13 @@ class OpInference(Violations):
             self.check_types(schema, rows, typed_ports(schema, in_types, out_types))
         return rows, choices
 
-    def check_types(self, schema: Schema, rows: Sequence[Row], typed: Sequence[tuple[Port, DataType]]) -> None:
+    def check_types(self, schema: Schema, rows: Sequence[Row], typed: Sequence[TypedPort]) -> None:
         """Add violations for data types that no row of the type table allows, or that differ from a fixed type."""
-        fixed = [(port, dtype) for port, dtype in typed if port.type in DTYPES and dtype is not DTYPES[port.type]]
-        for port, dtype in fixed:
-            self.add("data_type", port.name, dtype, port.type)
-        if not rows and schema.types and not fixed:
-            given = ", ".join(f"{port.name}={dtype}" for port, dtype in typed)
-            self.add("data_type", "data types", given, table_text(schema), unequal(typed))
+        misprints = {place: one for one in self.edition.corrections(schema) for place in one.printed_types.items()}
+        for port, expected, fix in mismatches(schema, rows, typed):
+            misprint = misprints.get((port.name, str(port.dtype)))
+            fix = misprint.remark if misprint is not None else fix
+            self.add("data_type", port.name, port.dtype, expected, fix, says=" is")
 
     # Shapes ------------------------------------------------------------------------------------------------------
 
@@ -318,9 +338,9 @@ class OpInference(Violations):
         else:
             call = base_call(schema, base, attrs, inputs, n_outputs, dtypes)
         before = len(self.errors)
-        all_read = self._run(schema, base, call, base.rules, attrs)
+        all_read = self._run(schema, call, schema.rules, attrs, inputs)
         if all_read and len(self.errors) == before:
-            self._run(schema, base, call, base.shape_rules, attrs)
+            self._run(schema, call, schema.shape_rules, attrs, inputs)
         if self.errors:
             return ()
         shapes = output_shapes(schema, call, attrs)
@@ -342,14 +362,36 @@ class OpInference(Violations):
         return shapes
 
     def _run(
-        self, schema: Schema, base: Schema, call: Call, rules: Sequence[Rule], attrs: Mapping[str, AttrValue]
+        self,
+        schema: Schema,
+        call: Call,
+        rules: Sequence[Rule],
+        attrs: Mapping[str, AttrValue],
+        inputs: Sequence[TensorType | None],
     ) -> bool:
         """Run rules and add their findings; returns False if a rule read an unsettled attribute."""
         all_read = True
         for rule in rules:
             try:
                 for finding in rule(call):
-                    self.add_finding(rule.__name__, edition_words(schema, base, finding, attrs))
+                    words = edition_words(schema, call.schema, finding, attrs)
+                    self.add_finding(rule.__name__, _with_shape(schema, words, attrs, inputs))
             except UnsettledError:
                 all_read = False
         return all_read
+
+
+def _with_shape(
+    schema: Schema, finding: Finding, attrs: Mapping[str, AttrValue], inputs: Sequence[TensorType | None]
+) -> Finding:
+    """The finding with the shape that it is about, as given, and the format in which that shape was read."""
+    if not finding.format:
+        return finding
+    ports = zip(schema.inputs, inputs, strict=False)
+    tensor = next((tensor for port, tensor in ports if port.name == finding.where), None)
+    if tensor is None:
+        shape: Shape = attrs[finding.where]  # type: ignore[assignment]
+    else:
+        shape = tensor.shape if tensor.value is None else tuple(tensor.value.tolist())
+    read_as = attrs.get(finding.format, schema.attribute(finding.format).default)
+    return finding._replace(given=f"shape {show(shape)} read as {read_as} has {finding.given}")

@@ -8,8 +8,9 @@ from dataclasses import replace
 from ..errors import ERROR, NOTE
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import base_of
-from ..opset.schema import Attribute, AttrValue, Port, Row, Schema, Shape, TensorType
+from ..opset.schema import Attribute, AttrValue, Row, Schema, Shape, TensorType
 from .infer import OpInference
+from .type_table import TypedPort
 
 # (attribute, op) whose range the library does not check, and (rule, op) that it does not enforce; op "" means all ops.
 RANGES = frozenset({("pads_end", ""), ("sizes", "InterpolateBackward")})
@@ -34,10 +35,20 @@ class LenientInference(OpInference):
         self.kind = "" if schema is None else base_of(schema).kind
         return schema
 
-    def add(self, rule: str, where: str, given: object, expected: str, fix: str = "", severity: str = ERROR) -> None:
+    def add(
+        self,
+        rule: str,
+        where: str,
+        given: object,
+        expected: str,
+        fix: str = "",
+        severity: str = ERROR,
+        *,
+        says: str = ":",
+    ) -> None:
         """Add a violation, as a note if the library does not enforce the rule."""
         is_accepted = not RULES.isdisjoint({(rule, self.kind), (rule, "")})
-        super().add(rule, where, given, expected, fix, NOTE if is_accepted else severity)
+        super().add(rule, where, given, expected, fix, NOTE if is_accepted else severity, says=says)
 
     def converted(self, attribute: Attribute, value: object) -> AttrValue:
         """The stored form of a value; the range is ignored if the library does not check it."""
@@ -56,9 +67,9 @@ class LenientInference(OpInference):
         mixture = tuple(dtype for dtype in DataType if dtype in MIXTURES.get(self.kind, ()))
         return rows, tuple(mixture or options for options in choices)
 
-    def check_types(self, schema: Schema, rows: Sequence[Row], typed: Sequence[tuple[Port, DataType]]) -> None:
+    def check_types(self, schema: Schema, rows: Sequence[Row], typed: Sequence[TypedPort]) -> None:
         """As in the base class, except for combinations in ``MIXTURES``."""
-        if not MIXTURES.get(self.kind, frozenset()).issuperset(dtype for _, dtype in typed):
+        if not MIXTURES.get(self.kind, frozenset()).issuperset(port.dtype for port in typed):
             super().check_types(schema, rows, typed)
 
     def check_shapes(

@@ -15,7 +15,7 @@ from ..opset.editions.dialect import vocabulary
 from ..opset.editions.registry import DEFAULT, EDITIONS, Edition, base_of
 from ..opset.editions.registry import edition as edition_named
 from ..opset.schema import Attribute, Port, Schema
-from ..opset.values import nearest, takes
+from ..opset.values import axes_of, format_letters, nearest, takes
 from .violations import shortened
 
 SPATIAL = frozenset({"convolution", "pooling", "interpolation"})  # categories with lists of one element for each axis
@@ -73,14 +73,25 @@ def other_attribute(schema: Schema, name: str) -> tuple[str, str]:
 
 
 def other_value(schema: Schema, name: str, value: object) -> str:
-    """The editions in which the attribute has this value, in words; empty if there are none."""
-    base = base_of(schema)
+    """Other editions in which the attribute has this value, and as which it is taken there; empty if there are none."""
+    base, own = base_of(schema), schema.attribute(name)
+    if type(value) is not str:
+        return ""
+    word = format_letters(value) if name.endswith("_format") else value
+    if word in own.values or word in own.aliases:
+        return ""
+    meanings: set[str] = set()
 
     def has(edition: Edition) -> bool:
         op = edition.meaning(base)
-        return op is not None and op.has_attribute(name) and value in op.attribute(name).values
+        if op is None or not op.has_attribute(name):
+            return False
+        attribute = op.attribute(name)
+        meanings.update({axes_of(own, attribute.aliases[word])} if word in attribute.aliases else ())
+        return word in attribute.values or word in attribute.aliases
 
-    return editions_with(has) if type(value) is str else ""
+    found = editions_with(has)
+    return f"{found} as {' or '.join(sorted(meanings))}" if meanings else found
 
 
 def one_for_each(schema: Schema, attribute: Attribute, value: object, inputs: object) -> str:
@@ -119,6 +130,7 @@ def no_tensor(value: object, where: str, inputs: Sequence[object] = (), method: 
         method: name of the op method if the op is variadic.
     """
     expected = "a tensor of this graph"
+    source = f"{expected}, as g.input, g.constant and ops return it"
     if has_type(value, LogicalTensor):
         return f"{where}: tensor {shown(value.name)} is of another graph; expected {expected}"
     if has_type(value, np.ndarray):
@@ -131,15 +143,15 @@ def no_tensor(value: object, where: str, inputs: Sequence[object] = (), method: 
         dtype = next((tensor.dtype for tensor in inputs if has_type(tensor, LogicalTensor)), DataType.f32)
         name = dtype.numpy.type.__name__
         if not _holds(dtype, value):
-            return f"{where}: {shown(value)}; expected {expected}"
+            return f"{where}: {shown(value)}; expected {source}"
         scalar = f"np.{name}({shown(value)})" if hasattr(np, name) else f"np.array({shown(value)}, og.{dtype}.numpy)"
-        return f"{where}: {shown(value)}; expected {expected}: g.constant({scalar})"
+        return f"{where}: {shown(value)}; expected {source}: g.constant({scalar})"
     if has_type(value, (list, tuple)) and value and all(has_type(element, LogicalTensor) for element in value):
         if not method:
             return f"{where}: a {class_of(value)} of tensors; expected {expected}: one of them, without brackets"
         shorter = ", ".join(element.name for element in value[:3]) + (", ..." if len(value) > 3 else "")
         return f"{where}: a {class_of(value)}; expected its tensors one by one: g.{method}({shorter})"
-    return f"{where}: {shown(value)}; expected {expected}"
+    return f"{where}: {shown(value)}; expected {source}"
 
 
 def _holds(dtype: DataType, number: object) -> bool:

@@ -1,16 +1,37 @@
-"""Matches data types with the type table of an op, and describes the table in words."""
+"""Matches data types with the type table of an op, and finds the ports whose data type no row of the table allows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import product
+from typing import NamedTuple
 
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import edition as edition_named
-from ..opset.schema import Port, Row, Schema
+from ..opset.schema import Row, Schema
+from ..opset.shapes import counted
 
 DTYPES = DataType.__members__
 DTypes = tuple[DataType | None, ...]
+MAX_FIX = 90  # characters of a suggestion
+
+
+class TypedPort(NamedTuple):
+    """A port of known data type: its name, ``inputs[2]`` if the op takes any number of inputs, and its Port.type."""
+
+    name: str
+    variable: str
+    dtype: DataType
+
+
+class Mismatch(NamedTuple):
+    """A port whose data type no row of the table allows beside the others: what is expected, and a fix if known."""
+
+    port: TypedPort
+    expected: str
+    fix: str
 
 
 @lru_cache(maxsize=4096)
@@ -24,43 +45,24 @@ def typing_of(
     return rows, tuple(_output_choices(schema, rows, inputs, index) for index in range(len(schema.outputs)))
 
 
-def typed_ports(schema: Schema, inputs: DTypes, outputs: DTypes) -> list[tuple[Port, DataType]]:
+def typed_ports(schema: Schema, inputs: DTypes, outputs: DTypes) -> list[TypedPort]:
     """Each port with its data type; ports of unknown data type are left out."""
-    ports = schema.inputs
-    if len(inputs) > len(ports):
-        ports = (*ports, *[ports[-1]] * (len(inputs) - len(ports)))
-    pairs = [*zip(ports, inputs, strict=False), *zip(schema.outputs, outputs, strict=False)]
-    return [(port, dtype) for port, dtype in pairs if dtype is not None]
+    if schema.variadic:
+        ports = [(f"inputs[{index}]", schema.input_port(index).type) for index in range(len(inputs))]
+    else:
+        ports = [(port.name, port.type) for port in schema.inputs]
+    ends = [(port.name, port.type) for port in schema.outputs]
+    pairs = [*zip(ports, inputs, strict=False), *zip(ends, outputs, strict=False)]
+    return [TypedPort(*port, dtype) for port, dtype in pairs if dtype is not None]
 
 
-def _row_holds(row: Row, typed: Sequence[tuple[Port, DataType]]) -> bool:
+def _row_holds(row: Row, typed: Sequence[TypedPort]) -> bool:
     bound: dict[str, DataType] = {}
-    for port, dtype in typed:
-        allowed = row.types.get(port.type)
-        if allowed is not None and (dtype not in allowed or bound.setdefault(port.type, dtype) is not dtype):
+    for _, variable, dtype in typed:
+        allowed = row.types.get(variable)
+        if allowed is not None and (dtype not in allowed or bound.setdefault(variable, dtype) is not dtype):
             return False
     return True
-
-
-def table_text(schema: Schema) -> str:
-    """The type table in words; short if there is only one type variable."""
-    variables = {name for row in schema.types for name in row.types}
-    if len(variables) == 1:
-        ports = [port.name for port in (*schema.inputs, *schema.outputs) if port.type in variables]
-        types = dict.fromkeys(
-            dtype for row in schema.types for dtype in DataType if dtype in set().union(*row.types.values())
-        )
-        whose = ", ".join(ports) if len(ports) == 1 else f"all of {', '.join(ports)}"
-        return f"one of {', '.join(map(str, types))} for {whose}"
-    return "one of: " + "; ".join(dict.fromkeys(_row_text(schema, row) for row in schema.types))
-
-
-def _row_text(schema: Schema, row: Row) -> str:
-    cells = []
-    for port in (*schema.inputs, *schema.outputs):
-        types = row.types.get(port.type)
-        cells.append(f"{port.name}={'|'.join(sorted(map(str, types))) if types else port.type}")
-    return ", ".join(cells)
 
 
 def _output_choices(schema: Schema, rows: Sequence[Row], inputs: DTypes, index: int) -> tuple[DataType, ...]:
@@ -75,11 +77,119 @@ def _output_choices(schema: Schema, rows: Sequence[Row], inputs: DTypes, index: 
     return tuple(dtype for dtype in DataType if dtype in found)
 
 
-def unequal(typed: Sequence[tuple[Port, DataType]]) -> str:
-    """The ports that must have the same data type but differ, in words; empty if there are none."""
-    for variable in dict.fromkeys(port.type for port, _ in typed):
-        ports = {port.name: dtype for port, dtype in typed if port.type == variable}
-        if len(ports) > 1 and len({*ports.values()}) > 1:
-            *first, last = ports
-            return f"{', '.join(first)} and {last} must have the same data type"
-    return ""
+# Ports that match no row ----------------------------------------------------------------------------------------------
+
+Change = dict[int, frozenset[DataType]]  # index of a port -> the data types that it may have instead
+
+
+def mismatches(schema: Schema, rows: Sequence[Row], typed: Sequence[TypedPort]) -> list[Mismatch]:
+    """Ports that differ from a fixed type, and the fewest ports that must change so that a row matches; in port order.
+
+    If several choices of ports are equally few, the last ports are reported, as outputs follow from inputs and a later
+    input from the first; the other choices are the fix of the first mismatch.
+
+    Args:
+        schema: the op.
+        rows: the rows that match already.
+        typed: the ports of the op with their data types.
+    """
+    found = {
+        index: Mismatch(port, port.variable, "")
+        for index, port in enumerate(typed)
+        if port.variable in DTYPES and port.dtype is not DTYPES[port.variable]
+    }
+    if not rows and schema.types:
+        found |= _of_no_row(schema, typed)
+    return [found[index] for index in sorted(found)]
+
+
+def _of_no_row(schema: Schema, typed: Sequence[TypedPort]) -> dict[int, Mismatch]:
+    changes = _fewest_changes(schema, typed)
+    chosen = max(changes, key=sorted)
+    fix = ""
+    for ports, change in changes.items():
+        if ports != chosen:
+            text = f"{fix}, or " if fix else "or change "
+            text += _change_text(typed, change)
+            fix = text if len(text) <= MAX_FIX else fix
+    found: dict[int, Mismatch] = {}
+    alike = Counter(typed[index].dtype for index in chosen if "[" in typed[index].name)
+    for index in sorted(chosen):
+        port, types = typed[index], changes[chosen][index]
+        if "[" in port.name:  # one mismatch for all inputs of a variadic op that have this data type
+            count = alike.pop(port.dtype, 0)
+            if not count:
+                continue
+            fix = f"the same for {counted(count - 1, 'more input')}" if count > 1 else fix
+        found[index] = Mismatch(port, types_text(types) + _reason(schema, typed, chosen, index, types), fix)
+        fix = ""
+    return found
+
+
+def _fewest_changes(schema: Schema, typed: Sequence[TypedPort]) -> dict[frozenset[int], Change]:
+    """Every choice of ports that makes a row match and changes the fewest ports, with their allowed data types."""
+    found: dict[frozenset[int], Change] = {}
+    fewest = len(typed)
+    for row in schema.types:
+        for change in _row_changes(row, typed):
+            ports = frozenset(change)
+            if len(ports) < fewest:
+                found, fewest = {}, len(ports)
+            if len(ports) == fewest:
+                known = found.setdefault(ports, {})
+                known.update({index: known.get(index, frozenset()) | types for index, types in change.items()})
+    return found
+
+
+def _row_changes(row: Row, typed: Sequence[TypedPort]) -> Iterator[Change]:
+    """The changes of the fewest ports that make one row match."""
+    ways: list[list[Change]] = []
+    for variable, allowed in row.types.items():
+        ports = {index: port.dtype for index, port in enumerate(typed) if port.variable == variable}
+        counts = Counter(dtype for dtype in ports.values() if dtype in allowed)
+        most = max(counts.values(), default=0)
+        # The ports keep the data type that most of them have; without one, each may have any that the row allows.
+        kept = [frozenset([dtype]) for dtype, count in counts.items() if count == most] or [allowed]
+        ways.append([{index: types for index, dtype in ports.items() if dtype not in types} for types in kept])
+    for parts in product(*ways):
+        yield {index: types for part in parts for index, types in part.items()}
+
+
+def _reason(
+    schema: Schema, typed: Sequence[TypedPort], changed: frozenset[int], index: int, types: frozenset[DataType]
+) -> str:
+    """The unchanged port because of which port ``index`` may have these types only; empty if every row says so."""
+    variable, given = typed[index].variable, typed[index].dtype
+    if types == _allowed(schema, variable, {}):
+        return ""
+    others = [port for number, port in enumerate(typed) if number not in changed]
+    others.sort(key=lambda port: port.variable != variable)
+    allowed = [_allowed(schema, variable, {port.variable: port.dtype}) for port in others]
+    deciding = [port for port, found in zip(others, allowed, strict=True) if found == types]
+    excluding = [port for port, found in zip(others, allowed, strict=True) if given not in found]
+    for port in (*deciding, *excluding):
+        return f", as {port.name} is {port.dtype}"
+    return ", given the other data types"
+
+
+def _allowed(schema: Schema, variable: str, bound: Mapping[str, DataType]) -> frozenset[DataType]:
+    """The data types of ``variable`` in the rows that allow the data types in ``bound``."""
+    found: set[DataType] = set()
+    for row in schema.types:
+        if all(dtype in row.types.get(name, (dtype,)) for name, dtype in bound.items()):
+            found |= {bound[variable]} if variable in bound else row.types[variable]
+    return frozenset(found)
+
+
+def _change_text(typed: Sequence[TypedPort], change: Change) -> str:
+    """A change of some ports: ``src and weights to bf16``."""
+    names: dict[str, list[str]] = {}
+    for index in sorted(change):
+        names.setdefault(types_text(change[index]), []).append(typed[index].name)
+    return " and ".join(f"{' and '.join(ports)} to {types}" for types, ports in names.items())
+
+
+def types_text(types: frozenset[DataType]) -> str:
+    """Data types in words: ``f32, bf16 or f16``."""
+    *first, last = [str(dtype) for dtype in DataType if dtype in types]
+    return f"{', '.join(first)} or {last}" if first else last

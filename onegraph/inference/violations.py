@@ -21,10 +21,20 @@ class Violations:
         """The violations that break the specification."""
         return [violation for violation in self.violations if violation.severity == ERROR]
 
-    def add(self, rule: str, where: str, given: object, expected: str, fix: str = "", severity: str = ERROR) -> None:
-        """Add one violation; ``given`` may be any value of a user."""
+    def add(
+        self,
+        rule: str,
+        where: str,
+        given: object,
+        expected: str,
+        fix: str = "",
+        severity: str = ERROR,
+        *,
+        says: str = ":",
+    ) -> None:
+        """Add one violation; ``given`` may be any value of a user, and ``says`` joins it to ``where``."""
         given_text = shortened(given)
-        message = f"{self.op}: {where}: {given_text}; expected {expected}" + (f"; {fix}" if fix else "")
+        message = f"{self.op}: {where}{says} {given_text}; expected {expected}" + (f"; {fix}" if fix else "")
         self.violations.append(
             Violation(rule, severity, self.op, where, given_text, expected, message, self.edition.name, self.page)
         )

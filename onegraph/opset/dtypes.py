@@ -87,7 +87,7 @@ class DataType(enum.Enum):
             choices = f"expected one of {', '.join(cls.__members__)}"
             if dtype is None:
                 close = difflib.get_close_matches((word or "")[:20], cls.__members__, n=1)
-                meant = f"did you mean {close[0]!r}? " if close else ""
+                meant = _MEANT.get(word or "") or (f"did you mean {close[0]!r}? " if close else "")
                 raise ArgumentError(f"{shown(value)} is not a data type; {meant}{choices}")
             cast = _CASTS.get(dtype.kind)
             if cast is None:
@@ -96,7 +96,7 @@ class DataType(enum.Enum):
                 fix = f"convert the array with .astype({cast})"
             else:
                 fix = f"expected {_FROM_NUMPY[np.dtype(cast[3:])]}, which arrays become with .astype({cast})"
-                fix += "; or og.s64, where the specification wants that" if dtype == np.int64 else ""
+                fix += "; or og.s64, where the specification wants that" if dtype in _WIDE else ""
             raise ArgumentError(f"no logical tensor has the data type {dtype}; {fix}")
         return found
 
@@ -129,5 +129,8 @@ _SINCE = {
 # Only Dropout takes s64 tensors (seed and offset, since 3.12), so an int64 array is nearly always a mistake. An op that
 # takes s64 names it in its type table.
 _FROM_NUMPY = {dtype: name for name, dtype in _NUMPY.items() if name is not DataType.s64}
+_WIDE = (np.dtype(np.int64), np.dtype(np.uint64))
+# What a page prints for a data type that the C API lacks.
+_MEANT = {"u64": "use 's64': pages print u64 for the seed and the offset of Dropout, which the library takes as s64; "}
 # The cast to suggest for each dtype kind. A complex array has no suitable cast, and 8-bit integers are too narrow.
 _CASTS = {"f": "np.float32", "i": "np.int32", "u": "np.int32"}

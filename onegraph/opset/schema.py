@@ -54,6 +54,8 @@ class Attribute:
     prints them and another one contradicts it. ``implied`` is the value of a required attribute that the op's method
     writes if the caller leaves it out. ``spatial`` lists have one element for each spatial axis; the method takes one
     number for all of them.
+    ``none_is_default`` says that the page prints none as the default. ``ignored_beside`` is another attribute; if it is
+    given, this one has no effect.
     """
 
     name: str
@@ -68,6 +70,8 @@ class Attribute:
     implied: AttrValue | Fill | None = None
     spatial: bool = False
     since: Version = OLDEST
+    none_is_default: bool = False
+    ignored_beside: str = ""
 
 
 @made_once
@@ -164,7 +168,8 @@ make_type = record_maker(TensorType)
 class Finding(NamedTuple):
     """A mistake that a rule found: the attribute or port, the given value, the allowed values, and a fix if known.
 
-    ``note`` marks a value that the specification allows but that is probably not intended.
+    ``note`` marks a value that the specification allows but that is probably not intended. ``format`` is the attribute
+    by which the shape at ``where`` was read; the message then shows both.
     """
 
     where: str
@@ -172,6 +177,7 @@ class Finding(NamedTuple):
     expected: str
     fix: str = ""
     note: bool = False
+    format: str = ""
 
 
 class Call:

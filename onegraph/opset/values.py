@@ -70,6 +70,13 @@ def convert(attribute: Attribute, value: object) -> AttrValue:
     return converted
 
 
+def is_none(attribute: Attribute, value: object) -> bool:
+    """Whether ``value`` is the none that the page prints as the default; the attribute then counts as left out."""
+    if value is None:
+        return attribute.none_is_default or attribute.default == "none"
+    return attribute.none_is_default and type(value) is str and value in ("none", "None")
+
+
 def takes(attribute: Attribute, value: object) -> bool:
     """Whether the attribute can take ``value``."""
     try:
@@ -128,10 +135,32 @@ def _check_range(attribute: Attribute, numbers: Iterable[float]) -> None:
 def _choice(attribute: Attribute, value: str) -> str:
     value = attribute.aliases.get(value, value)
     if attribute.values and value not in attribute.values:
-        letters = re.sub("[DHW]+", "X", value.upper())  # NHWC and OIHW are NXC and OIX
-        close = letters if letters in attribute.values else nearest(value, attribute.values)
-        raise BadValueError("attribute_value", describe(attribute), f"did you mean {close!r}?" if close else "")
+        raise BadValueError("attribute_value", describe(attribute), _meant(attribute, value))
     return value
+
+
+def _meant(attribute: Attribute, value: str) -> str:
+    """A suggestion for a string that the attribute does not take; an axis order is never changed by it."""
+    if not attribute.name.endswith("_format"):
+        close = nearest(value, attribute.values)
+        return f"did you mean {close!r}?" if close else ""
+    letters = format_letters(value)
+    if letters in attribute.aliases:
+        return f"did you mean {letters!r}? It is taken as {axes_of(attribute, attribute.aliases[letters])}"
+    if letters in attribute.values:
+        return f"did you mean {letters!r}?"
+    return ", ".join(text for name in attribute.values if (text := axes_of(attribute, name)) != name)
+
+
+def format_letters(value: str) -> str:
+    """An axis order in the letters of the specification: NXC for nhwc, OIX for oihw."""
+    return re.sub("[DHW]+", "X", value.upper()) if len(value) <= MAX_WORD else value
+
+
+def axes_of(attribute: Attribute, value: str) -> str:
+    """A format with its axes, as documented: ``OIX = (out, in / groups, X)``; the format alone if it is not."""
+    found = re.search(rf"\b{re.escape(value)} = \([^)]*\)", attribute.doc)
+    return found[0] if found else value
 
 
 def nearest(word: str, choices: Iterable[str]) -> str | None:

@@ -11,10 +11,9 @@ import numpy as np
 from ..builder.graph import AnyGraph, snapshot
 from ..errors import SpecError, UnsupportedError
 from ..inference.infer import infer_op
-from ..ir.op import LogicalTensor, Op
-from ..opset.editions.registry import DEFAULT, Edition
+from ..ir.op import LogicalTensor, Op, schema_of
+from ..opset.editions.registry import DEFAULT, Edition, base_of
 from ..opset.editions.registry import edition as edition_named
-from ..opset.schema import Schema
 from .translate_op import translate
 
 
@@ -66,7 +65,9 @@ class _Translating(Generic[AnyGraph]):
 
     def _op(self, op: Op) -> None:
         try:
-            translation = translate(op.kind, dict(op.attrs), op.inputs, source=op.edition, target=self.target.name)
+            translation = translate(
+                op.kind, dict(op.attrs), op.inputs, self._outputs(op), source=op.edition, target=self.target.name
+            )
         except SpecError as error:
             label = f"{op.kind} {op.name!r}"
             named = [
@@ -75,7 +76,7 @@ class _Translating(Generic[AnyGraph]):
             ]
             raise SpecError(named) from None
         if translation.kind is None or translation.lost:
-            reasons = "; ".join(f"{name}: {reason}" for name, reason in translation.reasons.items())
+            reasons = "; ".join(translation.reasons.values())
             raise UnsupportedError(f"{op.kind} {op.name!r} in {self.target.name}: {reasons}")
         kind, attrs, permutations = translation.kind, translation.attrs, translation.permutations
         schema = self.target.schemas[kind]
@@ -86,7 +87,7 @@ class _Translating(Generic[AnyGraph]):
                 inputs.append(None if tensor is None else self._renewed(tensor))
             else:
                 inputs.append(self._permuted(tensor if tensor.constant else self._renewed(tensor), order, op))
-        outputs = self._outputs(op, schema)
+        outputs = self._outputs(op)
         dtypes = tuple(tensor.dtype for tensor in outputs)
         types = [(dtype, None) for dtype in dtypes]
         errors = infer_op(kind, attrs, inputs, types, edition=self.target, name=op.name).errors
@@ -99,10 +100,10 @@ class _Translating(Generic[AnyGraph]):
             order = permutations.get(port.name)
             self.renewed[old.id] = result if order is None else self._permuted(result, np.argsort(order).tolist(), op)
 
-    def _outputs(self, op: Op, schema: Schema) -> tuple[LogicalTensor, ...]:
+    def _outputs(self, op: Op) -> tuple[LogicalTensor, ...]:
         """The outputs of the op, without unused outputs at the end that the op lacks in the target edition."""
-        outputs = op.outputs
-        while len(outputs) > len(schema.outputs) and outputs[-1].id not in self.read:
+        schema, outputs = self.target.meaning(base_of(schema_of(op))), op.outputs
+        while schema is not None and len(outputs) > len(schema.outputs) and outputs[-1].id not in self.read:
             outputs = outputs[:-1]
         return outputs
 

@@ -10,14 +10,13 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from .._util.exact_types import elements, has_type
-from ..checker.check import check_op
-from ..errors import ArgumentError, SpecError, Violation, shown
-from ..inference.infer import infer_attrs, infer_op
+from ..errors import ArgumentError, SpecError, shown
+from ..inference.infer import OpInference, infer_attrs, infer_op
 from ..ir.op import LogicalTensor
 from ..opset.dtypes import DataType
-from ..opset.editions.dialect import base_call, channel_swap, format_of, is_swapped, swap_channels
+from ..opset.editions.dialect import base_call, channel_swap, format_of, in_words, is_swapped, swap_channels
 from ..opset.editions.registry import Edition, base_of, edition
-from ..opset.schema import Attribute, AttrValue, Call, Fill, Schema, Shape, TensorType
+from ..opset.schema import Attribute, AttrValue, Call, Fill, Port, Schema, Shape, TensorType
 from ..opset.shapes import MAX_RANK, dense_strides, known_dims
 from ..opset.values import BadValueError, convert
 
@@ -46,9 +45,10 @@ class Translation:
         permutations: the order of axes for each input or output port whose axes have another order in the target
             edition. The target's array is ``array.transpose(order)``; for a one-dimensional input that holds a shape it
             is ``array[list(order)]``.
-        lost: names of attributes or inputs that have no counterpart, or the op itself. If it is empty, the translation
-            has exactly the meaning of the original.
+        lost: names of attributes, inputs or outputs that have no counterpart or whose data type the target lacks, or
+            the op itself. If it is empty, the translation has exactly the meaning of the original.
         reasons: the reason for each name in ``lost``.
+        outputs: every given output in the target's axis order, in the same form as ``inputs``.
     """
 
     kind: str | None
@@ -57,12 +57,14 @@ class Translation:
     permutations: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     lost: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
+    outputs: tuple[Pair | LogicalTensor | None, ...] = ()
 
 
 def translate(
     kind: str,
     attrs: Mapping[str, object] | None = None,
     inputs: Sequence[object] | LogicalTensor = (),
+    outputs: Sequence[object] | LogicalTensor | None = None,
     *,
     source: str,
     target: str,
@@ -72,46 +74,64 @@ def translate(
     Names of ops, ports and attributes, attribute values and defaults are translated. The weights of the ConvTranspose
     ops have their two channel axes in the opposite order in legacy-1, so shapes are permuted too, and ``permutations``
     gives the order for the arrays. Zero points that the source edition makes optional are added if the target requires
-    them. Attributes and inputs that the target cannot express are left out and named in ``lost``. Only the data types
-    of the inputs are checked; outputs are not part of this call.
+    them. Attributes and inputs that the target cannot express are left out and named in ``lost``. So are inputs and
+    outputs of a data type that the target does not allow there.
 
     Args:
         kind: the op, as the source edition names it.
         attrs: its attributes; required ones may be missing.
         inputs: logical tensors, (dtype, shape) pairs or arrays in port order; None omits an optional input. All inputs
             together may be omitted.
+        outputs: the outputs in the same form; None if they are not to be checked.
         source: name of the edition of the op.
         target: name of the edition to translate to.
 
     Raises:
-        ArgumentError: an edition is unknown, or ``inputs`` is not a list.
+        ArgumentError: an edition is unknown, or ``inputs`` or ``outputs`` is not a list.
         SpecError: the source edition has no such op, or the op breaks its specification; ``.violations`` has the
             details, as from ``check_op``.
     """
     ours, theirs = edition(source), edition(target)
-    given_inputs = [inputs] if has_type(inputs, LogicalTensor) else elements(inputs)
-    if given_inputs is None:
-        raise ArgumentError(
-            f"inputs: {shown(inputs)}; expected a list of logical tensors, (dtype, shape) pairs or arrays"
-        )
-    schema, given, tensors = _checked(kind, attrs, given_inputs, ours)
+    given_inputs, given_outputs = _listed("inputs", inputs), _listed("outputs", () if outputs is None else outputs)
+    schema, given, tensors, results = _checked(kind, attrs, given_inputs, given_outputs, ours)
     base = base_of(schema)
     wanted = theirs.meaning(base)
     if wanted is None:
         reasons = {schema.kind: _no_such_op(schema.kind, theirs)}
-        return Translation(None, {}, tuple(map(_pair, tensors)), {}, tuple(reasons), reasons)
+        sides = [tuple(map(_pair, side)) for side in (tensors, results)]
+        return Translation(None, {}, sides[0], {}, tuple(reasons), reasons, sides[1])
     work = _Work(schema, wanted, base_call(schema, base, given, tensors), given)
-    result = work.result(tensors, theirs)
-    kept = [
-        _same_memory(tensor, result.permutations.get(wanted.input_port(index).name)) if pair else None
-        for index, (tensor, pair) in enumerate(zip(given_inputs, result.inputs, strict=False))
-    ]
+    result = work.result(tensors, results, theirs)
     return replace(
         result,
-        inputs=tuple(
-            pair if tensor is None else tensor for tensor, pair in zip_longest(kept, result.inputs[: len(kept)])
-        ),
+        inputs=_same_kinds(given_inputs, result.inputs, wanted.inputs, result.permutations),
+        outputs=_same_kinds(given_outputs, result.outputs, wanted.outputs, result.permutations),
     )
+
+
+def _same_kinds(
+    given: Sequence[object],
+    pairs: Sequence[Pair | LogicalTensor | None],
+    ports: Sequence[Port],
+    permutations: Mapping[str, tuple[int, ...]],
+) -> tuple[Pair | LogicalTensor | None, ...]:
+    """The pairs, with a logical tensor in place of the pair where one was given."""
+    found: list[Pair | LogicalTensor | None] = []
+    for index, (tensor, pair) in enumerate(zip_longest(given[: len(pairs)], pairs)):
+        order = permutations.get(ports[min(index, len(ports) - 1)].name)
+        same = None if pair is None else _same_memory(tensor, order)
+        found.append(pair if same is None else same)
+    return tuple(found)
+
+
+def _listed(name: str, tensors: object) -> Sequence[object]:
+    """The tensors as a list; one logical tensor is a list of one."""
+    found = [tensors] if has_type(tensors, LogicalTensor) else elements(tensors)
+    if found is None:
+        raise ArgumentError(
+            f"{name}: {shown(tensors)}; expected a list of logical tensors, (dtype, shape) pairs or arrays"
+        )
+    return found
 
 
 def _same_memory(tensor: object, order: tuple[int, ...] | None) -> LogicalTensor | None:
@@ -135,14 +155,26 @@ def _same_memory(tensor: object, order: tuple[int, ...] | None) -> LogicalTensor
 
 
 def _checked(
-    kind: str, attrs: object, inputs: Sequence[object], chosen: Edition
-) -> tuple[Schema, Mapping[str, AttrValue], Sequence[TensorType | None]]:
-    """The schema, attributes and input types of an op; SpecError for any mistake except missing attributes."""
-    found = infer_op(kind, attrs, inputs, edition=chosen) if inputs else infer_attrs(kind, attrs, edition=chosen)
+    kind: str, attrs: object, inputs: Sequence[object], outputs: Sequence[object], chosen: Edition
+) -> tuple[Schema, Mapping[str, AttrValue], Sequence[TensorType | None], Sequence[TensorType | None]]:
+    """The schema, attributes and tensor types of an op; SpecError for any mistake except missing attributes."""
+    found = (
+        infer_op(kind, attrs, inputs, outputs or None, edition=chosen)
+        if inputs
+        else infer_attrs(kind, attrs, edition=chosen)
+    )
     errors = [error for error in found.errors if error.rule != "missing_attribute"]
+    results: Sequence[TensorType | None] = ()
+    if found.schema is not None and outputs:
+        examination = OpInference(chosen, found.schema.kind)
+        results = examination.tensor_types(outputs, "outputs") or ()
+        if not inputs:
+            examination.check_outputs(found.schema, len(results))
+            examination.matching_rows(found.schema, (), results)
+            errors += examination.errors
     if errors or found.schema is None or found.attrs is None:
         raise SpecError(errors)
-    return found.schema, found.attrs, found.inputs
+    return found.schema, found.attrs, found.inputs, results
 
 
 def _no_such_op(kind: str, theirs: Edition) -> str:
@@ -162,13 +194,17 @@ class _Work:
         self.reasons: dict[str, str] = {}
         self.attrs: dict[str, AttrValue] = {}
 
-    def result(self, tensors: Sequence[TensorType | None], theirs: Edition) -> Translation:
+    def result(
+        self, tensors: Sequence[TensorType | None], results: Sequence[TensorType | None], theirs: Edition
+    ) -> Translation:
         self.translate_attributes()
         self.require_zero_points()
         inputs = self.translated_inputs(tensors)
-        self.check_data_types(inputs, theirs)
         permutations = self.permutations()
-        return Translation(self.target.kind, self.attrs, inputs, permutations, tuple(self.reasons), self.reasons)
+        outputs = self.translated_outputs(results, permutations)
+        self.check_data_types(inputs, outputs, theirs)
+        lost = tuple(self.reasons)
+        return Translation(self.target.kind, self.attrs, inputs, permutations, lost, self.reasons, outputs)
 
     # Attributes --------------------------------------------------------------------------------------------------
 
@@ -187,6 +223,9 @@ class _Work:
         default = _default(self.target, word) if is_known else self.call.schema.attribute(name).default
         if own not in self.given and value == default:
             return
+        beside = self.source.attribute(own).ignored_beside if own in self.given else ""
+        if beside and self.given.get(beside) and not self.target.attribute(word).ignored_beside:
+            return  # the source ignores the attribute, and the target refuses it
         if not is_known:
             # The target lacks an attribute that was added later. Omitting it means its default.
             if value != default:
@@ -237,13 +276,31 @@ class _Work:
                 self.reasons[port.name] = f"{port.name}: {self.target.kind} has no such input there"
         return tuple(pairs)
 
-    def check_data_types(self, inputs: tuple[Pair | None, ...], theirs: Edition) -> None:
-        found: list[Violation] = []
-        if inputs:
-            found = check_op(self.target.kind, self.attrs, inputs, edition=theirs.name)
-        for violation in found:
-            if violation.rule == "data_type":
-                self.reasons[violation.where] = violation.message
+    def translated_outputs(
+        self, results: Sequence[TensorType | None], permutations: Mapping[str, tuple[int, ...]]
+    ) -> tuple[Pair | None, ...]:
+        known = self.target.outputs
+        pairs = [_pair(tensor) for tensor in results]
+        if not any(port.variadic for port in known):
+            for port, pair in zip(self.source.outputs[len(known) :], pairs[len(known) :], strict=False):
+                if pair is not None:
+                    self.reasons[port.name] = f"{port.name}: {self.target.kind} has no such output there"
+            del pairs[len(known) :]
+        for index, (port, pair) in enumerate(zip(known, pairs, strict=False)):
+            order = permutations.get(port.name)
+            if pair is not None and order is not None and pair[1] is not None and len(pair[1]) == len(order):
+                pairs[index] = (pair[0], tuple(pair[1][axis] for axis in order))
+        return tuple(pairs)
+
+    def check_data_types(self, inputs: Sequence[Pair | None], outputs: Sequence[Pair | None], theirs: Edition) -> None:
+        examination = OpInference(theirs, self.target.kind)
+        types = [[pair and TensorType(*pair) for pair in pairs] for pairs in (inputs, outputs)]
+        examination.matching_rows(self.target, types[0], types[1])
+        sides = ((self.target.inputs, self.source.inputs), (self.target.outputs, self.source.outputs))
+        words = {their.name: our.name for side in sides for their, our in zip(*side, strict=False)}
+        for found in examination.violations:
+            name = words.get(found.where, found.where)
+            self.reasons[name] = f"{name} is {found.given}; there it must be {in_words(found.expected, words)}"
 
     def permutations(self) -> dict[str, tuple[int, ...]]:
         found: dict[str, tuple[int, ...]] = {}

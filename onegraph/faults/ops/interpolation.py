@@ -8,7 +8,7 @@ import numpy as np
 
 from ...builder.graph import DataGraph
 from ...ir.op import LogicalTensor
-from ...opset.ops.interpolation import resized
+from ...opset.ops.interpolation import is_scaled_twice, resized
 from ...opset.schema import Call
 from ...opset.window import spatial
 from ..fault import LIBRARY, UNSAFE, Faults
@@ -48,6 +48,29 @@ def sizes_as_a_tensor(g: DataGraph) -> LogicalTensor:
     return g.op(
         "Interpolate", [g.input("x", "f32", (1, 4, 2)), g.constant(np.array([3], np.int32))], {"mode": "nearest"}
     )
+
+
+SIZES_AND_SCALES = FAULTS.add(
+    "sizes_and_scales",
+    BOTH,
+    "scales",
+    LIBRARY,
+    is_scaled_twice,
+    {(3, 2): "refuses add_op: invalid_graph_op"},
+    "sizes and scales together are rejected; the specification ignores scales beside sizes",
+    "the op without scales",
+)
+
+
+@SIZES_AND_SCALES.example()
+def sizes_beside_scales(g: DataGraph) -> LogicalTensor:
+    return g.op("Interpolate", [g.input("x", "f32", (1, 4, 2))], {"mode": "nearest", "sizes": [6], "scales": [3.0]})
+
+
+@SIZES_AND_SCALES.example()
+def gradient_with_sizes_beside_scales(g: DataGraph) -> LogicalTensor:
+    ends = g.input("x", "f32", (1, 4, 2)), g.input("d", "f32", (1, 6, 2))
+    return g.op("InterpolateBackward", ends, {"mode": "nearest", "sizes": [6], "scales": [3.0]})
 
 
 ALIGN_CORNERS = FAULTS.add(

@@ -156,7 +156,13 @@ def edition_words(
         given = list(given or ()) if isinstance(finding.given, list) else given
     elif isinstance(given, str):
         given = in_words(given, words)
-    return Finding(where, given, in_words(finding.expected, words), in_words(finding.fix, words), finding.note)
+    return finding._replace(
+        where=where,
+        given=given,
+        expected=in_words(finding.expected, words),
+        fix=in_words(finding.fix, words),
+        format=words.get(finding.format, finding.format),
+    )
 
 
 def vocabulary(schema: Schema, base: Schema) -> dict[str, str]:

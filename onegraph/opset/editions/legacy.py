@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..dtypes import DataType
-from ..ops.convolution import AXES_NOTE
+from ..ops.convolution import AXES_NOTE, NAMES_NOTE
+from ..ops.interpolation import one_size_source
 from ..schema import FLOATS, Attribute, Dialect, Fill, Port, Row, Schema
 from .dialect import in_words, vocabulary
 
@@ -49,6 +50,10 @@ OWN_PORTS = {
 # Ops of legacy-1 that the base has only since a version after 3.0. Pow is not listed: in legacy-1 it is another op.
 EARLIER = {"Select", "GreaterEqual"}
 WITHOUT_PAGE = {"Abs"}
+# Rules that only the pages of this edition state.
+OWN_RULES = {"Interpolate": (one_size_source,), "InterpolateBackward": (one_size_source,)}
+# (op, attribute) of the base whose default the page prints as None, where later pages print no default.
+NONE_DEFAULTS = {("BatchNormForwardTraining", "momentum"), ("ConvTransposeBackwardWeights", "weights_shape")}
 INDICES = Port("output_forward_indices", "T2", optional=True)
 INDEX_TYPES = frozenset({DataType.u8, DataType.s32})
 LEGACY_AXES = (
@@ -78,7 +83,8 @@ def legacy(base: Schema) -> Schema | None:
         inputs=_inputs(base),
         outputs=tuple(_port(base, port, output=True) for port in base.outputs),
         types=_types(base),
-        attributes=tuple(_attribute(attribute, transposed) for attribute in base.attributes),
+        attributes=tuple(_attribute(base, attribute, transposed) for attribute in base.attributes),
+        rules=(*base.rules, *OWN_RULES.get(base.kind, ())),
         since=(3, 0),
         dialect=Dialect(
             base.kind,
@@ -94,12 +100,16 @@ def legacy(base: Schema) -> Schema | None:
 def _described(schema: Schema, words: Mapping[str, str]) -> Schema:
     """The schema with its texts translated to the edition's names."""
     attributes = (replace(attribute, doc=in_words(attribute.doc, words)) for attribute in schema.attributes)
-    notes = tuple(LEGACY_AXES if note is AXES_NOTE else in_words(note, words) for note in schema.notes)
+    notes = tuple(
+        LEGACY_AXES if note is AXES_NOTE else in_words(note, words) for note in schema.notes if note is not NAMES_NOTE
+    )
     return replace(schema, doc=in_words(schema.doc, words), attributes=tuple(attributes), notes=notes)
 
 
-def _attribute(attribute: Attribute, transposed: bool) -> Attribute:
-    changed = replace(attribute, name=ATTRIBUTES.get(attribute.name, attribute.name))
+def _attribute(base: Schema, attribute: Attribute, transposed: bool) -> Attribute:
+    is_none = attribute.none_is_default or (base.kind, attribute.name) in NONE_DEFAULTS
+    name = ATTRIBUTES.get(attribute.name, attribute.name)
+    changed = replace(attribute, name=name, none_is_default=is_none, ignored_beside="")
     if attribute.name == "weights_format" and transposed:
         return replace(
             changed,

@@ -64,6 +64,16 @@ class Correction:
             return False
         return True
 
+    @property
+    def printed_types(self) -> Mapping[str, str]:
+        """The printed data types by port; empty if the mistake is another one."""
+        return self.fact if isinstance(self.fact, Mapping) else {}
+
+    @property
+    def remark(self) -> str:
+        """What is printed, and why that is a mistake, for messages about a value that follows it."""
+        return f"the page prints {self.printed}: {self.reason}"
+
     def __str__(self) -> str:
         place = f"{self.section}, {self.where}" if self.where else self.section
         return f"{place}: printed {self.printed}; meant {self.meant} ({self.reason}). {self.action}"
@@ -88,11 +98,7 @@ def as_printed(schema: Schema, corrections: Sequence[Correction]) -> Schema:
 
 def printed_types(corrections: Iterable[Correction]) -> dict[str, str]:
     """The data types that the page prints differently, by port; see :attr:`Correction.fact`."""
-    found: dict[str, str] = {}
-    for correction in corrections:
-        if isinstance(correction.fact, Mapping):
-            found.update(correction.fact)
-    return found
+    return {port: dtype for one in corrections for port, dtype in one.printed_types.items()}
 
 
 def guide(first: int, last: int = 13) -> tuple[str, ...]:

@@ -34,13 +34,26 @@ def channels_match(call: Call) -> Iterable[Finding]:
     """The channels of source, result, weights and bias agree, and groups divides them."""
     found = [*_channels(call)]
     if found:
-        other = "NXC" if call.attr("data_format") == "NCX" else "NCX"
-        other_call = call.with_attr("data_format", other)
-        is_known = all(
-            tensor is None or (tensor.shape is not None and None not in tensor.shape) for tensor in call.inputs
-        )
-        fix = f"with data_format={other!r} they agree" if is_known and not any(_channels(other_call)) else ""
+        fix = _agreeing_format(call)
         yield from (finding._replace(fix=fix) for finding in found)
+
+
+def _agreeing_format(call: Call) -> str:
+    """A suggestion of other formats in which the channels agree; empty if there are none or a dim is unknown."""
+    if not all(tensor is None or (tensor.shape is not None and None not in tensor.shape) for tensor in call.inputs):
+        return ""
+    data_format = "NXC" if call.attr("data_format") == "NCX" else "NCX"
+    choices = [{"data_format": data_format}]
+    if not call.schema.kind.startswith("ConvTranspose"):  # an edition may order the axes of their weights otherwise
+        weights_format = "XIO" if call.attr("weights_format") == "OIX" else "OIX"
+        choices += [{"weights_format": weights_format}, {"data_format": data_format, "weights_format": weights_format}]
+    for choice in choices:
+        other = call
+        for name, value in choice.items():
+            other = other.with_attr(name, value)
+        if not any(_channels(other)):
+            return f"with {' and '.join(f'{name}={value!r}' for name, value in choice.items())} they agree"
+    return ""
 
 
 def _channels(call: Call) -> Iterable[Finding]:
@@ -71,6 +84,7 @@ def _channels(call: Call) -> Iterable[Finding]:
                     weights_port or SHAPE_SOURCE[kind],
                     f"{counted(dim, role + ' channel')}{suffix}",
                     f"{expected}{suffix}, as {port or 'the result'} has",
+                    format="weights_format",
                 )
     bias = call.shape("bias") if any(port.name == "bias" for port in call.schema.inputs) else None
     if bias is not None:
@@ -257,8 +271,11 @@ WINDOW = (STRIDES, PADS_BEGIN, PADS_END, DILATIONS, AUTO_PAD)
 TRANSPOSE_WINDOW = (STRIDES, PADS_BEGIN, PADS_END, DILATIONS, TRANSPOSE_AUTO_PAD)
 AXES_NOTE = (
     "The pages divide the other channel axis of the weights by groups, (in / groups, out), which no library version "
-    "accepts; onegraph uses (in, out / groups). Since 3.2 the table on the pages calls the formats OIX and XIO; "
-    "onegraph accepts both pairs of names."
+    "accepts; onegraph uses (in, out / groups)."
+)
+NAMES_NOTE = (
+    "The table on this page calls the weights formats OIX and XIO, its note IOX and XOI; onegraph accepts both pairs "
+    "of names, and takes OIX as IOX and XIO as XOI."
 )
 PADDING_NOTE = (
     "The formula on this page exchanges same_upper and same_lower. The attribute text of the page, all other pages, "
@@ -324,7 +341,7 @@ OPS = (
         inputs=ports("src:T weights:T bias:T?"),
         outputs=ports("dst:T"),
         attributes=(*TRANSPOSE_WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, TRANSPOSE_WEIGHTS),
-        notes=(AXES_NOTE,),
+        notes=(AXES_NOTE, NAMES_NOTE),
         shape=wide_shape,
     ),
     schema(
@@ -337,6 +354,7 @@ OPS = (
         attributes=(*TRANSPOSE_WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, TRANSPOSE_WEIGHTS),
         notes=(
             AXES_NOTE,
+            NAMES_NOTE,
             OUTPUT_PADDING_NOTE,
             DILATIONS_NOTE,
         ),
@@ -352,6 +370,7 @@ OPS = (
         attributes=(*TRANSPOSE_WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, TRANSPOSE_WEIGHTS, WEIGHTS_SHAPE),
         notes=(
             AXES_NOTE,
+            NAMES_NOTE,
             EXPLICIT_NOTE,
             OUTPUT_PADDING_NOTE,
             SHAPE_NOTE,

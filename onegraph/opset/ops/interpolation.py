@@ -32,13 +32,19 @@ ATTRIBUTES = (
         values=("half_pixel", "align_corners"),
     ),
     Attribute(
-        "sizes", "s64[]", "Size of dst along each spatial axis; an input of this name overrides it.", range=POSITIVE
+        "sizes",
+        "s64[]",
+        "Size of dst along each spatial axis; an input of this name overrides it.",
+        range=POSITIVE,
+        none_is_default=True,
     ),
     Attribute(
         "scales",
         "f32[]",
-        "Factor for each spatial axis: dst has size * scale elements, rounded down. Use either scales or sizes.",
+        "Factor for each spatial axis: dst has size * scale elements, rounded down. Ignored if sizes is given.",
         range=FINITE,
+        none_is_default=True,
+        ignored_beside="sizes",
     ),
     Attribute("data_format", "str", "Axis order: NXC or NCX.", default="NXC", values=("NCX", "NXC")),
 )
@@ -47,6 +53,11 @@ ATTRIBUTES = (
 def _given(call: Call, name: str) -> bool:
     """Whether attribute ``name`` is given and not an empty list."""
     return call.has(name) and bool(call.attr(name))
+
+
+def is_scaled_twice(call: Call) -> bool:
+    """Whether both sizes and scales are given."""
+    return _given(call, "sizes") and _given(call, "scales")
 
 
 def _scaled(size: Dim, scale: float) -> float | None:
@@ -84,22 +95,26 @@ def resized(call: Call) -> tuple[Dim, ...] | None:
 
 
 def size_source(call: Call) -> Iterable[Finding]:
-    """Exactly one of the attributes sizes and scales is given, or the input sizes."""
-    given = [name for name in ("sizes", "scales") if _given(call, name)]
-    if len(given) == 2:
-        yield Finding("scales", "both sizes and scales", "one of the two", "leave scales out")
-    elif not given and call.input("sizes") is None:
+    """The attribute sizes or scales is given, or the input sizes."""
+    if not (_given(call, "sizes") or _given(call, "scales")) and call.input("sizes") is None:
         yield Finding("sizes", "neither sizes nor scales", "one of the two", "pass sizes as an attribute")
 
 
+def one_size_source(call: Call) -> Iterable[Finding]:
+    """Only one of the attributes sizes and scales is given."""
+    if is_scaled_twice(call):
+        yield Finding("scales", "both sizes and scales", "one of the two", "leave scales out")
+
+
 def size_values(call: Call) -> Iterable[Finding]:
-    """sizes and scales have one element for each spatial axis, and the resulting sizes are valid."""
+    """sizes, or scales if they are used, have one element for each spatial axis, and the new sizes are valid."""
     tensor, rank = call.input("sizes"), call.rank("src")
     if tensor is not None and tensor.rank not in (None, 1):
         yield Finding("sizes", f"rank {tensor.rank}", "a tensor of rank 1")
         return
     value = call.value("sizes")
-    counts: dict[str, Dim] = {name: len(call.f32s(name)) for name in ("sizes", "scales") if _given(call, name)}
+    used = "scales" if _given(call, "scales") and not _given(call, "sizes") else "sizes"
+    counts: dict[str, Dim] = {used: len(call.f32s(used))} if _given(call, used) else {}
     if tensor is not None and tensor.shape is not None:
         counts["sizes"] = tensor.shape[0]
     for name, count in counts.items():

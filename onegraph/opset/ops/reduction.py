@@ -10,7 +10,7 @@ from ..shapes import axis_of, normalize_axis
 AXES = Attribute(
     "axes",
     "s64[]",
-    "Axes to reduce, negative ones counted from the end; an input of this name overrides it.",
+    "Axes to reduce, negative ones counted from the end. Give either the attribute or the input of this name.",
     default=(),
 )
 KEEP_DIMS = Attribute("keep_dims", "bool", "Keep every reduced axis with size 1.", default=False)
@@ -27,9 +27,11 @@ def reduced_axes(call: Call) -> tuple[int, ...] | None:
 
 
 def axes_given(call: Call) -> Iterable[Finding]:
-    """The axes are given by the attribute or by the input of the same name."""
+    """Exactly one of the attribute and the input axes is given; an empty attribute beside the input counts as none."""
     if call.input("axes") is None and not call.has("axes"):
         yield Finding("axes", "neither the attribute nor the input", "one of the two", "pass axes as an attribute")
+    if call.input("axes") is not None and call.attr("axes"):
+        yield Finding("axes", "both the attribute and the input", "one of the two", "leave the attribute out")
 
 
 def axes_valid(call: Call) -> Iterable[Finding]:
