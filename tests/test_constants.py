@@ -12,8 +12,9 @@ from helpers.command_line import onegraph
 
 import onegraph as og
 from onegraph.capi.settings import has_vnni
-from onegraph.compiler.constants import SMALL_BYTES, _scaled, fold_constants
+from onegraph.compiler.constants import SMALL_BYTES, fold_constants
 from onegraph.compiler.lower import lower
+from onegraph.compiler.normalized_weights import scaled
 from onegraph.compiler.shared_constants import SharedConstants
 from onegraph.reference import run_op
 from onegraph.runtime.program import Program
@@ -287,8 +288,8 @@ def test_zero_factors_are_folded():
 @pytest.mark.parametrize(("dtype", "factor"), [(og.f16, 1e6), (og.f16, 1e-7), (og.bf16, 1e-39), (og.bf16, 1e39)])
 def test_low_precision_weights_keep_range_and_bits(dtype, factor):
     weights = np.full((1, 1, 2, 3), 0.75, np.float32)
-    assert _scaled(weights, np.array([1, factor, 1]), 3, dtype) is None
-    half = _scaled(weights, np.array([0.5, 0, -2]), 3, dtype)
+    assert scaled(weights, np.array([1, factor, 1]), 3, dtype) is None
+    half = scaled(weights, np.array([0.5, 0, -2]), 3, dtype)
     assert half.dtype == dtype.numpy
     assert half[0, 0].astype(float).tolist() == [[0.375, 0, -1.5]] * 2
 

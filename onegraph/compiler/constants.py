@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-import ml_dtypes
-import numpy as np
-
 from ..arrays.ndarrays import aligned_empty
 from ..builder.signature_cache import signature
 from ..capi.settings import is_aligned
@@ -26,9 +23,10 @@ from ..opset.editions.registry import BASE, edition
 from ..opset.ops.movement import transposition
 from ..opset.schema import Call, TensorType
 from .lower import Dims, Lowered, Step, Value, dense_of
+from .normalized_weights import normalized
 from .report import nbytes
 from .rewrites import Part
-from .rewrites.precision import in_table, rounded
+from .rewrites.precision import in_table
 from .shared_constants import Key, derived
 from .steps import numpy_step
 
@@ -288,7 +286,7 @@ class _Folding:
         found = [self._shared.find(key) for key in keys]
         arrays = [array for array in found if array is not None]
         if len(arrays) < len(keys):
-            arrays = _normalized([self._contents(number) for number in numbers], *what[1:3], weights.dtype)
+            arrays = normalized([self._contents(number) for number in numbers], *what[1:3], weights.dtype)
             arrays = [self._shared.keep(key, _placed(array)) for key, array in zip(keys, arrays, strict=False)]
         return dict(zip(keys, arrays, strict=True)) if arrays else None
 
@@ -328,43 +326,6 @@ def _is_valid(op: Op) -> bool:
     except OneGraphError:
         return False
     return True
-
-
-def _normalized(constants: Sequence[Array], axis: int, epsilon: float, dtype: DataType) -> list[Array]:
-    """The weights and the bias of a convolution with a normalization; nothing if a number is out of range.
-
-    Args:
-        constants: the weights, the bias if there is one, and the vectors of the normalization.
-        axis: that of the output channels in the weights.
-        epsilon: attribute of the normalization.
-        dtype: data type of the weights and the bias.
-    """
-    weights, *rest = (np.asarray(array, np.float32) for array in constants)
-    with np.errstate(all="ignore"):
-        bias = rest[0] if len(rest) > 4 else np.zeros_like(rest[-1])
-        gamma, beta, mean, variance = (array.astype(np.float64) for array in rest[-4:])
-        factor = gamma / np.sqrt(variance + epsilon)
-        shift = rounded(beta + (bias - mean) * factor, dtype)
-        scaled = _scaled(weights, factor, axis, dtype)
-    return [] if scaled is None or not np.isfinite(shift).all() else [scaled, shift]
-
-
-def _scaled(weights: Array, factor: Array, axis: int, dtype: DataType) -> Array | None:
-    """The f32 weights times one factor for each output channel; None if ``dtype`` has not the range of the products.
-
-    The products are rounded once. Weights of a channel that are all smaller than normal numbers would lose their bits.
-    """
-    others = tuple([other for other in range(weights.ndim) if other != axis])
-    largest = np.maximum(weights.max(others), -weights.min(others)) * np.abs(factor)
-    limits = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]
-    if not np.all((largest <= float(limits.max)) & ((largest == 0) | (largest >= float(limits.smallest_normal)))):
-        return None
-    scaled = aligned_empty(weights.shape, dtype.numpy)
-    shape = [1] * weights.ndim
-    shape[axis] = -1
-    # numpy casts small pieces, so that large weights have no copy in f64.
-    np.multiply(weights, factor.reshape(shape), out=scaled, dtype=np.float64, casting="unsafe")
-    return scaled
 
 
 def _placed(array: Array) -> Array:
