@@ -463,6 +463,26 @@ def test_failing_computation_is_left_as_it_is(monkeypatch):
     np.testing.assert_allclose(model(x=x), og.reference.run(g, {"x": x})["y"], rtol=1e-5, atol=1e-5)
 
 
+def test_failing_computation_leaves_the_others(monkeypatch):
+    computed = []
+
+    def fail_for_abs(op, arrays):
+        if op.kind == "Abs":
+            raise MemoryError
+        computed.append(op.kind)
+        return run_op(op, arrays)
+
+    monkeypatch.setattr("onegraph.compiler.steps.run_op", fail_for_abs)
+    g = og.Graph()
+    scale, shift = g.multiply(*[g.constant(drawn(4)) for _ in "ab"]), g.constant(drawn(4))
+    y = g.multiply(g.input("x", og.f32, (3, 4)), g.exp(scale))
+    g.output("y", g.add(g.add(y, g.abs(shift)), g.abs(scale)))
+    lowered = fold_constants(lower(g), "fusion")
+    assert computed == ["Multiply", "Exp"]
+    assert [step.kind for step in lowered.folded] == computed
+    assert [step.kind for step in lowered.steps].count("Abs") == 2
+
+
 def test_op_for_numpy_is_computed_without_fallback():
     kind = {"scales": [0.5], "zps": [0], "qtype": "per_tensor"}
     g = og.Graph()

@@ -48,11 +48,11 @@ def fold_constants(lowered: Lowered, policy: str) -> Lowered:
         lowered: the graph.
         policy: normalizations stay ops of their own under ``debug``.
     """
-    kept: set[int] = set()
+    attempts, kept = list[_Folding](), set[int]()
     while True:
-        folding = _Folding(lowered, kept)
+        attempts.append(_Folding(lowered, kept))  # the next attempt finds what this one has computed
         try:
-            return folding.run(policy)
+            return attempts[-1].run(policy)
         except _NotComputedError as error:
             kept.add(error.step.id)
 
