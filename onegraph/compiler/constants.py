@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from ..arrays.ndarrays import aligned_empty
 from ..builder.signature_cache import signature
@@ -65,6 +66,14 @@ class _NotComputedError(Exception):
         self.step = step
 
 
+class _Maker(NamedTuple):
+    """A step on constants, and the values that are read and written where it is computed."""
+
+    step: Step
+    sources: list[int]
+    results: Sequence[int]
+
+
 class _Folding:
     """Decides first which values are constants, and computes only those that a step or the graph needs.
 
@@ -75,7 +84,7 @@ class _Folding:
         self.values, self.keys = dict(lowered.values), dict(lowered.keys)
         self._lowered, self._shared, self._kept = lowered, lowered.shared, kept
         self._folded: list[Step] = []
-        self._makers: dict[int, Step] = {}  # for each constant that is not in the graph, the step that computes it
+        self._makers: dict[int, _Maker] = {}  # for each constant that is not in the graph, how it is computed
         self._outputs = {tensor.id for tensor in lowered.graph.outputs.values()}
         self._parts: dict[int, Part] = {}  # convolutions with a bias, by id of the part without
 
@@ -123,13 +132,14 @@ class _Folding:
             if self._grows(step) or not _is_valid(step.op) or not all(map(self._is_constant, _read(step))):
                 return False
             self._folded.append(step)
-        sources, results = self._ends(step)
-        made_from = [self._key(number) for number in sources]
-        for port, number in enumerate(results):
+        maker = _Maker(step, *self._ends(step))
+        made_from = [self._key(number) for number in maker.sources]
+        computation = self._computation(step, maker.results)
+        for port, number in enumerate(maker.results):
             strides, storage = self._place(step, number)
             self.values[number] = self.values[number]._replace(strides=strides, storage=storage)
-            self.keys[number] = derived((port, *self._computation(step, results)), *made_from)
-            self._makers[number] = step
+            self.keys[number] = derived((port, *computation), *made_from)
+            self._makers[number] = maker
         return True
 
     def _ends(self, step: Step) -> tuple[list[int], Sequence[int]]:
@@ -176,11 +186,11 @@ class _Folding:
             if value.constant is None:
                 found = self._shared.find(self.keys[value.id])
                 if found is None:
-                    step = self._makers[value.id]
-                    if missing := [source for source in self._ends(step)[0] if self.values[source].constant is None]:
+                    maker = self._makers[value.id]
+                    if missing := [source for source in maker.sources if self.values[source].constant is None]:
                         waiting += missing
                         continue
-                    self._compute(step)
+                    self._compute(maker)
                 else:
                     self.values[value.id] = value._replace(constant=found)
             waiting.pop()
@@ -188,13 +198,14 @@ class _Folding:
         assert contents is not None
         return contents
 
-    def _compute(self, step: Step) -> None:
+    def _compute(self, maker: _Maker) -> None:
         """Compute a step whose inputs have contents."""
+        step = maker.step
         try:
             arrays = [self._viewed(step)] if _is_view(step) else self._run(step)
         except (OneGraphError, MemoryError):
             raise _NotComputedError(step) from None
-        for number, array in zip(self._ends(step)[1], arrays, strict=True):
+        for number, array in zip(maker.results, arrays, strict=True):
             shared = self._shared.keep(self.keys[number], array)
             self.values[number] = self.values[number]._replace(constant=shared)
 

@@ -35,7 +35,7 @@ class SharedConstants:
 
     def key(self, array: Array) -> Key:
         """The key of a constant that no step computes, which is equal for equal constants only."""
-        looks = array.dtype.name, array.shape, array.strides
+        looks = array.dtype.num, array.shape, array.strides
         if (address := address_of(array)) in self._held:
             return derived(("graph", address, *looks))
         if array.nbytes <= SMALL_BYTES:
