@@ -33,7 +33,7 @@ class Setup(NamedTuple):
 
     Attributes:
         runner: ``onegraph``, or a peer.
-        model: the name of one of :func:`benchmarks.inference.models`.
+        model: the name of one of :func:`benchmarks.inference.models` or ``attentions``.
         kind: ``f32``, ``bf16`` or ``int8``.
         batch: the number of images or sequences.
         quick: small sizes.
@@ -145,7 +145,8 @@ def prepared(setup: Setup) -> tuple[Callable[[], Any], dict[str, Any]]:
 
     from . import inference, peers
 
-    model = next(model for model in inference.models(setup.quick) if model.name == setup.model)
+    models = *inference.models(setup.quick), *inference.attentions(setup.quick)
+    model = next(model for model in models if model.name == setup.model)
     array = inference.random(model.shape(setup.batch), og.bf16 if setup.kind == "bf16" else og.f32)
     about: dict[str, Any] = {"version": ".".join(map(str, library.VERSION))}
     if setup.runner == "onegraph":

@@ -14,7 +14,7 @@ from onegraph import capi
 
 from . import peers
 from .kernels import notes
-from .models import bert, dcgan, resnet50
+from .models import attention, bert, dcgan, resnet50
 from .models.int8 import Int8, calibrated
 from .models.network import Network
 from .models.parameters import Parameters
@@ -56,6 +56,14 @@ def models(quick: bool) -> list[Model]:
         Model("ResNet-50", resnet50.parameters(), resnet50.shape, resnet50.forward),
         Model("BERT-base layer", bert.parameters(), bert.shape, bert.forward),
         Model("DCGAN generator", dcgan.parameters(), dcgan.shape, dcgan.forward),
+    ]
+
+
+def attentions(quick: bool) -> list[Model]:
+    """Attention alone, for few and for many tokens."""
+    return [
+        Model(f"attention of {tokens} tokens", {}, partial(attention.shape, tokens=tokens), attention.forward)
+        for tokens in ((8,) if quick else (128, 512, 2048))
     ]
 
 

@@ -1,4 +1,4 @@
-"""The models of ``inference`` on the installed oneDNN and on newer ones, each in a child process."""
+"""The models of ``inference``, and attention alone, on the installed oneDNN and on newer ones in child processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from . import newer_libraries
 from .child import Child, Setup, ratios, together
-from .inference import BATCHES, Model, agree, models
+from .inference import BATCHES, Model, agree, attentions, models
 from .machine import undisturbed
 from .timing import QUICK, Effort, Row
 
@@ -26,6 +26,9 @@ def rows(quick: bool = False) -> Iterator[Row]:
         for batch in (2,) if quick else BATCHES:
             for kind in ("f32", "bf16", "int8") if model.name == "ResNet-50" else ("f32", "bf16"):
                 yield row(model, kind, batch, [INSTALLED, *newer], effort, quick)
+    for model in attentions(quick):
+        for kind in ("f32",) if quick else ("f32", "bf16"):
+            yield row(model, kind, 1, [INSTALLED, *newer], effort, quick)
 
 
 def row(model: Model, kind: str, batch: int, environments: list[dict[str, str]], effort: Effort, quick: bool) -> Row:

@@ -1,7 +1,9 @@
 """What depends on constants alone: computed at compilation, or folded into the weights of convolutions."""
 
+import gc
 import json
 import pickle
+import weakref
 
 import ml_dtypes
 import numpy as np
@@ -10,8 +12,11 @@ from helpers.command_line import onegraph
 
 import onegraph as og
 from onegraph.capi.settings import has_vnni
-from onegraph.compiler.constants import SMALL_BYTES, _scaled, fold_constants
+from onegraph.compiler.constants import SMALL_BYTES, fold_constants
 from onegraph.compiler.lower import lower
+from onegraph.compiler.normalized_weights import scaled
+from onegraph.compiler.shared_constants import SharedConstants
+from onegraph.reference import run_op
 from onegraph.runtime.program import Program
 from onegraph.testing.random_inputs import random_inputs
 from onegraph.tools.verify import verify
@@ -283,8 +288,8 @@ def test_zero_factors_are_folded():
 @pytest.mark.parametrize(("dtype", "factor"), [(og.f16, 1e6), (og.f16, 1e-7), (og.bf16, 1e-39), (og.bf16, 1e39)])
 def test_low_precision_weights_keep_range_and_bits(dtype, factor):
     weights = np.full((1, 1, 2, 3), 0.75, np.float32)
-    assert _scaled(weights, np.array([1, factor, 1]), 3, dtype) is None
-    half = _scaled(weights, np.array([0.5, 0, -2]), 3, dtype)
+    assert scaled(weights, np.array([1, factor, 1]), 3, dtype) is None
+    half = scaled(weights, np.array([0.5, 0, -2]), 3, dtype)
     assert half.dtype == dtype.numpy
     assert half[0, 0].astype(float).tolist() == [[0.375, 0, -1.5]] * 2
 
@@ -458,6 +463,26 @@ def test_failing_computation_is_left_as_it_is(monkeypatch):
     np.testing.assert_allclose(model(x=x), og.reference.run(g, {"x": x})["y"], rtol=1e-5, atol=1e-5)
 
 
+def test_failing_computation_leaves_the_others(monkeypatch):
+    computed = []
+
+    def fail_for_abs(op, arrays):
+        if op.kind == "Abs":
+            raise MemoryError
+        computed.append(op.kind)
+        return run_op(op, arrays)
+
+    monkeypatch.setattr("onegraph.compiler.steps.run_op", fail_for_abs)
+    g = og.Graph()
+    scale, shift = g.multiply(*[g.constant(drawn(4)) for _ in "ab"]), g.constant(drawn(4))
+    y = g.multiply(g.input("x", og.f32, (3, 4)), g.exp(scale))
+    g.output("y", g.add(g.add(y, g.abs(shift)), g.abs(scale)))
+    lowered = fold_constants(lower(g), "fusion")
+    assert computed == ["Multiply", "Exp"]
+    assert [step.kind for step in lowered.folded] == computed
+    assert [step.kind for step in lowered.steps].count("Abs") == 2
+
+
 def test_op_for_numpy_is_computed_without_fallback():
     kind = {"scales": [0.5], "zps": [0], "qtype": "per_tensor"}
     g = og.Graph()
@@ -510,3 +535,89 @@ def test_large_transposed_weights_are_in_memory_once():
     assert any(np.shares_memory(array, w.value) for array in program.constants.values())
     assert held(program) < w.value.nbytes + 64
     assert_right(g)
+
+
+def programs_of(graph, *shape, batches=(1, 2, 5)):
+    """The programs of an executable for inputs of these batches; the results are compared with numpy."""
+    model = graph.compile()
+    for batch in batches:
+        x = random_inputs(graph.specialise({"x": (batch, *shape)}))["x"]
+        wanted = og.reference.run(graph, {"x": x})["y"].astype(np.float64)
+        np.testing.assert_allclose(model(x).astype(np.float64), wanted, rtol=0.02, atol=0.02)
+    return [entry.program for entry in model._cache.entries.values()]
+
+
+def test_programs_share_folded_weights():
+    g, _, y = convolved(batch=None)
+    g.output("y", g.relu(y))
+    first, *others = programs_of(g, 5, 6, 4)
+    arrays = {*map(id, first.constants.values())}
+    assert len(arrays) == 2
+    assert all({*map(id, program.constants.values())} == arrays for program in others)
+
+
+def test_chain_of_constants_is_computed_once(monkeypatch):
+    computed = []
+
+    def counted(op, arrays):
+        computed.append(op.kind)
+        return run_op(op, arrays)
+
+    monkeypatch.setattr("onegraph.compiler.steps.run_op", counted)
+    g = og.Graph()
+    w = g.abs(g.multiply(g.constant(drawn(4, 700)), g.constant(drawn(1, 700))))
+    g.output("y", g.matmul(g.input("x", og.f32, (None, 4)), w))
+    first, *others = programs_of(g, 4)
+    assert computed == ["Multiply", "Abs"]
+    (array,) = first.constants.values()
+    assert all(array is shared for program in others for shared in program.constants.values())
+
+
+def test_programs_share_casts_of_constants():
+    g = og.Graph()
+    gamma, beta = (g.constant(drawn(8).astype(ml_dtypes.bfloat16)) for _ in range(2))
+    x = g.input("x", og.bf16, (None, 8))
+    g.output("y", g.layer_norm(x, gamma, beta, keep_stats=False))
+    first, *others = programs_of(g, 8)
+    assert [array.dtype for array in first.constants.values()] == [np.float32] * 2
+    arrays = {*map(id, first.constants.values())}
+    assert all({*map(id, program.constants.values())} == arrays for program in others)
+
+
+def test_programs_share_dense_copies():
+    w = drawn(600, 700)
+    g = og.Graph()
+    turned = g.static_transpose(g.constant(w), order=[1, 0])
+    g.output("y", g.add(g.input("x", og.f32, (None, 700, 600)), turned))
+    first, *others = programs_of(g, 700, 600, batches=(1, 2))
+    (array,) = first.constants.values()
+    assert array.flags.c_contiguous
+    assert np.array_equal(array, w.T)
+    assert all(array is shared for program in others for shared in program.constants.values())
+
+
+def test_shared_constants_go_with_their_programs():
+    g, _, y = convolved(batch=None)
+    g.output("y", y)
+    model = g.compile()
+    x = drawn(1, 5, 6, 4)
+    model(x)
+    (entry,) = model._cache.entries.values()
+    watches = [weakref.ref(array) for array in entry.program.constants.values()]
+    del entry
+    model._cache.clear()
+    gc.collect()
+    assert [watch() for watch in watches] == [None, None]
+    np.testing.assert_allclose(model(x), og.reference.run(g, {"x": x})["y"], rtol=1e-4, atol=1e-4)
+
+
+def test_keys_of_constants_tell_contents_apart():
+    g = og.Graph()
+    square = g.constant(np.arange(1024, dtype=np.float32).reshape(32, 32)).value
+    shared = SharedConstants(g)
+    assert shared.key(square) == shared.key(square.view())
+    small, large = np.arange(4, dtype=np.int32), np.zeros(4096)
+    assert shared.key(small) == shared.key(small.copy())
+    assert shared.key(large) != shared.key(large)  # its memory may be that of another array later
+    arrays = [square, square.T, square[:16], square.view(np.int32), small, small + 1, small.view(np.float32), small[:2]]
+    assert len({shared.key(array) for array in arrays}) == len(arrays)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from helpers.specification import check_op
 
+import onegraph as og
 from onegraph.inference.infer import infer_op
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.editions.registry import BASE, edition
 from onegraph.opset.schema import AttrValue, Call, TensorType
+from onegraph.reference.by_element import BLOCK
 from onegraph.reference.run import narrow, reference_function
 
 KINDS = ("Quantize", "Dequantize", "DynamicQuantize", "DynamicDequantize", "TypeCast")
@@ -45,6 +49,32 @@ def test_dequantize_does_not_round() -> None:
 def test_zero_point_difference_wider_than_64_bits(zero: int) -> None:
     expected = -(2.0**62) if zero > 0 else 2.0**62  # f32 does not show a difference of 128 here
     assert run("Dequantize", {"scales": (0.5,), "zps": (zero,)}, "f32", np.int64([-128, 0, 127])) == [expected] * 3
+
+
+def test_tensors_larger_than_a_block_are_exact() -> None:
+    src = np.random.default_rng(3).standard_normal((7, 3, BLOCK)).astype(np.float32).transpose(2, 1, 0)
+    scales, zps = (0.5, 0.03, 0.001), (1, 0, -2)
+    attrs: dict[str, AttrValue] = {"qtype": "per_channel", "axis": 1, "scales": scales, "zps": zps}
+    whole = src / np.float64(np.float32(scales)).reshape(3, 1) + np.reshape(zps, (3, 1))
+    assert run("Quantize", attrs, "s8", src) == np.clip(np.rint(whole), -128, 127).astype(int).tolist()
+    assert run("DynamicQuantize", {"qtype": "per_channel", "axis": 1}, "s8", src, *map(np.array, (scales, zps))) == [
+        *np.clip(np.rint(src / np.reshape(scales, (3, 1)) + np.reshape(zps, (3, 1))), -128, 127).astype(int).tolist()
+    ]
+    assert np.array_equal(run("TypeCast", {}, "bf16", src), src.astype(DataType.bf16.numpy))
+
+
+def test_large_tensors_need_no_wide_copy() -> None:
+    g = og.Graph()
+    src = g.input("src", "f32", (1 << 20,))
+    g.output("dst", g.quantize(src, dtype="s8", scales=[0.5], zps=[1]))
+    given = {"src": np.ones(1 << 20, np.float32)}
+    tracemalloc.start()
+    try:
+        og.reference.run(g, given)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 4 << 20  # one copy in f64 takes 8 MB
 
 
 def test_scales_are_32_bit_floats() -> None:

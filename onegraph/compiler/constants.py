@@ -6,11 +6,9 @@ and newer versions without their cache of constants fold it in each run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
-
-import ml_dtypes
-import numpy as np
+from typing import NamedTuple
 
 from ..arrays.ndarrays import aligned_empty
 from ..builder.signature_cache import signature
@@ -25,10 +23,12 @@ from ..opset.editions.dialect import channel_swap, format_of
 from ..opset.editions.registry import BASE, edition
 from ..opset.ops.movement import transposition
 from ..opset.schema import Call, TensorType
-from .lower import Lowered, Step, Value, dense_of
+from .lower import Dims, Lowered, Step, Value, dense_of
+from .normalized_weights import normalized
 from .report import nbytes
 from .rewrites import Part
-from .rewrites.precision import in_table, rounded
+from .rewrites.precision import in_table
+from .shared_constants import Key, derived
 from .steps import numpy_step
 
 # Ops that stay: a fusion with 8-bit weights begins with their Dequantize, and Dropout draws random numbers.
@@ -42,88 +42,189 @@ OUTPUT_CHANNELS = {"XIO": -1, "OIX": 0}
 def fold_constants(lowered: Lowered, policy: str) -> Lowered:
     """The graph without the steps that depend on constants alone and without the normalizations that weights take in.
 
-    The constants are new values; ``Lowered.folded`` has the steps that were computed.
+    The constants are new values, and ``Lowered.keys`` has their keys. ``Lowered.folded`` has the steps that were
+    computed.
 
     Args:
         lowered: the graph.
         policy: normalizations stay ops of their own under ``debug``.
     """
-    folding = _Folding(lowered)
-    steps = [step for step in lowered.steps if not folding.compute(step)]
-    if policy == "fusion":
-        steps = [*folding.without_norms(steps)]
-    if len(steps) == len(lowered.steps):
-        return lowered
-    numbered = tuple([step._replace(id=number) for number, step in enumerate(steps)])
-    folding.drop_unused(numbered)
-    return Lowered(lowered.graph, folding.values, numbered, tuple(folding.folded))
+    attempts, kept = list[_Folding](), set[int]()
+    while True:
+        attempts.append(_Folding(lowered, kept))  # the next attempt finds what this one has computed
+        try:
+            return attempts[-1].run(policy)
+        except _NotComputedError as error:
+            kept.add(error.step.id)
+
+
+class _NotComputedError(Exception):
+    """numpy cannot compute a step. Where the op runs, the error tells more."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__(step)
+        self.step = step
+
+
+class _Maker(NamedTuple):
+    """A step on constants, and the values that are read and written where it is computed."""
+
+    step: Step
+    sources: list[int]
+    results: Sequence[int]
 
 
 class _Folding:
-    def __init__(self, lowered: Lowered) -> None:
-        self.values = dict(lowered.values)
-        self.folded: list[Step] = []
+    """Decides first which values are constants, and computes only those that a step or the graph needs.
+
+    ``kept``: ids of the steps that stay, whatever they read.
+    """
+
+    def __init__(self, lowered: Lowered, kept: Container[int]) -> None:
+        self.values, self.keys = dict(lowered.values), dict(lowered.keys)
+        self._lowered, self._shared, self._kept = lowered, lowered.shared, kept
+        self._folded: list[Step] = []
+        self._makers: dict[int, _Maker] = {}  # for each constant that is not in the graph, how it is computed
         self._outputs = {tensor.id for tensor in lowered.graph.outputs.values()}
         self._parts: dict[int, Part] = {}  # convolutions with a bias, by id of the part without
 
+    def run(self, policy: str) -> Lowered:
+        """The graph with its constants; called once.
+
+        Raises:
+            _NotComputedError: a step cannot be computed.
+        """
+        lowered = self._lowered
+        steps = [step for step in lowered.steps if not self._takes(step)]
+        if policy == "fusion":
+            steps = [*self._without_norms(steps)]
+        if len(steps) == len(lowered.steps):
+            return lowered
+        numbered = tuple([step._replace(id=number) for number, step in enumerate(steps)])
+        self._settle(numbered)
+        return replace(lowered, values=self.values, steps=numbered, keys=self.keys, folded=tuple(self._folded))
+
+    def _settle(self, steps: Iterable[Step]) -> None:
+        """Compute the constants that a step or the graph needs, and drop the contents of all others."""
+        used = self._outputs.union(*map(_read, steps))
+        used |= {self.values[number].storage for number in used}
+        for number in used & self._makers.keys():
+            self._contents(number)
+        for number, value in self.values.items():
+            if value.constant is not None and number not in used:
+                self.values[number] = value._replace(constant=None)
+
     # Steps on constants ----------------------------------------------------------------------------------------------
 
-    def compute(self, step: Step) -> bool:
-        """Compute a step whose inputs are constants; returns False for other steps."""
-        sources = [self.values[number] for number in step.inputs]
-        if step.executor == "view" and self.values[step.outputs[0]].constant is not None:
+    def _is_constant(self, number: int) -> bool:
+        return number in self._makers or self.values[number].constant is not None
+
+    def _takes(self, step: Step) -> bool:
+        """Whether the results of a step are constants, which are computed when they are needed."""
+        if step.executor == "view" and self._is_constant(step.outputs[0]):
             return True  # the lowering or the op itself has computed it
-        if not sources or any(source.constant is None for source in sources):
+        sources = [number for number in step.inputs if self._is_constant(number)]
+        if not sources or len(sources) < len(step.inputs) or step.id in self._kept:
             return False
         if not KEPT.isdisjoint([step.kind, step.op.kind]):
             return False
-        if step.executor == "view":
-            self._view(step)
-            return True
-        if self._grows(step, sources) or not _is_valid(step.op):
-            return False
-        if step.kind in VIEWS and step.executor == "library":
-            self._view(step)
-        elif not self._compute(step):
-            return False
-        self.folded.append(step)
+        if step.executor != "view":
+            if self._grows(step) or not _is_valid(step.op) or not all(map(self._is_constant, _read(step))):
+                return False
+            self._folded.append(step)
+        maker = _Maker(step, *self._ends(step))
+        made_from = [self._key(number) for number in maker.sources]
+        computation = self._computation(step, maker.results)
+        for port, number in enumerate(maker.results):
+            strides, storage = self._place(step, number)
+            self.values[number] = self.values[number]._replace(strides=strides, storage=storage)
+            self.keys[number] = derived((port, *computation), *made_from)
+            self._makers[number] = maker
         return True
 
-    def _compute(self, step: Step) -> bool:
-        """Compute a step in numpy; returns False if that is not possible."""
+    def _ends(self, step: Step) -> tuple[list[int], Sequence[int]]:
+        """The values that are read and written where a step is computed; of an op that is one step, all its tensors."""
+        if _is_view(step):
+            return [*step.inputs], step.outputs
+        run = numpy_step(step, self.values, 0)
+        return [number for number in run.inputs if number is not None], run.outputs
+
+    def _computation(self, step: Step, results: Sequence[int]) -> tuple[object, ...]:
+        """What a step computes, as plain data."""
+        op = step.op
+        named = step.executor, step.kind, step.whole, sorted(step.attrs.items())
+        whole = op.kind, op.edition, sorted(op.attrs.items()), [tensor is None for tensor in op.inputs]
+        return (*named, *whole, [(self.values[number].dtype.value, self.values[number].shape) for number in results])
+
+    def _place(self, step: Step, number: int) -> tuple[Dims, int]:
+        """The strides and the storage of a result.
+
+        Large results of a change of axis order are views, so that weights are in memory once. Small ones are dense, as
+        ops with broadcasts have fast kernels for dense operands only.
+        """
+        target = self.values[number]
+        if not _is_view(step) or step.kind == "StaticReshape" or nbytes(target) <= SMALL_BYTES:
+            return dense_of(target.shape), number
+        source = self.values[step.inputs[0]]
+        return tuple([source.strides[axis] for axis in self._order(step, source)]), source.storage
+
+    def _key(self, number: int) -> Key:
+        """The key of a constant."""
+        if number not in self.keys:
+            self.keys[number] = self._lowered.key(self.values[number])
+        return self.keys[number]
+
+    def _contents(self, number: int) -> Array:
+        """The contents of a constant, computed unless a program has them.
+
+        Raises:
+            _NotComputedError: numpy cannot compute a step.
+        """
+        waiting = [number]
+        while waiting:
+            value = self.values[waiting[-1]]
+            if value.constant is None:
+                found = self._shared.find(self.keys[value.id])
+                if found is None:
+                    maker = self._makers[value.id]
+                    if missing := [source for source in maker.sources if self.values[source].constant is None]:
+                        waiting += missing
+                        continue
+                    self._compute(maker)
+                else:
+                    self.values[value.id] = value._replace(constant=found)
+            waiting.pop()
+        contents = self.values[number].constant
+        assert contents is not None
+        return contents
+
+    def _compute(self, maker: _Maker) -> None:
+        """Compute a step whose inputs have contents."""
+        step = maker.step
+        try:
+            arrays = [self._viewed(step)] if _is_view(step) else self._run(step)
+        except (OneGraphError, MemoryError):
+            raise _NotComputedError(step) from None
+        for number, array in zip(maker.results, arrays, strict=True):
+            shared = self._shared.keep(self.keys[number], array)
+            self.values[number] = self.values[number]._replace(constant=shared)
+
+    def _run(self, step: Step) -> list[Array]:
         run = numpy_step(step, self.values, 0)
         given = [None if number is None else self.values[number].constant for number in run.inputs]
-        try:
-            results = [
-                aligned_empty(self.values[number].shape, self.values[number].dtype.numpy) for number in run.outputs
-            ]
-            run.run(given, results)
-        except (OneGraphError, MemoryError):
-            return False  # where the op runs, the error tells more
-        for number, array in zip(run.outputs, results, strict=True):
-            value = self.values[number]
-            self.values[number] = value._replace(strides=dense_of(value.shape), storage=number, constant=_placed(array))
-        return True
+        values = [self.values[number] for number in run.outputs]
+        results = [aligned_empty(value.shape, value.dtype.numpy) for value in values]
+        run.run(given, results)
+        return [*map(_placed, results)]
 
-    def _view(self, step: Step) -> None:
-        """Compute a step that only changes shape or axis order.
-
-        Large results are views, so that weights are in memory once. Small ones are dense, as ops with broadcasts have
-        fast kernels for dense operands only.
-        """
+    def _viewed(self, step: Step) -> Array:
+        """The result of a step that only changes shape or axis order."""
         source, target = self.values[step.inputs[0]], self.values[step.outputs[0]]
         assert source.constant is not None
-        strides, storage = dense_of(target.shape), target.id
         if step.kind == "StaticReshape":
-            constant = _placed(source.constant.reshape(target.shape))
-        else:
-            order = self._order(step, source)
-            constant = source.constant.transpose(order)
-            if nbytes(target) > SMALL_BYTES:
-                strides, storage = tuple([source.strides[axis] for axis in order]), source.storage
-            else:
-                constant = _placed(constant)
-        self.values[target.id] = target._replace(strides=strides, storage=storage, constant=constant)
+            return _placed(source.constant.reshape(target.shape))
+        turned = source.constant.transpose(self._order(step, source))
+        return _placed(turned) if target.storage == target.id else turned
 
     def _order(self, step: Step, source: Value) -> tuple[int, ...]:
         """For each axis of the result of a view the axis of its source."""
@@ -134,21 +235,15 @@ class _Folding:
         assert order is not None
         return order
 
-    def _grows(self, step: Step, sources: list[Value]) -> bool:
-        size = sum(nbytes(self.values[number]) for number in step.outputs)
-        return size > max(SMALL_BYTES, sum(map(nbytes, sources)) * 4)
-
-    def drop_unused(self, steps: Iterable[Step]) -> None:
-        """Drop the contents of the constants that neither a step nor the graph needs."""
-        used = self._outputs.union(*map(_read, steps))
-        used |= {self.values[number].storage for number in used}
-        for number, value in self.values.items():
-            if value.constant is not None and number not in used:
-                self.values[number] = value._replace(constant=None)
+    def _grows(self, step: Step) -> bool:
+        sources, results = (
+            sum([nbytes(self.values[number]) for number in ends]) for ends in (step.inputs, step.outputs)
+        )
+        return results > max(SMALL_BYTES, sources * 4)
 
     # Normalizations of convolutions ----------------------------------------------------------------------------------
 
-    def without_norms(self, steps: list[Step]) -> Iterator[Step]:
+    def _without_norms(self, steps: list[Step]) -> Iterator[Step]:
         """The steps, where each convolution with constant weights takes in the normalization of its result."""
         readers: dict[int, list[Step]] = {}
         for step in steps:
@@ -173,28 +268,38 @@ class _Folding:
             return None
         if step.outputs[0] in self._outputs or part.call.attr("data_format") != norm.part.call.attr("data_format"):
             return None
-        constants = [values[number].constant for number in (*step.inputs[1:], *norm.inputs[1:])]
-        if any(array is None for array in constants) or not (_is_valid(step.op) and _is_valid(norm.op)):
+        numbers = (*step.inputs[1:], *norm.inputs[1:])
+        if not all(map(self._is_constant, numbers)) or not (_is_valid(step.op) and _is_valid(norm.op)):
             return None
-        weights, *rest = (np.asarray(array, np.float32) for array in constants)
-        with np.errstate(all="ignore"):
-            bias = rest[0] if len(rest) > 4 else np.zeros_like(rest[-1])
-            gamma, beta, mean, variance = (array.astype(np.float64) for array in rest[-4:])
-            factor = gamma / np.sqrt(variance + norm.part.call.f32("epsilon"))
-            axis = OUTPUT_CHANNELS[str(part.call.attr("weights_format"))] % weights.ndim
-            dtype = values[step.inputs[1]].dtype
-            shift = rounded(beta + (bias - mean) * factor, dtype)
-            biased = self._biased(part, TensorType(dtype, bias.shape))
-            scaled = None if biased is None else _scaled(weights, factor, axis, dtype)
-        if scaled is None or not np.isfinite(shift).all():
+        biased = self._biased(part, TensorType(values[numbers[0]].dtype, values[numbers[-1]].shape))
+        arrays = None if biased is None else self._joined(numbers, part, norm.part)
+        if arrays is None:
             return None
         names = (f"{values[step.inputs[1]].name} (folded)", f"{norm.op.name} (folded)")
-        folded = [self._new(name, dtype, _placed(array)) for name, array in zip(names, (scaled, shift), strict=True)]
+        folded = [self._new(name, *made) for name, made in zip(names, arrays.items(), strict=True)]
         note = "; ".join(filter(None, (step.note, f"{norm.op.kind} {norm.op.name!r} is folded into the weights")))
         inputs = (step.inputs[0], *folded)
         return step._replace(
             inputs=inputs, outputs=norm.outputs, note=note, part=biased, whole=False, folded=(norm.op,)
         )
+
+    def _joined(self, numbers: Sequence[int], part: Part, norm: Part) -> dict[Key, Array] | None:
+        """The weights and the bias of a convolution that takes in a normalization; None if a number is out of range.
+
+        Args:
+            numbers: the weights, the bias if there is one, and the vectors of the normalization.
+            part, norm: the convolution and the normalization.
+        """
+        weights = self.values[numbers[0]]
+        axis = OUTPUT_CHANNELS[str(part.call.attr("weights_format"))] % len(weights.shape)
+        what = "normalized", axis, norm.call.f32("epsilon"), weights.dtype.value
+        keys = [derived((port, *what), *map(self._key, numbers)) for port in ("weights", "bias")]
+        found = [self._shared.find(key) for key in keys]
+        arrays = [array for array in found if array is not None]
+        if len(arrays) < len(keys):
+            arrays = normalized([self._contents(number) for number in numbers], *what[1:3], weights.dtype)
+            arrays = [self._shared.keep(key, _placed(array)) for key, array in zip(keys, arrays, strict=False)]
+        return dict(zip(keys, arrays, strict=True)) if arrays else None
 
     def _biased(self, part: Part, bias: TensorType) -> Part | None:
         """The convolution with a bias; None if the library gets it wrong."""
@@ -205,10 +310,16 @@ class _Folding:
         found = self._parts[id(part)]
         return None if faults_of(found.call, VERSION) or not in_table(found.call) else found
 
-    def _new(self, name: str, dtype: DataType, array: Array) -> int:
-        number = len(self.values)
+    def _new(self, name: str, key: Key, array: Array) -> int:
+        number, dtype = len(self.values), DataType.of(array.dtype)
         self.values[number] = Value(number, dtype, array.shape, dense_of(array.shape), number, name, array)
+        self.keys[number] = key
         return number
+
+
+def _is_view(step: Step) -> bool:
+    """Whether a step only changes shape or axis order."""
+    return step.executor == "view" or (step.kind in VIEWS and step.executor == "library")
 
 
 def _read(step: Step) -> set[int]:
@@ -226,24 +337,6 @@ def _is_valid(op: Op) -> bool:
     except OneGraphError:
         return False
     return True
-
-
-def _scaled(weights: Array, factor: Array, axis: int, dtype: DataType) -> Array | None:
-    """The f32 weights times one factor for each output channel; None if ``dtype`` has not the range of the products.
-
-    The products are rounded once. Weights of a channel that are all smaller than normal numbers would lose their bits.
-    """
-    others = tuple([other for other in range(weights.ndim) if other != axis])
-    largest = np.maximum(weights.max(others), -weights.min(others)) * np.abs(factor)
-    limits = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]
-    if not np.all((largest <= float(limits.max)) & ((largest == 0) | (largest >= float(limits.smallest_normal)))):
-        return None
-    scaled = aligned_empty(weights.shape, dtype.numpy)
-    shape = [1] * weights.ndim
-    shape[axis] = -1
-    # numpy casts small pieces, so that large weights have no copy in f64.
-    np.multiply(weights, factor.reshape(shape), out=scaled, dtype=np.float64, casting="unsafe")
-    return scaled
 
 
 def _placed(array: Array) -> Array:

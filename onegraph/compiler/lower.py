@@ -10,7 +10,7 @@ them nor makes a partition that depends on its own result.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
 from types import MappingProxyType
@@ -33,6 +33,7 @@ from ..opset.schema import AttrValue, Call, Schema, Shape, TensorType
 from ..opset.shapes import dense_strides, known_dims
 from .rewrites import Form, Part, library_form, signature_form
 from .rewrites.precision import rounded
+from .shared_constants import Key, SharedConstants, derived
 
 Dims = tuple[int, ...]
 dense_of = lru_cache(maxsize=MAX_SIGNATURES)(dense_strides)
@@ -88,20 +89,34 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Lowered:
-    """A graph lowered to steps; every shape is known. ``folded`` are the steps that were computed at compilation."""
+    """A graph lowered to steps; every shape is known.
+
+    Attributes:
+        shared: the constants that other programs of the executable have computed.
+        keys: the keys in ``shared`` of the constants that were computed.
+        folded: the steps that were computed at compilation.
+    """
 
     graph: DataGraph
     values: dict[int, Value]
     steps: tuple[Step, ...]
+    shared: SharedConstants
+    keys: dict[int, Key] = field(default_factory=dict)
     folded: tuple[Step, ...] = ()
 
+    def key(self, value: Value) -> Key:
+        """The key of a constant."""
+        assert value.constant is not None
+        return self.keys.get(value.id) or self.shared.key(value.constant)
 
-def lower(graph: DataGraph, *, fallback: bool = True) -> Lowered:
+
+def lower(graph: DataGraph, *, fallback: bool = True, shared: SharedConstants | None = None) -> Lowered:
     """Lower a graph without Wildcards whose inputs have known shapes.
 
     Args:
         graph: the graph.
         fallback: whether numpy may run ops that the library runs too, but slower.
+        shared: the constants of the executable; those of this graph alone by default.
 
     Raises:
         ArgumentError: a shape or the axes of a reduction depend on data, so they are unknown before the graph runs; or
@@ -110,10 +125,10 @@ def lower(graph: DataGraph, *, fallback: bool = True) -> Lowered:
     for tensor in shape_tensors(graph):
         if tensor.value is None:
             raise ArgumentError(f"{tensor.name!r} gives a shape or axes, and is not known before the graph runs")
-    lowering = _Lowering(graph, fallback)
+    lowering = _Lowering(graph, fallback, shared or SharedConstants(graph))
     for op in graph.ops:
         lowering.add(op)
-    return Lowered(graph, lowering.values, tuple(lowering.steps))
+    return Lowered(graph, lowering.values, tuple(lowering.steps), lowering.shared, lowering.keys)
 
 
 def shape_tensors(graph: DataGraph) -> Iterator[LogicalTensor]:
@@ -144,8 +159,9 @@ INDEPENDENT_OUTPUTS = frozenset({"SoftMax", "Dropout"})
 
 
 class _Lowering:
-    def __init__(self, graph: DataGraph, fallback: bool) -> None:
-        self._fallback = fallback
+    def __init__(self, graph: DataGraph, fallback: bool, shared: SharedConstants) -> None:
+        self._fallback, self.shared = fallback, shared
+        self.keys: dict[int, Key] = {}
         self.values: dict[int, Value] = {tensor.id: _value(tensor) for tensor in graph._tensors}
         given = {tensor.id for tensor in graph.inputs.values()}
         for tensor in graph.outputs.values():  # a value with several names gets the last, as in programs
@@ -305,10 +321,13 @@ class _Lowering:
 
     def _cast_constant(self, value: Value, dtype: DataType | None) -> int:
         """The constant cast to another data type, made once; returns its id."""
-        assert value.constant is not None
+        source = value.constant
+        assert source is not None
         assert dtype is not None
-        array = np.ascontiguousarray(rounded(value.constant, dtype)).reshape(value.shape)
+        key = derived(("cast", dtype.value), self.shared.key(source))
+        array = self.shared.once(key, lambda: np.ascontiguousarray(rounded(source, dtype)).reshape(value.shape))
         number = self._new_value(TensorType(dtype, value.shape, array), f"{value.name} ({dtype})")
+        self.keys[number] = key
         self._casts[value.id, dtype] = number
         return number
 

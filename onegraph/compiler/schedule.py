@@ -7,6 +7,7 @@ its source is written directly into the memory of the output.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from ..opset.schema import Call, TensorType
 from ..opset.shapes import settled_strides
 from .lower import Dims, Lowered, Step, Value, dense_of
 from .report import nbytes
+from .shared_constants import derived
 from .steps import LibraryStep, Note, NumpyStep, compile_reorder, needs_dense, numpy_step, store
 
 
@@ -51,6 +53,7 @@ class Schedule:
             n for value in self.values.values() if value.storage != value.id for n in (value.id, value.storage)
         }
         self._copies: dict[tuple[int, Dims], int] = {}
+        self._lowered = lowered
 
     def use(self, step: Step) -> Use:
         """A step as the record that the rules about the library take."""
@@ -143,12 +146,16 @@ class Schedule:
     def new_value(self, value: Value, strides: Dims) -> Value:
         """A new value with the type of another one, in memory of its own; a constant with dense strides only."""
         number, is_dense = len(self.values), strides == dense_of(value.shape)
+        constant = value.constant
+        if constant is not None and not constant.flags.c_contiguous:
+            key = derived("dense", self._lowered.key(value))
+            constant = self._lowered.shared.once(key, partial(np.ascontiguousarray, constant))
         self.values[number] = value._replace(
             id=number,
             strides=strides,
             storage=number,
             name=f"{value.name} ({'dense' if is_dense else 'channels last'})",
-            constant=None if value.constant is None else np.ascontiguousarray(value.constant),
+            constant=constant,
         )
         return self.values[number]
 

@@ -1,4 +1,7 @@
-"""Computes the ops of the quantization category in numpy. The runner does the rounding and saturation."""
+"""Computes the ops of the quantization category in numpy. The runner does the rounding and saturation.
+
+Weights may be large, so the results are formulas, which the runner computes in blocks.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from numpy.typing import NDArray
 from ..errors import UnsupportedError
 from ..opset.ops.quantization import misplaced_scales, scale_axis
 from ..opset.schema import Call
+from .by_element import ByElement
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.float64] | NDArray[np.int64]
@@ -40,31 +44,34 @@ def _static(call: Call, src: Numbers) -> tuple[Numbers, Numbers]:
     return _spread(call, scales, src), _spread(call, zps, src)
 
 
-def quantize(call: Call, src: Floats) -> Floats:
+def quantize(call: Call, src: Floats) -> ByElement:
     """src / scale + zp."""
-    scales, zps = _static(call, src)
-    return src / scales + zps
+    return ByElement(lambda src, scale, zp: src / scale + zp, (src, *_static(call, src)))
 
 
-def dequantize(call: Call, src: Numbers) -> Floats:
+def dequantize(call: Call, src: Numbers) -> ByElement:
     """(src - zp) * scale."""
     scales, zps = _static(call, src)
-    shifted = src - zps.astype(np.float64)  # zero points may use all 64 bits, so an integer difference could overflow
-    return np.asarray(shifted * scales, np.float64)
+    # Zero points may use all 64 bits, so an integer difference could overflow.
+    return ByElement(lambda src, scale, zp: (src - zp) * scale, (src, scales, zps.astype(np.float64)))
 
 
-def dynamic_quantize(call: Call, src: Floats, scales: Floats, zps: NDArray[np.int64] | None = None) -> Floats:
+def dynamic_quantize(call: Call, src: Floats, scales: Floats, zps: NDArray[np.int64] | None = None) -> ByElement:
     """src / scales + zps."""
-    scaled = src / _spread(call, scales, src)
-    return scaled if zps is None else scaled + _spread(call, zps, src)
+    operands = src, _spread(call, scales, src)
+    if zps is None:
+        return ByElement(lambda src, scale: src / scale, operands)
+    return ByElement(lambda src, scale, zp: src / scale + zp, (*operands, _spread(call, zps, src)))
 
 
-def dynamic_dequantize(call: Call, src: Numbers, scales: Floats, zps: NDArray[np.int64] | None = None) -> Floats:
+def dynamic_dequantize(call: Call, src: Numbers, scales: Floats, zps: NDArray[np.int64] | None = None) -> ByElement:
     """(src - zps) * scales."""
-    shifted = src if zps is None else src - _spread(call, zps, src)
-    return np.asarray(shifted * _spread(call, scales, src), np.float64)
+    operands = src, _spread(call, scales, src)
+    if zps is None:
+        return ByElement(lambda src, scale: src * scale, operands)
+    return ByElement(lambda src, scale, zp: (src - zp) * scale, (*operands, _spread(call, zps, src)))
 
 
-def type_cast(call: Call, src: Floats) -> Floats:
+def type_cast(call: Call, src: Floats) -> ByElement:
     """src unchanged; the runner casts the result."""
-    return src
+    return ByElement(lambda src: src, (src,))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,11 +33,14 @@ from . import (
     quantization,
     reduction,
 )
+from .by_element import ByElement, widened
 
 Array = NDArray[np.generic]
 ReferenceFunction = Callable[..., object]
 # Ops that move elements and compute nothing: they run in the data type of the tensors, which keeps every bit.
 MOVES = frozenset(["Concat", "Reorder", "Select", "StaticReshape", "StaticTranspose"])
+# Categories of ops whose functions return formulas, which convert their inputs block by block.
+BY_ELEMENT = frozenset(["quantization"])
 NUMBERS = frozenset([*(dtype.numpy for dtype in DataType), np.dtype(np.float64)])
 MODULES = (
     elementwise,
@@ -109,17 +111,18 @@ def _computed(op: Op, schema: Schema, inputs: Sequence[Array | None]) -> tuple[A
         None if array is None else _swapped(schema, schema.input_port(index).name, array, op)
         for index, array in enumerate(inputs[: len(call.inputs)])
     ]
-    arrays = ordered if base.kind in MOVES else [None if array is None else _widen(array) for array in ordered]
+    is_wide = base.kind not in MOVES and base.category not in BY_ELEMENT
     try:
+        arrays = [_widen(array) if is_wide and array is not None else array for array in ordered]
         with np.errstate(all="ignore"):
             result = reference_function(base)(call, *arrays)
+        results = result if isinstance(result, tuple) else (result,)
+        found = [
+            _swapped(schema, port.name, narrow(value, tensor.dtype), op)
+            for port, value, tensor in zip(schema.outputs, results, op.outputs, strict=False)
+        ]
     except MemoryError as error:
         raise OutOfMemoryError("numpy", "out_of_memory", f"{op.kind} {op.name!r}: {error}") from None
-    results = result if isinstance(result, tuple) else (result,)
-    found = [
-        _swapped(schema, port.name, narrow(value, tensor.dtype), op)
-        for port, value, tensor in zip(schema.outputs, results, op.outputs, strict=False)
-    ]
     # ascontiguousarray turns a scalar into a vector, so the shape is restored.
     return tuple(np.ascontiguousarray(array).reshape(array.shape) for array in found)
 
@@ -193,18 +196,18 @@ def _refuse_shapes(op: Op, arrays: Sequence[Array | None], *, lenient: bool) -> 
 
 
 def _widen(array: Array) -> Array:
-    if array.dtype == np.bool_:
-        return array
-    if array.dtype.kind in "iu" or array.dtype in (ml_dtypes.int4, ml_dtypes.uint4):
-        return array.astype(np.int64)
-    return array.astype(np.float64)
+    dtype = widened(array.dtype)
+    return array if dtype == np.bool_ else array.astype(dtype)
 
 
 def narrow(value: object, dtype: DataType) -> Array:
     """Convert ``value`` to ``dtype``.
 
-    Floats are rounded to the nearest, and also saturated if ``dtype`` is an integer type; integers wrap around.
+    A formula is computed here. Floats are rounded to the nearest, and also saturated if ``dtype`` is an integer type;
+    integers wrap around.
     """
+    if isinstance(value, ByElement):
+        return value.compute(dtype.numpy, lambda block: narrow(block, dtype))
     array = np.asarray(value)
     with np.errstate(all="ignore"):  # no integer is NaN
         if dtype in (DataType.s8, DataType.u8, DataType.s32) and array.dtype.kind == "f":

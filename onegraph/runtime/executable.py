@@ -17,6 +17,7 @@ from ..capi.settings import alignment_of, is_aligned
 from ..capi.thread_affinity import calling_thread
 from ..compiler.lower import refuse_wildcards, shape_tensors
 from ..compiler.report import PartitionReport, Report
+from ..compiler.shared_constants import SharedConstants
 from ..errors import ArgumentError, OutOfMemoryError, StateError, StatusError, UnsupportedError, shown
 from ..ir.op import Array
 from ..native.gc_pause import without_collector
@@ -78,6 +79,7 @@ class Executable(Made):
         self._options = compile_options(graph, policy, fallback, fpmath_mode, threads)
         self._arguments = Arguments(graph)
         self._cache = Cache(CAPACITY)
+        self._shared = SharedConstants(graph)
         self._names = tuple(graph.inputs)
         self._value_inputs = value_inputs(graph)
         names = tuple(graph.outputs)
@@ -316,7 +318,7 @@ class Executable(Made):
             if not options.fallback:
                 raise UnsupportedError("the library does not run all of the graph: " + COMPUTED_SHAPE)
             return Entry(None, _decline)
-        program = without_collector(lambda: Program(graph, **options._asdict()))
+        program = without_collector(lambda: Program(graph, **options._asdict(), shared=self._shared))
         if isinstance(options.threads, Mapping):
             refuse_unknown_partitions(options.threads, program.reports)
         return Entry(program, quick_call(program, self._result) or _decline)

@@ -24,6 +24,7 @@ from ..compiler.lower import Value, lower
 from ..compiler.memory_planner import Lifetime, aligned, plan_memory
 from ..compiler.report import PartitionReport, nbytes
 from ..compiler.schedule import Schedule
+from ..compiler.shared_constants import SharedConstants
 from ..compiler.steps import LibraryStep, NumpyStep
 from ..compiler.thread_tuning import LONG_SECONDS, share_threads
 from ..errors import OutOfMemoryError, UnsupportedError
@@ -50,15 +51,23 @@ class Program:
     Args:
         graph: a graph with known shapes.
         policy, fallback, fpmath_mode, threads: as for :meth:`onegraph.Graph.compile`.
+        shared: what other programs of the executable have computed from constants; nothing by default.
 
     Raises:
         UnsupportedError: ``fallback`` is False, and the library does not support some ops; the text has the reasons.
     """
 
     def __init__(
-        self, graph: DataGraph, *, policy: str, fallback: bool, fpmath_mode: str, threads: Threads = None
+        self,
+        graph: DataGraph,
+        *,
+        policy: str,
+        fallback: bool,
+        fpmath_mode: str,
+        threads: Threads = None,
+        shared: SharedConstants | None = None,
     ) -> None:
-        lowered = fold_constants(lower(graph, fallback=fallback), policy)
+        lowered = fold_constants(lower(graph, fallback=fallback, shared=shared), policy)
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
         self.graph = graph
         self.free_frames: list[Frame] = []  # frames of finished runs, for reuse

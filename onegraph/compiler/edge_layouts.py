@@ -1,0 +1,117 @@
+"""Chooses the layouts of the tensors between partitions.
+
+The library chooses the layout of a tensor if every reader honours strides. Ops that honour no strides get dense copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .._util.fork_safety import cached_property
+from ..errors import UnsupportedError
+from ..faults.fusions import wrong_strides
+from ..faults.operands import varying
+from ..faults.ops.pooling import SLOW_CHANNELS_FIRST
+from ..faults.use import Fused
+from ..native.library import VERSION
+from .lower import Lowered, Step, Value, dense_of
+from .partition_cache import Layout, Pattern
+from .schedule import Schedule
+from .steps import ARITHMETIC, channels_last, is_slow_pool, mixed, needs_dense, slow_operand
+
+
+class EdgeLayouts:
+    """The layouts of a graph's values.
+
+    Args:
+        lowered: the graph.
+        schedule: its schedule, which gets the copies into other layouts.
+    """
+
+    def __init__(self, lowered: Lowered, schedule: Schedule) -> None:
+        self._lowered, self._schedule, self._values = lowered, schedule, schedule.values
+        self._slow: dict[int, bool] = {}  # whether a binary op has a slow operand, by id of its part
+
+    def choose(
+        self, pattern: Pattern, steps: Sequence[Step], values: list[Value]
+    ) -> tuple[Layout, list[tuple[Value, Value, str]]]:
+        """The layout of a pattern for the strides of ``values``, and the copies of results to make after the ops.
+
+        In ``values``, dense values replace those whose strides the ops do not honour, and channels-last values those of
+        a pool that is slow otherwise. A copy is a source, a target and the reason.
+
+        Raises:
+            UnsupportedError: the ops cannot be run on values of these strides.
+        """
+        schedule, count, copies = self._schedule, pattern.n_inputs, list[tuple[Value, Value, str]]()
+        layout = pattern.layouts.get(tuple([value.strides for value in values]))
+        if layout is not None:
+            return layout, copies
+        returned = {value.id for value in values[count:] if value.id in schedule.returned and not value.dense}
+        strided = frozenset([value.id for value in values if not value.dense])
+        uses = [schedule.use(step) for step in steps] if strided and len(steps) > 1 else []
+        if not uses or not wrong_strides(Fused(uses, strided=strided), VERSION):
+            returned.clear()
+        elif reason := wrong_strides(Fused(uses, strided=strided - returned), VERSION):
+            raise UnsupportedError(f"{reason}, so that the ops run one by one")
+        copied = mixed(steps, values[:count]) if strided else ()
+        for index, value in enumerate(values):
+            if value.id in returned or value.id in copied or (not value.dense and needs_dense(value, steps)):
+                if index < count:
+                    values[index] = self._values[schedule.dense_copy(value)]
+                    continue
+                if value.id not in schedule.returned:
+                    raise UnsupportedError(f"{steps[-1].kind} writes dense tensors only")
+                values[index] = schedule.new_value(value, dense_of(value.shape))
+                copies.append((values[index], value, f"{steps[-1].kind} writes dense tensors only"))
+        if len(steps) == 1 and is_slow_pool(steps[0], schedule.use(steps[0]).call, values):
+            for index, value in enumerate(values):
+                strides = channels_last(value.shape)
+                if index < count:
+                    values[index] = self._values[schedule.copy(value, strides, SLOW_CHANNELS_FIRST.reason)]
+                elif not self.is_free(value):
+                    values[index] = schedule.new_value(value, strides)
+                    copies.append((values[index], value, SLOW_CHANNELS_FIRST.reason))
+        # Convolutions of channels-first data are fastest with channels-last strides, as are the ops between them.
+        is_open = any(step.attrs.get("data_format") == "NCX" for step in steps)
+        is_open = is_open or not all(value.dense for value in values[:count])
+        return pattern.layouts.setdefault(tuple([value.strides for value in values]), Layout(is_open, {})), copies
+
+    def has_slow_operand(self, step: Step) -> bool:
+        """Whether the library has no fast kernel for the operand of a binary op."""
+        known = self._slow.get(id(step.part))
+        if known is None:
+            known = self._slow[id(step.part)] = slow_operand(step, self._values) is not None
+        return known
+
+    @cached_property
+    def readers(self) -> dict[int, list[Step]]:
+        """The steps that read a value."""
+        readers: dict[int, list[Step]] = {}
+        for step in self._lowered.steps:
+            for number in step.inputs:
+                readers.setdefault(number, []).append(step)
+        return readers
+
+    def is_free(self, value: Value) -> bool:
+        """Whether the library may choose the layout: the value is not returned, and every reader honours strides."""
+        if len(value.shape) < 2 or 0 in value.shape:
+            return False
+        if value.id in self._schedule.returned or value.id in self._schedule.viewed:
+            return False
+        readers = self.readers.get(value.id, ())
+        return bool(readers) and all(
+            step.executor == "library"
+            and step.kind != "StaticReshape"
+            and not needs_dense(value, [step])
+            and not (step.kind in ARITHMETIC and (self.has_slow_operand(step) or self._repeats_batch(step)))
+            for step in readers
+        )
+
+    def _repeats_batch(self, step: Step) -> bool:
+        """Whether the operand of a binary op is broadcast along the first axis alone: fast for dense tensors only."""
+        result = self._values[step.outputs[0]].shape
+        return any(
+            not varies[0] and all(varies[1:]) and result[0] > 1
+            for varies in (varying(result, self._values[number].shape) for number in step.inputs)
+        )

@@ -1,0 +1,126 @@
+"""Finds the pattern of each partition, and says which fusions not to compile, or where to cut them.
+
+The library computes some fusions wrong, so that their ops run one by one. A fusion that has a reference kernel only is
+cut before the op that makes it slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..capi import Partition
+from ..capi.caches import programs_keep_constants
+from ..capi.settings import has_avx2, has_vnni
+from ..errors import UnsupportedError
+from ..faults.fusions import wrong_fusion
+from ..faults.performance import REFERENCE, reference_kernel
+from ..faults.slow_fusions import slow_fusion
+from ..faults.use import Fused
+from ..native.library import HASHES_CONSTANTS, VERSION, lib
+from .lower import Lowered, Step
+from .partition_cache import Pattern, Wiring, wiring
+from .report import nbytes
+from .schedule import Schedule
+from .to_capi import capi_graph
+
+WITH_REFERENCE_KERNELS = frozenset(kind for fault in REFERENCE for kind in fault.ops)
+# Elements; the memory that can be read behind prepared constants is at least that of their layout in a kernel.
+MOST_CONSTANTS = 1 << 29
+
+
+class Patterns:
+    """The patterns of a graph; partitions with the same wiring share one.
+
+    Args:
+        lowered: the graph.
+        schedule: its schedule.
+        fpmath_mode: name of the library's mode.
+        keeps: whether the library caches prepared constants by partition id, or whole compiled partitions, so that
+            compiling a partition again would reuse its constants.
+        unkept: ids of the steps whose constants the library must not keep.
+    """
+
+    def __init__(
+        self, lowered: Lowered, schedule: Schedule, fpmath_mode: str, *, keeps: bool, unkept: frozenset[int]
+    ) -> None:
+        self._lowered, self._schedule, self._fpmath_mode = lowered, schedule, fpmath_mode
+        self._values = schedule.values
+        self._patterns: dict[tuple[Wiring, tuple[bool, ...]], Pattern] = {}
+        self._keeps, self._unkept = keeps, unkept
+        self._can_keep = HASHES_CONSTANTS and programs_keep_constants() and not lib.onegraph_can_prepare()
+
+    def __iter__(self) -> Iterator[Pattern]:
+        return iter(self._patterns.values())
+
+    def find(self, steps: Sequence[Step], partition: Partition | None = None) -> tuple[Pattern, list[int]]:
+        """The pattern of these steps, made if it is new, and their values in the order of the pattern.
+
+        Args:
+            steps: the steps of a partition.
+            partition: the library's partition of these steps; None only for a single step, whose partition is made
+                here.
+
+        Raises:
+            OneGraphError: the library refuses the op.
+        """
+        results = steps[0].outputs if len(steps) == 1 or partition is None else partition.output_ids
+        wired, numbers = wiring(steps, results)
+        constant = tuple([self._values[number].constant is not None for number in numbers]) if len(steps) > 1 else ()
+        key = wired, constant
+        pattern = self._patterns.get(key)
+        if pattern is not None and not (self._keeps and self._reads_constants(steps)):
+            return pattern, numbers
+        reason, cut = "", 0
+        if partition is None:
+            graph, refused = capi_graph(self._lowered, self._fpmath_mode, steps)
+            if refused:
+                raise UnsupportedError(*refused.values())
+            (partition,) = graph.partitions("debug")
+        if len(steps) > 1:
+            inputs = [*dict.fromkeys(partition.input_ids)]
+            constants = frozenset([number for number, known in zip(numbers, constant, strict=True) if known])
+            uses = [self._schedule.use(step) for step in steps]
+            fused = Fused(uses, has_vnni(), has_avx2(), constants=constants)
+            if reason := wrong_fusion(fused, VERSION):
+                reason = f"{reason}, so that the ops run one by one"
+            elif slow := slow_fusion(fused, VERSION):
+                reason, cut = f"{slow.reason}, so that the ops run apart", slow.place
+        else:
+            inputs = [*dict.fromkeys(steps[0].inputs)]
+        size = sum([nbytes(self._values[number]) for number in (*inputs, *results)])
+        keeps = self._keeps_constants(steps, inputs)
+        pattern = self._patterns[key] = Pattern(partition, steps, inputs, results, numbers, size, keeps, reason, cut)
+        pattern.marks = tuple(self._marks(steps))
+        return pattern, numbers
+
+    def _keeps_constants(self, steps: Sequence[Step], inputs: Sequence[int]) -> bool:
+        """Whether the library may keep what it computes from the constants of a partition with these inputs."""
+        if not HASHES_CONSTANTS:
+            return True
+        if not self._can_keep:
+            return False
+        constants = [self._values[number].constant for number in inputs]
+        sizes = [constant.size for constant in constants if constant is not None]
+        # There is nothing to keep of a scalar, such as the scale in an attention, for which some kernels keep nothing.
+        is_worthwhile = max(sizes, default=0) > 1 and sum(sizes) < MOST_CONSTANTS
+        return is_worthwhile and self._unkept.isdisjoint(step.id for step in steps)
+
+    def partition_again(self, steps: Sequence[Step], results: Sequence[int]) -> Partition:
+        """Another partition of these steps, of which the library keeps no constants yet."""
+        graph, _ = capi_graph(self._lowered, self._fpmath_mode, steps, results)
+        partitions = graph.partitions("fusion" if len(steps) > 1 else "debug")
+        for partition in partitions:
+            if len(partition.ops) == len(steps):
+                return partition
+        raise UnsupportedError("the library finds another partition for the same ops")
+
+    def _marks(self, steps: Sequence[Step]) -> Iterator[str]:
+        """The steps that are known to run a reference kernel because there is no better way, for the report."""
+        for step in steps:
+            if step.kind in WITH_REFERENCE_KERNELS and (
+                found := reference_kernel(self._schedule.use(step).call, VERSION)
+            ):
+                yield f"reference kernel: {found}"
+
+    def _reads_constants(self, steps: Sequence[Step]) -> bool:
+        return any(self._values[number].constant is not None for step in steps for number in step.inputs)

@@ -1,0 +1,61 @@
+"""Shares what is computed from constants between the programs of an executable.
+
+Each program is compiled from its own copy of the graph, so an array is known by what it is computed from: the ops, and
+the constants of the executable's graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import blake2b
+from itertools import count
+from weakref import WeakValueDictionary
+
+from ..builder.graph import DataGraph
+from ..ir.op import Array
+from ..native.library import address_of
+
+Key = bytes
+# A constant of at most this many bytes that is not in the graph is known by its contents.
+SMALL_BYTES = 1 << 10
+_numbers = count()
+
+
+class SharedConstants:
+    """The arrays that the programs of an executable have computed. An array lives as long as a program that uses it.
+
+    Args:
+        graph: the graph of the executable.
+    """
+
+    def __init__(self, graph: DataGraph) -> None:
+        # The views hold the memory, so that no other array can have its address.
+        self._held = {address_of(tensor.value): tensor.value for tensor in graph._tensors if tensor.value is not None}
+        self._arrays = WeakValueDictionary[Key, Array]()
+
+    def key(self, array: Array) -> Key:
+        """The key of a constant that no step computes, which is equal for equal constants only."""
+        looks = array.dtype.num, array.shape, array.strides
+        if (address := address_of(array)) in self._held:
+            return derived(("graph", address, *looks))
+        if array.nbytes <= SMALL_BYTES:
+            return derived(("contents", *looks, array.tobytes()))
+        return derived(("unknown", next(_numbers)))
+
+    def find(self, key: Key) -> Array | None:
+        """The array with this key, if a program has it."""
+        return self._arrays.get(key)
+
+    def keep(self, key: Key, array: Array) -> Array:
+        """The array with this key: that of a program, otherwise ``array``."""
+        return self._arrays.setdefault(key, array)
+
+    def once(self, key: Key, make: Callable[[], Array]) -> Array:
+        """The array with this key: that of a program, otherwise a new one."""
+        found = self.find(key)
+        return self.keep(key, make()) if found is None else found
+
+
+def derived(what: object, *sources: Key) -> Key:
+    """The key of what is computed from other arrays; ``what`` is plain data with an exact ``repr``."""
+    return blake2b(repr(what).encode() + b"".join(sources), digest_size=16).digest()
