@@ -251,15 +251,6 @@ WEIGHTS_SHAPE = Attribute(
 
 WINDOW = (STRIDES, PADS_BEGIN, PADS_END, DILATIONS, AUTO_PAD)
 TRANSPOSE_WINDOW = (STRIDES, PADS_BEGIN, PADS_END, DILATIONS, TRANSPOSE_AUTO_PAD)
-AXES_NOTE = (
-    "The pages divide the other channel axis of the weights by groups, (in / groups, out), which no library version "
-    "accepts; onegraph uses (in, out / groups). Since 3.2 the table on the pages calls the formats OIX and XIO; "
-    "onegraph accepts both pairs of names."
-)
-PADDING_NOTE = (
-    "The formula on this page exchanges same_upper and same_lower. The attribute text of the page, all other pages, "
-    "the library and onegraph put an odd element at the end for same_upper."
-)
 SHAPE_NOTE = "The library never compiles this op with its shape given as a tensor; onegraph passes the attribute."
 EXPLICIT_NOTE = "The library's auto_pad is wrong for some sizes of this op; onegraph passes explicit padding."
 GROUPS_NOTE = "The library never compiles this op with groups > 1; onegraph passes an equal ConvTranspose."
@@ -296,7 +287,6 @@ OPS = (
         outputs=ports("diff_src:T"),
         attributes=(*WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, CONV_WEIGHTS, DST_SHAPE),
         notes=(
-            PADDING_NOTE,
             SHAPE_NOTE,
             GROUPS_NOTE,
         ),
@@ -320,7 +310,6 @@ OPS = (
         inputs=ports("src:T weights:T bias:T?"),
         outputs=ports("dst:T"),
         attributes=(*TRANSPOSE_WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, TRANSPOSE_WEIGHTS),
-        notes=(AXES_NOTE,),
         shape=wide_shape,
     ),
     schema(
@@ -332,7 +321,6 @@ OPS = (
         outputs=ports("diff_src:T"),
         attributes=(*TRANSPOSE_WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, TRANSPOSE_WEIGHTS),
         notes=(
-            AXES_NOTE,
             OUTPUT_PADDING_NOTE,
             DILATIONS_NOTE,
         ),
@@ -347,7 +335,6 @@ OPS = (
         outputs=ports("diff_weights:T"),
         attributes=(*TRANSPOSE_WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, TRANSPOSE_WEIGHTS, WEIGHTS_SHAPE),
         notes=(
-            AXES_NOTE,
             EXPLICIT_NOTE,
             OUTPUT_PADDING_NOTE,
             SHAPE_NOTE,
