@@ -162,6 +162,18 @@ TWO_GROUPS = np.array([[[1.0], [10.0]]])  # one sample with two channels of one 
             [[[5.0]], [2.0], [1.0], [3.0], [3.0]],
             [[3.0]],
         ),
+        *(
+            # One row, 1 and 3, with mean 2 and variance 1 + epsilon = 4, whatever beta is.
+            (
+                "layer_norm_gradient_of_beta",
+                NEWEST,
+                "LayerNormBackward",
+                {"epsilon": 3.0},
+                [[[1.0, 3.0]], [[4.0, 8.0]], [2.0], [1.0], [1.0, 1.0], [beta, beta]],
+                [[-0.75, 0.75]],
+            )
+            for beta in (0.0, 100.0)
+        ),
         ("softmax_stats_command", "onednn-3.9", "SoftMax", {}, [[[0.0, 0.0]]], [[0.5, 0.5]]),
         # Axis 0 of dst is axis 1 of src.
         ("transpose_indices", NEWEST, "StaticTranspose", {"order": [1, 2, 0]}, [[[[1, 2, 3]]]], [[[1], [2], [3]]]),

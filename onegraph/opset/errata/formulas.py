@@ -241,6 +241,17 @@ CORRECTIONS = (
         "It computes both.",
     ),
     Correction(
+        "layer_norm_gradient_of_beta",
+        CURRENT,
+        ("LayerNormBackward",),
+        DESCRIPTION,
+        "beta",
+        r"\gamma(c) ^*, and \beta(c) ^*",
+        "gamma alone",
+        "the offset vanishes in every gradient of LayerNorm",
+        "It needs beta if use_affine is true, as the table of inputs says, but never reads it.",
+    ),
+    Correction(
         "softmax_stats_command",
         guide(9, 11),
         ("SoftMax",),
