@@ -279,7 +279,7 @@ def test_suggested_format_of_convolution_weights(value, fix):
 @pytest.mark.parametrize("name", EDITIONS)
 def test_note_about_two_pairs_of_names_is_true(name):
     for schema in edition(name).schemas.values():
-        says_both = any("both pairs" in note for note in schema.notes)
+        says_both = any("both pairs" in one.action for one in edition(name).corrections(schema))
         attribute = next((one for one in schema.attributes if one.name in ("weights_format", "filter_format")), None)
         takes_both = attribute is not None and all(takes(attribute, word) for word in ("OIX", "XIO", "IOX", "XOI"))
         assert says_both == takes_both

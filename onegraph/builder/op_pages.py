@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import DEFAULT, Edition, base_of
+from ..opset.errata.page import escaped
 from ..opset.errata.page import to_dict as correction_dict
 from ..opset.schema import Attribute, Port, Rule, Schema, Version
 from .op_signatures import OPTIONS, attribute_default, python_signature
@@ -117,7 +118,7 @@ def markdown(chosen: Edition, schema: Schema) -> str:
     corrections = chosen.corrections(schema)
     if corrections:
         lines += ["", "Mistakes on the page of the specification:", ""]
-        lines += [f"- {_escaped(str(one))}" for one in corrections]
+        lines += [f"- {escaped(str(one))}" for one in corrections]
     return "\n".join(lines).rstrip() + "\n"
 
 

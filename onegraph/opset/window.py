@@ -22,8 +22,7 @@ def extent(kernel: int, dilation: int) -> int:
 def split_padding(total: int, auto_pad: str) -> tuple[int, int]:
     """Split the ``total`` padding of an axis into (begin, end); same_upper puts an odd element at the end.
 
-    The formula on the page of ConvolutionBackwardData exchanges same_upper and same_lower; its attribute text, all
-    other pages and the library agree with this function. A negative ``total`` counts as 0; valid pads nothing.
+    A negative ``total`` counts as 0; valid pads nothing.
     """
     if auto_pad == "valid" or total <= 0:
         return 0, 0

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..dtypes import DataType
-from ..ops.convolution import AXES_NOTE, NAMES_NOTE
 from ..ops.interpolation import one_size_source
 from ..schema import FLOATS, Attribute, Dialect, Fill, Port, Row, Schema
 from .dialect import in_words, vocabulary
@@ -100,9 +99,8 @@ def legacy(base: Schema) -> Schema | None:
 def _described(schema: Schema, words: Mapping[str, str]) -> Schema:
     """The schema with its texts translated to the edition's names."""
     attributes = (replace(attribute, doc=in_words(attribute.doc, words)) for attribute in schema.attributes)
-    notes = tuple(
-        LEGACY_AXES if note is AXES_NOTE else in_words(note, words) for note in schema.notes if note is not NAMES_NOTE
-    )
+    axes = (LEGACY_AXES,) if schema.dialect is not None and schema.dialect.swapped else ()
+    notes = (*axes, *(in_words(note, words) for note in schema.notes))
     return replace(schema, doc=in_words(schema.doc, words), attributes=tuple(attributes), notes=notes)
 
 

@@ -15,7 +15,6 @@ from ...errors import ArgumentError, shown
 from ..errata.catalogue import corrections
 from ..errata.correction import Correction
 from ..ops import CATEGORIES
-from ..ops.convolution import NAMES_NOTE
 from ..ops.quantization import QTYPE, ZPS
 from ..schema import Attribute, Schema, Version
 from ..values import nearest
@@ -134,7 +133,7 @@ def _undisputed(schema: Schema) -> Schema:
         replace(attribute, aliases={}, disputed=frozenset()) if attribute.disputed else attribute
         for attribute in schema.attributes
     )
-    return replace(schema, attributes=tuple(attributes), notes=tuple(n for n in schema.notes if n is not NAMES_NOTE))
+    return replace(schema, attributes=tuple(attributes))
 
 
 def _oneapi(version: Version) -> dict[str, Schema]:

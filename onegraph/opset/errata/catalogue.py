@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from . import facts
+from . import facts, formulas, names, spellings, statements, windows
 from .correction import Correction
 
-CORRECTIONS: tuple[Correction, ...] = facts.CORRECTIONS
+CORRECTIONS: tuple[Correction, ...] = (
+    *facts.CORRECTIONS,
+    *formulas.CORRECTIONS,
+    *windows.CORRECTIONS,
+    *names.CORRECTIONS,
+    *spellings.CORRECTIONS,
+    *statements.CORRECTIONS,
+)
 
 _BY_PAGE: dict[tuple[str, str], list[Correction]] = defaultdict(list)
 for _correction in CORRECTIONS:

@@ -27,7 +27,8 @@ class Correction:
         ops: the ops on whose pages it stands, by the names of these editions.
         section: the part of the page, one of :data:`SECTIONS`.
         where: the attribute or port that it concerns; empty if it concerns the op.
-        printed: what the page prints, in as few of its words as show the mistake.
+        printed: what the page prints, in as few of its words as show the mistake, without markup of code; or a
+            description of it, for tables and for what is missing.
         meant: what onegraph takes it to mean.
         reason: how that is known: from another edition, from the library, or from the mathematics.
         action: what onegraph does.
@@ -108,5 +109,8 @@ def guide(first: int, last: int = 13) -> tuple[str, ...]:
 
 ONEAPI = ("oneapi-1.2", "oneapi-1.3", "oneapi-1.4")
 LEGACY = ("legacy-1",)
+GUIDES = guide(0)
+CURRENT = (*ONEAPI, *GUIDES)  # the editions with the names of today
+ALL = (*LEGACY, *CURRENT)
 # The first guides, and the oneAPI specification that is of the same date.
 FIRST = ("oneapi-1.2", *guide(0, 1))

@@ -73,10 +73,11 @@ def markdown_errata(corrections: Sequence[Correction] = CORRECTIONS) -> str:
             pages = [f"[{kind}]({link})" for _, kind, link in _links(one, one.editions[-1:])]
             where = f", `{one.where}`" if one.where else ""
             lines += [f"### {one.name}", "", f"{', '.join(pages or one.ops)}{where}; {spans(one.editions)}.", ""]
-            lines += [f"- {word}: {_escaped(getattr(one, name))}" for word, name in LINES]
+            lines += [f"- {word}: {escaped(getattr(one, name))}" for word, name in LINES]
             lines.append("")
     return "\n".join(lines)
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """The text in Markdown without any markup."""
     return "".join(f"\\{one}" if one in "\\*_<>|[]`$#" else one for one in text)

@@ -269,18 +269,6 @@ WEIGHTS_SHAPE = Attribute(
 
 WINDOW = (STRIDES, PADS_BEGIN, PADS_END, DILATIONS, AUTO_PAD)
 TRANSPOSE_WINDOW = (STRIDES, PADS_BEGIN, PADS_END, DILATIONS, TRANSPOSE_AUTO_PAD)
-AXES_NOTE = (
-    "The pages divide the other channel axis of the weights by groups, (in / groups, out), which no library version "
-    "accepts; onegraph uses (in, out / groups)."
-)
-NAMES_NOTE = (
-    "The table on this page calls the weights formats OIX and XIO, its note IOX and XOI; onegraph accepts both pairs "
-    "of names, and takes OIX as IOX and XIO as XOI."
-)
-PADDING_NOTE = (
-    "The formula on this page exchanges same_upper and same_lower. The attribute text of the page, all other pages, "
-    "the library and onegraph put an odd element at the end for same_upper."
-)
 SHAPE_NOTE = "The library never compiles this op with its shape given as a tensor; onegraph passes the attribute."
 EXPLICIT_NOTE = "The library's auto_pad is wrong for some sizes of this op; onegraph passes explicit padding."
 GROUPS_NOTE = "The library never compiles this op with groups > 1; onegraph passes an equal ConvTranspose."
@@ -317,7 +305,6 @@ OPS = (
         outputs=ports("diff_src:T"),
         attributes=(*WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, CONV_WEIGHTS, DST_SHAPE),
         notes=(
-            PADDING_NOTE,
             SHAPE_NOTE,
             GROUPS_NOTE,
         ),
@@ -341,7 +328,6 @@ OPS = (
         inputs=ports("src:T weights:T bias:T?"),
         outputs=ports("dst:T"),
         attributes=(*TRANSPOSE_WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, TRANSPOSE_WEIGHTS),
-        notes=(AXES_NOTE, NAMES_NOTE),
         shape=wide_shape,
     ),
     schema(
@@ -353,8 +339,6 @@ OPS = (
         outputs=ports("diff_src:T"),
         attributes=(*TRANSPOSE_WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, TRANSPOSE_WEIGHTS),
         notes=(
-            AXES_NOTE,
-            NAMES_NOTE,
             OUTPUT_PADDING_NOTE,
             DILATIONS_NOTE,
         ),
@@ -369,8 +353,6 @@ OPS = (
         outputs=ports("diff_weights:T"),
         attributes=(*TRANSPOSE_WINDOW, OUTPUT_PADDING, GROUPS, DATA_FORMAT, TRANSPOSE_WEIGHTS, WEIGHTS_SHAPE),
         notes=(
-            AXES_NOTE,
-            NAMES_NOTE,
             EXPLICIT_NOTE,
             OUTPUT_PADDING_NOTE,
             SHAPE_NOTE,

@@ -68,7 +68,6 @@ OPS = (
         rules=(axis_in_range,),
         since=(3, 7),
     ),
-    # The page prints u64 for seed and offset; the C API has no such type and the library takes s64.
     Schema(
         "Dropout",
         "dropout",

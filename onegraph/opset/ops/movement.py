@@ -8,7 +8,6 @@ from ..schema import FLOATS, Attribute, Call, Finding, Range, Schema, Shape, por
 from ..shapes import Dim, axis_in_range, compatible, counted, merge, normalize_axis, show
 
 AXIS = Attribute("axis", "s64", "Axis along which the inputs are joined, negative counted from the end.", required=True)
-# Up to 3.3 the guide prints the table row of another attribute for shape; this list is meant there too.
 SHAPE = Attribute(
     "shape",
     "s64[]",

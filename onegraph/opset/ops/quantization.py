@@ -1,8 +1,4 @@
-"""Defines the quantization category: conversions from floats to small integers or 8-bit floats and back, and TypeCast.
-
-The oneDNN guide rounds the result of Dequantize, and an older text divides by the scale. The library and this package
-multiply by the scale and do not round.
-"""
+"""Defines the quantization category: from floats to small integers or 8-bit floats and back, and TypeCast."""
 
 from __future__ import annotations
 
