@@ -250,10 +250,10 @@ CORRECTIONS = (
         ("Interpolate", "InterpolateBackward"),
         ATTRIBUTES,
         "scales",
-        "used, scales will be ignored",
-        "exactly one of sizes and scales",
-        "the sentence before says either; legacy-1 forbids both, and the library refuses both",
-        "It refuses sizes and scales together.",
+        "Either sizes or scales should be provided",
+        "at least one of sizes and scales",
+        "the next sentence says that scales is ignored beside sizes; legacy-1 forbids both",
+        "It ignores scales beside sizes, and keeps it from the library, which refuses both.",
     ),
     *(
         Correction(
