@@ -1,12 +1,14 @@
 """The mistakes of the specification's texts: the records, and what onegraph does instead of what is printed."""
 
 import itertools
+import json
 import re
 
 import numpy as np
 import pytest
+from helpers.command_line import onegraph
 
-from onegraph import check_op
+from onegraph import check_attrs, check_op
 from onegraph.opset.dtypes import DataType
 from onegraph.opset.editions.dialect import base_call
 from onegraph.opset.editions.registry import EDITIONS, base_of, edition
@@ -376,3 +378,57 @@ def test_groups_of_transposed_weights():
         for shape in ((4, 3, 2), (2, 6, 2))
     ]
     assert rules == [set(), {"channels_match"}]
+
+
+# Shown to users ------------------------------------------------------------------------------------------------------
+
+
+def test_value_that_follows_a_mistake_gives_a_note():
+    (found,) = check_attrs("SoftPlus", {"beta": 2}, edition="oneapi-1.4")
+    assert (found.rule, found.severity) == ("disputed_value", "note")
+    assert found.message == (
+        "SoftPlus: beta: 2; expected type f32; the page prints type s64: every guide has f32, and the library "
+        "refuses s64"
+    )
+    assert check_attrs("SoftPlus", {"beta": 2.5}, edition="oneapi-1.4") == []
+    assert check_attrs("SoftPlus", {"beta": 2}, edition="onednn-3.13") == []
+
+
+def test_error_names_the_mistake_that_it_follows():
+    (found,) = check_attrs("StaticReshape", {"shape": "numpy", "special_zero": False}, edition="oneapi-1.2")
+    assert found.severity == "error"
+    assert found.message.endswith(
+        "; the page prints type string, values none and numpy: the row repeats that of auto_broadcast; the guide has "
+        "s64 since v3.4, and the library refuses a string"
+    )
+    pool = {**POOL, "exclude_pad": False}
+    (found,) = check_op("AvgPoolBackward", pool, [ROW, ("s64", (3,))], edition="onednn-3.3")
+    assert found.message.startswith("AvgPoolBackward: src_shape is s64; expected s32; the page prints s64: ")
+    (found,) = check_op("AvgPoolBackward", pool, [ROW, ("s64", (3,))], edition="onednn-3.4")
+    assert found.message == "AvgPoolBackward: src_shape is s64; expected s32"
+
+
+def test_command_prints_every_correction():
+    done = onegraph("errata", "--json")
+    found = json.loads(done.stdout)
+    assert [one["name"] for one in found] == [one.name for one in CORRECTIONS]
+    assert all(page["link"].startswith("https://github.com/uxlfoundation/") for one in found for page in one["pages"])
+    assert {"printed", "meant", "reason", "action", "section", "where"} <= found[0].keys()
+
+
+def test_command_selects_ops_and_editions():
+    text = onegraph("errata", "soft_plus", "--edition", "oneapi-1.4").stdout
+    assert "soft_plus_beta: SoftPlus, SoftPlusBackward (attributes, beta; oneapi-1.2 to oneapi-1.4)" in text
+    assert "StaticReshape" not in text
+    assert "### soft_plus_beta" in onegraph("errata", "SoftPlus", "--markdown").stdout
+    done = onegraph("errata", "SoftPlsu")
+    assert (done.returncode, done.stderr.startswith("onegraph: no edition has an op 'SoftPlsu'")) == (2, True)
+    assert onegraph("errata", "--json", "--markdown").returncode == 2
+
+
+def test_page_of_an_op_shows_its_mistakes():
+    page = onegraph("ops", "StaticReshape", "--edition", "oneapi-1.2").stdout
+    assert "mistakes on its page\n    attributes, shape: printed type string, values none and numpy; meant" in page
+    record = json.loads(onegraph("ops", "StaticReshape", "--edition", "oneapi-1.2", "--json").stdout)
+    assert "reshape_shape" in [one["name"] for one in record["corrections"]]
+    assert record["link"].endswith("/oneAPI-v1.2-rev-1/source/elements/oneDNN/source/graph/ops/StaticReshape.rst")
