@@ -397,6 +397,12 @@ DIVERGENCES = (
         "one of the attributes sizes and scales must be there, although the input sizes says the same",
     ),
     stricter(
+        RESIZING,
+        "none, number, list length, string, input fewer, input more",
+        lambda call: bool(call.attr("sizes") and call.attr("scales")),
+        "sizes and scales together are refused; the page says that scales are ignored then",
+    ),
+    stricter(
         kinds("Concat"),
         "none, number, input fewer, input more",
         lambda call: len(call.inputs) > 64,
