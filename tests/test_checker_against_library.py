@@ -386,7 +386,7 @@ DIVERGENCES = (
     ),
     stricter(
         REDUCTIONS,
-        "none, bool, left out, list length, number, input more",
+        "none, bool, left out, list length, input more",
         with_input("axes"),
         "axes as an input are always taken for a second source of the axes, beside the default of the attribute",
     ),
@@ -398,7 +398,7 @@ DIVERGENCES = (
     ),
     stricter(
         RESIZING,
-        "none, number, list length, string, input fewer, input more",
+        "none, kind, number, list length, string, input more",
         lambda call: bool(call.attr("sizes") and call.attr("scales")),
         "sizes and scales together are refused; the page says that scales are ignored then",
     ),
