@@ -386,7 +386,7 @@ DIVERGENCES = (
     ),
     stricter(
         REDUCTIONS,
-        "none, bool, left out, list length, number, input more",
+        "none, bool, left out, list length, input more",
         with_input("axes"),
         "axes as an input are always taken for a second source of the axes, beside the default of the attribute",
     ),
@@ -395,6 +395,12 @@ DIVERGENCES = (
         "none, list length, string",
         lambda call: with_input("sizes")(call) and not call.attr("sizes") and not call.attr("scales"),
         "one of the attributes sizes and scales must be there, although the input sizes says the same",
+    ),
+    stricter(
+        RESIZING,
+        "none, kind, number, list length, string, input more",
+        lambda call: bool(call.attr("sizes") and call.attr("scales")),
+        "sizes and scales together are refused; the page says that scales are ignored then",
     ),
     stricter(
         kinds("Concat"),

@@ -334,6 +334,20 @@ def test_suggests_the_other_weights_format(src, attrs, end):
     assert found.message == f"Convolution: weights: {said}"
 
 
+def test_message_shows_the_shape_of_constant_weights():
+    window = {name: [1, 1] for name in ("strides", "dilations")} | {name: [0, 0] for name in ("pads_begin", "pads_end")}
+    g = og.Graph()
+    x, y = g.input("x", og.f32, (2, 8, 8, 5)), g.input("y", og.f32, (2, 6, 6, 4))
+    said = "shape [3, 3, 3, 4] read as XIO has 3 input channels; expected 5, as src has"
+    with pytest.raises(og.SpecError) as caught:
+        g.convolution(x, g.constant(np.zeros((3, 3, 3, 4), np.float32)), **window)
+    assert str(caught.value) == f"Convolution: weights: {said}"
+    for shape in ({"weights_shape": [3, 3, 3, 4]}, {"weights_shape": g.constant(np.array([3, 3, 3, 4], np.int32))}):
+        with pytest.raises(og.SpecError) as caught:
+            g.convolution_backward_weights(x, y, **window, **shape)
+        assert str(caught.value) == f"ConvolutionBackwardWeights: weights_shape: {said}"
+
+
 @pytest.mark.parametrize("filter_format", ["XIO", "OIX"])
 def test_legacy_message_shows_the_filter_as_given(filter_format):
     attrs = {name: [1, 1] for name in ("strides", "dilations")} | {name: [0, 0] for name in ("pads_begin", "pads_end")}

@@ -387,11 +387,10 @@ def _with_shape(
     """The finding with the shape that it is about, as given, and the format in which that shape was read."""
     if not finding.format:
         return finding
-    ports = zip(schema.inputs, inputs, strict=False)
-    tensor = next((tensor for port, tensor in ports if port.name == finding.where), None)
-    if tensor is None:
-        shape: Shape = attrs[finding.where]  # type: ignore[assignment]
-    else:
-        shape = tensor.shape if tensor.value is None else tuple(tensor.value.tolist())
+    shape: Shape = attrs.get(finding.where)  # type: ignore[assignment]
+    for port, tensor in zip(schema.inputs, inputs, strict=False):
+        if port.name == finding.where and tensor is not None:
+            contents = tensor.value if port.gives_shape else None
+            shape = tensor.shape if contents is None else tuple(contents.tolist())
     read_as = attrs.get(finding.format, schema.attribute(finding.format).default)
     return finding._replace(given=f"shape {show(shape)} read as {read_as} has {finding.given}")
