@@ -55,6 +55,8 @@ def shown(value: object) -> str:
     try:
         text = _repr.repr(value)
     except Exception:  # methods of a subclass of list or int may raise anything
+        if type(value) in (bool, int, float, str):
+            raise  # a signal handler raised it
         text = f"<{class_of(value)}>"
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
 

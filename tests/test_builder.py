@@ -1,5 +1,6 @@
 """The builder: the results of calls, inference, constants, names, messages."""
 
+import contextlib
 import copy
 import inspect
 import pickle
@@ -9,7 +10,7 @@ import threading
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers.interrupts import interrupted
+from helpers.interrupts import Alarm, interrupted, moments
 
 import onegraph as og
 from onegraph.opset.editions.registry import BASE
@@ -430,6 +431,27 @@ def test_interrupt_leaves_the_graph_unchanged(work):
         assert array.flags.writeable
         work(g, x, array)
     assert step > 3
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda g, x: g.op("SoftMax", [x], {"axis": 0}, name="r", dtype=np.dtype(np.float32), outputs=["stats"]),
+        lambda g, x: g.convolution(x, x, strides=[1], weights_format="OIX"),
+        lambda g, x: g.input("z", np.float32, (4,)),
+        lambda g, x: x * 2,
+        lambda g, x: og.check_attrs("SoftMax", {"axis": 0}),
+    ],
+)
+def test_exception_of_a_signal_handler_reaches_the_caller(work):
+    def attempt():
+        g = og.Graph()
+        with contextlib.suppress(og.SpecError):
+            work(g, g.input("x", np.dtype(np.float32), (1, 4, 4)))
+
+    attempt()  # what is cached takes fewer calls
+    lost = [step for step in range(1, moments(attempt)) if not interrupted(attempt, step, Alarm)]
+    assert lost == []
 
 
 def test_threads_can_build_one_graph(g):

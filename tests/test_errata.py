@@ -417,7 +417,7 @@ def test_command_prints_every_correction():
 
 
 def test_command_selects_ops_and_editions():
-    text = onegraph("errata", "soft_plus", "--edition", "oneapi-1.4").stdout
+    text = onegraph("errata", "softplus", "--edition", "oneapi-1.4").stdout
     assert "soft_plus_beta: SoftPlus, SoftPlusBackward (attributes, beta; oneapi-1.2 to oneapi-1.4)" in text
     assert "StaticReshape" not in text
     assert "### soft_plus_beta" in onegraph("errata", "SoftPlus", "--markdown").stdout

@@ -153,7 +153,7 @@ def dispatch(cache: Cache, n_inputs: int, value_inputs: Sequence[int]) -> QuickC
         except KeyError:  # a shape is new
             return None
         except Exception:  # an argument is not an array
-            if all(type(array) is np.ndarray for array in arrays):
+            if len(arrays) == n_inputs and all(type(array) is np.ndarray for array in arrays):
                 raise  # a signal handler raised it
             return None
         result = entry.quick(arrays, out)
