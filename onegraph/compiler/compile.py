@@ -37,7 +37,7 @@ from .report import nbytes
 from .schedule import Schedule
 from .steps import (
     ARITHMETIC,
-    LibraryStep,
+    CompiledStep,
     Note,
     channels_last,
     collapsed_binary,
@@ -273,7 +273,7 @@ class _StepCompiler:
         if HASHES_CONSTANTS and made._compilation.keeps_constants:
             again = partial(self._partition_again, steps, ends[count:])
         schedule.steps.append(
-            LibraryStep(made, like, pieces, count, in_place, index, pattern.nbytes, is_small, is_quick, again)
+            CompiledStep(made, like, pieces, count, in_place, index, pattern.nbytes, is_small, is_quick, again)
         )
         schedule.notes.append(Note("oneDNN", steps, (note, *pattern.marks), values[:count], values[count:]))
         for source, target, why in copies:
