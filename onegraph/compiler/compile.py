@@ -230,6 +230,8 @@ class _StepCompiler:
         schedule, reason = self._schedule, ""
         if step.executor == "view":
             return  # a change of axis order that costs nothing
+        if schedule.add_repeated(step):
+            return
         if step.executor == "library":
             if step.kind in VIEWS and schedule.add_view(step):
                 return

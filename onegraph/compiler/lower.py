@@ -10,7 +10,7 @@ them nor makes a partition that depends on its own result.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
 from types import MappingProxyType
@@ -88,12 +88,17 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Lowered:
-    """A graph lowered to steps; every shape is known. ``folded`` are the steps that were computed at compilation."""
+    """A graph lowered to steps; every shape is known.
+
+    ``folded`` are the steps that were computed at compilation. ``repeated`` has the results that repeat another one for
+    their only reader, each with the other one.
+    """
 
     graph: DataGraph
     values: dict[int, Value]
     steps: tuple[Step, ...]
     folded: tuple[Step, ...] = ()
+    repeated: Mapping[int, int] = field(default_factory=dict)
 
 
 def lower(graph: DataGraph, *, fallback: bool = True) -> Lowered:

@@ -52,6 +52,9 @@ class Schedule:
         self.viewed = {
             n for value in self.values.values() if value.storage != value.id for n in (value.id, value.storage)
         }
+        self._repeated = {**lowered.repeated, **{number: number for number in lowered.repeated.values()}}
+        self.viewed.update(self._repeated)
+        self._first: dict[int, int] = {}  # of equal results, the one that a step computes outside of a fusion
         self._copies: dict[tuple[int, Dims], int] = {}
         self._kernels: dict[object, CompiledKernel] = {}
 
@@ -128,6 +131,18 @@ class Schedule:
             self.values[target.id] = view
             self.note("view", step, "no copy: other strides on the same memory", step.note)
         return True
+
+    def add_repeated(self, step: Step) -> bool:
+        """Let a step that repeats an earlier one take its result; returns False for other steps."""
+        number = step.outputs[0]
+        origin = self._repeated.get(number)
+        if origin is None or number in self.returned:
+            return False
+        first = self._first.setdefault(origin, number)
+        if first != number:
+            known = self.values[first]
+            self.values[number] = self.values[number]._replace(strides=known.strides, storage=known.storage)
+        return first != number
 
     def dense_copy(self, value: Value) -> int:
         """The id of a dense copy of a value, made once."""

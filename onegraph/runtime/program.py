@@ -22,6 +22,7 @@ from ..compiler.compile import compile_steps
 from ..compiler.constants import fold_constants
 from ..compiler.lower import Value, lower
 from ..compiler.memory_planner import Lifetime, aligned, plan_memory
+from ..compiler.repetition import repeat_for_readers
 from ..compiler.report import PartitionReport, nbytes
 from ..compiler.schedule import Schedule
 from ..compiler.steps import CompiledStep, NumpyStep
@@ -59,6 +60,8 @@ class Program:
         self, graph: DataGraph, *, policy: str, fallback: bool, fpmath_mode: str, threads: Threads = None
     ) -> None:
         lowered = fold_constants(lower(graph, fallback=fallback), policy)
+        if policy == "fusion":
+            lowered = repeat_for_readers(lowered)
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
         self.graph = graph
         self.free_frames: list[Frame] = []  # frames of finished runs, for reuse
