@@ -9,7 +9,7 @@ from onegraph.arrays.ndarrays import strided
 from onegraph.compiler.kernels import CompiledKernel, has_kernel
 from onegraph.compiler.lower import Value
 from onegraph.compiler.steps import CompiledStep
-from onegraph.native.library import DTYPES, VERSION, address_of, ffi, lib
+from onegraph.native.library import DTYPES, address_of, ffi, lib
 from onegraph.opset.dtypes import DataType
 from onegraph.runtime.plan import Plan, PlanSource
 
@@ -183,10 +183,9 @@ def masked(dtype: str, shape: tuple[int, ...] = (2, 3, 8)) -> og.Graph:
     return g
 
 
-@pytest.mark.skipif(VERSION >= (3, 6), reason="the library has Select")
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
 def test_select_runs_in_one_call_into_c(dtype):
-    model = masked(dtype).compile(fallback=False)
+    model = masked(dtype).compile()
     (part,) = model.report().partitions
     assert (part.executor, part.threads) == ("copy", 1)
     cond = np.arange(16).reshape(2, 1, 8) % 3 == 0
@@ -195,7 +194,6 @@ def test_select_runs_in_one_call_into_c(dtype):
     assert model._quick((cond, x, y), None) is not None
 
 
-@pytest.mark.skipif(VERSION >= (3, 6), reason="the library has Select")
 def test_a_number_of_threads_can_be_set_for_a_kernel():
     g = masked("f32", (2, 4096, 8))
     model = g.compile(threads={0: 2})
