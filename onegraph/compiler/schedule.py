@@ -136,7 +136,7 @@ class Schedule:
         """Let a step that repeats an earlier one take its result; returns False for other steps."""
         number = step.outputs[0]
         origin = self._repeated.get(number)
-        if origin is None or number in self.returned:
+        if origin is None or number in self.returned or number in self._placed:
             return False
         first = self._first.setdefault(origin, number)
         if first != number:

@@ -135,7 +135,7 @@ def conv_transpose_with_a_bias(g: DataGraph) -> LogicalTensor:
     return g.op("ConvTranspose", ends, IMAGE)
 
 
-# Ops that run faster outside of the library ----------------------------------------------------------------------------
+# Ops that run faster outside of the library ---------------------------------------------------------------------------
 
 LEAST = 2**14  # elements; fewer take no time
 NUMPY = Faults[Call]()
