@@ -190,8 +190,9 @@ void cast_row(char *const *pointers, const Bytes *strides, std::size_t count, co
         some = std::min(BLOCK, count);
         const auto length = static_cast<Bytes>(some);
         if (strides[0] != from_size) move(from, source, strides[0], read, from_size, some);
-        cast(from, strides[0] == from_size ? source : read, to, strides[1] == to_size ? target : written, some, has_avx2());
-        if (strides[1] != to_size) move(to, written, to_size, target, strides[1], some);
+        const bool is_whole = strides[1] == to_size;
+        cast(from, strides[0] == from_size ? source : read, to, is_whole ? target : written, some, has_avx2());
+        if (!is_whole) move(to, written, to_size, target, strides[1], some);
         source += length * strides[0], target += length * strides[1];
     }
 }
@@ -287,13 +288,13 @@ Kernel::Kernel(int kind, std::size_t count, dnnl_graph_logical_tensor_t *const *
 // Orders the axes as the result lies in memory, and merges neighbours that are one axis for every tensor.
 void Kernel::merge_axes() {
     const std::size_t last = count_ - 1;
-    std::stable_sort(axes_.begin(), axes_.end(), [&](const Axis &a, const Axis &b) { return a.strides[last] > b.strides[last]; });
+    const auto is_outside = [&](const Axis &a, const Axis &b) { return a.strides[last] > b.strides[last]; };
+    std::stable_sort(axes_.begin(), axes_.end(), is_outside);
     std::vector<Axis> merged;
     for (const Axis &axis : axes_) {
-        const auto continues = [&](std::size_t i) { return merged.back().strides[i] == axis.strides[i] * static_cast<Bytes>(axis.size); };
         bool is_one = !merged.empty();
         for (std::size_t i = 0; i < count_ && is_one; i++)
-            is_one = continues(i);
+            is_one = merged.back().strides[i] == axis.strides[i] * static_cast<Bytes>(axis.size);
         if (is_one) {
             const std::size_t size = merged.back().size * axis.size;
             merged.back() = axis;
@@ -304,7 +305,8 @@ void Kernel::merge_axes() {
     }
     if (merged.empty()) merged.push_back({1, {}});
     axes_ = std::move(merged);
-    const auto longest = std::max_element(axes_.begin(), axes_.end(), [](const Axis &a, const Axis &b) { return a.size < b.size; });
+    const auto is_shorter = [](const Axis &a, const Axis &b) { return a.size < b.size; };
+    const auto longest = std::max_element(axes_.begin(), axes_.end(), is_shorter);
     if (axes_.back().size < SHORT) std::rotate(longest, longest + 1, axes_.end());
 }
 
@@ -365,8 +367,8 @@ void Kernel::run(void *const *addresses, int threads) const {
 
 } // namespace onegraph
 
-extern "C" void onegraph_cast_elements(dnnl_data_type_t from, const void *source, dnnl_data_type_t to, void *target, size_t count,
-        int is_portable) {
+extern "C" void onegraph_cast_elements(
+        dnnl_data_type_t from, const void *source, dnnl_data_type_t to, void *target, size_t count, int is_portable) {
     const bool is_fast = !is_portable && onegraph::has_avx2();
     onegraph::cast(from, static_cast<const char *>(source), to, static_cast<char *>(target), count, is_fast);
 }
