@@ -38,7 +38,16 @@ HEADERS = (
     "dnnl_graph.h",
     "onegraph.h",
 )
-SOURCES = ("guard.cpp", "allocator.cpp", "library.cpp", "partition.cpp", "openmp.cpp", "plan.cpp", "call.cpp")
+SOURCES = (
+    "guard.cpp",
+    "allocator.cpp",
+    "library.cpp",
+    "partition.cpp",
+    "openmp.cpp",
+    "kernels.cpp",
+    "plan.cpp",
+    "call.cpp",
+)
 HEADER_WHEEL = "onednn-devel-cpu-gomp"
 LIBRARY_WHEEL = "onednn-cpu-gomp"
 OLDEST_HEADERS = (3, 2)

@@ -95,16 +95,26 @@ int onegraph_partition_compile(dnnl_graph_partition_t partition, size_t n_inputs
         size_t n_outputs, dnnl_graph_logical_tensor_t **outputs, dnnl_engine_t engine, int is_bound, size_t count,
         dnnl_graph_compiled_partition_t *compiled, int *status);
 
-// plan: compiled partitions that are executed one after another, on tensors in slots of memory; one run at a time.
+// kernels: what a step of a plan runs instead of a compiled partition. The result shares memory with no input.
+enum {
+    onegraph_cast = 1, // f32, f16, bf16 to one of them, from any strides to any strides
+    onegraph_select = 2, // f32, f16, bf16; the inputs are broadcast
+};
+// kernels: casts elements that lie one behind another, if `is_portable` without instructions that some CPUs lack.
+void onegraph_cast_elements(dnnl_data_type_t from, const void *source, dnnl_data_type_t to, void *target, size_t count,
+        int is_portable);
+
+// plan: steps that are executed one after another, on tensors in slots of memory; one run at a time.
 typedef struct onegraph_plan onegraph_plan;
 
 typedef struct {
-    dnnl_graph_compiled_partition_t partition;
+    dnnl_graph_compiled_partition_t partition; // NULL for a kernel
     size_t n_inputs;
     size_t n_outputs;
     dnnl_graph_logical_tensor_t **tensors; // inputs, then outputs
     int threads; // 0: all threads of the run
     int keeps; // whether the library keeps constants of the step that it finds by a hash
+    int kernel; // 0 for a partition
 } onegraph_step_t;
 
 // These functions return a dnnl_status_t or one of these values.

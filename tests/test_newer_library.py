@@ -346,8 +346,8 @@ def test_library_adds_integers_known_to_be_small(shift: int, is_exact: bool) -> 
     executable, inputs = graph.compile(), arrays(graph)
     np.testing.assert_array_equal(executable(**inputs), run(graph, inputs)["y"])
     if library.VERSION >= (3, 13):
-        by_numpy = [part.kinds for part in executable.report().partitions if part.executor == "reference"]
-        assert (by_numpy == [("Select",)]) == is_exact  # its scalar takes a reference kernel
+        outside = [part.kinds for part in executable.report().partitions if part.executor in ("copy", "reference")]
+        assert (outside == [("Select",)]) == is_exact  # its scalar takes a reference kernel of the library
 
 
 def refused(kind: str, attrs: dict[str, object], *inputs: tuple[str, tuple[int, ...]], dtype: str, name: str) -> None:

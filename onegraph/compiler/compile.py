@@ -28,7 +28,7 @@ from .partition_cache import Pattern
 from .partitioner import find_partitions, search
 from .patterns import Patterns
 from .schedule import Schedule
-from .steps import ARITHMETIC, LibraryStep, Note, collapsed_binary
+from .steps import ARITHMETIC, CompiledStep, Note, collapsed_binary
 from .thread_tuning import SMALL_BYTES
 
 ENOUGH = 1 << 27  # bytes; an allocation of this size fails only if memory is short
@@ -133,6 +133,8 @@ class _StepCompiler:
         schedule, reason = self._schedule, ""
         if step.executor == "view":
             return  # a change of axis order that costs nothing
+        if schedule.add_repeated(step):
+            return
         if step.executor == "library":
             if step.kind in VIEWS and schedule.add_view(step):
                 return
@@ -176,7 +178,7 @@ class _StepCompiler:
         if HASHES_CONSTANTS and made._compilation.keeps_constants:
             again = partial(self._patterns.partition_again, steps, ends[count:])
         schedule.steps.append(
-            LibraryStep(made, like, pieces, count, in_place, index, pattern.nbytes, is_small, is_quick, again)
+            CompiledStep(made, like, pieces, count, in_place, index, pattern.nbytes, is_small, is_quick, again)
         )
         schedule.notes.append(Note("oneDNN", steps, (note, *pattern.marks), values[:count], values[count:]))
         for source, target, why in copies:

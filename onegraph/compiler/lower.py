@@ -2,8 +2,8 @@
 
 Every op is translated to the base vocabulary and becomes steps of four kinds: library ops, with attributes that this
 library takes and computes right; views, where an edition orders the axes of a tensor in another way than the library
-(strides are exchanged, no data moves); copies, where numpy casts data types that the CPU does not compute in; and
-reference ops, which numpy runs. The library gets Wildcards for the last three kinds, so that it neither fuses across
+(strides are exchanged, no data moves); copies, which cast data types that the CPU does not compute in; and reference
+ops, which numpy runs. The library gets Wildcards for the last three kinds, so that it neither fuses across
 them nor makes a partition that depends on its own result.
 """
 
@@ -95,6 +95,7 @@ class Lowered:
         shared: the constants that other programs of the executable have computed.
         keys: the keys in ``shared`` of the constants that were computed.
         folded: the steps that were computed at compilation.
+        repeated: the results that repeat another one for their only reader, each with the other one.
     """
 
     graph: DataGraph
@@ -103,6 +104,7 @@ class Lowered:
     shared: SharedConstants
     keys: dict[int, Key] = field(default_factory=dict)
     folded: tuple[Step, ...] = ()
+    repeated: Mapping[int, int] = field(default_factory=dict)
 
     def key(self, value: Value) -> Key:
         """The key of a constant."""
@@ -351,7 +353,7 @@ def _with_scale_axis(op: Op, call: Call) -> Mapping[str, AttrValue]:
 
 
 def _executor(part: Part) -> str:
-    """The executor of a part; numpy casts types that the CPU lacks 20 times as fast as the library."""
+    """The executor of a part; the library casts types that the CPU lacks element by element."""
     if part.kind != "TypeCast" or all(t.dtype is None or is_native(t.dtype) for t in (*part.types, *part.outputs)):
         return "library"
     return "copy"

@@ -42,13 +42,14 @@ class PartitionReport:
 
     Attributes:
         index: position in the order of execution.
-        executor: ``oneDNN``; ``reference`` for numpy; ``view`` if only strides change; ``copy`` if numpy only casts or
-            moves elements; ``constant`` if the compilation computed it, which is listed after all others.
+        executor: ``oneDNN``; ``reference`` for numpy; ``view`` if only strides change; ``copy`` if elements are only
+            cast, selected or moved, by onegraph's own kernels or numpy; ``constant`` if the compilation computed it,
+            which is listed after all others.
         kinds, names: of the ops that run together, one for each op or part of an op. A part of an op has a kind such as
             ``LayerNorm: StaticReshape``.
         reasons: why numpy runs the partition, or which ops oneDNN gets instead; empty if oneDNN gets the ops unchanged.
         sources, results: the inputs and outputs.
-        threads: number of threads; 0 for the limit of the calling thread; None if oneDNN does not run the partition.
+        threads: number of threads; 0 for the limit of the calling thread; None if numpy runs the partition.
         arithmetic: the data types that are multiplied, such as ``bf16`` or ``u8 x s8``; for ops without products the
             widest type that they read; empty if nothing is computed.
         implementation: oneDNN's names of the primitives and kernels, such as ``convolution jit:avx512_core``; empty

@@ -21,10 +21,12 @@ from ..opset.editions.registry import BASE
 from ..opset.ops.movement import transposition
 from ..opset.schema import Call, TensorType
 from ..opset.shapes import settled_strides
+from .kernels import CompiledKernel, has_kernel
 from .lower import Dims, Lowered, Step, Value, dense_of
 from .report import nbytes
 from .shared_constants import derived
-from .steps import LibraryStep, Note, NumpyStep, compile_reorder, needs_dense, numpy_step, store
+from .steps import CompiledStep, Note, NumpyStep, compile_reorder, needs_dense, numpy_step, store
+from .thread_tuning import SMALL_BYTES
 
 
 class Schedule:
@@ -42,7 +44,7 @@ class Schedule:
 
     def __init__(self, lowered: Lowered) -> None:
         self.values: dict[int, Value] = dict(lowered.values)
-        self.steps: list[LibraryStep | NumpyStep] = []
+        self.steps: list[CompiledStep | NumpyStep] = []
         self.notes: list[Note] = []
         self.sizes: dict[int, int] = {}
         self.threads = ThreadCount()
@@ -52,8 +54,12 @@ class Schedule:
         self.viewed = {
             n for value in self.values.values() if value.storage != value.id for n in (value.id, value.storage)
         }
+        self._repeated = {**lowered.repeated, **{number: number for number in lowered.repeated.values()}}
+        self.viewed.update(self._repeated)
+        self._first: dict[int, int] = {}  # of equal results, the one that a step computes outside of a fusion
         self._copies: dict[tuple[int, Dims], int] = {}
         self._lowered = lowered
+        self._kernels: dict[object, CompiledKernel] = {}
 
     def use(self, step: Step) -> Use:
         """A step as the record that the rules about the library take."""
@@ -129,6 +135,18 @@ class Schedule:
             self.note("view", step, "no copy: other strides on the same memory", step.note)
         return True
 
+    def add_repeated(self, step: Step) -> bool:
+        """Let a step that repeats an earlier one take its result; returns False for other steps."""
+        number = step.outputs[0]
+        origin = self._repeated.get(number)
+        if origin is None or number in self.returned or number in self._placed:
+            return False
+        first = self._first.setdefault(origin, number)
+        if first != number:
+            known = self.values[first]
+            self.values[number] = self.values[number]._replace(strides=known.strides, storage=known.storage)
+        return first != number
+
     def dense_copy(self, value: Value) -> int:
         """The id of a dense copy of a value, made once."""
         return self.copy(value, dense_of(value.shape), "the reader does not honour strides")
@@ -160,28 +178,32 @@ class Schedule:
         return self.values[number]
 
     def add_copy(self, source: Value, target: Value, step: Step | None, reason: str) -> None:
-        """Add a copy between layouts: the library's Reorder if it supports the data type, otherwise numpy."""
+        """Add a copy between layouts: the library's Reorder if it supports the data type, otherwise another one."""
         note = Note("oneDNN", () if step is None else (step,), (reason,), (source,), (target,))
         index = len(self.notes)
         try:
             if not is_native(source.dtype):
-                raise UnsupportedError(f"numpy copies {source.dtype} faster")
+                raise UnsupportedError(f"the library copies {source.dtype} element by element")
             if is_scattered(target.shape, target.strides):
                 raise UnsupportedError("oneDNN leaves the result unwritten")
             self.threads.use(None)
             compiled = compile_reorder(source, target)
         except OneGraphError:
             self.notes.append(note._replace(executor="copy"))
-            self.steps.append(NumpyStep(store, (source.id,), (target.id,), index))
+            self._add_cast((source.id,), (target.id,), index)
             return
         self.notes.append(note)
         self.add_compiled(compiled, (source.id, target.id), index)
 
     def add_cast(self, step: Step, reason: str) -> None:
-        """Add a TypeCast in numpy, 20 times as fast as the library's for data types that the CPU lacks."""
-        reason = reason or "by numpy: the library's kernel for data types that the CPU has not is slower"
-        index = self.note("copy", step, step.note, reason)
-        self.steps.append(NumpyStep(store, step.inputs, step.outputs, index))
+        """Add a TypeCast, hundreds of times as fast as the library's for data types that the CPU lacks."""
+        reason = reason or "by onegraph: the library's kernel for data types that the CPU has not is slower"
+        self._add_cast(step.inputs, step.outputs, self.note("copy", step, step.note, reason))
+
+    def _add_cast(self, inputs: tuple[int, ...], outputs: tuple[int, ...], note: int) -> None:
+        """Add a step that casts a value, or copies it to another layout."""
+        if not self.add_kernel("cast", (*inputs, *outputs), note):
+            self.steps.append(NumpyStep(store, inputs, outputs, note))
 
     # Notes and steps -------------------------------------------------------------------------------------------------
 
@@ -193,8 +215,24 @@ class Schedule:
         return len(self.notes) - 1
 
     def add_numpy(self, step: Step, reason: str) -> None:
-        """Add an op that numpy runs; an empty ``reason`` stands for the note of the step."""
+        """Add an op that numpy, or for Select a kernel, runs; an empty ``reason`` stands for the note of the step."""
+        if step.kind == "Select" and has_kernel("select", [self.values[n] for n in (*step.inputs, *step.outputs)]):
+            self.add_kernel("select", (*step.inputs, *step.outputs), self.note("copy", step, reason or step.note))
+            return
         self.steps.append(numpy_step(step, self.values, self.note("reference", step, reason or step.note)))
+
+    def add_kernel(self, kind: str, numbers: Sequence[int], note: int) -> bool:
+        """Add a kernel of the package with the values ``numbers`` at its ports; returns False if there is none."""
+        values = [self.values[number] for number in numbers]
+        if not has_kernel(kind, values):
+            return False
+        key = kind, *[(value.dtype, value.shape, value.strides) for value in values]
+        if key not in self._kernels:
+            self._kernels[key] = CompiledKernel(kind, values)
+        compiled, size = self._kernels[key], sum(map(nbytes, values))
+        pieces, is_small = [value.storage for value in values], size <= SMALL_BYTES
+        self.steps.append(CompiledStep(compiled, compiled, pieces, len(values) - 1, (), note, size, is_small, is_small))
+        return True
 
     def add_compiled(self, compiled: CompiledPartition, numbers: Sequence[int], note: int) -> None:
         """Add a compiled partition with the values ``numbers`` at its ports, inputs first."""
@@ -205,4 +243,4 @@ class Schedule:
         }
         in_place = [(piece[target], piece[source]) for source, target in compiled.inplace_pairs]
         count, size = len(compiled.inputs), sum(map(nbytes, values))
-        self.steps.append(LibraryStep(compiled, compiled, [*piece.values()], count, in_place, note, size))
+        self.steps.append(CompiledStep(compiled, compiled, [*piece.values()], count, in_place, note, size))

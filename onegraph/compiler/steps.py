@@ -25,6 +25,7 @@ from ..opset.editions.registry import DEFAULT
 from ..opset.schema import Call
 from ..reference import run_op
 from .arithmetic import arithmetic_of
+from .kernels import CompiledKernel
 from .lower import Dims, Step, Value, dense_of
 from .report import PartitionReport
 from .rewrites.broadcasts import EXCHANGED, SYMMETRIC
@@ -35,8 +36,8 @@ ARITHMETIC = EXCHANGED | SYMMETRIC | {"Divide", "Subtract"}
 Run = Callable[[Sequence[Array | None], Sequence[Array]], None]
 
 
-class LibraryStep(NamedTuple):
-    """A compiled partition and the memory of its inputs and outputs.
+class CompiledStep(NamedTuple):
+    """A compiled partition, or a kernel of the package, and the memory of its inputs and outputs.
 
     ``pieces``: the numbers of the pieces of memory of its inputs and outputs, in the order in which it was compiled.
     ``in_place``: pairs (output, input) of pieces; the output may reuse the memory of the input.
@@ -44,8 +45,8 @@ class LibraryStep(NamedTuple):
     ``like``: the first compiled partition with the same ops and layouts, which takes as long.
     """
 
-    compiled: CompiledPartition
-    like: CompiledPartition
+    compiled: CompiledPartition | CompiledKernel
+    like: CompiledPartition | CompiledKernel
     pieces: Sequence[int]
     n_inputs: int
     in_place: Sequence[tuple[int, int]]
@@ -148,8 +149,6 @@ def _rank(step: Step) -> int:
 def numpy_step(step: Step, values: Mapping[int, Value], note: int) -> NumpyStep:
     """A numpy step for the op as the user wrote it, or for the part of the op that the step is."""
     op = step.op
-    if step.kind == "Select":
-        return NumpyStep(select, step.inputs, step.outputs, note)
     if step.whole:
         given = tuple([None if tensor is None else tensor.id for tensor in op.inputs])
         return NumpyStep(partial(_store_op, op), given, tuple([tensor.id for tensor in op.outputs]), note)
@@ -164,12 +163,6 @@ def numpy_step(step: Step, values: Mapping[int, Value], note: int) -> NumpyStep:
 def _store_op(op: Op, arrays: Sequence[Array | None], results: Sequence[Array]) -> None:
     for target, found in zip(results, run_op(op, arrays), strict=True):
         target[...] = found
-
-
-def select(arrays: Sequence[Array | None], results: Sequence[Array]) -> None:
-    """Select by numpy, in the data type of the tensors."""
-    cond, first, second = [array for array in arrays if array is not None]
-    results[0][...] = np.where(cond, first, second)
 
 
 def store(arrays: Sequence[Array | None], results: Sequence[Array]) -> None:

@@ -12,7 +12,8 @@ from itertools import chain
 from ..capi import CompiledPartition
 from ..capi.threads import ThreadCount, restore_threads
 from ..errors import OneGraphError
-from .steps import LibraryStep
+from .kernels import CompiledKernel
+from .steps import CompiledStep
 
 # A step with at most this many bytes of inputs and outputs is compiled for one thread first, and keeps it if quick.
 SMALL_BYTES = 1 << 15
@@ -27,15 +28,16 @@ WORTHWHILE_SECONDS = 1e-5
 # More threads must save more time than this, because threads start later in a program than in the measuring loop.
 MIN_GAIN_SECONDS = 1e-6
 
-Measure = Callable[[Sequence[LibraryStep], Sequence[int]], list[float | None]]
+Made = dict[tuple[CompiledPartition, int], CompiledPartition]
+Measure = Callable[[Sequence[CompiledStep], Sequence[int]], list[float | None]]
 
 
 def share_threads(
-    steps: Sequence[LibraryStep],
+    steps: Sequence[CompiledStep],
     fixed: Mapping[int, int],
     limit: int,
     measure: Measure | None,
-) -> tuple[list[LibraryStep], list[int]]:
+) -> tuple[list[CompiledStep], list[int]]:
     """The steps, some of them compiled again, and the number of threads for each; 0 for all that a run may use.
 
     Args:
@@ -46,8 +48,8 @@ def share_threads(
             enough memory to measure.
     """
     chosen, counts = list(steps), [fixed.get(step.note, 0) for step in steps]
-    made: dict[tuple[CompiledPartition, int], CompiledPartition] = {}  # steps may share a compiled partition
-    steps_by_kernel: dict[CompiledPartition, list[int]] = {}  # steps to measure that take equally long
+    made: Made = {}  # steps may share a compiled partition
+    steps_by_kernel: dict[CompiledPartition | CompiledKernel, list[int]] = {}  # steps to measure that take equally long
     for index, step in enumerate(steps):
         if counts[index]:
             chosen[index] = compiled_for(step, counts[index], made)
@@ -58,7 +60,7 @@ def share_threads(
     if measure is None:
         return chosen, counts
 
-    def on(count: int, step: LibraryStep) -> LibraryStep:
+    def on(count: int, step: CompiledStep) -> CompiledStep:
         return step if count == (1 if step.is_small else limit) else compiled_for(step, count, made)
 
     def give(count: int, indices: Sequence[int]) -> None:
@@ -103,11 +105,14 @@ def powers_of_two(limit: int) -> list[int]:
     return [1 << exponent for exponent in range((limit - 1).bit_length())]
 
 
-def compiled_for(
-    step: LibraryStep, count: int, made: dict[tuple[CompiledPartition, int], CompiledPartition]
-) -> LibraryStep:
-    """The step compiled for ``count`` threads, cached in ``made``; unchanged if the library refuses."""
+def compiled_for(step: CompiledStep, count: int, made: Made) -> CompiledStep:
+    """The step compiled for ``count`` threads, cached in ``made``; unchanged if the library refuses.
+
+    A kernel of the package runs with any number of threads.
+    """
     old = step.compiled
+    if isinstance(old, CompiledKernel):
+        return step
     if (old, count) not in made:
         threads = ThreadCount()
         try:

@@ -52,7 +52,7 @@ NO_SELECT = CAPABILITIES.add(
     always,
     {(3, 2): "unsupported", (3, 6): "right"},
     "Select has no partition of its own before 3.6",
-    "other ops, or numpy",
+    "onegraph's own kernel",
 )
 
 

@@ -135,7 +135,7 @@ def conv_transpose_with_a_bias(g: DataGraph) -> LogicalTensor:
     return g.op("ConvTranspose", ends, IMAGE)
 
 
-# Ops that numpy runs faster ------------------------------------------------------------------------------------------
+# Ops that run faster outside of the library ---------------------------------------------------------------------------
 
 LEAST = 2**14  # elements; fewer take no time
 NUMPY = Faults[Call]()
@@ -181,7 +181,7 @@ SLOW_SELECT = NUMPY.add(
     lambda call: len({None if tensor is None else tensor.shape for tensor in call.inputs}) > 1,
     {(3, 2): "absent", (3, 13): "slow"},
     "a Select has a reference kernel only for tensors of several shapes",
-    "numpy",
+    "onegraph's own kernel",
 )
 
 
@@ -192,7 +192,7 @@ def select_by_a_mask_of_rows(g: DataGraph) -> LogicalTensor:
 
 
 def slow_alone(call: Call, version: Release) -> str:
-    """Why numpy runs an op faster than a library of ``version``, empty where it does not."""
+    """Why numpy, or a kernel of onegraph, runs an op faster than a library of ``version``; empty where none does."""
     return NUMPY.reason(frozenset([call.schema.kind]), call, version)
 
 

@@ -1,4 +1,4 @@
-"""Executes compiled partitions one after another in one C call, without the GIL (``plan.cpp``)."""
+"""Executes steps one after another in one C call, without the GIL (``plan.cpp``)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 from ..capi.engine import default_engine
 from ..capi.settings import least_alignment
-from ..compiler.steps import LibraryStep
+from ..compiler.kernels import CompiledKernel
+from ..compiler.steps import CompiledStep
 from ..errors import StateError
 from ..native.library import Handle, address, create, ffi, lib, status_error
 
@@ -26,7 +27,7 @@ class PlanSource:
 
     def __init__(
         self,
-        steps: Sequence[LibraryStep],
+        steps: Sequence[CompiledStep],
         places: Mapping[int, tuple[int, int]],
         n_slots: int,
         limit: int,
@@ -38,7 +39,9 @@ class PlanSource:
         self.steps = ffi.new(
             "onegraph_step_t[]",
             [
-                (compiled._ptr, *compiled._compilation.ports, 0, keeps)
+                (ffi.NULL, *compiled.ports, 0, keeps, compiled.number)
+                if isinstance(compiled, CompiledKernel)
+                else (compiled._ptr, *compiled._compilation.ports, 0, keeps, 0)
                 for compiled, keeps in zip(self.compiled, self.keeps, strict=True)
             ],
         )

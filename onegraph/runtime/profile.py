@@ -67,7 +67,7 @@ class ProfileRow:
     Attributes:
         index: its index in the report.
         ops: kind and name of its ops.
-        executor: ``oneDNN``, or ``reference`` for numpy.
+        executor: ``oneDNN``, ``reference`` for numpy, or ``copy``; see ``PartitionReport``.
         threads: number of threads; 0 for the limit of the calling thread; None for numpy.
         seconds, shortest: median and shortest time of one run, in seconds.
         share: fraction of the sum of the medians.

@@ -22,10 +22,11 @@ from ..compiler.compile import compile_steps
 from ..compiler.constants import fold_constants
 from ..compiler.lower import Value, lower
 from ..compiler.memory_planner import Lifetime, aligned, plan_memory
+from ..compiler.repetition import repeat_for_readers
 from ..compiler.report import PartitionReport, nbytes
 from ..compiler.schedule import Schedule
 from ..compiler.shared_constants import SharedConstants
-from ..compiler.steps import LibraryStep, NumpyStep
+from ..compiler.steps import CompiledStep, NumpyStep
 from ..compiler.thread_tuning import LONG_SECONDS, share_threads
 from ..errors import OutOfMemoryError, UnsupportedError
 from ..ir.op import Array
@@ -68,6 +69,8 @@ class Program:
         shared: SharedConstants | None = None,
     ) -> None:
         lowered = fold_constants(lower(graph, fallback=fallback, shared=shared), policy)
+        if policy == "fusion":
+            lowered = repeat_for_readers(lowered)
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
         self.graph = graph
         self.free_frames: list[Frame] = []  # frames of finished runs, for reuse
@@ -132,12 +135,12 @@ class Program:
         self._places = {number: (slot, 0) for number, slot in self.slots.items()}
         self._places.update((number, (ARENA, offset)) for number, offset in self.offsets.items())
 
-    def _liveness(self, steps: Sequence[LibraryStep | NumpyStep]) -> tuple[dict[int, int], dict[int, int]]:
+    def _liveness(self, steps: Sequence[CompiledStep | NumpyStep]) -> tuple[dict[int, int], dict[int, int]]:
         """Two dictionaries by piece of memory: the step that first writes it, and the step that last uses it."""
         written: dict[int, int] = {}
         last: dict[int, int] = {}
         for index, step in enumerate(steps):
-            if isinstance(step, LibraryStep):
+            if isinstance(step, CompiledStep):
                 outputs, used = step.pieces[step.n_inputs :], step.pieces
             else:
                 outputs = [self.values[number].storage for number in step.outputs]
@@ -161,7 +164,7 @@ class Program:
 
     def _plan(self, schedule: Schedule, threads: Threads) -> None:
         """Divide the steps between C and numpy, and choose the numbers of threads."""
-        in_c = [step for step in schedule.steps if isinstance(step, LibraryStep)]
+        in_c = [step for step in schedule.steps if isinstance(step, CompiledStep)]
         self.parts = _parts(schedule.steps)
         # The values that numpy reads or writes, and those of them in each of the caller's arrays.
         touched = {n for part in self.parts if isinstance(part, NumpyStep) for n in (*part.inputs, *part.outputs)}
@@ -188,7 +191,7 @@ class Program:
         self._notes = schedule.notes
         self._threads = {step.note: count for step, count in zip(in_c, counts, strict=True)}
 
-    def _source(self, steps: Sequence[LibraryStep], limit: int) -> PlanSource:
+    def _source(self, steps: Sequence[CompiledStep], limit: int) -> PlanSource:
         return PlanSource(
             steps, self._places, 1 + len(self.external) + len(self.constants), limit, self.owner_thread is not None
         )
@@ -216,7 +219,7 @@ class Program:
     def _is_measurable(self) -> bool:
         return self.arena_size + sum(span(self.values[number]) for number in self.external) < HUGE
 
-    def _measure(self, steps: Sequence[LibraryStep], counts: Sequence[int]) -> list[float | None]:
+    def _measure(self, steps: Sequence[CompiledStep], counts: Sequence[int]) -> list[float | None]:
         """The time of each step in seconds with these numbers of threads, on zeroed memory."""
         if not steps:
             return []
@@ -361,7 +364,7 @@ def span(value: Value) -> int:
     return (reach + 1) * value.dtype.numpy.itemsize if math.prod(value.shape) else 0
 
 
-def _in_place(steps: Sequence[LibraryStep | NumpyStep]) -> dict[int, int]:
+def _in_place(steps: Sequence[CompiledStep | NumpyStep]) -> dict[int, int]:
     """Outputs of library steps, each with the input whose memory it may reuse.
 
     An input that the step reads as two values is excluded.
@@ -369,13 +372,13 @@ def _in_place(steps: Sequence[LibraryStep | NumpyStep]) -> dict[int, int]:
     return {
         target: source
         for step in steps
-        if isinstance(step, LibraryStep)
+        if isinstance(step, CompiledStep)
         for target, source in step.in_place
         if step.pieces[: step.n_inputs].count(source) == 1
     }
 
 
-def _parts(steps: Sequence[LibraryStep | NumpyStep]) -> list[range | NumpyStep]:
+def _parts(steps: Sequence[CompiledStep | NumpyStep]) -> list[range | NumpyStep]:
     """The steps in order: ranges of successive library steps, which are counted by themselves, and numpy steps."""
     parts: list[range | NumpyStep] = []
     count = 0

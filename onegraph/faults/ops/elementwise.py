@@ -44,7 +44,7 @@ SELECT_PRODUCTS = FAULTS.add(
     lambda call: True,
     {(3, 2): "unsupported", (3, 6): "wrong", (3, 13): "right"},
     "what is not selected is multiplied by 0, which infinities survive; from rank 6 on it is a signal",
-    "other ops, or numpy",
+    "onegraph's own kernel",
     since=(3, 3),
 )
 

@@ -1,7 +1,8 @@
 // The hot path: the library steps of a program, executed one after another without the GIL.
 //
-// A plan has the steps of a run, and the tensors that they read and write. One run uses a plan at a time. A slot is
-// memory of the caller. Every tensor has a slot and an offset in it; binding a slot moves all of its tensors at once.
+// A plan has the steps of a run, and the tensors that they read and write. A step is a compiled partition of the library
+// or a kernel of the package. One run uses a plan at a time. A slot is memory of the caller. Every tensor has a slot and
+// an offset in it; binding a slot moves all of its tensors at once.
 
 #include <algorithm>
 #include <atomic>
@@ -12,6 +13,7 @@
 
 #include "allocator.h"
 #include "guard.h"
+#include "kernels.h"
 #include "openmp.h"
 
 namespace {
@@ -61,7 +63,8 @@ std::size_t size_of(dnnl_data_type_t type) {
 }
 
 struct Place {
-    dnnl_graph_tensor_t tensor;
+    dnnl_graph_tensor_t tensor; // NULL for a tensor of a kernel
+    void **address; // of a tensor of a kernel
     std::size_t slot;
     std::size_t offset;
 };
@@ -72,6 +75,8 @@ struct Step {
     const_dnnl_graph_tensor_t *tensors; // inputs, then outputs
     int threads;
     bool keeps;
+    std::unique_ptr<const onegraph::Kernel> kernel; // instead of a partition
+    void *const *addresses; // of the kernel's tensors
 };
 
 } // namespace
@@ -82,6 +87,7 @@ struct onegraph_plan {
     bool bound = false;
     std::vector<Step> steps;
     std::vector<const_dnnl_graph_tensor_t> tensors;
+    std::vector<void *> addresses; // of the tensors of kernels
     std::vector<Place> places; // ordered by slot
     std::vector<std::size_t> starts; // index in `places` of each slot's first tensor, then the size of `places`
     std::vector<std::size_t> alignments; // of each slot, in bytes
@@ -100,14 +106,25 @@ struct onegraph_plan {
             dnnl_graph_tensor_destroy(const_cast<dnnl_graph_tensor_t>(tensor));
     }
 
-    dnnl_status_t execute(const Step &step) const {
+    dnnl_status_t execute(const Step &step, int threads) const {
+        if (step.kernel) {
+            // A library built for SYCL may not have executed the steps before.
+            if (dnnl_status_t status = dnnl_stream_wait(stream)) return status;
+            step.kernel->run(step.addresses, threads);
+            return dnnl_success;
+        }
         return dnnl_graph_compiled_partition_execute(
                 step.partition, stream, step.n_inputs, step.tensors, step.n_outputs, step.tensors + step.n_inputs);
     }
 
     void bind(std::size_t slot, void *address) {
-        for (std::size_t i = starts[slot]; i < starts[slot + 1]; i++)
-            dnnl_graph_tensor_set_data_handle(places[i].tensor, static_cast<char *>(address) + places[i].offset);
+        for (std::size_t i = starts[slot]; i < starts[slot + 1]; i++) {
+            void *place = static_cast<char *>(address) + places[i].offset;
+            if (places[i].tensor)
+                dnnl_graph_tensor_set_data_handle(places[i].tensor, place);
+            else
+                *places[i].address = place;
+        }
     }
 
     // Many kernels keep the number of threads that they were compiled with. In the thread that continues in the child
@@ -147,7 +164,7 @@ struct onegraph_plan {
         for (std::size_t i = first; i < last && !status; i++) {
             const std::int64_t start = nanoseconds ? now() : 0;
             threads.use(steps[i].threads);
-            status = execute(steps[i]);
+            status = execute(steps[i], threads.current());
             if (nanoseconds && !status) {
                 status = dnnl_stream_wait(stream);
                 nanoseconds[i] = now() - start;
@@ -167,7 +184,7 @@ struct onegraph_plan {
                 if (!steps[i].keeps) continue;
                 threads.use(steps[i].threads);
                 const onegraph::Preparation preparation;
-                const dnnl_status_t status = execute(steps[i]);
+                const dnnl_status_t status = execute(steps[i], threads.current());
                 const dnnl_status_t waited = dnnl_stream_wait(stream);
                 if (status || waited) return status ? status : waited;
                 bytes[i] = preparation.kept();
@@ -196,7 +213,7 @@ struct onegraph_plan {
             while (patience > 0 || threads.current() == 1) {
                 std::int64_t least;
                 if (side_by_side(threads.current())) { // otherwise each execution may wait for a time slice
-                    if (dnnl_status_t status = measure(steps[i], enough, least)) return status;
+                    if (dnnl_status_t status = measure(steps[i], threads.current(), enough, least)) return status;
                     if (side_by_side(threads.current())) {
                         nanoseconds[i] = least;
                         break;
@@ -210,20 +227,20 @@ struct onegraph_plan {
 
     // The time of the first execution if it is more than 100 * `enough` nanoseconds, otherwise the least time of
     // several executions, because another program may delay some of them.
-    dnnl_status_t measure(const Step &step, std::int64_t enough, std::int64_t &least) const {
+    dnnl_status_t measure(const Step &step, int threads, std::int64_t enough, std::int64_t &least) const {
         // The first execution also prepares constants.
         const std::int64_t begin = now();
         {
             std::optional<onegraph::Preparation> preparation;
             if (step.keeps) preparation.emplace();
-            if (dnnl_status_t status = execute(step)) return status;
+            if (dnnl_status_t status = execute(step, threads)) return status;
             if (dnnl_status_t status = dnnl_stream_wait(stream)) return status;
         }
         least = now() - begin;
         if (least > 100 * enough) return dnnl_success;
         for (std::int64_t spent = 0, runs = 0; runs == 0 || (spent < 5 * enough && runs < 10); runs++) {
             const std::int64_t start = now();
-            if (dnnl_status_t status = execute(step)) return status;
+            if (dnnl_status_t status = execute(step, threads)) return status;
             if (dnnl_status_t status = dnnl_stream_wait(stream)) return status;
             const std::int64_t taken = now() - start;
             least = std::min(least, taken);
@@ -261,25 +278,34 @@ int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream
         made->limit = limit;
         made->bound = bound;
         made->tensors.reserve(n_places);
+        made->addresses.reserve(n_places);
         made->starts.assign(n_slots + 1, 0);
         made->alignments.assign(n_slots, alignment);
         for (std::size_t i = 0; i < n_steps; i++) {
             const onegraph_step_t &step = steps[i];
-            const std::size_t first = made->tensors.size();
-            for (std::size_t j = 0; j < step.n_inputs + step.n_outputs; j++) {
-                dnnl_graph_tensor_t tensor;
+            const std::size_t count = step.n_inputs + step.n_outputs;
+            const_dnnl_graph_tensor_t *own = made->tensors.data() + made->tensors.size();
+            void **addresses = made->addresses.data() + made->addresses.size();
+            for (std::size_t j = 0; j < count; j++) {
+                dnnl_graph_tensor_t tensor = nullptr;
                 // Never NULL, because the library would then allocate the memory itself.
                 void *address = made.get();
-                if (auto status = dnnl_graph_tensor_create(&tensor, step.tensors[j], engine, address)) return status;
-                made->tensors.push_back(tensor);
-                const std::size_t slot = slots[first + j];
-                made->places.push_back({tensor, slot, offsets[first + j]});
+                if (step.kernel)
+                    made->addresses.push_back(nullptr);
+                else if (auto status = dnnl_graph_tensor_create(&tensor, step.tensors[j], engine, address))
+                    return status;
+                else
+                    made->tensors.push_back(tensor);
+                const std::size_t place = made->places.size(), slot = slots[place];
+                made->places.push_back({tensor, tensor ? nullptr : addresses + j, slot, offsets[place]});
                 made->starts[slot + 1]++;
                 std::size_t &needed = made->alignments[slot];
                 needed = std::max(needed, size_of(step.tensors[j]->data_type));
             }
-            const_dnnl_graph_tensor_t *own = made->tensors.data() + first;
-            made->steps.push_back({step.partition, step.n_inputs, step.n_outputs, own, step.threads, step.keeps != 0});
+            std::unique_ptr<const onegraph::Kernel> kernel;
+            if (step.kernel) kernel = std::make_unique<onegraph::Kernel>(step.kernel, count, step.tensors);
+            made->steps.push_back({step.partition, step.n_inputs, step.n_outputs, own, step.threads, step.keeps != 0,
+                    std::move(kernel), addresses});
             made->keeps |= step.keeps != 0;
         }
         std::stable_sort(made->places.begin(), made->places.end(),

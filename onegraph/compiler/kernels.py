@@ -1,0 +1,45 @@
+"""Finds the kernels of the package itself, which cast, copy and select elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..native.library import ffi, lib
+from ..opset.dtypes import DataType
+from .lower import Value
+from .to_capi import capi_tensor
+
+FLOATS = frozenset([DataType.f32, DataType.f16, DataType.bf16])
+KERNELS = {"cast": lib.onegraph_cast, "select": lib.onegraph_select}
+_TENSORS = ffi.typeof("dnnl_graph_logical_tensor_t *[]")
+
+
+class CompiledKernel:
+    """A kernel of ``csrc/kernels.cpp`` for fixed layouts, which a step has instead of a compiled partition.
+
+    Args:
+        kind: a name in ``KERNELS``.
+        values: the inputs, then the output; ``has_kernel`` holds.
+
+    Attributes:
+        number: number of the kernel in C.
+        ports: number of inputs, number of outputs, and the C tensors of both.
+        owner_thread: None, because every thread can run it.
+    """
+
+    owner_thread = None
+
+    def __init__(self, kind: str, values: Sequence[Value]) -> None:
+        self.number: int = KERNELS[kind]
+        self._tensors = [capi_tensor(value.id, value, "variable") for value in values]
+        self.ports = len(values) - 1, 1, ffi.new(_TENSORS, [tensor._struct for tensor in self._tensors])
+
+
+def has_kernel(kind: str, values: Sequence[Value]) -> bool:
+    """Whether a kernel has the data types of these inputs and this output, which comes last."""
+    dtypes = [value.dtype for value in values]
+    if dtypes[-1] not in FLOATS or any(0 in value.shape for value in values):
+        return False
+    if kind == "select":
+        return dtypes[:-1] == [DataType.boolean, dtypes[-1], dtypes[-1]]
+    return dtypes[0] in FLOATS

@@ -1,0 +1,57 @@
+"""Repeats cheap exact steps for each of their readers, because the library fuses a step with a single reader only.
+
+A file in the QDQ form has one Dequantize for all readers of a tensor, such as a product and the sum of a residual
+block. The library's int8 patterns take only a Dequantize with one reader, so each reader gets a Dequantize of its own.
+The same holds for a TypeCast behind a Dequantize. A repeated step that no fusion takes in is not computed again: its
+result is that of the first one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..faults.use import DEQUANTIZATIONS
+from .lower import Lowered, Step
+
+
+def repeat_for_readers(lowered: Lowered) -> Lowered:
+    """The graph with a Dequantize of its own for each library step that reads a dequantized tensor.
+
+    ``Lowered.repeated`` has the results of the new steps.
+    """
+    repetition = _Repetition(lowered)
+    steps = [found for step in reversed(lowered.steps) for found in repetition.placed(step)]
+    if not repetition.repeated:
+        return lowered
+    numbered = tuple([step._replace(id=number) for number, step in enumerate(reversed(steps))])
+    return replace(lowered, values=repetition.values, steps=numbered, repeated=repetition.repeated)
+
+
+class _Repetition:
+    def __init__(self, lowered: Lowered) -> None:
+        self.values = dict(lowered.values)
+        self.repeated: dict[int, int] = {}
+        self._makers: dict[int, Step] = {}
+        for step in lowered.steps:
+            is_cast = step.kind == "TypeCast" and step.inputs[0] in self._makers
+            if step.executor == "library" and (is_cast or step.kind in DEQUANTIZATIONS):
+                self._makers[step.outputs[0]] = step
+        # Results that have a reader already: the caller, or a step that no fusion takes in.
+        self._read = {tensor.id for tensor in lowered.graph.outputs.values()}
+        self._read.update(n for step in lowered.steps if step.executor != "library" for n in step.inputs)
+
+    def placed(self, step: Step) -> Iterator[Step]:
+        """A step, then the repeated steps that must run before it."""
+        own: dict[int, int] = {}
+        for number in dict.fromkeys(step.inputs if step.executor == "library" else ()):
+            if number in self._makers and number in self._read:
+                own[number] = len(self.values)
+                value = self.values[number]
+                self.values[own[number]] = value._replace(id=own[number], storage=own[number])
+                self.repeated[own[number]] = number
+            self._read.add(number)
+        # Not ``whole``: as a fallback, numpy reads and writes the values of the step, not the tensors of the op.
+        yield step._replace(inputs=tuple([own.get(n, n) for n in step.inputs]), whole=False) if own else step
+        for number, copy in own.items():
+            yield from self.placed(self._makers[number]._replace(outputs=(copy,), whole=False))

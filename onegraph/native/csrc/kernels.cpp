@@ -1,0 +1,374 @@
+#include "kernels.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
+
+#include "openmp.h"
+
+// -O2 leaves loops as they are whose length is not known to be a multiple of a vector.
+#pragma GCC optimize("O3")
+
+namespace onegraph {
+namespace {
+
+using Half = std::uint16_t;
+using Word = std::uint32_t;
+using Bytes = Kernel::Bytes;
+
+// Casts ---------------------------------------------------------------------------------------------------------------
+//
+// Every cast rounds to nearest, ties to even, keeps subnormal numbers, and keeps the sign of NaN.
+
+Word bits_of(float value) {
+    Word bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+float float_of(Word bits) {
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+constexpr Word INFINITE = 0x7f800000; // of f32
+constexpr Word REBIAS = 112u << 23; // from the exponent of an f16 to that of an f32
+
+float f16_to_f32(Half half) {
+    const Word sign = (half & 0x8000u) << 16, exponent = half >> 10 & 31u, fraction = half & 0x3ffu;
+    if (exponent == 31) return float_of(sign | INFINITE | fraction << 13 | (fraction ? 0x400000u : 0));
+    if (exponent == 0) return float_of(sign | bits_of(static_cast<float>(fraction) * 0x1p-24f));
+    return float_of(sign | (((half & 0x7fffu) << 13) + REBIAS));
+}
+
+Half f32_to_f16(float value) {
+    const Word sign = bits_of(value) >> 16 & 0x8000, size = bits_of(value) & 0x7fffffff;
+    if (size > INFINITE) return static_cast<Half>(sign | 0x7e00 | (size >> 13 & 0x3ff)); // NaN, made quiet
+    if (size >= bits_of(65536)) return static_cast<Half>(sign | 0x7c00);
+    // For a subnormal f16: the sum with 0.5 is rounded to a multiple of the smallest f16.
+    if (size < bits_of(0x1p-14f)) return static_cast<Half>(sign | (bits_of(float_of(size) + 0.5f) - bits_of(0.5f)));
+    return static_cast<Half>(sign | (size - REBIAS + 0xfff + (size >> 13 & 1)) >> 13);
+}
+
+#define ONEGRAPH_INLINE inline __attribute__((always_inline))
+
+ONEGRAPH_INLINE float bf16_to_f32(Half half) {
+    float value;
+    const Word bits = Word {half} << 16;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+ONEGRAPH_INLINE Half f32_to_bf16(float value) {
+    Word bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    const Word rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, nan = (bits >> 16 & 0x8000) | 0x7fc0;
+    return static_cast<Half>((bits & 0x7fffffff) > INFINITE ? nan : rounded);
+}
+
+// How to cast elements that lie one behind another, for one type of 16 bits.
+struct Casts {
+    void (*widen)(const Half *source, float *target, std::size_t count);
+    void (*narrow)(const float *source, Half *target, std::size_t count);
+};
+
+template <float (*widened)(Half)>
+ONEGRAPH_INLINE void widen(const Half *source, float *target, std::size_t count) {
+    for (std::size_t i = 0; i < count; i++)
+        target[i] = widened(source[i]);
+}
+
+template <Half (*narrowed)(float)>
+ONEGRAPH_INLINE void narrow(const float *source, Half *target, std::size_t count) {
+    for (std::size_t i = 0; i < count; i++)
+        target[i] = narrowed(source[i]);
+}
+
+const Casts PORTABLE[] = {
+        {[](const Half *s, float *t, std::size_t n) { widen<f16_to_f32>(s, t, n); },
+                [](const float *s, Half *t, std::size_t n) { narrow<f32_to_f16>(s, t, n); }},
+        {[](const Half *s, float *t, std::size_t n) { widen<bf16_to_f32>(s, t, n); },
+                [](const float *s, Half *t, std::size_t n) { narrow<f32_to_bf16>(s, t, n); }},
+};
+
+#if defined(__x86_64__)
+#define ONEGRAPH_AVX2 __attribute__((target("avx2,f16c")))
+
+bool has_avx2() {
+    unsigned a, b, c = 0, d;
+    static const bool found = __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+    return found;
+}
+
+ONEGRAPH_AVX2 void widen_f16(const Half *source, float *target, std::size_t count) {
+    for (; count >= 8; count -= 8, source += 8, target += 8)
+        _mm256_storeu_ps(target, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(source))));
+    widen<f16_to_f32>(source, target, count);
+}
+
+ONEGRAPH_AVX2 void narrow_f16(const float *source, Half *target, std::size_t count) {
+    for (; count >= 8; count -= 8, source += 8, target += 8) {
+        const __m128i halves = _mm256_cvtps_ph(_mm256_loadu_ps(source), _MM_FROUND_TO_NEAREST_INT);
+        _mm_storeu_si128(reinterpret_cast<__m128i *>(target), halves);
+    }
+    narrow<f32_to_f16>(source, target, count);
+}
+
+ONEGRAPH_AVX2 void widen_bf16(const Half *source, float *target, std::size_t count) {
+    widen<bf16_to_f32>(source, target, count);
+}
+
+ONEGRAPH_AVX2 void narrow_bf16(const float *source, Half *target, std::size_t count) {
+    narrow<f32_to_bf16>(source, target, count);
+}
+
+const Casts WITH_AVX2[] = {{widen_f16, narrow_f16}, {widen_bf16, narrow_bf16}};
+#else
+#define ONEGRAPH_AVX2
+bool has_avx2() {
+    return false;
+}
+const Casts *const WITH_AVX2 = PORTABLE;
+#endif
+
+constexpr std::size_t BLOCK = 512; // elements that are cast before the next ones are read
+
+std::size_t size_of(dnnl_data_type_t type) {
+    return type == dnnl_f32 || type == dnnl_s32 ? 4 : 2;
+}
+
+// Casts elements that lie one behind another.
+void cast(dnnl_data_type_t from, const char *source, dnnl_data_type_t to, char *target, std::size_t count, bool is_fast) {
+    const Casts *casts = is_fast ? WITH_AVX2 : PORTABLE;
+    const auto of = [&](dnnl_data_type_t type) -> const Casts & { return casts[type == dnnl_bf16]; };
+    if (from == to) {
+        std::memcpy(target, source, count * size_of(from));
+    } else if (from == dnnl_f32) {
+        of(to).narrow(reinterpret_cast<const float *>(source), reinterpret_cast<Half *>(target), count);
+    } else if (to == dnnl_f32) {
+        of(from).widen(reinterpret_cast<const Half *>(source), reinterpret_cast<float *>(target), count);
+    } else {
+        float wide[BLOCK];
+        for (; count > 0; source += BLOCK * sizeof(Half), target += BLOCK * sizeof(Half)) {
+            const std::size_t some = std::min(BLOCK, count);
+            of(from).widen(reinterpret_cast<const Half *>(source), wide, some);
+            of(to).narrow(wide, reinterpret_cast<Half *>(target), some);
+            count -= some;
+        }
+    }
+}
+
+template <typename T>
+void move(const char *source, Bytes source_stride, char *target, Bytes target_stride, std::size_t count) {
+    for (; count > 0; count--, source += source_stride, target += target_stride)
+        *reinterpret_cast<T *>(target) = *reinterpret_cast<const T *>(source);
+}
+
+void move(dnnl_data_type_t type, const char *source, Bytes from, char *target, Bytes to, std::size_t count) {
+    (size_of(type) == 4 ? move<Word> : move<Half>)(source, from, target, to, count);
+}
+
+// Casts elements at any strides.
+void cast_row(char *const *pointers, const Bytes *strides, std::size_t count, const dnnl_data_type_t *types) {
+    const dnnl_data_type_t from = types[0], to = types[1];
+    const auto from_size = static_cast<Bytes>(size_of(from)), to_size = static_cast<Bytes>(size_of(to));
+    const char *source = pointers[0];
+    char *target = pointers[1];
+    if (strides[0] == from_size && strides[1] == to_size) return cast(from, source, to, target, count, has_avx2());
+    if (from == to) return move(from, source, strides[0], target, strides[1], count);
+    alignas(64) char read[BLOCK * sizeof(Word)], written[BLOCK * sizeof(Word)];
+    for (std::size_t some; count > 0; count -= some) {
+        some = std::min(BLOCK, count);
+        const auto length = static_cast<Bytes>(some);
+        if (strides[0] != from_size) move(from, source, strides[0], read, from_size, some);
+        const bool is_whole = strides[1] == to_size;
+        cast(from, strides[0] == from_size ? source : read, to, is_whole ? target : written, some, has_avx2());
+        if (!is_whole) move(to, written, to_size, target, strides[1], some);
+        source += length * strides[0], target += length * strides[1];
+    }
+}
+
+// Select --------------------------------------------------------------------------------------------------------------
+
+// Selects elements that lie one behind another. `c`, `a`, `b`: whether the condition and the two sources have an element
+// for each result, or one for all of them.
+template <typename T, bool c, bool a, bool b>
+ONEGRAPH_INLINE void select(char *const *pointers, std::size_t count) {
+    const auto *cond = reinterpret_cast<const unsigned char *>(pointers[0]);
+    const auto *first = reinterpret_cast<const T *>(pointers[1]), *second = reinterpret_cast<const T *>(pointers[2]);
+    auto *__restrict result = reinterpret_cast<T *>(pointers[3]);
+    for (std::size_t i = 0; i < count; i++) {
+        const T mask = static_cast<T>(cond[c ? i : 0] ? -1 : 0);
+        result[i] = static_cast<T>((first[a ? i : 0] & mask) | (second[b ? i : 0] & ~mask));
+    }
+}
+
+template <typename T, bool c, bool a, bool b>
+void select_portable(char *const *pointers, std::size_t count) {
+    select<T, c, a, b>(pointers, count);
+}
+
+template <typename T, bool c, bool a, bool b>
+ONEGRAPH_AVX2 void select_avx2(char *const *pointers, std::size_t count) {
+    select<T, c, a, b>(pointers, count);
+}
+
+template <typename T, std::size_t... i>
+void select(std::size_t which, char *const *pointers, std::size_t count, std::index_sequence<i...>) {
+    using Function = void (*)(char *const *, std::size_t);
+    static constexpr Function portable[] = {select_portable<T, (i & 4) != 0, (i & 2) != 0, (i & 1) != 0>...};
+    static constexpr Function avx2[] = {select_avx2<T, (i & 4) != 0, (i & 2) != 0, (i & 1) != 0>...};
+    (has_avx2() ? avx2 : portable)[which](pointers, count);
+}
+
+// Selects elements at any strides.
+template <typename T>
+void select_row(char *const *pointers, const Bytes *strides, std::size_t count, const dnnl_data_type_t *) {
+    constexpr Bytes sizes[] = {1, sizeof(T), sizeof(T), sizeof(T)};
+    const auto is_simple = [&](std::size_t i) { return strides[i] == sizes[i] || strides[i] == 0; };
+    if (strides[3] == sizes[3] && is_simple(0) && is_simple(1) && is_simple(2)) {
+        const std::size_t which = (strides[0] ? 4 : 0) + (strides[1] ? 2 : 0) + (strides[2] ? 1 : 0);
+        return select<T>(which, pointers, count, std::make_index_sequence<8>());
+    }
+    const char *cond = pointers[0], *first = pointers[1], *second = pointers[2];
+    for (char *result = pointers[3]; count > 0; count--, result += strides[3]) {
+        *reinterpret_cast<T *>(result) = *reinterpret_cast<const T *>(*cond ? first : second);
+        cond += strides[0], first += strides[1], second += strides[2];
+    }
+}
+
+// Kernels -------------------------------------------------------------------------------------------------------------
+
+bool is_float(dnnl_data_type_t type) {
+    return type == dnnl_f32 || type == dnnl_f16 || type == dnnl_bf16;
+}
+
+Kernel::Row row_of(int kind, std::size_t count, const dnnl_data_type_t *types) {
+    if (kind == onegraph_cast && count == 2 && is_float(types[0]) && is_float(types[1])) return cast_row;
+    const bool is_select = kind == onegraph_select && count == 4 && types[0] == dnnl_boolean && is_float(types[3]);
+    if (is_select && types[1] == types[3] && types[2] == types[3])
+        return size_of(types[3]) == 4 ? select_row<Word> : select_row<Half>;
+    throw std::invalid_argument("no kernel for these data types");
+}
+
+constexpr std::size_t SHORT = 16; // elements of a row; a longer axis with strides takes less time
+constexpr std::size_t SHARE = 8192; // elements that are worth a thread
+
+} // namespace
+
+Kernel::Kernel(int kind, std::size_t count, dnnl_graph_logical_tensor_t *const *tensors) : count_(count) {
+    if (count > MOST) throw std::invalid_argument("too many tensors");
+    for (std::size_t i = 0; i < count; i++)
+        types_[i] = tensors[i]->data_type;
+    row_ = row_of(kind, count, types_);
+    const dnnl_graph_logical_tensor_t &result = *tensors[count - 1];
+    for (int axis = 0; axis < result.ndims; axis++) {
+        Axis made {static_cast<std::size_t>(result.dims[axis]), {}};
+        total_ *= made.size;
+        for (std::size_t i = 0; i < count; i++) {
+            const int own = axis - result.ndims + tensors[i]->ndims;
+            if (own < 0 || tensors[i]->dims[own] == 1) continue;
+            const std::size_t size = types_[i] == dnnl_boolean ? 1 : size_of(types_[i]);
+            made.strides[i] = static_cast<Bytes>(size) * tensors[i]->layout.strides[own];
+        }
+        if (made.size != 1) axes_.push_back(made);
+    }
+    merge_axes();
+}
+
+// Orders the axes as the result lies in memory, and merges neighbours that are one axis for every tensor.
+void Kernel::merge_axes() {
+    const std::size_t last = count_ - 1;
+    const auto is_outside = [&](const Axis &a, const Axis &b) { return a.strides[last] > b.strides[last]; };
+    std::stable_sort(axes_.begin(), axes_.end(), is_outside);
+    std::vector<Axis> merged;
+    for (const Axis &axis : axes_) {
+        bool is_one = !merged.empty();
+        for (std::size_t i = 0; i < count_ && is_one; i++)
+            is_one = merged.back().strides[i] == axis.strides[i] * static_cast<Bytes>(axis.size);
+        if (is_one) {
+            const std::size_t size = merged.back().size * axis.size;
+            merged.back() = axis;
+            merged.back().size = size;
+        } else {
+            merged.push_back(axis);
+        }
+    }
+    if (merged.empty()) merged.push_back({1, {}});
+    axes_ = std::move(merged);
+    const auto is_shorter = [](const Axis &a, const Axis &b) { return a.size < b.size; };
+    const auto longest = std::max_element(axes_.begin(), axes_.end(), is_shorter);
+    if (axes_.back().size < SHORT) std::rotate(longest, longest + 1, axes_.end());
+}
+
+void Kernel::compute(char *const *addresses, std::size_t begin, std::size_t end) const {
+    std::size_t places[DNNL_MAX_NDIMS] = {};
+    char *pointers[MOST];
+    std::copy_n(addresses, count_, pointers);
+    const std::size_t last = axes_.size() - 1;
+    for (std::size_t axis = last + 1, rest = begin; axis-- > 0; rest /= axes_[axis].size) {
+        places[axis] = rest % axes_[axis].size;
+        for (std::size_t i = 0; i < count_; i++)
+            pointers[i] += static_cast<Bytes>(places[axis]) * axes_[axis].strides[i];
+    }
+    const auto advance = [&](std::size_t axis, Bytes steps) {
+        for (std::size_t i = 0; i < count_; i++)
+            pointers[i] += steps * axes_[axis].strides[i];
+    };
+    while (begin < end) {
+        const std::size_t some = std::min(end - begin, axes_[last].size - places[last]);
+        row_(pointers, axes_[last].strides, some, types_);
+        begin += some;
+        if (begin == end) break;
+        advance(last, -static_cast<Bytes>(places[last]));
+        places[last] = 0;
+        for (std::size_t axis = last; axis-- > 0;) {
+            advance(axis, 1);
+            if (++places[axis] < axes_[axis].size) break;
+            advance(axis, -static_cast<Bytes>(places[axis]));
+            places[axis] = 0;
+        }
+    }
+}
+
+// The elements of one run, which threads take in pieces.
+struct Kernel::Shares {
+    const Kernel &kernel;
+    char *const *addresses;
+    std::size_t piece;
+    std::atomic<std::size_t> next {0};
+
+    static void take(void *self) {
+        Shares &shares = *static_cast<Shares *>(self);
+        const std::size_t total = shares.kernel.total_;
+        for (std::size_t begin; (begin = shares.next.fetch_add(shares.piece)) < total;)
+            shares.kernel.compute(shares.addresses, begin, std::min(begin + shares.piece, total));
+    }
+};
+
+void Kernel::run(void *const *addresses, int threads) const {
+    char *pointers[MOST];
+    for (std::size_t i = 0; i < count_; i++)
+        pointers[i] = static_cast<char *>(addresses[i]);
+    const std::size_t wanted = std::min(static_cast<std::size_t>(std::max(threads, 1)), total_ / SHARE);
+    if (wanted < 2 || !openmp().parallel) return compute(pointers, 0, total_);
+    Shares shares {*this, pointers, (total_ / (4 * wanted) / 64 + 1) * 64};
+    openmp().parallel(Shares::take, &shares, static_cast<unsigned>(wanted), 0);
+}
+
+} // namespace onegraph
+
+extern "C" void onegraph_cast_elements(
+        dnnl_data_type_t from, const void *source, dnnl_data_type_t to, void *target, size_t count, int is_portable) {
+    const bool is_fast = !is_portable && onegraph::has_avx2();
+    onegraph::cast(from, static_cast<const char *>(source), to, static_cast<char *>(target), count, is_fast);
+}

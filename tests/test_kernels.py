@@ -1,0 +1,216 @@
+"""The package's own C++ kernels: casts, copies between layouts, and Select."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph.arrays.ndarrays import strided
+from onegraph.compiler.kernels import CompiledKernel, has_kernel
+from onegraph.compiler.lower import Value
+from onegraph.compiler.steps import CompiledStep
+from onegraph.native.library import DTYPES, RUNTIME, address_of, ffi, lib
+from onegraph.opset.dtypes import DataType
+from onegraph.runtime.plan import Plan, PlanSource
+
+BF16 = ml_dtypes.bfloat16
+EVERY_HALF = np.arange(1 << 16, dtype=np.uint16)
+# Numbers on both sides of every f16 and of every middle between two, and of the limits of f32.
+STEPS = np.arange(0x33000000, 0x47900000, 0x1000, dtype=np.uint32)
+LIMITS = np.uint32([0, 1, 0x7FFFFF, 0x800000, 0x7F7FFFFF, 0x7F800000, 0x7F800001, 0x7FBFFFFF, 0x7FC00000, 0x7FFFFFFF])
+
+
+def many_floats() -> np.ndarray:
+    """Bits of f32 numbers, with NaN, infinities, subnormal numbers and ties of f16 and bf16."""
+    drawn = np.random.default_rng(0).integers(0, 1 << 32, 1 << 20, dtype=np.uint32)
+    ties = np.arange(1 << 16, dtype=np.uint32) << 16 | 0x8000
+    found = np.concatenate([drawn, STEPS - 1, STEPS, STEPS + 1, ties - 1, ties, ties + 1, LIMITS])
+    return np.concatenate([found, found | 0x80000000])
+
+
+def cast_elements(array: np.ndarray, dtype: DataType, portable: bool) -> np.ndarray:
+    target = np.empty(array.shape, dtype.numpy)
+    source, result = (ffi.cast("void *", address_of(each)) for each in (array, target))
+    lib.onegraph_cast_elements(DTYPES[DataType.of(array.dtype)], source, DTYPES[dtype], result, array.size, portable)
+    return target
+
+
+def run(kind: str, *arrays: np.ndarray, threads: int = 1) -> None:
+    """Run a kernel on inputs and a result, in a plan of one step."""
+    values = [
+        Value(place, DataType.of(a.dtype), a.shape, tuple(stride // a.itemsize for stride in a.strides), place, "")
+        for place, a in enumerate(arrays)
+    ]
+    assert has_kernel(kind, values)
+    kernel, places = CompiledKernel(kind, values), range(len(arrays))
+    step = CompiledStep(kernel, kernel, places, len(arrays) - 1, (), 0, 0)
+    plan = Plan(PlanSource([step], {place: (place, 0) for place in places}, len(arrays), threads))
+    for place, array in enumerate(arrays):
+        plan.bind(place, address_of(array))
+    plan.run_steps(0, 1)
+
+
+def bits(array: np.ndarray) -> np.ndarray:
+    return array.view(f"u{array.itemsize}")
+
+
+# Casts ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("portable", [False, True])
+def test_every_f16_is_cast_to_f32_exactly(portable):
+    halves = EVERY_HALF.view(np.float16)
+    quiet = np.where(np.isnan(halves), 0x400000, 0).astype(np.uint32)
+    with np.errstate(all="ignore"):
+        expected = bits(halves.astype(np.float32)) | quiet
+    assert (bits(cast_elements(halves, og.f32, portable)) == expected).all()
+
+
+@pytest.mark.parametrize("portable", [False, True])
+def test_f32_is_rounded_to_the_nearest_f16(portable):
+    given = many_floats()
+    with np.errstate(all="ignore"):
+        expected = bits(given.view(np.float32).astype(np.float16))
+    # A quiet NaN with the sign and the first digits of the given one; numpy keeps it signalling.
+    nan = (given >> 16 & 0x8000 | 0x7E00 | given >> 13 & 0x3FF).astype(np.uint16)
+    expected = np.where(given & 0x7FFFFFFF > 0x7F800000, nan, expected)
+    assert (bits(cast_elements(given.view(np.float32), og.f16, portable)) == expected).all()
+
+
+@pytest.mark.parametrize("portable", [False, True])
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")
+def test_casts_of_bf16_are_those_of_ml_dtypes(portable):
+    halves, floats = EVERY_HALF.view(BF16), many_floats().view(np.float32)
+    assert (bits(cast_elements(halves, og.f32, portable)) == EVERY_HALF.astype(np.uint32) << 16).all()
+    assert (bits(cast_elements(floats, og.bf16, portable)) == bits(floats.astype(BF16))).all()
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")
+@pytest.mark.parametrize("portable", [False, True])
+@pytest.mark.parametrize(("source", "target"), [(og.f16, og.bf16), (og.bf16, og.f16)])
+def test_casts_of_16_bits_round_once(source, target, portable):
+    given = EVERY_HALF.view(source.numpy)
+    given = given[~np.isnan(given.astype(np.float64))]
+    with np.errstate(all="ignore"):
+        expected = given.astype(np.float32).astype(target.numpy)
+    assert (bits(cast_elements(given, target, portable)) == bits(expected)).all()
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 511, 513, 1500])
+def test_casts_write_exactly_the_result(count):
+    memory = np.full(count + 8, 7, np.float16)
+    run("cast", np.arange(count, dtype=np.float32), memory[:count])
+    assert (memory[:count] == np.arange(count)).all()
+    assert (memory[count:] == 7).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("source", [np.float32, np.float16, BF16])
+@pytest.mark.parametrize("target", [np.float32, np.float16, BF16])
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 3, 1), (3, 2, 1, 0)])
+def test_casts_take_any_strides(order, target, source, threads):
+    shape = (3, 5, 70, 33)
+    given = (np.arange(np.prod(shape)) % 251 - 125).reshape(shape).astype(source)
+    laid = np.empty([shape[axis] for axis in order], target).transpose(np.argsort(order))
+    run("cast", given, laid, threads=threads)
+    assert (laid == given.astype(target)).all()
+    back = np.empty(shape, source)
+    run("cast", laid, back, threads=threads)
+    assert (back == given).all()
+
+
+def test_casts_leave_gaps_alone():
+    whole = np.full(76, -1, np.float16)
+    laid = strided(whole, (4, 6), (20, 3))
+    run("cast", np.arange(24, dtype=np.float32).reshape(4, 6), laid)
+    assert (laid == np.arange(24).reshape(4, 6)).all()
+    assert (whole == -1).sum() == 76 - 24
+
+
+# Select --------------------------------------------------------------------------------------------------------------
+
+SHAPES = [
+    [(), (), (), ()],
+    [(5,), (5,), (5,), (5,)],
+    [(1,), (2, 3, 4), (4,), (2, 3, 4)],
+    [(2, 1, 4), (2, 3, 4), (1, 1, 1), (2, 3, 4)],
+    [(3, 1), (3, 40), (1, 40), (3, 40)],
+    [(4, 1, 1, 33), (4, 9, 70, 33), (1,), (4, 9, 70, 33)],
+    [(4, 9, 70, 33), (70, 1), (33,), (4, 9, 70, 33)],
+    [(9000, 1), (9000, 3), (1, 3), (9000, 3)],
+]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, BF16])
+@pytest.mark.parametrize("shapes", SHAPES, ids=lambda shapes: "-".join(map(str, shapes)))
+def test_select_broadcasts_as_numpy(shapes, dtype, threads):
+    drawn = np.random.default_rng(0)
+    cond = drawn.random(shapes[0]) < 0.5 if shapes[0] else np.array(True)
+    size = np.dtype(dtype).itemsize
+    first, second = (np.frombuffer(drawn.bytes(size * max(int(np.prod(shape)), 1)), dtype) for shape in shapes[1:3])
+    first, second = first.reshape(shapes[1]), second.reshape(shapes[2])
+    result = np.empty(shapes[3], dtype)
+    run("select", cond, first, second, result, threads=threads)
+    assert (bits(result) == bits(np.where(cond, first, second))).all()
+
+
+def test_select_takes_every_byte_but_zero_for_true():
+    cond = np.arange(256, dtype=np.uint8).view(np.bool_)
+    result = np.empty(256, np.float32)
+    run("select", cond, np.ones(256, np.float32), np.zeros(1, np.float32), result)
+    assert result[0] == 0
+    assert (result[1:] == 1).all()
+
+
+@pytest.mark.parametrize("order", [(2, 0, 1), (1, 2, 0)])
+def test_select_takes_any_strides(order):
+    shape, back = (6, 40, 50), np.argsort(order)
+    first = np.arange(12000, dtype=np.float32).reshape(shape)
+    turned = np.empty([shape[axis] for axis in order], np.float32).transpose(back)
+    cond = (first % 3 == 0).transpose(order).copy().transpose(back)
+    run("select", cond, first, -first, turned)
+    assert (turned == np.where(cond, first, -first)).all()
+
+
+# Graphs --------------------------------------------------------------------------------------------------------------
+
+
+def masked(dtype: str, shape: tuple[int, ...] = (2, 3, 8)) -> og.Graph:
+    g = og.Graph()
+    ends = g.input("c", "boolean", (2, 1, 8)), g.input("x", dtype, shape), g.input("y", dtype, (1,))
+    g.output("z", g.op("Select", ends))
+    return g
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+def test_select_runs_in_one_call_into_c(dtype):
+    model = masked(dtype).compile()
+    (part,) = model.report().partitions
+    assert (part.executor, part.threads) == ("copy", int(RUNTIME == "OpenMP"))
+    cond = np.arange(16).reshape(2, 1, 8) % 3 == 0
+    x, y = np.arange(48).reshape(2, 3, 8).astype(DataType(dtype).numpy), np.array([-1]).astype(DataType(dtype).numpy)
+    assert (model(cond, x, y) == np.where(cond, x, y)).all()
+    assert model._quick((cond, x, y), None) is not None
+
+
+def test_a_number_of_threads_can_be_set_for_a_kernel():
+    g = masked("f32", (2, 4096, 8))
+    model = g.compile(threads={0: 2})
+    assert model.report().partitions[0].threads == (2 if RUNTIME == "OpenMP" else 0)
+    given = {"c": np.ones((2, 1, 8), bool), "x": np.ones((2, 4096, 8), np.float32), "y": np.zeros(1, np.float32)}
+    assert (model(**given) == 1).all()
+    assert list(model.profile(**given, runs=2)) == [0]
+    assert model.report(implementations=True).partitions[0].implementation == ""
+
+
+def test_an_op_in_f32_between_casts_runs_in_one_call_into_c():
+    g = og.Graph()
+    window = {"strides": [2], "kernel": [3], "pads_begin": [1], "pads_end": [1], "data_format": "NCX"}
+    g.output("y", g.op("AvgPool", [g.input("x", "f16", (2, 4, 9))], {**window, "exclude_pad": False}))
+    model = g.compile()
+    x = np.arange(72, dtype=np.float16).reshape(2, 4, 9)
+    padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1)))
+    averages = [padded[..., start : start + 3].mean(-1) for start in range(0, 9, 2)]
+    assert (model(x) == np.stack(averages, -1).astype(np.float16)).all()
+    assert model._quick((x,), None) is not None
