@@ -16,6 +16,7 @@ from onegraph.opset.schema import Call
 aten = torch.ops.aten
 Tensor = Any
 Function = Callable[..., Any]  # of the op and its inputs; None for an absent one
+UPSAMPLES = ("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
 # Data types that numpy lends to torch by another name.
 LENT = {og.bf16: (np.int16, torch.bfloat16)}
 DTYPES = {
@@ -187,6 +188,12 @@ def convolution_backward_weights(call: Call, x: Tensor, dy: Tensor, shape: Tenso
     return as_given(call, convolution_backward(call, dy, x, w, 1))
 
 
+def conv_transpose_backward_weights(call: Call, x: Tensor, dy: Tensor, shape: Tensor = None) -> Tensor:
+    """As of the Convolution that makes ``x`` from ``dy``."""
+    w = torch.empty(call.schema.shape(call)[0], dtype=dy.dtype)
+    return as_given(call, convolution_backward(call, x, dy, w, 1))
+
+
 def matmul(call: Call, a: Tensor, b: Tensor, bias: Tensor = None) -> Tensor:
     a = a.mT if call.flag("transpose_a") and a.ndim > 1 else a
     b = b.mT if call.flag("transpose_b") and b.ndim > 1 else b
@@ -297,6 +304,17 @@ def interpolate(call: Call, x: Tensor, sizes: Tensor = None) -> Tensor:
     return last(call, F.interpolate(first(call, x), list(call.s64s("sizes")), mode=mode))
 
 
+def interpolate_backward(call: Call, x: Tensor, dy: Tensor, sizes: Tensor = None) -> Tensor:
+    if call.string("coordinate_transformation_mode") != "half_pixel":
+        raise UntranslatableError("InterpolateBackward by other coordinates")
+    rank, source = x.ndim - 2, first(call, x)
+    name = f"_upsample_nearest_exact{rank}d" if call.string("mode") == "nearest" else UPSAMPLES[rank - 1]
+    how = () if call.string("mode") == "nearest" else (False,)
+    dy = first(call, dy)
+    dx = getattr(aten, f"{name}_backward")(dy, list(dy.shape[2:]), list(source.shape), *how, *[None] * rank)
+    return last(call, dx)
+
+
 def scales(call: Call, x: Tensor, values: Tensor) -> Tensor:
     """Numbers of an op in the shape that broadcasts to its tensor."""
     if values.numel() == 1 and call.string("qtype") == "per_tensor":
@@ -353,6 +371,11 @@ def prelu(call: Call, x: Tensor, slope: Tensor) -> Tensor:
     return torch.where(x > 0, x, x * slope)
 
 
+def prelu_backward(call: Call, x: Tensor, slope: Tensor, dy: Tensor) -> Tensor:
+    x, dy = first(call, x), first(call, dy)
+    return last(call, aten._prelu_kernel_backward(dy, x, slope.reshape(-1, *[1] * (x.ndim - 2)))[0])
+
+
 def gradient(function: Function, of_result: bool = False) -> Function:
     """The gradient of an elementwise op, by its source or by its result; ``function`` gets the op, dy and that."""
 
@@ -390,6 +413,13 @@ REDUCTIONS = {
     "ReduceSum": torch.sum,
 }  # fmt: skip
 GRADIENTS = {
+    "ClampBackward": gradient(lambda call, dy, y: dy * ((y > call.f32("min")) & (y < call.f32("max"))), of_result=True),
+    "EluBackward": gradient(
+        lambda call, dy, y: aten.elu_backward(dy, call.f32("alpha"), 1, 1, True, y), of_result=True
+    ),
+    "HardSigmoidBackward": gradient(
+        lambda call, dy, x: dy * call.f32("alpha") * ((x * call.f32("alpha") + call.f32("beta") - 0.5).abs() < 0.5)
+    ),
     "AbsBackward": gradient(lambda call, dy, x: dy * torch.sign(x)),
     "GELUBackward": gradient(lambda call, dy, x: aten.gelu_backward(dy, x)),
     "HardSwishBackward": gradient(lambda call, dy, x: aten.hardswish_backward(dy, x)),
@@ -412,6 +442,7 @@ OPS: dict[str, Function] = {
     "Concat": lambda call, *parts: torch.cat(parts, call.s64("axis")),
     "ConvTranspose": conv_transpose,
     "ConvTransposeBackwardData": convolution,
+    "ConvTransposeBackwardWeights": conv_transpose_backward_weights,
     "Convolution": convolution,
     "ConvolutionBackwardData": convolution_backward_data,
     "ConvolutionBackwardWeights": convolution_backward_weights,
@@ -420,6 +451,7 @@ OPS: dict[str, Function] = {
     "DynamicQuantize": lambda call, *ends: quantize(call, *padded(call, *ends)),
     "GroupNorm": group_norm,
     "Interpolate": interpolate,
+    "InterpolateBackward": interpolate_backward,
     "LayerNorm": layer_norm,
     "LayerNormBackward": layer_norm_backward,
     "LogSoftmax": lambda call, x: torch.log_softmax(x, call.s64("axis")),
@@ -427,6 +459,7 @@ OPS: dict[str, Function] = {
     "MatMul": matmul,
     "MaxPool": max_pool,
     "MaxPoolBackward": max_pool_backward,
+    "PReLUBackward": prelu_backward,
     "Quantize": quantize,
     "SoftMax": lambda call, x: torch.softmax(x, call.s64("axis")),
     "SoftMaxBackward": lambda call, dy, y: aten._softmax_backward_data(dy, y, call.s64("axis"), y.dtype),
