@@ -140,7 +140,7 @@ class _Folding:
 
     def drop_unused(self, steps: Iterable[Step]) -> None:
         """Drop the contents of the constants that neither a step nor the graph needs."""
-        used = self._outputs.union(*map(_read, steps))
+        used = self._outputs.union(*map(read_by, steps))
         used |= {self.values[number].storage for number in used}
         for number, value in self.values.items():
             if value.constant is not None and number not in used:
@@ -152,7 +152,7 @@ class _Folding:
         """The steps, where each convolution with constant weights takes in the normalization of its result."""
         readers: dict[int, list[Step]] = {}
         for step in steps:
-            for number in _read(step):
+            for number in read_by(step):
                 readers.setdefault(number, []).append(step)
         taken: set[int] = set()  # ids of steps
         for step in steps:
@@ -211,7 +211,7 @@ class _Folding:
         return number
 
 
-def _read(step: Step) -> set[int]:
+def read_by(step: Step) -> set[int]:
     """The values that the library, or numpy as a fallback, reads; numpy runs the whole op, which may have more."""
     return {*step.inputs, *[tensor.id for tensor in step.op.inputs if step.whole and tensor is not None]}
 

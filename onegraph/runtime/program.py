@@ -18,6 +18,7 @@ from ..capi.caches import give_up_constants
 from ..capi.settings import is_aligned
 from ..capi.thread_affinity import calling_thread
 from ..capi.threads import ThreadCount, get_num_threads, restore_threads
+from ..compiler.casts import without_rounding
 from ..compiler.compile import compile_steps
 from ..compiler.constants import fold_constants
 from ..compiler.lower import Value, lower
@@ -58,7 +59,7 @@ class Program:
     def __init__(
         self, graph: DataGraph, *, policy: str, fallback: bool, fpmath_mode: str, threads: Threads = None
     ) -> None:
-        lowered = fold_constants(lower(graph, fallback=fallback), policy)
+        lowered = without_rounding(fold_constants(lower(graph, fallback=fallback), policy), policy)
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
         self.graph = graph
         self.free_frames: list[Frame] = []  # frames of finished runs, for reuse
