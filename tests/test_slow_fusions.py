@@ -32,6 +32,11 @@ def convolution(g, channels=8, **attrs):
     return g.convolution(src, weights, weights_format="OIX", **{**WINDOW, **attrs})
 
 
+def weighted(g):
+    ends = g.input("x", "f32", (2, 5, 5, 8)), g.input("w", "f32", (8, 8, 1, 1))
+    return g.convolution(*ends, weights_format="OIX", **WINDOW)
+
+
 def int8_convolution(g, data_format):
     shape = (2, 8, 5, 5) if data_format == "NCX" else (2, 5, 5, 8)
     src = g.dequantize(g.input("x", "s8", shape), scales=[0.5], zps=[0])
@@ -109,7 +114,11 @@ CUT: dict[str, tuple[Build, list[tuple[str, ...]]]] = {
     ),
     "normalization by variables": (
         lambda g: batch_norm(g, *[g.square(g.input(f"v{index}", "f32", (8,))) for index in range(4)]),
-        [*[("Square",)] * 4, ("Convolution",), ("BatchNormInference",), ("ReLU",)],
+        [*[("Square",)] * 4, ("Convolution",), ("BatchNormInference", "ReLU")],
+    ),
+    "normalization behind variable weights": (
+        lambda g: g.relu(g.batch_norm_inference(weighted(g), *[constant(g, 8) for _ in range(4)], epsilon=1e-5)),
+        [("Convolution",), ("BatchNormInference", "ReLU")],
     ),
     "pool of int8 with channels first": (
         lambda g: pool(g, "NCX", 0.5),
