@@ -32,6 +32,10 @@ def convolution(g, channels=8, **attrs):
     return g.convolution(src, weights, weights_format="OIX", **{**WINDOW, **attrs})
 
 
+def positive(g):
+    return [g.constant(RNG.random(8).astype(np.float32) + 0.5) for _ in range(4)]
+
+
 def weighted(g):
     ends = g.input("x", "f32", (2, 5, 5, 8)), g.input("w", "f32", (8, 8, 1, 1))
     return g.convolution(*ends, weights_format="OIX", **WINDOW)
@@ -117,7 +121,7 @@ CUT: dict[str, tuple[Build, list[tuple[str, ...]]]] = {
         [*[("Square",)] * 4, ("Convolution",), ("BatchNormInference", "ReLU")],
     ),
     "normalization behind variable weights": (
-        lambda g: g.relu(g.batch_norm_inference(weighted(g), *[constant(g, 8) for _ in range(4)], epsilon=1e-5)),
+        lambda g: g.relu(g.batch_norm_inference(weighted(g), *positive(g), epsilon=1e-5)),
         [("Convolution",), ("BatchNormInference", "ReLU")],
     ),
     "pool of int8 with channels first": (
@@ -145,9 +149,7 @@ STAY: dict[str, Build] = {
         g.add(int8_convolution(g, "NCX"), g.dequantize(g.input("y", "s8", (2, 8, 5, 5)), scales=[0.5], zps=[0])),
         **QUANTIZED,
     ),
-    "normalization by constants": lambda g: batch_norm(
-        g, *[g.constant(RNG.random(8).astype(np.float32) + 0.5) for _ in range(4)]
-    ),
+    "normalization by constants": lambda g: batch_norm(g, *positive(g)),
     "bias, gelu": lambda g: g.gelu(g.add(matmul(g), other(g, 6))),
     "scores and a mask": lambda g: g.add(
         g.divide(matmul(g, 2, 3), g.constant(np.full((1,), 8, np.float32))), other(g, 2, 1, 1, 6)
