@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from math import prod
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from ..capi.settings import has_avx2, has_vnni
 from ..capi.threads import restore_threads
 from ..errors import OneGraphError, OutOfMemoryError, UnsupportedError
 from ..faults.fusions import wrong_fusion, wrong_strides
-from ..faults.operands import varying
+from ..faults.operands import rows_together, varying
 from ..faults.ops.pooling import SLOW_CHANNELS_FIRST
 from ..faults.performance import REFERENCE, reference_kernel
 from ..faults.slow_fusions import slow_fusion
@@ -234,7 +235,7 @@ class _StepCompiler:
             if step.kind in VIEWS and schedule.add_view(step):
                 return
             try:
-                if step.kind not in ARITHMETIC or not self._add_collapsed(step, note):
+                if not self._add_collapsed(step, note):
                     pattern, numbers = self._pattern((step,), partition)
                     self._add_library(pattern, (step,), numbers, note)
                 return
@@ -350,8 +351,16 @@ class _StepCompiler:
                 return False
             places = [[*ends, *step.outputs].index(tensor.id) for tensor in (*compiled.inputs, *compiled.outputs)]
             known = self._collapsed[id(step.part)] = compiled, places
-        reason = "on fewer axes, as the library has a reference kernel only for an operand that is broadcast like this"
         compiled, places = known
+        shapes = [values[number].shape for number in ends]
+        small = min((0, 1), key=lambda index: prod(shapes[index]))
+        if (count := rows_together(values[step.outputs[0]].shape, shapes[small])) > 1:
+            ends[small] = schedule.repeated(ends[small], count)
+            reason = "on longer rows, as the library starts anew with each row for a vector that is so short"
+        else:
+            reason = (
+                "on fewer axes, as the library has a reference kernel only for an operand that is broadcast like this"
+            )
         index = self._schedule.note("oneDNN", step, note, reason)
         schedule.add_compiled(compiled, [[*ends, *step.outputs][place] for place in places], index)
         return True
@@ -383,7 +392,7 @@ class _StepCompiler:
             step.executor == "library"
             and step.kind != "StaticReshape"
             and not needs_dense(value, [step])
-            and not (step.kind in ARITHMETIC and (self._is_slow(step) or self._repeats_batch(step)))
+            and not (self._is_slow(step) or (step.kind in ARITHMETIC and self._repeats_batch(step)))
             for step in readers
         )
 

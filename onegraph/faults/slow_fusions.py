@@ -12,7 +12,7 @@ from ..opset.editions.registry import BASE
 from ..opset.ops.movement import transposition
 from . import slow_images, slow_operands
 from .fault import SLOW, Faults, Release
-from .operands import is_fast, varying
+from .operands import is_fast, rows_together, varying
 from .post_ops import is_int8, post_ops
 from .slow_operands import APART
 from .use import BINARY, ELEMENTWISE, Fused
@@ -56,7 +56,8 @@ def _starts_slow(fused: Fused) -> str:
     for main in fused.uses if len(fused.uses) > 1 else ():
         if main.kind in BINARY - {"BiasAdd", "PReLU", "Select"} and made.isdisjoint(main.inputs):
             for shape in (main.shape(0), main.shape(1)):
-                if shape != main.result and not is_fast(varying(main.result, shape)):
+                slow = not is_fast(varying(main.result, shape)) or rows_together(main.result, shape) > 1
+                if shape != main.result and slow:
                     return f"oneDNN has a reference kernel only for {main.kind} with an operand of shape {list(shape)}"
     return ""
 

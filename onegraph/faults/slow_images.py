@@ -93,7 +93,7 @@ SLOW_FOLDING = FAULTS.add(
     SLOW,
     _folds_variables,
     {(3, 2): "slow"},
-    "oneDNN computes the weights in each run, in ten small kernels, unless they and the BatchNormInference are constant",
+    "oneDNN computes the weights in each run, in ten small kernels, unless they and the normalization are constant",
     APART,
 )
 
