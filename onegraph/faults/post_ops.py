@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from ..opset.dtypes import DataType
 from ..opset.window import channel_axis
-from .use import BINARY, CONVOLUTIONS, DEQUANTIZATIONS, ELEMENTWISE, MOVES, POOLS, Dims, Fused, Use
+from .use import BINARY, CONVOLUTIONS, DEQUANTIZATIONS, ELEMENTWISE, MOVES, NORMS, POOLS, Dims, Fused, Use
 
 INT8 = (DataType.s8, DataType.u8)
 # Ops that compute nothing: they belong to the kernel before or behind them.
@@ -16,7 +16,7 @@ CARRIED = DEQUANTIZATIONS | MOVES | {"Quantize", "BiasAdd", "BatchNormInference"
 IMAGES = CONVOLUTIONS | POOLS | {"Interpolate"}
 POST_OPS = ELEMENTWISE | (BINARY - {"BiasAdd"})
 # Kernels that never add a whole operand to what the memory of the result holds.
-WITHOUT_SUM = ELEMENTWISE | POOLS | {"SoftMax", "LogSoftmax"}
+WITHOUT_SUM = ELEMENTWISE | NORMS | POOLS | {"SoftMax", "LogSoftmax"}
 
 
 @dataclass(frozen=True)

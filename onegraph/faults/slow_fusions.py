@@ -96,7 +96,7 @@ SLOW_TRANSPOSE = FAULTS.add(
     "",
     SLOW,
     _turns_columns,
-    {(3, 2): "slow", (3, 6): "right"},
+    {(3, 2): "slow"},
     "A MatMul that writes its columns along another axis than the last takes a reference kernel",
     "the MatMul, then a view or copy",
 )
