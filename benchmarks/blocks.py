@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 import onegraph as og
-from onegraph import reference, testing
+from onegraph import reference
+from onegraph.testing.random_inputs import random_inputs
 
 from . import peers
 from .kernels import notes
@@ -131,17 +132,24 @@ def random_cases(family: str, numbers: Iterable[int], seed: int) -> Iterator[Cas
         yield f"{family} {number}", graph, arrays(graph)
 
 
-def graphs_in(folder: Path) -> Iterator[Case]:
-    """The graphs of all files in a folder, such as ``tests/benchdnn/inputs/graph`` of oneDNN."""
-    for path in sorted(folder.rglob("*.json")):
-        graph = og.Graph.load(path)
-        yield str(path.relative_to(folder)), graph, testing.random_inputs(graph)
+def graphs_in(folder: Path, numbers: range) -> Iterator[Case]:
+    """The graphs of files in a folder, such as ``tests/benchdnn/inputs/graph`` of oneDNN."""
+    for path in sorted(folder.rglob("*.json"))[numbers.start : numbers.stop]:
+        try:
+            graph = og.Graph.load(path)
+            yield str(path.relative_to(folder)), graph, random_inputs(graph)
+        except og.OneGraphError as error:
+            print(f"{path}: {str(error).splitlines()[0]}", flush=True)
 
 
 def measured(cases: Iterable[Case]) -> Iterator[Block]:
     """The blocks; those that are slow in a brief measurement are measured for longer."""
     for case in cases:
-        found = Block(*case)
+        try:
+            found = Block(*case)
+        except og.OneGraphError as error:
+            print(f"{case[0]}: {str(error).splitlines()[0]}", flush=True)
+            continue
         if found.is_find:
             found.time_again()
         yield found
@@ -198,15 +206,15 @@ def show(name: str, cases: Iterable[Case]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.blocks", description=__doc__)
     parser.add_argument("families", nargs="*", metavar="family", help=f"of {', '.join(FAMILIES)}; all by default")
-    parser.add_argument("--count", type=int, default=100, help="blocks of each family")
-    parser.add_argument("--first", type=int, default=0, help="the number of the first block")
+    parser.add_argument("--count", type=int, default=100, help="blocks of each family, or files")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first block or file")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--graphs", type=Path, metavar="FOLDER", help="measure the graphs of these files instead")
     given = parser.parse_args()
-    if given.graphs:
-        show(str(given.graphs), graphs_in(given.graphs))
-        return
     numbers = range(given.first, given.first + given.count)
+    if given.graphs:
+        show(str(given.graphs), graphs_in(given.graphs, numbers))
+        return
     for family in given.families or FAMILIES:
         show(family, random_cases(family, numbers, given.seed))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from ...capi.settings import is_native
 from ...faults.operands import rows_together
 from ...opset.dtypes import DataType
 from ...opset.ops.normalization import begin_axis
@@ -71,11 +70,10 @@ def layer_norm_backward(call: Call) -> Form | None:
 
 
 def batch_norm_inference(call: Call) -> Form | None:
-    """BatchNormInference of a large f32 image as (src - mean) * (gamma / sqrt(variance + epsilon)) + beta."""
+    """BatchNormInference of a large image as (src - mean) * (gamma / sqrt(variance + epsilon)) + beta."""
     parts = Parts(call)
-    shape, dtype = parts.shape(0), call.output_type(0)
-    is_last = call.string("data_format") == "NXC"
-    if (dtype is DataType.bf16 and is_native(dtype)) or math.prod(shape) < MANY_ELEMENTS:
+    shape, is_last = parts.shape(0), call.string("data_format") == "NXC"
+    if math.prod(shape) < MANY_ELEMENTS:
         return None
     if rows_together(shape, shape[-1:]) == 1 or shape[-1] % VECTOR == 0 if is_last else len(shape) < 3:
         return None
