@@ -32,6 +32,13 @@ def convolution(g, channels=8, **attrs):
     return g.convolution(src, weights, weights_format="OIX", **{**WINDOW, **attrs})
 
 
+def int8_matmul(g, kind="s8", is_constant=False, **how):
+    shape = (2, 6, 5) if how else (2, 5, 6)
+    kept = g.constant(RNG.integers(-9, 9, shape, np.int8)) if is_constant else g.input("w", "s8", shape)
+    ends = [g.dequantize(tensor, scales=[0.5], zps=[0]) for tensor in (g.input("x", kind, (2, 4, 5)), kept)]
+    return g.matmul(*ends, **how)
+
+
 def positive(g):
     return [g.constant(RNG.random(8).astype(np.float32) + 0.5) for _ in range(4)]
 
@@ -124,6 +131,10 @@ CUT: dict[str, tuple[Build, list[tuple[str, ...]]]] = {
         lambda g: g.relu(g.batch_norm_inference(weighted(g), *positive(g), epsilon=1e-5)),
         [("Convolution",), ("BatchNormInference", "ReLU")],
     ),
+    "rows and transposed variables of int8": (
+        lambda g: int8_matmul(g, transpose_b=True),
+        [("Dequantize",), ("Dequantize",), ("MatMul",)],
+    ),
     "pool of int8 with channels first": (
         lambda g: pool(g, "NCX", 0.5),
         [("Dequantize",), ("MaxPool",), ("Quantize",)],
@@ -158,6 +169,9 @@ STAY: dict[str, Build] = {
         g.static_transpose(matmul(g, 2, 3), order=(0, 2, 1, 3)), shape=(8, 18), special_zero=False
     ),
     "sum of a channel vector, relu": lambda g: g.relu(g.add(g.input("x", "f32", (2, 8, 5, 5)), other(g, 1, 8, 1, 1))),
+    "rows and variables of int8": int8_matmul,
+    "rows without sums": lambda g: int8_matmul(g, "u8", transpose_b=True),
+    "rows and transposed constants of int8": lambda g: int8_matmul(g, is_constant=True, transpose_b=True),
     "pool of int8 with channels last": lambda g: pool(g, "NXC", 0.5),
 }
 
