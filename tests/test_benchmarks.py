@@ -14,7 +14,7 @@ import pytest
 from benchmarks import child, machine, peers
 from benchmarks.__main__ import NAMES, main
 from benchmarks.blocks import NUMPY, ONE_BY_ONE, TORCH, random_cases
-from benchmarks.known_blocks import KNOWN
+from benchmarks.known_blocks import KNOWN, known
 from benchmarks.machine import Process, Snapshot
 from benchmarks.random_blocks import FAMILIES
 from benchmarks.results import table
@@ -56,10 +56,24 @@ def test_torch_computes_the_same_blocks(family):
         assert torch_ops.difference(next(iter(reference.run(graph, given).values())), other) == "", name
 
 
-def test_known_blocks_have_reasons():
-    for one in KNOWN:
-        assert one.rival in (ONE_BY_ONE, NUMPY, TORCH)
-        assert one.reason.endswith(tuple("abcdefghijklmnopqrstuvwxyz0123456789"))
+def test_known_blocks_stand_in_the_docs():
+    page = (ROOT / "docs" / "performance.md").read_text().splitlines()
+    assert [line for line in page if line in {one.row for one in KNOWN}] == [one.row for one in KNOWN]
+    assert {one.rival for one in KNOWN} <= {ONE_BY_ONE, NUMPY, TORCH}
+
+
+@pytest.mark.parametrize(
+    ("text", "rival", "expected"),
+    [
+        ("Add(f16[2, 3], f16[3])", TORCH, "numpy casts the elements one by one"),
+        ("Add(bf16[2, 3], bf16[3])", TORCH, ""),
+        ("Concat(f32[2, 3], f32[2, 3])", ONE_BY_ONE, ""),
+        ("Convolution(f32[1, 8, 8, 8, 16], f32[16, 1, 3, 3, 3])", TORCH, "oneDNN has no kernel for them"),
+        ("Convolution(f32[1, 8, 8, 8, 16], f32[16, 16, 3, 3, 3])", TORCH, ""),
+    ],
+)
+def test_known_blocks_are_recognised(text, rival, expected):
+    assert known(text, rival) == expected
 
 
 def test_contenders_take_turns():
