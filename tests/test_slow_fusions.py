@@ -429,3 +429,10 @@ def test_slow_operands_stay_out_of_norms(shape):
     graph, executable = compiled(build)
     assert [part.kinds for part in executable.report().partitions] == [("LayerNorm",), ("Maximum",)]
     assert_right(graph, executable)
+
+
+@pytest.mark.skipif(library.VERSION < (3, 13), reason="it has a kernel")
+def test_products_of_f32_are_narrowed_apart():
+    graph, executable = compiled(lambda g: g.type_cast(matmul(g), dtype="bf16"))
+    assert [part.kinds for part in executable.report().partitions] == [("MatMul",), ("TypeCast",)]
+    assert_right(graph, executable)

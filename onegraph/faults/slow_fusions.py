@@ -14,7 +14,7 @@ from ..opset.ops.movement import transposition
 from . import slow_images, slow_operands
 from .fault import SLOW, Faults, Release
 from .operands import is_fast, rows_together, varying
-from .post_ops import dtype_of, post_ops
+from .post_ops import dtype_of, is_int8, post_ops, written_types
 from .slow_operands import APART
 from .use import BINARY, DEQUANTIZATIONS, ELEMENTWISE, Fused, Use
 
@@ -150,6 +150,31 @@ def product_of_a_row_and_transposed_variables_of_int8(g: DataGraph) -> LogicalTe
     src = g.dequantize(g.input("x", "s8", (2, 1, 6)), scales=[0.5], zps=[0])
     weights = g.dequantize(g.input("w", "s8", (2, 8, 6)), scales=[0.5], zps=[0])
     return g.matmul(src, weights, transpose_b=True)
+
+
+def _narrows(fused: Fused) -> bool:
+    """Whether a MatMul of f32 writes a smaller float type, because a TypeCast is fused."""
+    written = written_types(tuple(fused.uses)) if fused.has("MatMul", "TypeCast") else {}
+    products = [main for main in fused.of("MatMul") if main.dtype is DataType.f32 and not is_int8(main, fused)]
+    return any(written.get(main.outputs[0]) in (DataType.bf16, DataType.f16) for main in products)
+
+
+SLOW_NARROWING = FAULTS.add(
+    "slow_narrowing",
+    "MatMul",
+    "",
+    SLOW,
+    _narrows,
+    {(3, 2): "right", (3, 6): "right", (3, 13): "slow"},
+    "A MatMul of f32 that writes a smaller type takes a reference kernel",
+    "the MatMul, then the cast",
+)
+
+
+@SLOW_NARROWING.example({(3, 2): "right"}, on={"no AVX-512": "right | unsupported"})
+def product_of_f32_in_bf16(g: DataGraph) -> LogicalTensor:
+    product = g.matmul(g.input("x", "f32", (4, 5)), g.input("w", "f32", (5, 6)))
+    return g.type_cast(product, dtype="bf16")
 
 
 # Elementwise ops that plain C++ computes as fast as memory gives the elements.

@@ -92,7 +92,7 @@ SLOW_FOLDING = FAULTS.add(
     "",
     SLOW,
     _folds_variables,
-    {(3, 2): "slow", (3, 6): "slow", (3, 13): "right"},
+    {(3, 2): "slow"},
     "oneDNN computes the weights in each run, in ten small kernels, unless they and the normalization are constant",
     APART,
 )
