@@ -53,7 +53,7 @@ def collapsed(result: Dims, operand: Dims) -> tuple[Dims, Dims]:
 
 def rows_together(result: Dims, operand: Dims) -> int:
     """How many rows to see as one, for an operand that is a short vector for each of many; 1 for other operands."""
-    (rows, *rest), seen = collapsed(result, operand)
-    if len(rest) != 1 or seen != (1, rest[0]) or rest[0] >= SHORT or rows < MANY_ROWS:
+    whole, seen = collapsed(result, operand)
+    if len(whole) != 2 or seen != (1, whole[1]) or whole[1] >= SHORT or whole[0] < MANY_ROWS:
         return 1
-    return next(count for count in range(WIDE // rest[0], 0, -1) if rows % count == 0)
+    return next(count for count in range(WIDE // whole[1], 0, -1) if whole[0] % count == 0)
