@@ -66,6 +66,18 @@ KNOWN = (
         "plain C++ in oneDNN",
         r"BatchNorm\w*Training\w*\(",
     ),
+    Known(
+        "BatchNormInference of bf16 with channels first",
+        TORCH,
+        "three binary ops in f32 between two casts",
+        r"BatchNormInference\(bf16",
+    ),
+    Known(
+        "ReduceSum and ReduceMin of bf16",
+        TORCH,
+        "a MatMul by ones, and a MaxPool between two products by -1",
+        r"Reduce(Sum|Min)\(bf16",
+    ),
     Known("pools with channels first", TORCH, "most of them are plain C++ in oneDNN", r"(Max|Avg)Pool\("),
     Known(
         "a transposed matrix times a vector",
