@@ -152,6 +152,35 @@ def product_of_a_row_and_transposed_variables_of_int8(g: DataGraph) -> LogicalTe
     return g.matmul(src, weights, transpose_b=True)
 
 
+def _reads_a_column(fused: Fused) -> bool:
+    """Whether a MatMul of int8 with bf16 between transposes columns in batches of batches."""
+    return any(
+        main.call.flag("transpose_a") and len(main.shape(0)) > 3 and main.shape(0)[-1] == 1 and is_int8(main, fused)
+        for main in fused.of("MatMul")
+        if main.dtype is DataType.bf16
+    )
+
+
+SLOW_COLUMN = FAULTS.add(
+    "slow_transposed_column",
+    "MatMul",
+    "",
+    SLOW,
+    lambda fused: fused.some(DEQUANTIZATIONS) and _reads_a_column(fused),
+    {(3, 2): "slow"},
+    "A MatMul of int8 with bf16 between takes a reference kernel for transposed columns in batches of batches",
+    "the MatMul in bf16",
+)
+
+
+@SLOW_COLUMN.example({(3, 2): "right"}, on={"no AVX-512": "right | unsupported"})
+def product_of_transposed_columns_of_int8(g: DataGraph) -> LogicalTensor:
+    src = g.dequantize(g.input("x", "u8", (2, 2, 6, 1)), scales=[0.5], zps=[0])
+    weights = g.dequantize(g.input("w", "s8", (6, 8)), scales=[0.5], zps=[0])
+    ends = [g.type_cast(tensor, dtype="bf16") for tensor in (src, weights)]
+    return g.matmul(*ends, transpose_a=True, dtype="bf16")
+
+
 def _narrows(fused: Fused) -> bool:
     """Whether a MatMul of f32 writes a smaller float type, because a TypeCast is fused."""
     written = written_types(tuple(fused.uses)) if fused.has("MatMul", "TypeCast") else {}
