@@ -13,8 +13,17 @@ import onegraph as og
 
 Tensor = Any
 Dims = tuple[int, ...]
-UNARY = ("relu", "gelu", "sigmoid", "tanh", "exp", "hard_swish", "square", "abs", "sqrt", "round", "mish")
-BINARY = ("add", "add", "add", "multiply", "multiply", "subtract", "divide", "maximum", "minimum")
+UNARY = (
+    "relu", "gelu", "sigmoid", "tanh", "exp", "hard_swish", "square", "abs", "sqrt", "round", "mish", "softplus",
+    "relu", "gelu", "clamp", "elu", "leaky_relu", "hard_sigmoid", "swish", "prelu",
+)  # fmt: skip
+ATTRIBUTES = {
+    "clamp": {"min": -1.0, "max": 2.0}, "elu": {"alpha": 1.0}, "leaky_relu": {"alpha": 0.1},
+    "hard_sigmoid": {"alpha": 0.2, "beta": 0.5},
+}  # fmt: skip
+BINARY = (
+    "add", "add", "add", "multiply", "multiply", "subtract", "divide", "maximum", "minimum", "squared_difference",
+)  # fmt: skip
 EPSILON = {"epsilon": 1e-5}
 
 
@@ -56,8 +65,18 @@ class Block:
         """An input of the block, behind a Dequantize in int8."""
         if not self.int8:
             return self.plain(shape)
-        kept = self.plain(shape, self.draw.choice([og.u8, og.s8]))
+        return self.dequantized(self.plain(shape, self.draw.choice([og.u8, og.s8])))
+
+    def dequantized(self, kept: Tensor) -> Tensor:
+        if self.chance(0.1):
+            return self.cast(self.g.dynamic_dequantize(kept, self.plain((1,), og.f32)))
         return self.cast(self.g.dequantize(kept, scales=[0.05], zps=[self.draw.choice([0, 3])]))
+
+    def quantized(self, x: Tensor) -> Tensor:
+        x = self.g.type_cast(x, dtype=og.f32) if x.dtype is not og.f32 else x
+        if self.chance(0.1):
+            return self.g.dynamic_quantize(x, self.plain((1,), og.f32), dtype=og.s8)
+        return self.g.quantize(x, dtype=self.draw.choice([og.u8, og.s8]), scales=[0.1], zps=[0])
 
     def weights(self, shape: Dims, axis: int) -> Tensor:
         """Constant weights, behind a Dequantize in int8, with a scale for each index of ``axis`` or one for all."""
@@ -100,11 +119,12 @@ class Block:
     # Ops behind the main op ------------------------------------------------------------------------------------------
 
     def unary(self, x: Tensor) -> Tensor:
-        kind = self.draw.choice([*UNARY, "relu", "gelu", "clamp", "elu", "leaky_relu", "swish"])
+        kind = self.draw.choice(UNARY)
         if kind == "swish":
             return self.g.multiply(x, self.g.sigmoid(x))
-        more = {"clamp": {"min": -1.0, "max": 2.0}, "elu": {"alpha": 1.0}, "leaky_relu": {"alpha": 0.1}}.get(kind, {})
-        return getattr(self.g, kind)(x, **more)
+        if kind == "prelu":
+            return self.g.prelu(x, self.plain(x.shape[-1:])) if len(x.shape) > 1 else self.g.relu(x)
+        return getattr(self.g, kind)(x, **ATTRIBUTES.get(kind, {}))
 
     def binary(self, x: Tensor) -> Tensor:
         """A binary op with a new operand, or with an earlier tensor of the block, of either side."""
@@ -114,15 +134,13 @@ class Block:
         return getattr(self.g, self.draw.choice(BINARY))(*ends)
 
     def chain(self, x: Tensor, longest: int = 3) -> Tensor:
-        """Up to ``longest`` ops behind ``x``, and a Quantize behind these in int8, sometimes."""
+        """Up to ``longest`` ops behind ``x``, some between Quantize and Dequantize, and a Quantize behind all."""
         for _ in range(self.draw.randint(0, longest)):
             self.made.append(x)
             x = self.unary(x) if self.chance(0.4) else self.binary(x)
-        if self.int8 and self.chance(0.6):
-            if x.dtype is not og.f32:
-                x = self.g.type_cast(x, dtype=og.f32)
-            x = self.g.quantize(x, dtype=self.draw.choice([og.u8, og.s8]), scales=[0.1], zps=[0])
-        return x
+            if self.chance(0.15 if self.int8 else 0.02):
+                x = self.dequantized(self.quantized(x))
+        return self.quantized(x) if self.int8 and self.chance(0.6) else x
 
     # Sizes -----------------------------------------------------------------------------------------------------------
 
@@ -230,7 +248,7 @@ def attention(b: Block) -> Tensor:
     if b.chance(0.6):
         mask = b.draw.choice([(batch, 1, 1, tokens), (1, 1, tokens, tokens), (batch, heads, tokens, tokens)])
         scores = b.g.add(scores, b.plain(mask))
-    shares = b.g.softmax(scores, axis=-1, dtype=b.dtype).dst
+    shares = b.g.softmax(scores, axis=-1)
     if b.int8:
         wide = b.g.type_cast(shares, dtype=og.f32) if shares.dtype is not og.f32 else shares
         kept = b.g.quantize(wide, dtype=og.u8, scales=[0.01], zps=[0])
@@ -265,7 +283,7 @@ def normalization(b: Block) -> Tensor:
         x = x if isinstance(x, og.LogicalTensor) else x[0]
     else:
         axis = b.draw.randrange(len(x.shape))
-        x = b.g.softmax(x, axis=axis, dtype=b.dtype).dst if kind == "softmax" else b.g.log_softmax(x, axis=axis)
+        x = b.g.softmax(x, axis=axis) if kind == "softmax" else b.g.log_softmax(x, axis=axis)
     return b.chain(x)
 
 
@@ -341,29 +359,87 @@ def movement(b: Block) -> Tensor:
     return b.chain(x, 2)
 
 
+def residual(b: Block) -> Tensor:
+    """Two convolutions, or two products, and the sum with what they began with."""
+    b.narrow()
+    return b.chain(image_layers(b) if b.chance(0.6) else token_layers(b), 1)
+
+
+def image_layers(b: Block) -> Tensor:
+    form, (channels, spatial) = b.format(), b.image(1 << 17)
+    rank, order = len(spatial), b.draw.choice(["OIX", "XIO"])
+    x = b.source(laid_out(form, 2, channels, spatial))
+    y, normed, width = x, b.chance(0.6), b.draw.choice([channels, 16, 64])
+    for sizes, size in (((channels, width), b.draw.choice([1, 3])), ((width, channels), 3)):
+        window_of_weights = (size,) * rank
+        shape = (sizes[1], sizes[0], *window_of_weights) if order == "OIX" else (*window_of_weights, *sizes)
+        w = b.weights(shape, 0 if order == "OIX" else rank + 1)
+        how = {**window(rank, 1, size // 2), "dilations": [1] * rank, "data_format": form, "weights_format": order}
+        y = b.g.convolution(y, w, **how)
+        if normed:
+            ones = [b.g.constant(np.full(sizes[1], 1.5, np.float32)) for _ in range(4)]
+            y = b.g.batch_norm_inference(y, *ones, data_format=form, **EPSILON)
+        else:
+            y = b.g.bias_add(y, b.bias(sizes[1]), data_format=form)
+        if sizes[0] == channels:
+            y = b.g.relu(y)
+        if b.int8 and sizes[0] == channels:
+            y = b.dequantized(b.quantized(y))
+    return b.g.relu(b.g.add(y, x) if b.chance(0.5) else b.g.add(x, y))
+
+
+def token_layers(b: Block) -> Tensor:
+    rows, width = b.draw.choice([(128,), (2, 100), (1, 32)]), b.draw.choice([64, 256])
+    x = b.source((*rows, width))
+    y = x
+    if b.chance(0.6):
+        y = b.g.layer_norm(y, *[b.plain((width,), og.f32) for _ in range(2)], keep_stats=False, **EPSILON)
+        y = b.dequantized(b.quantized(y)) if b.int8 else y
+    y = b.g.matmul(y, b.weights((width, 4 * width), 1), b.bias(4 * width), dtype=b.dtype)
+    y = b.g.gelu(y) if b.chance(0.6) else b.g.relu(y)
+    y = b.dequantized(b.quantized(y)) if b.int8 else y
+    y = b.g.matmul(y, b.weights((4 * width, width), 1), dtype=b.dtype)
+    return b.g.add(x, b.g.add(y, b.bias(width)))
+
+
+BY_NAME = (
+    "relu", "gelu", "sigmoid", "tanh", "sqrt", "hard_swish", "mish", "abs", "softplus", "elu", "clamp", "hard_sigmoid",
+)  # fmt: skip
+
+
+GRADIENTS = (
+    "data", "weights", "transposed", "transposed weights", "unary", "batch", "layer", "softmax", "log_softmax",
+    "average", "largest", "bias", "prelu", "interpolate",
+)  # fmt: skip
+
+
 def backward(b: Block) -> Tensor:
-    b.dtype = b.draw.choices([og.f32, og.bf16], [3, 1])[0]
+    b.wide()
     form, (channels, spatial) = b.format(), b.image()
     rank, out, kernel = len(spatial), b.channels(), b.draw.choice([1, 3])
     shape = laid_out(form, 2, channels, spatial)
-    kind = b.draw.choice(["data", "weights", "unary", "batch", "layer", "softmax", "pool", "bias", "transposed"])
-    how = {**window(rank, 1, kernel // 2), "data_format": form}
-    spread = {**how, "dilations": [1] * rank}
+    kind = b.draw.choice(GRADIENTS)
+    groups = channels if kind in ("data", "weights") and b.chance(0.2) else 1
+    out, stride = channels if groups > 1 else out, b.draw.choice([1, 1, 2])
+    how = {**window(rank, stride, kernel // 2), "data_format": form, "dilations": [1] * rank, "groups": groups}
+    gradient = b.plain(laid_out(form, 2, out, tuple((dim - 1) // stride + 1 for dim in spatial)))
+    dims = (out, channels // groups, *(kernel,) * rank)
     if kind == "data":
-        w = b.plain((out, channels, *(kernel,) * rank))
-        dy = b.plain(laid_out(form, 2, out, spatial))
-        y = b.g.convolution_backward_data(dy, w, dst_shape=shape, weights_format="OIX", **spread)
+        y = b.g.convolution_backward_data(gradient, b.plain(dims), dst_shape=shape, weights_format="OIX", **how)
     elif kind == "weights":
+        y = b.g.convolution_backward_weights(b.plain(shape), gradient, weights_shape=dims, weights_format="OIX", **how)
+    elif kind.startswith("transposed"):
+        dims, how = (channels, out, *dims[2:]), {**how, "weights_format": "IOX", "strides": [1] * rank}
         dy = b.plain(laid_out(form, 2, out, spatial))
-        dims = (out, channels, *(kernel,) * rank)
-        y = b.g.convolution_backward_weights(b.plain(shape), dy, weights_shape=dims, weights_format="OIX", **spread)
-    elif kind == "transposed":
-        w = b.plain((channels, out, *(kernel,) * rank))
-        dy = b.plain(laid_out(form, 2, out, spatial))
-        y = b.g.conv_transpose_backward_data(dy, w, weights_format="IOX", **spread)
+        if kind == "transposed":
+            y = b.g.conv_transpose_backward_data(dy, b.plain(dims), **how)
+        else:
+            y = b.g.conv_transpose_backward_weights(b.plain(shape), dy, weights_shape=dims, **how)
     elif kind == "unary":
-        name = b.draw.choice(["relu", "gelu", "sigmoid", "tanh", "sqrt", "hard_swish", "mish", "abs", "softplus"])
-        y = getattr(b.g, f"{name}_backward")(b.plain(shape), b.plain(shape))
+        name = b.draw.choice(BY_NAME)
+        y = getattr(b.g, f"{name}_backward")(b.plain(shape), b.plain(shape), **ATTRIBUTES.get(name, {}))
+    elif kind == "prelu":
+        y = b.g.prelu_backward(b.plain(shape), b.plain((channels,)), b.plain(shape), data_format=form)[0]
     elif kind == "batch":
         stats = [b.plain((channels,), og.f32) for _ in range(3)]
         y = b.g.batch_norm_backward(b.plain(shape), b.plain(shape), *stats, data_format=form, **EPSILON)[0]
@@ -372,9 +448,20 @@ def backward(b: Block) -> Tensor:
         y = b.g.layer_norm_backward(b.plain(shape), b.plain(shape), *ends, *vectors, **EPSILON)[0]
     elif kind == "softmax":
         y = b.g.softmax_backward(b.plain(shape), b.plain(shape), axis=b.draw.randrange(len(shape)), dtype=b.dtype)
-    elif kind == "pool":
+    elif kind == "log_softmax":
+        y = b.g.log_softmax_backward(b.plain(shape), b.plain(shape), axis=b.draw.randrange(len(shape)))
+    elif kind == "interpolate":
+        dy = b.plain(laid_out(form, 2, channels, tuple(2 * dim for dim in spatial)))
+        mode = b.draw.choice(["nearest", "linear"])
+        y = b.g.interpolate_backward(
+            b.plain(shape), dy, mode=mode, sizes=[2 * dim for dim in spatial], data_format=form
+        )
+    elif kind in ("average", "largest"):
         how = {**window(rank, 1, kernel // 2), "kernel": [kernel] * rank, "data_format": form}
-        y = b.g.avg_pool_backward(b.plain(shape), src_shape=shape, exclude_pad=False, **how)
+        if kind == "average":
+            y = b.g.avg_pool_backward(b.plain(shape), src_shape=shape, exclude_pad=False, **how)
+        else:
+            y = b.g.max_pool_backward(b.plain(shape), b.plain(shape), **how)
     else:
         return b.g.bias_add_backward(b.plain(shape), data_format=form)
     return b.chain(y, 2)
@@ -392,6 +479,7 @@ FAMILIES: dict[str, Callable[[Block], Tensor]] = {
         reduction,
         interpolation,
         movement,
+        residual,
         backward,
     )
 }

@@ -13,9 +13,13 @@ import pytest
 
 from benchmarks import child, machine, peers
 from benchmarks.__main__ import NAMES, main
+from benchmarks.blocks import NUMPY, ONE_BY_ONE, TORCH, random_cases
+from benchmarks.known_blocks import KNOWN, known
 from benchmarks.machine import Process, Snapshot
+from benchmarks.random_blocks import FAMILIES
 from benchmarks.results import table
 from benchmarks.timing import Effort, Row, alternate, calls
+from onegraph import reference
 from onegraph.capi import get_num_threads
 
 ROOT = Path(__file__).parents[1]
@@ -39,6 +43,37 @@ def test_quick_form_gives_rows(name, monkeypatch):
         assert set(row.speed) <= set(list(row.seconds)[1:])
         assert all(isfinite(number) for number in row.numbers.values())
         assert json.loads(json.dumps(asdict(row))) == asdict(row)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_torch_computes_the_same_blocks(family):
+    torch_ops = pytest.importorskip("benchmarks.torch_ops", reason="PyTorch is not installed", exc_type=ImportError)
+    for name, graph, given in random_cases(family, range(8), 0):
+        try:
+            (other,) = torch_ops.torch_run(graph, given)()
+        except torch_ops.UntranslatableError:
+            continue
+        assert torch_ops.difference(next(iter(reference.run(graph, given).values())), other) == "", name
+
+
+def test_known_blocks_stand_in_the_docs():
+    page = (ROOT / "docs" / "performance.md").read_text().splitlines()
+    assert [line for line in page if line in {one.row for one in KNOWN}] == [one.row for one in KNOWN]
+    assert {one.rival for one in KNOWN} <= {ONE_BY_ONE, NUMPY, TORCH}
+
+
+@pytest.mark.parametrize(
+    ("text", "rival", "expected"),
+    [
+        ("Add(f16[2, 3], f16[3])", TORCH, "numpy casts the elements one by one"),
+        ("Add(bf16[2, 3], bf16[3])", TORCH, ""),
+        ("Concat(f32[2, 3], f32[2, 3])", ONE_BY_ONE, ""),
+        ("Convolution(f32[1, 8, 8, 8, 16], f32[16, 1, 3, 3, 3])", TORCH, "oneDNN has no kernel for them"),
+        ("Convolution(f32[1, 8, 8, 8, 16], f32[16, 16, 3, 3, 3])", TORCH, ""),
+    ],
+)
+def test_known_blocks_are_recognised(text, rival, expected):
+    assert known(text, rival) == expected
 
 
 def test_contenders_take_turns():

@@ -32,6 +32,22 @@ def convolution(g, channels=8, **attrs):
     return g.convolution(src, weights, weights_format="OIX", **{**WINDOW, **attrs})
 
 
+def int8_matmul(g, kind="s8", is_constant=False, **how):
+    shape = (2, 6, 5) if how else (2, 5, 6)
+    kept = g.constant(RNG.integers(-9, 9, shape, np.int8)) if is_constant else g.input("w", "s8", shape)
+    ends = [g.dequantize(tensor, scales=[0.5], zps=[0]) for tensor in (g.input("x", kind, (2, 4, 5)), kept)]
+    return g.matmul(*ends, **how)
+
+
+def positive(g):
+    return [g.constant(RNG.random(8).astype(np.float32) + 0.5) for _ in range(4)]
+
+
+def weighted(g):
+    ends = g.input("x", "f32", (2, 5, 5, 8)), g.input("w", "f32", (8, 8, 1, 1))
+    return g.convolution(*ends, weights_format="OIX", **WINDOW)
+
+
 def int8_convolution(g, data_format):
     shape = (2, 8, 5, 5) if data_format == "NCX" else (2, 5, 5, 8)
     src = g.dequantize(g.input("x", "s8", shape), scales=[0.5], zps=[0])
@@ -109,7 +125,15 @@ CUT: dict[str, tuple[Build, list[tuple[str, ...]]]] = {
     ),
     "normalization by variables": (
         lambda g: batch_norm(g, *[g.square(g.input(f"v{index}", "f32", (8,))) for index in range(4)]),
-        [*[("Square",)] * 4, ("Convolution",), ("BatchNormInference",), ("ReLU",)],
+        [*[("Square",)] * 4, ("Convolution",), ("BatchNormInference", "ReLU")],
+    ),
+    "normalization behind variable weights": (
+        lambda g: g.relu(g.batch_norm_inference(weighted(g), *positive(g), epsilon=1e-5)),
+        [("Convolution",), ("BatchNormInference", "ReLU")],
+    ),
+    "rows and transposed variables of int8": (
+        lambda g: int8_matmul(g, transpose_b=True),
+        [("Dequantize",), ("Dequantize",), ("MatMul",)],
     ),
     "pool of int8 with channels first": (
         lambda g: pool(g, "NCX", 0.5),
@@ -136,9 +160,7 @@ STAY: dict[str, Build] = {
         g.add(int8_convolution(g, "NCX"), g.dequantize(g.input("y", "s8", (2, 8, 5, 5)), scales=[0.5], zps=[0])),
         **QUANTIZED,
     ),
-    "normalization by constants": lambda g: batch_norm(
-        g, *[g.constant(RNG.random(8).astype(np.float32) + 0.5) for _ in range(4)]
-    ),
+    "normalization by constants": lambda g: batch_norm(g, *positive(g)),
     "bias, gelu": lambda g: g.gelu(g.add(matmul(g), other(g, 6))),
     "scores and a mask": lambda g: g.add(
         g.divide(matmul(g, 2, 3), g.constant(np.full((1,), 8, np.float32))), other(g, 2, 1, 1, 6)
@@ -147,6 +169,9 @@ STAY: dict[str, Build] = {
         g.static_transpose(matmul(g, 2, 3), order=(0, 2, 1, 3)), shape=(8, 18), special_zero=False
     ),
     "sum of a channel vector, relu": lambda g: g.relu(g.add(g.input("x", "f32", (2, 8, 5, 5)), other(g, 1, 8, 1, 1))),
+    "rows and variables of int8": int8_matmul,
+    "rows without sums": lambda g: int8_matmul(g, "u8", transpose_b=True),
+    "rows and transposed constants of int8": lambda g: int8_matmul(g, is_constant=True, transpose_b=True),
     "pool of int8 with channels last": lambda g: pool(g, "NXC", 0.5),
 }
 
@@ -321,4 +346,93 @@ def test_layers_with_constants_and_variables_are_apart():
     graph, executable = compiled(build)
     wanted = [("Convolution", "BatchNormInference"), ("Convolution",), ("BatchNormInference",)]
     assert [part.kinds for part in executable.report().partitions] == wanted
+    assert_right(graph, executable)
+
+
+def kinds_of(executable):
+    return [kind for part in executable.report().partitions for kind in part.kinds]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_short_vectors_are_added_to_longer_rows(dtype, is_constant):
+    if not is_native(og.DataType(dtype)):
+        pytest.skip("numpy casts data types that the CPU has not")
+
+    def build(g):
+        numbers = np.array([0.5, 1, 2], og.DataType(dtype).numpy)
+        vector = g.constant(numbers) if is_constant else g.input("y", dtype, (3,))
+        return g.relu(g.subtract(g.input("x", dtype, (1, 96, 96, 3)), vector))
+
+    graph, executable = compiled(build)
+    (part,) = [part for part in executable.report().partitions if part.kinds == ("Subtract",)]
+    assert "on longer rows" in part.reason
+    assert_right(graph, executable)
+
+
+def test_bias_of_few_channels_is_added_to_longer_rows():
+    graph, executable = compiled(lambda g: g.bias_add(g.input("x", "f32", (1, 96, 96, 3)), other(g, 3)))
+    assert "on longer rows" in executable.report().partitions[-1].reason
+    assert_right(graph, executable)
+
+
+@pytest.mark.parametrize(("form", "shape"), [("NCX", (2, 8, 64, 64)), ("NXC", (1, 128, 256, 3))])
+def test_large_images_are_normalized_by_binary_ops(form, shape):
+    def build(g):
+        channels = shape[1 if form == "NCX" else -1]
+        vectors = [g.input(f"v{index}", "f32", (channels,)) for index in range(4)]
+        return g.batch_norm_inference(g.input("x", "f32", shape), *vectors, epsilon=1e-5, data_format=form)
+
+    graph, executable = compiled(build)
+    assert "BatchNormInference: Subtract" in kinds_of(executable)
+    assert_right(graph, executable)
+
+
+@pytest.mark.parametrize("shape", [(1, 127, 129, 3), (2, 89, 97, 5), (2, 64, 64, 32)], ids=str)
+def test_columns_are_summed_side_by_side(shape):
+    graph, executable = compiled(lambda g: g.bias_add_backward(g.input("x", "f32", shape)))
+    assert kinds_of(executable).count("BiasAddBackward: MatMul") == 2
+    assert_right(graph, executable)
+
+
+@pytest.mark.skipif(is_native(og.f16), reason="the CPU has f16")
+def test_f16_is_rounded_where_it_is_stored():
+    def build(g):
+        total = g.add(g.input("x", "f16", (4, 600)), g.input("y", "f16", (4, 600)))
+        return g.relu(g.multiply(total, g.input("z", "f16", (600,))))
+
+    graph, executable = compiled(build)
+    assert kinds_of(executable).count("Multiply: TypeCast") == 1  # of z
+    assert kinds_of(graph.compile(policy="debug")).count("Multiply: TypeCast") == 3
+    assert_right(graph, executable)
+
+
+@pytest.mark.skipif(is_native(og.f16), reason="the CPU has f16")
+def test_f16_that_is_returned_is_rounded_for_readers():
+    g = og.Graph()
+    total = g.add(g.input("x", "f16", (4, 600)), g.input("y", "f16", (4, 600)))
+    g.output("total", total)
+    g.output("out", g.subtract(total, g.input("z", "f16", (4, 600))))
+    x, y = (np.full((4, 600), number, np.float16) for number in (2048, 0.75))
+    rounded, difference = g.compile()(x=x, y=y, z=x)
+    assert rounded[0, 0] == 2048
+    assert difference[0, 0] == 0
+
+
+@pytest.mark.skipif(library.VERSION < (3, 6), reason="it fuses no op behind a norm")
+@pytest.mark.parametrize("shape", [(1, 64, 1, 1), (2, 64, 5, 45)], ids=str)
+def test_slow_operands_stay_out_of_norms(shape):
+    def build(g):
+        normed = g.layer_norm(g.input("x", "f32", (2, 64, 5, 45)), use_affine=False, keep_stats=False)
+        return g.maximum(normed, other(g, *shape))
+
+    graph, executable = compiled(build)
+    assert [part.kinds for part in executable.report().partitions] == [("LayerNorm",), ("Maximum",)]
+    assert_right(graph, executable)
+
+
+@pytest.mark.skipif(library.VERSION < (3, 13), reason="it has a kernel")
+def test_products_of_f32_are_narrowed_apart():
+    graph, executable = compiled(lambda g: g.type_cast(matmul(g), dtype="bf16"))
+    assert [part.kinds for part in executable.report().partitions] == [("MatMul",), ("TypeCast",)]
     assert_right(graph, executable)

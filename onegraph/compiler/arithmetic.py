@@ -22,7 +22,8 @@ def arithmetic_of(steps: Sequence[Step]) -> str:
         maker = makers.get(step.inputs[place])
         if maker is not None and maker.kind in _UNDONE:
             return multiplied(maker, 0)
-        return _types(step.op.inputs)[place]
+        types = _types(step.op.inputs)
+        return types[min(place, len(types) - 1)]  # the product may be a part of an op with one input, such as ReduceSum
 
     product = next((step for step in steps if step.kind in PRODUCTS), None)
     if product is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from math import prod
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from ..capi.caches import (
 )
 from ..capi.threads import restore_threads
 from ..errors import OneGraphError, OutOfMemoryError
+from ..faults.operands import rows_together
 from ..faults.use import VIEWS
 from ..native.library import HASHES_CONSTANTS
 from .edge_layouts import EdgeLayouts
@@ -28,7 +30,7 @@ from .partition_cache import Pattern
 from .partitioner import find_partitions, search
 from .patterns import Patterns
 from .schedule import Schedule
-from .steps import ARITHMETIC, CompiledStep, Note, collapsed_binary
+from .steps import CompiledStep, Note, collapsed_binary
 from .thread_tuning import SMALL_BYTES
 
 ENOUGH = 1 << 27  # bytes; an allocation of this size fails only if memory is short
@@ -139,7 +141,7 @@ class _StepCompiler:
             if step.kind in VIEWS and schedule.add_view(step):
                 return
             try:
-                if step.kind not in ARITHMETIC or not self._add_collapsed(step, note):
+                if not self._add_collapsed(step, note):
                     pattern, numbers = self._patterns.find((step,), partition)
                     self._add_library(pattern, (step,), numbers, note)
                 return
@@ -210,8 +212,16 @@ class _StepCompiler:
                 return False
             places = [[*ends, *step.outputs].index(tensor.id) for tensor in (*compiled.inputs, *compiled.outputs)]
             known = self._collapsed[id(step.part)] = compiled, places
-        reason = "on fewer axes, as the library has a reference kernel only for an operand that is broadcast like this"
         compiled, places = known
+        shapes = [values[number].shape for number in ends]
+        small = min((0, 1), key=lambda index: prod(shapes[index]))
+        if (count := rows_together(values[step.outputs[0]].shape, shapes[small])) > 1:
+            ends[small] = schedule.tiled(ends[small], count)
+            reason = "on longer rows, as the library starts anew with each row for a vector that is so short"
+        else:
+            reason = (
+                "on fewer axes, as the library has a reference kernel only for an operand that is broadcast like this"
+            )
         index = self._schedule.note("oneDNN", step, note, reason)
         schedule.add_compiled(compiled, [[*ends, *step.outputs][place] for place in places], index)
         return True

@@ -106,7 +106,7 @@ class _Folding:
 
     def _settle(self, steps: Iterable[Step]) -> None:
         """Compute the constants that a step or the graph needs, and drop the contents of all others."""
-        used = self._outputs.union(*map(_read, steps))
+        used = self._outputs.union(*map(read_by, steps))
         used |= {self.values[number].storage for number in used}
         for number in used & self._makers.keys():
             self._contents(number)
@@ -129,7 +129,7 @@ class _Folding:
         if not KEPT.isdisjoint([step.kind, step.op.kind]):
             return False
         if step.executor != "view":
-            if self._grows(step) or not _is_valid(step.op) or not all(map(self._is_constant, _read(step))):
+            if self._grows(step) or not _is_valid(step.op) or not all(map(self._is_constant, read_by(step))):
                 return False
             self._folded.append(step)
         maker = _Maker(step, *self._ends(step))
@@ -247,7 +247,7 @@ class _Folding:
         """The steps, where each convolution with constant weights takes in the normalization of its result."""
         readers: dict[int, list[Step]] = {}
         for step in steps:
-            for number in _read(step):
+            for number in read_by(step):
                 readers.setdefault(number, []).append(step)
         taken: set[int] = set()  # ids of steps
         for step in steps:
@@ -322,7 +322,7 @@ def _is_view(step: Step) -> bool:
     return step.executor == "view" or (step.kind in VIEWS and step.executor == "library")
 
 
-def _read(step: Step) -> set[int]:
+def read_by(step: Step) -> set[int]:
     """The values that the library, or numpy as a fallback, reads; numpy runs the whole op, which may have more."""
     return {*step.inputs, *[tensor.id for tensor in step.op.inputs if step.whole and tensor is not None]}
 

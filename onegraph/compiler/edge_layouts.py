@@ -104,7 +104,7 @@ class EdgeLayouts:
             step.executor == "library"
             and step.kind != "StaticReshape"
             and not needs_dense(value, [step])
-            and not (step.kind in ARITHMETIC and (self.has_slow_operand(step) or self._repeats_batch(step)))
+            and not (self.has_slow_operand(step) or (step.kind in ARITHMETIC and self._repeats_batch(step)))
             for step in readers
         )
 

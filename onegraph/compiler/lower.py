@@ -24,6 +24,7 @@ from ..builder.signature_cache import MAX_SIGNATURES
 from ..capi.settings import is_native
 from ..errors import ArgumentError, UnsupportedError
 from ..faults.ops.elementwise import INTEGRAL
+from ..faults.use import CONVOLUTIONS, DEQUANTIZATIONS
 from ..ir.op import Array, LogicalTensor, Op, schema_of
 from ..opset.dtypes import DataType
 from ..opset.editions.dialect import base_call, channel_swap, format_of, is_swapped
@@ -160,6 +161,10 @@ def refuse_wildcards(graph: DataGraph) -> None:
 INDEPENDENT_OUTPUTS = frozenset({"SoftMax", "Dropout"})
 
 
+# Ops that take in a BatchNormInference behind them.
+NORMALIZED = CONVOLUTIONS | DEQUANTIZATIONS | {"BiasAdd"}
+
+
 class _Lowering:
     def __init__(self, graph: DataGraph, fallback: bool, shared: SharedConstants) -> None:
         self._fallback, self.shared = fallback, shared
@@ -209,13 +214,14 @@ class _Lowering:
     def _form(self, op: Op, schema: Schema, outputs: Sequence[LogicalTensor]) -> tuple[Form | None, str]:
         """The form of an op that the library computes right, or None and the reason why there is none."""
         bounds = self._bounds_of(op, base_of(schema).kind)
+        joins = base_of(schema).kind == "BatchNormInference" and self._makers.get(op.inputs[0]) in NORMALIZED
         if op.signature is not None:
-            return signature_form(op.signature, len(outputs), bounds)
+            return signature_form(op.signature, len(outputs), bounds, joins)
         types = [None if tensor is None else tensor.type for tensor in op.inputs]
         dtypes = [tensor.dtype for tensor in outputs]
         call = base_call(schema, base_of(schema), op.attrs, types, len(outputs), dtypes)
         call = base_call(schema, base_of(schema), _with_scale_axis(op, call), types, len(outputs), dtypes)
-        return library_form(schema, call)
+        return library_form(schema, call, joins=joins)
 
     def _bounds_of(self, op: Op, kind: str) -> tuple[int | None, ...]:
         """The largest magnitude of each integer input of an op, None if unknown; empty for ops on other types.
@@ -239,6 +245,11 @@ class _Lowering:
         if tensor.value is None:
             return self._bounds.get(tensor.id)
         return int(np.abs(tensor.value.astype(np.int64)).max(initial=0))
+
+    @cached_property
+    def _makers(self) -> dict[LogicalTensor | None, str]:
+        """The kind of the op that makes a tensor, in the base vocabulary."""
+        return {tensor: base_of(schema_of(op)).kind for op in self._graph.ops for tensor in op.outputs}
 
     @cached_property
     def _read(self) -> set[int]:

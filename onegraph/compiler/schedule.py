@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from math import prod
 
 import numpy as np
 
@@ -159,6 +160,23 @@ class Schedule:
             self._copies[key] = copied.id
             if copied.constant is None:
                 self.add_copy(value, copied, None, reason)
+        return self._copies[key]
+
+    def tiled(self, number: int, count: int) -> int:
+        """The id of a vector that lies ``count`` times in memory, made once."""
+        value = self.values[number]
+        key = number, (count,)
+        if key not in self._copies:
+            shape = (count, prod(value.shape))
+            constant = None if value.constant is None else np.tile(value.constant.reshape(-1), (count, 1))
+            copied = Value(
+                len(self.values), value.dtype, shape, dense_of(shape), len(self.values), value.name, constant
+            )
+            self._copies[key], self.values[copied.id] = copied.id, copied
+            if constant is None:
+                note = Note("copy", (), (f"{count} times side by side",), (value,), (copied,))
+                self.steps.append(NumpyStep(store, (number,), (copied.id,), len(self.notes)))
+                self.notes.append(note)
         return self._copies[key]
 
     def new_value(self, value: Value, strides: Dims) -> Value:

@@ -15,9 +15,9 @@ from ..capi import LogicalTensor as LibraryTensor
 from ..capi import Op as LibraryOp
 from ..capi.settings import core_cache, has_avx512
 from ..faults.layouts import Laid, wrong_layout
-from ..faults.operands import collapsed
+from ..faults.operands import collapsed, rows_together
 from ..faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst
-from ..faults.performance import SLOW_BROADCAST, SLOW_STRIDES
+from ..faults.performance import BROADCASTS, SLOW_STRIDES
 from ..faults.use import ELEMENTWISE
 from ..ir.op import Array, LogicalTensor, Op
 from ..native.library import VERSION
@@ -189,15 +189,16 @@ def compile_reorder(source: Value, target: Value) -> CompiledPartition:
 
 def slow_operand(step: Step, values: Mapping[int, Value]) -> tuple[Value, Value] | None:
     """The inputs of a binary op, the broadcast one last, if the library is fast on fewer axes only; otherwise None."""
-    if step.kind not in ARITHMETIC:
+    if step.kind not in ARITHMETIC and not _is_add(step):
         return None
     result = values[step.outputs[0]].shape
     whole, operand = (values[number] for number in step.inputs)
     if step.kind in EXCHANGED and whole.shape != result:
         whole, operand = operand, whole
-    if whole.shape != result or operand.shape == result or not SLOW_BROADCAST.when((result, operand.shape)):
+    if whole.shape != result or operand.shape == result:
         return None
-    return whole, operand
+    is_slow = BROADCASTS.reason(frozenset([step.kind]), (result, operand.shape), VERSION)
+    return (whole, operand) if is_slow else None
 
 
 def collapsed_binary(step: Step, values: Mapping[int, Value]) -> CompiledPartition | None:
@@ -210,10 +211,18 @@ def collapsed_binary(step: Step, values: Mapping[int, Value]) -> CompiledPartiti
     if found is None or not all(value.dense for value in (*found, result)):
         return None
     shapes = collapsed(result.shape, found[1].shape)
+    if (count := rows_together(result.shape, found[1].shape)) > 1:
+        (rows, width), _ = shapes
+        shapes = (rows // count, width * count), (1, width * count)
     ends = [LibraryTensor(value.id, value.dtype, shape) for value, shape in zip(found, shapes, strict=True)]
     target = LibraryTensor(result.id, result.dtype, shapes[0])
     graph = LibraryGraph()
-    graph.add_op(LibraryOp(0, step.kind, inputs=ends, outputs=[target]))
+    graph.add_op(LibraryOp(0, "Add" if _is_add(step) else step.kind, inputs=ends, outputs=[target]))
     graph.finalize()
     (partition,) = graph.partitions("debug")
     return partition.compile(ends, [target])
+
+
+def _is_add(step: Step) -> bool:
+    """Whether a BiasAdd broadcasts as an Add does."""
+    return step.kind == "BiasAdd" and step.attrs.get("data_format", "NXC") == "NXC"

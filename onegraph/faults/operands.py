@@ -11,6 +11,8 @@ Dims = tuple[int, ...]
 # One letter for each axis, 1 where the operand varies along it: the last axes, the first one too or not; the channels,
 # the second axis; the first two (oneDNN, src/cpu/x64/injectors/injector_utils.cpp). All else has a reference kernel.
 FAST = re.compile("0*1*|10+1+|[01]10*")
+# For a vector of fewer elements along the last axis, the fast kernel is slow: it starts anew with each of the rows.
+SHORT, MANY_ROWS, WIDE = 32, 2**13, 512
 RUNS = 3  # of axes along all or none of which an operand varies: so many are fast, whatever they are
 
 
@@ -47,3 +49,11 @@ def collapsed(result: Dims, operand: Dims) -> tuple[Dims, Dims]:
     wide = [(flag, dim) for flag, dim in zip(varying(result, operand), result, strict=True) if dim > 1]
     runs = [(flag, math.prod([dim for _, dim in run])) for flag, run in groupby(wide, key=lambda pair: pair[0])]
     return tuple(size for _, size in runs), tuple(size if flag else 1 for flag, size in runs)
+
+
+def rows_together(result: Dims, operand: Dims) -> int:
+    """How many rows to see as one, for an operand that is a short vector for each of many; 1 for other operands."""
+    whole, seen = collapsed(result, operand)
+    if len(whole) != 2 or seen != (1, whole[1]) or whole[1] >= SHORT or whole[0] < MANY_ROWS:
+        return 1
+    return next(count for count in range(WIDE // whole[1], 0, -1) if whole[0] % count == 0)

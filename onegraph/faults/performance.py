@@ -11,7 +11,7 @@ from ..opset.dtypes import DataType
 from ..opset.schema import Call
 from ..opset.shapes import known_dims
 from .fault import SLOW, Faults, Release
-from .operands import is_fast, varying
+from .operands import is_fast, rows_together, varying
 from .ops.windows import IMAGE, POOL
 from .use import BINARY, Dims
 
@@ -38,6 +38,23 @@ def operand_along_every_other_axis(g: DataGraph) -> LogicalTensor:
 @SLOW_BROADCAST.example({(3, 2): "right"})
 def operand_along_every_other_group_of_axes(g: DataGraph) -> LogicalTensor:
     return g.add(g.input("x", "f32", (2, 3, 4, 5, 6)), g.input("y", "f32", (1, 3, 1, 5, 6)))
+
+
+SHORT_ROWS = BROADCASTS.add(
+    "slow_short_rows",
+    BINARY,
+    "src_1",
+    SLOW,
+    lambda shapes: rows_together(*shapes) > 1,
+    {(3, 2): "slow"},
+    "A binary op starts anew with each row for a short vector along the last axis",
+    "the same op on longer rows, with copies of the vector side by side",
+)
+
+
+@SHORT_ROWS.example({(3, 2): "right"})
+def one_number_for_each_colour(g: DataGraph) -> LogicalTensor:
+    return g.add(g.input("x", "f32", (1, 96, 96, 3)), g.input("y", "f32", (3,)))
 
 
 # Strides of binary ops -----------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from ..opset.dtypes import DataType
 from ..opset.window import channel_axis
-from .use import BINARY, CONVOLUTIONS, DEQUANTIZATIONS, ELEMENTWISE, MOVES, POOLS, Dims, Fused, Use
+from .use import BINARY, CONVOLUTIONS, DEQUANTIZATIONS, ELEMENTWISE, MOVES, NORMS, POOLS, Dims, Fused, Use
 
 INT8 = (DataType.s8, DataType.u8)
 # Ops that compute nothing: they belong to the kernel before or behind them.
@@ -16,7 +16,7 @@ CARRIED = DEQUANTIZATIONS | MOVES | {"Quantize", "BiasAdd", "BatchNormInference"
 IMAGES = CONVOLUTIONS | POOLS | {"Interpolate"}
 POST_OPS = ELEMENTWISE | (BINARY - {"BiasAdd"})
 # Kernels that never add a whole operand to what the memory of the result holds.
-WITHOUT_SUM = ELEMENTWISE | POOLS | {"SoftMax", "LogSoftmax"}
+WITHOUT_SUM = ELEMENTWISE | NORMS | POOLS | {"SoftMax", "LogSoftmax"}
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def post_ops(fused: Fused) -> list[PostOp]:
 
 @lru_cache(maxsize=1)  # each rule asks for those of the same ops
 def _post_ops(uses: tuple[Use, ...]) -> list[PostOp]:
-    written = _written(uses)
+    written = written_types(uses)
     heads: dict[int, Use] = {}  # the main op that computes a value
     kept: dict[int, DataType] = {}  # for a value that is no result of a main op, the data type in memory
     places: dict[int, int] = {}  # by id of a main op, the number of ops in its kernel so far
@@ -107,7 +107,7 @@ def _post_ops(uses: tuple[Use, ...]) -> list[PostOp]:
     return found
 
 
-def _written(uses: tuple[Use, ...]) -> dict[int, DataType]:
+def written_types(uses: tuple[Use, ...]) -> dict[int, DataType]:
     """The data type in which the kernel of a value writes its last result, where a cast behind it changes that."""
     found: dict[int, DataType] = {}
     for use in reversed(uses):

@@ -8,14 +8,15 @@ from typing import NamedTuple
 
 from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor
+from ..opset.dtypes import DataType
 from ..opset.editions.registry import BASE
 from ..opset.ops.movement import transposition
 from . import slow_images, slow_operands
 from .fault import SLOW, Faults, Release
-from .operands import is_fast, varying
-from .post_ops import is_int8, post_ops
+from .operands import is_fast, rows_together, varying
+from .post_ops import dtype_of, is_int8, post_ops, written_types
 from .slow_operands import APART
-from .use import BINARY, ELEMENTWISE, Fused
+from .use import BINARY, DEQUANTIZATIONS, ELEMENTWISE, Fused, Use
 
 FAULTS = Faults[Fused](slow_operands.FAULTS, slow_images.FAULTS)
 
@@ -56,7 +57,8 @@ def _starts_slow(fused: Fused) -> str:
     for main in fused.uses if len(fused.uses) > 1 else ():
         if main.kind in BINARY - {"BiasAdd", "PReLU", "Select"} and made.isdisjoint(main.inputs):
             for shape in (main.shape(0), main.shape(1)):
-                if shape != main.result and not is_fast(varying(main.result, shape)):
+                slow = not is_fast(varying(main.result, shape)) or rows_together(main.result, shape) > 1
+                if shape != main.result and slow:
                     return f"oneDNN has a reference kernel only for {main.kind} with an operand of shape {list(shape)}"
     return ""
 
@@ -95,7 +97,7 @@ SLOW_TRANSPOSE = FAULTS.add(
     "",
     SLOW,
     _turns_columns,
-    {(3, 2): "slow", (3, 6): "right"},
+    {(3, 2): "slow"},
     "A MatMul that writes its columns along another axis than the last takes a reference kernel",
     "the MatMul, then a view or copy",
 )
@@ -108,11 +110,54 @@ def product_with_columns_first(g: DataGraph) -> LogicalTensor:
     return g.static_reshape(turned, shape=(2, 140), special_zero=False)
 
 
+def _packs_slowly(fused: Fused) -> bool:
+    """Whether a MatMul in int8 of few rows packs a transposed second matrix, whose sums it needs, in each run."""
+    makers = {number: use for use in fused.uses for number in use.outputs}
+
+    def origin(number: int) -> Use | None:
+        """The Dequantize that makes a value, perhaps in front of a TypeCast."""
+        while number in makers and makers[number].kind not in DEQUANTIZATIONS:
+            number = makers[number].inputs[0]
+        return makers.get(number)
+
+    for main in fused.of("MatMul"):
+        src, weights = (origin(number) for number in main.inputs[:2])
+        if src is None or weights is None or weights.inputs[0] in fused.constants:
+            continue
+        is_shifted = len(src.inputs) > 2 or (src.kind == "Dequantize" and any(src.call.s64s("zps") or ()))
+        needs_sums = is_shifted or dtype_of(src, 0) is DataType.s8
+        rank, rows = len(main.shape(1)), prod(main.result[:-1]) // prod(main.shape(1)[:-2])
+        if main.call.flag("transpose_b") and 1 < rank < 4 and needs_sums and rows <= FEW_ROWS:
+            return True
+    return False
+
+
+FEW_ROWS = 64  # for more, the product in int8 saves more time than the packing takes
+SLOW_PACKING = FAULTS.add(
+    "slow_packing_of_int8",
+    "MatMul",
+    "",
+    SLOW,
+    lambda fused: fused.has("MatMul") and fused.some(DEQUANTIZATIONS) and _packs_slowly(fused),
+    {(3, 2): "slow", (3, 6): "slow", (3, 13): "right"},
+    "A MatMul in int8 packs a transposed variable in each run, with plain C++ if the other tensor is s8 or shifted",
+    "the MatMul in floats",
+)
+
+
+@SLOW_PACKING.example({(3, 2): "right"})
+def product_of_a_row_and_transposed_variables_of_int8(g: DataGraph) -> LogicalTensor:
+    src = g.dequantize(g.input("x", "s8", (2, 1, 6)), scales=[0.5], zps=[0])
+    weights = g.dequantize(g.input("w", "s8", (2, 8, 6)), scales=[0.5], zps=[0])
+    return g.matmul(src, weights, transpose_b=True)
+
+
 def _reads_a_column(fused: Fused) -> bool:
-    """Whether a MatMul in int8 transposes a first matrix of one column, which could be a row as well."""
+    """Whether a MatMul of int8 with bf16 between transposes columns in batches of batches."""
     return any(
-        main.call.flag("transpose_a") and len(main.shape(0)) > 1 and main.shape(0)[-1] == 1 and is_int8(main, fused)
+        main.call.flag("transpose_a") and len(main.shape(0)) > 3 and main.shape(0)[-1] == 1 and is_int8(main, fused)
         for main in fused.of("MatMul")
+        if main.dtype is DataType.bf16
     )
 
 
@@ -121,49 +166,44 @@ SLOW_COLUMN = FAULTS.add(
     "MatMul",
     "",
     SLOW,
-    lambda fused: fused.has("Dequantize") and _reads_a_column(fused),
+    lambda fused: fused.some(DEQUANTIZATIONS) and _reads_a_column(fused),
     {(3, 2): "slow"},
-    "A MatMul in int8 takes a reference kernel for a transposed first matrix of one column",
-    "the MatMul in floats",
+    "A MatMul of int8 with bf16 between takes a reference kernel for transposed columns in batches of batches",
+    "the MatMul in bf16",
 )
 
 
-@SLOW_COLUMN.example({(3, 2): "right"})
-def product_of_a_transposed_column_of_int8(g: DataGraph) -> LogicalTensor:
-    src = g.dequantize(g.input("x", "u8", (2, 3, 6, 1)), scales=[0.5], zps=[0])
+@SLOW_COLUMN.example({(3, 2): "right"}, on={"no AVX-512": "right | unsupported"})
+def product_of_transposed_columns_of_int8(g: DataGraph) -> LogicalTensor:
+    src = g.dequantize(g.input("x", "u8", (2, 2, 6, 1)), scales=[0.5], zps=[0])
     weights = g.dequantize(g.input("w", "s8", (6, 8)), scales=[0.5], zps=[0])
-    return g.matmul(src, weights, transpose_a=True)
+    ends = [g.type_cast(tensor, dtype="bf16") for tensor in (src, weights)]
+    return g.matmul(*ends, transpose_a=True, dtype="bf16")
 
 
-def _packs_for_a_row(fused: Fused) -> bool:
-    """Whether a MatMul in int8 of one row has a second matrix that is no constant."""
-    makers = {number: use for use in fused.uses for number in use.outputs}
-    for main in fused.of("MatMul"):
-        number = main.inputs[1]
-        while number in makers:
-            number = makers[number].inputs[0]
-        rows = main.result[-2:-1] == (1,) and len(main.shape(0)) > 1 and len(main.shape(1)) > 1
-        if rows and number not in fused.constants and is_int8(main, fused):
-            return True
-    return False
+def _narrows(fused: Fused) -> bool:
+    """Whether a MatMul of f32 writes a smaller float type, because a TypeCast is fused."""
+    written = written_types(tuple(fused.uses)) if fused.has("MatMul", "TypeCast") else {}
+    products = [main for main in fused.of("MatMul") if main.dtype is DataType.f32 and not is_int8(main, fused)]
+    return any(written.get(main.outputs[0]) in (DataType.bf16, DataType.f16) for main in products)
 
 
-SLOW_ROW = FAULTS.add(
-    "slow_row_of_int8",
+SLOW_NARROWING = FAULTS.add(
+    "slow_narrowing",
     "MatMul",
     "",
     SLOW,
-    lambda fused: fused.has("Dequantize") and _packs_for_a_row(fused),
-    {(3, 2): "slow"},
-    "A MatMul in int8 packs a second matrix that is no constant in each run, longer than it multiplies a row",
-    "the MatMul in floats",
+    _narrows,
+    {(3, 2): "right", (3, 6): "right", (3, 13): "slow"},
+    "A MatMul of f32 that writes a smaller type takes a reference kernel",
+    "the MatMul, then the cast",
 )
 
 
-@SLOW_ROW.example({(3, 2): "right"})
-def product_of_a_row_of_int8(g: DataGraph) -> LogicalTensor:
-    src = g.dequantize(g.input("x", "u8", (2, 1, 6)), scales=[0.5], zps=[0])
-    return g.matmul(src, g.dequantize(g.input("w", "s8", (2, 6, 8)), scales=[0.5], zps=[0]))
+@SLOW_NARROWING.example({(3, 2): "right"}, on={"no AVX-512": "right | unsupported"})
+def product_of_f32_in_bf16(g: DataGraph) -> LogicalTensor:
+    product = g.matmul(g.input("x", "f32", (4, 5)), g.input("w", "f32", (5, 6)))
+    return g.type_cast(product, dtype="bf16")
 
 
 # Elementwise ops that plain C++ computes as fast as memory gives the elements.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor
 from ..opset.window import channel_axis
@@ -78,9 +80,10 @@ def pool_of_int8_with_channels_first(g: DataGraph) -> LogicalTensor:
 
 
 def _folds_variables(fused: Fused) -> bool:
-    """Whether a BatchNormInference is folded into weights anew in each run, because its vectors are no constants."""
-    folded = [use for use in fused.of("BatchNormInference") if not fused.constants.issuperset(use.inputs[1:])]
-    return bool(folded) and len(fused.uses) > 1
+    """Whether a BatchNormInference is folded into weights anew in each run, because one of both is no constant."""
+    norms, products = fused.of("BatchNormInference"), fused.of("Convolution", "ConvTranspose")
+    needed = {number for use in (*norms, *products) for number in use.inputs[1:]}
+    return bool(norms and products) and not fused.constants.issuperset(needed)
 
 
 SLOW_FOLDING = FAULTS.add(
@@ -90,7 +93,7 @@ SLOW_FOLDING = FAULTS.add(
     SLOW,
     _folds_variables,
     {(3, 2): "slow"},
-    "oneDNN computes the weights in each run, in ten small kernels, if a BatchNormInference has no constant vectors",
+    "oneDNN computes the weights in each run, in ten small kernels, unless they and the normalization are constant",
     APART,
 )
 
@@ -99,6 +102,13 @@ SLOW_FOLDING = FAULTS.add(
 def convolution_and_normalization_by_variables(g: DataGraph) -> LogicalTensor:
     image = g.op("Convolution", [g.input("x", "f32", (1, 6, 6, 4)), g.input("w", "f32", (3, 3, 4, 8))], IMAGE)
     vectors = [g.square(g.input(f"v{index}", "f32", (8,))) for index in range(4)]
+    return g.op("BatchNormInference", [image, *vectors], {"epsilon": 1e-5})
+
+
+@SLOW_FOLDING.example({(3, 2): "right"})
+def convolution_by_variables_and_normalization(g: DataGraph) -> LogicalTensor:
+    image = g.op("Convolution", [g.input("x", "f32", (1, 6, 6, 4)), g.input("w", "f32", (3, 3, 4, 8))], IMAGE)
+    vectors = [g.constant(np.full(8, 1.5, np.float32)) for _ in range(4)]
     return g.op("BatchNormInference", [image, *vectors], {"epsilon": 1e-5})
 
 

@@ -11,7 +11,7 @@ from .fault import SLOW, Fault, Faults
 from .operands import is_fast, varying
 from .ops.windows import IMAGE
 from .post_ops import IMAGES, PostOp, post_ops
-from .use import BINARY, ELEMENTWISE, Fused
+from .use import BINARY, ELEMENTWISE, NORMS, Fused
 
 FAULTS = Faults[Fused]()
 Slow = Callable[[PostOp, Sequence[bool]], bool]
@@ -65,6 +65,24 @@ SOFTMAX_OPERAND = _slow_operand(
 def softmax_and_a_sum(g: DataGraph) -> LogicalTensor:
     shares = g.op("SoftMax", [g.input("x", "f32", (2, 4, 6))], {"axis": -1}, outputs=["dst"], dtype="f32")
     return g.add(shares, g.input("y", "f32", (2, 4, 6)))
+
+
+NORM_OPERAND = _slow_operand(
+    "slow_operand_behind_norm",
+    {(3, 2): "absent", (3, 6): "slow"},
+    "The kernel of LayerNorm computes binary ops of a number or of a vector along the last axis only, that of GroupNorm"
+    " of a number only",
+    lambda post, varies: (
+        post.is_joined and post.main.kind in NORMS and any(varies[:-1] if post.main.kind == "LayerNorm" else varies)
+    ),
+)
+
+
+@NORM_OPERAND.example({(3, 2): "right"})
+def layer_norm_and_a_number_for_each_row(g: DataGraph) -> LogicalTensor:
+    vectors = [g.input(name, "f32", (8,)) for name in ("gamma", "beta")]
+    normed = g.op("LayerNorm", [g.input("x", "f32", (2, 4, 8)), *vectors], {"keep_stats": False})
+    return g.multiply(normed, g.input("y", "f32", (4, 1)))
 
 
 MATMUL_COLUMN = _slow_operand(

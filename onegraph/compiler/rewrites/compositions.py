@@ -20,7 +20,7 @@ from ...opset.schema import AttrValue, Call, TensorType
 from ...opset.shapes import known_dims, normalize_axis
 from .broadcasts import binary, divide, matmul_bias
 from .form import Form, Parts, Source, filled, result_types, scalar
-from .norms import group_norm, layer_norm, layer_norm_backward, rms_norm
+from .norms import batch_norm_inference, group_norm, layer_norm, layer_norm_backward, rms_norm
 from .reductions import bias_add_backward, extreme, mean, mean_backward, reduction, total
 from .single import SINGLE, as_it_is
 from .softmax import softmax, softmax_backward
@@ -298,6 +298,7 @@ PREFERRED: dict[str, Composition] = {
     "Pow": power,
     "Reciprocal": reciprocal,
     "AvgPoolBackward": mean_backward,
+    "BatchNormInference": batch_norm_inference,
     "BiasAddBackward": bias_add_backward,
     "ReduceMean": mean,
     **dict.fromkeys(("ReduceMax", "ReduceMin"), extreme),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ...faults.operands import rows_together
 from ...opset.dtypes import DataType
 from ...opset.ops.normalization import begin_axis
 from ...opset.schema import AttrValue, Call, TensorType
@@ -11,6 +12,9 @@ from .form import Dims, Form, Parts, Source, scalar
 from .reductions import add_sum
 
 F32 = DataType.f32
+# For fewer elements, the kernel of a BatchNormInference takes less time than several others.
+MANY_ELEMENTS = 2**16
+VECTOR = 16  # numbers of f32 that a kernel computes at once
 
 
 def _rows(shape: Dims, begin: int) -> Dims:
@@ -65,13 +69,29 @@ def layer_norm_backward(call: Call) -> Form | None:
     return parts.form(*results, note="LayerNormBackward over one axis, as which the normalized ones are seen")
 
 
+def batch_norm_inference(call: Call) -> Form | None:
+    """BatchNormInference of a large image as (src - mean) * (gamma / sqrt(variance + epsilon)) + beta."""
+    parts = Parts(call)
+    shape, is_last = parts.shape(0), call.string("data_format") == "NXC"
+    if math.prod(shape) < MANY_ELEMENTS:
+        return None
+    if rows_together(shape, shape[-1:]) == 1 or shape[-1] % VECTOR == 0 if is_last else len(shape) < 3:
+        return None
+    src, *vectors = parts.wide()
+    gamma, beta, mean, variance = (parts.along(v, len(shape), len(shape) - 1 if is_last else 1) for v in vectors)
+    root = parts.add("Sqrt", parts.add("Add", variance, scalar(call.f32("epsilon"), len(shape))))
+    scaled = parts.add("Multiply", parts.add("Subtract", src, mean), parts.add("Divide", gamma, root))
+    note = "from other ops: the library has no fast kernel for these channels"
+    return parts.form(parts.add("Add", scaled, beta), note=note)
+
+
 def group_norm(call: Call) -> Form:
     """GroupNorm as a LayerNorm of a tensor whose last axis has the elements of a group."""
     parts = Parts(call)
     inputs = parts.wide()
     source, groups = inputs[0], call.s64("groups")
     shape = parts.shape(source)
-    nxc = call.string("data_format") == "NXC"
+    nxc = call.string("data_format") == "NXC" and groups > 1  # one group has all elements of an image, in any order
     last = len(shape) - 1
     if nxc and last > 1:
         source = parts.add("StaticTranspose", source, order=(0, last, *range(1, last)))
@@ -83,7 +103,8 @@ def group_norm(call: Call) -> Form:
     if nxc and last > 1:
         dst = parts.add("StaticTranspose", dst, order=(0, *range(2, last + 1), 1))
     if call.flag("use_affine"):
-        gamma, beta = (parts.along(vector, last + 1, last if nxc else 1) for vector in inputs[1:3])
+        channels = last if call.string("data_format") == "NXC" else 1
+        gamma, beta = (parts.along(vector, last + 1, channels) for vector in inputs[1:3])
         dst = parts.add("Add", parts.add("Multiply", dst, gamma), beta)
     return parts.form(dst, mean, variance, note="LayerNorm of the groups: the library has no GroupNorm")
 
