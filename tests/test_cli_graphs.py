@@ -938,6 +938,34 @@ def test_compiles_constant_inputs_as_constants(dump, command, monkeypatch):
         np.testing.assert_allclose(found["t3"], expected, rtol=1e-5)
 
 
+def test_check_tells_what_the_library_takes(graph):
+    """oneDNN takes an f32 product of bf16 tensors, which the specification does not list."""
+    g = og.Graph()
+    x = g.input("x", og.bf16, (2, 3))
+    g.output("y", g.relu(g.multiply(x, x)))
+    data = json.loads(g.to_json())
+    for use in (*data["graph"][0]["outputs"], *data["graph"][1]["inputs"], *data["graph"][1]["outputs"]):
+        use["dtype"] = "f32"
+    Path("taken.json").write_text(json.dumps(data))
+    done = onegraph("check", "taken.json")
+    assert done.exit_code == 3
+    assert done.stdout.startswith("taken: [data_type] Multiply 'multiply_0': data types: src_0=bf16")
+    assert [one["severity"] for one in json.loads(onegraph("check", "taken.json", "--json").stdout)] == ["taken"]
+    data["graph"][1]["inputs"][0]["dtype"] = "u8"
+    Path("wrong.json").write_text(json.dumps(data))
+    assert onegraph("check", "wrong.json").exit_code != 3
+    data["graph"][1]["attrs"] = {"alpha": {"type": "f32", "value": 1}}
+    data["graph"][1]["inputs"][0]["dtype"] = "f32"
+    Path("both.json").write_text(json.dumps(data))
+    assert onegraph("check", "both.json").exit_code == 1
+
+
+def test_property_types_are_an_option(graph):
+    assert onegraph("convert", graph, "--tensor-property", "1:constant", "-o", "set.json").exit_code == 0
+    inputs = json.loads(Path("set.json").read_text())["graph"][0]["inputs"]
+    assert [use["property_type"] for use in inputs[:2]] == ["undef", "constant"]
+
+
 def test_notes_stale_shapes(graph):
     data = json.loads(network().to_json())
     data["graph"][0]["outputs"][0].update(shape=[7, 7], stride=[7, 1])

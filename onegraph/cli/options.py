@@ -231,7 +231,8 @@ REWRITES = (
     _rewriting("--op-attrs", "Other attributes of ops: 4:strides:2x2*groups:1+relu:alpha:0.1."),
     _rewriting("--mb", "Another batch size.", metavar="N", type=Integer(min=0, max=2**31 - 1)),
     _rewriting("--dt", "Another data type of floats: bf16; or of some tensors: 0:bf16+3:f32."),
-    _rewriting("--op-kind", "Other kinds of ops: 1:Multiply."),
+    _rewriting("--op-kind", "Other kinds of ops: 1:Multiply; undef removes the op."),
+    _rewriting("--tensor-property", "Other property types of tensors: 4:constant."),
 )
 
 
@@ -240,7 +241,7 @@ def graph_file(command: Command) -> Command:
 
     @wraps(command)
     def with_source(file: str, **options: Any) -> Any:
-        names = ("in_shapes", "op_attrs", "mb", "dt", "op_kind")
+        names = ("in_shapes", "op_attrs", "mb", "dt", "op_kind", "tensor_property")
         given = {name: options.pop(name) for name in names}
         rewrites = {name: value for name, value in given.items() if value is not None}
         source = Source(file, rewrites)
