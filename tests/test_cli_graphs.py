@@ -133,8 +133,8 @@ def test_verify_agrees_and_differs(graph, monkeypatch):
     assert (found["agrees"], found["first"], found["outputs"][0]["agrees"]) == (True, None, True)
     run_op = verify_module.run_op
 
-    def wrong(op, inputs):
-        results = run_op(op, inputs)
+    def wrong(op, inputs, **options):
+        results = run_op(op, inputs, **options)
         return tuple(result + np.float32(op.name == "relu") for result in results)
 
     monkeypatch.setattr(verify_module, "run_op", wrong)

@@ -36,8 +36,8 @@ def wrong_reference(monkeypatch, wrong):
     """Falsify the reference of one op, so that the library differs from there on."""
     run_op = module.run_op
 
-    def run(op, inputs):
-        results = run_op(op, inputs)
+    def run(op, inputs, **options):
+        results = run_op(op, inputs, **options)
         return tuple(wrong(value.copy()) for value in results) if op.name == wrong.op else results
 
     monkeypatch.setattr(module, "run_op", run)

@@ -305,13 +305,16 @@ class InputData:
     outputs: str | None
     seed: int
 
-    def read(self, graph: Graph, progress: Progress | None = None) -> dict[str, Array]:
+    def read(self, graph: Graph, progress: Progress | None = None, *, calibrated: bool = False) -> dict[str, Array]:
         """An array for each input of the graph; ``progress`` is called with the number of inputs done.
+
+        Random data that are ``calibrated`` keep the results of the graph finite and in range.
 
         Raises:
             FormatError: the file does not have the inputs.
             ArgumentError: a shape is unknown, so that no random data can be made; or the output file is also read.
         """
+        from ..testing.calibrated_inputs import calibrated_inputs
         from ..testing.random_inputs import random_inputs
 
         if self.outputs is not None:
@@ -319,7 +322,7 @@ class InputData:
         if self.inputs is not None:
             return read_inputs(self.inputs, graph)
         try:
-            return random_inputs(graph, self.seed, progress)
+            return (calibrated_inputs if calibrated else random_inputs)(graph, self.seed, progress)
         except ArgumentError as error:
             raise ArgumentError(f"{self.source.name}: {error}") from None
 
