@@ -39,7 +39,7 @@ class Range:
         return Range(low, high, min(max(self.wanted, low), high)) if low < high else self
 
 
-WIDE = Range(2.0**-7, 64.0, 2.0)
+WIDE = Range(2.0**-12, 64.0, 2.0)
 # Ops that saturate, or grow fast.
 STEEP = dict.fromkeys(
     (
@@ -110,6 +110,11 @@ class _Calibration:
         self.knobs = {number: frozenset([number]) for number in self.names}
         self.sources = dict(self.knobs)
         self.tries: Counter[int] = Counter()
+        self.dependents: Counter[int] = Counter()  # number of ops that depend on an input
+        for op in graph.ops:
+            found = self._union(op, self.sources, range(len(op.inputs)))
+            self.sources |= dict.fromkeys([tensor.id for tensor in op.outputs], found)
+            self.dependents.update(found)
 
     def run(self) -> None:
         """Compute every op, and change inputs where its results are out of range."""
@@ -120,7 +125,6 @@ class _Calibration:
             for tensor, wide in zip(op.outputs, results, strict=False):
                 self.values[tensor.id] = narrow(wide, tensor.dtype)
                 self.knobs[tensor.id] = self._union(op, self.knobs, PROPORTIONAL.get(base_of(schema_of(op)).kind, ()))
-                self.sources[tensor.id] = self._union(op, self.sources, range(len(op.inputs)))
             again = self._changed(op, results) if self.tries[place] < TRIES else None
             self.tries[place] += again is not None
             place = place + 1 if again is None else again
@@ -151,7 +155,7 @@ class _Calibration:
 
     def _scale(self, knobs: frozenset[int], factor: float) -> int | None:
         """Scale one of the inputs; returns the first op that reads it, or None if none can be scaled."""
-        for number in sorted(knobs, key=lambda number: (self.first[number], number), reverse=True):
+        for number in sorted(knobs, key=lambda number: (self.dependents[number], -number)):
             tensor, values = self.graph.inputs[self.names[number]], self.values[number].astype(np.float64)
             wanted = values * factor
             if tensor.dtype in INTEGERS:

@@ -18,12 +18,13 @@ from ..compiler.report import Report
 from ..errors import OneGraphError
 from ..graph import Graph
 from ..ir.op import Array, LogicalTensor, Op, schema_of
+from ..opset.dtypes import DataType
 from ..opset.editions.registry import base_of
 from ..reference.run import narrow, run_op
 from ..runtime.executable import Executable
 from ..serialize import with_known
 from ..testing.mutations import CLASSES, Mutation, moved, mutation
-from ..testing.tolerance import INEXACT, Comparison, compare, disturbed, inexact, lowered
+from ..testing.tolerance import INEXACT, ROUNDED_TWICE, Comparison, compare, disturbed, inexact, lowered
 
 Progress = Callable[[str, int, int], None]
 ROUNDING = frozenset({"Quantize", "DynamicQuantize", "TypeCast"})  # to integers, in every edition
@@ -249,6 +250,8 @@ class _Judge:
             rounded = op.kind in ROUNDING or inherited
             precision = lowered(tensor.dtype, self.fpmath_mode)
             near = inexact(near, unit, rng) if unit else near
+            if tensor.dtype is not DataType.f32 and base_of(schema_of(op)).kind in ROUNDED_TWICE:
+                near = disturbed(near, tensor.dtype, rng, rounded=False)
             right = narrow(wide, tensor.dtype)
             noisy = right if near is wide else narrow(near, tensor.dtype)
             if tensor.id in last:
