@@ -79,6 +79,7 @@ def test_int8_is_off_by_one_at_ties_only(monkeypatch):
     name = g.ops[-1].name
     wrong_reference(monkeypatch, Off(name, 0.4999))
     assert not verify(g, random_inputs(g)).agrees
+    monkeypatch.undo()
     wrong_reference(monkeypatch, Off(name, 1e-4))
     assert verify(g, random_inputs(g)).agrees
 

@@ -89,13 +89,15 @@ def _show(found: Verification) -> None:
         texts.append("no beginning of the graph is wrong by itself: the difference comes and goes")
     else:
         texts.append(_proof(found))
-    print_rich(table(columns, map(_row, found.outputs)), *texts)
+    rows = [_row(one, found.proven or not found.agrees) for one in found.outputs]
+    print_rich(table(columns, rows), *texts)
 
 
-def _row(one: Comparison) -> list[str]:
+def _row(one: Comparison, proven: bool = True) -> list[str]:
     size = prod(one.shape)
     share = f"in {one.wrong} of {size}" if one.wrong else "on average"
-    agreed = "agrees" if one.is_proof else "not proven: too few elements are finite numbers"
+    agreed = "agrees" if proven else "not proven"
+    agreed = agreed if one.is_proof else "not proven: too few elements are finite numbers"
     verdict = agreed if one.agrees else f"differs {share}, most at {list(one.where)}"
     compared = f"{100 * one.compared // size if size else 100} %"
     return [one.name, one.dtype, dims(one.shape), compared, f"{one.max_error:.3g}", f"{one.limit:.3g}", verdict]
@@ -122,7 +124,7 @@ def _reason(one: Unnoticed) -> str:
     if not one.change:
         return "all its results are equal, so that no change has an effect"
     if not one.output:
-        return f"{one.change}: no output depends on that"
+        return f"{one.change}: changes no output"
     return f"{one.change}: {one.output} is off by {one.effect:.3g}, and {one.limit:.3g} is allowed"
 
 
