@@ -71,7 +71,7 @@ class OneGraphError(Exception):
 
 
 # The severities of a violation.
-ERROR, LIBRARY, UNSAFE, NOTE = "error", "library", "unsafe", "note"
+ERROR, TAKEN, LIBRARY, UNSAFE, NOTE = "error", "taken", "library", "unsafe", "note"
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,10 @@ class Violation:
 
     Attributes:
         rule: id of the broken rule.
-        severity: ``error``: breaks the specification; ``library``: documented, but this library refuses it;
-            ``unsafe``: documented, but this library would crash or compute wrong results; ``note``: allowed, but
-            probably not intended.
+        severity: ``error``: breaks the specification; ``taken``, only from ``onegraph check``: breaks the
+            specification, but oneDNN takes it; ``library``: documented, but this library refuses it; ``unsafe``:
+            documented, but this library would crash or compute wrong results; ``note``: allowed, but probably not
+            intended.
         op: kind of the op, followed by its name if it has one.
         where: name of the attribute or port.
         given: the rejected value, as text.

@@ -133,8 +133,8 @@ def test_verify_agrees_and_differs(graph, monkeypatch):
     assert (found["agrees"], found["first"], found["outputs"][0]["agrees"]) == (True, None, True)
     run_op = verify_module.run_op
 
-    def wrong(op, inputs):
-        results = run_op(op, inputs)
+    def wrong(op, inputs, **options):
+        results = run_op(op, inputs, **options)
         return tuple(result + np.float32(op.name == "relu") for result in results)
 
     monkeypatch.setattr(verify_module, "run_op", wrong)
@@ -173,7 +173,8 @@ def test_verify_names_or_refuses_fallback_ops(graph):
     g.output("y", g.op("Index", [g.input("x", og.f32, (8, 2)), g.input("indices", og.s32, (3,))], name="gather"))
     g.save("gather.json")
     done = onegraph("verify", "gather.json")
-    assert done.exit_code == 0
+    assert done.exit_code == 1
+    assert "not proven: the library computes nothing" in done.stdout
     assert "run by numpy itself, so that nothing is verified there: Index 'gather'" in done.stdout
     refused = onegraph("verify", "gather.json", "--no-fallback")
     assert (refused.exit_code, len(refused.stderr.splitlines())) == (2, 1)
@@ -936,6 +937,34 @@ def test_compiles_constant_inputs_as_constants(dump, command, monkeypatch):
     (expected,) = og.reference.run(og.Graph.load(dump), arrays).values()
     with np.load("out.npz") as found:
         np.testing.assert_allclose(found["t3"], expected, rtol=1e-5)
+
+
+def test_check_tells_what_the_library_takes(graph):
+    """oneDNN takes an f32 product of bf16 tensors, which the specification does not list."""
+    g = og.Graph()
+    x = g.input("x", og.bf16, (2, 3))
+    g.output("y", g.relu(g.multiply(x, x)))
+    data = json.loads(g.to_json())
+    for use in (*data["graph"][0]["outputs"], *data["graph"][1]["inputs"], *data["graph"][1]["outputs"]):
+        use["dtype"] = "f32"
+    Path("taken.json").write_text(json.dumps(data))
+    done = onegraph("check", "taken.json")
+    assert done.exit_code == 3
+    assert done.stdout.startswith("taken: [data_type] Multiply 'multiply_0': data types: src_0=bf16")
+    assert [one["severity"] for one in json.loads(onegraph("check", "taken.json", "--json").stdout)] == ["taken"]
+    data["graph"][1]["inputs"][0]["dtype"] = "u8"
+    Path("wrong.json").write_text(json.dumps(data))
+    assert onegraph("check", "wrong.json").exit_code != 3
+    data["graph"][1]["attrs"] = {"alpha": {"type": "f32", "value": 1}}
+    data["graph"][1]["inputs"][0]["dtype"] = "f32"
+    Path("both.json").write_text(json.dumps(data))
+    assert onegraph("check", "both.json").exit_code == 1
+
+
+def test_property_types_are_an_option(graph):
+    assert onegraph("convert", graph, "--tensor-property", "1:constant", "-o", "set.json").exit_code == 0
+    inputs = json.loads(Path("set.json").read_text())["graph"][0]["inputs"]
+    assert [use["property_type"] for use in inputs[:2]] == ["undef", "constant"]
 
 
 def test_notes_stale_shapes(graph):

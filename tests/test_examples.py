@@ -13,7 +13,7 @@ NEEDS = {"batch_inference_dask": "distributed"}
 SHOWS = {
     "autoencoder": ["fused", "deconv2", "its gradient says"],
     "batch_inference_dask": ["797 digits in 16 batches", "the same as in one process: True", "batches, 1 thread each"],
-    "checking_attributes": ["[attribute_range]", "did you mean 'filter_format'?", "same data type"],
+    "checking_attributes": ["[attribute_range]", "did you mean 'filter_format'?", "expected f32, as src is f32"],
     "conv_transpose": ["f16: (2, 20, 5)", "the page prints both"],
     "conv_transpose_backprop_filters": ["(4, 6, 3, 3)", "equal True"],
     "conv_transpose_backward_weights": ["(4, 3, 3, 3)", "expected 10"],

@@ -277,6 +277,53 @@ def test_rewrites_op_kinds():
         rewrite(g, op_kind="0:Pow")
 
 
+def test_undef_removes_ops():
+    found = rewrite(chain(), op_kind="act:undef")
+    assert [op.name for op in found.ops] == ["conv", "sum"]
+    assert found.ops[1].inputs[0] is found.ops[0].outputs[0]
+    found = rewrite(chain(), op_kind="2:undef", in_shapes="0:5x8x8x3")
+    assert (list(found.inputs), [op.name for op in found.ops]) == (["src", "weights"], ["conv", "act"])
+    assert found.outputs["dst"].shape == (5, 8, 8, 4)
+    assert found.outputs["dst"] is found.ops[1].outputs[0]
+    form = json.loads(found.to_json())
+    assert (len(form["input_ports"]), form["output_ports"]) == (2, [form["graph"][1]["outputs"][0]["id"]])
+    x = random_inputs(found)
+    conv = rewrite(found, op_kind="act:undef")
+    assert [op.kind for op in conv.ops] == ["Convolution"]
+    np.testing.assert_array_equal(og.reference.run(conv, x)["dst"].clip(0), og.reference.run(found, x)["dst"])
+
+
+def test_undef_infers_broadcasts_again():
+    """The readers get the input that an op produces, also if the other input has the larger shape."""
+    g = og.Graph()
+    made = g.relu(g.input("x", og.f32, (1, 4)), name="made")
+    g.output("y", g.tanh(g.divide(made, g.input("wide", og.f32, (3, 4)), name="gone")))
+    found = rewrite(g, op_kind="gone:undef")
+    assert (list(found.inputs), found.outputs["y"].shape) == (["x"], (1, 4))
+
+
+def test_undef_can_leave_no_op():
+    g = og.Graph()
+    g.output("y", g.relu(g.input("x", og.f32, (2, 3))))
+    found = rewrite(g, op_kind="0:undef")
+    assert (found.ops, found.outputs["y"].shape) == ((), (2, 3))
+    assert found.outputs["y"].id == found.inputs["x"].id
+
+
+def test_rewrites_property_types():
+    found = rewrite(chain(), tensor_property="weights:constant+5:host_scalar")
+    assert list(found.constant_inputs) == ["weights"]
+    uses = {use["id"]: use["property_type"] for op in json.loads(found.to_json())["graph"] for use in op["inputs"]}
+    assert [uses[number] for number in (0, 1, 5)] == ["undef", "constant", "host_scalar"]
+    assert list(rewrite(found, tensor_property="1:undef").constant_inputs) == []
+
+
+def test_rewrites_the_fpmath_mode():
+    found = json.loads(rewrite(chain(), attr_fpmath="bf16:true").to_json())
+    assert (found["fpmath_mode"], found["fpmath_mode_apply_to_int"]) == ("bf16", "true")
+    assert rewrite(chain(), attr_fpmath="tf32").compile(fpmath_mode=None).report().fpmath_mode == "tf32"
+
+
 # The batch ------------------------------------------------------------------------------------------------------------
 
 
@@ -365,11 +412,29 @@ def test_refuses_a_batch_that_an_attribute_holds():
         ({"op_kind": "1:Nothing"}, og.ArgumentError, "ReLU as 'Nothing'"),
         ({"op_kind": "1:Sigmiod"}, og.ArgumentError, "category elementwise; did you mean 'Sigmoid'[?]"),
         ({"op_kind": {1: 5}}, og.ArgumentError, "ReLU as 5"),
+        ({"op_kind": "0:undef"}, og.ArgumentError, "Convolution as 'undef'; only elementwise and binary ops of one or"),
+        ({"op_kind": "9:undef"}, og.ArgumentError, "op 9; the ops are"),
+        ({"op_kind": "1:undef", "op_attrs": "1:alpha:1"}, og.ArgumentError, "op 1; the ops are 0 .*, 2 "),
+        ({"tensor_property": "1:fixed"}, og.ArgumentError, "'fixed'; expected one of undef, variable, constant, host_"),
+        ({"tensor_property": "constant"}, og.ArgumentError, "expected ID:VALUE"),
+        ({"tensor_property": "99:constant"}, og.ArgumentError, "tensor 99; the inputs are"),
+        ({"attr_fpmath": "f64"}, og.ArgumentError, "attr_fpmath: 'f64'; expected MODE"),
+        ({"attr_fpmath": "bf16:maybe"}, og.ArgumentError, "attr_fpmath: 'bf16:maybe'; expected MODE"),
     ],
 )
 def test_rejects_invalid_rewrites(options, error, message):
     with pytest.raises(error, match=message):
         rewrite(chain(), **options)
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_removes_no_op_with_unclear_input(count):
+    g = og.Graph()
+    inputs = [g.input(name, og.f32, (2,)) for name in "ab"]
+    made = [g.abs(tensor) for tensor in inputs[:count]] + inputs[count:]
+    g.output("y", g.add(*made, name="sum"))
+    with pytest.raises(og.ArgumentError, match=f"Add as 'undef': {count} inputs come from ops; expected one"):
+        rewrite(g, op_kind="sum:undef")
 
 
 def test_rejects_one_type_for_type_conversions():
@@ -450,6 +515,22 @@ def test_reads_harness_lines(tmp_path):
     batches = [case.load().outputs["dst"].shape[0] for case in cases]
     assert batches == [2, 4, 4, 2, 2, 2, 2, 2, 1]
     assert str(cases[6].load().outputs["dst"].dtype) == "bf16"
+
+
+def test_reads_every_rewriting_option(tmp_path):
+    path = harness(
+        tmp_path,
+        "--reset --op-kind=1:undef,1:Tanh --tensor-property=1:undef,1:constant --attr-fpmath=,bf16 --case=chain.json\n",
+    )
+    cases = read_harness(path)
+    assert [(len(case.load().ops), list(case.load().constant_inputs)) for case in cases] == [
+        *[(2, [])] * 2,
+        *[(2, ["weights"])] * 2,
+        *[(3, [])] * 2,
+        *[(3, ["weights"])] * 2,
+    ]
+    assert [json.loads(case.load().to_json()).get("fpmath_mode", "strict") for case in cases] == ["strict", "bf16"] * 4
+    assert all(case.knobs == {} for case in cases)
 
 
 def test_backslash_joins_lines(tmp_path):

@@ -93,11 +93,6 @@ def laid_out(stride):
         (changed("graph", 1, "inputs", 0, "shape", [2, 3.0]), "graph[1].inputs[0].shape[1]", "a dim"),
         (changed("graph", 1, "inputs", 0, "shape", [1] * 13), "graph[1].inputs[0].shape", "at most 12"),
         (changed("graph", 1, "inputs", 0, "shape", [2**31, 2**31]), "graph[1].inputs[0].shape", "2**60"),
-        (
-            changed("graph", 1, "inputs", 0, "shape", [3, 3]),
-            "graph[1].inputs[0].shape",
-            "as graph[0].outputs[0] has it",
-        ),
         (changed("graph", 1, "inputs", 0, "stride", [1]), "graph[1].inputs[0].stride", "2 strides"),
         (changed("graph", 1, "inputs", 0, "stride", [3, -1]), "graph[1].inputs[0].stride[1]", "a number of elements"),
         (changed("graph", 1, "inputs", 0, "layout_type", "dense"), "graph[1].inputs[0].layout_type", "strided"),
@@ -153,7 +148,6 @@ def test_rejects_json_that_is_not_a_graph(whole, where, expected):
         (changed("graph", 1, "attrs", "alpha", {"type": "string", "value": "1"}), "graph[1]: Elu.*alpha"),
         (changed("graph", 1, "attrs", "alpha", "value", -1), "graph[1]: Elu.*alpha"),
         (changed("graph", 1, "inputs", []), "graph[1]: Elu.*inputs"),
-        (changed("graph", 1, "outputs", 0, "shape", [3, 3]), "graph[1]: Elu.*dst"),
         (changed("graph", 1, "outputs", 0, "dtype", "bf16"), "graph[1]: Elu.*dst"),
     ],
 )

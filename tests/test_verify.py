@@ -36,8 +36,8 @@ def wrong_reference(monkeypatch, wrong):
     """Falsify the reference of one op, so that the library differs from there on."""
     run_op = module.run_op
 
-    def run(op, inputs):
-        results = run_op(op, inputs)
+    def run(op, inputs, **options):
+        results = run_op(op, inputs, **options)
         return tuple(wrong(value.copy()) for value in results) if op.name == wrong.op else results
 
     monkeypatch.setattr(module, "run_op", run)
@@ -74,16 +74,14 @@ def test_finds_and_shows_a_single_wrong_element(monkeypatch):
     assert one.expected - one.got == pytest.approx(0.01, abs=1e-4)
 
 
-def test_int8_may_be_off_by_one(monkeypatch):
+def test_int8_is_off_by_one_at_ties_only(monkeypatch):
     g = int8_network()
     name = g.ops[-1].name
-    got, expected = g.compile()(**random_inputs(g)), og.reference.run(g, random_inputs(g))["y"]
-    alike = np.nonzero((got == expected) & (expected < 255))
-    assert len(alike[0]) > 200
-    wrong_reference(monkeypatch, Off(name, 1, alike))
-    assert verify(g, random_inputs(g)).agrees
-    wrong_reference(monkeypatch, Off(name, 5))
+    wrong_reference(monkeypatch, Off(name, 0.4999))
     assert not verify(g, random_inputs(g)).agrees
+    monkeypatch.undo()
+    wrong_reference(monkeypatch, Off(name, 1e-4))
+    assert verify(g, random_inputs(g)).agrees
 
 
 def test_unrounded_integers_must_be_exact(monkeypatch):
@@ -106,7 +104,8 @@ def test_reports_progress():
     g, told = network(), []
     verify(g, random_inputs(g), progress=lambda *state: told.append(state))
     assert told[0] == ("reference", 0, 9)
-    assert told[-1] == ("reference", 9, 9)
+    assert ("reference", 9, 9) in told
+    assert told[-1] == ("changed ops", 9, 9)
 
 
 def test_beginning_outputs_what_the_rest_reads():

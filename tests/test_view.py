@@ -775,7 +775,9 @@ def test_click_opens_the_op_panel(opened):
     assert rows["auto_pad"] == ["auto_pad", "none", "default", "none, same_upper, same_lower, valid"]
     assert rows["weights"][1:] == ["f32 [3, 3, 3, 4]", "w"]
     assert rows["dst"][1:] == ["f32 [1, 8, 8, 4]", "conv.dst\nReLU relu_out"]
-    assert rows["channels_match"][1].startswith("Channels of source, result, weights")  # a rule of the specification
+    assert rows["channels_match"][1].startswith(
+        "The channels of source, result, weights"
+    )  # a rule of the specification
     assert "T = bf16" in rows["types"][1]
     assert "positive; pass 1" in page.find("#panel .violation").text
     assert "wrong" in page.run("return [...document.querySelectorAll('#panel tr.wrong')].map(r => r.className)")[0]

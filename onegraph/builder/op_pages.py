@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import DEFAULT, Edition, base_of
+from ..opset.errata.correction import Correction
 from ..opset.errata.page import escaped
 from ..opset.errata.page import to_dict as correction_dict
 from ..opset.schema import Attribute, Port, Rule, Schema, Version
@@ -30,9 +31,14 @@ def to_dict(chosen: Edition, schema: Schema) -> dict[str, object]:
         "inputs": [_port_dict(port) for port in schema.inputs],
         "outputs": [_port_dict(port) for port in schema.outputs],
         "types": [{name: _type_names(types) for name, types in row.types.items()} for row in schema.types],
-        "corrections": [correction_dict(one) for one in chosen.corrections(schema)],
+        "corrections": [_correction_dict(one) for one in chosen.corrections(schema)],
         "rules": [{"id": rule.__name__, "doc": _first_line(rule)} for rule in _rules(schema)],
     }
+
+
+def _correction_dict(correction: Correction) -> dict[str, object]:
+    """A correction without the addresses of other pages."""
+    return {key: value for key, value in correction_dict(correction).items() if key != "pages"}
 
 
 def _attribute_dict(attribute: Attribute) -> dict[str, object]:

@@ -231,7 +231,8 @@ REWRITES = (
     _rewriting("--op-attrs", "Other attributes of ops: 4:strides:2x2*groups:1+relu:alpha:0.1."),
     _rewriting("--mb", "Another batch size.", metavar="N", type=Integer(min=0, max=2**31 - 1)),
     _rewriting("--dt", "Another data type of floats: bf16; or of some tensors: 0:bf16+3:f32."),
-    _rewriting("--op-kind", "Other kinds of ops: 1:Multiply."),
+    _rewriting("--op-kind", "Other kinds of ops: 1:Multiply; undef removes the op."),
+    _rewriting("--tensor-property", "Other property types of tensors: 4:constant."),
 )
 
 
@@ -240,7 +241,7 @@ def graph_file(command: Command) -> Command:
 
     @wraps(command)
     def with_source(file: str, **options: Any) -> Any:
-        names = ("in_shapes", "op_attrs", "mb", "dt", "op_kind")
+        names = ("in_shapes", "op_attrs", "mb", "dt", "op_kind", "tensor_property")
         given = {name: options.pop(name) for name in names}
         rewrites = {name: value for name, value in given.items() if value is not None}
         source = Source(file, rewrites)
@@ -304,13 +305,16 @@ class InputData:
     outputs: str | None
     seed: int
 
-    def read(self, graph: Graph, progress: Progress | None = None) -> dict[str, Array]:
+    def read(self, graph: Graph, progress: Progress | None = None, *, calibrated: bool = False) -> dict[str, Array]:
         """An array for each input of the graph; ``progress`` is called with the number of inputs done.
+
+        Random data that are ``calibrated`` keep the results of the graph finite and in range.
 
         Raises:
             FormatError: the file does not have the inputs.
             ArgumentError: a shape is unknown, so that no random data can be made; or the output file is also read.
         """
+        from ..testing.calibrated_inputs import calibrated_inputs
         from ..testing.random_inputs import random_inputs
 
         if self.outputs is not None:
@@ -318,7 +322,7 @@ class InputData:
         if self.inputs is not None:
             return read_inputs(self.inputs, graph)
         try:
-            return random_inputs(graph, self.seed, progress)
+            return (calibrated_inputs if calibrated else random_inputs)(graph, self.seed, progress)
         except ArgumentError as error:
             raise ArgumentError(f"{self.source.name}: {error}") from None
 

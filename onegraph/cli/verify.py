@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..opset.shapes import counted
 from .options import Compiling, InputData, Source, compiling, data, graph_file, json_option
 from .terminal import dims, emit, print_rich, progress, table
 
 if TYPE_CHECKING:
     from ..testing.tolerance import Comparison
-    from ..tools.verify import Verification
+    from ..tools.verify import Unnoticed, Verification
+
+SHOWN = 12  # ops
 
 
 @click.command()
@@ -28,31 +31,39 @@ def command(source: Source, data: InputData, compiling: Compiling, as_json: bool
     every tensor. If a result differs by more, bisection finds the first wrong tensor of the graph, the op that wrote it
     and the ops that were fused with that op. Inputs that FILE marks as constant are constant here too.
 
-    Exit status 1 if a result differs.
+    Random inputs are scaled so that results stay finite and in range. If the results agree, each op is changed in the
+    reference: an attribute, the order of its inputs, or an operand by 10 %. A change that the comparison would not
+    notice makes the result "not proven", and so does an output with too few finite elements.
+
+    Exit status 1 if a result differs or is not proven.
     """
     from ..tools.verify import verify
 
     graph = source.load_to_run()
     with progress("verify") as tell:
-        inputs = data.read(graph, tell)
+        inputs = data.read(graph, tell, calibrated=True)
         found = verify(graph, inputs, **compiling._asdict(), progress=lambda what, done, total: tell(done, total, what))
     data.write(found.results)
     if as_json:
         emit(
             {
                 "agrees": found.agrees,
+                "proven": found.proven,
                 "outputs": [asdict(output) for output in found.outputs],
                 "first": None if found.first is None else asdict(found.first),
+                "unnoticed": [asdict(one) for one in found.unnoticed],
+                "changed": found.changed,
+                "provable": found.provable,
                 "report": found.report.to_dict(),
             }
         )
     else:
         _show(found)
-    return int(not found.agrees)
+    return int(not found.proven)
 
 
 def _show(found: Verification) -> None:
-    columns = ("output", "dtype", "shape=", "max error>", "allowed>", "verdict")
+    columns = ("output", "dtype", "shape=", "compared>", "max error>", "allowed>", "verdict")
     texts = []
     numpy = [partition for partition in found.report.partitions if partition.executor == "reference"]
     if numpy:
@@ -76,13 +87,45 @@ def _show(found: Verification) -> None:
         texts.append("\n".join(lines))
     elif not found.agrees:
         texts.append("no beginning of the graph is wrong by itself: the difference comes and goes")
-    print_rich(table(columns, map(_row, found.outputs)), *texts)
+    else:
+        texts.append(_proof(found))
+    rows = [_row(one, found.proven or not found.agrees) for one in found.outputs]
+    print_rich(table(columns, rows), *texts)
 
 
-def _row(one: Comparison) -> list[str]:
-    share = f"in {one.wrong} of {prod(one.shape)}" if one.wrong else "on average"
-    verdict = "agrees" if one.agrees else f"differs {share}, most at {list(one.where)}"
-    return [one.name, one.dtype, dims(one.shape), f"{one.max_error:.3g}", f"{one.limit:.3g}", verdict]
+def _row(one: Comparison, proven: bool = True) -> list[str]:
+    size = prod(one.shape)
+    share = f"in {one.wrong} of {size}" if one.wrong else "on average"
+    agreed = "agrees" if proven else "not proven"
+    agreed = agreed if one.is_proof else "not proven: too few elements are finite numbers"
+    verdict = agreed if one.agrees else f"differs {share}, most at {list(one.where)}"
+    compared = f"{100 * one.compared // size if size else 100} %"
+    return [one.name, one.dtype, dims(one.shape), compared, f"{one.max_error:.3g}", f"{one.limit:.3g}", verdict]
+
+
+def _proof(found: Verification) -> str:
+    """What the comparison would notice."""
+    of = "" if found.changed == found.provable else f" of {found.provable}, chosen at random"
+    if not found.computed:
+        return "not proven: the library computes nothing"
+    if not found.unnoticed:
+        return f"a change of any op would be noticed: tried with {counted(found.changed, 'op')}{of}"
+    return "\n".join(
+        [
+            f"not proven: changes of {counted(len(found.unnoticed), 'op')} would not be noticed; "
+            f"tried with {counted(found.changed, 'op')}{of}",
+            *(f"  {one.op}: {_reason(one)}" for one in found.unnoticed[:SHOWN]),
+            *(["  ..."] if len(found.unnoticed) > SHOWN else []),
+        ]
+    )
+
+
+def _reason(one: Unnoticed) -> str:
+    if not one.change:
+        return "all its results are equal, so that no change has an effect"
+    if not one.output:
+        return f"{one.change}: changes no output"
+    return f"{one.change}: {one.output} is off by {one.effect:.3g}, and {one.limit:.3g} is allowed"
 
 
 def _amount(one: Comparison) -> str:

@@ -67,12 +67,13 @@ def reference_function(schema: Schema) -> ReferenceFunction:
     raise KeyError(schema.kind)
 
 
-def run_op(op: Op, inputs: Sequence[Array | None]) -> tuple[Array, ...]:
+def run_op(op: Op, inputs: Sequence[Array | None], *, rounded: bool = True) -> tuple[Array, ...]:
     """Compute the outputs of one op, in the axis order and data types of its edition.
 
     Args:
         op: an op of a graph.
         inputs: one array for each input of the op, None for an absent one.
+        rounded: False leaves out the last step, the rounding to the data types of the outputs; :func:`narrow` does it.
 
     Raises:
         OutOfMemoryError: there is not enough memory.
@@ -97,10 +98,10 @@ def run_op(op: Op, inputs: Sequence[Array | None]) -> tuple[Array, ...]:
             raise ArgumentError(f"inputs[{index}]: shape {array.shape}; expected {show(tensor.shape)}")
     if not _is_examined(op):
         _refuse_shapes(op, arrays, lenient=True)
-    return _computed(op, schema, arrays)
+    return _computed(op, schema, arrays, rounded)
 
 
-def _computed(op: Op, schema: Schema, inputs: Sequence[Array | None]) -> tuple[Array, ...]:
+def _computed(op: Op, schema: Schema, inputs: Sequence[Array | None], rounded: bool = True) -> tuple[Array, ...]:
     base = base_of(schema)
     types = [
         None if array is None or tensor is None else TensorType(tensor.dtype, array.shape, array)
@@ -118,7 +119,7 @@ def _computed(op: Op, schema: Schema, inputs: Sequence[Array | None]) -> tuple[A
             result = reference_function(base)(call, *arrays)
         results = result if isinstance(result, tuple) else (result,)
         found = [
-            _swapped(schema, port.name, narrow(value, tensor.dtype), op)
+            _swapped(schema, port.name, narrow(value, tensor.dtype) if rounded else unrounded(value), op)
             for port, value, tensor in zip(schema.outputs, results, op.outputs, strict=False)
         ]
     except MemoryError as error:
@@ -211,13 +212,25 @@ def narrow(value: object, dtype: DataType) -> Array:
     array = np.asarray(value)
     with np.errstate(all="ignore"):  # no integer is NaN
         if dtype in (DataType.s8, DataType.u8, DataType.s32) and array.dtype.kind == "f":
-            limits = np.iinfo(dtype.value.replace("s", "int").replace("u", "uint"))
-            whole: Array = np.clip(np.rint(array), limits.min, limits.max).astype(dtype.numpy)
+            whole: Array = np.clip(np.rint(array), *integer_limits(dtype)).astype(dtype.numpy)
             return whole
         if array.dtype != dtype.numpy and (dtype is DataType.bf16 or dtype.value.startswith(("f8", "f4"))):
             # Round to float32 first, as the hardware and the library do.
             return array.astype(np.float32).astype(dtype.numpy)
         return array.astype(dtype.numpy)
+
+
+def unrounded(value: object) -> Array:
+    """The result of a reference function before it is rounded to a data type."""
+    if isinstance(value, ByElement):
+        return value.compute(np.dtype(np.float64), lambda block: block)
+    return np.asarray(value)
+
+
+def integer_limits(dtype: DataType) -> tuple[int, int]:
+    """The smallest and the largest number of an integer data type."""
+    bits = int(dtype.value[1:])
+    return (0, 2**bits - 1) if dtype.value[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
 def _swapped(schema: Schema, port: str, array: Array, op: Op) -> Array:

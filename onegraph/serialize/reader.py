@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING
 
 from ..builder.signature_cache import signature
 from ..errors import NOTE, FormatError, SpecError, Violation, shown
-from ..inference.infer import Inference, infer_op
+from ..inference.infer import infer_op
 from ..inference.lenient import LenientInference
 from ..inference.suggestions import unknown_op
+from ..inference.violations import Violations
 from ..ir.file_origin import FileOrigin
 from ..ir.op import Array, LogicalTensor, Op
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import BASE, DEFAULT, Edition, base_of, edition
 from ..opset.schema import AttrValue, Schema, Shape, TensorType
-from ..opset.shapes import compatible, has_gaps, known_dims, merge
+from ..opset.shapes import compatible, has_gaps, known_dims, merge, show
 from .document import Document, OpForm, TensorForm, of_shape
 from .names import Names
 from .structure import agreed_shape, agreed_type, declared_strides, ordered, producers, useful_strides
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 # Attributes that the library adds to the graphs it dumps.
 LIBRARY_ATTRIBUTES = frozenset({"partition_id", "backend", "op_depth", "matched"})
+OUTPUT_SHAPE = "output_shape"  # the rule of inference.infer
+FOLLOWS = "which follows from the inputs"
 NOT_PRODUCED = "a tensor that ops read and none produces"
 
 
@@ -135,7 +138,7 @@ class _Building:
         if name in self.names.strides:
             declared = of_shape(self.names.strides[name], f"{where}.stride", tensor.shape)
         elif number in self.producers:
-            declared = declared_strides(self.uses[number])
+            declared = declared_strides([use for use in self.uses[number] if compatible(use.shape, tensor.shape)])
         else:
             return tensor
         found = useful_strides(declared, tensor.shape)
@@ -188,11 +191,12 @@ class _Building:
         label = self._label(name)
         by = None if self.graph.strict else LenientInference
         checked = infer_op(schema.kind, attrs, inputs, outputs, edition=chosen, name=label, by=by)
-        found = [replace(error, message=f"{form.where}: {error.message}") for error in checked.errors]
-        stale = [error for error in found if self._is_stale(error, checked, form)]
+        found = list(checked.errors)
+        stale = [error for error in found if error.rule == OUTPUT_SHAPE and not self.graph.strict]
         if len(stale) < len(found):
-            raise SpecError([error for error in found if error not in stale])
-        self.notes += [replace(error, severity=NOTE, message=f"{error.message} and is taken") for error in stale]
+            left = [error for error in found if error not in stale]
+            raise SpecError([replace(error, message=f"{form.where}: {error.message}") for error in left])
+        self.notes += [_as_note(error, form.where) for error in stale]
         kept: Mapping[str, AttrValue] = dict(checked.attrs or {})
         shapes, known = checked.shapes, None
         if not found:  # share one signature between equal ops, as the builder does, so that they compile only once
@@ -206,8 +210,9 @@ class _Building:
             kept = known.attrs
         results = []
         for index, use in enumerate(form.outputs):
-            shape = self._shape(shapes[index] if index < len(shapes) else None, use)
             port = schema.outputs[min(index, len(schema.outputs) - 1)].name
+            noted = Violations(chosen, f"{schema.kind} {label!r}")
+            shape = self._shape(shapes[index] if index < len(shapes) else None, use, noted, port)
             dtype = outputs[index].dtype
             assert dtype is not None
             self.tensors[use.id] = self.graph._tensor(dtype, shape, f"{label}.{port}")
@@ -251,16 +256,22 @@ class _Building:
             del attrs["output_padding"]
         return chosen, schema, attrs
 
-    def _shape(self, inferred: Shape, use: TensorForm) -> Shape:
-        """The shape of an output: inferred from the inputs, with unknown dims taken from any use in the file."""
-        shape = merge(inferred, use.shape) if compatible(inferred, use.shape) else inferred
-        return self.names.shape(use.id, agreed_shape(shape, use, self.uses[use.id]))
+    def _shape(self, inferred: Shape, use: TensorForm, noted: Violations, port: str) -> Shape:
+        """The shape of an output: inferred from the inputs, with unknown dims taken from any use in the file.
 
-    def _is_stale(self, error: Violation, checked: Inference, form: OpForm) -> bool:
-        """Whether ``error`` is a wrong output shape that only the producer has, while a reader has the inferred one."""
-        if self.graph.strict or error.rule != "output_shape":
-            return False
-        return all(
-            compatible(shape, use.shape) or any(compatible(shape, other.shape) for other in self.uses[use.id])
-            for shape, use in zip(checked.shapes, form.outputs, strict=False)
-        )
+        Readers with another shape than the inferred one are added to the notes, unless the graph is strict.
+        """
+        shape = merge(inferred, use.shape) if compatible(inferred, use.shape) else inferred
+        uses = self.uses[use.id]
+        if not self.graph.strict:
+            stale = [other for other in uses if other is not use and not compatible(inferred, other.shape)]
+            uses = [other for other in uses if other not in stale]
+            for other in stale:
+                noted.add(OUTPUT_SHAPE, port, show(other.shape), f"{show(inferred)}, {FOLLOWS}")
+                self.notes.append(_as_note(noted.violations[-1], other.where))
+        return self.names.shape(use.id, agreed_shape(shape, use, uses))
+
+
+def _as_note(error: Violation, where: str) -> Violation:
+    """The note that the file has another shape than the inferred one, which the graph has."""
+    return replace(error, severity=NOTE, message=f"{where}: {error.message} and is taken")

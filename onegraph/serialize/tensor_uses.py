@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.file_origin import FileOrigin
 from ..ir.op import LogicalTensor
-from ..opset.shapes import dense_strides
+from ..opset.shapes import compatible, dense_strides
 from .document import UNKNOWN
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ class Uses:
                 uses.setdefault(use["id"], []).append(completed(use))
         for tensor in graph._tensors:
             number = origin.tensor_ids.get(tensor.id)
-            if number in uses and any(_type(use) != _type(uses[number][0]) for use in uses[number]):
+            if number in uses and any(
+                _type(use) != _type(uses[number][0]) or not _fits(use["shape"], tensor) for use in uses[number]
+            ):
                 self.agreed[number] = _agreed(tensor, number, uses[number])
 
     def form(self, raw: Use) -> Use:
@@ -75,6 +77,11 @@ def completed(raw: Mapping[str, Any]) -> Use:
 
 def _type(use: Use) -> tuple[object, object]:
     return use["dtype"], use["shape"]
+
+
+def _fits(dims: list[int], tensor: LogicalTensor) -> bool:
+    """Whether the dims of a use, some of which may be unknown, can be those of the tensor."""
+    return dims == [UNKNOWN] or compatible(tuple(None if dim == UNKNOWN else dim for dim in dims), tensor.shape)
 
 
 def _agreed(tensor: LogicalTensor, number: int, uses: list[Use]) -> Use:

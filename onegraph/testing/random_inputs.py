@@ -45,6 +45,7 @@ POSITIVE = Domain(0.25, 4.0)
 UNIT = Domain(0.05, 0.95)
 DIVISOR = Domain(-2.0, 2.0, 0.5)
 SMALL = Domain(0.0, 0.25)
+ZERO_POINT = Domain(0.0, 7.0)  # in the range of every integer type
 # Domains of inputs by op and index of the port, for the ops of the base vocabulary and of legacy-1.
 DOMAINS = MappingProxyType(
     {
@@ -67,8 +68,8 @@ DOMAINS = MappingProxyType(
         "LogSoftmaxBackward": {1: Domain(-4.0, -0.05)},
         "PReLU": {1: SMALL},
         "PReLUBackward": {1: SMALL},
-        "DynamicQuantize": {1: Domain(0.05, 0.5)},
-        "DynamicDequantize": {1: Domain(0.05, 0.5)},
+        "DynamicQuantize": {1: Domain(0.05, 0.5), 2: ZERO_POINT},
+        "DynamicDequantize": {1: Domain(0.05, 0.5), 2: ZERO_POINT},
         "ReduceProd": {0: Domain(-1.1, 1.1, 0.9)},  # the product of a thousand of them is still finite
         "Dropout": {3: Domain(0.1, 0.9)},
     }
@@ -242,6 +243,8 @@ def _draw(rng: np.random.Generator, tensor: LogicalTensor, domain: Domain, rows:
         low, high = INTEGERS[dtype]
         if rows is not None:
             low, high = 0, rows - 1
+        elif domain is ZERO_POINT:
+            low, high = int(domain.low), int(domain.high)
         elif domain.low > 0 or domain.gap > 0:
             low = 1  # so that no divisor, and no root of one, is zero
         store = np.int64 if dtype is DataType.s64 else np.int32

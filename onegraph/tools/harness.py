@@ -1,7 +1,8 @@
 """Rewrites graphs like benchdnn, oneDNN's test program, and reads its harness files.
 
-``--in-shapes``, ``--op-attrs``, ``--mb``, ``--dt`` and ``--op-kind`` change a graph file when it is loaded; all shapes
-are then inferred again. Source: oneDNN 3.13, tests/benchdnn/doc/driver_graph.md.
+``--in-shapes``, ``--op-attrs``, ``--mb``, ``--dt``, ``--op-kind``, ``--tensor-property`` and ``--attr-fpmath`` change a
+graph file when it is loaded; all shapes are then inferred again. Source: oneDNN 3.13,
+tests/benchdnn/doc/driver_graph.md.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from .._util.validation import integer
+from .._util.validation import integer, string
 from ..errors import ArgumentError, FormatError, shown
 from ..graph import Graph
 from ..serialize.files import path_of, read_file
 from ..transform.json_rewrite import JsonRewrite
 from ..transform.rewrite_values import Values, keyed, single_or_keyed
 
-OPTIONS = ("in-shapes", "op-attrs", "mb", "dt", "op-kind")
+OPTIONS = ("in-shapes", "op-attrs", "mb", "dt", "op-kind", "tensor-property")
+FPMATH = "attr-fpmath"  # the commands have --fpmath-mode
 MAX_DEPTH = 8  # of harness files that include others
 # An option starts at every "--name", also without a blank before it: a line in a file of oneDNN 3.2 lacks the blank.
 _OPTION = re.compile(r"--([a-z][a-z-]*)(?:=((?:(?!--[a-z])\S)*))?")
@@ -35,12 +37,14 @@ def rewrite(
     mb: int | None = None,
     dt: Values | None = None,
     op_kind: Values | None = None,
+    tensor_property: Values | None = None,
+    attr_fpmath: str | None = None,
 ) -> Graph:
     """The graph with other shapes, attributes, data types or ops; all shapes are inferred again.
 
-    Every option but ``mb`` is a text as for benchdnn, or a dictionary. Ops and tensors are named by their ids in the
-    JSON of the graph, by the name of the op, or by the name of the graph input or output. ``to_json`` of the new graph
-    writes the changes too.
+    Every option but ``mb`` and ``attr_fpmath`` is a text as for benchdnn, or a dictionary. Ops and tensors are named by
+    their ids in the JSON of the graph, by the name of the op, or by the name of the graph input or output. ``to_json``
+    of the new graph writes the changes too.
 
     Args:
         graph: the graph; it is not changed.
@@ -52,6 +56,10 @@ def rewrite(
         mb: batch size of every input whose first dim is only the batch; 0 changes nothing.
         dt: a data type for all floating-point tensors, ``"bf16"``; or for some tensors, ``"0:bf16+3:f32"``.
         op_kind: other ops of the same category: ``"1:Multiply"``. Attributes that the new op lacks are dropped.
+            ``"1:undef"`` removes the op: its readers get its only input, or the only input that an op produces.
+        tensor_property: property types of tensors: ``"4:constant"``; undef, variable, constant or host_scalar. Only
+            ``constant`` changes how the graph is run; the others are written to files.
+        attr_fpmath: the fpmath mode of the graph: ``"bf16"``, or ``"bf16:true"`` to apply it to integers too.
 
     Returns:
         A new graph. Scales and zero points of per_channel ops are fitted to the new shapes: surplus ones are cut off,
@@ -61,7 +69,7 @@ def rewrite(
         ArgumentError: an option cannot be parsed, or names an op or tensor that the graph does not have.
         SpecError: the rewritten graph breaks the specification.
     """
-    return _rewritten(JsonRewrite(graph), in_shapes, op_attrs, mb, dt, op_kind)
+    return _rewritten(JsonRewrite(graph), in_shapes, op_attrs, mb, dt, op_kind, tensor_property, attr_fpmath)
 
 
 def rewrite_like_benchdnn(graph: Graph, **options: Any) -> tuple[Graph, list[int]]:
@@ -81,7 +89,13 @@ def _rewritten(
     mb: int | None = None,
     dt: Values | None = None,
     op_kind: Values | None = None,
+    tensor_property: Values | None = None,
+    attr_fpmath: str | None = None,
 ) -> Graph:
+    if tensor_property is not None:
+        work.set_properties(keyed("tensor_property", tensor_property))
+    if attr_fpmath is not None:
+        work.set_fpmath(string("attr_fpmath", attr_fpmath))
     if op_kind is not None:
         work.set_kinds(keyed("op_kind", op_kind))
     if op_attrs is not None:
@@ -165,7 +179,7 @@ def _cases(path: Path, depth: int) -> Iterator[HarnessCase]:
                 yield from _cases(_find_beside(path, value), depth + 1)
             elif name == "case":
                 yield from _combinations(_find_beside(path, value), options, where, knobs)
-            elif name in OPTIONS:
+            elif name in (*OPTIONS, FPMATH):
                 options[name] = value.split(",")
                 if name == "mb" and not all(number.isascii() and number.isdigit() for number in options[name]):
                     raise FormatError(where, shown(value), "--mb=N, a batch size")

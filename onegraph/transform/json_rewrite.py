@@ -22,7 +22,7 @@ from ..opset.schema import Schema, Shape
 from ..opset.shapes import dense_strides, dim_at, known_dims
 from ..opset.values import nearest
 from ..serialize import write
-from ..serialize.document import ATTR_TYPES, UNKNOWN, document, parse_json
+from ..serialize.document import ATTR_TYPES, FPMATH_MODES, PROPERTIES, UNKNOWN, document, parse_json
 from ..serialize.names import KEY, read_names
 from ..serialize.reader import build
 from ..serialize.writer import op_ids, tensor_ids
@@ -31,6 +31,7 @@ from .rewrite_values import along, attrs_of, dims_of, strides_of, value_of
 
 JsonObject = dict[str, Any]
 FLOATS = ("f32", "bf16", "f16")
+REMOVED = "undef"  # the kind that removes an op
 CONVERSIONS = ("Quantize", "Dequantize", "DynamicQuantize", "DynamicDequantize", "TypeCast")
 
 
@@ -80,17 +81,12 @@ class JsonRewrite(Generic[AnyGraph]):
         order = {op["id"]: op for op in self.ops}
         if key in order:
             return order[key]
-        names = {op.name: form for op, form in zip(self._in_file_order(), self.ops, strict=True)}
+        names = {name: order[number] for name, number in op_ids(self.before).items() if number in order}
         if key in names:
             return names[key]
         listed = ", ".join(f"{form['id']} ({form['kind']} {name!r})" for name, form in [*names.items()][:12])
         listed += ", ..." if len(names) > 12 else ""
         raise ArgumentError(f"{option}: op {shown(key)}; the ops are {listed}{_meant(key, names)}")
-
-    def _in_file_order(self) -> list[Any]:
-        origin = self.before._file
-        order = () if origin is None else origin.op_order
-        return [*(self.before.ops[place] for place in order), *self.before.ops[len(order) :]]
 
     def _tensor(self, option: str, key: str | int) -> int:
         graph = self.before
@@ -113,9 +109,15 @@ class JsonRewrite(Generic[AnyGraph]):
     # The options ------------------------------------------------------------------------------------------------------
 
     def set_kinds(self, kinds: Mapping[str | int, Any]) -> None:
-        """Replace ops by other ops of their category; attributes that the new op lacks are dropped."""
+        """Replace ops by other ops of their category, or remove them (``undef``).
+
+        Attributes that the new op lacks are dropped.
+        """
         for key, kind in kinds.items():
             op = self._op("op_kind", key)
+            if type(kind) is str and kind == REMOVED:
+                self._remove(op)
+                continue
             former = self._schema(op)
             old = {**op}
             op["kind"] = kind
@@ -223,6 +225,59 @@ class JsonRewrite(Generic[AnyGraph]):
                 raise ArgumentError(f"dt: {error}") from None
             self._set_dtype(self._tensor("dt", key), name)
 
+    def set_properties(self, properties: Mapping[str | int, Any]) -> None:
+        """Set the property types of tensors."""
+        for key, name in properties.items():
+            number = self._tensor("tensor_property", key)
+            if name not in PROPERTIES:
+                raise ArgumentError(f"tensor_property: {shown(name)}; expected one of {', '.join(PROPERTIES)}")
+            for use in self.uses[number]:
+                use["property_type"] = name
+
+    def set_fpmath(self, text: str) -> None:
+        """Set the fpmath mode of the graph, ``MODE`` or ``MODE:APPLY_TO_INT``."""
+        mode, _, integers = text.partition(":")
+        if mode not in FPMATH_MODES or integers not in ("", "true", "false"):
+            wanted = f"MODE or MODE:true, with a mode of {', '.join(FPMATH_MODES)}"
+            raise ArgumentError(f"attr_fpmath: {shown(text)}; expected {wanted}")
+        self.form.update(fpmath_mode=mode, fpmath_mode_apply_to_int=integers or "false")
+
+    def _remove(self, op: JsonObject) -> None:
+        """Remove an op; its readers get the input that it passes on."""
+        source, gone = self._passed_on(op), op["outputs"][0]["id"]
+        self.changed.add(gone)
+        self.ops.remove(op)
+        kept = source["id"]
+        for use in self.uses.pop(gone):
+            if use is not op["outputs"][0]:
+                use.clear()
+                use.update(source)
+                self.uses[kept].append(use)
+        about = self.form.get(KEY) or {}
+        for entry in (*about.get("inputs", ()), *about.get("outputs", ())):
+            entry["id"] = kept if entry["id"] == gone else entry["id"]
+        if not any(use["id"] == kept for left in self.ops for use in (*left["inputs"], *left["outputs"])):
+            self.form.setdefault(KEY, {}).setdefault("tensors", []).append(source)
+        self.form["output_ports"] = [kept if port == gone else port for port in self.form.get("output_ports") or ()]
+        self._keep_ports({use["id"] for left in self.ops for use in left["outputs"]} | {kept}, {gone}, [])
+        read = {use["id"] for left in self.ops for use in left["inputs"]}
+        self.inputs = {number: name for number, name in self.inputs.items() if number in read | {kept}}
+        self._keep_op_names()
+
+    def _passed_on(self, op: JsonObject) -> JsonObject:
+        """The input that the readers of a removed op get: its only one, or the only one that an op produces."""
+        inputs = op["inputs"]
+        if self._schema(op).category not in ("binary", "elementwise") or len(inputs) > 2 or len(op["outputs"]) != 1:
+            what = "only elementwise and binary ops of one or two inputs are removed"
+            raise ArgumentError(f"op_kind: {op['kind']} as {REMOVED!r}; {what}")
+        made = {use["id"] for other in self.ops for use in other["outputs"]}
+        found = [use for use in inputs if use["id"] in made] if len(inputs) == 2 else inputs
+        if len(found) != 1:
+            what = "expected one input that an op produces, which the readers get instead"
+            raise ArgumentError(f"op_kind: {op['kind']} as {REMOVED!r}: {len(found)} inputs come from ops; {what}")
+        source: JsonObject = dict(found[0])
+        return source
+
     def drop_wildcards(self) -> None:
         """Remove all Wildcards: their outputs become graph inputs, and their inputs graph outputs."""
         wild = [op for op in self.ops if op["kind"] == "Wildcard"]
@@ -287,6 +342,7 @@ class JsonRewrite(Generic[AnyGraph]):
             FormatError: tensors of it do not fit together.
         """
         self._spread()
+        self.changed &= self.uses.keys()  # without the tensors of removed ops
         for use in [use for number in self.changed - set(self.inputs) for use in self.uses[number]]:
             use.update(shape=[UNKNOWN], stride=[UNKNOWN], layout_type="undef")
         quantizers = [op for op in self.ops if self._is_per_channel(op)]
