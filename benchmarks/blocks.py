@@ -99,7 +99,9 @@ def is_cheap_in_numpy(graph: og.Graph) -> bool:
     products = [op for op in graph.ops if op.kind == "MatMul"]
     rest = [op for op in graph.ops if op.kind != "MatMul"]
     return not any(op.kind.startswith(SLOW_IN_NUMPY) for op in rest) and all(
-        np.prod(sizes(op.outputs[0])) * sizes(op.inputs[0])[-1] < FEW_PRODUCTS for op in products if op.inputs[0]
+        np.prod(sizes(op.outputs[0])) * sizes(op.inputs[0])[-1] < FEW_PRODUCTS
+        for op in products
+        if op.inputs[0] is not None
     )
 
 

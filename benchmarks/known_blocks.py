@@ -31,7 +31,12 @@ TORCH, ONE_BY_ONE = "torch eager", "one by one"
 VOLUME, PLAIN = r"\w+\[\d+(, \d+){4}\]", r"\w+\[[^]]*\]"
 ALONE = r"\w+\[(\d+, 1(, \d+)+|(\d+, )+1, \d+)\]"  # weights with one channel in each group
 KNOWN = (
-    Known("ops of f16 on a CPU without f16", TORCH, "numpy casts the elements one by one", r"\bf16\["),
+    Known(
+        "ops of f16 on a CPU without f16",
+        TORCH,
+        "the library computes them in f32, between two casts that read and write memory",
+        r"\bf16\[",
+    ),
     Known("ReduceProd", TORCH, "it has a reference kernel only; numpy multiplies in f64", r"ReduceProd\("),
     Known(
         "Convolution of volumes, ConvTranspose, with a channel in each group",

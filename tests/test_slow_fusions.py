@@ -395,30 +395,6 @@ def test_columns_are_summed_side_by_side(shape):
     assert_right(graph, executable)
 
 
-@pytest.mark.skipif(is_native(og.f16), reason="the CPU has f16")
-def test_f16_is_rounded_where_it_is_stored():
-    def build(g):
-        total = g.add(g.input("x", "f16", (4, 600)), g.input("y", "f16", (4, 600)))
-        return g.relu(g.multiply(total, g.input("z", "f16", (600,))))
-
-    graph, executable = compiled(build)
-    assert kinds_of(executable).count("Multiply: TypeCast") == 1  # of z
-    assert kinds_of(graph.compile(policy="debug")).count("Multiply: TypeCast") == 3
-    assert_right(graph, executable)
-
-
-@pytest.mark.skipif(is_native(og.f16), reason="the CPU has f16")
-def test_f16_that_is_returned_is_rounded_for_readers():
-    g = og.Graph()
-    total = g.add(g.input("x", "f16", (4, 600)), g.input("y", "f16", (4, 600)))
-    g.output("total", total)
-    g.output("out", g.subtract(total, g.input("z", "f16", (4, 600))))
-    x, y = (np.full((4, 600), number, np.float16) for number in (2048, 0.75))
-    rounded, difference = g.compile()(x=x, y=y, z=x)
-    assert rounded[0, 0] == 2048
-    assert difference[0, 0] == 0
-
-
 @pytest.mark.skipif(library.VERSION < (3, 6), reason="it fuses no op behind a norm")
 @pytest.mark.parametrize("shape", [(1, 64, 1, 1), (2, 64, 5, 45)], ids=str)
 def test_slow_operands_stay_out_of_norms(shape):

@@ -54,4 +54,6 @@ class _Repetition:
         # Not ``whole``: as a fallback, numpy reads and writes the values of the step, not the tensors of the op.
         yield step._replace(inputs=tuple([own.get(n, n) for n in step.inputs]), whole=False) if own else step
         for number, copy in own.items():
-            yield from self.placed(self._makers[number]._replace(outputs=(copy,), whole=False))
+            maker = self._makers[number]
+            note = f"{maker.op.kind} {maker.op.name!r} is repeated, so that each reader has its own"
+            yield from self.placed(maker._replace(outputs=(copy,), note=note, whole=False))

@@ -18,7 +18,6 @@ from ..capi.caches import give_up_constants
 from ..capi.settings import is_aligned
 from ..capi.thread_affinity import calling_thread
 from ..capi.threads import ThreadCount, get_num_threads, restore_threads
-from ..compiler.casts import without_rounding
 from ..compiler.compile import compile_steps
 from ..compiler.constants import fold_constants
 from ..compiler.lower import Value, lower
@@ -69,7 +68,7 @@ class Program:
         threads: Threads = None,
         shared: SharedConstants | None = None,
     ) -> None:
-        lowered = without_rounding(fold_constants(lower(graph, fallback=fallback, shared=shared), policy), policy)
+        lowered = fold_constants(lower(graph, fallback=fallback, shared=shared), policy)
         if policy == "fusion":
             lowered = repeat_for_readers(lowered)
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)

@@ -170,7 +170,14 @@ def texts(fault, graph):
     found = [(one, one.when(subject)) for one in FUSIONS.affecting(subject.kinds, library.VERSION)]
     casts = ["in f32"] if og.bf16 in [tensor.dtype for tensor in graph.inputs.values()] else []
     reasons = [said if isinstance(said, str) else one.reason for one, said in found if said]
-    return [*reasons, "unimplemented", "from other ops: ", "has no partition of its own", *casts]
+    return [
+        *reasons,
+        "unimplemented",
+        "so that each reader has its own",
+        "from other ops: ",
+        "has no partition of its own",
+        *casts,
+    ]
 
 
 # Subjects of conditions ----------------------------------------------------------------------------------------------
