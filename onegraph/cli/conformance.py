@@ -59,6 +59,6 @@ def command(
         click.echo(f"{finding.id}: {', '.join(finding.ops)}: {finding.correction}")
     if len(run.findings) > LISTED:
         click.echo(f"and {len(run.findings) - LISTED} more, which --json, --html and --markdown have")
-    click.echo("\n" + "\n".join(run.coverage.lines()))
+    click.echo("\n" + "\n".join(run.coverage.lines(names=False)))
     click.echo("\n" + "\n".join(f"{verdict:8}  {meaning}" for verdict, meaning in tool.VERDICTS.items()))
     return status

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..._util.worker_process import Outcome
@@ -17,7 +18,7 @@ from ...errors import ArgumentError
 from ...opset.editions.registry import BASE, Edition, base_of
 from ...opset.schema import Schema
 from .causes import GOOD, judge
-from .changes import TIME_LIMIT, Changes, Probe, completed, valid_uses
+from .changes import TAKEN, TIME_LIMIT, Changes, Probe, completed, valid_uses
 from .page_of_op import PageOfOp
 from .results import VERDICTS, Result, summary, table
 from .run_record import Run
@@ -60,12 +61,14 @@ def run(
     outcomes = runner.run([probe.request() for probe in uses])
     right, failing = _split(uses, outcomes)
     more = [
-        Probe(page, "valid use", "completed", use.label, "taken", use, use.arguments())
+        Probe(page, "valid use", "completed", use.label, TAKEN, use, use.arguments())
         for page in tried
         for use in _completions(page, failing.get(page.base.kind, []))
     ]
     also, _ = _split(more, runner.run([probe.request() for probe in more]))
-    probes = list(uses)
+    # What a completed use adds is what its failing use lacks.
+    cures = {(use.kind, use.source): use for found in also.values() for use in found}
+    probes = [replace(probe, control=cures.get((probe.use.kind, probe.use.source))) for probe in uses]
     for page in tried:
         kind = page.base.kind
         controls = _best_first([*right.get(kind, []), *also.get(kind, [])])

@@ -17,7 +17,7 @@ from .uses import SINGLE, Use, plain
 
 GOOD, NOT_RUN, ENDED = ("right", "ran"), ("refused", "unsupported"), ("crash", "hang")
 WORDS_RULE = "attribute_value"
-EARLY = ("add_op", "logical_tensor", "op_set_attr")  # what add_op takes, later stages may still refuse
+EARLY = ("add_op", "logical_tensor")  # what add_op takes, later stages may still refuse
 NO_KERNEL = "no_kernel_of_its_own"
 NOT_NATIVE = [dtype.value for dtype in DataType if not is_native(dtype)]
 
@@ -86,7 +86,7 @@ class _Court:
         found = outcome.outcome
         refused = found in NOT_RUN
         if probe.says == REFUSED:
-            early = refused and (outcome.stage in EARLY or probe.cause in _names_of_shape_rules(probe))
+            early = refused and (outcome.stage in EARLY or _needs_shapes(probe))
             verdict = "agrees" if early else "crashes" if found in ENDED else "laxer"
             words = f":{probe.subject}" if probe.cause == WORDS_RULE else ""
             return verdict, () if verdict == "agrees" else (f"{verdict}:{probe.cause}{words}",)
@@ -157,9 +157,9 @@ class _Court:
         return any(word.startswith(NOTED[outcome.outcome]) for word in words)
 
 
-def _names_of_shape_rules(probe: Probe) -> set[str]:
-    """The rules of an op that only shapes can break, which need not be known before the partition is compiled."""
-    return {rule.__name__ for rule in probe.page.base.shape_rules}
+def _needs_shapes(probe: Probe) -> bool:
+    """Whether a forbidden use can be told by shapes alone, which need not be known before compile."""
+    return probe.use != probe.control and probe.cause not in probe.page.broken_rules(probe.use, shapes=False)
 
 
 def _parts(probe: Probe) -> list[tuple[str, str]]:

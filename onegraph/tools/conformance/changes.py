@@ -53,7 +53,7 @@ class Probe:
         says: what the edition says about it: taken, refused, printed, or not printed.
         use: the use that the edition means.
         call: for each attribute the kind of its setter and the value.
-        control: the right use that the probe changes; None if it is a use of its own.
+        control: the right use that the probe changes, or that has what a failing use lacks; None if there is none.
         cause: the cause of a disagreement, where it is known before.
     """
 
@@ -150,9 +150,8 @@ class Changes:
             control, use = self._use_with(name, value)
             if use is None:
                 continue
-            if words is None:
-                yield self._probe("attribute value", attribute.name, value, TAKEN, use, control)
-            else:
+            yield self._probe("attribute value", attribute.name, value, TAKEN, use, control)
+            if words is not None:
                 call = {**use.arguments(), name: [attribute.kind, value]}
                 yield self._probe("attribute value", attribute.name, value, PRINTED, use, use, call, f"{name}_spelling")
 
@@ -166,6 +165,11 @@ class Changes:
         for use in (*self.right, *self.failing):
             if name in use.attrs and plain(use.attrs[name]) not in found:
                 found.append(plain(use.attrs[name]))
+        default = attribute.default
+        if not found and isinstance(default, Fill):
+            found.append([default.value] * len(self.control.attrs.get("strides", ())))
+        elif not found and default is not None:
+            found.append(plain(default))
         return found[:MOST]
 
     def _use_with(self, name: str, value: Any) -> tuple[Use | None, Use | None]:
@@ -174,7 +178,7 @@ class Changes:
 
         def has(use: Use) -> bool:
             if name not in use.attrs:
-                return wanted == self.page.base.attribute(name).default
+                return bool(wanted == self.page.base.attribute(name).default)
             return bool(self._stored(name, use.attrs[name]) == wanted)
 
         for use in self.right:
@@ -255,12 +259,11 @@ class Changes:
         page = self.page
         for types in page.combinations:
             shown = ", ".join(f"{page.name_of(name)}={dtype}" for name, dtype in types.items())
-            use = next((use for use in (*self.right, *self.failing) if page.combination(use) == types), None)
-            control = use if use in self.right else None
-            if use is None and self.right:
-                control = self.control
-                use = page.typed(self.control, types)
-            if use is not None and not page.broken_rules(use):
+            alike = [use for use in self.right if page.combination(use) == types]
+            typed = [page.typed(control, types) for control in self.right[:1]] + [*self.failing]
+            use = next((use for use in (*alike, *typed) if page.combination(use) == types and page.allows(use)), None)
+            if use is not None:
+                control = use if use in alike else None if use in self.failing else self.control
                 yield self._probe("data types", "data types", shown, TAKEN, use, control)
         full = max(self.right or (self.control,), key=lambda use: len(use.picks) + len(use.outputs))
         for changed, shown in self._other_types(full):
@@ -337,9 +340,9 @@ class Changes:
             call = {**control.arguments(), name: [fact.kind, value]}
             yield self._probe("text", fact.name, value, PRINTED, control, control, call, cause)
         for value in meant.values:
-            control = next((use for use in self.right if use.attrs.get(name) == value), None)
-            if control is not None and value not in fact.values:
-                yield self._probe("text", fact.name, value, UNPRINTED, control, control, cause=cause)
+            use = next((use for use in self.right if use.attrs.get(name) == value), None)
+            if use is not None and value not in fact.values:
+                yield self._probe("text", fact.name, value, UNPRINTED, use, use, cause=cause)
         if fact.kind != meant.kind and not fact.values:
             call = {**self.control.arguments(), name: [fact.kind, plain(fact.default)]}
             yield self._probe("text", fact.name, f"as {fact.kind}", PRINTED, self.control, self.control, call, cause)
@@ -386,14 +389,14 @@ def _forbidden(attribute: Attribute, given: Any) -> Iterator[Any]:
     """Values that are probably not allowed: other words, numbers out of range, lists of other lengths."""
     if attribute.kind == "str":
         yield "no such value"
-        values = {value for schema in BASE.values() for one in schema.attributes if one.name == attribute.name
-                  for value in one.values}  # fmt: skip
+        alike = [one for schema in BASE.values() for one in schema.attributes if one.name == attribute.name]
+        values = {value for one in alike for value in one.values}
         yield from sorted(values - {*attribute.values, *attribute.aliases})
         return
     outside = [] if attribute.range is None else [n for n in (0, -1, -2, 2) if not attribute.range.holds(n)][:2]
     if not attribute.kind.endswith("[]"):
-        numbers = (*outside, FAR, -FAR) if attribute.kind in ("f32", "s64") else ()
-        yield from (float(number) if attribute.kind == "f32" else number for number in numbers)
+        far = [FAR, -FAR] if attribute.kind in ("f32", "s64") else []
+        yield from (float(number) if attribute.kind == "f32" else number for number in (*outside, *far))
         return
     numbers = list(plain(given)) if given is not None else [1, 1]
     yield from ([number] * len(numbers) for number in outside)

@@ -32,8 +32,8 @@ class Coverage:
     skipped: dict[str, str]
     faults: dict[str, str]
 
-    def lines(self) -> list[str]:
-        """The coverage as text."""
+    def lines(self, *, names: bool = True) -> list[str]:
+        """The coverage as text, with or without the names of faults that no probe can meet."""
         found = [f"{name}: {tried} of {count} tried" for name, (count, tried) in self.documented.items()]
         met = sum(reason == MET for reason in self.faults.values())
         beyond = sum(reason in BEYOND for reason in self.faults.values())
@@ -43,7 +43,9 @@ class Coverage:
         for name, reason in self.faults.items():
             if reason != MET:
                 missed.setdefault(reason, []).append(name)
-        found += [f"  not met, {reason}: {', '.join(names)}" for reason, names in missed.items()]
+        for reason, faults in missed.items():
+            listed = ", ".join(faults) if names or reason not in BEYOND else str(len(faults))
+            found.append(f"  not met, {reason}: {listed}")
         found += [f"not tried: {', '.join(item)}" for item in self.untried]
         found += [f"skipped: {op}, {reason}" for op, reason in self.skipped.items()]
         return found
@@ -55,6 +57,7 @@ class Coverage:
         return {"documented": documented, "untried": untried, "skipped": self.skipped, "faults": self.faults}
 
 
+VALUES, GIVEN = "attribute value", "given"
 MET = "met"
 FUSED = "it shows in fused ops alone"
 LAYOUT = "it shows in tensors that are not dense"
@@ -62,7 +65,7 @@ PROCESS = "it shows in several calls or executions"
 SPEED = "the results are right, but slow"
 LARGE = "its examples are too large to run"
 OTHER_EDITION = "the edition has no such op, attribute or data type"
-HIDDEN = "it depends on what lies in memory, and its examples ended right"
+HIDDEN = "its examples ended right here, which may depend on what lies in memory"
 BEYOND = (FUSED, LAYOUT, PROCESS, SPEED, LARGE)
 # Parts of the catalogue whose faults no probe can meet.
 REASONS = {
@@ -79,7 +82,15 @@ def coverage_of(
     tried = {(row.asked.page.schema.kind, row.asked.subject, str(row.asked.value)) for row in results}
     documented: dict[str, tuple[int, int]] = {}
     untried: list[Item] = []
-    for name in ("attribute values", "attributes left out", "data types", "numbers of inputs", "numbers of outputs"):
+    tried |= {(row.asked.page.schema.kind, row.asked.subject, GIVEN) for row in results if row.asked.group == VALUES}
+    for name in (
+        "attributes given",
+        "attribute values",
+        "attributes left out",
+        "data types",
+        "numbers of inputs",
+        "numbers of outputs",
+    ):
         items = [item for page in pages for item in _documented(page, name)]
         missing = [item for item in items if item not in tried]
         documented[name] = len(items), len(items) - len(missing)
@@ -96,6 +107,8 @@ def _documented(page: PageOfOp, name: str) -> list[Item]:
     if name == "attribute values":
         found = [(one.name, page.base_word(one.name, value)) for one in schema.attributes for value in one.values]
         found += [(one.name, value) for one in schema.attributes if one.kind == "bool" for value in ("True", "False")]
+    elif name == "attributes given":
+        found = [(one.name, GIVEN) for one in schema.attributes]
     elif name == "attributes left out":
         found = [(one.name, "left out") for one in schema.attributes]
     elif name == "data types":
@@ -121,7 +134,9 @@ def _faults(results: Sequence[Result], probed: set[str], version: tuple[int, int
     found = {}
     for title, faults in CATALOGUE.items():
         for fault in faults:
-            if not fault.affects(version) or probed.isdisjoint(fault.ops):
+            examples = uses_of_fault(fault) if fault.name in SINGLE else {}
+            shown_in = {use.kind for use in examples.values()} or fault.ops
+            if not fault.affects(version) or probed.isdisjoint(shown_in):
                 continue
             if any(ended.get(fault.name, [])):
                 found[fault.name] = MET
@@ -133,5 +148,5 @@ def _faults(results: Sequence[Result], probed: set[str], version: tuple[int, int
             elif fault.name in ended:
                 found[fault.name] = HIDDEN
             else:
-                found[fault.name] = OTHER_EDITION if uses_of_fault(fault) else LARGE
+                found[fault.name] = OTHER_EDITION if examples else LARGE
     return found

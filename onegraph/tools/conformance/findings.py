@@ -14,6 +14,7 @@ from ...opset.dtypes import DataType
 from ...opset.errata.correction import ATTRIBUTES, DESCRIPTION, INPUTS, OUTPUTS, TYPES, as_printed
 from ...opset.schema import Attribute, Fill, Port
 from .causes import NO_KERNEL
+from .changes import UNPRINTED
 from .claims import CLAIMS
 from .own_causes import OWN
 from .page_of_op import PageOfOp
@@ -117,13 +118,13 @@ def _finding(cause: str, rows: Sequence[Result], version: str) -> Finding:
     if len(outcomes) > SHOWN:
         came.append(f"{len(outcomes) - SHOWN} other outcomes")
     return Finding(
-        f"{verdict}:{cause.removeprefix('laxer:').removeprefix('crashes:')}",
+        f"{verdict}:{cause.removeprefix(f'{verdict}:')}",
         verdict,
         best.asked.page.edition.name,
         tuple(sorted(pages)),
         words.section,
         {kind: page.edition.link(page.schema) for kind, page in sorted(pages.items())},
-        words.printed,
+        words.printed if len(pages) == 1 else f"{best.asked.page.schema.kind}: {words.printed}",
         _done(best),
         "; ".join(came),
         words.correction,
@@ -138,7 +139,8 @@ def _simplest(rows: Sequence[Result]) -> Result:
 
     def weight(row: Result) -> tuple[int, bool, bool, int, int]:
         use, group = row.asked.use, row.asked.group
-        order = {"known fault": 0, "valid use": 2}.get(group, 1)
+        own = any(cause.name in row.causes for cause in OWN)
+        order = {"known fault": 0, "valid use": 0 if own else 3}.get(group, 1 if row.asked.says != UNPRINTED else 2)
         in_f32 = {*use.dtypes, *use.outputs} <= {"f32", "s32", "u8", "s8"}
         elements = sum(array.size for array in use.arrays)
         return order, row.outcome.outcome in ("refused", "unsupported"), not in_f32, elements, len(use.attrs)
@@ -249,9 +251,13 @@ def attribute_text(attribute: Attribute) -> str:
 def _unprobed_corrections(results: Sequence[Result], pages: Iterable[PageOfOp]) -> list[Finding]:
     """The mistakes in the texts that no probe showed: names, formulas, types that the C API lacks."""
     right: dict[str, list[Result]] = defaultdict(list)
+    others: dict[str, set[str]] = defaultdict(set)
     for result in results:
+        kind = result.asked.page.schema.kind
         if result.asked.group == "valid use" and result.outcome.outcome == "right":
-            right[result.asked.page.schema.kind].append(result)
+            right[kind].append(result)
+        elif result.asked.group == "valid use":
+            others[kind].add(result.happened.splitlines()[0])
     by_name: dict[str, list[PageOfOp]] = defaultdict(list)
     corrections = {}
     for page in pages:
@@ -262,7 +268,8 @@ def _unprobed_corrections(results: Sequence[Result], pages: Iterable[PageOfOp]) 
     for name, concerned in by_name.items():
         one = corrections[name]
         shown = [row for page in concerned for row in right.get(page.schema.kind, [])]
-        came = f"right as it is meant ({len(shown)} valid uses)" if shown else "no call shows it"
+        came = f"right as it is meant ({len(shown)} valid uses)" if shown else ""
+        came = came or "; ".join(sorted({text for page in concerned for text in others[page.schema.kind]}))
         found.append(
             Finding(
                 f"text:correction:{name}",
@@ -273,7 +280,7 @@ def _unprobed_corrections(results: Sequence[Result], pages: Iterable[PageOfOp]) 
                 {page.schema.kind: page.edition.link(page.schema) for page in concerned},
                 f"{one.where}: {one.printed}" if one.where else one.printed,
                 f"{', '.join(page.schema.kind for page in concerned)}: valid uses of what is meant",
-                came,
+                came or "no call shows it",
                 f"Print {one.meant}, because {one.reason}.",
                 _simplest(shown).code() if shown else "",
             )

@@ -55,14 +55,14 @@ class PageOfOp:
         unspoken = UNSPOKEN.get(self.base.kind) if self.schema.dialect is None else None
         return not self.broken_rules(use) and not (unspoken is not None and unspoken(use))
 
-    def broken_rules(self, use: Use) -> list[str]:
-        """The rules of the edition that a use breaks."""
+    def broken_rules(self, use: Use, *, shapes: bool = True) -> list[str]:
+        """The rules of the edition that a use breaks, perhaps without knowledge of shapes."""
         names = {self.base_name(attribute.name) for attribute in self.schema.attributes}
         if not names.issuperset(use.attrs):
             return ["unknown_attribute"]
         if self.schema.dialect is not None and self.combination(use) not in self.combinations:
             return ["data_type"]
-        return use.broken_rules(self._rules)
+        return use.broken_rules(self._rules, shapes=shapes)
 
     # Data types --------------------------------------------------------------------------------------------------
 

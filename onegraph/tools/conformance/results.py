@@ -83,14 +83,14 @@ class Result:
         use = self.asked.use
         arrays = zip(use.dtypes, use.arrays, strict=True)
         tensors = ", ".join(_tensor(dtype, array, self.outcome.outcome == "wrong") for dtype, array in arrays)
-        attrs = {name: tuple(pair) for name, pair in self.asked.call.items()}
+        attrs = [f"{name!r}: {tuple(pair)!r}" for name, pair in self.asked.call.items()]
+        lines = _packed([f"print(probe({self.asked.page.base.name!r}, {{{attrs[0] if attrs else ''}", *attrs[1:]])
+        lines[-1] = lines[-1].removesuffix(",") + "},"
         return "\n".join(
             [
                 "from onegraph.tools.conformance import probe",
                 "",
-                f"print(probe({self.asked.page.base.name!r}, {{",
-                *_packed([f"{name!r}: {pair!r}" for name, pair in attrs.items()]),
-                "    },",
+                *lines,
                 f"    inputs=[{tensors}],",
                 f"    outputs={list(use.outputs)!r}))",
             ]
@@ -108,11 +108,11 @@ class Result:
         }
 
 
-def _packed(items: Sequence[str], width: int = 96) -> list[str]:
-    """Lines of items separated by commas, each with as many items as fit."""
-    lines: list[str] = []
-    for item in items:
-        if lines and len(lines[-1]) + len(item) < width:
+def _packed(items: Sequence[str], width: int = 110) -> list[str]:
+    """Lines of items separated by commas, each with as many items as fit; all but the first are indented."""
+    lines = [f"{items[0]},"]
+    for item in items[1:]:
+        if len(lines[-1]) + len(item) < width:
             lines[-1] += f" {item},"
         else:
             lines.append(f"    {item},")

@@ -108,9 +108,14 @@ class Use:
 
     # What the specification says ---------------------------------------------------------------------------------
 
-    def broken_rules(self, name: str) -> list[str]:
-        """The rules of edition ``name`` that the use breaks; edition and use have the same vocabulary."""
-        inputs = [_tensor(array) if array.dtype != np.int32 else array for array in self.arrays]
+    def broken_rules(self, name: str, *, shapes: bool = True) -> list[str]:
+        """The rules of edition ``name`` that the use breaks, perhaps without knowledge of shapes.
+
+        The edition is one in the base vocabulary.
+        """
+        inputs: list[object] = [_tensor(array) if array.dtype != np.int32 else array for array in self.arrays]
+        if not shapes:
+            inputs = [(dtype, None) for dtype in self.dtypes]
         outputs = [(dtype, None) for dtype in self.outputs]
         return [found.rule for found in infer_op(self.kind, self.attrs, inputs, outputs, edition=edition(name)).errors]
 

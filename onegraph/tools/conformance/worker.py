@@ -133,7 +133,8 @@ def stored(array: Array) -> Array:
     if DataType.of(array.dtype if array.dtype != np.int64 else "s64") not in (DataType.s4, DataType.u4):
         return np.ascontiguousarray(array)
     halves = np.append(array.view(np.uint8).ravel() & 15, np.zeros(array.size % 2, np.uint8)).reshape(-1, 2)
-    return (halves[:, 0] | halves[:, 1] << 4).astype(np.uint8).view(array.dtype)
+    packed: Array = (halves[:, 0] | halves[:, 1] << 4).astype(np.uint8).view(array.dtype)
+    return packed
 
 
 def compare(got: Sequence[Array], expected: Sequence[Array]) -> str:
