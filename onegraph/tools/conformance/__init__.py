@@ -68,7 +68,7 @@ def run(
     also, _ = _split(more, runner.run([probe.request() for probe in more]))
     # What a completed use adds is what its failing use lacks.
     cures = {(use.kind, use.source): use for found in also.values() for use in found}
-    probes = [replace(probe, control=cures.get((probe.use.kind, probe.use.source))) for probe in uses]
+    probes = [replace(probe, control=cures.get((probe.use.kind, probe.use.source))) for probe in uses] + more
     for page in tried:
         kind = page.base.kind
         controls = _best_first([*right.get(kind, []), *also.get(kind, [])])

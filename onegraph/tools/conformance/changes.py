@@ -35,7 +35,7 @@ WRONG_KIND = {"f32": "s64", "f32[]": "s64[]", "s64": "f32", "s64[]": "f32[]", "b
 SAMPLES: dict[str, Any] = {"f32": 1.0, "f32[]": [1.0], "s64": 1, "s64[]": [1], "bool": True, "str": "no such value"}
 OTHER_TYPES = ("bf16", "f16", "f32", "s32", "s8", "u8")
 FAR = 99  # beyond the axes and sizes of every use
-MOST = 4  # values of an attribute that are tried if the page lists none
+MOST = 5  # values of an attribute that are tried if the page lists none: the default, and those of uses
 TIME_LIMIT = 20.0  # seconds for one probe; a healthy one takes milliseconds
 SHORT_LIMIT = 4.0  # where a hang is known
 MANY = 65  # inputs of an op that takes any number
@@ -148,8 +148,9 @@ class Changes:
         words = LIBRARY_VALUES.get(name)
         for value in self._documented(attribute, name):
             control, use = self._use_with(name, value)
-            if use is None:
-                continue
+            listed = attribute.values or attribute.kind == "bool" or not self.right
+            if use is None or (control is None and not listed):
+                continue  # a value that no page lists, seen in uses that fail for another reason
             yield self._probe("attribute value", attribute.name, value, TAKEN, use, control)
             if words is not None:
                 call = {**use.arguments(), name: [attribute.kind, value]}
@@ -161,15 +162,14 @@ class Changes:
             return [self.page.base_word(attribute.name, value) for value in attribute.values]
         if attribute.kind == "bool":
             return [True, False]
-        found: list[Any] = []
+        default, found = attribute.default, list[Any]()
+        if isinstance(default, Fill):
+            found.append([default.value] * len(self.control.attrs.get("strides", ())))
+        elif default is not None:
+            found.append(plain(default))
         for use in (*self.right, *self.failing):
             if name in use.attrs and plain(use.attrs[name]) not in found:
                 found.append(plain(use.attrs[name]))
-        default = attribute.default
-        if not found and isinstance(default, Fill):
-            found.append([default.value] * len(self.control.attrs.get("strides", ())))
-        elif not found and default is not None:
-            found.append(plain(default))
         return found[:MOST]
 
     def _use_with(self, name: str, value: Any) -> tuple[Use | None, Use | None]:

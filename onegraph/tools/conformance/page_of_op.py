@@ -9,7 +9,7 @@ from itertools import product
 from ..._util.fork_safety import cached_property
 from ...opset.dtypes import DataType
 from ...opset.editions.registry import DEFAULT, Edition, base_of, edition
-from ...opset.errata.correction import Correction
+from ...opset.errata.correction import NOWHERE, Correction
 from ...opset.schema import Port, Schema
 from .claims import UNSPOKEN
 from .uses import Use
@@ -83,9 +83,9 @@ class PageOfOp:
         return self.port(side, index).name
 
     def port(self, side: str, index: int) -> Port:
-        """The port of an input or output."""
+        """The port of an input or output; further ones belong to the last port, or to none."""
         ports = self.schema.inputs if side == "inputs" else self.schema.outputs
-        return ports[min(index, len(ports) - 1)]
+        return ports[min(index, len(ports) - 1)] if ports else NOWHERE
 
     @cached_property
     def combinations(self) -> list[dict[str, str]]:
