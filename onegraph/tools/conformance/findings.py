@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ...capi.settings import ISA_OF_DTYPE
 from ...faults.capabilities import LIBRARY_VALUES
+from ...faults.fault import FINE, Fault
 from ...opset.dtypes import DataType
 from ...opset.errata.correction import ATTRIBUTES, DESCRIPTION, INPUTS, OUTPUTS, TYPES, as_printed
 from ...opset.schema import Attribute, Fill, Port
@@ -23,6 +24,14 @@ from .uses import SINGLE
 
 RANKS = {verdict: rank for rank, verdict in enumerate(VERDICTS)}
 SHOWN = 3  # outcomes that the text of a finding names
+# What the library does with a use, by the outcome.
+DOES = {
+    "refused": "refuses",
+    "unsupported": "has no kernel for",
+    "wrong": "computes other numbers for",
+    "crash": "crashes on",
+    "hang": "never ends on",
+}
 # Attributes whose meaning is that of the formula of each op, so that pages may differ.
 OWN_MEANING = frozenset(["alpha", "beta", "weights_format", "filter_format"])
 # Rules that no function checks: what the library should refuse.
@@ -175,9 +184,8 @@ def _words(cause: str, row: Result, version: str) -> _Words:
         one = next(one for one in page.corrections if one.name == name)
         return _Words(one.section, f"{one.where}: {one.printed}", f"Print {one.meant}, because {one.reason}.")
     if cause in SINGLE:
-        fault = SINGLE[cause]
-        section, printed = place(page, fault.where)
-        return _Words(section, printed, f"Mend oneDNN {version}, or print the limit: {fault.reason}.")
+        section, printed = place(page, SINGLE[cause].where)
+        return _Words(section, printed, _limit(SINGLE[cause], row, version))
     if cause == NO_KERNEL:
         return _Words(DESCRIPTION, page.schema.doc, f"Print that oneDNN {version} has no kernel for the op by itself.")
     if kind == "machine":
@@ -197,6 +205,17 @@ def _words(cause: str, row: Result, version: str) -> _Words:
     section, printed = place(page, row.asked.subject)
     what = f"{row.asked.subject} {row.asked.value}"
     return _Words(section, printed, f"Mend oneDNN {version}, or print that it does not take {what}.")
+
+
+def _limit(fault: Fault[Any], row: Result, version: str) -> str:
+    """What should change because of a fault; its reason is that of the first version that was seen to have it."""
+    release = tuple(int(part) for part in version.split(".")[:2])
+    seen = {tried: text for tried, text in fault.seen.items() if not FINE.issuperset(text.split(" | "))}
+    here = [tried for tried in seen if tried <= release]
+    if not here or seen[max(here)] == seen[min(seen)]:
+        return f"Mend oneDNN {version}, or print the limit: {fault.reason}."
+    does = DOES[row.outcome.outcome]
+    return f"Mend oneDNN {version}, or print that it {does} it; of other versions is known: {fault.reason}."
 
 
 def _meaning(page: PageOfOp, rule: str) -> str:
