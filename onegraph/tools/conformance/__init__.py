@@ -18,8 +18,9 @@ from ...errors import ArgumentError
 from ...opset.editions.registry import BASE, Edition, base_of
 from ...opset.schema import Schema
 from .causes import GOOD, judge
-from .changes import TAKEN, TIME_LIMIT, Changes, Probe, completed, valid_uses
+from .changes import Changes
 from .page_of_op import PageOfOp
+from .probes import TAKEN, TIME_LIMIT, Probe, completed, valid_uses
 from .results import VERDICTS, Result, summary, table
 from .run_record import Run
 from .runner import Runner, probing_worker
@@ -127,7 +128,8 @@ def probe(
     Args:
         name: name of the op in C, ``"conv_transpose"``.
         attrs: attribute -> (kind, value), passed unchanged to the setter of that kind.
-        inputs: (dtype, shape) or (dtype, shape, values) for each input; small random numbers by default.
+        inputs: (dtype, shape) or (dtype, shape, values) for each input; one value stands for all, and small random
+            numbers are the default.
         outputs: data types of the outputs.
 
     Returns:

@@ -9,8 +9,8 @@ from ..._util.worker_process import Outcome
 from ...capi.settings import is_native
 from ...opset.dtypes import DataType
 from ...opset.editions.registry import BASE
-from .changes import PRINTED, REFUSED, TAKEN, UNPRINTED, Probe
 from .own_causes import OWN
+from .probes import PRINTED, REFUSED, TAKEN, UNPRINTED, Probe
 from .results import Result
 from .runner import Runner
 from .uses import SINGLE, Use, plain

@@ -15,10 +15,10 @@ from ...opset.dtypes import DataType
 from ...opset.errata.correction import ATTRIBUTES, DESCRIPTION, INPUTS, OUTPUTS, TYPES, as_printed
 from ...opset.schema import Attribute, Fill, Port
 from .causes import NO_KERNEL
-from .changes import UNPRINTED
 from .claims import CLAIMS
 from .own_causes import OWN
 from .page_of_op import PageOfOp
+from .probes import UNPRINTED
 from .results import VERDICTS, Result
 from .uses import SINGLE
 

@@ -60,7 +60,8 @@ class PageOfOp:
         names = {self.base_name(attribute.name) for attribute in self.schema.attributes}
         if not names.issuperset(use.attrs):
             return ["unknown_attribute"]
-        if self.schema.dialect is not None and self.combination(use) not in self.combinations:
+        types = self.combination(use).items()
+        if self.schema.dialect is not None and not any(types <= one.items() for one in self.combinations):
             return ["data_type"]
         return use.broken_rules(self._rules, shapes=shapes)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import numpy as np
 
 from ..._util.worker_process import Outcome
 from ...ir.op import Array
-from .changes import Probe
+from .probes import Probe
 from .uses import type_name
 
 # From the best to the worst. Library and specification agree only in the first.
@@ -83,7 +84,7 @@ class Result:
         use = self.asked.use
         arrays = zip(use.dtypes, use.arrays, strict=True)
         tensors = ", ".join(_tensor(dtype, array, self.outcome.outcome == "wrong") for dtype, array in arrays)
-        attrs = [f"{name!r}: {tuple(pair)!r}" for name, pair in self.asked.call.items()]
+        attrs = [f"{name!r}: {_literal(tuple(pair))}" for name, pair in self.asked.call.items()]
         lines = _packed([f"print(probe({self.asked.page.base.name!r}, {{{attrs[0] if attrs else ''}", *attrs[1:]])
         lines[-1] = lines[-1].removesuffix(",") + "},"
         return "\n".join(
@@ -121,11 +122,17 @@ def _packed(items: Sequence[str], width: int = 110) -> list[str]:
 
 def _tensor(dtype: str, array: Array, with_contents: bool) -> str:
     whole = type_name(array) in ("s32", "s64")
-    if (not whole and not with_contents) or array.size > FEW or array.size == 0:
-        return f"({dtype!r}, {list(array.shape)})"
-    contents = np.asarray(array, np.int64 if whole else np.float64).tolist()
-    text = repr(contents).replace("inf", "float('inf')").replace("nan", "float('nan')")
-    return f"({dtype!r}, {list(array.shape)}, {text})"
+    contents = np.asarray(array, np.int64 if whole else np.float64)
+    if (whole or with_contents) and 0 < array.size <= FEW:
+        return f"({dtype!r}, {list(array.shape)}, {_literal(contents.tolist())})"
+    if with_contents and array.size and (contents == contents.flat[0]).all():
+        return f"({dtype!r}, {list(array.shape)}, {_literal([contents.flat[0].item()])})"  # one number for all
+    return f"({dtype!r}, {list(array.shape)})"
+
+
+def _literal(value: object) -> str:
+    """Python code of a value."""
+    return re.sub(r"\b(inf|nan)\b", r"float('\1')", repr(value))
 
 
 def summary(results: Iterable[Result]) -> dict[str, Counter[str]]:

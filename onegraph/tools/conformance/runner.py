@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..._util.worker_process import Outcome, Worker
-from .changes import TIME_LIMIT
+from .probes import TIME_LIMIT
 
 
 def probing_worker() -> Worker:

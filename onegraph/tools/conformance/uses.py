@@ -279,6 +279,8 @@ def _given(tensors: Sequence[Sequence[Any]]) -> list[Array]:
 
 
 def _array(rng: np.random.Generator, dtype: str, shape: Sequence[int], values: Sequence[Any] | None = None) -> Array:
-    """An array with these contents, or with small random ones."""
+    """An array with these contents, of which one may stand for all, or with small random ones."""
     numbers = rng.integers(-4, 5, tuple(shape)) if values is None else np.array(values)
+    if numbers.size == 1:
+        numbers = np.full(tuple(shape), numbers.flat[0])
     return np.asarray(numbers).reshape(tuple(shape)).astype(DataType[dtype].numpy)
