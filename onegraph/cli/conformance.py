@@ -11,7 +11,7 @@ from ..opset.editions.registry import edition
 from .options import Integer, OutputPath, json_option
 from .terminal import emit, progress
 
-LISTED = 12  # number of probes that the terminal shows
+LISTED = 12  # number of findings that the terminal shows
 
 
 @click.command()
@@ -22,41 +22,43 @@ LISTED = 12  # number of probes that the terminal shows
 @click.option(
     "--html", type=OutputPath(".html", ".htm"), metavar="PAGE.html", help="Also write an HTML page with filters."
 )
-def command(ops: tuple[str, ...], name: str | None, workers: int | None, as_json: bool, html: str | None) -> int:
+@click.option(
+    "--markdown", "issues", type=OutputPath(".md"), metavar="PAGE.md", help="Also write an issue for each finding."
+)
+def command(
+    ops: tuple[str, ...], name: str | None, workers: int | None, as_json: bool, html: str | None, issues: str | None
+) -> int:
     """Test the loaded library against an edition: every attribute value, type row and port count of OPS, or of all ops.
 
-    Exit status 1 if library and edition disagree in any probe.
+    Exit status 1 if library and edition disagree in anything.
     """
     from ..capi import version_info
-    from ..native import library
     from ..tools import conformance as tool
+    from ..tools.conformance.markdown import markdown
     from ..tools.conformance.page import page
 
     facts = version_info()
     name = name or f"onednn-{'.'.join(str(facts['version']).split('.')[:2])}"
     with progress("probes") as tell:
-        results = tool.run(edition(name), list(ops), workers, tell)
+        run = tool.run(edition(name), list(ops), workers, tell)
     facts = {"edition": name, **facts}
-    status = int(any(result.verdict != "agrees" for result in results))
-    if html:
-        text = page(results, facts)
-        write_atomically(Path(html), lambda stream: stream.write(text.encode()))
+    status = int(bool(run.findings))
+    for target, write in ((html, page), (issues, markdown)):
+        if target:
+            text = write(run, facts).encode()
+            write_atomically(Path(target), lambda stream, text=text: stream.write(text))  # type: ignore[misc]
     if as_json:
-        emit({**facts, "results": [result.to_dict() for result in results]})
+        results, findings = [result.to_dict() for result in run], [finding.to_dict() for finding in run.findings]
+        emit({**facts, "findings": findings, "coverage": run.coverage.to_dict(), "results": results})
         return status
-    click.echo(f"oneDNN {facts['version']} on {facts['cpu_isa']} against {name}: {len(results)} probes\n")
-    click.echo(tool.table(results))
-    others = [result for result in results if result.verdict != "agrees"]
-    if others:
-        click.echo("")
-    for result in others[:LISTED]:
-        probe = result.probe
-        what = f"{probe['op']}, {probe['subject']} {probe['value']} ({probe['case']})"
-        click.echo(f"{result.verdict}: {what}: {result.happened.splitlines()[0]}")
-    if len(others) > LISTED:
-        click.echo(f"and {len(others) - LISTED} more, which --json and --html have")
-    click.echo("\n" + "\n".join(f"{verdict:11}  {meaning}" for verdict, meaning in tool.VERDICTS.items()))
-    newer = tool.too_new(edition(name), library.VERSION)
-    if newer:
-        click.echo(f"\nnewer than this library, not tried: {', '.join(newer)}")
+    click.echo(f"oneDNN {facts['version']} on {facts['cpu_isa']} against {name}: {len(run)} probes\n")
+    click.echo(tool.table(run.results))
+    if run.findings:
+        click.echo(f"\n{len(run.findings)} findings")
+    for finding in run.findings[:LISTED]:
+        click.echo(f"{finding.id}: {', '.join(finding.ops)}: {finding.correction}")
+    if len(run.findings) > LISTED:
+        click.echo(f"and {len(run.findings) - LISTED} more, which --json, --html and --markdown have")
+    click.echo("\n" + "\n".join(run.coverage.lines(names=False)))
+    click.echo("\n" + "\n".join(f"{verdict:8}  {meaning}" for verdict, meaning in tool.VERDICTS.items()))
     return status

@@ -1,23 +1,32 @@
 """Tests the loaded library against an edition of the specification, probe by probe, in separate processes.
 
-``run`` tries every documented attribute value, default, type row and port count of every op, and values that are not
-allowed. A probe that crashes or hangs the library is a finding like any other. ``probe`` runs a single probe.
+``run`` starts from uses that the library computes right, and changes one thing at a time: every documented attribute
+value, default, data type and port count, and values that are not allowed. It also runs what pages print by mistake and
+the examples of known faults. A probe that crashes or hangs the library is a finding like any other. ``probe`` runs a
+single probe.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..._util.worker_process import Outcome
 from ...errors import ArgumentError
 from ...opset.editions.registry import BASE, Edition, base_of
-from .probes import controls_of, probes_of
+from ...opset.schema import Schema
+from .causes import GOOD, judge
+from .changes import Changes
+from .page_of_op import PageOfOp
+from .probes import TAKEN, TIME_LIMIT, Probe, completed, valid_uses
 from .results import VERDICTS, Result, summary, table
-from .runner import TIME_LIMIT, probing_worker, run_all
+from .run_record import Run
+from .runner import Runner, probing_worker
+from .uses import GIVEN, Use, uses_of_cases
 
-__all__ = ["VERDICTS", "Outcome", "Result", "probe", "run", "summary", "table", "too_new"]
+__all__ = ["VERDICTS", "Outcome", "Result", "Run", "probe", "run", "summary", "table", "too_new"]
 
 
 def run(
@@ -25,14 +34,14 @@ def run(
     names: Sequence[str] = (),
     workers: int | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> list[Result]:
+) -> Run:
     """Test the loaded library against an edition, without ops that are newer than the library.
 
     Args:
         edition: the edition, from :func:`onegraph.opset.editions.registry.edition`.
         names: names of the ops to test; all by default.
         workers: number of processes; one for each CPU by default.
-        progress: called with the number of probes done and their total.
+        progress: called with the number of probes done and the number known so far.
 
     Raises:
         ArgumentError: the edition has no op of a given name.
@@ -45,22 +54,62 @@ def run(
         if name not in edition.schemas:
             raise ArgumentError(f"edition {edition.name} has no op {name!r}")
     newer = too_new(edition, VERSION)
-    names = [kind for kind in names or edition.schemas if kind not in newer]
-    if not names:
-        return []
-    count = workers or os.cpu_count() or 1
-    controls = list(controls_of(edition, names))
-    # The number of probes is known only after the controls; it is about the same as that of the controls.
-    outcomes = run_all(controls, count, lambda done: progress(done, 2 * len(controls)))
-    sound = frozenset(
-        (control["base"], control["case"])
-        for control, outcome in zip(controls, outcomes, strict=True)
-        if outcome.outcome in ("right", "ran")
-    )
-    probes = list(probes_of(edition, names, sound))
-    total = len(controls) + len(probes)
-    outcomes = run_all(probes, count, lambda done: progress(len(controls) + done, total))
-    return [Result(asked, outcome) for asked, outcome in zip(probes, outcomes, strict=True)]
+    schemas = [schema for kind, schema in edition.schemas.items() if kind in (names or edition.schemas)]
+    skipped = {schema.kind: reason for schema in schemas if (reason := _reason_to_skip(schema, newer))}
+    tried = [PageOfOp(edition, schema) for schema in schemas if schema.kind not in skipped]
+    runner = Runner(workers or os.cpu_count() or 1, progress)
+    uses = [probe for page in tried for probe in valid_uses(page, VERSION)]
+    outcomes = runner.run([probe.request() for probe in uses])
+    right, failing = _split(uses, outcomes)
+    more = [
+        Probe(page, "valid use", "completed", use.label, TAKEN, use, use.arguments())
+        for page in tried
+        for use in _completions(page, failing.get(page.base.kind, []))
+    ]
+    also, _ = _split(more, runner.run([probe.request() for probe in more]))
+    # What a completed use adds is what its failing use lacks.
+    cures = {(use.kind, use.source): use for found in also.values() for use in found}
+    probes = [replace(probe, control=cures.get((probe.use.kind, probe.use.source))) for probe in uses] + more
+    for page in tried:
+        kind = page.base.kind
+        controls = _best_first([*right.get(kind, []), *also.get(kind, [])])
+        if controls or failing.get(kind):
+            probes += Changes(page, controls, failing.get(kind, [])).probes()
+    outcomes = runner.run([probe.request() for probe in probes])
+    return Run(edition, tried, judge(probes, outcomes, runner, VERSION), skipped, VERSION)
+
+
+def _reason_to_skip(schema: Schema, newer: Sequence[str]) -> str:
+    """Why an op cannot be probed; empty if it can."""
+    if schema.kind in newer:
+        return "newer than this library"
+    base = base_of(schema).kind
+    if base not in BASE:
+        return "not in the C API of oneDNN 3"
+    if base == "Wildcard":
+        return "it stands for any op, so there is nothing to compare with"
+    return "" if uses_of_cases(base) else "onegraph has no use of it"
+
+
+def _split(probes: Sequence[Probe], outcomes: Sequence[Outcome]) -> tuple[dict[str, list[Use]], dict[str, list[Use]]]:
+    """The uses that the library computes right, and the others, by op; of the package's own cases."""
+    right: dict[str, list[Use]] = {}
+    failing: dict[str, list[Use]] = {}
+    for probe, outcome in zip(probes, outcomes, strict=True):
+        if probe.group == "valid use":
+            side = right if outcome.outcome in GOOD else failing
+            side.setdefault(probe.page.base.kind, []).append(probe.use)
+    return right, failing
+
+
+def _completions(page: PageOfOp, failing: Sequence[Use]) -> list[Use]:
+    found = (more for use in failing for more in completed(page, use))
+    return [use for use in found if page.allows(use)]
+
+
+def _best_first(uses: Sequence[Use]) -> list[Use]:
+    """The uses in f32 first, otherwise in their order."""
+    return sorted(uses, key=lambda use: not {"f32", "s32", "boolean"}.issuperset(use.dtypes[:1]))
 
 
 def too_new(edition: Edition, version: tuple[int, int, int]) -> list[str]:
@@ -79,7 +128,8 @@ def probe(
     Args:
         name: name of the op in C, ``"conv_transpose"``.
         attrs: attribute -> (kind, value), passed unchanged to the setter of that kind.
-        inputs: (dtype, shape) or (dtype, shape, values) for each input; small random numbers by default.
+        inputs: (dtype, shape) or (dtype, shape, values) for each input; one value stands for all, and small random
+            numbers are the default.
         outputs: data types of the outputs.
 
     Returns:
@@ -95,21 +145,12 @@ def probe(
     if kind is None:
         raise ArgumentError(f"{name!r} is not an op")
     given = {attribute: list(pair) for attribute, pair in (attrs or {}).items()}
+    picks = tuple((index, str(tensor[0])) for index, tensor in enumerate(inputs))
+    plain = {attribute: value for attribute, (_, value) in given.items()}
+    use = Use(kind, (GIVEN,), picks, plain, tuple(outputs), [list(tensor) for tensor in inputs])
     worker = probing_worker()
     try:
-        return worker.run(
-            {
-                "name": name,
-                "base": kind,
-                "allowed": True,
-                "call": given,
-                "attrs": {attribute: value for attribute, (_, value) in given.items()},
-                "outputs": list(outputs),
-                "tensors": [list(tensor) for tensor in inputs],
-                "first": "",
-                "count": None,
-            },
-            TIME_LIMIT,
-        )
+        request = {"name": name, "use": use.to_dict(), "call": given, "allowed": True}
+        return worker.run(request, TIME_LIMIT)
     finally:
         worker.close()

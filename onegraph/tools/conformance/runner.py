@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -9,8 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..._util.worker_process import Outcome, Worker
-
-TIME_LIMIT = 20.0  # seconds for one probe; a healthy one takes milliseconds
+from .probes import TIME_LIMIT
 
 
 def probing_worker() -> Worker:
@@ -18,16 +18,44 @@ def probing_worker() -> Worker:
     return Worker(f"{__package__}.worker", {"OMP_NUM_THREADS": "1"})
 
 
+class Runner:
+    """Runs requests and keeps their outcomes, so that equal requests run once.
+
+    Args:
+        workers: number of processes.
+        progress: called with the number of requests done and the number known.
+    """
+
+    def __init__(self, workers: int, progress: Callable[[int, int], None]) -> None:
+        self._workers, self._progress = workers, progress
+        self._known: dict[str, Outcome] = {}
+
+    def run(self, requests: Sequence[Mapping[str, Any]]) -> list[Outcome]:
+        """The outcome of each request.
+
+        Raises:
+            UnsupportedError: no worker process can be started.
+        """
+        keys = [json.dumps(request, sort_keys=True) for request in requests]
+        new = {key: one for key, one in zip(keys, requests, strict=True) if key not in self._known}
+        before = len(self._known)
+        total = before + len(new)
+        outcomes = run_all(list(new.values()), self._workers, lambda done: self._progress(before + done, total))
+        self._known.update(zip(new, outcomes, strict=True))
+        return [self._known[key] for key in keys]
+
+
 def run_all(
-    probes: Sequence[Mapping[str, Any]], workers: int, progress: Callable[[int], None] = lambda done: None
+    requests: Sequence[Mapping[str, Any]], workers: int, progress: Callable[[int], None] = lambda done: None
 ) -> list[Outcome]:
-    """Run every probe; ``progress`` is called with the number of probes done.
+    """Run every request; ``progress`` is called with the number of requests done.
 
     Raises:
         UnsupportedError: no worker process can be started.
     """
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
-    for index in range(len(probes)):
+    # Those that are known to hang come first, so that the other processes go on meanwhile.
+    for index in sorted(range(len(requests)), key=lambda index: requests[index].get("limit", TIME_LIMIT)):
         waiting.put(index)
     outcomes: dict[int, Outcome] = {}
     lock = threading.Lock()
@@ -40,16 +68,16 @@ def run_all(
                     index = waiting.get_nowait()
                 except queue.Empty:
                     return
-                outcome = worker.run(probes[index], TIME_LIMIT)
+                outcome = worker.run(requests[index], requests[index].get("limit", TIME_LIMIT))
                 with lock:
                     outcomes[index] = outcome
                     progress(len(outcomes))
         finally:
             worker.close()
 
-    count = max(1, workers)
+    count = max(1, min(workers, len(requests)))
     with ThreadPoolExecutor(count) as pool:
         served = [pool.submit(serve) for _ in range(count)]
     for one in served:
         one.result()
-    return [outcomes[index] for index in range(len(probes))]
+    return [outcomes[index] for index in range(len(requests))]

@@ -1,0 +1,138 @@
+"""Lists where pages and the rules of onegraph differ: what pages allow beyond the rules, and what they do not speak of.
+
+Each claim makes, from a right use, the use that the page allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...opset.errata.correction import ATTRIBUTES, DESCRIPTION, INPUTS, OUTPUTS
+from .uses import Use
+
+NORMS = frozenset(["LayerNorm", "LayerNormBackward", "GroupNorm"])
+FORWARD_NORMS = frozenset(["LayerNorm", "GroupNorm"])
+RESIZES = frozenset(["Interpolate", "InterpolateBackward"])
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a page allows.
+
+    Attributes:
+        name: unique name.
+        ops: the ops, in the base vocabulary.
+        section, where, printed: the place, and what it prints.
+        value: what is tried.
+        meant: the correction, as a sentence.
+        change: makes the use from a right one; None if it does not fit.
+    """
+
+    name: str
+    ops: frozenset[str]
+    section: str
+    where: str
+    printed: str
+    value: str
+    meant: str
+    change: Callable[[Use], Use | None]
+
+
+def _sizes_and_scales(use: Use) -> Use | None:
+    sizes = use.attrs.get("sizes")
+    return None if not sizes or len(use.picks) > 2 else use.having(scales=[1.0] * len(sizes))
+
+
+def _gamma_alone(use: Use) -> Use | None:
+    affine = use.attrs.get("use_affine", True) and len(use.picks) in (3, 6)
+    return use.having(use_affine=False).taking(len(use.picks) - 1) if affine else None
+
+
+def _one_statistic(use: Use) -> Use | None:
+    return use.giving(2) if not use.attrs.get("keep_stats", True) else None
+
+
+def _one_gradient(use: Use) -> Use | None:
+    return use.giving(2) if use.attrs.get("use_affine", True) else None
+
+
+def _no_gradients(use: Use) -> Use | None:
+    return use.giving(1) if use.attrs.get("use_affine", True) else None
+
+
+def _one_zero_point(use: Use) -> Use | None:
+    several = use.attrs.get("qtype") == "per_channel" and "zps" in use.attrs
+    return use.having(zps=list(use.attrs["zps"])[:1]) if several else None
+
+
+CLAIMS = (
+    Claim(
+        "one_zero_point",
+        frozenset(["Quantize", "Dequantize"]),
+        ATTRIBUTES,
+        "zps",
+        "A s64 list (only contain one element if qtype is per_tensor)",
+        "one zero point beside several scales",
+        "zps has as many elements as scales.",
+        _one_zero_point,
+    ),
+    Claim(
+        "sizes_and_scales",
+        RESIZES,
+        DESCRIPTION,
+        "scales",
+        "When sizes is used, scales will be ignored",
+        "sizes and scales",
+        "One of the attributes sizes and scales must be given, and the other must not.",
+        _sizes_and_scales,
+    ),
+    Claim(
+        "gamma_alone",
+        NORMS,
+        INPUTS,
+        "number of inputs",
+        "gamma and beta each optional; both required if use_affine is true",
+        "gamma without beta, with use_affine false",
+        "gamma and beta are given both or neither.",
+        _gamma_alone,
+    ),
+    Claim(
+        "one_statistic",
+        FORWARD_NORMS,
+        OUTPUTS,
+        "number of outputs",
+        "mean and variance each optional; both required if keep_stats is true",
+        "mean without variance, with keep_stats false",
+        "mean and variance are given both or neither.",
+        _one_statistic,
+    ),
+    Claim(
+        "one_gradient",
+        frozenset(["LayerNormBackward"]),
+        OUTPUTS,
+        "number of outputs",
+        "diff_gamma and diff_beta each optional",
+        "diff_gamma without diff_beta",
+        "diff_gamma and diff_beta are given both or neither.",
+        _one_gradient,
+    ),
+    Claim(
+        "no_gradients",
+        frozenset(["LayerNormBackward"]),
+        OUTPUTS,
+        "number of outputs",
+        "diff_gamma and diff_beta optional, whatever use_affine is",
+        "diff_src alone, with use_affine true",
+        "diff_gamma and diff_beta are required if use_affine is true.",
+        _no_gradients,
+    ),
+)
+
+# Uses that onegraph takes, of which the pages of an edition without a dialect do not speak, by op.
+UNSPOKEN: dict[str, Callable[[Use], bool]] = {
+    # The legacy edition reverses the axes for an empty order.
+    "StaticTranspose": lambda use: not len(use.attrs["order"]),
+    # No page says which of the two counts.
+    "Interpolate": lambda use: len(use.picks) > 1 and "sizes" in use.attrs,
+}
