@@ -65,7 +65,11 @@ def test_known_blocks_stand_in_the_docs():
 @pytest.mark.parametrize(
     ("text", "rival", "expected"),
     [
-        ("Add(f16[2, 3], f16[3])", TORCH, "the library computes them in f32, between two casts that read and write memory"),
+        (
+            "Add(f16[2, 3], f16[3])",
+            TORCH,
+            "the library computes them in f32, between two casts that read and write memory",
+        ),
         ("Add(bf16[2, 3], bf16[3])", TORCH, ""),
         ("Concat(f32[2, 3], f32[2, 3])", ONE_BY_ONE, ""),
         ("Convolution(f32[1, 8, 8, 8, 16], f32[16, 1, 3, 3, 3])", TORCH, "oneDNN has no kernel for them"),

@@ -101,7 +101,7 @@ def test_finds_known_refusals_of_3_2(results, findings):
     shaped = {"AvgPoolBackward", "ConvolutionBackwardData", "ConvolutionBackwardWeights"}
     assert ops(findings, "stricter:shape_tensor") == shaped | {"ConvTransposeBackwardWeights"}
     assert ops(findings, "text:correction:reshape_shape") == {"StaticReshape"}
-    assert ops(findings, "text:sizes_and_scales") == {"Interpolate", "InterpolateBackward"}
+    assert ops(findings, "stricter:sizes_and_scales") == {"Interpolate", "InterpolateBackward"}
     assert ops(findings, "text:gamma_alone") == {"LayerNorm", "LayerNormBackward"}
     assert ops(findings, "text:one_statistic") == {"LayerNorm"}
     assert ops(findings, "text:one_gradient") == ops(findings, "text:no_gradients") == {"LayerNormBackward"}

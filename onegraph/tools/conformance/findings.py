@@ -311,7 +311,7 @@ def _siblings(pages: Sequence[PageOfOp]) -> list[Finding]:
     """Attributes that pages of one category print in different ways, and no correction explains."""
     printed: dict[tuple[str, str], dict[str, list[PageOfOp]]] = defaultdict(lambda: defaultdict(list))
     for page in pages:
-        corrected = {one.where for one in page.corrections}
+        corrected = {one.where for one in page.corrections if one.fact is not None}
         for attribute in page.schema.attributes:
             if attribute.name not in corrected | OWN_MEANING:
                 printed[page.schema.category, attribute.name][attribute_text(attribute)].append(page)
