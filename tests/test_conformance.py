@@ -304,3 +304,12 @@ def test_command_prints_the_findings(tmp_path):
     assert issues.read_text().startswith("# oneDNN ")
     wrong = subprocess.run([*command[:4], "Relu"], capture_output=True, text=True, timeout=60)
     assert (wrong.returncode, len(wrong.stderr.splitlines())) == (2, 1)
+
+
+def test_markdown_alone_is_printed():
+    command = [sys.executable, "-m", "onegraph", "conformance", "SoftPlus", "--edition", "oneapi-1.4", "--markdown"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.stdout.startswith("# oneDNN ")
+    assert "## text:correction:soft_plus_beta" in done.stdout
+    both = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=60)
+    assert (both.returncode, "not both" in both.stderr) == (2, True)

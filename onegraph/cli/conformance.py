@@ -23,7 +23,13 @@ LISTED = 12  # number of findings that the terminal shows
     "--html", type=OutputPath(".html", ".htm"), metavar="PAGE.html", help="Also write an HTML page with filters."
 )
 @click.option(
-    "--markdown", "issues", type=OutputPath(".md"), metavar="PAGE.md", help="Also write an issue for each finding."
+    "--markdown",
+    "issues",
+    type=OutputPath(".md", allow_dash=True),
+    is_flag=False,
+    flag_value="-",
+    metavar="[PAGE.md]",
+    help="Print only an issue for each finding, or write them to a file.",
 )
 def command(
     ops: tuple[str, ...], name: str | None, workers: int | None, as_json: bool, html: str | None, issues: str | None
@@ -32,6 +38,8 @@ def command(
 
     Exit status 1 if library and edition disagree in anything.
     """
+    if as_json and issues == "-":
+        raise click.UsageError("--json or --markdown, not both")
     from ..capi import version_info
     from ..tools import conformance as tool
     from ..tools.conformance.markdown import markdown
@@ -44,9 +52,12 @@ def command(
     facts = {"edition": name, **facts}
     status = int(bool(run.findings))
     for target, write in ((html, page), (issues, markdown)):
-        if target:
+        if target and target != "-":
             text = write(run, facts).encode()
             write_atomically(Path(target), lambda stream, text=text: stream.write(text))  # type: ignore[misc]
+    if issues == "-":
+        click.echo(markdown(run, facts))
+        return status
     if as_json:
         results, findings = [result.to_dict() for result in run], [finding.to_dict() for finding in run.findings]
         emit({**facts, "findings": findings, "coverage": run.coverage.to_dict(), "results": results})

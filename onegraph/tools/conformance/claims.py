@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...opset.errata.correction import ATTRIBUTES, DESCRIPTION, INPUTS, OUTPUTS
+from ...opset.errata.correction import ATTRIBUTES, INPUTS, OUTPUTS
 from .uses import Use
 
 NORMS = frozenset(["LayerNorm", "LayerNormBackward", "GroupNorm"])
 FORWARD_NORMS = frozenset(["LayerNorm", "GroupNorm"])
-RESIZES = frozenset(["Interpolate", "InterpolateBackward"])
 
 
 @dataclass(frozen=True)
@@ -37,11 +36,6 @@ class Claim:
     value: str
     meant: str
     change: Callable[[Use], Use | None]
-
-
-def _sizes_and_scales(use: Use) -> Use | None:
-    sizes = use.attrs.get("sizes")
-    return None if not sizes or len(use.picks) > 2 else use.having(scales=[1.0] * len(sizes))
 
 
 def _gamma_alone(use: Use) -> Use | None:
@@ -76,16 +70,6 @@ CLAIMS = (
         "one zero point beside several scales",
         "zps has as many elements as scales.",
         _one_zero_point,
-    ),
-    Claim(
-        "sizes_and_scales",
-        RESIZES,
-        DESCRIPTION,
-        "scales",
-        "When sizes is used, scales will be ignored",
-        "sizes and scales",
-        "One of the attributes sizes and scales must be given, and the other must not.",
-        _sizes_and_scales,
     ),
     Claim(
         "gamma_alone",
