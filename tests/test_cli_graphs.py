@@ -191,7 +191,7 @@ def test_bench_compares_variants(graph):
         assert one["avg"] == pytest.approx(np.mean(one["samples"]))
     shown = onegraph("bench", graph, "--fpmath-mode", "strict,bf16", *QUICK["bench"]).stdout
     assert re.search(r"variant +min +median +avg +runs +compile +min ratio +median ratio", shown)
-    assert re.search(r"fusion, fpmath strict .* 10 .* 1\.00 +1\.00", shown)
+    assert re.search(r"fusion, fpmath strict .* 10 .* (1\.00|-) +(1\.00|-)", shown)  # - on a busy machine
     assert "fusion, fpmath bf16: 1 partition, " in shown
 
 
