@@ -3,12 +3,15 @@
 import os
 import subprocess
 import sys
+from html.parser import HTMLParser
 from itertools import product
 
 import numpy as np
 import pytest
 
 import onegraph as og
+from onegraph._util.html_table import RED
+from onegraph.compiler.report import PartitionReport, Report
 from onegraph.runtime import implementation_names
 from onegraph.runtime.profile import Profile, ProfileRow, flops
 
@@ -209,6 +212,96 @@ def test_graph_run_entirely_by_numpy():
     found = g.compile().profile(np.array([1, 7, 1], np.int32), np.ones((1, 3, 1), F32), runs=2, implementations=True)
     (row,) = found.rows
     assert (row.index, row.executor, row.threads, len(row.ops)) == (0, "reference", None, 2)
+
+
+# Notebooks and texts --------------------------------------------------------------------------------------------------
+
+
+class Cells(HTMLParser):
+    """The texts of the cells of an HTML table by row, the tags, and the style of each cell that has a mark."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.rows, self.tags, self.marked = [], set(), []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th"):
+            self.rows[-1].append("")
+        self.is_marked = RED in str(attrs)
+
+    def handle_data(self, data):
+        if self.rows:
+            self.rows[-1][-1] += data
+        if self.is_marked:
+            self.marked.append(data)
+
+
+def test_report_is_a_table_in_notebooks():
+    model = network().compile(threads=1)
+    table = Cells(model.report()._repr_html_())
+    assert table.tags <= {"table", "caption", "thead", "tbody", "tr", "th", "td"}
+    heads, *rows = table.rows
+    assert heads == ["", "executor", "ops", "inputs", "outputs", "type", "bytes", "threads", "reason"]
+    first, second, third = (dict(zip(heads, row, strict=True)) for row in rows)
+    assert first["ops"] == "Convolution 'convolution_0'\nReLU 'relu_1'"
+    assert first["inputs"] == "x: f32 [2, 6, 6, 3]\nconstant_1: f32 [3, 3, 3, 4]"
+    assert (first["executor"], first["threads"], first["bytes"]) == ("oneDNN, fused", "1", "2,448")
+    assert (second["executor"], second["reason"]) == ("reference", "Negative is not an op of the library")
+    assert third["executor"] == "oneDNN"
+    assert table.marked == ["reference"]
+    profile = model.profile(np.ones((2, 6, 6, 3), F32), runs=1)
+    heads, *rows = Cells(model.report()._repr_html_()).rows
+    assert [row[heads.index("us")] for row in rows] == [f"{seconds * 1e6:,.1f}" for seconds in profile.values()]
+
+
+def test_profile_marks_numpy_and_reference_kernels():
+    rows = [
+        ProfileRow(0, ("A 'a'",), "oneDNN", 0, 3e-3, 2e-3, 0.5, 12.5, 2e9, "matmul brg:avx512_core"),
+        ProfileRow(1, ("B '<b>'",), "reference", None, 1e-3, 1e-3, 0.25, None, 1e9),
+        ProfileRow(2, ("C 'c'",), "oneDNN", 1, 1e-3, 1e-3, 0.25, None, 1e9, "reorder jit:uni, binary ref:any"),
+    ]
+    assert Cells(Profile(rows, 5)._repr_html_()).marked == ["reference", "reorder jit:uni, binary ref:any"]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("matmul ref:any", True), ("x jit:uni, pooling ref_int8:any", True), ("reorder jit:uni", False), ("", False)],
+)
+def test_reference_kernels_by_name(name, expected):
+    assert PartitionReport(0, "oneDNN", (), (), implementation=name).reference_kernel is expected
+
+
+def test_executable_and_bound_run_describe_themselves():
+    model = network().compile(threads=1)
+    bound = model.bind(np.ones((2, 6, 6, 3), F32))
+    ports = "(x: f32 [2, 6, 6, 3] -> y: f32 [2, 6, 6, 4])"
+    assert repr(model) == f"Executable{ports}\n{model.report()}"
+    assert repr(model.report()) == str(model.report())
+    assert repr(bound).splitlines() == [f"BoundRun{ports}", *str(model.report()).splitlines()[1:]]
+    for shown, name in ((model, "Executable"), (bound, "BoundRun")):
+        html = shown._repr_html_()
+        assert f"{name}(x: f32 [2, 6, 6, 3] -&gt; y: f32 [2, 6, 6, 4])" in html
+        assert [row[1] for row in Cells(html).rows[1:]] == ["oneDNN, fused", "reference", "oneDNN"]
+
+
+def test_notebook_text_is_escaped():
+    g = og.Graph()
+    g.output("y", g.relu(g.input("<script>", og.f32, (4,)), name="<img src=x>"))
+    model = g.compile()
+    for shown in (model, model.report(), model.bind(np.ones(4, F32)), model.profile(np.ones(4, F32), runs=1)):
+        assert Cells(shown._repr_html_()).tags.isdisjoint({"script", "img"})
+
+
+def test_long_tables_are_cut():
+    one = PartitionReport(0, "oneDNN", ("A",), ("a",))
+    html = Report("oneDNN", "fusion", "strict", (one,) * 303)._repr_html_()
+    assert html.count("<tr>") == 1 + 300
+    assert "3 more rows are not shown" in html
 
 
 # Implementations ------------------------------------------------------------------------------------------------------

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from html import escape
 from statistics import median
 from time import perf_counter
 
+from .._util.html_table import RED, Cell, html_table
 from ..builder.graph import DataGraph
-from ..compiler.report import PartitionReport
+from ..compiler.report import PartitionReport, names_reference_kernel
 from ..ir.op import Array, Op, schema_of
 from ..opset.editions.dialect import base_call
 from ..opset.editions.registry import base_of
@@ -152,23 +152,20 @@ class Profile(Mapping[int, float]):
 
     def _repr_html_(self) -> str:
         """The table as HTML for a notebook, with bars."""
-        head = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)
-        body = ""
+        rows: list[list[str | Cell]] = []
         for row, line in zip(self.rows, self._table(), strict=True):
-            bar = f"background:linear-gradient(90deg,#4a90d988 {row.share:.2%},transparent {row.share:.2%})"
-            cells = (
-                f'<td style="text-align:{"right" if place < NUMBERS else "left"}{f";{bar}" if place == BAR else ""}">'
-                f"{escape(cell)}</td>"
-                for place, cell in enumerate(line)
-            )
-            body += f"<tr>{''.join(cells)}</tr>"
+            cells: list[str | Cell] = [*line]
+            cells[BAR] = Cell(line[BAR], part=row.share)
+            cells[EXECUTOR] = Cell(line[EXECUTOR], RED if row.executor == "reference" else "")
+            cells[-1] = Cell(line[-1], RED if names_reference_kernel(row.implementation) else "")
+            rows.append(cells)
         caption = f"{self.seconds * 1e6:,.1f} us, medians of {self.runs} runs"
-        return f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return html_table(caption, COLUMNS, rows, numbers=range(NUMBERS))
 
 
 COLUMNS = ["", "us", "least", "share", "GFLOP/s", "GB/s", "by, threads", "ops", "implementation"]
 NUMBERS = 6  # right-aligned columns
-BAR = 3  # index of the column with the bar
+BAR, EXECUTOR = 3, 6  # indices of the columns with the bar and the executor
 
 
 def _bar(part: float) -> str:
