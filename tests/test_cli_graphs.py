@@ -223,6 +223,25 @@ def test_bench_in_place_reuses_unread_inputs():
         assert [results[name][0, 0] for name in ("sum", "product", "difference")] == [2, 1, 0]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "processes"),
+    [
+        (("run",), ["onegraph"]),
+        (("bench", "--policy", "fusion,debug", "--seconds", "0"), ["fusion", "debug"]),
+    ],
+)
+def test_writes_a_trace(graph, arguments, processes):
+    command, *options = arguments
+    done = onegraph(command, graph, *options, "--threads", "1", "--trace", "trace.json")
+    assert done.exit_code == 0, done.output
+    events = json.loads(Path("trace.json").read_text())["traceEvents"]
+    names = [event["args"]["name"] for event in events if event["name"] == "process_name"]
+    assert [name.split(",")[0] for name in names] == processes
+    implementations = [event["args"]["implementation"] for event in events if event["ph"] == "X"]
+    assert implementations
+    assert all("convolution" in name or "eltwise" in name for name in implementations)
+
+
 def test_show_has_ops_shapes_and_partitions(graph):
     shown = onegraph("show", graph).stdout
     assert re.search(r"x +f32 +2x6x6x3\n", shown)
@@ -557,6 +576,8 @@ def test_writes_into_devices_and_symbolic_links(graph):
         ("verify", "graph.json", "--outputs", "hard.npz"),
         ("bench", "graph.json", "--seconds", "0", "--inputs", "in.npz", "--outputs", "in.npz"),
         ("run", "graph.json", "--inputs", "in.npz", "--outputs", "same.npz"),
+        ("run", "graph.json", "--trace", "graph.json"),
+        ("bench", "graph.json", "--seconds", "0", "--trace", "soft.json"),
         ("run", "constants.json", "--outputs", "constants.npz"),
         ("run", "constants.json", "--mb", "4", "--outputs", "constants.npz"),
         ("convert", "constants.json", "--dt", "bf16", "-o", "constants.json"),

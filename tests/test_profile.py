@@ -1,10 +1,11 @@
 """Profiles, operation counts, and the names of implementations that the library prints."""
 
+import json
 import os
 import subprocess
 import sys
 from html.parser import HTMLParser
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import onegraph as og
 from onegraph._util.html_table import RED
 from onegraph.compiler.report import PartitionReport, Report
 from onegraph.runtime import implementation_names
-from onegraph.runtime.profile import Profile, ProfileRow, flops
+from onegraph.runtime.profile import Profile, ProfileRow, Spans, chrome_trace, flops
 
 F32 = np.float32
 WINDOW = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
@@ -302,6 +303,56 @@ def test_long_tables_are_cut():
     html = Report("oneDNN", "fusion", "strict", (one,) * 303)._repr_html_()
     assert html.count("<tr>") == 1 + 300
     assert "3 more rows are not shown" in html
+
+
+# Traces ---------------------------------------------------------------------------------------------------------------
+
+
+def test_trace_of_given_times():
+    rows = [
+        ProfileRow(0, ("A 'a'", "B 'b'"), "oneDNN", 0, 2e-6, 2e-6, 0.5, 12.5, 2e9, "matmul x", 64),
+        ProfileRow(3, ("C 'c'",), "reference", None, 4e-6, 4e-6, 0.5, None, 1e9, "", 32),
+    ]
+    spans = Spans([[(7.0, 2e-6), (7.0 + 2e-6, 4e-6)], [(7.0 + 9e-6, 2e-6), (7.0 + 11e-6, 4e-6)]], limit=2)
+    trace = json.loads(chrome_trace({"one": Profile(rows, 2, spans), "other": Profile(rows[1:], 0)}))
+    assert trace["displayTimeUnit"] == "ns"
+    names = [(e["pid"], e.get("tid"), e["args"]["name"]) for e in trace["traceEvents"] if e["name"].endswith("_name")]
+    assert names == [
+        (0, None, "one"), (0, 0, "calling thread"), (0, 1, "OpenMP thread 1"),
+        (1, None, "other"), (1, 0, "calling thread"),
+    ]  # fmt: skip
+    spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+    assert [(event["tid"], event["ts"], event["dur"], event["cat"]) for event in spans] == [
+        *[(0, 0.0, 2.0, "oneDNN"), (1, 0.0, 2.0, "oneDNN"), (0, 2.0, 4.0, "reference")],
+        *[(0, 9.0, 2.0, "oneDNN"), (1, 9.0, 2.0, "oneDNN"), (0, 11.0, 4.0, "reference")],
+    ]
+    assert spans[0]["name"] == "A 'a' + B 'b'"
+    facts = {"partition": 0, "run": 0, "ops": ["A 'a'", "B 'b'"], "bytes": 64, "threads": 2}
+    assert spans[0]["args"] == facts | {"implementation": "matmul x", "GFLOP/s": 12.5}
+    assert spans[5]["args"] == {"partition": 3, "run": 1, "ops": ["C 'c'"], "bytes": 32, "threads": 1}
+
+
+def test_trace_has_each_partition_of_each_run(model, profile):
+    events = [event for event in json.loads(profile.to_chrome_trace())["traceEvents"] if event["ph"] == "X"]
+    assert [(event["args"]["run"], event["args"]["partition"]) for event in events] == [
+        (run, row.index) for run in range(3) for row in profile.rows
+    ]
+    for before, after in pairwise(events):
+        assert before["ts"] + before["dur"] <= after["ts"] + 0.01
+    sizes = {partition.index: partition.bytes for partition in model.report().partitions}
+    assert all(event["args"]["bytes"] == sizes[event["args"]["partition"]] for event in events)
+    for row in profile.rows:
+        taken = [event["dur"] for event in events if event["args"]["partition"] == row.index]
+        assert sorted(taken)[1] == pytest.approx(row.seconds * 1e6, abs=0.001)
+
+
+def test_trace_of_a_graph_run_by_numpy():
+    g = og.Graph()
+    x = g.input("x", og.f32, (2, 3))
+    g.output("y", g.reduce_sum(x, g.input("axes", og.s32, (1,))))
+    profile = g.compile().profile(np.ones((2, 3), F32), np.array([1], np.int32), runs=2)
+    events = [event for event in json.loads(profile.to_chrome_trace())["traceEvents"] if event["ph"] == "X"]
+    assert [(event["tid"], event["cat"]) for event in events] == [(0, profile.rows[0].executor)] * 2
 
 
 # Implementations ------------------------------------------------------------------------------------------------------

@@ -10,7 +10,18 @@ import numpy as np
 
 from ..serialize.document import FPMATH_MODES
 from ..tools.machine import BUSY, Load, Watch, described, lack_processors
-from .options import POLICIES, InputData, Integer, Number, Source, data, graph_file, json_option
+from .options import (
+    POLICIES,
+    InputData,
+    Integer,
+    Number,
+    Source,
+    data,
+    graph_file,
+    json_option,
+    trace_option,
+    write_trace,
+)
 from .terminal import emit, print_rich, progress, table
 
 if TYPE_CHECKING:
@@ -65,6 +76,7 @@ class Several(click.ParamType[Any]):
 @click.option(
     "--runs", type=Integer(min=1, max=10**7), default=10_000, show_default=True, help="Maximum for each variant."
 )
+@trace_option
 @json_option
 def command(
     source: Source,
@@ -77,6 +89,7 @@ def command(
     fallback: bool,
     seconds: float,
     runs: int,
+    trace: str | None,
     as_json: bool,
 ) -> None:
     """Time the graph in FILE, and each of its partitions. - is standard input.
@@ -98,6 +111,8 @@ def command(
     from ..tools.bench import PROFILED, Variant, bench
 
     graph = source.load_to_run()
+    if trace is not None:
+        source.keep("--trace", trace, graph)
     options = itertools.product(policy, fpmath_mode or (None,), threads or (None,))
     variants = [Variant(*chosen, fallback) for chosen in options]
     with progress("bench") as tell:
@@ -118,8 +133,11 @@ def command(
         )
         tell(0, 0, "profile")
         inputs = {port.name: untouched[port.name] for port in found[0].model.inputs}
-        profiles = [one.model.profile(*inputs.values(), runs=min(PROFILED, runs)) for one in found]
+        count, named = min(PROFILED, runs), trace is not None
+        profiles = [one.model.profile(*inputs.values(), runs=count, implementations=named) for one in found]
         load = watch.load()
+    if trace is not None:
+        write_trace(trace, {str(one.variant): profile for one, profile in zip(found, profiles, strict=True)})
     if data.outputs is not None:
         data.write(found[0].model._by_name(found[0].model(*inputs.values())))
     if as_json:
