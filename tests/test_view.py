@@ -479,6 +479,16 @@ def test_svg_folds_the_constants_of_norms(svg, constant):
     assert [(start, end) for start, end, _, _ in edges].count(("n0", "o0")) == 1
 
 
+def test_svg_cuts_the_common_prefix_of_constants(svg):
+    g = og.Graph()
+    names = ("stem_1_gamma", "stem_1_beta", "stem_1_mean", "stem_1_var")
+    parameters = [g.constant(np.ones(4, np.float32), name=name) for name in names]
+    g.output("y", g.batch_norm_inference(g.input("x", og.f32, (1, 3, 3, 4)), *parameters, epsilon=1e-5))
+    root, nodes, _ = drawn(svg(g))
+    assert "gamma, beta, mean, var" in [text.text for text in root.iter(f"{NAMESPACE}text")]
+    assert nodes["n0"][1] == f"4 constants, {', '.join(names)}"
+
+
 def test_svg_keeps_constants_of_norms_with_other_readers(svg):
     g = normed(constant=False)
     g.output("also", g.relu(g.inputs["mean"]))
@@ -963,6 +973,14 @@ def test_partitions_are_sorted_by_time(opened):
     assert page.run("return getComputedStyle(document.querySelector('#o0 .body')).stroke") != "rgb(209, 36, 47)"
     page = opened(view.page(block(), {"partitions": parts}))
     assert page.run(order)[:3] == ["P0", "P1", "P2"]
+
+
+def test_panel_counts_the_ops_of_long_partitions(opened):
+    g = chain(8)
+    parts = [{"index": 0, "executor": "oneDNN", "names": [op.name for op in g.ops]}]
+    page = opened(view.page(g, {"partitions": parts}))
+    assert page.rows()["P0"][1] == "9 ops: 8 ReLU, Add"
+    assert len(g.ops) == 9
 
 
 def test_limits_of_the_library_are_quiet(opened):

@@ -116,6 +116,14 @@ const layout = (() => {
     });
   }
 
+  /* Names without the words that all of them begin with: gamma, beta of stem_gamma, stem_beta. */
+  function withoutPrefix(names) {
+    const words = names.map(name => name.split(/(?<=[_.])/));
+    let same = 0;
+    while (words.every(parts => parts.length > same + 1 && parts[same] === words[0][same])) same++;
+    return words.map(parts => parts.slice(same).join(""));
+  }
+
   /* The constants of a normalization are one node: scale, shift, mean and variance say little beside it. By op. */
   function foldedConstants(model, producer, inputs, held) {
     const found = new Map(), readers = new Map();
@@ -153,7 +161,7 @@ const layout = (() => {
     const hidden = new Set([...folded.values()].flat());
     for (const [name, tensor] of model.inputs) if (!hidden.has(tensor)) add({...pill(model, `i${tensor}`, "input", tensor, name), chip: mark(tensor), key: -1});
     for (const [number, tensors] of folded) {
-      const names = tensors.map(tensor => model.tensors[tensor].name).join(", ");
+      const names = withoutPrefix(tensors.map(tensor => model.tensors[tensor].name)).join(", ");
       const node = {id: `n${number}`, type: "constant", folded: tensors, number, partition: null, title: `${tensors.length} constants`,
                     text: shortened(names, 30), key: number - 0.5};
       join(add(node), held[number], tensors[0], true);

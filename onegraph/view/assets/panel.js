@@ -154,6 +154,14 @@ const panel = model => {
       h3("Read by"), ...(read.length ? read.map(([number]) => element("p", {}, opLink(number))) : [muted("no op")])];
   }
 
+  /* The kinds of the ops of a partition; those of a long one are counted. */
+  function kindsText(kinds) {
+    if (kinds.length <= 6) return kinds.join(" + ");
+    const counts = new Map();
+    for (const kind of kinds) counts.set(kind, (counts.get(kind) ?? 0) + 1);
+    return `${kinds.length} ops: ${[...counts].map(([kind, count]) => (count > 1 ? `${count} ${kind}` : kind)).join(", ")}`;
+  }
+
   function overview() {
     const all = model.ops.flatMap((one, number) => one.violations.map(violation => [number, violation]));
     const found = all.filter(([, one]) => !draw.isLimit(one)), limits = all.filter(([, one]) => draw.isLimit(one));
@@ -175,7 +183,7 @@ const panel = model => {
       made.push(h3(timed ? "Partitions by time" : "Partitions"), table(["", "ops", timed ? "time" : "runs on"], order.map(([one, place]) => {
         const last = element("td", {className: timed ? "number" : "short"}, timed ? (one.seconds === null ? "" : layout.duration(one.seconds))
           : RUNS[one.executor] ?? one.executor);
-        const what = element("td", {}, one.ops.map(number => model.ops[number].kind).join(" + "));
+        const what = element("td", {}, kindsText(one.ops.map(number => model.ops[number].kind)));
         const slow = one.numpy ? RUNS[one.executor] : one.reference ? "reference kernel" : "";
         if (timed && slow) what.append(...lined("", element("span", {className: "mark", textContent: slow})));
         if (timed && one.seconds !== null) {
