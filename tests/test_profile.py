@@ -298,6 +298,18 @@ def test_notebook_text_is_escaped():
         assert Cells(shown._repr_html_()).tags.isdisjoint({"script", "img"})
 
 
+def test_long_cells_open_on_click():
+    for count, tags in ((6, set()), (7, {"details", "summary"})):
+        names = tuple(f"op{number}" for number in range(count))
+        one = PartitionReport(0, "oneDNN", ("<b>",) * count, names, reasons=("why", "", "why", "how"))
+        table = Cells(Report("oneDNN", "fusion", "strict", (one,))._repr_html_())
+        assert table.tags & {"details", "summary", "b"} == tags
+        ops, *_, reason = table.rows[1][2:]
+        assert ops.startswith("<b> 'op0', and 6 more<b> 'op1'\n" if tags else "<b> 'op0'\n<b> 'op1'\n")
+        assert ops.endswith(f"<b> 'op{count - 1}'")
+        assert reason == "why\nhow"
+
+
 def test_long_tables_are_cut():
     one = PartitionReport(0, "oneDNN", ("A",), ("a",))
     html = Report("oneDNN", "fusion", "strict", (one,) * 303)._repr_html_()

@@ -7,6 +7,8 @@ from html import escape
 from typing import NamedTuple
 
 MAX_ROWS = 300
+MAX_LINES = 6  # a cell of more lines shows the first one, and the others when it is clicked
+PADDING = "padding:.25em .6em"
 RED, AMBER, GREY = "#d1242f", "#bf8700", "#8c959f"
 
 
@@ -25,7 +27,9 @@ def html_table(
     made = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
     shown = made[:MAX_ROWS]
     columns = [place for place in range(len(heads)) if any(row[place].text for row in shown)]
-    head = "".join(f'<th style="text-align:{_side(place, numbers)}">{escape(heads[place])}</th>' for place in columns)
+    head = "".join(
+        f'<th style="text-align:{_side(place, numbers)};{PADDING}">{escape(heads[place])}</th>' for place in columns
+    )
     body = "".join(
         f"<tr>{''.join(_cell(row[place], _side(place, numbers)) for place in columns)}</tr>" for row in shown
     )
@@ -41,9 +45,14 @@ def _side(place: int, numbers: Sequence[int]) -> str:
 
 
 def _cell(cell: Cell, side: str) -> str:
-    style = f"text-align:{side};vertical-align:top;white-space:pre-wrap"
+    style = f"text-align:{side};vertical-align:top;white-space:pre-wrap;{PADDING}"
     if cell.mark:
         style += f";background:{cell.mark}33;box-shadow:inset 3px 0 {cell.mark}"
     if cell.part is not None:
         style += f";background:linear-gradient(90deg,#4a90d988 {cell.part:.2%},transparent {cell.part:.2%})"
-    return f'<td style="{style}">{escape(cell.text)}</td>'
+    first, *others = cell.text.split("\n")
+    if len(others) < MAX_LINES:
+        return f'<td style="{style}">{escape(cell.text)}</td>'
+    hidden = escape("\n".join(others))
+    more = f"<summary>{escape(first)}, and {len(others)} more</summary>"
+    return f'<td style="{style}"><details>{more}{hidden}</details></td>'

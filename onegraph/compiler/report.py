@@ -218,7 +218,7 @@ def partition_table(caption: str, partitions: Iterable[PartitionReport], times: 
                 partition.arithmetic,
                 f"{partition.bytes:,}",
                 "" if partition.threads is None else str(partition.threads or "all"),
-                partition.reason,
+                "\n".join(dict.fromkeys(filter(None, partition.reasons))),
                 Cell(partition.implementation, RED if partition.reference_kernel else ""),
             ]
         )
