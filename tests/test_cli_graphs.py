@@ -237,7 +237,7 @@ def test_writes_a_trace(graph, arguments, processes):
     events = json.loads(Path("trace.json").read_text())["traceEvents"]
     names = [event["args"]["name"] for event in events if event["name"] == "process_name"]
     assert [name.split(",")[0] for name in names] == processes
-    implementations = [event["args"]["implementation"] for event in events if event["ph"] == "X"]
+    implementations = [event["args"]["implementation"] for event in events if event["ph"] == "B"]
     assert implementations
     assert all("convolution" in name or "eltwise" in name for name in implementations)
 

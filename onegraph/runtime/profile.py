@@ -218,16 +218,13 @@ def _events(process: int, name: str, profile: Profile) -> Iterator[dict[str, obj
         for row, count, (start, seconds) in zip(profile.rows, counts, spans, strict=True):
             facts = {"partition": row.index, "run": number, "ops": list(row.ops), "bytes": row.bytes, "threads": count}
             extra = {"implementation": row.implementation or None, "GFLOP/s": row.gflops}
-            event = {
-                "ph": "X",
-                "name": " + ".join(row.ops),
-                "cat": row.executor,
-                "ts": round((start - begin) * 1e6, 3),
-                "dur": round(seconds * 1e6, 3),
-                "pid": process,
-                "args": facts | {key: value for key, value in extra.items() if value is not None},
-            }
-            yield from ({**event, "tid": thread} for thread in range(count))
+            args = facts | {key: value for key, value in extra.items() if value is not None}
+            event = {"name": " + ".join(row.ops), "cat": row.executor, "pid": process}
+            # Two events with times, because a sum of start and duration may be rounded into the next partition.
+            first, last = (round((moment - begin) * 1e6, 3) for moment in (start, start + seconds))
+            for thread in range(count):
+                yield {**event, "ph": "B", "ts": first, "tid": thread, "args": args}
+                yield {**event, "ph": "E", "ts": last, "tid": thread}
 
 
 def _threads(row: ProfileRow, limit: int) -> int:
