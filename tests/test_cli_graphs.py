@@ -289,6 +289,7 @@ def test_view_writes_a_page(graph):
         "bytes": os.path.getsize("page.html"),
         "ops": 2,
         "violations": 0,
+        "limits": 0,
     }
     assert Path("page.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     assert onegraph("view", graph, "--profile").stdout == "graph.html\n"
@@ -299,6 +300,20 @@ def test_view_writes_a_page(graph):
         2,
         "onegraph: none/page.html: No such file or directory; expected a path that can be written\n",
     )
+
+
+def test_view_counts_limits_apart():
+    g = og.Graph("legacy-1")  # the library has no such op
+    g.output("y", g.op("Negative", [g.input("x", og.f32, (8,))]))
+    g.save("negative.json")
+    facts = as_json("view", "negative.json", "--profile")
+    assert (facts["violations"], facts["limits"]) == (0, 1)
+    g = og.Graph(strict=False)
+    x, w = g.input("x", og.f32, (2, 6, 6, 3)), g.input("w", og.f32, (3, 3, 3, 4))
+    g.output("y", g.convolution(x, w, **{**ATTRS, "pads_end": [-1, -1]}))
+    g.save("lenient.json")
+    facts = as_json("view", "lenient.json", "--no-compile")
+    assert (facts["violations"] > 0, facts["limits"]) == (True, 0)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

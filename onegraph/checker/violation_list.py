@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from .._util.html_table import AMBER, GREY, RED, Cell, html_table
-from ..errors import ERROR, LIBRARY, NOTE, UNSAFE, Violation
+from ..errors import ERROR, LIBRARY, NOTE, TAKEN, UNSAFE, Violation
 from ..opset.shapes import counted
 
-COLOURS = {ERROR: RED, UNSAFE: AMBER, LIBRARY: GREY, NOTE: GREY}
+COLOURS = {ERROR: RED, TAKEN: AMBER, UNSAFE: AMBER, LIBRARY: GREY, NOTE: GREY}
 # What a violation of each severity means, for one and for several.
 MEANINGS = {
     ERROR: ("breaks the specification", "break the specification"),
+    TAKEN: (
+        "breaks the specification, but this library takes it",
+        "break the specification, but this library takes them",
+    ),
     UNSAFE: ("is unsafe in this library", "are unsafe in this library"),
     LIBRARY: ("is a limit of this library", "are limits of this library"),
     NOTE: ("is a note", "are notes"),
