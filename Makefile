@@ -9,9 +9,9 @@ SOURCES := $(wildcard include/*.h onegraph/native/csrc/*) build_ffi.py pyproject
 .PHONY: demo test test-newer stress asan tsan lint bench fuzz docs wheel test-wheel clean
 
 demo: $(VENV)/.examples
-	$(BIN)/python examples/autoencoder.py
+	@$(BIN)/python examples/checking_attributes.py
 	@echo
-	$(BIN)/python examples/checking_attributes.py
+	@$(BIN)/python examples/autoencoder.py
 
 test: lint
 	$(BIN)/python -m pytest -n 2

@@ -1,107 +1,23 @@
-"""What else runs on the machine while a benchmark measures.
-
-A load maps names of processes to the share of one processor that they use, in percent; ``all`` is the sum. It is what
-all processors do, including the time that a hypervisor gives to other machines, except for this process and its
-descendants.
-"""
+"""Measures again while something else runs on the machine. :mod:`onegraph.tools.machine` finds what else runs."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from statistics import mean
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
-Load = dict[str, float]
+from onegraph.tools.machine import Load, described, load, load_by_work, snapshot
+
 Result = TypeVar("Result")
 # The machine is idle if everything else together uses less than this, in percent of one processor.
 IDLE = 5.0
-# What the fixed work may lose: neighbours on the chip and frequency changes cost it some percent on an idle machine.
-IDLE_WORK = 25.0
-# More threads with fixed work than this would wait for the GIL.
-MOST_THREADS = 8
 # How often a measurement is taken at most until the machine was idle meanwhile. 1 if the user accepts a busy machine.
 attempts = 3
-SHOWN = 3
-TICK = 1 / os.sysconf("SC_CLK_TCK")
-
-
-class Process(NamedTuple):
-    """A process in /proc: its name, its parent, and its CPU seconds with and without those of children that ended."""
-
-    name: str
-    parent: int
-    seconds: float
-    with_children: float
-
-
-class Snapshot(NamedTuple):
-    """The wall clock, the CPU seconds of all processors since the start of the machine, and all processes."""
-
-    clock: float
-    seconds: float
-    processes: dict[int, Process]
-
-
-def snapshot() -> Snapshot:
-    processors = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
-    user, nice, system, _, _, interrupts, soft_interrupts, stolen, *_ = map(int, processors)
-    busy = user + nice + system + interrupts + soft_interrupts + stolen
-    return Snapshot(time.perf_counter(), busy * TICK, dict(_processes()))
-
-
-def _processes() -> Iterator[tuple[int, Process]]:
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdecimal():
-            try:
-                text = (folder / "stat").read_text()
-            except OSError:
-                continue  # it has ended
-            name, fields = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
-            own, of_children = (sum(map(int, fields[first : first + 2])) * TICK for first in (11, 13))
-            yield int(folder.name), Process(name, int(fields[1]), own, own + of_children)
-
-
-def load(before: Snapshot, after: Snapshot, root: int) -> Load:
-    """What ran between two snapshots besides the process ``root`` and its descendants."""
-    wall = after.clock - before.clock
-    own_seconds = [
-        sum(found.processes[pid].with_children for pid in tree(found.processes, root)) for found in (before, after)
-    ]
-    # The machine counts in ticks. One tick of each snapshot is no sign of load.
-    others = after.seconds - before.seconds - (own_seconds[1] - own_seconds[0]) - 2 * TICK
-    ours, taken = tree(after.processes, root), defaultdict[str, float](float)
-    for pid, process in after.processes.items():
-        earlier = before.processes.get(pid)
-        if pid not in ours and process.seconds:
-            taken[process.name] += process.seconds - (earlier.seconds if earlier else 0.0)
-    most = sorted(taken.items(), key=lambda item: -item[1])[:SHOWN]
-    shares = {name: round(100 * seconds / wall, 1) for name, seconds in most}
-    return {"all": round(max(0.0, 100 * others / wall), 1)} | {name: share for name, share in shares.items() if share}
-
-
-def tree(processes: Mapping[int, Process], root: int) -> set[int]:
-    """A process and its descendants."""
-    found, new = set(), {root} & processes.keys()
-    while new:
-        found |= new
-        new = {pid for pid, process in processes.items() if process.parent in new} - found
-    return found
 
 
 def is_idle(found: Mapping[str, float]) -> bool:
     return found.get("all", 0.0) < IDLE
-
-
-def described(found: Mapping[str, float]) -> str:
-    """A load as text: ``48 % of one processor (python3 40 %, cc1plus 8 %)``."""
-    shares = ", ".join(f"{name} {share:g} %" for name, share in found.items() if name != "all")
-    return f"{found.get('all', 0.0):g} % of one processor" + (f" ({shares})" if shares else "")
 
 
 def undisturbed(measure: Callable[[], Result]) -> tuple[Result, Load]:
@@ -121,29 +37,11 @@ def load_at_rest(seconds: float = 0.5) -> Load:
         before = snapshot()
         time.sleep(seconds)
         found = load(before, snapshot(), os.getpid())
-        if is_idle(found) and (lost := lost_by_work()) >= IDLE_WORK:
-            found = {"all": lost, "not in /proc": lost}
+        if is_idle(found):
+            found = load_by_work() or found
         if is_idle(found):
             break
     return found
 
 
-def lost_by_work(pieces: int = 150) -> float:
-    """The largest share of its processor that a thread with fixed work loses to something else, in percent.
-
-    The shortest time of a piece of the work is its time on an idle processor. /proc of a container may hide who
-    takes the rest.
-    """
-    piece = bytes(1 << 20)
-
-    def work(count: int) -> list[float]:
-        taken = []
-        for _ in range(count):
-            begin = time.perf_counter()
-            hashlib.sha256(piece).digest()  # without the GIL
-            taken.append(time.perf_counter() - begin)
-        return taken
-
-    threads = min(len(os.sched_getaffinity(0)), MOST_THREADS)
-    with ThreadPoolExecutor(threads) as pool:
-        return round(100 * max(1 - min(taken) / mean(taken) for taken in pool.map(work, [pieces] * threads)), 1)
+__all__ = ["Load", "described", "is_idle", "load_at_rest", "undisturbed"]

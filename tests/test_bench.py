@@ -1,11 +1,23 @@
-"""Graphs timed side by side."""
+"""Graphs timed side by side, and the other load that is noticed meanwhile."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from helpers.graphs import network
 
 import onegraph as og
+from onegraph.cli import bench as command
+from onegraph.cli import cli
 from onegraph.testing.random_inputs import random_inputs
-from onegraph.tools.bench import Variant, bench
+from onegraph.tools import machine
+from onegraph.tools.bench import Measurement, Variant, bench
+from onegraph.tools.machine import Process, Snapshot
 
 
 def test_measures_variants_in_turn():
@@ -42,3 +54,130 @@ def test_rejects_invalid_seconds(seconds):
     g = network(depth=1)
     with pytest.raises(og.ArgumentError, match=r"seconds: .*; expected a number, 0 to"):
         bench(g, random_inputs(g), [Variant()], seconds=seconds)
+
+
+# What else runs ------------------------------------------------------------------------------------------------------
+
+
+def test_load_leaves_out_our_own_processes():
+    # 1 started 10, 10 started 11. From 50 s to 54 s, 11 ended after 3 s, and 12 began; 20 ran for 2 s.
+    before = Snapshot(50.0, 100.0, {
+        1: Process("init", 0, 5.0, 9.0), 10: Process("ours", 1, 1.0, 1.0),
+        11: Process("child", 10, 2.0, 2.0), 20: Process("other", 1, 7.0, 7.0),
+    })  # fmt: skip
+    after = Snapshot(54.0, 100.0 + 1.0 + 3.0 + 0.5 + 2.0 + 2 * machine.TICK, {
+        1: Process("init", 0, 5.0, 9.0), 10: Process("ours", 1, 2.0, 7.0),
+        12: Process("child", 10, 0.5, 0.5), 20: Process("other", 1, 9.0, 9.0),
+    })  # fmt: skip
+    assert machine.load(before, after, 10) == {"all": 50.0, "other": 50.0}
+
+
+def test_snapshot_finds_this_process_and_its_children():
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        found = machine.snapshot().processes
+        assert process.pid in machine.tree(found, os.getpid())
+        assert os.getpid() not in machine.tree(found, process.pid)
+        process.communicate(b"\n")
+
+
+def test_snapshot_without_proc(monkeypatch):
+    monkeypatch.setattr(Path, "read_text", lambda path: (_ for _ in ()).throw(FileNotFoundError(str(path))))
+    found = machine.snapshot()
+    assert found[1:] == (0.0, {})
+    assert machine.load(found, machine.snapshot(), os.getpid())["all"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("load", "threads", "lacked"),
+    [
+        *[(0.0, 1, False), (0.0, 4, False), (0.0, 5, True), (24.9, 4, False), (25.1, 4, True)],
+        *[(100.0, 3, False), (100.0, 4, True), (325.1, 1, True), (400.0, 1, True)],
+    ],
+)
+def test_threads_that_lack_a_processor(monkeypatch, load, threads, lacked):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1, 2, 3})
+    assert machine.lack_processors({"all": load}, threads) is lacked
+
+
+def test_watch_reports_hidden_load(monkeypatch):
+    for by_work, in_proc, expected in ((60.0, 3.0, 60.0), (60.0, 90.0, 90.0), (24.0, 3.0, 3.0)):
+        monkeypatch.setattr(machine, "lost_by_work", lambda by_work=by_work: by_work)
+        monkeypatch.setattr(machine, "load", lambda *_, in_proc=in_proc: {"all": in_proc})
+        assert machine.Watch().load()["all"] == expected
+
+
+def test_watch_notices_a_spinning_process():
+    with subprocess.Popen([sys.executable, "-c", "print(flush=True)\nwhile True: pass"], stdout=-1) as spinning:
+        spinning.stdout.readline()
+        watch = machine.Watch()
+        for _ in range(1000):
+            found = watch.load()
+            if found["all"] >= machine.BUSY:
+                break
+        spinning.kill()
+    assert found["all"] >= machine.BUSY
+
+
+@pytest.mark.parametrize(
+    ("seconds", "base", "text"),
+    [(2e-6, 1e-6, "2.00"), (1.3e-3, 1e-6, "1300.00"), (1e-7, 1e-6, "0.10"), (21.9e-6, 29.9e-3, "0.00073")],
+)
+def test_ratios_are_never_zero(seconds, base, text):
+    assert command.ratio(seconds, base) == text
+
+
+@pytest.fixture
+def timed(monkeypatch, tmp_path):
+    """Runs ``onegraph bench`` with 1 and 2 threads on 2 processors, beside a given load; returns its output."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+    monkeypatch.setattr(Measurement, "threads", property(lambda one: one.variant.threads))
+    path = tmp_path / "graph.json"
+    network(depth=1).save(path)
+
+    def run(load, threads, *options):
+        monkeypatch.setattr(machine.Watch, "load", lambda watch: load)
+        done = CliRunner().invoke(cli, ["bench", str(path), "--seconds", "0", "--threads", threads, *options])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    return run
+
+
+def ratios(shown):
+    return [
+        re.split(r" {2,}", line)[-2:] for line in shown.splitlines() if re.match(r"fusion, \d threads? .*(-|\d)$", line)
+    ]
+
+
+def test_bench_compares_on_an_idle_machine(timed):
+    shown = timed({"all": 4.0}, "1,2")
+    assert "busy" not in shown
+    assert "too long" not in shown
+    assert ratios(shown)[0] == ["1.00", "1.00"]
+    assert all(float(number) > 0 for number in ratios(shown)[1])
+
+
+def test_bench_on_a_busy_machine_says_so(timed):
+    load = {"all": 98.0, "cc1plus": 97.0}
+    shown = timed(load, "1,2")
+    assert "The machine was busy: something else used 98 % of one processor (cc1plus 97 %).\n" in shown
+    assert "so times that are too long: fusion, 2 threads.\n" in shown
+    assert ratios(shown) == [["1.00", "1.00"], ["-", "-"]]
+    # Nothing is compared with a first variant that had to wait.
+    assert ratios(timed(load, "2,1")) == [["-", "-"], ["-", "-"]]
+    found = json.loads(timed(load, "1,2", "--json"))
+    assert [(one["load"], one["lacked_processors"]) for one in found] == [(load, False), (load, True)]
+
+
+def test_bench_names_too_many_threads(timed):
+    shown = timed({"all": 0.0}, "1,3")
+    assert "busy" not in shown
+    assert "so times that are too long: fusion, 3 threads.\n" in shown
+    assert ratios(shown) == [["1.00", "1.00"], ["-", "-"]]
+
+
+def test_threads_of_a_measurement():
+    g = network(depth=1)
+    for threads in (1, 2):
+        (found,) = bench(g, random_inputs(g), [Variant(threads=threads)], runs=1)
+        assert found.threads == threads

@@ -1,7 +1,6 @@
 """Every benchmark runs in its quick form without peers, and gives rows of the same columns. No test checks times."""
 
 import json
-import os
 import subprocess
 import sys
 from dataclasses import asdict
@@ -15,7 +14,6 @@ from benchmarks import child, machine, peers
 from benchmarks.__main__ import NAMES, main
 from benchmarks.blocks import NUMPY, ONE_BY_ONE, TORCH, random_cases
 from benchmarks.known_blocks import KNOWN, known
-from benchmarks.machine import Process, Snapshot
 from benchmarks.random_blocks import FAMILIES
 from benchmarks.results import table
 from benchmarks.timing import Effort, Row, alternate, calls
@@ -107,27 +105,6 @@ def test_table_marks_a_disturbed_row():
     assert "DISTURBED" not in table(Row("case", load={"all": 4.9, "sshd": 4.9}))
     lines = table(Row("case", load={"all": 48.0, "python3": 40.5})).splitlines()
     assert lines == ["case", "  DISTURBED: something else used 48 % of one processor (python3 40.5 %)"]
-
-
-def test_load_leaves_out_our_own_processes():
-    # 1 started 10, 10 started 11. From 50 s to 54 s, 11 ended after 3 s, and 12 began; 20 ran for 2 s.
-    before = Snapshot(50.0, 100.0, {
-        1: Process("init", 0, 5.0, 9.0), 10: Process("ours", 1, 1.0, 1.0),
-        11: Process("child", 10, 2.0, 2.0), 20: Process("other", 1, 7.0, 7.0),
-    })  # fmt: skip
-    after = Snapshot(54.0, 100.0 + 1.0 + 3.0 + 0.5 + 2.0 + 2 * machine.TICK, {
-        1: Process("init", 0, 5.0, 9.0), 10: Process("ours", 1, 2.0, 7.0),
-        12: Process("child", 10, 0.5, 0.5), 20: Process("other", 1, 9.0, 9.0),
-    })  # fmt: skip
-    assert machine.load(before, after, 10) == {"all": 50.0, "other": 50.0}
-
-
-def test_snapshot_finds_this_process_and_its_children():
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        found = machine.snapshot().processes
-        assert process.pid in machine.tree(found, os.getpid())
-        assert os.getpid() not in machine.tree(found, process.pid)
-        process.communicate(b"\n")
 
 
 def test_disturbed_measurement_is_taken_again(monkeypatch):

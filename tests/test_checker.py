@@ -1,6 +1,8 @@
 """The checker: ops, attributes and graphs against the specification and the loaded library."""
 
 import dataclasses
+import json
+import pickle
 
 import ml_dtypes
 import numpy as np
@@ -9,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onegraph as og
+from onegraph._util.html_table import RED
 from onegraph.checker.check import _cycles
 from onegraph.errors import ERROR, LIBRARY, NOTE, UNSAFE
 from onegraph.opset.editions.registry import BASE, EDITIONS, edition
@@ -582,3 +585,31 @@ def test_shows_legacy_shapes_as_given(shape, weights_format):
         g.op("ConvTransposeBackpropFilters", [x, y, g.constant(np.array(shape, np.int32))], attrs)
     (found,) = caught.value.violations
     assert (found.where, found.given) == ("filter_shape", str(shape))
+
+
+# Forms of the list ----------------------------------------------------------------------------------------------------
+
+
+def test_violations_are_a_list_with_a_text():
+    found = og.check_op("ReLU", {"alpha": 1}, [("f32", (2,)), ("f32", (3,))])
+    assert isinstance(found, list)
+    assert found == list(found)
+    assert json.loads(json.dumps([dataclasses.asdict(one) for one in found]))[0]["rule"] == found[0].rule
+    assert pickle.loads(pickle.dumps(found)) == found
+    assert str(found).splitlines() == [f"error: [{one.rule}] {one.message}  ({one.page})" for one in found]
+    for empty in (og.check_op("ReLU", {}, [("f32", (2,))]), og.check_attrs("ReLU"), og.check_graph([])):
+        assert (empty, str(empty), empty._repr_html_()) == ([], "no violations", "<p>no violations</p>")
+
+
+def test_violations_in_a_notebook():
+    g = og.Graph("legacy-1")
+    g.op("Negative", [g.input("x", og.f32, (2,))], name="<b>")
+    html = og.check_graph(g)._repr_html_()
+    assert "1 violation: 1 is a limit of this library" in html
+    assert "Negative &#x27;&lt;b&gt;&#x27;" in html
+    assert RED not in html
+    html = og.check_attrs("ReLU", {"<script>": 1, "beta": 2})._repr_html_()
+    assert "2 violations: 2 break the specification" in html
+    assert html.count(RED) > 0
+    assert "<script" not in html
+    assert "2 violations: 2 break" in og.check_graph([1, 2])._repr_html_()

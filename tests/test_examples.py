@@ -11,7 +11,7 @@ EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 # packages that an example needs beyond the extra `examples`
 NEEDS = {"batch_inference_dask": "distributed"}
 SHOWS = {
-    "autoencoder": ["fused", "deconv2", "its gradient says"],
+    "autoencoder": ["digits above their copies", "partitions, trained in 1120 steps", "8 gradients, at most"],
     "batch_inference_dask": ["797 digits in 16 batches", "the same as in one process: True", "batches, 1 thread each"],
     "checking_attributes": ["[attribute_range]", "did you mean 'filter_format'?", "expected f32, as src is f32"],
     "conv_transpose": ["f16: (2, 20, 5)", "the page prints both"],
@@ -39,6 +39,9 @@ def test_example_runs_and_prints(path, tmp_path):
             assert float(line.split()[-1]) < 1e-5
     if path.stem == "autoencoder":
         assert (tmp_path / "autoencoder.png").stat().st_size > 1000
+        last_epoch, empty, *rest = done.stdout.splitlines()[-6:]
+        assert last_epoch.startswith("epoch 40/40")
+        assert (empty, rest[0]) == ("", str((tmp_path / "autoencoder.png").resolve()))
         losses = [float(line.split()[3]) for line in done.stdout.replace("\r", "\n").splitlines() if "loss 0" in line]
         assert losses[-1] < losses[0] / 5
 

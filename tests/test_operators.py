@@ -271,3 +271,10 @@ def test_report_shows_the_arithmetic_of_each_partition():
     assert [part.arithmetic for part in fused] in (["u8 x s8"], ["f32"] * len(fused))
     assert "(bf16, " in str(report)
     assert report.to_dict()["partitions"][0]["arithmetic"] == "bf16"
+
+
+def test_reports_types_of_a_replaced_op():
+    g = og.Graph()
+    g.output("y", g.reduce_sum(g.input("x", og.f32, (16, 32)), axes=[0]))  # a MatMul by ones
+    found = [(partition.kinds, partition.arithmetic) for partition in g.compile().report().partitions]
+    assert found[0] == (("ReduceSum: MatMul",), "f32")

@@ -1,16 +1,20 @@
 """Profiles, operation counts, and the names of implementations that the library prints."""
 
+import json
 import os
 import subprocess
 import sys
-from itertools import product
+from html.parser import HTMLParser
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 
 import onegraph as og
+from onegraph._util.html_table import RED
+from onegraph.compiler.report import PartitionReport, Report
 from onegraph.runtime import implementation_names
-from onegraph.runtime.profile import Profile, ProfileRow, flops
+from onegraph.runtime.profile import Profile, ProfileRow, Spans, chrome_trace, flops
 
 F32 = np.float32
 WINDOW = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
@@ -209,6 +213,174 @@ def test_graph_run_entirely_by_numpy():
     found = g.compile().profile(np.array([1, 7, 1], np.int32), np.ones((1, 3, 1), F32), runs=2, implementations=True)
     (row,) = found.rows
     assert (row.index, row.executor, row.threads, len(row.ops)) == (0, "reference", None, 2)
+
+
+# Notebooks and texts --------------------------------------------------------------------------------------------------
+
+
+class Cells(HTMLParser):
+    """The texts of the cells of an HTML table by row, the tags, and the style of each cell that has a mark."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.rows, self.tags, self.marked = [], set(), []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th"):
+            self.rows[-1].append("")
+        self.is_marked = RED in str(attrs)
+
+    def handle_data(self, data):
+        if self.rows:
+            self.rows[-1][-1] += data
+        if self.is_marked:
+            self.marked.append(data)
+
+
+def test_report_is_a_table_in_notebooks():
+    model = network().compile(threads=1)
+    table = Cells(model.report()._repr_html_())
+    assert table.tags <= {"table", "caption", "thead", "tbody", "tr", "th", "td"}
+    heads, *rows = table.rows
+    assert heads == ["", "executor", "ops", "inputs", "outputs", "type", "bytes", "threads", "reason"]
+    first, second, third = (dict(zip(heads, row, strict=True)) for row in rows)
+    assert first["ops"] == "Convolution 'convolution_0'\nReLU 'relu_1'"
+    assert first["inputs"] == "x: f32 [2, 6, 6, 3]\nconstant_1: f32 [3, 3, 3, 4]"
+    assert (first["executor"], first["threads"], first["bytes"]) == ("oneDNN, fused", "1", "2,448")
+    assert (second["executor"], second["reason"]) == ("reference", "Negative is not an op of the library")
+    assert third["executor"] == "oneDNN"
+    assert table.marked == ["reference"]
+    profile = model.profile(np.ones((2, 6, 6, 3), F32), runs=1)
+    heads, *rows = Cells(model.report()._repr_html_()).rows
+    assert [row[heads.index("us")] for row in rows] == [f"{seconds * 1e6:,.1f}" for seconds in profile.values()]
+
+
+def test_profile_marks_numpy_and_reference_kernels():
+    rows = [
+        ProfileRow(0, ("A 'a'",), "oneDNN", 0, 3e-3, 2e-3, 0.5, 12.5, 2e9, "matmul brg:avx512_core"),
+        ProfileRow(1, ("B '<b>'",), "reference", None, 1e-3, 1e-3, 0.25, None, 1e9),
+        ProfileRow(2, ("C 'c'",), "oneDNN", 1, 1e-3, 1e-3, 0.25, None, 1e9, "reorder jit:uni, binary ref:any"),
+    ]
+    assert Cells(Profile(rows, 5)._repr_html_()).marked == ["reference", "reorder jit:uni, binary ref:any"]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("matmul ref:any", True), ("x jit:uni, pooling ref_int8:any", True), ("reorder jit:uni", False), ("", False)],
+)
+def test_reference_kernels_by_name(name, expected):
+    assert PartitionReport(0, "oneDNN", (), (), implementation=name).reference_kernel is expected
+
+
+def test_executable_and_bound_run_describe_themselves():
+    model = network().compile(threads=1)
+    bound = model.bind(np.ones((2, 6, 6, 3), F32))
+    ports = "(x: f32 [2, 6, 6, 3] -> y: f32 [2, 6, 6, 4])"
+    assert repr(model) == f"Executable{ports}\n{model.report()}"
+    assert repr(model.report()) == str(model.report())
+    assert repr(bound).splitlines() == [f"BoundRun{ports}", *str(model.report()).splitlines()[1:]]
+    for shown, name in ((model, "Executable"), (bound, "BoundRun")):
+        html = shown._repr_html_()
+        assert f"{name}(x: f32 [2, 6, 6, 3] -&gt; y: f32 [2, 6, 6, 4])" in html
+        assert [row[1] for row in Cells(html).rows[1:]] == ["oneDNN, fused", "reference", "oneDNN"]
+
+
+def test_notebook_text_is_escaped():
+    g = og.Graph()
+    g.output("y", g.relu(g.input("<script>", og.f32, (4,)), name="<img src=x>"))
+    model = g.compile()
+    for shown in (model, model.report(), model.bind(np.ones(4, F32)), model.profile(np.ones(4, F32), runs=1)):
+        assert Cells(shown._repr_html_()).tags.isdisjoint({"script", "img"})
+
+
+def test_long_cells_open_on_click():
+    for count, tags in ((6, set()), (7, {"details", "summary"})):
+        names = tuple(f"op{number}" for number in range(count))
+        one = PartitionReport(0, "oneDNN", ("<b>",) * count, names, reasons=("why", "", "why", "how"))
+        table = Cells(Report("oneDNN", "fusion", "strict", (one,))._repr_html_())
+        assert table.tags & {"details", "summary", "b"} == tags
+        ops, *_, reason = table.rows[1][2:]
+        assert ops.startswith("<b> 'op0', and 6 more<b> 'op1'\n" if tags else "<b> 'op0'\n<b> 'op1'\n")
+        assert ops.endswith(f"<b> 'op{count - 1}'")
+        assert reason == "why\nhow"
+
+
+def test_long_tables_are_cut():
+    one = PartitionReport(0, "oneDNN", ("A",), ("a",))
+    html = Report("oneDNN", "fusion", "strict", (one,) * 303)._repr_html_()
+    assert html.count("<tr>") == 1 + 300
+    assert "3 more rows are not shown" in html
+
+
+# Traces ---------------------------------------------------------------------------------------------------------------
+
+
+def drawn(trace):
+    """The spans of a trace, each with its end; on one thread, a span ends before the next one begins."""
+    spans, open_by_thread = [], {}
+    for event in trace["traceEvents"]:
+        thread = event["pid"], event.get("tid")
+        if event["ph"] == "B":
+            assert thread not in open_by_thread
+            open_by_thread[thread] = event
+        elif event["ph"] == "E":
+            begun = open_by_thread.pop(thread)
+            assert begun["name"] == event["name"]
+            spans.append({**begun, "end": event["ts"]})
+    assert open_by_thread == {}
+    return spans
+
+
+def test_trace_of_given_times():
+    rows = [
+        ProfileRow(0, ("A 'a'", "B 'b'"), "oneDNN", 0, 2e-6, 2e-6, 0.5, 12.5, 2e9, "matmul x", 64),
+        ProfileRow(3, ("C 'c'",), "reference", None, 4e-6, 4e-6, 0.5, None, 1e9, "", 32),
+    ]
+    spans = Spans([[(7.0, 2e-6), (7.0 + 2e-6, 4e-6)], [(7.0 + 9e-6, 2e-6), (7.0 + 11e-6, 4e-6)]], limit=2)
+    trace = json.loads(chrome_trace({"one": Profile(rows, 2, spans), "other": Profile(rows[1:], 0)}))
+    assert trace["displayTimeUnit"] == "ns"
+    names = [(e["pid"], e.get("tid"), e["args"]["name"]) for e in trace["traceEvents"] if e["name"].endswith("_name")]
+    assert names == [
+        (0, None, "one"), (0, 0, "calling thread"), (0, 1, "OpenMP thread 1"),
+        (1, None, "other"), (1, 0, "calling thread"),
+    ]  # fmt: skip
+    spans = drawn(trace)
+    assert [(event["tid"], event["ts"], event["end"], event["cat"]) for event in spans] == [
+        *[(0, 0.0, 2.0, "oneDNN"), (1, 0.0, 2.0, "oneDNN"), (0, 2.0, 6.0, "reference")],
+        *[(0, 9.0, 11.0, "oneDNN"), (1, 9.0, 11.0, "oneDNN"), (0, 11.0, 15.0, "reference")],
+    ]
+    assert spans[0]["name"] == "A 'a' + B 'b'"
+    facts = {"partition": 0, "run": 0, "ops": ["A 'a'", "B 'b'"], "bytes": 64, "threads": 2}
+    assert spans[0]["args"] == facts | {"implementation": "matmul x", "GFLOP/s": 12.5}
+    assert spans[5]["args"] == {"partition": 3, "run": 1, "ops": ["C 'c'"], "bytes": 32, "threads": 1}
+
+
+def test_trace_has_each_partition_of_each_run(model, profile):
+    events = drawn(json.loads(profile.to_chrome_trace()))
+    assert [(event["args"]["run"], event["args"]["partition"]) for event in events] == [
+        (run, row.index) for run in range(3) for row in profile.rows
+    ]
+    for before, after in pairwise(events):
+        assert before["ts"] < before["end"] <= after["ts"]
+    sizes = {partition.index: partition.bytes for partition in model.report().partitions}
+    assert all(event["args"]["bytes"] == sizes[event["args"]["partition"]] for event in events)
+    for row in profile.rows:
+        taken = [event["end"] - event["ts"] for event in events if event["args"]["partition"] == row.index]
+        assert sorted(taken)[1] == pytest.approx(row.seconds * 1e6, abs=0.002)
+
+
+def test_trace_of_a_graph_run_by_numpy():
+    g = og.Graph()
+    x = g.input("x", og.f32, (2, 3))
+    g.output("y", g.reduce_sum(x, g.input("axes", og.s32, (1,))))
+    profile = g.compile().profile(np.ones((2, 3), F32), np.array([1], np.int32), runs=2)
+    events = drawn(json.loads(profile.to_chrome_trace()))
+    assert [(event["tid"], event["cat"]) for event in events] == [(0, profile.rows[0].executor)] * 2
 
 
 # Implementations ------------------------------------------------------------------------------------------------------

@@ -376,6 +376,12 @@ def test_dot_escapes_user_text():
     assert block().to_dot() == view.dot(block())
 
 
+def test_dot_outlines_errors_only():
+    lines = view.dot(block(), violations=[violation("MatMul 'last'", severity="library"), violation("ReLU 'relu_out'")])
+    red = {line.split()[0] for line in lines.splitlines() if 'color="red"' in line}
+    assert red == {"op_1"}
+
+
 # SVG ------------------------------------------------------------------------------------------------------------------
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
@@ -431,6 +437,64 @@ def test_svg_shows_partitions_fallback_and_violations(svg):
     assert {(start, end) for start, end, _, _ in edges} == {
         ("i0", "o0"), ("c1_0", "o0"), ("o0", "o1"), ("o1", "x0"), ("o1", "o2"), ("c4_2", "o2"), ("o2", "x1"),
     }  # fmt: skip
+
+
+def test_svg_marks_slow_partitions_and_no_limits(svg):
+    parts = [
+        {"executor": "oneDNN", "names": ["conv"], "reference_kernel": True},
+        {"executor": "copy", "names": ["relu_out"]},
+        {"executor": "oneDNN", "names": ["last"], "reference_kernel": False},
+    ]
+    limits = [violation("MatMul 'last'", severity="library"), violation("MatMul 'last'", severity="unsafe")]
+    root, nodes, _ = drawn(svg(block(), {"partitions": parts}, limits))
+    assert [{"slow", "fallback", "violating"} & nodes[f"o{number}"][0] for number in range(3)] == [
+        {"slow"}, {"fallback"}, set(),
+    ]  # fmt: skip
+    assert nodes["o0"][1] == "Convolution conv, partition 0, reference kernel"
+    assert nodes["o2"][1] == "MatMul last, partition 2"
+    assert not [group for group in root.iter(f"{NAMESPACE}g") if "badge" in group.get("class", "")]
+
+
+def normed(constant=True):
+    """A BatchNormInference with four parameters: constants, or constant inputs."""
+    g = og.Graph()
+    names = ("gamma", "beta", "mean", "variance")
+    if constant:
+        parameters = [g.constant(np.ones(4, np.float32), name=name) for name in names]
+    else:
+        parameters = [g.input(name, og.f32, (4,), constant=True) for name in names]
+    y = g.batch_norm_inference(g.input("x", og.f32, (1, 3, 3, 4)), *parameters, epsilon=1e-5, name="norm")
+    g.output("y", g.multiply(y, g.constant(np.ones(1, np.float32), name="k"), name="scaled"))
+    return g
+
+
+@pytest.mark.parametrize("constant", [True, False])
+def test_svg_folds_the_constants_of_norms(svg, constant):
+    g = normed(constant)
+    _, nodes, edges = drawn(svg(g))
+    scale = next(tensor.id for tensor in g.ops[1].inputs if tensor.constant)
+    image = g.inputs["x"].id
+    assert set(nodes) == {"o0", "o1", "n0", f"c{scale}_1", f"i{image}", "x0"}
+    assert nodes["n0"][1] == "4 constants, gamma, beta, mean, variance"
+    assert [(start, end) for start, end, _, _ in edges].count(("n0", "o0")) == 1
+
+
+def test_svg_cuts_the_common_prefix_of_constants(svg):
+    g = og.Graph()
+    names = ("stem_1_gamma", "stem_1_beta", "stem_1_mean", "stem_1_var")
+    parameters = [g.constant(np.ones(4, np.float32), name=name) for name in names]
+    g.output("y", g.batch_norm_inference(g.input("x", og.f32, (1, 3, 3, 4)), *parameters, epsilon=1e-5))
+    root, nodes, _ = drawn(svg(g))
+    assert "gamma, beta, mean, var" in [text.text for text in root.iter(f"{NAMESPACE}text")]
+    assert nodes["n0"][1] == f"4 constants, {', '.join(names)}"
+
+
+def test_svg_keeps_constants_of_norms_with_other_readers(svg):
+    g = normed(constant=False)
+    g.output("also", g.relu(g.inputs["mean"]))
+    _, nodes, _ = drawn(svg(g))
+    assert nodes["n0"][1] == "3 constants, gamma, beta, variance"
+    assert f"i{g.inputs['mean'].id}" in nodes
 
 
 def test_svg_heat(svg):
@@ -893,6 +957,54 @@ def test_heat_of_a_profile(opened):
     page.keys("m")
     assert page.find("#modes [aria-pressed=true]").text == "Kinds"
     assert "matmul" in page.find("#legend").text
+
+
+def test_partitions_are_sorted_by_time(opened):
+    parts = [
+        {"index": 0, "executor": "oneDNN", "names": ["conv"]},
+        {"index": 1, "executor": "view", "names": ["relu_out"]},
+        {"index": 2, "executor": "reference", "names": ["last"]},
+    ]
+    page = opened(view.page(block(), {"partitions": parts}, times={0: 1e-6, 2: 5e-6}))
+    order = "return [...document.querySelectorAll('#panel tbody tr .link')].map(link => link.textContent)"
+    assert page.run(order)[:3] == ["P2", "P0", "P1"]
+    assert [row.text.split("\n")[0] for row in page.all("#panel tr.slow")] == ["P2 MatMul"]
+    assert page.run("return getComputedStyle(document.querySelector('#o2 .body')).stroke") == "rgb(209, 36, 47)"
+    assert page.run("return getComputedStyle(document.querySelector('#o0 .body')).stroke") != "rgb(209, 36, 47)"
+    page = opened(view.page(block(), {"partitions": parts}))
+    assert page.run(order)[:3] == ["P0", "P1", "P2"]
+
+
+def test_panel_counts_the_ops_of_long_partitions(opened):
+    g = chain(8)
+    parts = [{"index": 0, "executor": "oneDNN", "names": [op.name for op in g.ops]}]
+    page = opened(view.page(g, {"partitions": parts}))
+    assert page.rows()["P0"][1] == "9 ops: 8 ReLU, Add"
+    assert len(g.ops) == 9
+
+
+def test_limits_of_the_library_are_quiet(opened):
+    limits = [violation("MatMul 'last'", severity=severity) for severity in ("library", "unsafe")]
+    page = opened(view.page(block(), REPORT, limits))
+    summary = page.find("#summary").text
+    assert "violation" not in summary
+    assert summary.endswith("oneDNN 3.2.0 · 2 library limits")
+    assert "The graph runs around 2 limits of the library" in page.panel
+    assert page.all(".badge, #panel .violation") == []
+    assert "Violations" not in page.find("#filters").text
+    page.find("#o2").click()
+    assert [card.get_attribute("class") for card in page.all("#panel .violation")] == ["violation limit"] * 2
+    assert page.find("#panel .violation b").text == "limit of the library: strides"
+
+
+def test_folded_constants_open_their_op(opened):
+    page = opened(view.page(normed()))
+    page.find("#n0").click()
+    assert page.find("#panel h2").text == "BatchNormInference"
+    page.run("arguments[0].click()", next(link for link in page.all("#panel .link") if link.text == "variance"))
+    assert page.find("#panel h2").text == "variance"
+    assert page.ids(".node.chosen") == ["n0"]
+    assert page.run(OUTSIDE) == []
 
 
 def test_zoom_and_drag(opened):

@@ -21,9 +21,10 @@ from ..opset.editions.registry import BASE, DEFAULT, base_of
 from ..opset.editions.registry import edition as edition_named
 from ..opset.schema import Finding, Schema, Version
 from ..opset.shapes import counted, show
+from .violation_list import ViolationList
 
 
-def check_attrs(kind: str, attrs: object = None, *, edition: str | None = None) -> list[Violation]:
+def check_attrs(kind: str, attrs: object = None, *, edition: str | None = None) -> ViolationList:
     """Check the attributes of an op without its inputs.
 
     Args:
@@ -38,7 +39,7 @@ def check_attrs(kind: str, attrs: object = None, *, edition: str | None = None) 
         ArgumentError: the edition is unknown. Every other mistake is a violation.
     """
     chosen = edition_named(DEFAULT if edition is None else edition)
-    return list(infer_attrs(kind, attrs, edition=chosen).violations)
+    return ViolationList(infer_attrs(kind, attrs, edition=chosen).violations)
 
 
 def check_op(
@@ -48,7 +49,7 @@ def check_op(
     outputs: object = None,
     *,
     edition: str | None = None,
-) -> list[Violation]:
+) -> ViolationList:
     """Check one op: attributes, ports, data types and shapes, and known problems of the loaded library.
 
     Args:
@@ -68,7 +69,8 @@ def check_op(
     chosen = edition_named(DEFAULT if edition is None else edition)
     checked = infer_op(kind, attrs, inputs, outputs, edition=chosen)
     wanted = checked.n_outputs or 0
-    return [*checked.violations, *_library_violations(checked, chosen.name, shortened(kind), wanted)]
+    limits = _library_violations(checked, chosen.name, shortened(kind), wanted)
+    return ViolationList([*checked.violations, *limits])
 
 
 class Ops(Protocol):
@@ -79,7 +81,7 @@ class Ops(Protocol):
         """The ops."""
 
 
-def check_graph(graph: Ops | Iterable[Op]) -> list[Violation]:
+def check_graph(graph: Ops | Iterable[Op]) -> ViolationList:
     """Check a graph: every op, and the connections between the ops.
 
     Args:
@@ -98,13 +100,13 @@ def check_graph(graph: Ops | Iterable[Op]) -> list[Violation]:
     noted = Violations(edition_named(DEFAULT), "graph")
     if ops is None:
         noted.add("graph_kind", "graph", graph, "a Graph or a list of ops")
-        return noted.violations
+        return ViolationList(noted.violations)
     for index, op in enumerate(ops):
         if len(noted.violations) <= MAX_VIOLATIONS and not _is_record(op):
             expected = "an Op with a name, of logical tensors, and with integers for ids"
             noted.add("op_kind", f"ops[{index}]", op, expected)
     if noted.violations:
-        return noted.violations
+        return ViolationList(noted.violations)
     read = {tensor.id for op in ops for tensor in op.inputs if tensor is not None}
     read |= {getattr(tensor, "id", None) for tensor in results}
     found: list[Violation] = []
@@ -116,7 +118,7 @@ def check_graph(graph: Ops | Iterable[Op]) -> list[Violation]:
         wanted = max((count for count, tensor in enumerate(outputs, 1) if tensor.id in read), default=0)
         found += _library_violations(checked, chosen.name, f"{op.kind} {op.name!r}", wanted)
     notes = getattr(getattr(graph, "_file", None), "notes", ())
-    return [*notes, *found, *_structure(ops)]
+    return ViolationList([*notes, *found, *_structure(ops)])
 
 
 def _is_record(op: object) -> bool:

@@ -9,7 +9,19 @@ import click
 import numpy as np
 
 from ..serialize.document import FPMATH_MODES
-from .options import POLICIES, InputData, Integer, Number, Source, data, graph_file, json_option
+from ..tools.machine import BUSY, Load, Watch, described, lack_processors
+from .options import (
+    POLICIES,
+    InputData,
+    Integer,
+    Number,
+    Source,
+    data,
+    graph_file,
+    json_option,
+    trace_option,
+    write_trace,
+)
 from .terminal import emit, print_rich, progress, table
 
 if TYPE_CHECKING:
@@ -64,6 +76,7 @@ class Several(click.ParamType[Any]):
 @click.option(
     "--runs", type=Integer(min=1, max=10**7), default=10_000, show_default=True, help="Maximum for each variant."
 )
+@trace_option
 @json_option
 def command(
     source: Source,
@@ -76,6 +89,7 @@ def command(
     fallback: bool,
     seconds: float,
     runs: int,
+    trace: str | None,
     as_json: bool,
 ) -> None:
     """Time the graph in FILE, and each of its partitions. - is standard input.
@@ -90,13 +104,19 @@ def command(
     first and third here; a call from Python takes 0.1 us more. Inputs that FILE marks as constant are constant here
     too. --fill 128 --in-place measures like benchdnn: values matter for ops that branch on them, and results written
     over inputs are already in the cache. --json prints the time of every run in seconds.
+
+    If something else runs on the machine meanwhile, bench says what. A variant whose threads had to share processors
+    has no ratio.
     """
     from ..tools.bench import PROFILED, Variant, bench
 
     graph = source.load_to_run()
+    if trace is not None:
+        source.keep("--trace", trace, graph)
     options = itertools.product(policy, fpmath_mode or (None,), threads or (None,))
     variants = [Variant(*chosen, fallback) for chosen in options]
     with progress("bench") as tell:
+        watch = Watch()
         inputs = data.read(graph, tell)
         if fill is not None:
             for values in inputs.values():
@@ -113,13 +133,17 @@ def command(
         )
         tell(0, 0, "profile")
         inputs = {port.name: untouched[port.name] for port in found[0].model.inputs}
-        profiles = [one.model.profile(*inputs.values(), runs=min(PROFILED, runs)) for one in found]
+        count, named = min(PROFILED, runs), trace is not None
+        profiles = [one.model.profile(*inputs.values(), runs=count, implementations=named) for one in found]
+        load = watch.load()
+    if trace is not None:
+        write_trace(trace, {str(one.variant): profile for one, profile in zip(found, profiles, strict=True)})
     if data.outputs is not None:
         data.write(found[0].model._by_name(found[0].model(*inputs.values())))
     if as_json:
-        emit([_facts(one, profile) for one, profile in zip(found, profiles, strict=True)])
+        emit([_facts(one, profile, load) for one, profile in zip(found, profiles, strict=True)])
     else:
-        _show(found, profiles)
+        _show(found, profiles, load)
 
 
 def _fill(values: Array, number: int) -> None:
@@ -128,7 +152,7 @@ def _fill(values: Array, number: int) -> None:
         values[...] = np.asarray(number).astype(values.dtype)
 
 
-def _facts(one: Measurement, profile: Profile) -> dict[str, object]:
+def _facts(one: Measurement, profile: Profile, load: Load) -> dict[str, object]:
     return {
         "policy": one.variant.policy,
         "fpmath_mode": one.model.report().fpmath_mode,
@@ -138,23 +162,43 @@ def _facts(one: Measurement, profile: Profile) -> dict[str, object]:
         "avg": one.mean,
         "runs": len(one.samples),
         "compile": one.compile_seconds,
+        "load": load,
+        "lacked_processors": lack_processors(load, one.threads),
         "samples": list(one.samples),
         "profile": profile.to_dict(),
         "report": one.model.report().to_dict(),
     }
 
 
-def _show(found: list[Measurement], profiles: list[Profile]) -> None:
-    base = found[0]
+def _show(found: list[Measurement], profiles: list[Profile], load: Load) -> None:
+    slowed = [lack_processors(load, one.threads) for one in found]
     titles = ["variant", "min>", "median>", "avg>", "runs>", "compile>"]
-    several = len(found) > 1
     rows = []
-    for one in found:
+    for one, is_slowed in zip(found, slowed, strict=True):
         times = [duration(seconds) for seconds in (one.min, one.median, one.mean)]
         row = [str(one.variant), *times, f"{len(one.samples):,}", duration(one.compile_seconds)]
-        rows.append(row + [f"{one.min / base.min:.2f}", f"{one.median / base.median:.2f}"] * several)
+        if len(found) > 1:
+            no_ratio = slowed[0] or is_slowed
+            row += ["-", "-"] if no_ratio else [ratio(one.min, found[0].min), ratio(one.median, found[0].median)]
+        rows.append(row)
+    several = ["min ratio>", "median ratio>"] if len(found) > 1 else []
     parts = [f"{one.variant}: {profile}" for one, profile in zip(found, profiles, strict=True)]
-    print_rich(table(titles + ["min ratio>", "median ratio>"] * several, rows), *parts)
+    warnings = _warnings(found, slowed, load)
+    print_rich(table(titles + several, rows), *([warnings] if warnings else []), *parts)
+
+
+def _warnings(found: list[Measurement], slowed: list[bool], load: Load) -> str:
+    """Sentences that say what else ran on the machine, and whose times are too long; empty if there is nothing."""
+    busy = f"The machine was busy: something else used {described(load)}." if load["all"] >= BUSY else ""
+    names = "; ".join(str(one.variant) for one, is_slowed in zip(found, slowed, strict=True) if is_slowed)
+    short = f"Threads without a processor of their own, so times that are too long: {names}." if names else ""
+    return "\n".join(filter(None, (busy, short)))
+
+
+def ratio(seconds: float, base: float) -> str:
+    """A ratio of times with two decimals; a small one with two digits."""
+    found = seconds / base
+    return f"{found:.2f}" if found >= 0.1 else f"{found:.2g}"
 
 
 def duration(seconds: float) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from .._util.atomic_write import write_atomically
 from ..errors import ArgumentError, FormatError, SpecError, UnsupportedError
 from ..graph import Graph
 from ..opset.editions.registry import EDITIONS, edition
@@ -25,6 +26,7 @@ from . import note
 
 if TYPE_CHECKING:
     from ..ir.op import Array
+    from ..runtime.profile import Profile
     from .terminal import Progress
 
 Command = Callable[..., Any]
@@ -337,6 +339,22 @@ DATA = (
     click.option("--outputs", type=OutputPath(".npz"), metavar="Y.npz", help="File for the results, by name."),
     click.option("--seed", type=Integer(min=0), default=0, metavar="N", show_default=True, help="Seed of random data."),
 )
+
+
+trace_option = click.option(
+    "--trace",
+    type=OutputPath(".json"),
+    metavar="TRACE.json",
+    help="Write the time of every partition there, for https://ui.perfetto.dev.",
+)
+
+
+def write_trace(path: str, profiles: Mapping[str, Profile]) -> None:
+    """Write profiles, by name, in Chrome's trace event format."""
+    from ..runtime.profile import chrome_trace
+
+    content = chrome_trace(profiles).encode()
+    write_atomically(Path(path), lambda stream: stream.write(content))
 
 
 def data(command: Command) -> Command:

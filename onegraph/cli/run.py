@@ -10,7 +10,7 @@ import numpy as np
 
 from ..opset.dtypes import DataType
 from ..serialize import with_known
-from .options import Compiling, InputData, Source, compiling, data, graph_file, json_option
+from .options import Compiling, InputData, Source, compiling, data, graph_file, json_option, trace_option, write_trace
 from .terminal import dims, emit, print_rich, progress, table
 
 if TYPE_CHECKING:
@@ -21,14 +21,17 @@ if TYPE_CHECKING:
 @graph_file
 @data
 @compiling
+@trace_option
 @json_option
-def command(source: Source, data: InputData, compiling: Compiling, as_json: bool) -> None:
+def command(source: Source, data: InputData, compiling: Compiling, trace: str | None, as_json: bool) -> None:
     """Compile the graph in FILE, run it once, and summarise the results. - is standard input.
 
     Inputs are random numbers in the domain of the ops that read them, or the arrays of an .npz file by name. Inputs
     that FILE marks as constant are constant here too: the library prepares them once.
     """
     graph = source.load_to_run()
+    if trace is not None:
+        source.keep("--trace", trace, graph)
     with progress("run") as tell:
         graph, inputs = with_known(graph, data.read(graph, tell))
         tell(0, 0)
@@ -37,6 +40,8 @@ def command(source: Source, data: InputData, compiling: Compiling, as_json: bool
         start = time.perf_counter()
         results = model(*inputs.values())
         seconds = time.perf_counter() - start
+    if trace is not None:
+        write_trace(trace, {"onegraph": model.profile(*inputs.values(), runs=1, implementations=True)})
     outputs = model._by_name(results)
     data.write(outputs)
     facts = [{"name": name, **summary(array)} for name, array in outputs.items()]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from .._util.atomic_write import write_atomically
 from ..checker.check import check_graph
-from ..errors import LibraryError, UnsupportedError
+from ..errors import LIBRARY, UNSAFE, LibraryError, UnsupportedError, Violation
 from . import note
 from .options import Compiling, InputData, Integer, OutputPath, Source, compiling, graph_file, json_option
 from .terminal import emit, progress
@@ -24,7 +25,10 @@ from .terminal import emit, progress
     help="Output file; by default FILE with .html, in the working directory; - is standard output.",
 )
 @click.option(
-    "--profile", "profiled", is_flag=True, help="Run the graph on random inputs, and colour partitions by their time."
+    "--profile",
+    "profiled",
+    is_flag=True,
+    help="Run the graph on random inputs, colour and sort partitions by their time, and mark reference kernels.",
 )
 @click.option("--seed", type=Integer(min=0), default=0, metavar="N", show_default=True, help="Seed of random data.")
 @compiling
@@ -42,6 +46,7 @@ def command(
     """Write an HTML page that shows the graph in FILE, with zoom, search and details on click; it needs no network.
 
     It shows the ops with attributes and shapes, fused ops, ops that run in numpy, and violations that check finds.
+    Limits of the library are no violations: the details of an op name them.
     """
     from ..view import page
 
@@ -67,7 +72,7 @@ def command(
             note(f"without partitions: {error}")
         if profiled and model is not None:
             times = model.profile(*InputData(source, None, None, seed).read(runs, tell).values())
-            report = model.report()
+            report = model.report(implementations=True)
         text = page(graph, report=report, violations=violations, times=times, title=Path(source.path).stem or "graph")
     # Names may have lone surrogates, which UTF-8 cannot encode.
     content = text.encode(errors="backslashreplace")
@@ -76,6 +81,12 @@ def command(
         return
     write_atomically(target, lambda stream: stream.write(content))
     if as_json:
-        emit({"page": str(target), "bytes": len(content), "ops": len(graph.ops), "violations": len(violations)})
+        emit({"page": str(target), "bytes": len(content), "ops": len(graph.ops), **_counts(violations)})
     else:
         click.echo(str(target))
+
+
+def _counts(violations: Sequence[Violation]) -> dict[str, int]:
+    """The number of violations, and of limits of the library, which the executable goes around."""
+    limits = sum(one.severity in (LIBRARY, UNSAFE) for one in violations)
+    return {"violations": len(violations) - limits, "limits": limits}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
 
+from .._util.html_table import RED, Cell, html_table
 from ..opset.dtypes import DataType
 from ..opset.shapes import counted
 
@@ -73,6 +74,11 @@ class PartitionReport:
         return self.executor == "oneDNN" and len(self.names) > 1
 
     @property
+    def reference_kernel(self) -> bool:
+        """Whether ``implementation`` names one of the slow reference kernels of oneDNN, such as ``ref:any``."""
+        return names_reference_kernel(self.implementation)
+
+    @property
     def ops(self) -> tuple[str, ...]:
         """Kind and name of the ops that run together."""
         return tuple(f"{kind} {name!r}" for kind, name in zip(self.kinds, self.names, strict=True))
@@ -116,18 +122,20 @@ class PartitionReport:
             "threads": self.threads,
             "implementation": self.implementation or None,
             "fused": self.fused,
+            "reference_kernel": self.reference_kernel,
             "kinds": self.kinds,
             "names": self.names,
             "layouts": self.layouts,
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """The partitions of an executable in the order of execution, and the settings of its compilation.
 
-    ``copies`` counts the inputs that calls had to copy because their layout differed from the declared one. ``cache``
-    has the counters of ``Executable.cache_info``.
+    ``print`` shows it as text, notebooks as a table. ``copies`` counts the inputs that calls had to copy because their
+    layout differed from the declared one. ``cache`` has the counters of ``Executable.cache_info``. ``times`` has the
+    seconds of the last profile, by index of the partition.
     """
 
     library: str
@@ -137,6 +145,7 @@ class Report:
     note: str = ""
     copies: int = 0
     cache: Mapping[str, int] = field(default_factory=dict)
+    times: Mapping[int, float] = field(default_factory=dict, compare=False)
 
     def to_dict(self) -> dict[str, object]:
         """The report as plain dictionaries, lists, strings and numbers."""
@@ -151,6 +160,15 @@ class Report:
         }
 
     def __str__(self) -> str:
+        return "\n".join([*self._heading(), *partition_lines(self.partitions)])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """The report as HTML for a notebook: a table of partitions, with the times of the last profile."""
+        return partition_table("\n".join(self._heading()), self.partitions, self.times)
+
+    def _heading(self) -> list[str]:
         lines = [f"{self.library}, policy {self.policy}, fpmath mode {self.fpmath_mode}"]
         if self.note:
             lines.append(self.note)
@@ -159,19 +177,57 @@ class Report:
         if self.cache.get("hits") or self.cache.get("misses", 0) > 1:
             kept = "{size} of {capacity} programs kept: {hits} hits, {misses} misses, {evictions} evictions"
             lines.append(kept.format_map(self.cache))
-        for partition in self.partitions:
-            how = f"{partition.executor}{', fused' if partition.fused else ''}"
-            size = f"{partition.arithmetic}, " if partition.arithmetic else ""
-            size += f"{partition.bytes:,} bytes"
-            if partition.threads is not None:
-                size += f", {counted(partition.threads or 'all', 'thread')}"
-            lines.append(f"{partition.index:3}  {how:16} {' + '.join(partition.ops)}  ({size})")
-            lines.append(f"     {', '.join(partition.inputs)} -> {', '.join(partition.outputs)}")
-            if partition.reason:
-                lines.append(f"     {partition.reason.splitlines()[0]}")
-            if partition.implementation:
-                lines.append(f"     {partition.implementation}")
-        return "\n".join(lines)
+        return lines
+
+
+def partition_lines(partitions: Iterable[PartitionReport]) -> Iterator[str]:
+    """Partitions as lines of text."""
+    for partition in partitions:
+        how = f"{partition.executor}{', fused' if partition.fused else ''}"
+        size = f"{partition.arithmetic}, " if partition.arithmetic else ""
+        size += f"{partition.bytes:,} bytes"
+        if partition.threads is not None:
+            size += f", {counted(partition.threads or 'all', 'thread')}"
+        yield f"{partition.index:3}  {how:16} {' + '.join(partition.ops)}  ({size})"
+        yield f"     {', '.join(partition.inputs)} -> {', '.join(partition.outputs)}"
+        if partition.reason:
+            yield f"     {partition.reason.splitlines()[0]}"
+        if partition.implementation:
+            yield f"     {partition.implementation}"
+
+
+def partition_table(caption: str, partitions: Iterable[PartitionReport], times: Mapping[int, float]) -> str:
+    """Partitions as an HTML table for a notebook. What numpy or a reference kernel runs is red."""
+    longest = max(times.values(), default=0.0) or 1.0
+    heads = ["", "us", "executor", "ops", "inputs", "outputs", "type", "bytes", "threads", "reason", "implementation"]
+    rows: list[list[str | Cell]] = []
+    for partition in partitions:
+        seconds = times.get(partition.index)
+        part = None if seconds is None else seconds / longest
+        rows.append(
+            [
+                str(partition.index),
+                Cell("" if seconds is None else f"{seconds * 1e6:,.1f}", part=part),
+                Cell(
+                    f"{partition.executor}{', fused' if partition.fused else ''}",
+                    RED if partition.executor == "reference" else "",
+                ),
+                "\n".join(partition.ops),
+                "\n".join(partition.inputs),
+                "\n".join(partition.outputs),
+                partition.arithmetic,
+                f"{partition.bytes:,}",
+                "" if partition.threads is None else str(partition.threads or "all"),
+                "\n".join(dict.fromkeys(filter(None, partition.reasons))),
+                Cell(partition.implementation, RED if partition.reference_kernel else ""),
+            ]
+        )
+    return html_table(caption, heads, rows, numbers=(0, 1, 7, 8))
+
+
+def names_reference_kernel(implementation: str) -> bool:
+    """Whether the names of implementations include one of oneDNN's reference kernels."""
+    return any(name.startswith("ref") for name in implementation.split())
 
 
 def nbytes(tensor: NamedTensor) -> int:

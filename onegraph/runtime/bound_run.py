@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from time import perf_counter_ns
 from typing import Any, NoReturn
@@ -16,15 +16,19 @@ from .._util.interpreter_tricks import is_held
 from ..arrays.ndarrays import Held, owners
 from ..capi.thread_affinity import OwnerThread, calling_thread
 from ..compiler.lower import Value
+from ..compiler.report import partition_lines, partition_table
 from ..errors import ArgumentError, StateError, StatusError
 from ..ir.op import Array
 from ..native import library
 from ..native.library import lib
-from ..opset.shapes import is_dense
+from ..opset.dtypes import DataType
+from ..opset.schema import Shape
+from ..opset.shapes import is_dense, show
 from .plan import plan_error
 from .program import Frame, Program
 
 QuickCall = Callable[..., Any]
+Port = tuple[str, DataType, Shape]  # name, data type and dims of an input or output
 
 
 def quick_call(program: Program, result: Callable[..., Any] | None) -> QuickCall | None:
@@ -114,6 +118,22 @@ class BoundRun(Made):
         """Call ``run``."""
         return self.run()
 
+    def __repr__(self) -> str:
+        return "\n".join([self._signature(), *partition_lines(self._owner[0].reports)])
+
+    def _repr_html_(self) -> str:
+        """The bound run as HTML for a notebook: inputs, outputs and partitions."""
+        return partition_table(self._signature(), self._owner[0].reports, {})
+
+    def _signature(self) -> str:
+        """The names, data types and shapes of the bound arrays."""
+        program = self._owner[0]
+        ports = [
+            [(name, tensor.dtype, program.values[tensor.id].shape) for name, tensor in named.items()]
+            for named in (program.graph.inputs, program.graph.outputs)
+        ]
+        return signature("BoundRun", *ports)
+
     def _sample(self, enough: int, most: int) -> list[int]:
         """Run for about ``enough`` nanoseconds, at most ``most`` times; returns the time of each run in nanoseconds.
 
@@ -134,6 +154,14 @@ class BoundRun(Made):
             if not arrays[source].flags.writeable:
                 raise ArgumentError(f"in_place: input {names[source]!r} is read-only; pass a copy of it")
         frame.bind({**arrays, **{target: arrays[source] for target, source in program.in_place.items()}})
+
+
+def signature(what: str, inputs: Iterable[Port], outputs: Iterable[Port]) -> str:
+    """One line with the inputs and outputs of an executable or a bound run."""
+    ins, outs = (
+        ", ".join(f"{name}: {dtype} {show(shape)}" for name, dtype, shape in ports) for ports in (inputs, outputs)
+    )
+    return f"{what}({ins} -> {outs})"
 
 
 def sample(run: Callable[[], object], enough: int, most: int) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from html import escape
 from typing import Any, NamedTuple
 
 from .._util.init_once import Made, once
@@ -24,11 +25,11 @@ from ..native.gc_pause import without_collector
 from ..native.library import VERSION
 from ..opset.dtypes import DataType
 from ..opset.schema import Shape
-from ..opset.shapes import known, show
+from ..opset.shapes import known
 from ..reference import run as run_reference
 from ..transform.specialise import specialise
 from .arguments import Arguments, OutputSpec, refuse_shared, value_inputs
-from .bound_run import BoundRun, QuickCall, quick_call, refuse_elsewhere
+from .bound_run import BoundRun, QuickCall, quick_call, refuse_elsewhere, signature
 from .compile_options import Options, compile_options, refuse_unknown_partitions
 from .implementation_names import implementation_names
 from .plan import EXECUTE
@@ -236,7 +237,8 @@ class Executable(Made):
         options = self._options
         library = f"oneDNN {'.'.join(map(str, VERSION))}"
         cache = self._cache.info()._asdict()
-        return Report(library, options.policy, options.fpmath_mode, partitions, note, self.copies, cache)
+        times = entry.times if entry else {}
+        return Report(library, options.policy, options.fpmath_mode, partitions, note, self.copies, cache, times)
 
     def profile(self, /, *arrays: object, runs: int = 20, implementations: bool = False, **named: object) -> Profile:
         """Run the graph several times and measure the time of every partition.
@@ -258,17 +260,23 @@ class Executable(Made):
         entry = self._find(given)
         partitions = self._partitions(entry, implementations)
         if entry.program is None:
-            return measure_reference(self._graph, partitions, given, count)
-        results = self._arguments.results(_outputs(entry.program), Held({}))
-        try:
-            return measure(entry.program, partitions, _external(entry.program, given, results), results, count)
-        except StatusError as error:
-            raise self._recover(error) from None
+            profile = measure_reference(self._graph, partitions, given, count)
+        else:
+            results = self._arguments.results(_outputs(entry.program), Held({}))
+            external = _external(entry.program, given, results)
+            try:
+                profile = measure(entry.program, partitions, external, results, count)
+            except StatusError as error:
+                raise self._recover(error) from None
+        entry.times = dict(profile)
+        return profile
 
     def __repr__(self) -> str:
-        ins = ", ".join(f"{port.name}: {port.dtype} {show(port.shape)}" for port in self.inputs)
-        outs = ", ".join(f"{port.name}: {port.dtype} {show(port.shape)}" for port in self.outputs)
-        return f"Executable({ins} -> {outs})\n{self.report()}"
+        return f"{signature('Executable', self.inputs, self.outputs)}\n{self.report()}"
+
+    def _repr_html_(self) -> str:
+        """The executable as HTML for a notebook: inputs, outputs, and the report."""
+        return f"<p>{escape(signature('Executable', self.inputs, self.outputs))}</p>{self.report()._repr_html_()}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (self._graph, self._options, self.cache_capacity)

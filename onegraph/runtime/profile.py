@@ -1,16 +1,19 @@
-"""Measures the time of every partition of a program, and shows the times as text and HTML tables."""
+"""Measures the time of every partition of a program; shows the times as text, as an HTML table and as a trace."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from html import escape
 from statistics import median
 from time import perf_counter
+from typing import NamedTuple
 
+from .._util.html_table import RED, Cell, html_table
 from ..builder.graph import DataGraph
-from ..compiler.report import PartitionReport
+from ..capi.threads import get_num_threads
+from ..compiler.report import PartitionReport, names_reference_kernel
 from ..ir.op import Array, Op, schema_of
 from ..opset.editions.dialect import base_call
 from ..opset.editions.registry import base_of
@@ -74,6 +77,7 @@ class ProfileRow:
         gflops: floating-point operations of its convolutions and MatMuls, in 1e9 per second; None if it has neither.
         bandwidth: size of its inputs and outputs, in bytes per second.
         implementation: oneDNN's name of the implementation; empty unless requested.
+        bytes: size of its inputs and outputs.
     """
 
     index: int
@@ -86,6 +90,17 @@ class ProfileRow:
     gflops: float | None
     bandwidth: float
     implementation: str = ""
+    bytes: int = 0
+
+
+class Spans(NamedTuple):
+    """When each partition ran: a row for each run, and in it start and duration in seconds for each partition.
+
+    ``limit`` is the number of threads of partitions that have no number of their own.
+    """
+
+    runs: Sequence[Sequence[tuple[float, float]]] = ()
+    limit: int = 1
 
 
 class Profile(Mapping[int, float]):
@@ -97,9 +112,10 @@ class Profile(Mapping[int, float]):
         runs: number of measured runs.
     """
 
-    def __init__(self, rows: Sequence[ProfileRow], runs: int) -> None:
+    def __init__(self, rows: Sequence[ProfileRow], runs: int, spans: Spans | None = None) -> None:
         self.rows = tuple(rows)
         self.runs = runs
+        self._spans = Spans() if spans is None else spans
         self.seconds = sum(row.seconds for row in rows)
         self._seconds = {row.index: row.seconds for row in rows}
 
@@ -115,6 +131,13 @@ class Profile(Mapping[int, float]):
     def to_dict(self) -> dict[str, object]:
         """The profile as plain dictionaries, lists, strings and numbers."""
         return {"runs": self.runs, "seconds": self.seconds, "rows": [asdict(row) for row in self.rows]}
+
+    def to_chrome_trace(self) -> str:
+        """Every measured run as JSON in Chrome's trace event format, which https://ui.perfetto.dev opens.
+
+        Each thread has a track, and each partition an event in the tracks of its threads.
+        """
+        return chrome_trace({"onegraph": self})
 
     def _table(self) -> list[list[str]]:
         return [
@@ -152,28 +175,61 @@ class Profile(Mapping[int, float]):
 
     def _repr_html_(self) -> str:
         """The table as HTML for a notebook, with bars."""
-        head = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)
-        body = ""
+        rows: list[list[str | Cell]] = []
         for row, line in zip(self.rows, self._table(), strict=True):
-            bar = f"background:linear-gradient(90deg,#4a90d988 {row.share:.2%},transparent {row.share:.2%})"
-            cells = (
-                f'<td style="text-align:{"right" if place < NUMBERS else "left"}{f";{bar}" if place == BAR else ""}">'
-                f"{escape(cell)}</td>"
-                for place, cell in enumerate(line)
-            )
-            body += f"<tr>{''.join(cells)}</tr>"
+            cells: list[str | Cell] = [*line]
+            cells[BAR] = Cell(line[BAR], part=row.share)
+            cells[EXECUTOR] = Cell(line[EXECUTOR], RED if row.executor == "reference" else "")
+            cells[-1] = Cell(line[-1], RED if names_reference_kernel(row.implementation) else "")
+            rows.append(cells)
         caption = f"{self.seconds * 1e6:,.1f} us, medians of {self.runs} runs"
-        return f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return html_table(caption, COLUMNS, rows, numbers=range(NUMBERS))
 
 
 COLUMNS = ["", "us", "least", "share", "GFLOP/s", "GB/s", "by, threads", "ops", "implementation"]
 NUMBERS = 6  # right-aligned columns
-BAR = 3  # index of the column with the bar
+BAR, EXECUTOR = 3, 6  # indices of the columns with the bar and the executor
 
 
 def _bar(part: float) -> str:
     eighths = round(part * WIDTH * 8)
     return BARS[-1] * (eighths // 8) + BARS[eighths % 8].strip()
+
+
+# Traces ---------------------------------------------------------------------------------------------------------------
+
+
+def chrome_trace(profiles: Mapping[str, Profile]) -> str:
+    """Profiles as JSON in Chrome's trace event format; each is a process with the name by which it is given."""
+    events = [event for number, (name, one) in enumerate(profiles.items()) for event in _events(number, name, one)]
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"})
+
+
+def _events(process: int, name: str, profile: Profile) -> Iterator[dict[str, object]]:
+    """The events of one process: names of the process and its threads, then each partition of each run."""
+    counts = [_threads(row, profile._spans.limit) for row in profile.rows]
+    tracks = ["calling thread", *(f"OpenMP thread {number}" for number in range(1, max(counts, default=1)))]
+    yield {"ph": "M", "name": "process_name", "pid": process, "args": {"name": name}}
+    for thread, track in enumerate(tracks):
+        yield {"ph": "M", "name": "thread_name", "pid": process, "tid": thread, "args": {"name": track}}
+        yield {"ph": "M", "name": "thread_sort_index", "pid": process, "tid": thread, "args": {"sort_index": thread}}
+    for number, spans in enumerate(profile._spans.runs):
+        begin = profile._spans.runs[0][0][0]
+        for row, count, (start, seconds) in zip(profile.rows, counts, spans, strict=True):
+            facts = {"partition": row.index, "run": number, "ops": list(row.ops), "bytes": row.bytes, "threads": count}
+            extra = {"implementation": row.implementation or None, "GFLOP/s": row.gflops}
+            args = facts | {key: value for key, value in extra.items() if value is not None}
+            event = {"name": " + ".join(row.ops), "cat": row.executor, "pid": process}
+            # Two events with times, because a sum of start and duration may be rounded into the next partition.
+            first, last = (round((moment - begin) * 1e6, 3) for moment in (start, start + seconds))
+            for thread in range(count):
+                yield {**event, "ph": "B", "ts": first, "tid": thread, "args": args}
+                yield {**event, "ph": "E", "ts": last, "tid": thread}
+
+
+def _threads(row: ProfileRow, limit: int) -> int:
+    """The number of threads that run a partition; numpy runs in the calling thread."""
+    return 1 if row.threads is None else row.threads or limit
 
 
 # Measuring ------------------------------------------------------------------------------------------------------------
@@ -199,41 +255,46 @@ def measure(
     try:
         frame.bind(external)
         frame.run()
-        times = [list(_time(frame)) for _ in range(runs)]
+        spans = [list(_time(frame)) for _ in range(runs)]
         frame.copy_outputs(results)
     finally:
         program.give_back(frame)
     executed = [report for report in partitions if report.executor not in ("view", "constant")]
-    return _profile(program.graph, executed, list(zip(*times, strict=True)), runs)
+    return _profile(program.graph, executed, spans, runs)
 
 
-def _time(frame: Frame) -> Iterator[float]:
-    """Run every step once; yields the time of each in seconds."""
+def _time(frame: Frame) -> Iterator[tuple[float, float]]:
+    """Run every step once; yields the start and the duration of each in seconds."""
     for part in frame.program.parts:
         if isinstance(part, range):
-            yield from frame.plan.time(part.start, part.stop)
+            start = perf_counter()
+            for seconds in frame.plan.time(part.start, part.stop):
+                yield start, seconds
+                start += seconds
         else:
-            yield _seconds(lambda part=part: frame.run_numpy(part))  # type: ignore[misc]
+            yield _span(lambda part=part: frame.run_numpy(part))  # type: ignore[misc]
 
 
 def measure_reference(
     graph: DataGraph, partitions: Sequence[PartitionReport], given: Mapping[str, Array], runs: int
 ) -> Profile:
     """The profile of a graph that numpy runs as a whole."""
-    times = [_seconds(lambda: run_reference(graph, given)) for _ in range(runs)]
-    return _profile(graph, partitions, [times], runs)
+    spans = [[_span(lambda: run_reference(graph, given))] for _ in range(runs)]
+    return _profile(graph, partitions, spans, runs)
 
 
-def _seconds(run: Callable[[], object]) -> float:
+def _span(run: Callable[[], object]) -> tuple[float, float]:
+    """The start and the duration of a call in seconds."""
     start = perf_counter()
     run()
-    return perf_counter() - start
+    return start, perf_counter() - start
 
 
 def _profile(
-    graph: DataGraph, partitions: Sequence[PartitionReport], times: Sequence[Sequence[float]], runs: int
+    graph: DataGraph, partitions: Sequence[PartitionReport], spans: Sequence[Sequence[tuple[float, float]]], runs: int
 ) -> Profile:
     ops = {(op.kind, op.name): op for op in graph.ops}
+    times = [[seconds for _, seconds in taken] for taken in zip(*spans, strict=True)]
     medians = [median(taken) for taken in times]
     total = sum(medians) or 1.0
     rows = []
@@ -253,6 +314,7 @@ def _profile(
                 sum(counts) * rate * 1e-9 if counts else None,
                 report.bytes * rate,
                 report.implementation,
+                report.bytes,
             )
         )
-    return Profile(rows, runs)
+    return Profile(rows, runs, Spans(spans, get_num_threads() or 1))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,12 +45,14 @@ class Entry:
         quick: runs the program in one C call; returns None for arguments that it cannot handle.
         used: number of the last lookup that found this entry.
         implementations: names by index of partition; None until they are requested.
+        times: seconds of each partition in the last profile, by index; empty if there is none.
     """
 
     program: Program | None
     quick: QuickCall
     used: int = 0
     implementations: dict[int, str] | None = None
+    times: Mapping[int, float] = field(default_factory=dict)
 
 
 class Cache:

@@ -10,6 +10,7 @@ from statistics import fmean, median
 from time import perf_counter_ns
 
 from .._util.validation import as_list, flag, function, integer, number
+from ..capi.threads import get_num_threads
 from ..errors import ArgumentError
 from ..graph import Graph
 from ..ir.op import Array
@@ -70,6 +71,12 @@ class Measurement:
     def mean(self) -> float:
         """The mean time of a run in seconds."""
         return fmean(self.samples)
+
+    @property
+    def threads(self) -> int:
+        """The largest number of threads of a partition."""
+        counts = [partition.threads for partition in self.model.report().partitions if partition.threads is not None]
+        return max((count or get_num_threads() or 1 for count in counts), default=1)
 
 
 def bench(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from ..builder.graph import DataGraph, snapshot
-from ..errors import Violation
+from ..errors import ERROR, Violation
 from ..ir.op import LogicalTensor, Op
 from ..opset.shapes import show
 from .model import Record, ReportLike, Times, model
@@ -28,7 +28,7 @@ def dot(
     Args:
         graph: the graph.
         report: ``Executable.report()``, for the partitions.
-        violations: result of ``check_graph``; the ops with violations are outlined in red.
+        violations: result of ``check_graph``; the ops that break the specification are outlined in red.
         times: seconds of one run of each partition, in the order of the report or by index.
         title: name of the graph.
 
@@ -59,7 +59,8 @@ def _lines(graph: DataGraph, data: Record, title: str) -> Iterator[str]:
     for number, op in enumerate(graph.ops):
         record = ops[number]
         marks = ', style="rounded,filled,dashed"' if record["numpy"] else ""
-        marks += ', color="red", penwidth=2' if record["violations"] else ""
+        is_wrong = any(found["severity"] == ERROR for found in record["violations"])
+        marks += ', color="red", penwidth=2' if is_wrong else ""
         yield f"  op_{number} [label={quoted(op.kind, op.name)}, tooltip={quoted(*_tooltip(op))}{marks}];"
     yield from _ends(graph)
 

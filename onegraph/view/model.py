@@ -20,7 +20,8 @@ Record = dict[str, object]
 # The form of an op in reports and violations: its kind and the repr of its name.
 _NAMED = re.compile(r"\S+ ('.*'|\".*\")", re.DOTALL)
 PREVIEW = 12
-KNOWN = {"index", "ops", "names", "executor", "reason", "inputs", "outputs", "bytes", "fused"}
+KNOWN = {"index", "ops", "names", "executor", "reason", "inputs", "outputs", "bytes", "fused", "reference_kernel"}
+NUMPY = ("reference", "copy")  # executors of partitions that numpy runs
 
 
 class ReportLike(Protocol):
@@ -124,7 +125,7 @@ def _op(
         "partition": main,
         "partitions": owners,
         "seconds": sum(own) if own else None,  # of the op's own partitions, or of the partition it is fused into
-        "numpy": any(partitions[place]["executor"] == "reference" for place in owners),
+        "numpy": any(partitions[place]["executor"] in NUMPY for place in owners),
         "violations": violations,
     }
 
@@ -189,6 +190,8 @@ def _partitions(facts: Mapping[str, object], numbers: Mapping[str, int], times: 
                 "ops": ops,
                 "executor": entry.get("executor", ""),
                 "fused": entry.get("executor") == "oneDNN" and len(ops) > 1,
+                "numpy": entry.get("executor") in NUMPY,
+                "reference": bool(entry.get("reference_kernel")),
                 "reason": entry.get("reason", ""),
                 "inputs": [_value(name) for name in entry.get("inputs", ())],
                 "outputs": [_value(name) for name in entry.get("outputs", ())],

@@ -37,39 +37,43 @@ const draw = (() => {
       const most = layout.longest(model), seconds = layout.seconds(model, node);
       return seconds === null || !most ? "plain" : `q${Math.round(seconds / most * 8)}`;
     }
-    return partition?.executor !== "oneDNN" ? "plain" : `c${(node.partition * 5) % 12}`;
+    return partition?.executor !== "oneDNN" || partition.reference ? "plain" : `c${(node.partition * 5) % 12}`;
   }
 
   const opsOf = (model, node) =>
     node.type === "op" ? [node.number] : node.type === "partition" ? model.partitions[node.number].ops : [];
-  const severe = found => found.some(one => one.severity === "error" || one.severity === "unsafe");
+  const severe = found => found.some(one => one.severity === "error");
+  // what the library lacks or gets wrong, though the graph is right: the executor goes around it
+  const isLimit = one => one.severity === "library" || one.severity === "unsafe";
 
   function facts(model, node) {
     const partition = node.partition === null ? null : model.partitions[node.partition];
-    const violations = opsOf(model, node).flatMap(number => model.ops[number].violations);
-    const fallback = node.type === "op" ? model.ops[node.number].numpy : partition?.executor === "reference";
-    return {partition, violations, fallback, seconds: layout.seconds(model, node), fused: Boolean(partition?.fused)};
+    const violations = opsOf(model, node).flatMap(number => model.ops[number].violations).filter(one => !isLimit(one));
+    const fallback = node.type === "op" ? model.ops[node.number].numpy : Boolean(partition?.numpy);
+    return {partition, violations, fallback, reference: Boolean(partition?.reference), seconds: layout.seconds(model, node), fused: Boolean(partition?.fused)};
   }
 
   function spoken(model, node) {
-    const {partition, violations, fallback, seconds, fused} = facts(model, node);
-    const parts = [node.type === "op" ? `${model.ops[node.number].kind} ${model.ops[node.number].name}`
+    const {partition, violations, fallback, reference, seconds, fused} = facts(model, node);
+    const parts = [node.folded ? `${node.title}, ${node.folded.map(id => model.tensors[id].name).join(", ")}`
+      : node.type === "op" ? `${model.ops[node.number].kind} ${model.ops[node.number].name}`
       : node.type === "partition" ? `partition ${partition.index}: ${partition.ops.map(n => model.ops[n].kind).join(", ")}`
       : `${node.type} ${node.type === "output" ? node.title : model.tensors[node.tensor].name}, ${node.text}`];
     if (node.type === "input" && node.chip) parts.push(node.chip);
     if (node.type === "op") parts.push(...model.ops[node.number].partitions.map(place => `partition ${model.partitions[place].index}`));
     if (fused) parts.push("fused");
     if (fallback) parts.push("runs on numpy");
+    if (reference) parts.push("reference kernel");
     if (seconds !== null) parts.push(layout.duration(seconds));
     if (violations.length) parts.push(`${violations.length} violation${violations.length > 1 ? "s" : ""}`);
     return parts.join(", ");
   }
 
   function drawNode(model, node, mode) {
-    const {partition, violations, fallback, fused} = facts(model, node);
+    const {violations, fallback, reference, fused} = facts(model, node);
     const {width, height, type} = node, small = type === "constant", left = -width / 2, top = -height / 2;
-    const lone = mode === "partition" && type === "op" && !fused && !fallback;
-    const marks = [type, colour(model, node, mode), lone && "lone", fallback && "fallback", fused && "fused",
+    const lone = mode === "partition" && type === "op" && !fused && !fallback && !reference;
+    const marks = [type, colour(model, node, mode), lone && "lone", fallback && "fallback", reference && "slow", fused && "fused",
                    violations.length && "violating"].filter(Boolean).join(" ");
     const label = escaped(spoken(model, node));
     const radius = type === "op" || type === "partition" ? 9 : height / 2;
@@ -160,5 +164,5 @@ const draw = (() => {
   const usual = model => (model.partitions.some(one => one.seconds !== null) ? "heat"
     : model.partitions.length ? "partition" : "category");
 
-  return {inside, svg, escaped, colour, facts, spoken, usual, severe, CATEGORIES};
+  return {inside, svg, escaped, colour, facts, spoken, usual, severe, isLimit, CATEGORIES};
 })();

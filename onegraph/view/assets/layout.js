@@ -116,6 +116,28 @@ const layout = (() => {
     });
   }
 
+  /* Names without the words that all of them begin with: gamma, beta of stem_gamma, stem_beta. */
+  function withoutPrefix(names) {
+    const words = names.map(name => name.split(/(?<=[_.])/));
+    let same = 0;
+    while (words.every(parts => parts.length > same + 1 && parts[same] === words[0][same])) same++;
+    return words.map(parts => parts.slice(same).join(""));
+  }
+
+  /* The constants of a normalization are one node: scale, shift, mean and variance say little beside it. By op. */
+  function foldedConstants(model, producer, inputs, held) {
+    const found = new Map(), readers = new Map();
+    for (const op of model.ops) for (const tensor of new Set(op.inputs)) readers.set(tensor, (readers.get(tensor) ?? 0) + 1);
+    const results = new Set(model.outputs.map(([, tensor]) => tensor));
+    model.ops.forEach((op, number) => {
+      if (model.specs[op.spec].category !== "normalization" || held[number][0] === "p") return;
+      const own = [...new Set(op.inputs)].filter(tensor => tensor !== null && !producer.has(tensor) && !results.has(tensor)
+        && (inputs.has(tensor) ? model.constants.includes(tensor) && readers.get(tensor) === 1 : true));
+      if (own.length > 1) found.set(number, own);
+    });
+    return found;
+  }
+
   /* What is drawn: ops or, collapsed, the partitions that hold several; graph inputs and outputs; constants beside
      the ops that read them. */
   function elements(model, collapsed) {
@@ -135,9 +157,17 @@ const layout = (() => {
       seen.add(id);
     };
     const mark = tensor => (model.constants.includes(tensor) ? "constant" : "");
-    for (const [name, tensor] of model.inputs) add({...pill(model, `i${tensor}`, "input", tensor, name), chip: mark(tensor), key: -1});
+    const folded = foldedConstants(model, producer, inputs, held);
+    const hidden = new Set([...folded.values()].flat());
+    for (const [name, tensor] of model.inputs) if (!hidden.has(tensor)) add({...pill(model, `i${tensor}`, "input", tensor, name), chip: mark(tensor), key: -1});
+    for (const [number, tensors] of folded) {
+      const names = withoutPrefix(tensors.map(tensor => model.tensors[tensor].name)).join(", ");
+      const node = {id: `n${number}`, type: "constant", folded: tensors, number, partition: null, title: `${tensors.length} constants`,
+                    text: shortened(names, 30), key: number - 0.5};
+      join(add(node), held[number], tensors[0], true);
+    }
     model.ops.forEach((op, number) => op.inputs.forEach(tensor => {
-      if (tensor === null) return;
+      if (tensor === null || folded.get(number)?.includes(tensor)) return;
       if (producer.has(tensor)) join(producer.get(tensor), held[number], tensor, false);
       else if (inputs.has(tensor)) join(`i${tensor}`, held[number], tensor, true);
       else if (held[number][0] === "o") {

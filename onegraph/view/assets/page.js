@@ -34,7 +34,7 @@
     const id = target.slice(1);
     if (target[0] === "o") return [nodeOf(Number(id))];
     if (target[0] === "p") return scene.nodes.has(target) ? [target] : [...new Set(model.partitions[id].ops.map(nodeOf))];
-    return [...scene.nodes.values()].filter(node => node.tensor === id).map(node => node.id);
+    return [...scene.nodes.values()].filter(node => node.tensor === id || node.folded?.includes(id)).map(node => node.id);
   }
   const FILTERS = {
     fused: node => draw.facts(model, node).fused,
@@ -108,7 +108,7 @@
   }
   const targetOf = shape => {
     const node = scene.nodes.get(shape.id);
-    return node.tensor === undefined ? node.id : `t${node.tensor}`;
+    return node.folded ? `o${node.number}` : node.tensor === undefined ? node.id : `t${node.tensor}`;
   };
 
   /* Search ------------------------------------------------------------------------------------------------------ */
@@ -149,8 +149,9 @@
   const MODES = {partition: "Partitions", heat: "Time", category: "Kinds"};
   const timed = model.partitions.some(one => one.seconds !== null);
   const modes = Object.keys(MODES).filter(mode => mode === "category" || (mode === "heat" ? timed : model.partitions.length));
-  const any = {fused: model.partitions.some(one => one.fused), numpy: model.partitions.some(one => one.executor === "reference"),
-               violations: model.ops.some(op => op.violations.length)};
+  const any = {fused: model.partitions.some(one => one.fused), numpy: model.partitions.some(one => one.numpy),
+               reference: model.partitions.some(one => one.reference),
+               violations: model.ops.some(op => op.violations.some(one => !draw.isLimit(one)))};
   function press(group, name) {
     for (const button of $(group).children) button.setAttribute("aria-pressed", String(button.dataset.name === name));
   }
@@ -196,7 +197,8 @@
       items.push(line(box("", `<g class="hull c0"><rect width="26" height="17" rx="5"/></g><g class="c0"><rect x="4" y="3.5" width="18" height="10" rx="3"/></g>`), "fused: one kernel"));
     }
     if (any.numpy) items.push(line(box("", `<g class="plain fallback"><rect class="body" x="1" y="1" width="24" height="15" rx="4"/><rect class="hatch" x="1" y="1" width="24" height="15" rx="4" fill="url(#og-hatch)"/></g>`), "fallback: runs on numpy"));
-    if (any.violations) items.push(line(box("", `<g class="badge severe" transform="translate(8 8.5) scale(.75)"><circle r="10"/></g><g class="badge mild" transform="translate(19 8.5) scale(.6)"><circle r="10"/></g>`), "violation: error, or a limit"));
+    if (any.reference) items.push(line(box("plain slow"), "slow: reference kernel"));
+    if (any.violations) items.push(line(box("", `<g class="badge severe" transform="translate(8 8.5) scale(.75)"><circle r="10"/></g><g class="badge mild" transform="translate(19 8.5) scale(.6)"><circle r="10"/></g>`), "violation: error, or a note"));
     items.push(line(box("", `<g class="input"><rect class="body" x="1" y="1" width="24" height="15" rx="7.5"/></g>`), "graph input or output"));
     if (Object.values(model.tensors).some(one => one.value !== null)) {
       items.push(line(box("", `<g class="constant"><rect class="body" x="1" y="3" width="24" height="11" rx="5.5"/></g>`), "constant"));
@@ -290,11 +292,13 @@
 
   const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
   const total = model.partitions.reduce((sum, one) => sum + (one.seconds ?? 0), 0);
-  const numpy = model.partitions.filter(one => one.executor === "reference").length;
-  const wrong = model.ops.reduce((sum, op) => sum + op.violations.length, model.violations.length);
+  const numpy = model.partitions.filter(one => one.numpy).length, reference = model.partitions.filter(one => one.reference).length;
+  const found = model.ops.reduce((all, op) => all.concat(op.violations), model.violations);
+  const limits = found.filter(draw.isLimit).length, wrong = found.length - limits;
   model.summary = [plural(model.ops.length, "op"), model.partitions.length ? plural(model.partitions.length, "partition") : "",
-    any.fused ? `${model.partitions.filter(one => one.fused).length} fused` : "", numpy ? `${numpy} on numpy` : "", wrong ? plural(wrong, "violation") : "",
-    timed ? `${layout.duration(total)} a run` : "", model.library].filter(Boolean).join(" · ");
+    any.fused ? `${model.partitions.filter(one => one.fused).length} fused` : "", numpy ? `${numpy} on numpy` : "",
+    reference ? plural(reference, "reference kernel") : "", wrong ? plural(wrong, "violation") : "",
+    timed ? `${layout.duration(total)} a run` : "", model.library, limits ? plural(limits, "library limit") : ""].filter(Boolean).join(" · ");
   $("summary").textContent = $("summary").title = model.summary;
   buttons("modes", modes.map(mode => [mode, MODES[mode]]), setMode, () => "Next colouring (m)");
   buttons("filters", Object.entries({fused: "Fused", numpy: "Numpy", violations: "Violations"}).filter(([name]) => any[name]),

@@ -35,8 +35,8 @@ const panel = model => {
   const lined = (...parts) => parts.flatMap((part, place) => (place ? [element("br"), part] : [part]));
 
   const violationCard = (found, ...above) => element("div",
-    {className: `violation ${draw.severe([found]) ? "" : "mild"}`},
-    ...above, element("b", {textContent: `${found.severity}: ${found.where}`}),
+    {className: `violation ${draw.severe([found]) ? "" : draw.isLimit(found) ? "limit" : "mild"}`},
+    ...above, element("b", {textContent: `${draw.isLimit(found) ? "limit of the library" : found.severity}: ${found.where}`}),
     element("p", {}, value(found.given)), element("p", {textContent: `expected ${found.expected}`}),
     element("p", {className: "mark", textContent: `rule ${found.rule}`}));
 
@@ -96,11 +96,12 @@ const panel = model => {
     return [...made, ...spec.notes.map(muted), ...mistakes];
   }
 
-  const RUNS = {reference: "numpy fallback", view: "view, no work", constant: "computed at compilation"};
+  const RUNS = {reference: "numpy fallback", copy: "copied by numpy", view: "view, no work", constant: "computed at compilation"};
 
   function partitionChips(partition) {
     const chips = [to(`partition ${partition.index}`, `p${model.partitions.indexOf(partition)}`),
-                   element("span", {textContent: RUNS[partition.executor] ?? partition.executor})];
+                   element("span", {className: partition.numpy ? "slow" : "", textContent: RUNS[partition.executor] ?? partition.executor})];
+    if (partition.reference) chips.push(element("span", {className: "slow", textContent: "reference kernel"}));
     if (partition.fused) chips.push(element("span", {textContent: `fused, ${partition.ops.length} ops`}));
     if (partition.seconds !== null) chips.push(element("span", {textContent: layout.duration(partition.seconds)}));
     return chips;
@@ -108,7 +109,8 @@ const panel = model => {
 
   function op(number) {
     const one = model.ops[number], spec = model.specs[one.spec];
-    const wrong = new Set(one.violations.map(found => found.where));
+    const limits = one.violations.filter(draw.isLimit), violations = one.violations.filter(found => !draw.isLimit(found));
+    const wrong = new Set(violations.map(found => found.where));
     const partition = one.partition === null ? null : model.partitions[one.partition];
     const from = tensor => tensor !== null && producers.has(tensor) ? [opLink(producers.get(tensor)[0])] : [];
     const into = tensor => (readers.get(tensor) ?? []).map(([reader]) => opLink(reader));
@@ -118,7 +120,7 @@ const panel = model => {
       element("div", {className: "chips"}, ...(partition ? partitionChips(partition) : []),
         ...one.partitions.filter(place => place !== one.partition).map(place => to(`also partition ${model.partitions[place].index}`, `p${place}`)),
         element("span", {textContent: spec.edition}), element("span", {textContent: spec.category})),
-      ...one.violations.map(found => violationCard(found)),
+      ...[...violations, ...limits].map(found => violationCard(found)),
       partition?.reason ? element("p", {className: "reason", textContent: partition.reason}) : null,
       ...(attributes.length ? [h3("Attributes"), table(["name", "value", "", "allowed"], attributes)] : []),
       h3("Inputs"), table(["port", "type", "tensor, from"], one.inputs.map((tensor, at) =>
@@ -152,26 +154,44 @@ const panel = model => {
       h3("Read by"), ...(read.length ? read.map(([number]) => element("p", {}, opLink(number))) : [muted("no op")])];
   }
 
+  /* The kinds of the ops of a partition; those of a long one are counted. */
+  function kindsText(kinds) {
+    if (kinds.length <= 6) return kinds.join(" + ");
+    const counts = new Map();
+    for (const kind of kinds) counts.set(kind, (counts.get(kind) ?? 0) + 1);
+    return `${kinds.length} ops: ${[...counts].map(([kind, count]) => (count > 1 ? `${count} ${kind}` : kind)).join(", ")}`;
+  }
+
   function overview() {
-    const found = model.ops.flatMap((one, number) => one.violations.map(violation => [number, violation]));
+    const all = model.ops.flatMap((one, number) => one.violations.map(violation => [number, violation]));
+    const found = all.filter(([, one]) => !draw.isLimit(one)), limits = all.filter(([, one]) => draw.isLimit(one));
     const most = Math.max(...model.partitions.map(one => one.seconds ?? 0)), timed = most > 0;
     const made = [element("h2", {textContent: model.title}), muted(`Edition ${model.edition}. ${model.summary}.`)];
     if (model.note) made.push(muted(model.note));
+    if (limits.length) {
+      const ops = new Set(limits.map(([number]) => model.ops[number].kind));
+      made.push(muted(`The graph runs around ${limits.length} limit${limits.length > 1 ? "s" : ""} of the library, which the details of `
+        + `these ops name: ${[...ops].join(", ")}.`));
+    }
     if (found.length || model.violations.length) {
       made.push(h3("Violations"), ...model.violations.map(one => violationCard(one, element("p", {textContent: one.op}))),
         ...found.slice(0, 200).map(([number, one]) => violationCard(one, element("p", {}, opLink(number)))));
     }
     if (model.partitions.length) {
-      made.push(h3("Partitions"), table(["", "ops", timed ? "time" : "runs on"], model.partitions.map((one, place) => {
+      const order = model.partitions.map((one, place) => [one, place]);
+      if (timed) order.sort(([a], [b]) => (b.seconds ?? -1) - (a.seconds ?? -1));
+      made.push(h3(timed ? "Partitions by time" : "Partitions"), table(["", "ops", timed ? "time" : "runs on"], order.map(([one, place]) => {
         const last = element("td", {className: timed ? "number" : "short"}, timed ? (one.seconds === null ? "" : layout.duration(one.seconds))
           : RUNS[one.executor] ?? one.executor);
-        const what = element("td", {}, one.ops.map(number => model.ops[number].kind).join(" + "));
+        const what = element("td", {}, kindsText(one.ops.map(number => model.ops[number].kind)));
+        const slow = one.numpy ? RUNS[one.executor] : one.reference ? "reference kernel" : "";
+        if (timed && slow) what.append(...lined("", element("span", {className: "mark", textContent: slow})));
         if (timed && one.seconds !== null) {
           const bar = element("span", {className: "bar"});
           bar.style.width = `${one.seconds / most * 100}%`;
           what.append(bar);
         }
-        return row([element("td", {className: "short"}, to(`P${one.index}`, `p${place}`)), what, last]);
+        return row([element("td", {className: "short"}, to(`P${one.index}`, `p${place}`)), what, last], one.numpy || one.reference ? "slow" : "");
       })));
     }
     const list = ports => (ports.length ? table(["name", "type"],

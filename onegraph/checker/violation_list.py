@@ -1,0 +1,61 @@
+"""The list of violations that a check returns, with a text and a notebook form."""
+
+from __future__ import annotations
+
+from .._util.html_table import AMBER, GREY, RED, Cell, html_table
+from ..errors import ERROR, LIBRARY, NOTE, TAKEN, UNSAFE, Violation
+from ..opset.shapes import counted
+
+COLOURS = {ERROR: RED, TAKEN: AMBER, UNSAFE: AMBER, LIBRARY: GREY, NOTE: GREY}
+# What a violation of each severity means, for one and for several.
+MEANINGS = {
+    ERROR: ("breaks the specification", "break the specification"),
+    TAKEN: (
+        "breaks the specification, but this library takes it",
+        "break the specification, but this library takes them",
+    ),
+    UNSAFE: ("is unsafe in this library", "are unsafe in this library"),
+    LIBRARY: ("is a limit of this library", "are limits of this library"),
+    NOTE: ("is a note", "are notes"),
+}
+
+
+class ViolationList(list[Violation]):
+    """A list of violations. ``print`` shows one in each line; notebooks draw a table."""
+
+    def __str__(self) -> str:
+        return "\n".join(f"{one.severity}: [{one.rule}] {one.message}  ({one.page})" for one in self) or "no violations"
+
+    def _repr_html_(self) -> str:
+        """The violations as HTML for a notebook."""
+        if not self:
+            return "<p>no violations</p>"
+        rows: list[list[str | Cell]] = [
+            [
+                Cell(one.severity, COLOURS.get(one.severity, "")),
+                one.op,
+                one.where,
+                one.given,
+                _fix(one),
+                one.rule,
+                one.page,
+            ]
+            for one in self
+        ]
+        heads = ["severity", "op", "where", "given", "expected", "rule", "page"]
+        return html_table(f"{counted(len(self), 'violation')}: {self._summary()}", heads, rows)
+
+    def _summary(self) -> str:
+        """How many violations there are of each severity."""
+        severities = [one.severity for one in self]
+        counts = {severity: severities.count(severity) for severity in dict.fromkeys((*MEANINGS, *severities))}
+        return ", ".join(
+            f"{count} {MEANINGS.get(severity, (severity, severity))[count > 1]}"
+            for severity, count in counts.items()
+            if count
+        )
+
+
+def _fix(one: Violation) -> str:
+    """What is expected, with the way to correct it."""
+    return one.message.rpartition("; expected ")[2] or one.expected
