@@ -986,7 +986,7 @@ def test_check_tells_what_the_library_takes(graph):
     Path("taken.json").write_text(json.dumps(data))
     done = onegraph("check", "taken.json")
     assert done.exit_code == 3
-    assert done.stdout.startswith("taken: [data_type] Multiply 'multiply_0': data types: src_0=bf16")
+    assert done.stdout.startswith("taken: [data_type] Multiply 'multiply_0': dst is f32; expected bf16, given the")
     assert [one["severity"] for one in json.loads(onegraph("check", "taken.json", "--json").stdout)] == ["taken"]
     data["graph"][1]["inputs"][0]["dtype"] = "u8"
     Path("wrong.json").write_text(json.dumps(data))
