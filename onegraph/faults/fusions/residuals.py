@@ -159,7 +159,7 @@ def source_and_residual_in_one(g: DataGraph) -> LogicalTensor:
     return g.quantize(g.add(g.matmul(x, w), x), scales=[64.0], zps=[0], dtype="s8")
 
 
-@OWN_RESIDUAL.example()
+@OWN_RESIDUAL.example({(3, 2): "SIGSEGV | refuses"})
 def source_and_residual_of_a_convolution_in_one(g: DataGraph) -> LogicalTensor:
     x, w = dequantized(g, "x", "u8", (1, 4, 4, 8)), dequantized(g, "w", "s8", (3, 3, 8, 8))
     window = {**IMAGE, "pads_begin": [1, 1], "pads_end": [1, 1]}
