@@ -276,6 +276,14 @@ TWO_GROUPS = np.array([[[1.0], [10.0]]])  # one sample with two channels of one 
             [[[[2.0, 3.0], [0.0, 0.0]]]],
         ),
         (
+            "padding_of_the_gradient",
+            NEWEST,
+            "ConvolutionBackwardData",
+            {**WINDOW, "strides": [2], "output_padding": [1], "weights_format": "OIX", "dst_shape": [1, 1, 4]},
+            [[[[1.0, 2.0]]], [[[10.0]]]],
+            [[[10.0, 0.0, 20.0, 0.0]]],
+        ),
+        (
             "sizes_of_the_forward_op",
             NEWEST,
             "InterpolateBackward",
