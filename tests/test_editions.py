@@ -109,8 +109,8 @@ def _document_port(port):
     """Name, optional, variadic; None if the page does not say, as for the outputs of legacy-1."""
     name, required = port["name"], port["required"]
     if name is not None:
-        # A port that takes either of two tensors has the name of the first; names have underscores.
-        name = name.removesuffix("/dst").removesuffix("/input_forward").replace(" ", "_")
+        # A port that takes either of two tensors has the name of the first, a sign may follow; names have underscores.
+        name = name.split("/")[0].replace(" ", "_")
     return name, None if required is None else not required, port["variadic"]
 
 

@@ -183,7 +183,7 @@ TWO_GROUPS = np.array([[[1.0], [10.0]]])  # one sample with two channels of one 
         ("transpose_indices", NEWEST, "StaticTranspose", {"order": [1, 2, 0]}, [[[[1, 2, 3]]]], [[[1], [2], [3]]]),
         ("norm_over_no_axes", NEWEST, "ReduceL1", {"axes": []}, [[-2.0, 3.0]], [2.0, 3.0]),
         ("norm_over_no_axes", NEWEST, "ReduceL2", {"axes": []}, [[-2.0, 3.0]], [2.0, 3.0]),
-        ("axes_exactly_one_inputs", NEWEST, "ReduceSum", {"axes": [0]}, [[[1.0, 2.0]], [1]], [3.0]),
+        ("axes_exactly_one_inputs", NEWEST, "ReduceSum", {"axes": []}, [[[1.0, 2.0]], [1]], [3.0]),
         ("dropout_everything", NEWEST, "Dropout", {}, [[1.0, 2.0], [1], [0], [1.0]], [0.0, 0.0]),
         # Groups have their own output channels: 1 * 2 and 10 * 3.
         (
@@ -276,6 +276,14 @@ TWO_GROUPS = np.array([[[1.0], [10.0]]])  # one sample with two channels of one 
             [[[[2.0, 3.0], [0.0, 0.0]]]],
         ),
         (
+            "padding_of_the_gradient",
+            NEWEST,
+            "ConvolutionBackwardData",
+            {**WINDOW, "strides": [2], "output_padding": [1], "weights_format": "OIX", "dst_shape": [1, 1, 4]},
+            [[[[1.0, 2.0]]], [[[10.0]]]],
+            [[[10.0, 0.0, 20.0, 0.0]]],
+        ),
+        (
             "sizes_of_the_forward_op",
             NEWEST,
             "InterpolateBackward",
@@ -343,6 +351,8 @@ ROW = ("f32", (1, 1, 4))
             [],
         ),
         ("axes_exactly_one_attributes", NEWEST, "ReduceSum", {}, [ROW], ["axes_given"]),
+        ("axes_exactly_one_attributes", NEWEST, "ReduceSum", {"axes": [0]}, [ROW, ("s32", (1,))], ["axes_given"]),
+        ("axes_exactly_one_inputs", NEWEST, "ReduceSum", {"axes": []}, [ROW, ("s32", (1,))], []),
         ("hyphens", NEWEST, "DynamicQuantize", {"qtype": "per-tensor"}, [ROW, ("f32", (1,))], ["attribute_value"]),
         ("any_axis", NEWEST, "SoftMax", {"axis": 3}, [ROW], ["axis_in_range"]),
         ("groups_divisible", NEWEST, "GroupNorm", {"groups": 3, "use_affine": False}, [ROW], ["groups_divide"]),
@@ -428,7 +438,7 @@ def test_command_selects_ops_and_editions():
 
 def test_page_of_an_op_shows_its_mistakes():
     page = onegraph("ops", "StaticReshape", "--edition", "oneapi-1.2").stdout
-    assert "mistakes on its page\n    attributes, shape: printed type string, values none and numpy; meant" in page
+    assert "mistakes on its page\n    attributes, shape. Printed: type string, values none and numpy. Meant: " in page
     record = json.loads(onegraph("ops", "StaticReshape", "--edition", "oneapi-1.2", "--json").stdout)
     assert "reshape_shape" in [one["name"] for one in record["corrections"]]
     assert record["link"].endswith("/oneAPI-v1.2-rev-1/source/elements/oneDNN/source/graph/ops/StaticReshape.rst")

@@ -77,7 +77,7 @@ class Correction:
 
     def __str__(self) -> str:
         place = f"{self.section}, {self.where}" if self.where else self.section
-        return f"{place}: printed {self.printed}; meant {self.meant} ({self.reason}). {self.action}"
+        return f"{place}. Printed: {self.printed}. Meant: {self.meant}. Reason: {self.reason}. onegraph: {self.action}"
 
 
 def as_printed(schema: Schema, corrections: Sequence[Correction]) -> Schema:

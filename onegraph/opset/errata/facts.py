@@ -86,21 +86,16 @@ CORRECTIONS = (
     *(
         Correction(
             f"variance_sign_{port}",
-            ONEAPI,
+            (*ONEAPI, *guide(0, 1)),
             (kind,),
             INPUTS,
             port,
             f"{port} (σ²)",
-            port,
-            "σ² is the sign of the variance; the guide prints the name alone",
+            f"{port}; σ² belongs to the input variance",
+            "σ² is the sign of the variance in the formulas; the guide prints it beside variance since v3.2",
             f"The port is {port}.",
-            Port(f"{port}/sigma^2", "T", optional),
         )
-        for kind, port, optional in (
-            ("BatchNormForwardTraining", "beta", True),
-            ("BatchNormTrainingBackward", "gamma", True),
-            ("BatchNormInference", "variance", False),
-        )
+        for kind, port in (("BatchNormForwardTraining", "beta"), ("BatchNormTrainingBackward", "gamma"))
     ),
     Correction(
         "softmax_gradient_src",
@@ -121,13 +116,13 @@ CORRECTIONS = (
             ("SquaredDifference",),
             INPUTS,
             port,
-            printed,
+            f"{printed} as the name of input {index}",
             port,
             "the inputs of every other op of two tensors are src_0 and src_1",
             f"The port is {port}.",
             Port(printed, "T"),
         )
-        for port, printed in (("src_0", "src_1"), ("src_1", "src_2"))
+        for index, (port, printed) in enumerate((("src_0", "src_1"), ("src_1", "src_2")))
     ),
     Correction(
         "dropout_mask",
@@ -196,9 +191,9 @@ CORRECTIONS = (
         ("LogSoftmaxBackward",),
         TYPES,
         "diff_dst",
-        "columns Dst and Diff_src",
+        "columns Src and Dst",
         "columns diff_dst, dst and diff_src",
-        "both inputs are of the type of the result in every later edition and in the library",
+        "the op has three tensors; all are of one type in every later edition and in the library",
         "All tensors are of one type.",
         {"diff_dst": ""},
     ),

@@ -294,9 +294,9 @@ CORRECTIONS = (
             section,
             "axes",
             "Exactly one of attribute axes and the second input tensor axes",
-            "at least one of the two",
+            "exactly one of the two; the default of the attribute, the empty list, does not count",
             "the attribute has a default, the empty list, so it is always there; the library then refuses the input",
-            "It needs one of the two, takes the input if both are given, and an explicit empty list as no axes.",
+            "It needs exactly one; an explicit empty list means no axes, and beside the input it does not count.",
         )
         for section in (ATTRIBUTES, INPUTS)
     ),

@@ -9,13 +9,11 @@ from .correction import (
     GUIDES,
     LEGACY,
     ONEAPI,
-    TYPES,
     Correction,
     guide,
 )
 
 ROW_OPS = ("SoftMax", "SoftMaxBackward", "LogSoftmax", "LogSoftmaxBackward")
-AUTO_BROADCAST = ("Add", "Divide", "Maximum", "Minimum", "Multiply", "SquaredDifference", "Subtract")
 
 CORRECTIONS = (
     # Statements
@@ -62,7 +60,7 @@ CORRECTIONS = (
             "dimensions starting from the second element",
             "every shape of slope that PReLU takes",
             "PReLU also takes a slope with sizes of 1, and its gradient needs the same slope",
-            "It takes every slope that broadcasts; a vector of it belongs to the channels.",
+            "It takes every slope that broadcasts; a slope with one axis belongs to the channels.",
         )
         for suffix, editions, kind in (("", CURRENT, "PReLUBackward"), ("_legacy", LEGACY, "PReLUBackprop"))
     ),
@@ -101,15 +99,26 @@ CORRECTIONS = (
         "It computes both cases of the formula.",
     ),
     Correction(
-        "alignment_outside_of_a_table",
-        GUIDES,
+        "alignment_of_one_line",
+        ONEAPI,
         ("MishBackward",),
         DESCRIPTION,
         "",
-        r"\omega & = e^{3src}",
+        r"\dst & = \diffdst",
         "the same without &",
-        "TeX allows & inside of an alignment alone, so the formula shows an error",
+        "TeX allows & in an alignment alone, and Sphinx adds none to a formula of one line, so it shows an error",
         "It computes the derivative of Mish.",
+    ),
+    Correction(
+        "commands_outside_of_formulas",
+        ONEAPI,
+        ("AvgPoolBackward", "ConvTransposeBackwardData"),
+        DESCRIPTION,
+        "",
+        r"\diffdst",
+        "diff_dst; diff_src and src_shape in the same way",
+        "the command stands outside of a formula, where reStructuredText drops the backslash and shows diffdst",
+        "The ports are diff_dst, diff_src and src_shape.",
     ),
     Correction(
         "source_shape_command",
@@ -144,7 +153,7 @@ CORRECTIONS = (
         "the page is of Markdown, which shows this role as text",
         "It computes the formula.",
     ),
-    # Sentences, tables and links
+    # Sentences and links
     Correction(
         "layer_norm_see",
         CURRENT,
@@ -166,41 +175,5 @@ CORRECTIONS = (
         "http://cs231n.github.io",
         "the first letter of the address is missing",
         "The link is not used.",
-    ),
-    Correction(
-        "dequantize_type_table",
-        guide(2),
-        ("DynamicDequantize",),
-        TYPES,
-        "",
-        "|:-- -|",
-        "|:----|",
-        "the space breaks the line that makes the text a table",
-        "The rows are the table of data types.",
-    ),
-    Correction(
-        "axis_link",
-        guide(7),
-        ("GenIndex",),
-        ATTRIBUTES,
-        "axis",
-        "[axis] (@ref",
-        "a link on the word axis",
-        "with the space, Markdown shows the address as text",
-        "The attribute is axis.",
-    ),
-    *(
-        Correction(
-            f"default_of_broadcast{suffix}",
-            editions,
-            kinds,
-            ATTRIBUTES,
-            "auto_broadcast",
-            "numpy, (default)",
-            "numpy (default)",
-            "the comma separates the word from the value it belongs to; the guide has none",
-            "The default is numpy.",
-        )
-        for suffix, editions, kinds in (("", ONEAPI, AUTO_BROADCAST), ("_of_select", ONEAPI[1:], ("Select",)))
     ),
 )

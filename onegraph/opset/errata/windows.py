@@ -54,7 +54,7 @@ CORRECTIONS = (
         "",
         r"kh \cdot (DH + 1)",
         "kh * DH",
-        "the formula is that of the primitive, where 0 means no dilation; here 1 does, in the table and in the library",
+        "the formula is that of the primitive, where 0 means no dilation; the table and the library have 1 for it",
         "A dilation of 1 means no dilation.",
     ),
     Correction(

@@ -92,7 +92,7 @@ const panel = model => {
     }
     if (spec.rules.length) made.push(table(["rule", "what it asks"], spec.rules.map(one => row([value(one.id), one.doc]))));
     const mistakes = spec.corrections.map(one => muted(
-      `Mistake on the page, ${one.where || one.section}: printed ${one.printed}; meant ${one.meant} (${one.reason}). ${one.action}`));
+      `Mistake on the page, ${one.where || one.section}. Printed: ${one.printed}. Meant: ${one.meant}. Reason: ${one.reason}. onegraph: ${one.action}`));
     return [...made, ...spec.notes.map(muted), ...mistakes];
   }
 
