@@ -294,7 +294,7 @@ CORRECTIONS = (
             section,
             "axes",
             "Exactly one of attribute axes and the second input tensor axes",
-            "at least one of the two",
+            "exactly one of the two, where an empty attribute, the default, counts as not given",
             "the attribute has a default, the empty list, so it is always there; the library then refuses the input",
             "It needs one of the two, takes the input if both are given, and an explicit empty list as no axes.",
         )
