@@ -223,6 +223,30 @@ def test_code_of_a_finding_reproduces_the_outcome(findings):
         assert outcome in {row.outcome.outcome for row in finding.rows}, done.stderr
 
 
+def test_code_of_a_correction_is_right_as_meant(findings):
+    finding = findings["text:correction:hyphens"]  # of ops whose scales must be positive
+    done = subprocess.run([sys.executable, "-c", finding.code], capture_output=True, text=True, timeout=60)
+    assert "outcome='right'" in done.stdout, done.stderr
+
+
+def test_findings_quote_tables_and_pages_alone(findings):
+    own = {schema.doc for schema in edition(f"onednn-3.{LIBRARY[1]}").schemas.values()}
+    assert not own & {finding.printed.split(": ", 1)[-1] for finding in findings.values()}
+
+
+@ON_3_2
+def test_pages_forbid_scales_of_other_ranks(results, findings):
+    assert "stricter:dynamic_parameter_rank" not in findings, "the pages of 3.2 say: a f32 1D tensor"
+    assert results.coverage.faults["dynamic_parameter_rank"] == coverage.OTHER_EDITION
+
+
+@ON_3_2
+def test_corrections_say_what_should_change(findings):
+    crash, limit = findings["crashes:prelu_rank"], "a src without a channel axis crashes at compile"
+    should = "should compute this use or refuse it with a status"
+    assert crash.correction == f"oneDNN 3.2.0 {should}; or the page should print the limit: {limit}."
+
+
 def test_single_probe():
     outcome = conformance.probe("relu", inputs=[("f32", [4])], outputs=["f32"])
     assert outcome == Outcome("right", "execute", "")

@@ -12,7 +12,7 @@ from .fault import LACKS, SLOW, UNSAFE, Faults, Release
 from .ops.pooling import overlapping
 
 PRECISION = Faults[Call]()
-_ROUNDED = "windows that overlap are rounded with every one that is added otherwise"
+_ROUNDED = "gradients of windows that overlap are rounded after each addition, so that large sums stop growing"
 
 
 def _dtype(call: Call) -> DataType | None:
@@ -22,7 +22,7 @@ def _dtype(call: Call) -> DataType | None:
 ROUNDED_AVERAGES = PRECISION.add(
     "rounded_average_gradients",
     "AvgPoolBackward",
-    "src",
+    "diff_dst",
     UNSAFE,
     overlapping,
     {(3, 2): "wrong", (3, 6): "right"},

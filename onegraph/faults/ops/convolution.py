@@ -130,7 +130,7 @@ GRADIENT_OUTPUT_PADDING = FAULTS.add(
     LIBRARY,
     lambda call: call.has("output_padding"),
     {(3, 2): "refuses add_op: invalid_graph_op"},
-    "output_padding is documented for this op but not in its schema; it can be left out",
+    "output_padding is documented for this op, but the library's schema lacks it; leave it out",
     "the same op without output_padding",
 )
 
@@ -171,8 +171,8 @@ UNREAD_AS_PADDED = FAULTS.add(
     UNSAFE,
     lambda call: in_low_precision(call) and unread_as_padded(call),
     {(3, 2): "overrun | wrong | right | SIGABRT | SIGSEGV"},
-    "where as much of the last axis is unread at its end as there is padding before it, the kernel takes it for not "
-    "padded and has no memory for sums in f32: wrong values, and writes beyond a block",
+    "if the last axis has as many unread elements at its end as padding before it, the kernel takes the axis for "
+    "unpadded and allocates no memory for sums in f32: wrong values, and writes beyond a block",
     "the same op in f32",
 )
 
@@ -296,11 +296,11 @@ def has_long_axis(call: Call) -> bool:
 FAR_WINDOWS = FAULTS.add(
     "far_windows",
     frozenset(SIDES) | frozenset(POOLS.split()),
-    "dilations",
+    "strides",
     UNSAFE,
     is_far,
     {(3, 2): "throws could not create a descriptor", (3, 6): "SIGFPE", (3, 13): "right"},
-    "strides, dilations and pads are numbers of 32 bits in the kernels, and what is more is cut off",
+    "the kernels cut strides, dilations and pads to 32 bits",
     "numpy",
     since=(3, 2),
     mended=(99, 0),  # pools alone are right in 3.13

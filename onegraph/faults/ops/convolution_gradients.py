@@ -103,8 +103,8 @@ GRADIENT_OF_DEEP_WINDOWS = FAULTS.add(
     UNSAFE,
     deep_at_both_ends,
     {(3, 2): "wrong | right | overrun | SIGSEGV | SIGABRT"},
-    "with strides over depth, where a window reaches behind the source right after one that reaches before it, the "
-    "kernel counts on the wrong planes: it reads and writes beyond its memory",
+    "with strides over depth, if a window that ends behind the source follows one that begins before it, the kernel "
+    "counts the planes wrong, and reads and writes beyond its memory",
     "numpy",
 )
 

@@ -26,7 +26,8 @@ INFINITE_SLOPE = FAULTS.add(
     UNSAFE,
     lambda call: isinf(call.f32("alpha")),
     {(3, 2): "wrong"},
-    "an infinite alpha is multiplied by 0 where it has no part in the result, and a result that is NaN is a number",
+    "an infinite alpha is multiplied by 0 for elements that do not need alpha, which gives NaN; where the formula "
+    "gives NaN, the result may be a number",
     "numpy",
 )
 
@@ -80,7 +81,7 @@ WIDE_INTEGERS = FAULTS.add(
     UNSAFE,
     wide_integers,
     {(3, 2): "absent", (3, 13): "wrong"},
-    "s32 is computed in f32, which does not hold every integer above 2**24, and one of them is taken for another",
+    "s32 is computed in f32, which does not hold every integer above 2**24",
     "numpy, unless the integers are known to be small",
     since=(3, 7),
 )
@@ -127,8 +128,8 @@ PRELU_BY_REFERENCE = FAULTS.add(
     UNSAFE,
     slope_by_reference,
     {(3, 2): "right | wrong | SIGSEGV | SIGFPE | refuses"},
-    "the kernel for a slope that is neither one for each element nor one for each channel reads five dims of src, and "
-    "with fewer axes that is whatever lies in memory",
+    "one slope for all is refused if per_channel_broadcast is true; other slopes that are neither one for each element "
+    "nor one for each channel have a kernel that reads five dims of src, which for fewer axes are undefined memory",
     "the same op with a slope for each element",
 )
 

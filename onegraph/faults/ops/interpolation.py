@@ -140,8 +140,8 @@ INEXACT_COORDINATES = FAULTS.add(
     UNSAFE,
     inexact_coordinates,
     {(3, 2): "wrong"},
-    "coordinates along axes as long as these are not exact in f32: other elements are taken for the nearest, and "
-    "gradients added to more or fewer than there are",
+    "f32 does not hold the coordinates along axes this long: other elements are taken for the nearest, and gradients "
+    "are added to too many or too few elements",
     "numpy",
 )
 
@@ -195,7 +195,7 @@ MISJUDGED_TIES = FAULTS.add(
     UNSAFE,
     misjudged_ties,
     {(3, 2): "right", (3, 6): "wrong", (3, 13): "wrong"},
-    "what is as near to one element as to the next may be added to neither or to both of them",
+    "a gradient halfway between two elements may be added to neither or to both of them",
     "numpy",
 )
 

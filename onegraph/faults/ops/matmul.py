@@ -84,8 +84,8 @@ MATMUL_BIAS = FAULTS.add(
     UNSAFE,
     bias_of_many_axes,
     {(3, 2): "hang | throws std::bad_alloc"},
-    "a bias of more than two axes is an endless loop where a batch of matrices meets one matrix; one of more than one "
-    "axis is added along other axes beside a vector",
+    "compile never ends for a bias of more than two axes where a batch of matrices meets one matrix; beside a "
+    "vector, a bias of more than one axis is added along other axes",
     "a MatMul and an Add",
 )
 

@@ -23,7 +23,7 @@ FROZEN_STATISTICS = FAULTS.add(
     UNSAFE,
     lambda call: call.n_outputs == 1,
     {(3, 2): "wrong"},
-    "with one output the statistics are taken for constants; ask for all three",
+    "with one output, mean and variance are taken for constants; ask for all three outputs",
     "the same op with all three outputs, of which two are dropped",
 )
 
@@ -87,7 +87,7 @@ BATCH_NORM_MANY_AXES = FAULTS.add(
     UNSAFE,
     lambda call: (call.rank("src") or 0) > 5,
     {(3, 2): "wrong | overrun | throws | refuses | SIGSEGV | SIGABRT"},
-    "more than three spatial axes are computed wrong, and written past the memory",
+    "more than three spatial axes give wrong results, and writes beyond the output",
     "the same op on a src with fewer axes, or numpy",
 )
 

@@ -138,7 +138,7 @@ DEFAULT_DILATIONS = FAULTS.add(
     LIBRARY,
     lambda call: not call.has("dilations"),
     {(3, 2): "refuses partition_compile: invalid_shape"},
-    "without dilations it never compiles; they can be given as ones",
+    "without dilations the op never compiles; pass dilations of 1",
     "the same op with dilations of 1",
 )
 

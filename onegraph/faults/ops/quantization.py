@@ -51,6 +51,7 @@ DIFFERING_ZERO_POINTS = FAULTS.add(
     {(3, 2): "wrong", (3, 13): "refuses partition_compile: unimplemented"},
     "only the first of several zero points is used",
     "one op for each zero point, or numpy",
+    mended=(3, 13),  # channel_zero_point holds from there on
 )
 
 
@@ -111,7 +112,7 @@ TINY_SCALE = FAULTS.add(
     UNSAFE,
     lambda call: any(0 < abs(scale) <= 2.0**-128 for scale in call.f32s("scales")),
     {(3, 2): "wrong"},
-    "a scale whose reciprocal no 32-bit float holds makes the highest number of 0",
+    "if the reciprocal of a scale overflows in f32, 0 is quantized to another number than the zero point",
     "numpy",
 )
 
@@ -131,7 +132,7 @@ DYNAMIC_ZERO_POINTS = FAULTS.add(
     LIBRARY,
     lambda call: per_channel(call) and call.input("zps") is not None,
     {(3, 2): "throws could not execute", (3, 13): "refuses partition_compile: unimplemented"},
-    "zero points for each channel throw at execute",
+    "zero points for each channel are refused at compile or execute",
     "other ops, or numpy",
 )
 _DYNAMIC_ACROSS = {"qtype": "per_channel", "axis": 1}
@@ -164,7 +165,7 @@ NARROW_SCALE = FAULTS.add(
     UNSAFE,
     one_narrow_scale,
     {(3, 2): "absent", (3, 13): "wrong"},
-    "one scale of bf16 or f16 is taken for one of f32",
+    "one scale of bf16 or f16 is read as f32",
     "the same op with a scale of f32, and a cast",
     since=(3, 7),
 )
@@ -188,7 +189,7 @@ DYNAMIC_PARAMETER_RANK = FAULTS.add(
     LIBRARY,
     _has_other_ranks,
     {(3, 2): "refuses | throws"},
-    "scales and zero points that are no vectors are refused, or throw at execute",
+    "scales and zero points of another rank than 1 are refused, or throw at execute",
     "the same op with vectors",
 )
 

@@ -24,7 +24,7 @@ AXES_TENSOR = FAULTS.add(
     LIBRARY,
     lambda call: call.input("axes") is not None,
     {(3, 2): "refuses add_op: invalid_graph_op"},
-    "axes as an input are always rejected; the attribute of the same name is not",
+    "axes as an input are always rejected, because the default of the attribute counts as given; use the attribute",
     "the attribute, where the contents of the tensor are known",
 )
 

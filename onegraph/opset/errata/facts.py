@@ -145,7 +145,7 @@ CORRECTIONS = (
         "src_shape",
         "s64",
         "s32",
-        "the guide has s32 since v3.4, like that of every other shape tensor; the library refuses s64",
+        "the guide has s32 since v3.4, like that of every other shape tensor; the C API had no s64 then",
         "The tensor is of s32.",
         {"src_shape": "s64"},
     ),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...opset.errata.correction import ATTRIBUTES, INPUTS, OUTPUTS
+from ...opset.schema import Schema
 from .uses import Use
 
 NORMS = frozenset(["LayerNorm", "LayerNormBackward", "GroupNorm"])
@@ -68,7 +69,7 @@ CLAIMS = (
         "zps",
         "A s64 list (only contain one element if qtype is per_tensor)",
         "one zero point beside several scales",
-        "zps has as many elements as scales.",
+        "Print that zps has as many elements as scales.",
         _one_zero_point,
     ),
     Claim(
@@ -78,7 +79,7 @@ CLAIMS = (
         "number of inputs",
         "gamma and beta each optional; both required if use_affine is true",
         "gamma without beta, with use_affine false",
-        "gamma and beta are given both or neither.",
+        "Print that gamma and beta are given both or neither.",
         _gamma_alone,
     ),
     Claim(
@@ -88,7 +89,7 @@ CLAIMS = (
         "number of outputs",
         "mean and variance each optional; both required if keep_stats is true",
         "mean without variance, with keep_stats false",
-        "mean and variance are given both or neither.",
+        "Print that mean and variance are given both or neither.",
         _one_statistic,
     ),
     Claim(
@@ -98,7 +99,7 @@ CLAIMS = (
         "number of outputs",
         "diff_gamma and diff_beta each optional",
         "diff_gamma without diff_beta",
-        "diff_gamma and diff_beta are given both or neither.",
+        "Print that diff_gamma and diff_beta are given both or neither.",
         _one_gradient,
     ),
     Claim(
@@ -108,15 +109,23 @@ CLAIMS = (
         "number of outputs",
         "diff_gamma and diff_beta optional, whatever use_affine is",
         "diff_src alone, with use_affine true",
-        "diff_gamma and diff_beta are required if use_affine is true.",
+        "Print that diff_gamma and diff_beta are required if use_affine is true.",
         _no_gradients,
     ),
 )
 
-# Uses that onegraph takes, of which the pages of an edition without a dialect do not speak, by op.
-UNSPOKEN: dict[str, Callable[[Use], bool]] = {
+
+def _other_ranks(schema: Schema, use: Use) -> bool:
+    """Whether scales or zero points are no vectors, on a page without groups, which says that they are vectors."""
+    return not schema.has_attribute("group_shape") and any(array.ndim != 1 for array in use.arrays[1:])
+
+
+# Uses that onegraph takes, and the pages of an edition without a dialect forbid or do not speak of, by op.
+UNSPOKEN: dict[str, Callable[[Schema, Use], bool]] = {
     # The legacy edition reverses the axes for an empty order.
-    "StaticTranspose": lambda use: not len(use.attrs["order"]),
+    "StaticTranspose": lambda _, use: not len(use.attrs["order"]),
     # No page says which of the two counts.
-    "Interpolate": lambda use: len(use.picks) > 1 and "sizes" in use.attrs,
+    "Interpolate": lambda _, use: len(use.picks) > 1 and "sizes" in use.attrs,
+    "DynamicQuantize": _other_ranks,
+    "DynamicDequantize": _other_ranks,
 }

@@ -64,7 +64,7 @@ LAYOUT = "it shows in tensors that are not dense"
 PROCESS = "it shows in several calls or executions"
 SPEED = "the results are right, but slow"
 LARGE = "its examples are too large to run"
-OTHER_EDITION = "the edition has no such op, attribute or data type"
+OTHER_EDITION = "the edition does not allow its examples"
 HIDDEN = "its examples ended right here, which may depend on what lies in memory"
 BEYOND = (FUSED, LAYOUT, PROCESS, SPEED, LARGE)
 # Parts of the catalogue whose faults no probe can meet.

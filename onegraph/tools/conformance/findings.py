@@ -14,7 +14,7 @@ from ...faults.fault import FINE, Fault
 from ...opset.dtypes import DataType
 from ...opset.errata.correction import ATTRIBUTES, DESCRIPTION, INPUTS, OUTPUTS, TYPES, as_printed
 from ...opset.schema import Attribute, Fill, Port
-from .causes import NO_KERNEL
+from .causes import NO_KERNEL, NOTED
 from .claims import CLAIMS
 from .own_causes import OWN
 from .page_of_op import PageOfOp
@@ -24,7 +24,15 @@ from .uses import SINGLE
 
 RANKS = {verdict: rank for rank, verdict in enumerate(VERDICTS)}
 SHOWN = 3  # outcomes that the text of a finding names
-# What the library does with a use, by the outcome.
+UNLIMITED = "the formula of the op, without a limit"
+# For each outcome, what the library should do with a use, and what it does.
+SHOULD = {
+    "refused": "accept {}",
+    "unsupported": "have a kernel for {}",
+    "wrong": "compute the formula for {}",
+    "crash": "compute {} or refuse it with a status",
+    "hang": "compute {} or refuse it with a status",
+}
 DOES = {
     "refused": "refuses",
     "unsupported": "has no kernel for",
@@ -187,7 +195,7 @@ def _words(cause: str, row: Result, version: str) -> _Words:
         section, printed = place(page, SINGLE[cause].where)
         return _Words(section, printed, _limit(SINGLE[cause], row, version))
     if cause == NO_KERNEL:
-        return _Words(DESCRIPTION, page.schema.doc, f"Print that oneDNN {version} has no kernel for the op by itself.")
+        return _Words(DESCRIPTION, UNLIMITED, f"Print that oneDNN {version} has no kernel for the op by itself.")
     if kind == "machine":
         needed = ISA_OF_DTYPE[DataType[name]]
         _, printed = place(page, "data types")
@@ -203,19 +211,27 @@ def _words(cause: str, row: Result, version: str) -> _Words:
         refused = RULES.get(rule) or f"a use that breaks the rule: {_meaning(page, rule)}"
         return _Words(section, printed, f"dnnl_graph_add_op should refuse {refused}.")
     section, printed = place(page, row.asked.subject)
-    what = f"{row.asked.subject} {row.asked.value}"
-    return _Words(section, printed, f"Mend oneDNN {version}, or print that it does not take {what}.")
+    return _Words(section, printed, _mend(f"{row.asked.subject} {row.asked.value}", row, version))
+
+
+def _mend(what: str, row: Result, version: str) -> str:
+    """What should change if the reason of a failure is unknown."""
+    found = row.outcome.outcome
+    should = SHOULD[found].format(what)
+    return f"oneDNN {version} should {should}; or the page should say that the library {DOES[found]} it."
 
 
 def _limit(fault: Fault[Any], row: Result, version: str) -> str:
     """What should change because of a fault; its reason is that of the first version that was seen to have it."""
-    release = tuple(int(part) for part in version.split(".")[:2])
+    release, found = tuple(int(part) for part in version.split(".")[:2]), row.outcome.outcome
     seen = {tried: text for tried, text in fault.seen.items() if not FINE.issuperset(text.split(" | "))}
-    here = [tried for tried in seen if tried <= release]
-    if not here or seen[max(here)] == seen[min(seen)]:
-        return f"Mend oneDNN {version}, or print the limit: {fault.reason}."
-    does = DOES[row.outcome.outcome]
-    return f"Mend oneDNN {version}, or print that it {does} it; of other versions is known: {fault.reason}."
+    here, first = [tried for tried in seen if tried <= release], min(seen)
+    ends_alike = any(word.startswith(NOTED[found]) for word in seen[first].split(" | "))
+    if ends_alike or not here or seen[max(here)] == seen[first]:
+        should = SHOULD[found].format("this use")
+        return f"oneDNN {version} should {should}; or the page should print the limit: {fault.reason}."
+    older = ".".join(map(str, first))
+    return f"{_mend('this use', row, version)} oneDNN {older} behaves in another way: {fault.reason}."
 
 
 def _meaning(page: PageOfOp, rule: str) -> str:
@@ -241,7 +257,7 @@ def place(page: PageOfOp, subject: str) -> tuple[str, str]:
             return section, ", ".join(f"{port.name} {_needed(port)}" for port in ports)
     if subject == "data types":
         return TYPES, "; ".join(map(str, schema.types))
-    return DESCRIPTION, schema.doc
+    return DESCRIPTION, UNLIMITED
 
 
 def _needed(port: Port) -> str:

@@ -53,7 +53,7 @@ class PageOfOp:
     def allows(self, use: Use) -> bool:
         """Whether the page allows a use."""
         unspoken = UNSPOKEN.get(self.base.kind) if self.schema.dialect is None else None
-        return not self.broken_rules(use) and not (unspoken is not None and unspoken(use))
+        return not self.broken_rules(use) and not (unspoken is not None and unspoken(self.schema, use))
 
     def broken_rules(self, use: Use, *, shapes: bool = True) -> list[str]:
         """The rules of the edition that a use breaks, perhaps without knowledge of shapes."""

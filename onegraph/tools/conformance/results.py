@@ -83,7 +83,8 @@ class Result:
         """Python code that runs the probe again."""
         use = self.asked.use
         arrays = zip(use.dtypes, use.arrays, strict=True)
-        tensors = ", ".join(_tensor(dtype, array, self.outcome.outcome == "wrong") for dtype, array in arrays)
+        is_compared = self.outcome.outcome in ("right", "wrong")
+        tensors = ", ".join(_tensor(dtype, array, is_compared) for dtype, array in arrays)
         attrs = [f"{name!r}: {_literal(tuple(pair))}" for name, pair in self.asked.call.items()]
         lines = _packed([f"print(probe({self.asked.page.base.name!r}, {{{attrs[0] if attrs else ''}", *attrs[1:]])
         lines[-1] = lines[-1].removesuffix(",") + "},"
