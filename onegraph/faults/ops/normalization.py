@@ -23,7 +23,7 @@ FROZEN_STATISTICS = FAULTS.add(
     UNSAFE,
     lambda call: call.n_outputs == 1,
     {(3, 2): "wrong"},
-    "with one output, mean and variance are taken for constants, and gamma is ignored; ask for all three outputs",
+    "with one output, mean and variance are taken for constants; ask for all three outputs",
     "the same op with all three outputs, of which two are dropped",
 )
 
