@@ -243,7 +243,8 @@ KEPT = 2**28  # bytes of scratch that a thread keeps between runs: kept_bytes in
 def _keeps_all_scores(fused: Fused) -> bool:
     """Whether attention has so many scores that the scratch for them is new memory in each run.
 
-    With OpenMP, oneDNN keeps the scores of one head for each thread, which is faster than the ops in parts.
+    With OpenMP and more than two heads for each thread, oneDNN keeps the scores of one head for each thread, which is
+    faster than the ops in parts. The number of threads is unknown here, so that nothing is cut with OpenMP.
     """
     if fused.openmp:
         return False
