@@ -95,6 +95,17 @@ def test_every_data_type_gets_small_numbers(dtype):
     assert abs(values.astype(np.float32)).max() <= 100
 
 
+@pytest.mark.parametrize(
+    ("dtype", "zero_point", "low", "high"),
+    [(og.u8, 0, 0, 64), (og.u8, 134, 102, 166), (og.u8, 250, 191, 255), (og.s8, 0, -32, 32), (og.s8, -3, -35, 29)],
+)
+def test_integers_lie_around_the_zero_point(dtype, zero_point, low, high):
+    g = og.Graph()
+    g.output("y", g.dequantize(g.input("x", dtype, (2000,)), scales=[0.5], zps=[zero_point]))
+    values = random_inputs(g)["x"]
+    assert (values.min(), values.max()) == (low, high)
+
+
 def test_seed_and_name_fix_the_numbers():
     g = og.Graph()
     g.output("y", g.add(g.input("a", og.f32, (9,)), g.input("b", og.f32, (9,))))

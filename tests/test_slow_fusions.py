@@ -412,3 +412,15 @@ def test_products_of_f32_are_narrowed_apart():
     graph, executable = compiled(lambda g: g.type_cast(matmul(g), dtype="bf16"))
     assert [part.kinds for part in executable.report().partitions] == [("MatMul",), ("TypeCast",)]
     assert_right(graph, executable)
+
+
+@pytest.mark.skipif(library.VERSION < (3, 3), reason="it fuses no attention")
+@pytest.mark.parametrize("tokens", [2047, 2048])
+def test_large_attention_keeps_scores_between_runs(tokens):
+    g = og.Graph()
+    q, k, v = (g.input(name, "f32", (1, 16, tokens, 64)) for name in "qkv")
+    shares = g.op("SoftMax", [g.matmul(q, k, transpose_b=True)], {"axis": -1}, outputs=["dst"], dtype="f32")
+    g.output("y", g.matmul(shares, v))
+    is_apart = tokens == 2048 and library.RUNTIME != "OpenMP"
+    last = ("MatMul",) if is_apart else ("MatMul", "SoftMax", "MatMul")
+    assert g.compile().report().partitions[-1].kinds == last

@@ -276,3 +276,15 @@ def test_calibration_keeps_the_seed():
     first, again, other = (calibrated_inputs(g, seed) for seed in (1, 1, 2))
     assert all(np.array_equal(first[name], again[name]) for name in first)
     assert not np.array_equal(first["gate"], other["gate"])
+
+
+def test_calibrated_integers_stay_around_the_zero_point():
+    g = og.Graph()
+    ends = [g.dequantize(g.input(name, "u8", (64, 64)), scales=[0.07], zps=[134]) for name in "ab"]
+    g.output("y", g.softmax(g.matmul(*ends), axis=-1))
+    inputs = calibrated_inputs(g)
+    for values in inputs.values():
+        assert values.min() < 134 < values.max()
+    shares = og.reference.run(g, inputs)["y"]
+    assert shares.max(axis=-1).min() > 2 / 64
+    assert np.median(shares.max(axis=-1)) < 0.9

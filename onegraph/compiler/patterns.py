@@ -16,7 +16,7 @@ from ..faults.fusions import wrong_fusion
 from ..faults.performance import REFERENCE, reference_kernel
 from ..faults.slow_fusions import slow_fusion
 from ..faults.use import Fused
-from ..native.library import HASHES_CONSTANTS, VERSION, lib
+from ..native.library import HASHES_CONSTANTS, RUNTIME, VERSION, lib
 from .lower import Lowered, Step
 from .partition_cache import Pattern, Wiring, wiring
 from .report import nbytes
@@ -80,7 +80,7 @@ class Patterns:
             inputs = [*dict.fromkeys(partition.input_ids)]
             constants = frozenset([number for number, known in zip(numbers, constant, strict=True) if known])
             uses = [self._schedule.use(step) for step in steps]
-            fused = Fused(uses, has_vnni(), has_avx2(), constants=constants)
+            fused = Fused(uses, has_vnni(), has_avx2(), constants=constants, openmp=RUNTIME == "OpenMP")
             if reason := wrong_fusion(fused, VERSION):
                 reason = f"{reason}, so that the ops run one by one"
             elif slow := slow_fusion(fused, VERSION):

@@ -237,6 +237,43 @@ def sum_of_short_rows_and_gelu(g: DataGraph) -> LogicalTensor:
     return g.gelu(g.reduce_sum(g.input("x", "f32", (8, 6, 4)), axes=[2], keep_dims=True))
 
 
+KEPT = 2**28  # bytes of scratch that a thread keeps between runs: kept_bytes in native/csrc/allocator.cpp
+
+
+def _keeps_all_scores(fused: Fused) -> bool:
+    """Whether attention has so many scores that the scratch for them is new memory in each run.
+
+    With OpenMP and more than two heads for each thread, oneDNN keeps the scores of one head for each thread, which is
+    faster than the ops in parts. The number of threads is unknown here, so that nothing is cut with OpenMP.
+    """
+    if fused.openmp:
+        return False
+    read = {number for main in fused.of("MatMul") for number in main.inputs}
+    return any(
+        not read.isdisjoint(shares.outputs) and prod(shares.result) * shares.dtype.numpy.itemsize >= KEPT
+        for shares in fused.of("SoftMax")
+    )
+
+
+LARGE_ATTENTION = FAULTS.add(
+    "slow_large_attention",
+    "SoftMax",
+    "",
+    SLOW,
+    lambda fused: fused.has("MatMul") and _keeps_all_scores(fused),
+    {(3, 2): "right", (3, 6): "slow", (3, 13): "slow"},
+    "oneDNN takes new memory for all scores of attention in each run, if its threads are not OpenMP's",
+    "the scores, then the MatMul behind the SoftMax",
+)
+
+
+@LARGE_ATTENTION.example({(3, 2): "right"}, runs=False)
+def attention_of_16_heads_and_2048_tokens(g: DataGraph) -> LogicalTensor:
+    q, k, v = (g.input(name, "f32", (1, 16, 2048, 64)) for name in "qkv")
+    shares = g.op("SoftMax", [g.matmul(q, k, transpose_b=True)], {"axis": -1}, outputs=["dst"], dtype="f32")
+    return g.matmul(shares, v)
+
+
 class Cut(NamedTuple):
     """Why a partition is slow, and how many of its first ops are to be one without the others."""
 

@@ -114,6 +114,7 @@ class Fused:
         avx2: whether it may use instructions that read memory of any alignment.
         strided: the values that are not dense row-major, by number.
         constants: the values that are known before the graph runs, by number.
+        openmp: whether the library runs its threads with OpenMP.
     """
 
     uses: Sequence[Use]
@@ -121,6 +122,7 @@ class Fused:
     avx2: bool = True
     strided: frozenset[int] = frozenset()
     constants: frozenset[int] = frozenset()
+    openmp: bool = False
 
     @cached_property
     def kinds(self) -> frozenset[str]:

@@ -20,7 +20,7 @@ from ..ir.op import Array, LogicalTensor, Op, schema_of
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import base_of
 from ..reference.run import narrow, run_op
-from .random_inputs import INTEGERS, random_inputs
+from .random_inputs import ANY, AROUND_ZERO_POINT, INTEGERS, domains, random_inputs
 
 TRIES = 4  # for each op
 SPARSE = 0.35  # the least root mean square of integers; most of them are then 0
@@ -106,6 +106,12 @@ class _Calibration:
                     self.first.setdefault(tensor.id, place)
                     if schema.input_port(index).gives_shape or tensor.dtype is DataType.boolean:
                         del self.names[tensor.id]
+        asked = domains(graph)
+        self.zeros = {
+            number: asked.get(number, ANY).zero
+            for number, name in self.names.items()
+            if graph.inputs[name].dtype in AROUND_ZERO_POINT
+        }
         # The inputs that a tensor is proportional to, and all inputs that it depends on.
         self.knobs = {number: frozenset([number]) for number in self.names}
         self.sources = dict(self.knobs)
@@ -156,7 +162,8 @@ class _Calibration:
     def _scale(self, knobs: frozenset[int], factor: float) -> int | None:
         """Scale one of the inputs; returns the first op that reads it, or None if none can be scaled."""
         for number in sorted(knobs, key=lambda number: (self.dependents[number], -number)):
-            tensor, values = self.graph.inputs[self.names[number]], self.values[number].astype(np.float64)
+            tensor, zero = self.graph.inputs[self.names[number]], self.zeros.get(number, 0)
+            values = self.values[number].astype(np.float64) - zero
             wanted = values * factor
             if tensor.dtype in INTEGERS:
                 size = float(np.sqrt(np.mean(np.square(values)))) if values.size else 0.0
@@ -164,7 +171,7 @@ class _Calibration:
                 wanted = np.floor(wanted + self.rng.random(values.shape))  # so that small products do not all become 0
                 if size <= 2 * SPARSE and factor < 1:
                     continue
-            if self._set(tensor, wanted):
+            if self._set(tensor, wanted + zero):
                 return self.first[number]
         return None
 
@@ -178,12 +185,14 @@ class _Calibration:
         return min(changed, default=None)
 
     def _set(self, tensor: LogicalTensor, wanted: Array) -> bool:
-        """Set the contents of an input; returns whether they changed, and are still numbers other than 0."""
+        """Set the contents of an input; returns whether they changed, and are still finite and not all zero."""
         if tensor.dtype in INTEGERS:
-            low, high = INTEGERS[tensor.dtype]
+            limits = AROUND_ZERO_POINT if self.zeros.get(tensor.id, 0) else INTEGERS
+            low, high = limits[tensor.dtype]
             wanted = np.clip(np.rint(wanted), low, high)
         made, old = narrow(wanted, tensor.dtype), self.values[tensor.id]
-        if np.array_equal(made, old) or not np.isfinite(made.astype(np.float64)).all() or not made.any():
+        is_finite = np.isfinite(made.astype(np.float64)).all()
+        if np.array_equal(made, old) or not is_finite or not (made != self.zeros.get(tensor.id, 0)).any():
             return False
         old[...] = made
         return True

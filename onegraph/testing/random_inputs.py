@@ -29,15 +29,16 @@ from ..opset.shapes import known_dims, show
 
 @dataclass(frozen=True)
 class Domain:
-    """Numbers from ``low`` to ``high`` that are at least ``gap`` away from zero."""
+    """Numbers from ``low`` to ``high`` that are at least ``gap`` away from zero; ``zero`` is the zero point."""
 
     low: float = -2.0
     high: float = 2.0
     gap: float = 0.0
+    zero: int = 0
 
     def __and__(self, other: Domain) -> Domain:
         low, high = max(self.low, other.low), min(self.high, other.high)
-        return Domain(low, high, max(self.gap, other.gap)) if low < high else self
+        return Domain(low, high, max(self.gap, other.gap), self.zero or other.zero) if low < high else self
 
 
 ANY = Domain()
@@ -85,6 +86,8 @@ INTEGERS = MappingProxyType(
         DataType.u4: (0, 15),
     }
 )
+# Limits of integers around a zero point. Products of u8 and s8 stay within 16 bits here too.
+AROUND_ZERO_POINT = MappingProxyType({DataType.s8: (-64, 64), DataType.u8: (0, 255)})
 # Ops that only move or convert elements: the domain of the result applies to the input too.
 PASSED_ON = frozenset({"Reorder", "TypeCast", "StaticReshape", "StaticTranspose", "DynamicReshape", "DynamicTranspose"})
 
@@ -112,7 +115,7 @@ def random_inputs(graph: Graph, seed: int = 0, progress: Callable[[int, int], No
                 f"input {name!r}: shape {show(tensor.shape)}; expected known dims for random data; {fix}"
             )
     _refuse_too_large(graph)
-    domains, readers = _domains(graph), _readers(graph)
+    chosen, readers = domains(graph), _readers(graph)
     arrays: dict[str, Array] = {}
     for done, (name, tensor) in enumerate(graph.inputs.items()):
         rng = np.random.default_rng([start, zlib.crc32(name.encode("utf-8", "replace"))])
@@ -120,7 +123,7 @@ def random_inputs(graph: Graph, seed: int = 0, progress: Callable[[int, int], No
         values = next((_contents(name, tensor, op, index) for op, index in uses if _is_shape(op, index)), None)
         if values is None:
             rows = [_rows(op) for op, index in uses if op.kind == "Index" and index == 1]
-            values = _draw(rng, tensor, domains.get(tensor.id, ANY), min(rows, default=None))
+            values = _draw(rng, tensor, chosen.get(tensor.id, ANY), min(rows, default=None))
         arrays[name] = _laid_out(tensor, values)
         if progress is not None:
             progress(done + 1, len(graph.inputs))
@@ -149,7 +152,7 @@ def _readers(graph: Graph) -> dict[int, list[tuple[Op, int]]]:
     return found
 
 
-def _domains(graph: Graph) -> dict[int, Domain]:
+def domains(graph: Graph) -> dict[int, Domain]:
     """The domain of every tensor that its readers need, directly or after ops that only move data."""
     found: dict[int, Domain] = {}
     for op in reversed(graph.ops):
@@ -177,6 +180,9 @@ def _domain(op: Op, index: int) -> Domain | None:
         return {"SigmoidBackward": UNIT, "TanhBackward": Domain(-0.95, 0.95)}.get(
             kind, Domain(max(-0.9 * alpha, -2.0), 2.0)
         )
+    zero_points = op.attrs.get("zps")
+    if kind == "Dequantize" and index == 0 and isinstance(zero_points, tuple) and zero_points:
+        return Domain(zero=round(float(np.mean(zero_points))))
     return DOMAINS.get(kind, {}).get(index)
 
 
@@ -247,6 +253,10 @@ def _draw(rng: np.random.Generator, tensor: LogicalTensor, domain: Domain, rows:
             low, high = int(domain.low), int(domain.high)
         elif domain.low > 0 or domain.gap > 0:
             low = 1  # so that no divisor, and no root of one, is zero
+        elif domain.zero and dtype in AROUND_ZERO_POINT:
+            width, (lowest, highest) = high - low, AROUND_ZERO_POINT[dtype]
+            low = min(max(domain.zero - width // 2, lowest), highest - width)
+            high = low + width
         store = np.int64 if dtype is DataType.s64 else np.int32
         return rng.integers(low, high + 1, shape, store).astype(dtype.numpy)
     if dtype is DataType.e8m0:  # powers of two
