@@ -64,8 +64,10 @@ def test_coverage_counts_documented_facts(results):
     assert all(tried == count > 50 for count, tried in coverage.documented.values())
     assert set(coverage.skipped) == {"Wildcard"}
     required = [r for r in results if r.probe["group"] == "attribute required"]
-    assert len(required) == 67
-    assert {r.outcome.stage for r in required} == {"add_op"}, "67 of 67 omissions are rejected"
+    # 3.6 no longer requires the zps of two ops, and has GroupNorm with its groups; 3.13 has GenIndex with its axis.
+    known = {(3, 2): 67, (3, 6): 66, (3, 13): 67}
+    assert len(required) == known.get(LIBRARY[:2], len(required))
+    assert {r.outcome.stage for r in required} == {"add_op"}, "every omission is rejected"
 
 
 def test_probes_change_one_thing_in_right_uses(results):

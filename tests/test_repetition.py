@@ -1,5 +1,6 @@
 """Dequantized tensors with several readers, as files in the QDQ form have them."""
 
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -60,8 +61,10 @@ def results(g: og.Graph, given: dict[str, np.ndarray], policy: str = "fusion") -
 @pytest.mark.parametrize("real", [dequantized, in_bf16])
 def test_a_shared_dequantize_fuses_like_two(real):
     models = [residual_block(real, shared=shared).compile() for shared in (True, False)]
-    shared, own = ([sorted(part.kinds) for part in model.report().partitions] for model in models)
-    assert shared == own
+    shared, own = (Counter(tuple(sorted(part.kinds)) for part in model.report().partitions) for model in models)
+    assert not shared - own
+    # What no fusion takes in, such as every op without VNNI, runs once if it is shared.
+    assert all(len(kinds) == 1 for kinds in own - shared)
     x = codes((2, 6, 6, 16))
     assert (models[0](x) == models[1](x)).all()
 

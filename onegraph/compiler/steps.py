@@ -84,7 +84,7 @@ class Note(NamedTuple):
         kinds, names = zip(*ops, strict=True) if ops else (("copy of",), (self.inputs[0].name,))
         ends = tuple(self.inputs), tuple(self.outputs)
         computes = self.executor in ("oneDNN", "reference") and bool(self.steps)
-        arithmetic = arithmetic_of(self.steps) if computes else ""
+        arithmetic = arithmetic_of(self.steps, self.inputs) if computes else ""
         return PartitionReport(index, self.executor, kinds, names, reasons, *ends, threads, arithmetic)
 
 

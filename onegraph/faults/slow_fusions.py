@@ -145,7 +145,7 @@ SLOW_PACKING = FAULTS.add(
 )
 
 
-@SLOW_PACKING.example({(3, 2): "right"})
+@SLOW_PACKING.example({(3, 2): "right"}, on={"no VNNI": "wrong | right"})
 def product_of_a_row_and_transposed_variables_of_int8(g: DataGraph) -> LogicalTensor:
     src = g.dequantize(g.input("x", "s8", (2, 1, 6)), scales=[0.5], zps=[0])
     weights = g.dequantize(g.input("w", "s8", (2, 8, 6)), scales=[0.5], zps=[0])
@@ -173,7 +173,9 @@ SLOW_COLUMN = FAULTS.add(
 )
 
 
-@SLOW_COLUMN.example({(3, 2): "right"}, on={"no AVX-512": "right | unsupported"})
+@SLOW_COLUMN.example(
+    {(3, 2): "right"}, on={"no AVX-512": "right | unsupported", "no VNNI": "wrong | right | unsupported"}
+)
 def product_of_transposed_columns_of_int8(g: DataGraph) -> LogicalTensor:
     src = g.dequantize(g.input("x", "u8", (2, 2, 6, 1)), scales=[0.5], zps=[0])
     weights = g.dequantize(g.input("w", "s8", (6, 8)), scales=[0.5], zps=[0])

@@ -201,7 +201,7 @@ SLOW_DEPTHWISE = FAULTS.add(
 )
 
 
-@SLOW_DEPTHWISE.example({(3, 2): "right"})
+@SLOW_DEPTHWISE.example({(3, 2): "right"}, on={"no VNNI": "wrong | right"})
 def volumes_of_int8_channel_by_channel(g: DataGraph) -> LogicalTensor:
     src = g.dequantize(g.input("x", "u8", (1, 4, 4, 4, 8)), scales=[0.5], zps=[0])
     weights = g.dequantize(g.input("w", "s8", (2, 2, 2, 1, 8)), scales=[0.5], zps=[0])
