@@ -526,7 +526,7 @@ LOW = {
                 dilations=[1],
             )
         ),
-        "is unread at its end",
+        "as many unread elements at its end",
     ),
 }
 
