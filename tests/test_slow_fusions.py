@@ -424,3 +424,17 @@ def test_large_attention_keeps_scores_between_runs(tokens):
     is_apart = tokens == 2048 and library.RUNTIME != "OpenMP"
     last = ("MatMul",) if is_apart else ("MatMul", "SoftMax", "MatMul")
     assert g.compile().report().partitions[-1].kinds == last
+
+
+@pytest.mark.parametrize(("axes", "copied"), [((2, 3), True), ((0,), True), ((1, 2, 3), False)], ids=str)
+def test_strided_reductions_get_a_dense_copy(axes, copied):
+    shape, strides = (2, 32, 24, 24), (18432, 1, 768, 32)  # channels last
+    graph, executable = compiled(lambda g: g.reduce_max(g.input("x", "f32", shape, strides=strides), axes=axes))
+    assert (kinds_of(executable)[0] == "copy of") == copied
+    assert_right(graph, executable)
+
+
+def test_small_strided_reductions_are_not_copied():
+    strides = (64, 1, 16, 4)
+    _, executable = compiled(lambda g: g.reduce_max(g.input("x", "f32", (2, 4, 4, 4), strides=strides), axes=(2, 3)))
+    assert kinds_of(executable) == ["ReduceMax"]

@@ -17,7 +17,7 @@ from ..capi.settings import core_cache, has_avx512
 from ..faults.layouts import Laid, wrong_layout
 from ..faults.operands import collapsed, rows_together
 from ..faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst
-from ..faults.performance import BROADCASTS, SLOW_STRIDES
+from ..faults.performance import BROADCASTS, REDUCED, SLOW_STRIDES
 from ..faults.use import ELEMENTWISE
 from ..ir.op import Array, LogicalTensor, Op
 from ..native.library import VERSION
@@ -98,13 +98,12 @@ def needs_dense(value: Value, steps: Sequence[Step]) -> bool:
     if is_slow and any(step.kind in SLOW_STRIDES.ops and value.id in (*step.inputs, *step.outputs) for step in steps):
         return True
     inside = frozenset([step.kind for step in steps])
-    return any(
-        wrong_layout(
-            Laid(step.kind, _rank(step), value.shape, value.strides, value.id in step.inputs, inside, step.attrs),
-            VERSION,
-        )
+    met = [
+        Laid(step.kind, _rank(step), value.shape, value.strides, value.id in step.inputs, inside, step.attrs)
         for step in steps
-    )
+    ]
+    is_slow = not value.dense and any(REDUCED.of(frozenset([laid.kind]), laid, VERSION) for laid in met)
+    return is_slow or any(wrong_layout(laid, VERSION) for laid in met)
 
 
 def channels_last(shape: Dims) -> Dims:

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor
 from ..opset.dtypes import DataType
+from ..opset.editions.registry import BASE
 from ..opset.schema import Call
 from ..opset.shapes import known_dims
 from .fault import SLOW, Faults, Release
+from .layouts import Laid
 from .operands import is_fast, rows_together, varying
 from .ops.windows import IMAGE, POOL
 from .use import BINARY, Dims
@@ -97,6 +99,39 @@ SLOW_STRIDES = STRIDES.add(
 @SLOW_STRIDES.example({(3, 2): "right"})
 def sum_of_a_turned_matrix(g: DataGraph) -> LogicalTensor:
     return g.add(g.input("x", "f32", (30, 20), strides=(1, 30)), g.input("y", "f32", (30, 20)))
+
+
+MANY = 1 << 14  # elements; a copy of fewer takes about as long as the reduction
+
+
+def _keeps_the_innermost(laid: Laid) -> bool:
+    """Whether a reduction keeps the axis whose elements lie side by side in a tensor that is not dense."""
+    axes, wide = laid.attrs.get("axes"), [axis for axis, dim in enumerate(laid.shape) if dim > 1]
+    if not laid.is_read or not isinstance(axes, tuple) or math.prod(laid.shape) < MANY or not wide:
+        return False
+    reduced = {axis % len(laid.shape) for axis in axes}
+    innermost = min(wide, key=lambda axis: laid.strides[axis])
+    return innermost not in reduced and not reduced.isdisjoint(wide)
+
+
+REDUCTIONS = frozenset(kind for kind in BASE if kind.startswith("Reduce"))
+REDUCED = Faults[Laid]()
+SLOW_REDUCED_STRIDES = REDUCED.add(
+    "slow_reduced_strides",
+    REDUCTIONS,
+    "strides",
+    SLOW,
+    _keeps_the_innermost,
+    {(3, 2): "slow"},
+    "A reduction that keeps the axis of stride 1 has a reference kernel only where the tensor is not dense",
+    "the same op on a dense copy",
+)
+
+
+@SLOW_REDUCED_STRIDES.example({(3, 2): "right"})
+def means_of_images_with_channels_last(g: DataGraph) -> LogicalTensor:
+    image = g.input("x", "f32", (2, 32, 24, 24), strides=(18432, 1, 768, 32))
+    return g.reduce_mean(image, axes=(2, 3))
 
 
 # Biases --------------------------------------------------------------------------------------------------------------
