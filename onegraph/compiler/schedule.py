@@ -150,7 +150,7 @@ class Schedule:
 
     def dense_copy(self, value: Value) -> int:
         """The id of a dense copy of a value, made once."""
-        return self.copy(value, dense_of(value.shape), "the reader does not honour strides")
+        return self.copy(value, dense_of(value.shape), "the reader is slow with these strides, or does not honour them")
 
     def copy(self, value: Value, strides: Dims, reason: str) -> int:
         """The id of a copy of a value in another layout, made once."""
