@@ -17,7 +17,7 @@ from .checker.check import Violation, check_attrs, check_graph, check_op
 from .errors import *  # noqa: F403
 from .graph import Graph
 from .ir.op import LogicalTensor, Op
-from .opset.dtypes import DataType
+from .opset.dtypes import SPECIFIED, DataType
 from .opset.editions.registry import EDITIONS
 from .tools.capture import capture
 from .transform.translate_op import Translation, translate
@@ -73,7 +73,7 @@ __all__ = [
     "translate",
     "__version__",
     *errors.__all__,
-    *DataType.__members__,
+    *SPECIFIED,
     *_LAZY,
 ]
 

@@ -137,7 +137,7 @@ def enum_names(prefix: str, names: tuple[str, ...]) -> dict[int, str]:
 
 
 _STATUS = {enum_value("", name): name for name in ("success", *STATUS_ERRORS, "last_impl_reached", "not_required")}
-DTYPES = {dtype: enum_value("", dtype.value) for dtype in DataType}
+DTYPES = {dtype: enum_value("", dtype.value) for dtype in DataType if not dtype.is_host}
 DTYPE_NAMES = {value: dtype for dtype, value in DTYPES.items()}
 
 
@@ -148,6 +148,8 @@ def dtype_value(dtype: DataType) -> int:
         UnsupportedError: the loaded library is older than the data type.
     """
     since = dtype.since
+    if dtype.is_host:
+        raise UnsupportedError(f"no version of oneDNN has the data type {dtype}; only host ops take it")
     if since > VERSION:
         raise UnsupportedError(
             f"data type {dtype} needs oneDNN {since[0]}.{since[1]}; the loaded library is {VERSION[0]}.{VERSION[1]}"

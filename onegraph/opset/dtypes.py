@@ -16,7 +16,8 @@ class DataType(enum.Enum):
     """A data type, named as in the specification.
 
     Every function that takes a DataType also takes its name as a string, its numpy dtype or scalar type, or its
-    ``ml_dtypes`` type.
+    ``ml_dtypes`` type. The last members are not in the specification; only the member itself stands for one of them,
+    because an array of such a type is a mistake everywhere but at a host op.
     """
 
     f32 = "f32"
@@ -33,6 +34,16 @@ class DataType(enum.Enum):
     u4 = "u4"
     e8m0 = "e8m0"
     f4_e2m1 = "f4_e2m1"
+    # The specification has no tensors of these; only host ops take them. They have numpy's names.
+    float64 = "float64"
+    int16 = "int16"
+    uint16 = "uint16"
+    uint32 = "uint32"
+    uint64 = "uint64"
+    int2 = "int2"
+    uint2 = "uint2"
+    float8_e4m3fnuz = "float8_e4m3fnuz"
+    float8_e5m2fnuz = "float8_e5m2fnuz"
 
     # Members are compared by identity. The hash of Enum is slower, because it is written in Python.
     __hash__ = object.__hash__
@@ -54,9 +65,14 @@ class DataType(enum.Enum):
         return _NUMPY[self]
 
     @property
+    def is_host(self) -> bool:
+        """Whether only host ops take the type, because the specification lacks it."""
+        return self in _HOST
+
+    @property
     def since(self) -> tuple[int, int]:
         """The first oneDNN version whose graph API has this data type."""
-        return _SINCE.get(self, (3, 0))
+        return NEVER if self in _HOST else _SINCE.get(self, (3, 0))
 
     @classmethod
     def of(cls, value: object) -> DataType:
@@ -71,7 +87,7 @@ class DataType(enum.Enum):
         if has_type(value, cls):
             return value
         word = text(value)
-        if word is not None and word in cls.__members__:
+        if word is not None and word in SPECIFIED:
             return cls[word]
         try:
             # numpy reads None as float64; here None is an error.
@@ -84,9 +100,9 @@ class DataType(enum.Enum):
             dtype = None
         found = None if dtype is None else _FROM_NUMPY.get(dtype)
         if found is None:
-            choices = f"expected one of {', '.join(cls.__members__)}"
+            choices = f"expected one of {', '.join(SPECIFIED)}"
             if dtype is None:
-                close = difflib.get_close_matches((word or "")[:20], cls.__members__, n=1)
+                close = difflib.get_close_matches((word or "")[:20], SPECIFIED, n=1)
                 meant = _MEANT.get(word or "") or (f"did you mean {close[0]!r}? " if close else "")
                 raise ArgumentError(f"{shown(value)} is not a data type; {meant}{choices}")
             cast = _CASTS.get(dtype.kind)
@@ -116,7 +132,20 @@ _NUMPY: dict[DataType, np.dtype[np.generic]] = {
     DataType.u4: np.dtype(ml_dtypes.uint4),
     DataType.e8m0: np.dtype(ml_dtypes.float8_e8m0fnu),
     DataType.f4_e2m1: np.dtype(ml_dtypes.float4_e2m1fn),
+    DataType.float64: np.dtype(np.float64),
+    DataType.int16: np.dtype(np.int16),
+    DataType.uint16: np.dtype(np.uint16),
+    DataType.uint32: np.dtype(np.uint32),
+    DataType.uint64: np.dtype(np.uint64),
+    DataType.int2: np.dtype(ml_dtypes.int2),
+    DataType.uint2: np.dtype(ml_dtypes.uint2),
+    DataType.float8_e4m3fnuz: np.dtype(ml_dtypes.float8_e4m3fnuz),
+    DataType.float8_e5m2fnuz: np.dtype(ml_dtypes.float8_e5m2fnuz),
 }
+_HOST = frozenset([*DataType][[*DataType].index(DataType.float64) :])
+# The names of the data types that the specification has.
+SPECIFIED = tuple(dtype.value for dtype in DataType if dtype not in _HOST)
+NEVER = (99, 0)  # a version of oneDNN that does not exist
 _SINCE = {
     DataType.f8_e4m3: (3, 4),
     DataType.f8_e5m2: (3, 4),
@@ -128,7 +157,9 @@ _SINCE = {
 }
 # Only Dropout takes s64 tensors (seed and offset, since 3.12), so an int64 array is nearly always a mistake. An op that
 # takes s64 names it in its type table.
-_FROM_NUMPY = {dtype: name for name, dtype in _NUMPY.items() if name is not DataType.s64}
+_FROM_NUMPY = {dtype: name for name, dtype in _NUMPY.items() if name not in (DataType.s64, *_HOST)}
+# Every data type by its numpy dtype.
+OF_NUMPY = {dtype: name for name, dtype in _NUMPY.items()}
 _WIDE = (np.dtype(np.int64), np.dtype(np.uint64))
 # What a page prints for a data type that the C API lacks.
 _MEANT = {"u64": "use 's64': pages print u64 for the seed and the offset of Dropout, which the library takes as s64; "}

@@ -77,18 +77,22 @@ class Attribute:
 @made_once
 @dataclass(frozen=True)
 class Port:
-    """One input or output. ``type`` is a type variable of the op's type table, or the name of a data type."""
+    """One input or output. ``type`` is a type variable of the op's type table, or the name of a data type.
+
+    ``decides`` marks an input of a host op whose contents decide the output shapes.
+    """
 
     name: str
     type: str
     optional: bool = False
     variadic: bool = False
     since: Version = OLDEST
+    decides: bool = False
 
     @property
     def gives_shape(self) -> bool:
         """Whether the output shapes depend on the contents of the input, not only on its shape."""
-        return self.type == "s32" and self.name.endswith(("shape", "axes", "sizes", "order"))
+        return self.decides or (self.type == "s32" and self.name.endswith(("shape", "axes", "sizes", "order")))
 
     @property
     def is_read(self) -> bool:
@@ -97,12 +101,15 @@ class Port:
 
 
 def ports(text: str) -> tuple[Port, ...]:
-    """Parse ports such as ``"src:T bias:T? stats:f32?@3.9"``: ``?`` optional, ``*`` variadic, ``@`` first version."""
+    """Parse ports such as ``"src:T bias:T? stats:f32?@3.9"``.
+
+    ``?`` is optional, ``*`` variadic, ``!`` decides the output shapes, and ``@`` is the first version.
+    """
     found = []
     for word in text.split():
         word, since = _since(word)
         name, _, type_ = word.partition(":")
-        found.append(Port(name, type_.rstrip("?*"), "?" in type_, "*" in type_, since))
+        found.append(Port(name, type_.rstrip("?*!"), "?" in type_, "*" in type_, since, "!" in type_))
     return tuple(found)
 
 

@@ -16,7 +16,7 @@ from ..errors import ArgumentError, OutOfMemoryError, shown
 from ..ir.op import Op, schema_of
 from ..opset.dtypes import DataType
 from ..opset.editions.dialect import base_call, channel_swap, format_of, is_swapped
-from ..opset.editions.registry import base_of, edition
+from ..opset.editions.registry import HOST, base_of, edition
 from ..opset.schema import Schema, TensorType
 from ..opset.shapes import compatible, known, show
 from . import (
@@ -34,6 +34,7 @@ from . import (
     reduction,
 )
 from .by_element import ByElement, widened
+from .host import host_function
 
 Array = NDArray[np.generic]
 ReferenceFunction = Callable[..., object]
@@ -41,6 +42,8 @@ ReferenceFunction = Callable[..., object]
 MOVES = frozenset(["Concat", "Reorder", "Select", "StaticReshape", "StaticTranspose"])
 # Categories of ops whose functions return formulas, which convert their inputs block by block.
 BY_ELEMENT = frozenset(["quantization"])
+# Categories of ops that compute in the data types of their tensors.
+NATIVE = BY_ELEMENT | {HOST}
 NUMBERS = frozenset([*(dtype.numpy for dtype in DataType), np.dtype(np.float64)])
 MODULES = (
     elementwise,
@@ -60,6 +63,8 @@ MODULES = (
 
 def reference_function(schema: Schema) -> ReferenceFunction:
     """The numpy function of a base op; KeyError if there is none."""
+    if schema.category == HOST:
+        return host_function(schema)
     for module in MODULES:
         function = getattr(module, schema.name, None)
         if function is not None:
@@ -107,12 +112,12 @@ def _computed(op: Op, schema: Schema, inputs: Sequence[Array | None], rounded: b
         None if array is None or tensor is None else TensorType(tensor.dtype, array.shape, array)
         for tensor, array in zip(op.inputs, inputs, strict=True)
     ]
-    call = base_call(schema, base, op.attrs, types, len(op.outputs))
+    call = base_call(schema, base, op.attrs, types, len(op.outputs), [tensor.dtype for tensor in op.outputs])
     ordered = [
         None if array is None else _swapped(schema, schema.input_port(index).name, array, op)
         for index, array in enumerate(inputs[: len(call.inputs)])
     ]
-    is_wide = base.kind not in MOVES and base.category not in BY_ELEMENT
+    is_wide = base.kind not in MOVES and base.category not in NATIVE
     try:
         arrays = [_widen(array) if is_wide and array is not None else array for array in ordered]
         with np.errstate(all="ignore"):

@@ -14,6 +14,7 @@ from ..._util.init_once import made_once
 from ...errors import ArgumentError, shown
 from ..errata.catalogue import corrections
 from ..errata.correction import Correction
+from ..host import CATEGORIES as HOST_CATEGORIES
 from ..ops import CATEGORIES
 from ..ops.quantization import QTYPE, ZPS
 from ..schema import Attribute, Schema, Version
@@ -24,6 +25,7 @@ from .legacy_ops import OPS as LEGACY_OPS
 BASE: Mapping[str, Schema] = MappingProxyType({schema.kind: schema for category in CATEGORIES for schema in category})
 NEWEST: Version = (3, 13)
 DEFAULT = "onednn-3.13"
+HOST = "host"  # the name of the op set that the specification lacks
 # Attributes that changed: (op, attribute) -> (version of the change, the attribute before it).
 FORMER: Mapping[tuple[str, str], tuple[Version, Attribute]] = MappingProxyType(
     {
@@ -64,7 +66,7 @@ class Edition:
     @cached_property
     def _by_name(self) -> dict[str, Schema]:
         schemas = self.schemas.values()
-        names = {schema.name.removeprefix("legacy_"): schema for schema in schemas}
+        names = {re.sub("^(legacy|host)_", "", schema.name): schema for schema in schemas}
         names.update({schema.name: schema for schema in schemas})
         if self.titles:
             names.update({schema.page: schema for schema in schemas if schema.page})
@@ -173,8 +175,13 @@ _BUILDERS: dict[str, tuple[str, str, Callable[[], dict[str, Schema]]]] = {
         for minor in range(NEWEST[1] + 1)
     },
 }
-_OWN_BASES = {schema.name: replace(schema, kind=schema.page) for schema in LEGACY_OPS}
+_HOST_OPS = {schema.kind: schema for category in HOST_CATEGORIES for schema in category}
+_OWN_BASES = {
+    **{schema.name: replace(schema, kind=schema.page) for schema in LEGACY_OPS},
+    **{schema.name: replace(schema, kind=f"{HOST} {schema.kind}") for schema in _HOST_OPS.values()},
+}
 EDITIONS = tuple(_BUILDERS)
+_BUILDERS[HOST] = ("onegraph host ops", "", lambda: _HOST_OPS)
 TITLES = ("legacy-1", "oneapi-1.2", "onednn-3.0", "onednn-3.1")
 _loaded: dict[str, Edition] = {}
 
@@ -210,8 +217,8 @@ def edition(name: str) -> Edition:
 def base_of(schema: Schema) -> Schema:
     """The schema of the same op in the base vocabulary.
 
-    An op that only legacy-1 has is its own base, with its page name as kind, such as ``Pow-1``. Tables keyed by kinds
-    of the base therefore never confuse it with a base op of the same name.
+    An op that only legacy-1 has is its own base, with its page name as kind, such as ``Pow-1``; so is a host op, such
+    as ``host Pow``. Tables keyed by kinds of the base therefore never confuse it with a base op of the same name.
     """
     if schema.dialect is not None:
         return BASE[schema.dialect.kind]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..dtypes import DataType
+from ..dtypes import SPECIFIED
 from ..schema import FLOATS, UNIT, Attribute, Call, Finding, Schema, Shape, ports, required_outputs, rows, same_shape
 from ..shapes import axis_in_range, show
 
@@ -52,7 +52,7 @@ OPS = (
         "data type.",
         ports("src:any*?"),
         ports("dst:T*?"),
-        rows("T", "|".join(DataType.__members__)),
+        rows("T", "|".join(SPECIFIED)),
         unknown_shapes,
     ),
     Schema(

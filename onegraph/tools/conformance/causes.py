@@ -19,7 +19,7 @@ GOOD, NOT_RUN, ENDED = ("right", "ran"), ("refused", "unsupported"), ("crash", "
 WORDS_RULE = "attribute_value"
 EARLY = ("add_op", "logical_tensor")  # what add_op takes, later stages may still refuse
 NO_KERNEL = "no_kernel_of_its_own"
-NOT_NATIVE = [dtype.value for dtype in DataType if not is_native(dtype)]
+NOT_NATIVE = [dtype.value for dtype in DataType if not (dtype.is_host or is_native(dtype))]
 
 
 Judgement = tuple[str, tuple[str, ...]]  # the verdict, and the causes

@@ -1,0 +1,16 @@
+"""Defines the host ops: ops that whole models need and the specification lacks, with records like its own.
+
+They are the edition ``host``. No other edition contains them, so checking a graph against an edition names them. Their
+numpy functions are in :mod:`onegraph.reference.host`.
+"""
+
+from . import arithmetic, foreign, indexing, logic, movement, reduction
+
+CATEGORIES = (
+    arithmetic.OPS,
+    logic.OPS,
+    movement.OPS,
+    indexing.OPS,
+    reduction.OPS,
+    foreign.OPS,
+)

@@ -1,0 +1,44 @@
+"""Defines the op that another package computes on the host."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from ..schema import Attribute, Call, Schema, Shape, ports, rows
+from .types import ALL_NAMES
+
+MAX_OUTPUTS = 16
+VARIABLES = [f"T{number}" for number in range(MAX_OUTPUTS)]
+
+
+def stated_shapes(call: Call) -> tuple[Shape, ...]:
+    """The shapes in the attribute, with None for what is unknown before the op runs."""
+    found: list[Shape] = []
+    numbers = iter(call.s64s("shapes"))
+    for rank in numbers:
+        found.append(None if rank < 0 else tuple(None if dim < 0 else dim for dim in islice(numbers, rank)))
+    return (*found, *[None] * (MAX_OUTPUTS - len(found)))
+
+
+OPS = (
+    Schema(
+        "OnnxNode",
+        "host_onnx_node",
+        "host",
+        "Runs ONNX nodes that have no record of their own with the package onnx, in numpy.",
+        ports("src:any*?"),
+        ports("dst:T0 " + " ".join(f"dst_{number}:T{number}?" for number in range(1, MAX_OUTPUTS))),
+        rows(" ".join(VARIABLES), " ".join([ALL_NAMES] * MAX_OUTPUTS)),
+        stated_shapes,
+        (
+            Attribute("model", "str", "The nodes as a serialized ONNX model, in base64.", required=True),
+            Attribute("nodes", "str", "The kinds of the nodes, for reports.", required=True),
+            Attribute(
+                "shapes",
+                "s64[]",
+                "Shapes of the outputs: for each the rank and the dims; -1 is an unknown rank or dim.",
+                default=(),
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,285 @@
+"""Defines host ops that select elements by indices, find indices, and make tensors of indices or shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..schema import NON_NEGATIVE, Attribute, Call, Finding, Schema, Shape, ports, rows
+from ..shapes import axis_in_range, compatible, normalize_axis, of_rank, show
+from .types import ALL_NAMES, FLOAT_NAMES, INTEGER_NAMES
+
+ALL_INDICES = rows("T I", f"{ALL_NAMES} s32|s64")
+ALL = rows("T", ALL_NAMES)
+NUMBERS = f"{FLOAT_NAMES}|{INTEGER_NAMES}"
+AXIS = Attribute("axis", "s64", "Axis of src, negative counted from the end.", default=0)
+LAST = Attribute("axis", "s64", "Axis of src, negative counted from the end.", default=-1)
+KEEP_DIMS = Attribute("keep_dims", "bool", "Keep the axis with size 1.", default=False)
+LAST_INDEX = Attribute("last", "bool", "Which of several equal elements counts: the last, or the first.", default=False)
+REDUCTION = Attribute(
+    "reduction",
+    "str",
+    "How an update is combined with the element at its place.",
+    default="none",
+    values=("none", "add", "mul", "max", "min"),
+)
+
+
+def _axis(call: Call, rank: int) -> int:
+    return normalize_axis(call.s64("axis"), rank) or 0
+
+
+def gather_shape(call: Call) -> tuple[Shape, ...]:
+    """The dims of src with those of the indices in the place of axis."""
+    src, indices = call.shape("src"), call.shape("indices")
+    if src is None or indices is None:
+        return (None,)
+    axis = _axis(call, len(src))
+    return ((*src[:axis], *indices, *src[axis + 1 :]),)
+
+
+def indices_shape(call: Call) -> tuple[Shape, ...]:
+    """The shape of the indices."""
+    return (call.shape("indices"),)
+
+
+def ranks_equal(call: Call) -> Iterable[Finding]:
+    """The indices have as many axes as src."""
+    ranks = call.rank("src"), call.rank("indices")
+    if None not in ranks and ranks[0] != ranks[1]:
+        yield Finding("indices", f"rank {ranks[1]}", f"rank {ranks[0]}, as src has")
+
+
+def updates_fit(call: Call) -> Iterable[Finding]:
+    """The updates have the shape of the indices."""
+    if not compatible(call.shape("indices"), call.shape("updates")):
+        given, expected = show(call.shape("updates")), show(call.shape("indices"))
+        yield Finding("updates", f"shape {given}", f"shape {expected}, as indices has")
+
+
+def gather_nd_shape(call: Call) -> tuple[Shape, ...]:
+    """The dims of the indices but the last, then those of src that the last dim of the indices does not select."""
+    src, indices, batch = call.shape("src"), call.shape("indices"), call.s64("batch_dims")
+    if src is None or indices is None or not indices or indices[-1] is None:
+        return (None,)
+    return ((*indices[:-1], *src[batch + indices[-1] :]),)
+
+
+def tuples_fit(call: Call) -> Iterable[Finding]:
+    """The last dim of the indices is at most the number of axes of src."""
+    rank, indices = call.rank("src"), call.shape("indices")
+    batch = call.s64("batch_dims") if call.schema.has_attribute("batch_dims") else 0
+    if rank is not None and indices is not None and (not indices or (indices[-1] or 0) + batch > rank):
+        yield Finding("indices", f"shape {show(indices)}", f"a last dim of at most {rank - batch}")
+
+
+def src_shape(call: Call) -> tuple[Shape, ...]:
+    """The shape of src."""
+    return (call.shape("src"),)
+
+
+def one_hot_shape(call: Call) -> tuple[Shape, ...]:
+    """The dims of the indices with depth at the place axis of dst."""
+    indices, depth = call.shape("indices"), call.value("depth")
+    if indices is None:
+        return (None,)
+    axis = call.s64("axis") % (len(indices) + 1)
+    return ((*indices[:axis], depth[0] if depth else None, *indices[axis:]),)
+
+
+def arg_shape(call: Call) -> tuple[Shape, ...]:
+    """The dims of src without axis, or with 1 in its place."""
+    src = call.shape("src")
+    if src is None:
+        return (None,)
+    axis = _axis(call, len(src))
+    return ((*src[:axis], *((1,) if call.flag("keep_dims") else ()), *src[axis + 1 :]),)
+
+
+def top_shape(call: Call) -> tuple[Shape, ...]:
+    """The dims of src with k at axis, for the values and the indices."""
+    src, count = call.shape("src"), call.value("k")
+    if src is None:
+        return None, None
+    axis = _axis(call, len(src))
+    shape = (*src[:axis], count[0] if count else None, *src[axis + 1 :])
+    return shape, shape
+
+
+def top_fits(call: Call) -> Iterable[Finding]:
+    """k is at most the size of axis."""
+    src, count = call.shape("src"), call.value("k")
+    dim = None if not src else src[_axis(call, len(src))]
+    if count and dim is not None and not 0 <= count[0] <= dim:
+        yield Finding("k", list(count), f"a number of 0 to {dim}, the size of axis")
+
+
+def nonzero_shape(call: Call) -> tuple[Shape, ...]:
+    """One row for each axis of src; the number of columns depends on the contents."""
+    rank = call.rank("src")
+    return ((None if rank is None else rank, None),)
+
+
+def dims_shape(call: Call) -> tuple[Shape, ...]:
+    """One element for each axis of src."""
+    return ((call.rank("src"),),)
+
+
+def scalar_shape(call: Call) -> tuple[Shape, ...]:
+    """A scalar."""
+    return ((),)
+
+
+def range_shape(call: Call) -> tuple[Shape, ...]:
+    """The number of steps from start to limit, if they are known."""
+    ends = [call.input(name) for name in ("start", "limit", "step")]
+    values = [None if end is None or end.value is None else end.value.ravel()[0] for end in ends]
+    if any(value is None for value in values):
+        return (of_rank(1),)
+    start, limit, step = (float(str(value)) for value in values)
+    return ((max(0, -int(-(limit - start) // step)),),)
+
+
+def step_not_zero(call: Call) -> Iterable[Finding]:
+    """The step is not 0."""
+    step = call.input("step")
+    if step is not None and step.value is not None and not step.value.any():
+        yield Finding("step", 0, "a number other than 0")
+
+
+def _indexing(kind: str, name: str, doc: str, inputs: str, shape: object, *attributes: Attribute, **more: object) -> Schema:
+    fields = {"outputs": ports("dst:T"), "types": ALL_INDICES, **more}
+    return Schema(
+        kind, f"host_{name}", "host", doc, ports(inputs), shape=shape, attributes=attributes, **fields  # type: ignore[arg-type]
+    )
+
+
+OPS = (
+    _indexing(
+        "Gather",
+        "gather",
+        "dst = the slices of src along axis that the indices name; negative indices count from the end",
+        "src:T indices:I",
+        gather_shape,
+        AXIS,
+        rules=(axis_in_range,),
+    ),
+    _indexing(
+        "GatherElements",
+        "gather_elements",
+        "dst[i, j, k] = src[indices[i, j, k], j, k] for axis 0, and likewise for other axes",
+        "src:T indices:I",
+        indices_shape,
+        AXIS,
+        rules=(axis_in_range, ranks_equal),
+    ),
+    _indexing(
+        "GatherND",
+        "gather_nd",
+        "dst = the elements or slices of src that each tuple in the last axis of the indices names",
+        "src:T indices:I",
+        gather_nd_shape,
+        Attribute("batch_dims", "s64", "Number of first axes that src and indices share.", default=0, range=NON_NEGATIVE),
+        rules=(tuples_fit,),
+    ),
+    _indexing(
+        "ScatterElements",
+        "scatter_elements",
+        "dst = src, but dst[indices[i, j, k], j, k] = updates[i, j, k] for axis 0, and likewise for other axes",
+        "src:T indices:I updates:T",
+        src_shape,
+        AXIS,
+        REDUCTION,
+        rules=(axis_in_range, ranks_equal, updates_fit),
+    ),
+    _indexing(
+        "ScatterND",
+        "scatter_nd",
+        "dst = src with the updates at the places that each tuple in the last axis of the indices names",
+        "src:T indices:I updates:T",
+        src_shape,
+        REDUCTION,
+        rules=(tuples_fit,),
+    ),
+    _indexing(
+        "OneHot",
+        "one_hot",
+        "dst = values[1] at the indices along a new axis, else values[0]; an index out of range has no place",
+        "indices:I depth:s64! values:T",
+        one_hot_shape,
+        LAST,
+    ),
+    _indexing(
+        "ArgMax",
+        "arg_max",
+        "dst = the index of the largest element along axis",
+        "src:T",
+        arg_shape,
+        AXIS,
+        KEEP_DIMS,
+        LAST_INDEX,
+        outputs=ports("dst:s64"),
+        types=rows("T", NUMBERS),
+        rules=(axis_in_range,),
+    ),
+    _indexing(
+        "ArgMin",
+        "arg_min",
+        "dst = the index of the smallest element along axis",
+        "src:T",
+        arg_shape,
+        AXIS,
+        KEEP_DIMS,
+        LAST_INDEX,
+        outputs=ports("dst:s64"),
+        types=rows("T", NUMBERS),
+        rules=(axis_in_range,),
+    ),
+    _indexing(
+        "TopK",
+        "top_k",
+        "values = the k largest or smallest elements along axis, sorted; indices = their places",
+        "src:T k:s64!",
+        top_shape,
+        LAST,
+        Attribute("largest", "bool", "Whether the largest elements are taken, or the smallest.", default=True),
+        outputs=ports("values:T indices:s64"),
+        types=rows("T", NUMBERS),
+        rules=(axis_in_range, top_fits),
+    ),
+    _indexing(
+        "NonZero",
+        "non_zero",
+        "dst = the indices of the elements other than 0, one column for each",
+        "src:T",
+        nonzero_shape,
+        outputs=ports("dst:s64"),
+        types=ALL,
+    ),
+    _indexing(
+        "CumSum",
+        "cum_sum",
+        "dst = the sums of the elements so far along axis",
+        "src:T",
+        src_shape,
+        AXIS,
+        Attribute("exclusive", "bool", "Whether the element itself is left out of its sum.", default=False),
+        Attribute("reverse", "bool", "Whether the sums begin at the end.", default=False),
+        types=rows("T", NUMBERS),
+        rules=(axis_in_range,),
+    ),
+    _indexing(
+        "Shape", "shape", "dst = the dims of src", "src:T", dims_shape, outputs=ports("dst:s64"), types=ALL
+    ),
+    _indexing(
+        "Size", "size", "dst = the number of elements of src", "src:T", scalar_shape, outputs=ports("dst:s64"), types=ALL
+    ),
+    _indexing(
+        "Range",
+        "range",
+        "dst = start, start + step, ... up to, but not including, limit",
+        "start:T! limit:T! step:T!",
+        range_shape,
+        types=rows("T", NUMBERS),
+        rules=(step_not_zero,),
+    ),
+)

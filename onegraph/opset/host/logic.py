@@ -1,0 +1,52 @@
+"""Defines host ops that compare, and ops on boolean tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..schema import Attribute, Call, Finding, Schema, Shape, ports, rows
+from ..shapes import broadcast, show
+from .types import ALL_NAMES, BOOLEANS, FLOATS, NUMBERS, binary, unary
+
+NEGATIVE = Attribute("detect_negative", "bool", "Whether negative infinity counts.", default=True)
+POSITIVE = Attribute("detect_positive", "bool", "Whether positive infinity counts.", default=True)
+
+
+def where_shape(call: Call) -> tuple[Shape, ...]:
+    """The broadcast shape of the condition and the two sources."""
+    return (broadcast(call.shape("cond"), broadcast(call.shape("src_0"), call.shape("src_1"))),)
+
+
+def three_broadcast(call: Call) -> Iterable[Finding]:
+    """The condition and the sources can be broadcast."""
+    try:
+        where_shape(call)
+    except ValueError:
+        shapes = ", ".join(show(call.shape(name)) for name in ("cond", "src_0", "src_1"))
+        yield Finding("cond", f"with src_0 and src_1 the shapes {shapes}", "shapes that can be broadcast")
+
+
+OPS = (
+    binary("Equal", "equal", "dst = src_0 == src_1", rows("T", ALL_NAMES), dst="boolean"),
+    binary("Greater", "greater", "dst = src_0 > src_1", NUMBERS, dst="boolean"),
+    binary("GreaterEqual", "greater_equal", "dst = src_0 >= src_1", NUMBERS, dst="boolean"),
+    binary("Less", "less", "dst = src_0 < src_1", NUMBERS, dst="boolean"),
+    binary("LessEqual", "less_equal", "dst = src_0 <= src_1", NUMBERS, dst="boolean"),
+    binary("And", "and", "dst = src_0 and src_1", BOOLEANS),
+    binary("Or", "or", "dst = src_0 or src_1", BOOLEANS),
+    binary("Xor", "xor", "dst = src_0 != src_1", BOOLEANS),
+    unary("Not", "not", "dst = not src", BOOLEANS),
+    unary("IsNaN", "is_nan", "dst = whether src is not a number", FLOATS, dst="boolean"),
+    unary("IsInf", "is_inf", "dst = whether src is infinite", FLOATS, NEGATIVE, POSITIVE, dst="boolean"),
+    Schema(
+        "Where",
+        "host_where",
+        "host",
+        "dst = src_0 where cond is True, else src_1",
+        ports("cond:boolean src_0:T src_1:T"),
+        ports("dst:T"),
+        rows("T", ALL_NAMES),
+        where_shape,
+        shape_rules=(three_broadcast,),
+    ),
+)

@@ -1,0 +1,53 @@
+"""Type tables of host ops, and the makers of records with one or two sources."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..dtypes import DataType
+from ..ops.binary import binary_shape
+from ..schema import Attribute, Call, Finding, Row, Schema, ports, rows, same_shape
+from ..shapes import broadcast, show
+
+FLOAT_NAMES = "f32|f16|bf16|float64"
+INTEGER_NAMES = "s8|u8|int16|uint16|s32|uint32|s64|uint64"
+ALL_NAMES = "|".join(dtype.value for dtype in DataType)
+
+FLOATS = rows("T", FLOAT_NAMES)
+INTEGERS = rows("T", INTEGER_NAMES)
+NUMBERS = rows("T", f"{FLOAT_NAMES}|{INTEGER_NAMES}")
+BOOLEANS = rows("T", "boolean")
+ALL = rows("T", ALL_NAMES)
+
+
+def unary(kind: str, name: str, doc: str, types: tuple[Row, ...], *attributes: Attribute, dst: str = "T") -> Schema:
+    """Record of an op on one tensor, element by element."""
+    return Schema(
+        kind, f"host_{name}", "host", doc, ports("src:T"), ports(f"dst:{dst}"), types, same_shape, attributes
+    )
+
+
+def binary(kind: str, name: str, doc: str, types: tuple[Row, ...], *attributes: Attribute, dst: str = "T") -> Schema:
+    """Record of an op on two tensors of one data type, whose shapes are broadcast as in numpy."""
+    return Schema(
+        kind,
+        f"host_{name}",
+        "host",
+        doc,
+        ports("src_0:T src_1:T"),
+        ports(f"dst:{dst}"),
+        types,
+        binary_shape,
+        attributes,
+        shape_rules=(sources_broadcast,),
+    )
+
+
+def sources_broadcast(call: Call) -> Sequence[Finding]:
+    """The shapes of the two sources can be broadcast."""
+    first, second = call.shape("src_0"), call.shape("src_1")
+    try:
+        broadcast(first, second)
+    except ValueError:
+        return [Finding("src_1", f"shape {show(second)}", f"a shape that broadcasts with {show(first)} of src_0")]
+    return []

@@ -1,0 +1,141 @@
+"""Computes the host ops that select elements by indices, find indices, or make tensors of indices or shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...opset.schema import Call
+
+Array = NDArray[Any]
+COMBINE = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def _wrapped(indices: Array, dim: int) -> Array:
+    """The indices counted from 0; IndexError if one is out of range."""
+    found = np.where(indices < 0, indices + dim, indices)
+    if found.size and not ((found >= 0) & (found < dim)).all():
+        raise IndexError(f"an index is not in the range {-dim} to {dim - 1}")
+    return found
+
+
+def gather(call: Call, src: Array, indices: Array) -> Array:
+    """The slices of src that the indices name."""
+    return np.take(src, indices, axis=call.s64("axis"))
+
+
+def gather_elements(call: Call, src: Array, indices: Array) -> Array:
+    """The element of src that each index names along the axis."""
+    axis = call.s64("axis") % src.ndim
+    places = list(np.indices(indices.shape, sparse=True))
+    places[axis] = _wrapped(indices, src.shape[axis])
+    return src[tuple(places)]
+
+
+def gather_nd(call: Call, src: Array, indices: Array) -> Array:
+    """The elements or slices of src that each tuple of indices names."""
+    batch = call.s64("batch_dims")
+    count = indices.shape[-1]
+    tuples = [_wrapped(indices[..., number], src.shape[batch + number]) for number in range(count)]
+    first = [axis.reshape(axis.shape + (1,) * (indices.ndim - 1 - batch)) for axis in np.indices(src.shape[:batch], sparse=True)]
+    return src[(*first, *tuples)]
+
+
+def scatter_elements(call: Call, src: Array, indices: Array, updates: Array) -> Array:
+    """src with updates at the places that the indices name along the axis."""
+    axis = call.s64("axis") % src.ndim
+    places = list(np.indices(indices.shape, sparse=True))
+    places[axis] = _wrapped(indices, src.shape[axis])
+    return _scattered(call, src, tuple(places), updates)
+
+
+def scatter_nd(call: Call, src: Array, indices: Array, updates: Array) -> Array:
+    """src with updates at the places that each tuple of indices names."""
+    tuples = tuple(_wrapped(indices[..., number], src.shape[number]) for number in range(indices.shape[-1]))
+    return _scattered(call, src, tuples, updates)
+
+
+def _scattered(call: Call, src: Array, places: tuple[Array, ...], updates: Array) -> Array:
+    found, how = src.copy(), call.string("reduction")
+    if how == "none":
+        found[places] = updates
+    else:
+        COMBINE[how].at(found, places, updates)
+    return found
+
+
+def one_hot(call: Call, indices: Array, depth: Array, values: Array) -> Array:
+    """values[1] at the place of each index, else values[0]."""
+    size, axis = int(depth.ravel()[0]), call.s64("axis") % (indices.ndim + 1)
+    wrapped = np.expand_dims(np.where(indices < 0, indices + size, indices), axis)
+    numbers = np.arange(size).reshape((-1,) + (1,) * (indices.ndim - axis))
+    return np.where(numbers == wrapped, values[1], values[0]).astype(values.dtype)
+
+
+def _arg(call: Call, src: Array, find: Any) -> Array:
+    axis, keep = call.s64("axis"), call.flag("keep_dims")
+    if call.flag("last"):
+        found = src.shape[axis] - 1 - find(np.flip(src, axis), axis=axis, keepdims=keep)
+    else:
+        found = find(src, axis=axis, keepdims=keep)
+    return np.asarray(found).astype(np.int64)
+
+
+def arg_max(call: Call, src: Array) -> Array:
+    """The place of the largest element."""
+    return _arg(call, src, np.argmax)
+
+
+def arg_min(call: Call, src: Array) -> Array:
+    """The place of the smallest element."""
+    return _arg(call, src, np.argmin)
+
+
+def top_k(call: Call, src: Array, k: Array) -> tuple[Array, Array]:
+    """The k largest or smallest elements, sorted, and their places; of equal ones the first comes first."""
+    axis, count = call.s64("axis"), int(k.ravel()[0])
+    if call.flag("largest"):
+        flipped = np.flip(src, axis)
+        order = src.shape[axis] - 1 - np.flip(np.argsort(flipped, axis=axis, kind="stable"), axis)
+    else:
+        order = np.argsort(src, axis=axis, kind="stable")
+    places = np.take(order, np.arange(count), axis=axis)
+    return np.take_along_axis(src, places, axis), places.astype(np.int64)
+
+
+def non_zero(call: Call, src: Array) -> Array:
+    """The indices of the elements other than 0, one column for each."""
+    return np.array(np.nonzero(src), np.int64).reshape(src.ndim, -1)
+
+
+def cum_sum(call: Call, src: Array) -> Array:
+    """The sums of the elements so far."""
+    axis = call.s64("axis")
+    turned = np.flip(src, axis) if call.flag("reverse") else src
+    sums = np.cumsum(turned, axis=axis, dtype=src.dtype)
+    sums = sums - turned if call.flag("exclusive") and src.dtype.kind in "iu" else sums
+    if call.flag("exclusive") and src.dtype.kind not in "iu":
+        shifted = np.zeros_like(sums)
+        inner = [slice(None)] * src.ndim
+        outer = [slice(None)] * src.ndim
+        inner[axis], outer[axis] = slice(1, None), slice(None, -1)
+        shifted[tuple(inner)] = sums[tuple(outer)]
+        sums = shifted
+    return np.flip(sums, axis) if call.flag("reverse") else sums
+
+
+def shape(call: Call, src: Array) -> Array:
+    """The dims."""
+    return np.array(src.shape, np.int64)
+
+
+def size(call: Call, src: Array) -> Array:
+    """The number of elements."""
+    return np.array(src.size, np.int64)
+
+
+def range_(call: Call, start: Array, limit: Array, step: Array) -> Array:
+    """Numbers from start to limit."""
+    return np.arange(start.ravel()[0], limit.ravel()[0], step.ravel()[0], dtype=start.dtype)
