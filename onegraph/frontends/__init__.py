@@ -1,0 +1,1 @@
+"""Turns models of other packages into graphs."""

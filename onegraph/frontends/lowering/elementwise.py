@@ -1,0 +1,85 @@
+"""Lowers ops that work element by element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from ...opset.dtypes import DataType
+from .emitter import Emitter, Value, dtype_of, is_known, shape_of
+from .movement import NATIVE, scalar
+
+
+def unary(emit: Emitter, kind: str, src: Value, attrs: Mapping[str, object] | None = None) -> Value:
+    """An op on one tensor."""
+    found: Value = emit.op(kind, [src], attrs)
+    return found
+
+
+def binary(emit: Emitter, kind: str, first: Value, second: Value) -> Value:
+    """An op on two tensors of one data type, with broadcasting."""
+    found: Value = emit.op(kind, [first, second])
+    return found
+
+
+def filled(value: float, like: Value) -> Value:
+    """A number in the data type of a value."""
+    return scalar(value, dtype_of(like))
+
+
+def add(emit: Emitter, first: Value, second: Value) -> Value:
+    """The sum; adding a known 0 changes nothing."""
+    for one, other in ((first, second), (second, first)):
+        if isinstance(one, np.ndarray) and one.ndim == 0 and not one.any():
+            return other
+    return binary(emit, "Add", first, second)
+
+
+def multiply(emit: Emitter, first: Value, second: Value) -> Value:
+    """The product; multiplying with a known 1 changes nothing."""
+    for one, other in ((first, second), (second, first)):
+        if isinstance(one, np.ndarray) and one.ndim == 0 and (one == 1).all():
+            return other
+    return binary(emit, "Multiply", first, second)
+
+
+def clamp(emit: Emitter, src: Value, low: Value | None, high: Value | None) -> Value:
+    """src between two numbers, either of which may be missing."""
+    if dtype_of(src) in NATIVE and not is_known(src) and all(one is None or is_known(one) for one in (low, high)):
+        least, most = (None if one is None else float(np.asarray(one).reshape(-1)[0]) for one in (low, high))
+        if least == 0 and most is None:
+            return unary(emit, "ReLU", src)
+        limits = {"min": -math.inf if least is None else least, "max": math.inf if most is None else most}
+        if limits["min"] <= limits["max"]:
+            return unary(emit, "Clamp", src, limits)
+    if low is not None:
+        src = binary(emit, "Maximum", src, low)
+    return src if high is None else binary(emit, "Minimum", src, high)
+
+
+def select(emit: Emitter, condition: Value, first: Value, second: Value) -> Value:
+    """The elements of the first where the condition is True, else of the second."""
+    if dtype_of(first) in NATIVE and not all(map(is_known, (condition, first, second))):
+        shapes = shape_of(first), shape_of(second)
+        if None not in shapes:
+            found: Value = emit.op("Select", [condition, first, second])
+            return found
+    result: Value = emit.op("Where", [condition, first, second])
+    return result
+
+
+def negative(emit: Emitter, src: Value) -> Value:
+    """-src."""
+    if dtype_of(src) in NATIVE and not is_known(src):
+        return binary(emit, "Multiply", src, filled(-1, src))
+    return unary(emit, "Negative", src)
+
+
+def less(emit: Emitter, first: Value, second: Value) -> Value:
+    """first < second."""
+    return binary(emit, "Less", first, second)
+
+
+FLOATS = NATIVE | {DataType.float64}

@@ -1,0 +1,162 @@
+"""Adds ops to a graph, in the base vocabulary where it has the data types and as host ops elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...builder.graph import DataGraph
+from ...inference.type_table import typing_of
+from ...ir.op import LogicalTensor
+from ...opset.dtypes import OF_NUMPY, DataType
+from ...opset.editions.registry import DEFAULT, HOST, edition
+from ...opset.schema import Shape
+from ...reference import run_op
+
+Array = NDArray[Any]
+Value = LogicalTensor | Array
+# Ops of constants that stay in the graph: the library fuses them, or they draw random numbers.
+KEPT = frozenset(["Dequantize", "DynamicDequantize", "Dropout"])
+
+
+class Emitter:
+    """Adds ops to ``graph`` and computes those of known arrays."""
+
+    def __init__(self, graph: DataGraph) -> None:
+        self.graph = graph
+        self._constants: dict[int, tuple[Array, LogicalTensor]] = {}
+        self._prefix = ""
+        self._taken: dict[str, int] = {}
+
+    def named(self, name: str) -> None:
+        """Begin the names of the next ops with ``name``."""
+        self._prefix = name
+
+    def tensor(self, value: Value) -> LogicalTensor:
+        """The value as a tensor of the graph; an array becomes a constant once."""
+        if isinstance(value, LogicalTensor):
+            return value
+        known = self._constants.get(id(value))
+        if known is None:
+            dtype = OF_NUMPY[value.dtype]
+            # The array is kept, so that its id stays its own.
+            known = self._constants[id(value)] = value, self.graph.constant(value, dtype=dtype)
+        return known[1]
+
+    def op(
+        self,
+        kind: str,
+        inputs: Sequence[Value | None],
+        attrs: Mapping[str, object] | None = None,
+        *,
+        dtype: DataType | None = None,
+        outputs: Sequence[str] | None = None,
+        edition: str | None = None,
+    ) -> Any:
+        """Add an op, or compute it if every input is known; returns its result, or a tuple of results.
+
+        Args:
+            kind, inputs, attrs, dtype, outputs: as for :meth:`onegraph.Graph.op`.
+            edition: the edition of the op; by default the base vocabulary if it has the op with these data types, else
+                the host ops.
+
+        Raises:
+            SpecError: the op cannot have these inputs or attributes.
+        """
+        chosen = edition or edition_of(kind, [None if value is None else dtype_of(value) for value in inputs])
+        if kind not in KEPT and all(value is None or isinstance(value, np.ndarray) for value in inputs):
+            return self._computed(kind, inputs, attrs, dtype, outputs, chosen)
+        tensors = [None if value is None else self.tensor(value) for value in inputs]
+        return self.graph.op(
+            kind, tensors, attrs, name=self._name(), dtype=dtype, outputs=outputs, edition=chosen
+        )
+
+    def foreign(self, inputs: Sequence[Value], attrs: Mapping[str, object], dtypes: Sequence[DataType]) -> Sequence[Value]:
+        """Add ONNX nodes that the package onnx runs, or compute them if every input is known.
+
+        Args:
+            inputs: the inputs of the nodes.
+            attrs: attributes of an ``OnnxNode``.
+            dtypes: data types of the results.
+        """
+        graph = DataGraph() if all(map(is_known, inputs)) else self.graph
+        if graph is self.graph:
+            tensors = [self.tensor(value) for value in inputs]
+        else:
+            tensors = [graph._tensor(OF_NUMPY[one.dtype], one.shape, "", None, one) for one in inputs]  # type: ignore[arg-type,union-attr]
+        name = self._name() or f"onnx_node_{len(graph.ops)}"
+        labels = [f"{name}.{number}" for number in range(len(dtypes))]
+        found = graph._add_op(edition(HOST), "OnnxNode", attrs, tensors, tuple(dtypes), name=name, names=labels)  # type: ignore[arg-type]
+        if graph is self.graph:
+            return found
+        return run_op(graph.ops[0], inputs)  # type: ignore[arg-type]
+
+    def _computed(
+        self,
+        kind: str,
+        inputs: Sequence[Value | None],
+        attrs: Mapping[str, object] | None,
+        dtype: DataType | None,
+        outputs: Sequence[str] | None,
+        chosen: str,
+    ) -> Any:
+        scratch = DataGraph()
+        arrays = [value if isinstance(value, np.ndarray) else None for value in inputs]
+        tensors = [
+            None if array is None else scratch._tensor(OF_NUMPY[array.dtype], array.shape, "", None, array)
+            for array in arrays
+        ]
+        scratch.op(kind, tensors, attrs, dtype=dtype, outputs=outputs, edition=chosen)
+        (op,) = scratch.ops
+        found = run_op(op, arrays[: len(op.inputs)])
+        return found[0] if len(found) == 1 else found
+
+    def _name(self) -> str | None:
+        """A free name for the next op, which begins with the name of the node."""
+        if not self._prefix:
+            return None
+        count = self._taken.get(self._prefix, 0)
+        self._taken[self._prefix] = count + 1
+        return self._prefix if not count else f"{self._prefix}/{count}"
+
+
+def edition_of(kind: str, dtypes: Sequence[DataType | None]) -> str:
+    """The base vocabulary if it has the op for these data types, else the host ops."""
+    schema = edition(DEFAULT).schema(kind)
+    if schema is None:
+        return HOST
+    if edition(HOST).schema(kind) is None:
+        return DEFAULT
+    while dtypes and dtypes[-1] is None:
+        dtypes = dtypes[:-1]
+    rows, _ = typing_of(DEFAULT, schema.kind, tuple(dtypes), ())
+    return DEFAULT if rows and DataType.s32 not in dtypes else HOST
+
+
+def dtype_of(value: Value) -> DataType:
+    """Data type of a value."""
+    return value.dtype if isinstance(value, LogicalTensor) else OF_NUMPY[value.dtype]
+
+
+def shape_of(value: Value) -> Shape:
+    """Shape of a value, with None for what is unknown."""
+    return value.shape
+
+
+def rank_of(value: Value) -> int | None:
+    """Rank of a value; None if it is unknown."""
+    shape = shape_of(value)
+    return None if shape is None else len(shape)
+
+
+def is_known(value: Value | None) -> bool:
+    """Whether a value is a known array."""
+    return isinstance(value, np.ndarray)
+
+
+def numbers(*values: int) -> Array:
+    """Integers as a known array, for shapes and axes."""
+    return np.array(values, np.int64)

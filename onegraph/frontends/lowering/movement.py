@@ -1,0 +1,157 @@
+"""Lowers reshapes, transposes, slices, joins and broadcasts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...opset.dtypes import DataType
+from .emitter import Array, Emitter, Value, dtype_of, is_known, numbers, rank_of, shape_of
+
+# The data types that the specification's movement ops take.
+NATIVE = frozenset([DataType.f32, DataType.bf16, DataType.f16])
+
+
+def reshape(emit: Emitter, src: Value, shape: Value) -> Value:
+    """src in another shape; the shape may be a tensor, and one dim of a known one may be -1."""
+    if isinstance(shape, np.ndarray):
+        dims = [int(dim) for dim in shape.tolist()]
+        if shape_of(src) == tuple(dims):
+            return src
+        if dtype_of(src) in NATIVE and not is_known(src):
+            found: Value = emit.op("StaticReshape", [src], {"shape": dims, "special_zero": False})
+            return found
+        shape = shape.astype(np.int64)
+    result: Value = emit.op("Reshape", [src, shape])
+    return result
+
+
+def transpose(emit: Emitter, src: Value, order: Sequence[int]) -> Value:
+    """src with its axes in another order."""
+    if [*order] == [*range(len(order))]:
+        return src
+    kind = "StaticTranspose" if dtype_of(src) in NATIVE and not is_known(src) else "Transpose"
+    found: Value = emit.op(kind, [src], {"order": [*order]})
+    return found
+
+
+def unsqueeze(emit: Emitter, src: Value, axes: Sequence[int]) -> Value:
+    """src with further axes of size 1, counted in the result."""
+    shape = shape_of(src)
+    if shape is not None and None not in shape:
+        rank = len(shape) + len(axes)
+        places, dims = {axis % rank for axis in axes}, iter(shape)
+        return reshape(emit, src, numbers(*[1 if axis in places else next(dims) or 0 for axis in range(rank)]))
+    found: Value = emit.op("Unsqueeze", [src], {"axes": [*axes]})
+    return found
+
+
+def squeeze(emit: Emitter, src: Value, axes: Sequence[int]) -> Value:
+    """src without some axes of size 1."""
+    shape = shape_of(src)
+    if shape is not None and None not in shape:
+        dropped = {axis % len(shape) for axis in axes}
+        if all(shape[axis] == 1 for axis in dropped):
+            return reshape(emit, src, numbers(*[dim or 0 for axis, dim in enumerate(shape) if axis not in dropped]))
+    found: Value = emit.op("Squeeze", [src], {"axes": [*axes]})
+    return found
+
+
+def flatten(emit: Emitter, src: Value, axis: int) -> Value:
+    """src as a matrix: the axes before ``axis``, and the axes from it on."""
+    shape, rank = shape_of(src), rank_of(src) or 0
+    axis = axis % rank if axis < 0 else axis
+    if shape is not None and None not in shape[axis:]:
+        columns = int(np.prod([dim or 0 for dim in shape[axis:]], dtype=np.int64))
+        rows = -1 if None in shape[:axis] else int(np.prod([dim or 0 for dim in shape[:axis]], dtype=np.int64))
+        return reshape(emit, src, numbers(rows, columns))
+    dims = emit.op("Shape", [src])
+    ends = [emit.op("ReduceProd", [part, None], {"axes": [0], "keep_dims": True}) for part in (slice_(emit, dims, [0], [axis], [0]), slice_(emit, dims, [axis], [rank], [0]))]
+    return reshape(emit, src, concat(emit, ends, 0))
+
+
+def slice_(
+    emit: Emitter,
+    src: Value,
+    starts: Sequence[int] | Value,
+    ends: Sequence[int] | Value,
+    axes: Sequence[int] | Value | None = None,
+    steps: Sequence[int] | Value | None = None,
+) -> Value:
+    """src[start:end:step] along each of axes."""
+    parts = [None if part is None else _vector(emit, part) for part in (starts, ends, axes, steps)]
+    while parts[-1] is None:
+        parts.pop()
+    if len(parts) == 4 and parts[2] is None:
+        parts[2] = np.arange(len(shape_of(parts[0]) or ()) and int((shape_of(parts[0]) or (0,))[0] or 0))
+    found: Value = emit.op("Slice", [src, *parts])
+    return found
+
+
+def _vector(emit: Emitter, values: Sequence[int] | Value) -> Value:
+    if isinstance(values, (list, tuple, range)):
+        return numbers(*values)
+    return as_s64(emit, values)  # type: ignore[arg-type]
+
+
+def as_s64(emit: Emitter, value: Value) -> Value:
+    """Integers as s64, which shapes and axes of host ops have."""
+    return cast(emit, value, DataType.s64)
+
+
+def cast(emit: Emitter, value: Value, dtype: DataType, saturate: bool = True) -> Value:
+    """The value in another data type."""
+    given = dtype_of(value)
+    if given is dtype:
+        return value
+    if {given, dtype} <= NATIVE and not is_known(value):
+        if DataType.f32 in (given, dtype):
+            native: Value = emit.op("TypeCast", [value], dtype=dtype)
+            return native
+        return cast(emit, cast(emit, value, DataType.f32), dtype)
+    found: Value = emit.op("Cast", [value], {"saturate": saturate}, dtype=dtype)
+    return found
+
+
+def concat(emit: Emitter, sources: Sequence[Value], axis: int) -> Value:
+    """The sources along one axis; empty ones are left out."""
+    full = [source for source in sources if 0 not in (shape_of(source) or ())] or [*sources[:1]]
+    if len(full) == 1:
+        return full[0]
+    dtype = dtype_of(full[0])
+    edition = None if dtype in NATIVE and len(full) <= 64 else "host"
+    found: Value = emit.op("Concat", full, {"axis": axis}, edition=edition)
+    return found
+
+
+def expand(emit: Emitter, src: Value, shape: Value) -> Value:
+    """src broadcast with a shape."""
+    if isinstance(shape, np.ndarray):
+        dims, rank = tuple(shape.tolist()), rank_of(src)
+        if rank is not None and len(dims) <= rank and all(dim == 1 for dim in dims):
+            return src
+        if shape_of(src) == dims:
+            return src
+    found: Value = emit.op("Expand", [src, as_s64(emit, shape)])
+    return found
+
+
+def split(emit: Emitter, src: Value, sizes: Sequence[int], axis: int) -> list[Value]:
+    """src cut along one axis into parts of these sizes; each part is a view."""
+    ends = np.cumsum([0, *sizes]).tolist()
+    return [slice_(emit, src, [start], [end], [axis]) for start, end in zip(ends, ends[1:], strict=False)]
+
+
+def dims_of(emit: Emitter, src: Value) -> Value:
+    """The shape of a value, known if every dim is known."""
+    shape = shape_of(src)
+    if shape is not None and None not in shape:
+        return np.array(shape, np.int64)
+    found: Value = emit.op("Shape", [src])
+    return found
+
+
+def scalar(value: float, dtype: DataType) -> Array:
+    """A number as a known scalar of a data type."""
+    return np.array(value, dtype.numpy)

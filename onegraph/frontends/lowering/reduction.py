@@ -1,0 +1,30 @@
+"""Lowers reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .elementwise import binary, multiply, unary
+from .emitter import Emitter, Value, dtype_of, rank_of
+from .movement import NATIVE
+
+
+def reduce(emit: Emitter, kind: str, src: Value, axes: Sequence[int] | None, keep: bool) -> Value:
+    """A reduction over axes; None stands for all."""
+    along = [*range(rank_of(src) or 0)] if axes is None else [*axes]
+    if not along:
+        return src if kind not in ("ReduceL1", "ReduceL2") else unary(emit, "Abs", src)
+    if kind in ("ReduceL1", "ReduceL2") and dtype_of(src) not in NATIVE:
+        powers = unary(emit, "Abs", src) if kind == "ReduceL1" else multiply(emit, src, src)
+        total = reduce(emit, "ReduceSum", powers, along, keep)
+        return total if kind == "ReduceL1" else unary(emit, "Sqrt", total)
+    found: Value = emit.op(kind, [src], {"axes": along, "keep_dims": keep})
+    return found
+
+
+def log_sum_exp(emit: Emitter, src: Value, axes: Sequence[int] | None, keep: bool) -> Value:
+    """log(sum(exp(src))), computed so that no exponential overflows."""
+    most = reduce(emit, "ReduceMax", src, axes, keep=True)
+    total = reduce(emit, "ReduceSum", unary(emit, "Exp", binary(emit, "Subtract", src, most)), axes, keep=keep)
+    most = most if keep else reduce(emit, "ReduceMax", src, axes, keep=False)
+    return binary(emit, "Add", unary(emit, "Log", total), most)

@@ -1,0 +1,124 @@
+"""Runs nodes without a lowering: as the function that defines the op, or with the package onnx on the host."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TypeProto, helper
+
+from ...errors import FormatError
+from ...opset.dtypes import DataType
+from ..lowering.emitter import dtype_of, shape_of
+from .node import Node
+from .types import DTYPES, NUMBERS
+
+
+def expanded(node: Node) -> onnx.FunctionProto | None:
+    """The function that defines the op of a node; None if there is none."""
+    proto = node.proto
+    try:
+        schema = onnx.defs.get_schema(proto.op_type, node.opset, proto.domain)
+    except Exception:  # the package has no such op
+        return None
+    if schema.has_function:
+        function: onnx.FunctionProto = schema.function_body
+        return function
+    if schema.has_context_dependent_function:
+        types = [_type(value).SerializeToString() if value is not None else b"" for value in node.inputs]
+        try:
+            text = schema.get_context_dependent_function_with_opset_version(
+                node.opset, proto.SerializeToString(), types
+            )
+        except Exception:  # the package raises errors of many classes
+            return None
+        if text:
+            return onnx.FunctionProto.FromString(text)
+    return None
+
+
+def _type(value: Any) -> TypeProto:
+    shape = shape_of(value)
+    dims = None if shape is None else [f"d{axis}" if dim is None else dim for axis, dim in enumerate(shape)]
+    made: TypeProto = helper.make_tensor_type_proto(NUMBERS[dtype_of(value)], dims)
+    return made
+
+
+def run_elsewhere(node: Node, values: Mapping[str, Any], reason: str) -> Sequence[Any]:
+    """The results of an op that the package onnx runs on the host.
+
+    Raises:
+        FormatError: the package has no such op, or a value is no tensor.
+    """
+    proto = node.proto
+    names = [name for name in dict.fromkeys([*proto.input, *captured(proto)]) if name]
+    given = {name: values[name] for name in names if name in values}
+    for name, value in given.items():
+        if not isinstance(value, np.ndarray) and not hasattr(value, "dtype"):
+            raise FormatError(node.where, f"input {name!r} is a sequence or nothing", "a tensor")
+    model = _model(node, given)
+    outputs = [name for name in proto.output if name]
+    types = [_result_type(node, model, number, given) for number in range(len(outputs))]
+    if any(dtype is None for dtype, _ in types):
+        raise FormatError(node.where, "a result that is not a tensor of a known type", "a node that returns tensors")
+    shapes = [number for _, shape in types for number in _coded(shape)]
+    attrs = {
+        "model": b64encode(model.SerializeToString()).decode(),
+        "nodes": proto.op_type,
+        "shapes": shapes,
+    }
+    found = node.emit.foreign([*given.values()], attrs, [dtype for dtype, _ in types])
+    results = iter(found)
+    return [next(results) if name else None for name in proto.output]
+
+
+def _coded(shape: Sequence[int | None] | None) -> list[int]:
+    return [-1] if shape is None else [len(shape), *[-1 if dim is None else dim for dim in shape]]
+
+
+def captured(proto: onnx.NodeProto) -> list[str]:
+    """Names of outer values that the subgraphs of a node read."""
+    found: list[str] = []
+    for attribute in proto.attribute:
+        for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+            inner = {one.name for one in (*graph.input, *graph.initializer)}
+            for node in graph.node:
+                found += [name for name in (*node.input, *captured(node)) if name and name not in inner]
+                inner.update(node.output)
+            found += [one.name for one in graph.output if one.name not in inner]
+    return found
+
+
+def _model(node: Node, given: Mapping[str, Any]) -> onnx.ModelProto:
+    proto = node.proto
+    inputs = [onnx.ValueInfoProto(name=name, type=_type(value)) for name, value in given.items()]
+    outputs = [onnx.ValueInfoProto(name=name) for name in proto.output if name]
+    graph = helper.make_graph([proto], "node", inputs, outputs)
+    importer = node.importer
+    model: onnx.ModelProto = helper.make_model(graph, functions=list(importer.functions.values()))
+    del model.opset_import[:]
+    for domain, version in importer.opsets.items():
+        model.opset_import.append(helper.make_opsetid(domain, version))
+    return model
+
+
+def _result_type(
+    node: Node, model: onnx.ModelProto, number: int, given: Mapping[str, Any]
+) -> tuple[DataType | None, Sequence[int | None] | None]:
+    """Data type and shape of a result, by the shape inference of onnx."""
+    del given
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model, strict_mode=False, data_prop=True)
+    except Exception:  # the package raises errors of many classes
+        return None, None
+    kind = inferred.graph.output[number].type
+    if not kind.HasField("tensor_type") or kind.tensor_type.elem_type not in DTYPES:
+        return None, None
+    tensor = kind.tensor_type
+    if not tensor.HasField("shape"):
+        return DTYPES[tensor.elem_type], None
+    dims = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
+    return DTYPES[tensor.elem_type], dims

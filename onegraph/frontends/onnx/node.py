@@ -1,0 +1,115 @@
+"""Defines a node as the functions that lower it see it, and the table of those functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import onnx
+
+from ...errors import FormatError
+from ..lowering.emitter import Array, Emitter, Value, dtype_of, shape_of
+
+Results = Value | Sequence[Value | None]
+Lowering = Callable[["Node"], Results]
+LOWERINGS: dict[str, Lowering] = {}
+Kept = TypeVar("Kept", bound=Lowering)
+
+
+class NotLowered(Exception):  # noqa: N818 - no error: another way runs the node
+    """A node in a form that no op of a graph has; the text is the reason."""
+
+
+class Node:
+    """One node of a model with the values of its inputs.
+
+    Attributes:
+        emit: adds ops to the graph.
+        inputs: a value for each input; None for an absent one.
+        opset: version of the node's op set.
+    """
+
+    def __init__(self, proto: onnx.NodeProto, inputs: Sequence[Any], emit: Emitter, opset: int, where: str) -> None:
+        self.proto, self.inputs, self.emit, self.opset, self.where = proto, [*inputs], emit, opset, where
+        self.importer: Any = None
+        self.scope: dict[str, Any] = {}
+        self.depth = 0
+        self._attrs = {one.name: one for one in proto.attribute}
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def value(self, index: int) -> Value:
+        """Input ``index``, which is required."""
+        found = self.optional(index)
+        if found is None:
+            raise FormatError(self.where, f"no input {index}", "an input, which the op requires")
+        return found
+
+    def optional(self, index: int) -> Value | None:
+        """Input ``index``; None if it is absent."""
+        found: Value | None = self.inputs[index] if index < len(self.inputs) else None
+        return found
+
+    def known(self, index: int) -> Array | None:
+        """The contents of input ``index``; None if it is absent.
+
+        Raises:
+            NotLowered: the contents are not known before the graph runs.
+        """
+        found = self.optional(index)
+        if found is not None and not isinstance(found, np.ndarray):
+            raise NotLowered(f"input {index} is not known before the graph runs")
+        return found
+
+    def integers(self, index: int) -> list[int] | None:
+        """The contents of input ``index`` as a list of integers; None if it is absent."""
+        found = self.known(index)
+        return None if found is None else [int(one) for one in found.reshape(-1)]
+
+    def dtype(self, index: int = 0) -> Any:
+        """Data type of input ``index``."""
+        return dtype_of(self.value(index))
+
+    def shape(self, index: int = 0) -> Any:
+        """Shape of input ``index``."""
+        return shape_of(self.value(index))
+
+    def rank(self, index: int = 0) -> int:
+        """Rank of input ``index``.
+
+        Raises:
+            NotLowered: the rank is unknown.
+        """
+        shape = self.shape(index)
+        if shape is None:
+            raise NotLowered(f"the rank of input {index} is unknown")
+        return len(shape)
+
+    def has(self, name: str) -> bool:
+        """Whether the node has an attribute."""
+        return name in self._attrs
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """An attribute: a number, a text, a list, a tensor as an array, or a graph."""
+        if name not in self._attrs:
+            return default
+        found = onnx.helper.get_attribute_value(self._attrs[name])
+        return found.decode() if isinstance(found, bytes) else list(found) if isinstance(found, (list, tuple)) else found
+
+    def axes(self, index: int = 1) -> list[int] | None:
+        """The axes, an attribute in old op sets and an input in new ones; None if there are none."""
+        return [int(one) for one in self.attr("axes")] if self.has("axes") else self.integers(index)
+
+
+def lowers(*kinds: str) -> Callable[[Kept], Kept]:
+    """Enter a function into the table for these kinds of nodes."""
+
+    def enter(function: Kept) -> Kept:
+        LOWERINGS.update(dict.fromkeys(kinds, function))
+        return function
+
+    return enter
+
+

@@ -1,0 +1,250 @@
+"""Lowers nodes that work element by element."""
+
+from __future__ import annotations
+
+import math
+from functools import reduce
+
+from ....opset.dtypes import DataType
+from ...lowering import elementwise as lowering
+from ...lowering.emitter import Value
+from ...lowering.movement import NATIVE, cast
+from ..node import Node, NotLowered, lowers
+from ..types import data_type
+
+# Nodes on one tensor whose op has no attributes.
+UNARY = {
+    "Abs": "Abs",
+    "Acos": "Acos",
+    "Acosh": "Acosh",
+    "Asin": "Asin",
+    "Asinh": "Asinh",
+    "Atan": "Atan",
+    "Atanh": "Atanh",
+    "BitwiseNot": "BitwiseNot",
+    "Ceil": "Ceil",
+    "Cos": "Cos",
+    "Cosh": "Cosh",
+    "Erf": "Erf",
+    "Exp": "Exp",
+    "Floor": "Floor",
+    "IsNaN": "IsNaN",
+    "Log": "Log",
+    "Not": "Not",
+    "Round": "Round",
+    "Sigmoid": "Sigmoid",
+    "Sign": "Sign",
+    "Sin": "Sin",
+    "Sinh": "Sinh",
+    "Sqrt": "Sqrt",
+    "Tan": "Tan",
+    "Tanh": "Tanh",
+}
+# Nodes on two tensors.
+BINARY = {
+    "And": "And",
+    "BitwiseAnd": "BitwiseAnd",
+    "BitwiseOr": "BitwiseOr",
+    "BitwiseXor": "BitwiseXor",
+    "Div": "Divide",
+    "Equal": "Equal",
+    "Greater": "Greater",
+    "GreaterOrEqual": "GreaterEqual",
+    "Less": "Less",
+    "LessOrEqual": "LessEqual",
+    "Or": "Or",
+    "Sub": "Subtract",
+    "Xor": "Xor",
+}
+# Nodes whose op takes only the 16-bit and 32-bit floats: the kind, and the attributes with their defaults.
+NATIVE_ONLY: dict[str, tuple[str, dict[str, float]]] = {
+    "Elu": ("Elu", {"alpha": 1.0}),
+    "HardSigmoid": ("HardSigmoid", {"alpha": 0.2, "beta": 0.5}),
+    "HardSwish": ("HardSwish", {}),
+    "LeakyRelu": ("LeakyReLU", {"alpha": 0.01}),
+    "Mish": ("Mish", {}),
+    "Softplus": ("SoftPlus", {}),
+}
+
+
+@lowers(*UNARY)
+def unary(node: Node) -> Value:
+    """One op with the same meaning."""
+    return lowering.unary(node.emit, UNARY[node.proto.op_type], node.value(0))
+
+
+@lowers(*BINARY)
+def binary(node: Node) -> Value:
+    """One op with the same meaning."""
+    return lowering.binary(node.emit, BINARY[node.proto.op_type], node.value(0), node.value(1))
+
+
+@lowers(*NATIVE_ONLY)
+def native(node: Node) -> Value:
+    """One op of the specification; other data types need another way."""
+    if node.dtype() not in NATIVE:
+        raise NotLowered(f"{node.dtype()} is no data type of the op")
+    kind, defaults = NATIVE_ONLY[node.proto.op_type]
+    return lowering.unary(node.emit, kind, node.value(0), {name: node.attr(name, value) for name, value in defaults.items()})
+
+
+@lowers("Add")
+def add(node: Node) -> Value:
+    """A sum."""
+    return lowering.add(node.emit, node.value(0), node.value(1))
+
+
+@lowers("Mul")
+def multiply(node: Node) -> Value:
+    """A product."""
+    return lowering.multiply(node.emit, node.value(0), node.value(1))
+
+
+@lowers("Neg")
+def negative(node: Node) -> Value:
+    """A product with -1."""
+    return lowering.negative(node.emit, node.value(0))
+
+
+@lowers("Relu")
+def relu(node: Node) -> Value:
+    """ReLU, or a maximum for data types that it does not take."""
+    src = node.value(0)
+    if node.dtype() in NATIVE:
+        return lowering.unary(node.emit, "ReLU", src)
+    return lowering.binary(node.emit, "Maximum", src, lowering.filled(0, src))
+
+
+@lowers("Reciprocal")
+def reciprocal(node: Node) -> Value:
+    """1 / src."""
+    src = node.value(0)
+    if node.dtype() in NATIVE:
+        return lowering.unary(node.emit, "Reciprocal", src)
+    return lowering.binary(node.emit, "Divide", lowering.filled(1, src), src)
+
+
+@lowers("Gelu")
+def gelu(node: Node) -> Value:
+    """GELU, exact or by tanh."""
+    if node.dtype() not in NATIVE:
+        raise NotLowered(f"{node.dtype()} is no data type of the op")
+    mode = {"none": "gelu_erf", "tanh": "gelu_tanh"}[node.attr("approximate", "none")]
+    return lowering.unary(node.emit, "GELU", node.value(0), {"mode": mode})
+
+
+@lowers("PRelu")
+def prelu(node: Node) -> Value:
+    """A ReLU with a slope for negative elements."""
+    if node.dtype() not in NATIVE:
+        raise NotLowered(f"{node.dtype()} is no data type of the op")
+    attrs = {"data_format": "NXC", "per_channel_broadcast": False}
+    found: Value = node.emit.op("PReLU", [node.value(0), node.value(1)], attrs)
+    return found
+
+
+@lowers("Clip")
+def clip(node: Node) -> Value:
+    """A clamp; the limits are attributes in old op sets."""
+    src = node.value(0)
+    low, high = node.optional(1), node.optional(2)
+    if node.has("min") or node.has("max"):
+        low, high = (lowering.filled(node.attr(name), src) if node.has(name) else None for name in ("min", "max"))
+    return lowering.clamp(node.emit, src, low, high)
+
+
+@lowers("Pow")
+def power(node: Node) -> Value:
+    """A power; of a known exponent the cheaper op."""
+    src, exponent = node.value(0), node.value(1)
+    if node.dtype() in NATIVE and not isinstance(exponent, type(src)):
+        known = node.known(1)
+        if known is not None and known.size == 1 and (node.rank(0) >= known.ndim):
+            number = float(known.reshape(-1)[0])
+            if number == 2:
+                return lowering.unary(node.emit, "Square", src)
+            if number == 0.5:
+                return lowering.unary(node.emit, "Sqrt", src)
+            if math.isfinite(number):
+                return lowering.unary(node.emit, "Pow", src, {"beta": number})
+    found: Value = node.emit.op("Pow", [src, exponent], edition="host")
+    return found
+
+
+@lowers("Max", "Min", "Sum")
+def several(node: Node) -> Value:
+    """A chain of ops on two tensors."""
+    kind = {"Max": "Maximum", "Min": "Minimum", "Sum": "Add"}[node.proto.op_type]
+    return reduce(lambda first, second: lowering.binary(node.emit, kind, first, second), node.inputs)
+
+
+@lowers("Mean")
+def mean(node: Node) -> Value:
+    """A sum, divided by the number of tensors."""
+    total = several_sum(node)
+    return lowering.multiply(node.emit, total, lowering.filled(1 / len(node), total))
+
+
+def several_sum(node: Node) -> Value:
+    """The sum of all inputs."""
+    return reduce(lambda first, second: lowering.binary(node.emit, "Add", first, second), node.inputs)
+
+
+@lowers("Mod")
+def mod(node: Node) -> Value:
+    """A remainder."""
+    found: Value = node.emit.op("Mod", [node.value(0), node.value(1)], {"truncate": bool(node.attr("fmod", 0))})
+    return found
+
+
+@lowers("BitShift")
+def shift(node: Node) -> Value:
+    """A shift to one side."""
+    kind = {"LEFT": "ShiftLeft", "RIGHT": "ShiftRight"}[node.attr("direction")]
+    return lowering.binary(node.emit, kind, node.value(0), node.value(1))
+
+
+@lowers("IsInf")
+def is_inf(node: Node) -> Value:
+    """Whether elements are infinite."""
+    attrs = {name: bool(node.attr(name, 1)) for name in ("detect_negative", "detect_positive")}
+    return lowering.unary(node.emit, "IsInf", node.value(0), attrs)
+
+
+@lowers("Where")
+def where(node: Node) -> Value:
+    """A choice between two tensors."""
+    return lowering.select(node.emit, node.value(0), node.value(1), node.value(2))
+
+
+@lowers("Cast")
+def to_type(node: Node) -> Value:
+    """A cast to the data type that the attribute names."""
+    return cast(node.emit, node.value(0), data_type(node.attr("to"), node.where), bool(node.attr("saturate", 1)))
+
+
+@lowers("CastLike")
+def to_type_of(node: Node) -> Value:
+    """A cast to the data type of the second tensor."""
+    return cast(node.emit, node.value(0), node.dtype(1), bool(node.attr("saturate", 1)))
+
+
+@lowers("Identity")
+def identity(node: Node) -> Value:
+    """The tensor itself."""
+    return node.inputs[0]  # type: ignore[no-any-return]
+
+
+@lowers("Dropout")
+def dropout(node: Node) -> list[Value | None]:
+    """The tensor itself outside of training."""
+    training = node.known(2)
+    if training is not None and training.any():
+        raise NotLowered("training draws random numbers")
+    src = node.value(0)
+    if len(node.proto.output) == 1:
+        return [src]
+    shape = node.emit.op("Shape", [src])
+    return [src, node.emit.op("Expand", [lowering.scalar(True, DataType.boolean), shape])]
+
+

@@ -1,0 +1,104 @@
+"""Lowers nodes that select elements by indices or find indices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...lowering.emitter import Value
+from ...lowering.movement import as_s64
+from ..node import Node, NotLowered, lowers
+
+
+@lowers("Gather", "GatherElements")
+def gather(node: Node) -> Value:
+    """Elements or slices that indices name."""
+    found: Value = node.emit.op(node.proto.op_type, [node.value(0), node.value(1)], {"axis": node.attr("axis", 0)})
+    return found
+
+
+@lowers("GatherND")
+def gather_nd(node: Node) -> Value:
+    """Elements or slices that tuples of indices name."""
+    attrs = {"batch_dims": node.attr("batch_dims", 0)}
+    found: Value = node.emit.op("GatherND", [node.value(0), node.value(1)], attrs)
+    return found
+
+
+@lowers("ScatterElements", "ScatterND", "Scatter")
+def scatter(node: Node) -> Value:
+    """A tensor with updates at some places."""
+    kind = "ScatterND" if node.proto.op_type == "ScatterND" else "ScatterElements"
+    attrs = {"reduction": node.attr("reduction", "none")}
+    if kind == "ScatterElements":
+        attrs["axis"] = node.attr("axis", 0)
+    found: Value = node.emit.op(kind, [node.value(index) for index in range(3)], attrs)
+    return found
+
+
+@lowers("OneHot")
+def one_hot(node: Node) -> Value:
+    """One number at the place of each index, and another one elsewhere."""
+    inputs = [as_s64(node.emit, node.value(0)), as_s64(node.emit, node.value(1)), node.value(2)]
+    found: Value = node.emit.op("OneHot", inputs, {"axis": node.attr("axis", -1)})
+    return found
+
+
+@lowers("ArgMax", "ArgMin")
+def arg(node: Node) -> Value:
+    """The place of the largest or smallest element."""
+    attrs = {
+        "axis": node.attr("axis", 0),
+        "keep_dims": bool(node.attr("keepdims", 1)),
+        "last": bool(node.attr("select_last_index", 0)),
+    }
+    found: Value = node.emit.op(node.proto.op_type, [node.value(0)], attrs)
+    return found
+
+
+@lowers("TopK")
+def top_k(node: Node) -> list[Value]:
+    """The largest or smallest elements, sorted."""
+    attrs = {"axis": node.attr("axis", -1), "largest": bool(node.attr("largest", 1))}
+    return [*node.emit.op("TopK", [node.value(0), node.value(1)], attrs)]
+
+
+@lowers("NonZero")
+def non_zero(node: Node) -> Value:
+    """The indices of elements other than 0."""
+    found: Value = node.emit.op("NonZero", [node.value(0)])
+    return found
+
+
+@lowers("CumSum")
+def cum_sum(node: Node) -> Value:
+    """Sums along an axis."""
+    axis = node.integers(1) or [0]
+    attrs = {"axis": axis[0], "exclusive": bool(node.attr("exclusive", 0)), "reverse": bool(node.attr("reverse", 0))}
+    found: Value = node.emit.op("CumSum", [node.value(0)], attrs)
+    return found
+
+
+@lowers("Range")
+def range_(node: Node) -> Value:
+    """Numbers at equal distances."""
+    found: Value = node.emit.op("Range", [node.value(0), node.value(1), node.value(2)])
+    return found
+
+
+@lowers("Trilu")
+def triangle(node: Node) -> Value:
+    """One triangle of each matrix."""
+    offset = node.integers(1) or [0]
+    attrs = {"upper": bool(node.attr("upper", 1)), "offset": offset[0]}
+    found: Value = node.emit.op("Triangle", [node.value(0)], attrs)
+    return found
+
+
+@lowers("EyeLike")
+def eye(node: Node) -> Value:
+    """Ones on a diagonal."""
+    shape = node.shape()
+    if shape is None or None in shape:
+        raise NotLowered("the shape is unknown")
+    dtype = node.importer.dtype(node.attr("dtype"), node.where) if node.has("dtype") else node.dtype()
+    return np.eye(*shape, k=node.attr("k", 0), dtype=dtype.numpy)

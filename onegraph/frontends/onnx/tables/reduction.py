@@ -1,0 +1,74 @@
+"""Lowers reductions and the functions made of them."""
+
+from __future__ import annotations
+
+from ...lowering import reduction as lowering
+from ...lowering.elementwise import multiply, unary
+from ...lowering.emitter import Value
+from ...lowering.movement import NATIVE
+from ..node import Node, NotLowered, lowers
+
+SAME = ("ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2")
+
+
+def _axes(node: Node) -> tuple[list[int] | None, bool, bool]:
+    """The axes, whether they stay as axes of size 1, and whether nothing is reduced."""
+    axes = node.axes()
+    keep = bool(node.attr("keepdims", 1))
+    if not axes:
+        return None, keep, bool(node.attr("noop_with_empty_axes", 0))
+    return axes, keep, False
+
+
+@lowers(*SAME)
+def reduce(node: Node) -> Value:
+    """One op with the same meaning."""
+    axes, keep, nothing = _axes(node)
+    src, kind = node.value(0), node.proto.op_type
+    if nothing:
+        return unary(node.emit, "Abs", src) if kind in ("ReduceL1", "ReduceL2") else src
+    shape = node.shape()
+    if shape is None or 0 in shape:
+        raise NotLowered("an empty tensor")
+    return lowering.reduce(node.emit, kind, src, axes, keep)
+
+
+@lowers("ReduceSumSquare")
+def sum_of_squares(node: Node) -> Value:
+    """The sum of squares."""
+    axes, keep, nothing = _axes(node)
+    src = node.value(0)
+    squares = unary(node.emit, "Square", src) if node.dtype() in NATIVE else multiply(node.emit, src, src)
+    return squares if nothing else lowering.reduce(node.emit, "ReduceSum", squares, axes, keep)
+
+
+@lowers("ReduceLogSum")
+def log_of_sum(node: Node) -> Value:
+    """The logarithm of the sum."""
+    axes, keep, nothing = _axes(node)
+    total = node.value(0) if nothing else lowering.reduce(node.emit, "ReduceSum", node.value(0), axes, keep)
+    return unary(node.emit, "Log", total)
+
+
+@lowers("ReduceLogSumExp")
+def log_of_sum_of_exponentials(node: Node) -> Value:
+    """The logarithm of the sum of exponentials."""
+    axes, keep, nothing = _axes(node)
+    shape = node.shape()
+    if shape is None or 0 in shape:
+        raise NotLowered("an empty tensor")
+    return node.value(0) if nothing else lowering.log_sum_exp(node.emit, node.value(0), axes, keep)
+
+
+@lowers("Softmax", "LogSoftmax")
+def softmax(node: Node) -> Value:
+    """A softmax, or its logarithm."""
+    if node.dtype() not in NATIVE:
+        raise NotLowered(f"{node.dtype()} is no data type of the op")
+    attrs: dict[str, object] = {"axis": node.attr("axis", -1)}
+    if node.proto.op_type == "LogSoftmax":
+        return unary(node.emit, "LogSoftmax", node.value(0), attrs)
+    found: Value = node.emit.op("SoftMax", [node.value(0)], attrs, dtype=node.dtype(), outputs=[])
+    return found
+
+
