@@ -24,6 +24,7 @@ from .transform.translate_op import Translation, translate
 
 if TYPE_CHECKING:
     from . import capi as capi
+    from . import onnx as onnx
     from . import reference as reference
     from . import view as view
     from .capi import get_num_threads as get_num_threads
@@ -54,6 +55,7 @@ _LAZY = {
     "num_threads": ".capi",
     "set_num_threads": ".capi",
     "version_info": ".capi",
+    "onnx": ".onnx",
     "view": ".view",
 }
 

@@ -34,6 +34,8 @@ STAGES = {
     "compiler": "from a graph to compiled steps",
     "runtime": "compiled graphs run on arrays",
     "graph": "the public Graph",
+    "frontends": "models of other packages become graphs, and graphs models",
+    "onnx": "the public names of the ONNX front end",
     "testing": "cases, random graphs, random inputs, tolerances",
     "tools": "verify, bench, reduce, capture, conformance",
     "__init__": "the public names",

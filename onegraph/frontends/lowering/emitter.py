@@ -70,11 +70,11 @@ class Emitter:
         if kind not in KEPT and all(value is None or isinstance(value, np.ndarray) for value in inputs):
             return self._computed(kind, inputs, attrs, dtype, outputs, chosen)
         tensors = [None if value is None else self.tensor(value) for value in inputs]
-        return self.graph.op(
-            kind, tensors, attrs, name=self._name(), dtype=dtype, outputs=outputs, edition=chosen
-        )
+        return self.graph.op(kind, tensors, attrs, name=self._name(), dtype=dtype, outputs=outputs, edition=chosen)
 
-    def foreign(self, inputs: Sequence[Value], attrs: Mapping[str, object], dtypes: Sequence[DataType]) -> Sequence[Value]:
+    def foreign(
+        self, inputs: Sequence[Value], attrs: Mapping[str, object], dtypes: Sequence[DataType]
+    ) -> Sequence[Value]:
         """Add ONNX nodes that the package onnx runs, or compute them if every input is known.
 
         Args:

@@ -113,7 +113,9 @@ def pool(
     return found
 
 
-def batch_norm(emit: Emitter, src: Value, gamma: Value, beta: Value, mean: Value, variance: Value, epsilon: float) -> Value:
+def batch_norm(
+    emit: Emitter, src: Value, gamma: Value, beta: Value, mean: Value, variance: Value, epsilon: float
+) -> Value:
     """(src - mean) / sqrt(variance + epsilon) * gamma + beta for each channel of src (N, C, X)."""
     rank = rank_of(src)
     attrs = {"epsilon": epsilon, "data_format": "NCX"}
@@ -123,9 +125,7 @@ def batch_norm(emit: Emitter, src: Value, gamma: Value, beta: Value, mean: Value
     return found
 
 
-def layer_norm(
-    emit: Emitter, src: Value, gamma: Value | None, beta: Value | None, axis: int, epsilon: float
-) -> Value:
+def layer_norm(emit: Emitter, src: Value, gamma: Value | None, beta: Value | None, axis: int, epsilon: float) -> Value:
     """src normalized over the axes from ``axis`` on, times gamma, plus beta."""
     rank = rank_of(src) or 1
     begin = axis if axis < 0 else axis - rank
@@ -154,5 +154,3 @@ def layer_norm(
 def channel_vector(emit: Emitter, vector: Value, rank: int) -> Value:
     """A vector with one element for each channel, shaped to broadcast with a tensor (N, C, X) of this rank."""
     return reshape(emit, vector, numbers(-1, *[1] * (rank - 2)))
-
-

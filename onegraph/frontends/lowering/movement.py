@@ -67,7 +67,10 @@ def flatten(emit: Emitter, src: Value, axis: int) -> Value:
         rows = -1 if None in shape[:axis] else int(np.prod([dim or 0 for dim in shape[:axis]], dtype=np.int64))
         return reshape(emit, src, numbers(rows, columns))
     dims = emit.op("Shape", [src])
-    ends = [emit.op("ReduceProd", [part, None], {"axes": [0], "keep_dims": True}) for part in (slice_(emit, dims, [0], [axis], [0]), slice_(emit, dims, [axis], [rank], [0]))]
+    ends = [
+        emit.op("ReduceProd", [part, None], {"axes": [0], "keep_dims": True})
+        for part in (slice_(emit, dims, [0], [axis], [0]), slice_(emit, dims, [axis], [rank], [0]))
+    ]
     return reshape(emit, src, concat(emit, ends, 0))
 
 

@@ -49,7 +49,9 @@ class Importer:
         }
         unused = set(self.shapes) - {one.name for one in graph.input}
         if unused:
-            raise ArgumentError(f"shapes: {sorted(unused)}; expected names of the inputs {[one.name for one in graph.input]}")
+            raise ArgumentError(
+                f"shapes: {sorted(unused)}; expected names of the inputs {[one.name for one in graph.input]}"
+            )
         for one in graph.input:
             if one.name not in values:
                 values[one.name] = self._input(one)
@@ -132,7 +134,9 @@ class Importer:
     def _called(self, function: onnx.FunctionProto, node: Node, depth: int) -> Sequence[Any]:
         """The results of a function of the model, or of one that defines an op."""
         if depth >= MAX_DEPTH:
-            raise FormatError(node.where, f"functions that call each other {MAX_DEPTH} deep", "functions without recursion")
+            raise FormatError(
+                node.where, f"functions that call each other {MAX_DEPTH} deep", "functions without recursion"
+            )
         values: dict[str, Any] = dict.fromkeys(function.input)
         values.update(zip(function.input, node.inputs, strict=False))
         given = {one.name: one for one in (*function.attribute_proto, *node.proto.attribute)}
@@ -173,5 +177,3 @@ def _shape(kind: Any) -> Shape:
     if not kind.HasField("shape"):
         return None
     return tuple(dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in kind.shape.dim)
-
-

@@ -96,7 +96,9 @@ class Node:
         if name not in self._attrs:
             return default
         found = onnx.helper.get_attribute_value(self._attrs[name])
-        return found.decode() if isinstance(found, bytes) else list(found) if isinstance(found, (list, tuple)) else found
+        return (
+            found.decode() if isinstance(found, bytes) else list(found) if isinstance(found, (list, tuple)) else found
+        )
 
     def axes(self, index: int = 1) -> list[int] | None:
         """The axes, an attribute in old op sets and an input in new ones; None if there are none."""
@@ -111,5 +113,3 @@ def lowers(*kinds: str) -> Callable[[Kept], Kept]:
         return function
 
     return enter
-
-

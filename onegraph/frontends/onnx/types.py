@@ -59,5 +59,7 @@ def array_of(tensor: onnx.TensorProto, where: str, directory: str = "") -> Array
     try:
         array: Array = numpy_helper.to_array(tensor, directory)
     except Exception as error:  # the package raises errors of many classes
-        raise FormatError(where, f"tensor {tensor.name!r}: {error}", "contents that fit the shape and the data type") from None
+        raise FormatError(
+            where, f"tensor {tensor.name!r}: {error}", "contents that fit the shape and the data type"
+        ) from None
     return array if array.dtype == dtype.numpy else array.astype(dtype.numpy)

@@ -146,10 +146,19 @@ def step_not_zero(call: Call) -> Iterable[Finding]:
         yield Finding("step", 0, "a number other than 0")
 
 
-def _indexing(kind: str, name: str, doc: str, inputs: str, shape: object, *attributes: Attribute, **more: object) -> Schema:
+def _indexing(
+    kind: str, name: str, doc: str, inputs: str, shape: object, *attributes: Attribute, **more: object
+) -> Schema:
     fields = {"outputs": ports("dst:T"), "types": ALL_INDICES, **more}
     return Schema(
-        kind, f"host_{name}", "host", doc, ports(inputs), shape=shape, attributes=attributes, **fields  # type: ignore[arg-type]
+        kind,
+        f"host_{name}",
+        "host",
+        doc,
+        ports(inputs),
+        shape=shape,
+        attributes=attributes,
+        **fields,  # type: ignore[arg-type]
     )
 
 
@@ -178,7 +187,9 @@ OPS = (
         "dst = the elements or slices of src that each tuple in the last axis of the indices names",
         "src:T indices:I",
         gather_nd_shape,
-        Attribute("batch_dims", "s64", "Number of first axes that src and indices share.", default=0, range=NON_NEGATIVE),
+        Attribute(
+            "batch_dims", "s64", "Number of first axes that src and indices share.", default=0, range=NON_NEGATIVE
+        ),
         rules=(tuples_fit,),
     ),
     _indexing(
@@ -267,11 +278,15 @@ OPS = (
         types=rows("T", NUMBERS),
         rules=(axis_in_range,),
     ),
+    _indexing("Shape", "shape", "dst = the dims of src", "src:T", dims_shape, outputs=ports("dst:s64"), types=ALL),
     _indexing(
-        "Shape", "shape", "dst = the dims of src", "src:T", dims_shape, outputs=ports("dst:s64"), types=ALL
-    ),
-    _indexing(
-        "Size", "size", "dst = the number of elements of src", "src:T", scalar_shape, outputs=ports("dst:s64"), types=ALL
+        "Size",
+        "size",
+        "dst = the number of elements of src",
+        "src:T",
+        scalar_shape,
+        outputs=ports("dst:s64"),
+        types=ALL,
     ),
     _indexing(
         "Range",

@@ -118,7 +118,9 @@ def expand_fits(call: Call) -> Iterable[Finding]:
     try:
         expand_shape(call)
     except ValueError:
-        yield Finding("shape", list(call.value("shape") or ()), f"a shape that broadcasts with {show(call.shape('src'))}")
+        yield Finding(
+            "shape", list(call.value("shape") or ()), f"a shape that broadcasts with {show(call.shape('src'))}"
+        )
 
 
 def one_for_each_axis(port: str, count: int = 1) -> object:
@@ -162,8 +164,11 @@ def slices(call: Call) -> tuple[slice, ...] | None:
     starts, ends = call.value("starts"), call.value("ends")
     given = call.value("axes"), call.value("steps")
     absent = call.input("axes") is None, call.input("steps") is None
-    if src is None or starts is None or ends is None or any(
-        value is None and not missing for value, missing in zip(given, absent, strict=True)
+    if (
+        src is None
+        or starts is None
+        or ends is None
+        or any(value is None and not missing for value, missing in zip(given, absent, strict=True))
     ):
         return None
     axes = given[0] if given[0] is not None else range(len(starts))
@@ -237,9 +242,20 @@ def src_shape(call: Call) -> tuple[Shape, ...]:
     return (call.shape("src"),)
 
 
-def _movement(kind: str, name: str, doc: str, inputs: str, shape: object, *attributes: Attribute, **rules: object) -> Schema:
+def _movement(
+    kind: str, name: str, doc: str, inputs: str, shape: object, *attributes: Attribute, **rules: object
+) -> Schema:
     return Schema(
-        kind, f"host_{name}", "host", doc, ports(inputs), ports("dst:T"), ALL, shape, attributes, **rules  # type: ignore[arg-type]
+        kind,
+        f"host_{name}",
+        "host",
+        doc,
+        ports(inputs),
+        ports("dst:T"),
+        ALL,
+        shape,
+        attributes,
+        **rules,  # type: ignore[arg-type]
     )
 
 

@@ -22,9 +22,7 @@ ALL = rows("T", ALL_NAMES)
 
 def unary(kind: str, name: str, doc: str, types: tuple[Row, ...], *attributes: Attribute, dst: str = "T") -> Schema:
     """Record of an op on one tensor, element by element."""
-    return Schema(
-        kind, f"host_{name}", "host", doc, ports("src:T"), ports(f"dst:{dst}"), types, same_shape, attributes
-    )
+    return Schema(kind, f"host_{name}", "host", doc, ports("src:T"), ports(f"dst:{dst}"), types, same_shape, attributes)
 
 
 def binary(kind: str, name: str, doc: str, types: tuple[Row, ...], *attributes: Attribute, dst: str = "T") -> Schema:

@@ -39,7 +39,10 @@ def gather_nd(call: Call, src: Array, indices: Array) -> Array:
     batch = call.s64("batch_dims")
     count = indices.shape[-1]
     tuples = [_wrapped(indices[..., number], src.shape[batch + number]) for number in range(count)]
-    first = [axis.reshape(axis.shape + (1,) * (indices.ndim - 1 - batch)) for axis in np.indices(src.shape[:batch], sparse=True)]
+    first = [
+        axis.reshape(axis.shape + (1,) * (indices.ndim - 1 - batch))
+        for axis in np.indices(src.shape[:batch], sparse=True)
+    ]
     return src[(*first, *tuples)]
 
 

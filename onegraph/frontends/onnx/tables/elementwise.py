@@ -85,7 +85,9 @@ def native(node: Node) -> Value:
     if node.dtype() not in NATIVE:
         raise NotLowered(f"{node.dtype()} is no data type of the op")
     kind, defaults = NATIVE_ONLY[node.proto.op_type]
-    return lowering.unary(node.emit, kind, node.value(0), {name: node.attr(name, value) for name, value in defaults.items()})
+    return lowering.unary(
+        node.emit, kind, node.value(0), {name: node.attr(name, value) for name, value in defaults.items()}
+    )
 
 
 @lowers("Add")
@@ -246,5 +248,3 @@ def dropout(node: Node) -> list[Value | None]:
         return [src]
     shape = node.emit.op("Shape", [src])
     return [src, node.emit.op("Expand", [lowering.scalar(True, DataType.boolean), shape])]
-
-

@@ -61,7 +61,9 @@ def convolution_transpose(node: Node) -> Value:
     if wanted is not None or window["auto_pad"] in ("SAME_UPPER", "SAME_LOWER"):
         if None in shape[2:] or None in weights[2:]:
             raise NotLowered("the padding depends on unknown dims")
-        wanted = [dim * step for dim, step in zip(shape[2:], strides, strict=True)] if wanted is None else wanted[-rank:]
+        wanted = (
+            [dim * step for dim, step in zip(shape[2:], strides, strict=True)] if wanted is None else wanted[-rank:]
+        )
         kernel = [(dim - 1) * apart + 1 for dim, apart in zip(weights[2:], dilations, strict=True)]
         whole = [
             (dim - 1) * step + size + more - out
@@ -181,5 +183,7 @@ def local_response(node: Node) -> Value:
     }
     mean = lowering.pool(emit, "AvgPool", flat, **window, exclude_pad=False)  # type: ignore[arg-type]
     mean = reshape(emit, mean, numbers(*[-1 if dim is None else dim for dim in shape]))
-    scale = add(emit, multiply(emit, mean, filled(node.attr("alpha", 1e-4), mean)), filled(node.attr("bias", 1.0), mean))
+    scale = add(
+        emit, multiply(emit, mean, filled(node.attr("alpha", 1e-4), mean)), filled(node.attr("bias", 1.0), mean)
+    )
     return binary(emit, "Divide", src, unary(emit, "Pow", scale, {"beta": node.attr("beta", 0.75)}))

@@ -30,7 +30,10 @@ def _copying_dims(node: Node, src: Value, dims: list[int]) -> Value:
         found: Value = node.emit.op("StaticReshape", [src], {"shape": dims, "special_zero": True})
         return found
     have = node.emit.op("Shape", [src])
-    parts = [lowering.slice_(node.emit, have, [at], [at + 1], [0]) if dim == 0 else numbers(dim) for at, dim in enumerate(dims)]
+    parts = [
+        lowering.slice_(node.emit, have, [at], [at + 1], [0]) if dim == 0 else numbers(dim)
+        for at, dim in enumerate(dims)
+    ]
     return lowering.reshape(node.emit, src, lowering.concat(node.emit, parts, 0))
 
 
@@ -201,7 +204,9 @@ def space_to_depth(node: Node) -> Value:
     batch, channels, height, width = _known(node)
     block = node.attr("blocksize")
     split_ = (batch, channels, height // block, block, width // block, block)
-    parts = lowering.transpose(node.emit, lowering.reshape(node.emit, node.value(0), numbers(*split_)), (0, 3, 5, 1, 2, 4))
+    parts = lowering.transpose(
+        node.emit, lowering.reshape(node.emit, node.value(0), numbers(*split_)), (0, 3, 5, 1, 2, 4)
+    )
     return lowering.reshape(node.emit, parts, numbers(batch, channels * block**2, height // block, width // block))
 
 

@@ -21,7 +21,7 @@ def _scales(node: Node) -> dict[str, object]:
         raise NotLowered(f"scales of {scales.dtype}")
     zeros = [0] * scales.size if points is None else points.reshape(-1).astype(int).tolist()
     attrs: dict[str, object] = {"scales": scales.reshape(-1).tolist(), "zps": zeros}
-    if scales.size == 1 and scales.ndim == 0 or rank == 0:
+    if (scales.size == 1 and scales.ndim == 0) or rank == 0:
         return {**attrs, "qtype": "per_tensor"}
     if scales.ndim == 1 and scales.size == 1:
         return {**attrs, "qtype": "per_tensor"}
@@ -53,5 +53,3 @@ def dequantize(node: Node) -> Value:
         raise NotLowered(f"a Dequantize of {node.dtype()}")
     found: Value = node.emit.op("Dequantize", [node.value(0)], _scales(node))
     return found
-
-

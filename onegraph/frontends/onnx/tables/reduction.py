@@ -70,5 +70,3 @@ def softmax(node: Node) -> Value:
         return unary(node.emit, "LogSoftmax", node.value(0), attrs)
     found: Value = node.emit.op("SoftMax", [node.value(0)], attrs, dtype=node.dtype(), outputs=[])
     return found
-
-
