@@ -8,7 +8,7 @@ from onegraph import reference
 from onegraph.opset.dtypes import OF_NUMPY
 from onegraph.opset.editions.registry import EDITIONS, edition
 from onegraph.reference.host import host_function
-from onegraph.testing.cases.host import cases
+from tests.helpers.host_cases import cases
 
 CASES = [*cases()]
 HOST = edition("host")
