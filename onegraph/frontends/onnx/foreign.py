@@ -6,14 +6,13 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import onnx
 from onnx import TypeProto, helper
 
 from ...errors import FormatError
 from ...opset.dtypes import DataType
 from ..lowering.emitter import dtype_of, shape_of
-from .node import Node
+from .node import Node, TensorList
 from .types import DTYPES, NUMBERS
 
 
@@ -28,7 +27,10 @@ def expanded(node: Node) -> onnx.FunctionProto | None:
         function: onnx.FunctionProto = schema.function_body
         return function
     if schema.has_context_dependent_function:
-        types = [_type(value).SerializeToString() if value is not None else b"" for value in node.inputs]
+        if any(isinstance(value, TensorList) for value in node.inputs):
+            types = [_sequence_type(value).SerializeToString() for value in node.inputs]
+        else:
+            types = [_type(value).SerializeToString() if value is not None else b"" for value in node.inputs]
         try:
             text = schema.get_context_dependent_function_with_opset_version(
                 node.opset, proto.SerializeToString(), types
@@ -47,6 +49,16 @@ def _type(value: Any) -> TypeProto:
     return made
 
 
+def _sequence_type(value: Any) -> TypeProto:
+    """The type of a value that may be a sequence."""
+    if value is None:
+        return TypeProto()
+    if not isinstance(value, TensorList):
+        return _type(value)
+    made: TypeProto = helper.make_sequence_type_proto(_type(value[0]) if value else TypeProto())
+    return made
+
+
 def run_elsewhere(node: Node, values: Mapping[str, Any], reason: str) -> Sequence[Any]:
     """The results of an op that the package onnx runs on the host.
 
@@ -57,8 +69,8 @@ def run_elsewhere(node: Node, values: Mapping[str, Any], reason: str) -> Sequenc
     names = [name for name in dict.fromkeys([*proto.input, *captured(proto)]) if name]
     given = {name: values[name] for name in names if name in values}
     for name, value in given.items():
-        if not isinstance(value, np.ndarray) and not hasattr(value, "dtype"):
-            raise FormatError(node.where, f"input {name!r} is a sequence or nothing", "a tensor")
+        if value is None or isinstance(value, TensorList):
+            raise FormatError(node.where, f"input {name!r} is a sequence or an absent optional", "a tensor")
     model = _model(node, given)
     outputs = [name for name in proto.output if name]
     types = [_result_type(node, model, number, given) for number in range(len(outputs))]

@@ -7,6 +7,7 @@ from typing import Any
 
 import onnx
 
+from ..._util.exact_types import elements
 from ...errors import ArgumentError, FormatError, OneGraphError, SpecError
 from ...graph import Graph
 from ...opset.dtypes import DataType
@@ -14,7 +15,7 @@ from ...opset.schema import Shape
 from ..lowering.emitter import Array, Emitter, Value
 from . import tables as tables
 from .foreign import expanded, run_elsewhere
-from .node import LOWERINGS, Node, NotLowered
+from .node import LOWERINGS, Node, NotLowered, TensorList
 from .types import array_of, data_type
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
@@ -70,23 +71,40 @@ class Importer:
         """The data type that ONNX gives this number."""
         return data_type(number, where)
 
-    def _input(self, info: onnx.ValueInfoProto) -> Value:
-        where = f"input {info.name!r}"
-        if not info.type.HasField("tensor_type"):
-            raise FormatError(where, str(info.type.WhichOneof("value")), "a tensor")
-        kind = info.type.tensor_type
-        shape: Any = self.shapes.get(info.name, _shape(kind))
-        return self.made.input(info.name, data_type(kind.elem_type, where), shape)
+    def _input(self, info: onnx.ValueInfoProto) -> Any:
+        where, kind = f"input {info.name!r}", info.type
+        if kind.HasField("optional_type"):
+            if info.name in self.shapes and self.shapes[info.name] is None:
+                return None
+            kind = kind.optional_type.elem_type
+        if kind.HasField("sequence_type") and kind.sequence_type.elem_type.HasField("tensor_type"):
+            shapes = elements(self.shapes.get(info.name))
+            if shapes is None:
+                raise FormatError(where, "a sequence of tensors", f"shapes={{{info.name!r}: [a shape for each tensor]}}")
+            dtype = data_type(kind.sequence_type.elem_type.tensor_type.elem_type, where)
+            made = [self.made.input(f"{info.name}.{number}", dtype, one) for number, one in enumerate(shapes)]
+            return TensorList(made)
+        if not kind.HasField("tensor_type"):
+            raise FormatError(where, str(kind.WhichOneof("value")), "a tensor or a sequence of tensors")
+        tensor = kind.tensor_type
+        shape: Any = self.shapes.get(info.name, _shape(tensor))
+        return self.made.input(info.name, data_type(tensor.elem_type, where), shape)
 
     def _output(self, name: str, value: Any) -> None:
-        if isinstance(value, list) or value is None:
-            raise FormatError(f"output {name!r}", "a sequence or nothing", "a tensor")
+        if value is None:
+            raise FormatError(f"output {name!r}", "an absent optional", "a value")
+        if isinstance(value, TensorList):
+            for number, one in enumerate(value):
+                self._output(f"{name}.{number}", one)
+            return
         while name in self.made.inputs or name in self.made.outputs:
             name += "_"
         self.made.output(name, self.emit.tensor(value))
 
     def run(self, nodes: Sequence[onnx.NodeProto], values: dict[str, Any], where: str, depth: int = 0) -> None:
         """Lower nodes in their order; ``values`` has the values by name, and gets the results."""
+        if depth > MAX_DEPTH:
+            raise FormatError(where, f"functions or graphs {MAX_DEPTH} deep in each other", "no recursion")
         for number, proto in enumerate(nodes):
             place = f"{where}node {proto.name or number!r} ({proto.op_type})"
             missing = [name for name in proto.input if name and name not in values]
@@ -111,8 +129,7 @@ class Importer:
             lowering = LOWERINGS.get(proto.op_type) if proto.domain in DEFAULT_DOMAINS else None
             if lowering is not None:
                 try:
-                    found = lowering(node)
-                    return found if isinstance(found, (tuple, list)) and not _is_sequence(found) else [found]
+                    return _listed(lowering(node))
                 except (NotLowered, SpecError) as reason:
                     return self._otherwise(node, values, place, depth, str(reason))
             return self._otherwise(node, values, place, depth, "")
@@ -133,10 +150,6 @@ class Importer:
 
     def _called(self, function: onnx.FunctionProto, node: Node, depth: int) -> Sequence[Any]:
         """The results of a function of the model, or of one that defines an op."""
-        if depth >= MAX_DEPTH:
-            raise FormatError(
-                node.where, f"functions that call each other {MAX_DEPTH} deep", "functions without recursion"
-            )
         values: dict[str, Any] = dict.fromkeys(function.input)
         values.update(zip(function.input, node.inputs, strict=False))
         given = {one.name: one for one in (*function.attribute_proto, *node.proto.attribute)}
@@ -147,11 +160,30 @@ class Importer:
             self.run(nodes, values, f"{node.where}: ", depth + 1)
         finally:
             self.opsets = before
-        return [values[name] for name in function.output]
+        wanted = [*node.proto.output, *[""] * len(function.output)]
+        missing = [name for name, used in zip(function.output, wanted, strict=False) if used and name not in values]
+        if missing:
+            raise NotLowered(f"the function makes no {missing[0]!r}")
+        return [values.get(name) for name in function.output]
+
+    def subgraph(self, graph: onnx.GraphProto, inputs: Sequence[Any], node: Node) -> list[Any]:
+        """The outputs of a graph in an attribute of a node, which sees the values around the node."""
+        where = f"{node.where}: graph {graph.name!r}"
+        if len(inputs) != len(graph.input):
+            raise FormatError(where, f"{len(graph.input)} inputs", f"{len(inputs)}, as the node gives")
+        values = dict(node.scope)
+        values.update({one.name: self.array(one, f"{where}: initializer {one.name!r}") for one in graph.initializer})
+        values.update(zip([one.name for one in graph.input], inputs, strict=True))
+        self.run(graph.node, values, f"{where}: ", node.depth + 1)
+        for one in graph.output:
+            if one.name not in values:
+                raise FormatError(where, f"output {one.name!r}", "the name of a value")
+        return [values[one.name] for one in graph.output]
 
 
-def _is_sequence(found: Any) -> bool:
-    return isinstance(found, list)
+def _listed(found: Any) -> Sequence[Any]:
+    """The results of a node, of which a sequence of tensors is one."""
+    return found if isinstance(found, (tuple, list)) and not isinstance(found, TensorList) else [found]
 
 
 def _with_attributes(proto: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
