@@ -108,7 +108,8 @@ class Importer:
             function = self.functions.get((proto.domain, proto.op_type))
             if function is not None:
                 return self._called(function, node, depth)
-            lowering = LOWERINGS.get(proto.op_type) if proto.domain in DEFAULT_DOMAINS else None
+            own = proto.domain in DEFAULT_DOMAINS
+            lowering = LOWERINGS.get(proto.op_type if own else f"{proto.domain}::{proto.op_type}")
             if lowering is not None:
                 try:
                     found = lowering(node)

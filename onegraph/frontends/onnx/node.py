@@ -9,16 +9,14 @@ import numpy as np
 import onnx
 
 from ...errors import FormatError
-from ..lowering.emitter import Array, Emitter, Value, dtype_of, shape_of
+from ..lowering.emitter import Array, Emitter, NotLowered, Value, dtype_of, shape_of
+
+__all__ = ["LOWERINGS", "Node", "NotLowered", "Results", "lowers"]
 
 Results = Value | Sequence[Value | None]
 Lowering = Callable[["Node"], Results]
 LOWERINGS: dict[str, Lowering] = {}
 Kept = TypeVar("Kept", bound=Lowering)
-
-
-class NotLowered(Exception):  # noqa: N818 - no error: another way runs the node
-    """A node in a form that no op of a graph has; the text is the reason."""
 
 
 class Node:
@@ -105,11 +103,11 @@ class Node:
         return [int(one) for one in self.attr("axes")] if self.has("axes") else self.integers(index)
 
 
-def lowers(*kinds: str) -> Callable[[Kept], Kept]:
-    """Enter a function into the table for these kinds of nodes."""
+def lowers(*kinds: str, domain: str = "") -> Callable[[Kept], Kept]:
+    """Enter a function into the table for these kinds of nodes, which another domain than ONNX's may define."""
 
     def enter(function: Kept) -> Kept:
-        LOWERINGS.update(dict.fromkeys(kinds, function))
+        LOWERINGS.update({f"{domain}::{kind}" if domain else kind: function for kind in kinds})
         return function
 
     return enter
