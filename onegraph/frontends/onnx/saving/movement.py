@@ -114,6 +114,8 @@ def dropout(call: Call, src: Value, seed: Value, offset: Value, probability: Val
     old = _philox([low, low + 1, low, low + 3], [key[0], key[0]])[2]
     first = shift.op("BitwiseAnd", word) + zeros
     new = _philox([first, shift.op("BitShift", 32, direction="RIGHT") + zeros, low, high], key)
+    # Words of 32 bits fit s64, for which runtimes have more kernels.
+    old, *new = (one.cast(DataType.s64) for one in (old, *new))
     place = index.op("BitwiseAnd", 3)
     drawn = new[3]
     for number in range(3):
