@@ -23,6 +23,10 @@ Value = LogicalTensor | Array
 KEPT = frozenset(["Dequantize", "DynamicDequantize", "Dropout"])
 
 
+class NotLowered(Exception):  # noqa: N818 - no error: another way runs the node
+    """What no op of a graph computes; the text is the reason."""
+
+
 class Emitter:
     """Adds ops to ``graph`` and computes those of known arrays."""
 
@@ -88,7 +92,8 @@ class Emitter:
         if graph is self.graph:
             tensors = [self.tensor(value) for value in inputs]
         else:
-            tensors = [graph._tensor(OF_NUMPY[one.dtype], one.shape, "", None, one) for one in inputs]  # type: ignore[arg-type,union-attr]
+            arrays = [one for one in inputs if isinstance(one, np.ndarray)]
+            tensors = [graph._tensor(OF_NUMPY[one.dtype], one.shape, "", None, one) for one in arrays]
         name = self._name() or f"onnx_node_{len(graph.ops)}"
         labels = [f"{name}.{number}" for number in range(len(dtypes))]
         found = graph._add_op(edition(HOST), "OnnxNode", attrs, tensors, tuple(dtypes), name=name, names=labels)  # type: ignore[arg-type]

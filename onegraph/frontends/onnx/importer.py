@@ -228,7 +228,7 @@ class Importer:
                 newer = converted(node)
                 if newer is not None:
                     return self._converted(*newer, node)
-            lowering = LOWERINGS.get(proto.op_type) if domain == "" else None
+            lowering = LOWERINGS.get(f"{domain}::{proto.op_type}" if domain else proto.op_type)
             if lowering is not None:
                 try:
                     return _listed(lowering(node))

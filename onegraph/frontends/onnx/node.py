@@ -9,7 +9,9 @@ import numpy as np
 import onnx
 
 from ...errors import FormatError
-from ..lowering.emitter import Array, Emitter, Value, dtype_of, shape_of
+from ..lowering.emitter import Array, Emitter, NotLowered, Value, dtype_of, shape_of
+
+__all__ = ["LOWERINGS", "Node", "NotLowered", "Results", "TensorList", "lowers"]
 
 Results = Any  # a value, or a list or tuple of values; a value is a tensor, a TensorList, or None for an absent one
 Lowering = Callable[["Node"], Results]
@@ -19,10 +21,6 @@ Kept = TypeVar("Kept", bound=Lowering)
 
 class TensorList(list[Value]):
     """A sequence of tensors, which is one value of a model."""
-
-
-class NotLowered(Exception):  # noqa: N818 - no error: another way runs the node
-    """A node in a form that no op of a graph has; the text is the reason."""
 
 
 class Node:
@@ -136,11 +134,11 @@ class Node:
         return [int(one) for one in self.attr("axes")] if self.has("axes") else self.integers(index)
 
 
-def lowers(*kinds: str) -> Callable[[Kept], Kept]:
-    """Enter a function into the table for these kinds of nodes."""
+def lowers(*kinds: str, domain: str = "") -> Callable[[Kept], Kept]:
+    """Enter a function into the table for these kinds of nodes, which another domain than ONNX's may define."""
 
     def enter(function: Kept) -> Kept:
-        LOWERINGS.update(dict.fromkeys(kinds, function))
+        LOWERINGS.update({f"{domain}::{kind}" if domain else kind: function for kind in kinds})
         return function
 
     return enter
