@@ -114,7 +114,8 @@ class Schedule:
             return False
         if step.kind == "StaticReshape" and not source.dense:
             if target.id in self.returned and target.dense:
-                dense = source._replace(id=len(self.values), strides=dense_of(source.shape), storage=target.id)
+                strides = dense_of(source.shape)
+                dense = source._replace(id=len(self.values), strides=strides, storage=target.id, offset=0)
                 self.values[dense.id] = dense
                 self.add_copy(source, dense, step, "the source of a reshape must be dense")
                 return True
