@@ -10,6 +10,7 @@ import onnx
 from ...errors import ArgumentError, FormatError, OneGraphError, SpecError
 from ...graph import Graph
 from ...opset.dtypes import DataType
+from ...opset.editions.registry import edition
 from ...opset.schema import Shape
 from ...opset.shapes import compatible, show
 from ..lowering.emitter import Array, Emitter
@@ -68,8 +69,7 @@ class Importer:
             if one.name not in values:
                 raise FormatError(f"output {one.name!r}", "no node makes it", "the name of a value")
             self._output(one.name, values[one.name])
-        self._drop_unread()
-        return self.made
+        return self._read()
 
     def array(self, tensor: onnx.TensorProto, where: str) -> Array:
         """The contents of a tensor of the model."""
@@ -153,20 +153,33 @@ class Importer:
         except ArgumentError as error:
             raise FormatError(f"output {name!r}", str(error), "the name of an output") from None
 
-    def _drop_unread(self) -> None:
-        """Drop the ops and constants that no output depends on."""
-        made = self.made
-        read = {tensor.id for tensor in made.outputs.values()}
-        kept = []
+    def _read(self) -> Graph:
+        """The graph without ops and constants that no output depends on."""
+        made, read, unread = self.made, {tensor.id for tensor in self.made.outputs.values()}, set()
         for op in reversed(made.ops):
             if any(result.id in read for result in op.outputs):
-                kept.append(op)
                 read.update(tensor.id for tensor in op.inputs if tensor is not None)
-        made._ops = kept[::-1]
-        made._names = {op.name: op.id for op in made._ops}
-        results = {result.id for op in kept for result in op.outputs}
-        inputs = {tensor.id for tensor in made.inputs.values()}
-        made._by_id = {id_: one for id_, one in made._by_id.items() if id_ in read or id_ in results or id_ in inputs}
+            else:
+                unread.add(op.id)
+        if not unread:
+            return made
+        other, renewed = Graph(), {}
+        for tensor in made._tensors:
+            if tensor.constant and tensor.id in read:
+                renewed[tensor.id] = other._tensor(tensor.dtype, tensor.shape, tensor.name, None, tensor.value)
+        for name, tensor in made.inputs.items():
+            renewed[tensor.id] = other.input(name, tensor.dtype, tensor.shape)
+        for op in made.ops:
+            if op.id not in unread:
+                sources = [None if tensor is None else renewed[tensor.id] for tensor in op.inputs]
+                dtypes, names = tuple(one.dtype for one in op.outputs), [one.name for one in op.outputs]
+                found = other._add_op(
+                    edition(op.edition), op.kind, dict(op.attrs), sources, dtypes, name=op.name, names=names
+                )
+                renewed.update(zip((tensor.id for tensor in op.outputs), found, strict=True))
+        for name, tensor in made.outputs.items():
+            other.output(name, renewed[tensor.id])
+        return other
 
     def _refuse_recursion(self) -> None:
         """Raise FormatError if a function of the model calls itself; the package onnx would never end."""
