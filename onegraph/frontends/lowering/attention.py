@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -148,7 +149,8 @@ def _bias(
         return bias, None if some.all() else some
     largest = reduce(emit, "ReduceMax", bias, [(rank_of(bias) or 0) - 1], keep=True)
     # The library's ReduceMax returns the least finite number for a row of minus infinities.
-    least = np.full((), ml_dtypes.finfo(dtype.numpy).min, dtype.numpy)
+    limits: Any = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]
+    least = np.full((), limits.min, dtype.numpy)
     return bias, emit.op("Greater", [largest, least])
 
 

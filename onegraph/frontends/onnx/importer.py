@@ -12,6 +12,7 @@ from ...graph import Graph
 from ...opset.dtypes import DataType
 from ...opset.schema import Shape
 from ..lowering.emitter import Array, Emitter, Value
+from ..lowering.patterns import REWRITES
 from . import tables as tables
 from .foreign import expanded, run_elsewhere
 from .node import LOWERINGS, Node, NotLowered
@@ -33,7 +34,7 @@ class Importer:
     def __init__(self, model: onnx.ModelProto, directory: str, shapes: Mapping[str, object]) -> None:
         self.model, self.directory, self.shapes = model, directory, shapes
         self.made = Graph()
-        self.emit = Emitter(self.made)
+        self.emit = Emitter(self.made, REWRITES)
         self.opsets = {one.domain: one.version for one in model.opset_import}
         self.functions = {(one.domain, one.name): one for one in model.functions}
 
@@ -60,6 +61,7 @@ class Importer:
             if one.name not in values:
                 raise FormatError(f"output {one.name!r}", "no node makes it", "the name of a value")
             self._output(one.name, values[one.name])
+        self.emit.drop_unread()
         return self.made
 
     def array(self, tensor: onnx.TensorProto, where: str) -> Array:
