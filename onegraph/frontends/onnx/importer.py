@@ -15,6 +15,7 @@ from ..lowering.emitter import Array, Emitter, Value
 from . import tables as tables
 from .foreign import expanded, run_elsewhere
 from .node import LOWERINGS, Node, NotLowered
+from .own import own_op
 from .types import array_of, data_type
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
@@ -106,6 +107,9 @@ class Importer:
         self.emit.named(proto.name or proto.output[0] if proto.output else proto.name)
         try:
             function = self.functions.get((proto.domain, proto.op_type))
+            own = None if function is None else own_op(node)
+            if own is not None:
+                return own
             if function is not None:
                 return self._called(function, node, depth)
             lowering = LOWERINGS.get(proto.op_type) if proto.domain in DEFAULT_DOMAINS else None

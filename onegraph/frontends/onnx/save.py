@@ -21,6 +21,7 @@ from ...opset.schema import Call, Schema, TensorType
 from ...serialize.files import path_of
 from .saving import elementwise, host, interpolation, movement, normalization, quantization, reduction, windows
 from .saving.body import HELPERS, Array, Body, Functions, Node, Value, proto
+from .own import TYPES
 from .saving.table import COMPOSED, REFUSED, WRITERS, composed
 from .types import NUMBERS
 
@@ -41,7 +42,26 @@ ALIGNMENT = 4096  # of a constant in the file of its own, so that readers can ma
 
 
 def save(graph: DataGraph, path: object) -> None:
-    """Write a graph to a file; see :func:`onegraph.onnx.save`."""
+    """Write a graph as a model in the ONNX format, which other runtimes and tools read.
+
+    Ops become standard nodes where ONNX has them: Quantize and Dequantize the QDQ form, ops on channels-last images
+    nodes between Transposes, of which neighbours cancel. Other ops become functions in the domain ``onegraph``; their
+    bodies are standard nodes, so that every runtime computes them, and :func:`load` reads them as the ops that they
+    were. Names of inputs, outputs and ops stay; an unknown dim of an input is called ``<input>_<axis>``. ONNX has no
+    strides and no constant inputs, so these two are lost.
+
+    A file is replaced when the new one is complete. A symbolic link stays: the file that it leads to is replaced. The
+    constants of a model of more than 2 GiB stand beside it, in a file with the ending ``.data``.
+
+    Args:
+        graph: the graph, with ops of any edition.
+        path: of the ONNX file.
+
+    Raises:
+        UnsupportedError: no nodes compute an op, such as a Wildcard, or shapes are unknown that its nodes depend on.
+        FormatError: a file cannot be written.
+        ArgumentError: the path is no path.
+    """
     target = path_of("path", path, "the path of an ONNX file")
     if not target.name:
         raise ArgumentError(f"path: {shown(str(target))}; expected the path of an ONNX file")
@@ -199,7 +219,7 @@ def _attributes(call: Call) -> dict[str, object]:
         value = call.s64s(one.name, rank - 2) if type(value).__name__ == "Fill" else value
         if value is not None:
             found[one.name] = int(value) if one.kind == "bool" else float(value) if one.kind == "f32" else value
-    found["output_types"] = [str(call.output_type(index)) for index in range(call.n_outputs or 1)]
+    found[TYPES] = [str(call.output_type(index)) for index in range(call.n_outputs or 1)]
     return found
 
 

@@ -12,11 +12,11 @@ from onnx import helper, numpy_helper
 from numpy.typing import NDArray
 
 from ....opset.dtypes import OF_NUMPY, DataType
+from ..own import DOMAIN
 from ..types import NUMBERS
 
 Array = NDArray[Any]
 Attr = int | float | str | Sequence[int] | Sequence[float] | Sequence[str]
-DOMAIN = "onegraph"  # of the functions that stand for ops without a standard node
 # Nodes that compute each element by itself. One behind a Transpose may stand before it: two Transposes then meet, and
 # cancel if they are inverse.
 POINTWISE = frozenset(

@@ -9,7 +9,8 @@ import onnx
 
 from ....opset.dtypes import DataType
 from ....opset.schema import Call
-from .body import DOMAIN, Value
+from ..own import DOMAIN
+from .body import Value
 from .table import writes
 
 # Kind of the op -> kind of the node; the inputs are the same.

@@ -8,7 +8,8 @@ from typing import Any
 from ....errors import UnsupportedError
 from ....opset.dtypes import DataType
 from ....opset.schema import Call, Shape
-from .body import DOMAIN, Body, Value
+from ..own import DOMAIN
+from .body import Body, Value
 
 Writer = Callable[..., Any]
 WRITERS: dict[str, Writer] = {}
