@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -17,11 +17,11 @@ from ...ir.op import LogicalTensor, Op, schema_of
 from ...opset.dtypes import DataType
 from ...opset.editions.dialect import base_call, channel_swap, format_of, is_swapped
 from ...opset.editions.registry import BASE, base_of
-from ...opset.schema import Call, Schema, TensorType
+from ...opset.schema import Call, Fill, Schema, TensorType
 from ...serialize.files import path_of
+from .own import TYPES
 from .saving import elementwise, host, interpolation, movement, normalization, quantization, reduction, windows
 from .saving.body import HELPERS, Array, Body, Functions, Node, Value, proto
-from .own import TYPES
 from .saving.table import COMPOSED, REFUSED, WRITERS, composed
 from .types import NUMBERS
 
@@ -177,11 +177,15 @@ class Exporter:
         base = base_of(schema)
         if base.kind in REFUSED:
             raise UnsupportedError(f"{op.kind} {op.name!r} in ONNX: {REFUSED[base.kind]}")
-        types = [None if tensor is None else TensorType(tensor.dtype, tensor.shape, tensor.value) for tensor in op.inputs]
+        types = [
+            None if tensor is None else TensorType(tensor.dtype, tensor.shape, tensor.value) for tensor in op.inputs
+        ]
         call = base_call(schema, base, op.attrs, types, len(op.outputs), [tensor.dtype for tensor in op.outputs])
         self.body.op = op.name
         values = [
-            None if tensor is None else self._swapped(schema, schema.input_port(index).name, self._value(tensor), op, tensor)
+            None
+            if tensor is None
+            else self._swapped(schema, schema.input_port(index).name, self._value(tensor), op, tensor)
             for index, tensor in enumerate(op.inputs[: len(call.inputs)])
         ]
         try:
@@ -192,6 +196,7 @@ class Exporter:
             self.values[tensor.id] = self._swapped(schema, port.name, value, op, tensor)
 
     def _written(self, kind: str, call: Call, values: list[Value | None]) -> Sequence[Value]:
+        found: Any
         plain = normalization.PLAIN.get(kind)
         if plain is not None and plain[0](call):
             found = plain[1](call, *values)
@@ -199,7 +204,7 @@ class Exporter:
             return composed(self.body, kind, call, values, _attributes(call) if kind in BASE else {})
         else:
             found = WRITERS[kind](call, *values)
-        return found if type(found) is tuple else [found]
+        return found if isinstance(found, tuple) else [found]
 
     def _swapped(self, schema: Schema, port: str, value: Value, op: Op, tensor: LogicalTensor) -> Value:
         """The tensor with its channel axes in the order of the base vocabulary or back (the same exchange)."""
@@ -210,13 +215,13 @@ class Exporter:
         return value.transpose(channel_swap(len(tensor.shape), format_of(schema, op.attrs)))
 
 
-def _attributes(call: Call) -> dict[str, object]:
+def _attributes(call: Call) -> dict[str, Any]:
     """All attributes of an op that have values, and the data types of the results, so that a reader knows the op."""
     rank = next((one.rank for one in call.inputs if one is not None and one.rank is not None), 2)
-    found: dict[str, object] = {}
+    found: dict[str, Any] = {}
     for one in call.schema.attributes:
-        value = call.attr(one.name)
-        value = call.s64s(one.name, rank - 2) if type(value).__name__ == "Fill" else value
+        value: Any = call.attr(one.name)
+        value = call.s64s(one.name, rank - 2) if type(value) is Fill else value
         if value is not None:
             found[one.name] = int(value) if one.kind == "bool" else float(value) if one.kind == "f32" else value
     found[TYPES] = [str(call.output_type(index)) for index in range(call.n_outputs or 1)]
@@ -247,7 +252,7 @@ def _info(name: str, tensor: LogicalTensor, prefix: str) -> onnx.ValueInfoProto:
     """A port of the model; unknown dims of an input have names."""
     dims = None
     if tensor.shape is not None:
-        dims = [(f"{prefix}_{axis}" if prefix else None) if dim is None else dim for axis, dim in enumerate(tensor.shape)]
+        dims = [
+            (f"{prefix}_{axis}" if prefix else None) if dim is None else dim for axis, dim in enumerate(tensor.shape)
+        ]
     return helper.make_tensor_value_info(name, NUMBERS[tensor.dtype], dims)
-
-
