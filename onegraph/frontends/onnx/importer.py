@@ -17,6 +17,7 @@ from ..lowering.patterns import REWRITES
 from . import tables as tables
 from .foreign import converted, expanded, run_elsewhere
 from .node import LOWERINGS, Node, NotLowered, TensorList
+from .own import own_op
 from .storage import Storage
 from .types import data_type
 
@@ -195,6 +196,9 @@ class Importer:
         self.emit.named(proto.name or proto.output[0] if proto.output else proto.name)
         try:
             function = self.functions.get((domain, proto.op_type))
+            own = None if function is None else own_op(node)
+            if own is not None:
+                return own
             if function is not None:
                 return self._called(function, node)
             if domain == "" and node.opset < SINCE.get(proto.op_type, SINCE_ALL):
