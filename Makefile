@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STUB := onegraph/builder/op_methods.pyi
 SOURCES := $(wildcard include/*.h onegraph/native/csrc/*) build_ffi.py pyproject.toml
 
-.PHONY: demo test test-newer stress asan tsan lint bench fuzz docs wheel test-wheel clean
+.PHONY: demo test test-newer test-onnx stress asan tsan lint bench fuzz docs wheel test-wheel clean
 
 demo: $(VENV)/.examples
 	@$(BIN)/python examples/checking_attributes.py
@@ -19,6 +19,10 @@ test: lint
 # Runs the tests on oneDNN 3.6 and 3.13. The first run downloads 3 GB with pip.
 test-newer: $(VENV)/.dev
 	$(BIN)/python -m tests.newer -n 2
+
+# Runs all backend tests of the package onnx, and compares the failures with the table in tests/onnx_backend/known.py.
+test-onnx: $(VENV)/.dev
+	$(BIN)/python -m tests.onnx_backend
 
 # Tests threads, forks and signals for a long time, and checks memory over 100,000 executions and 10,000 compilations.
 stress: $(VENV)/.dev

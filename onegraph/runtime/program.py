@@ -347,7 +347,7 @@ class Frame:
         if constant is not None:
             return self._view(number, constant)
         size = value.dtype.numpy.itemsize
-        offset = self.program.offsets[value.storage]
+        offset = self.program.offsets[value.storage] + value.shift
         return np.ndarray(value.shape, value.dtype.numpy, self._arena, offset, [step * size for step in value.strides])
 
     def _view(self, number: int, whole: Array) -> Array:
@@ -355,7 +355,7 @@ class Frame:
         value = self.program.values[number]
         if value.storage == number:
             return whole
-        return strided(whole, value.shape, value.strides)
+        return strided(whole, value.shape, value.strides, value.shift)
 
 
 def span(value: Value) -> int:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ...opset.dtypes import DataType
 from .emitter import Emitter, Value, dtype_of, is_known, shape_of
 from .movement import NATIVE, scalar
 
@@ -77,9 +76,37 @@ def negative(emit: Emitter, src: Value) -> Value:
     return unary(emit, "Negative", src)
 
 
-def less(emit: Emitter, first: Value, second: Value) -> Value:
-    """first < second."""
-    return binary(emit, "Less", first, second)
+def swish(emit: Emitter, src: Value, alpha: float = 1.0) -> Value:
+    """src * sigmoid(alpha * src); the library fuses it with alpha 1."""
+    inner = src if alpha == 1 else multiply(emit, src, filled(alpha, src))
+    return binary(emit, "Multiply", src, unary(emit, "Sigmoid", inner))
 
 
-FLOATS = NATIVE | {DataType.float64}
+def selu(emit: Emitter, src: Value, alpha: float, gamma: float) -> Value:
+    """gamma * elu(src)."""
+    return multiply(emit, unary(emit, "Elu", src, {"alpha": alpha}), filled(gamma, src))
+
+
+def celu(emit: Emitter, src: Value, alpha: float) -> Value:
+    """alpha * elu(src / alpha), which is continuously differentiable."""
+    inner = multiply(emit, src, filled(1 / alpha, src))
+    return multiply(emit, unary(emit, "Elu", inner, {"alpha": 1.0}), filled(alpha, src))
+
+
+def softsign(emit: Emitter, src: Value) -> Value:
+    """src / (1 + |src|)."""
+    return binary(emit, "Divide", src, add(emit, unary(emit, "Abs", src), filled(1, src)))
+
+
+def thresholded_relu(emit: Emitter, src: Value, alpha: float) -> Value:
+    """src where it is larger than alpha, else 0."""
+    return select(emit, binary(emit, "Greater", src, filled(alpha, src)), src, filled(0, src))
+
+
+def shrink(emit: Emitter, src: Value, lambd: float, bias: float) -> Value:
+    """src moved towards 0 by bias where it is farther than lambd from 0, else 0."""
+    above = select(
+        emit, binary(emit, "Greater", src, filled(lambd, src)), add(emit, src, filled(-bias, src)), filled(0, src)
+    )
+    below = binary(emit, "Less", src, filled(-lambd, src))
+    return select(emit, below, add(emit, src, filled(bias, src)), above)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...arrays.ndarrays import aligned_empty
 from ...builder.graph import DataGraph
 from ...inference.type_table import typing_of
 from ...ir.op import LogicalTensor
@@ -20,6 +21,10 @@ Array = NDArray[Any]
 Value = LogicalTensor | Array
 # Ops of constants that stay in the graph: the library fuses them, or they draw random numbers.
 KEPT = frozenset(["Dequantize", "DynamicDequantize", "Dropout"])
+
+
+class NotLowered(Exception):  # noqa: N818 - no error: another way runs the node
+    """What no op of a graph computes; the text is the reason."""
 
 
 class Emitter:
@@ -42,8 +47,9 @@ class Emitter:
         known = self._constants.get(id(value))
         if known is None:
             dtype = OF_NUMPY[value.dtype]
+            name = f"constant_{len(self.graph._by_id)}"
             # The array is kept, so that its id stays its own.
-            known = self._constants[id(value)] = value, self.graph.constant(value, dtype=dtype)
+            known = self._constants[id(value)] = value, self.graph._tensor(dtype, value.shape, name, None, _kept(value))
         return known[1]
 
     def op(
@@ -86,7 +92,8 @@ class Emitter:
         if graph is self.graph:
             tensors = [self.tensor(value) for value in inputs]
         else:
-            tensors = [graph._tensor(OF_NUMPY[one.dtype], one.shape, "", None, one) for one in inputs]  # type: ignore[arg-type,union-attr]
+            arrays = [one for one in inputs if isinstance(one, np.ndarray)]
+            tensors = [graph._tensor(OF_NUMPY[one.dtype], one.shape, "", None, one) for one in arrays]
         name = self._name() or f"onnx_node_{len(graph.ops)}"
         labels = [f"{name}.{number}" for number in range(len(dtypes))]
         found = graph._add_op(edition(HOST), "OnnxNode", attrs, tensors, tuple(dtypes), name=name, names=labels)  # type: ignore[arg-type]
@@ -121,6 +128,16 @@ class Emitter:
         count = self._taken.get(self._prefix, 0)
         self._taken[self._prefix] = count + 1
         return self._prefix if not count else f"{self._prefix}/{count}"
+
+
+def _kept(value: Array) -> Array:
+    """The contents of a constant: the array itself, which nobody else has, or a copy if its layout needs one."""
+    fits = value.flags.c_contiguous and value.flags.aligned
+    array: Array = value.view() if fits else aligned_empty(value.shape, value.dtype)
+    if not fits:
+        array[...] = value
+    array.flags.writeable = False
+    return array
 
 
 def edition_of(kind: str, dtypes: Sequence[DataType | None]) -> str:

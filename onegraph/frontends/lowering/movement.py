@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -86,8 +87,6 @@ def slice_(
     parts = [None if part is None else _vector(emit, part) for part in (starts, ends, axes, steps)]
     while parts[-1] is None:
         parts.pop()
-    if len(parts) == 4 and parts[2] is None:
-        parts[2] = np.arange(len(shape_of(parts[0]) or ()) and int((shape_of(parts[0]) or (0,))[0] or 0))
     found: Value = emit.op("Slice", [src, *parts])
     return found
 
@@ -143,7 +142,7 @@ def expand(emit: Emitter, src: Value, shape: Value) -> Value:
 def split(emit: Emitter, src: Value, sizes: Sequence[int], axis: int) -> list[Value]:
     """src cut along one axis into parts of these sizes; each part is a view."""
     ends = np.cumsum([0, *sizes]).tolist()
-    return [slice_(emit, src, [start], [end], [axis]) for start, end in zip(ends, ends[1:], strict=False)]
+    return [slice_(emit, src, [start], [end], [axis]) for start, end in pairwise(ends)]
 
 
 def dims_of(emit: Emitter, src: Value) -> Value:

@@ -6,9 +6,7 @@ from ..ops.binary import binary_shape
 from ..schema import Attribute, Schema, ports, rows, same_shape
 from .types import ALL_NAMES, FLOAT_NAMES, FLOATS, INTEGER_NAMES, INTEGERS, NUMBERS, binary, sources_broadcast, unary
 
-TRUNCATE = Attribute(
-    "truncate", "bool", "True: the remainder has the sign of src_0, else that of src_1.", default=False
-)
+TRUNCATE = Attribute("truncate", "bool", "True: dst has the sign of src_0, else that of src_1.", default=False)
 SATURATE = Attribute(
     "saturate",
     "bool",

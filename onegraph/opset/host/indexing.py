@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..schema import NON_NEGATIVE, Attribute, Call, Finding, Schema, Shape, ports, rows
+from ..schema import NON_NEGATIVE, Attribute, Call, Finding, Row, Rule, Schema, Shape, ShapeFunction, ports, rows
 from ..shapes import axis_in_range, compatible, normalize_axis, of_rank, show
 from .types import ALL_NAMES, FLOAT_NAMES, INTEGER_NAMES
 
@@ -15,6 +15,9 @@ AXIS = Attribute("axis", "s64", "Axis of src, negative counted from the end.", d
 LAST = Attribute("axis", "s64", "Axis of src, negative counted from the end.", default=-1)
 KEEP_DIMS = Attribute("keep_dims", "bool", "Keep the axis with size 1.", default=False)
 LAST_INDEX = Attribute("last", "bool", "Which of several equal elements counts: the last, or the first.", default=False)
+BATCH_DIMS = Attribute(
+    "batch_dims", "s64", "Number of first axes that src and indices share.", default=0, range=NON_NEGATIVE
+)
 REDUCTION = Attribute(
     "reduction",
     "str",
@@ -147,19 +150,18 @@ def step_not_zero(call: Call) -> Iterable[Finding]:
 
 
 def _indexing(
-    kind: str, name: str, doc: str, inputs: str, shape: object, *attributes: Attribute, **more: object
+    kind: str,
+    name: str,
+    doc: str,
+    inputs: str,
+    shape: ShapeFunction,
+    *attributes: Attribute,
+    outputs: str = "dst:T",
+    types: tuple[Row, ...] = ALL_INDICES,
+    rules: tuple[Rule, ...] = (),
 ) -> Schema:
-    fields = {"outputs": ports("dst:T"), "types": ALL_INDICES, **more}
-    return Schema(
-        kind,
-        f"host_{name}",
-        "host",
-        doc,
-        ports(inputs),
-        shape=shape,
-        attributes=attributes,
-        **fields,  # type: ignore[arg-type]
-    )
+    ins, outs = ports(inputs), ports(outputs)
+    return Schema(kind, f"host_{name}", "host", doc, ins, outs, types, shape, tuple(attributes), rules)
 
 
 OPS = (
@@ -187,9 +189,7 @@ OPS = (
         "dst = the elements or slices of src that each tuple in the last axis of the indices names",
         "src:T indices:I",
         gather_nd_shape,
-        Attribute(
-            "batch_dims", "s64", "Number of first axes that src and indices share.", default=0, range=NON_NEGATIVE
-        ),
+        BATCH_DIMS,
         rules=(tuples_fit,),
     ),
     _indexing(
@@ -228,7 +228,7 @@ OPS = (
         AXIS,
         KEEP_DIMS,
         LAST_INDEX,
-        outputs=ports("dst:s64"),
+        outputs="dst:s64",
         types=rows("T", NUMBERS),
         rules=(axis_in_range,),
     ),
@@ -241,7 +241,7 @@ OPS = (
         AXIS,
         KEEP_DIMS,
         LAST_INDEX,
-        outputs=ports("dst:s64"),
+        outputs="dst:s64",
         types=rows("T", NUMBERS),
         rules=(axis_in_range,),
     ),
@@ -253,7 +253,7 @@ OPS = (
         top_shape,
         LAST,
         Attribute("largest", "bool", "Whether the largest elements are taken, or the smallest.", default=True),
-        outputs=ports("values:T indices:s64"),
+        outputs="values:T indices:s64",
         types=rows("T", NUMBERS),
         rules=(axis_in_range, top_fits),
     ),
@@ -263,7 +263,7 @@ OPS = (
         "dst = the indices of the elements other than 0, one column for each",
         "src:T",
         nonzero_shape,
-        outputs=ports("dst:s64"),
+        outputs="dst:s64",
         types=ALL,
     ),
     _indexing(
@@ -278,14 +278,14 @@ OPS = (
         types=rows("T", NUMBERS),
         rules=(axis_in_range,),
     ),
-    _indexing("Shape", "shape", "dst = the dims of src", "src:T", dims_shape, outputs=ports("dst:s64"), types=ALL),
+    _indexing("Shape", "shape", "dst = the dims of src", "src:T", dims_shape, outputs="dst:s64", types=ALL),
     _indexing(
         "Size",
         "size",
         "dst = the number of elements of src",
         "src:T",
         scalar_shape,
-        outputs=ports("dst:s64"),
+        outputs="dst:s64",
         types=ALL,
     ),
     _indexing(

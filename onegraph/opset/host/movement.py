@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import prod
 
 from ..ops.movement import concat_shape, dims_alike, order_permutes, ranks_alike, transpose_shape
-from ..schema import Attribute, Call, Finding, Schema, Shape, ports, rows
+from ..schema import Attribute, Call, Finding, Rule, Schema, Shape, ShapeFunction, ports, rows
 from ..shapes import Dim, axis_in_range, axis_of, broadcast, normalize_axis, of_rank, show
 from .types import ALL_NAMES
 
@@ -118,12 +118,11 @@ def expand_fits(call: Call) -> Iterable[Finding]:
     try:
         expand_shape(call)
     except ValueError:
-        yield Finding(
-            "shape", list(call.value("shape") or ()), f"a shape that broadcasts with {show(call.shape('src'))}"
-        )
+        src = show(call.shape("src"))
+        yield Finding("shape", list(call.value("shape") or ()), f"a shape that broadcasts with {src} of src")
 
 
-def one_for_each_axis(port: str, count: int = 1) -> object:
+def one_for_each_axis(port: str, count: int = 1) -> Rule:
     """A rule: the input ``port`` has ``count`` elements for each axis of src."""
 
     def fits_rank(call: Call) -> Iterable[Finding]:
@@ -243,20 +242,17 @@ def src_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _movement(
-    kind: str, name: str, doc: str, inputs: str, shape: object, *attributes: Attribute, **rules: object
+    kind: str,
+    name: str,
+    doc: str,
+    inputs: str,
+    shape: ShapeFunction,
+    *attributes: Attribute,
+    rules: tuple[Rule, ...] = (),
+    shape_rules: tuple[Rule, ...] = (),
 ) -> Schema:
-    return Schema(
-        kind,
-        f"host_{name}",
-        "host",
-        doc,
-        ports(inputs),
-        ports("dst:T"),
-        ALL,
-        shape,
-        attributes,
-        **rules,  # type: ignore[arg-type]
-    )
+    ins, outs = ports(inputs), ports("dst:T")
+    return Schema(kind, f"host_{name}", "host", doc, ins, outs, ALL, shape, tuple(attributes), rules, shape_rules)
 
 
 OPS = (

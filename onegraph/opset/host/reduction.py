@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from ..ops.matmul import OPS as MATMUL
 from ..ops.reduction import AXES, KEEP_DIMS, axes_valid, reduced_shape
-from ..schema import Schema, ports
-from .types import FLOAT_NAMES, INTEGER_NAMES, NUMBERS, rows
+from ..schema import Row, Schema, ports, rows
+from .types import FLOAT_NAMES, INTEGER_NAMES, NUMBERS
 
 ORDERED = rows("T", f"{FLOAT_NAMES}|{INTEGER_NAMES}|boolean")
 MATRICES = next(schema for schema in MATMUL if schema.kind == "MatMul")
 
 
-def _reduction(kind: str, name: str, doc: str, types: object = NUMBERS) -> Schema:
+def _reduction(kind: str, name: str, doc: str, types: tuple[Row, ...] = NUMBERS) -> Schema:
     inputs, outputs = ports("src:T axes:s64!?"), ports("dst:T")
     fields = AXES, KEEP_DIMS
-    return Schema(kind, f"host_{name}", "host", doc, inputs, outputs, types, reduced_shape, fields, (axes_valid,))  # type: ignore[arg-type]
+    return Schema(kind, f"host_{name}", "host", doc, inputs, outputs, types, reduced_shape, fields, (axes_valid,))
 
 
 OPS = (

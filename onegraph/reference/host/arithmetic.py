@@ -147,7 +147,7 @@ def cast(call: Call, src: Array) -> Array:
     if src.dtype == dtype:
         return src
     if wanted.value.startswith(("f8", "float8")) and call.flag("saturate"):
-        most = float(ml_dtypes.finfo(dtype).max)
+        most = float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
         wide = src.astype(np.float32)
         # An infinity is clipped too, but NaN stays.
         return np.clip(wide, -most, most).astype(dtype)
@@ -170,7 +170,7 @@ def _extreme(of: np.ufunc, lowest: bool) -> Callable[..., Any]:
 
     def function(src: Array, axis: tuple[int, ...], keepdims: bool) -> Any:
         kind = src.dtype.kind
-        limits = ml_dtypes.iinfo(src.dtype) if kind in "iu" else None
+        limits = np.iinfo(src.dtype) if kind in "iu" else None
         start = (limits.min if lowest else limits.max) if limits else (-np.inf if lowest else np.inf)
         start = not lowest if kind == "b" else start
         return of.reduce(src, axis=axis, keepdims=keepdims, initial=start)

@@ -29,7 +29,7 @@ def gather(call: Call, src: Array, indices: Array) -> Array:
 def gather_elements(call: Call, src: Array, indices: Array) -> Array:
     """The element of src that each index names along the axis."""
     axis = call.s64("axis") % src.ndim
-    places = list(np.indices(indices.shape, sparse=True))
+    places: list[Array] = [*np.indices(indices.shape, sparse=True)]
     places[axis] = _wrapped(indices, src.shape[axis])
     return src[tuple(places)]
 
@@ -39,17 +39,15 @@ def gather_nd(call: Call, src: Array, indices: Array) -> Array:
     batch = call.s64("batch_dims")
     count = indices.shape[-1]
     tuples = [_wrapped(indices[..., number], src.shape[batch + number]) for number in range(count)]
-    first = [
-        axis.reshape(axis.shape + (1,) * (indices.ndim - 1 - batch))
-        for axis in np.indices(src.shape[:batch], sparse=True)
-    ]
+    shared: tuple[Array, ...] = np.indices(src.shape[:batch], sparse=True)
+    first = [axis.reshape(axis.shape + (1,) * (indices.ndim - 1 - batch)) for axis in shared]
     return src[(*first, *tuples)]
 
 
 def scatter_elements(call: Call, src: Array, indices: Array, updates: Array) -> Array:
     """src with updates at the places that the indices name along the axis."""
     axis = call.s64("axis") % src.ndim
-    places = list(np.indices(indices.shape, sparse=True))
+    places: list[Array] = [*np.indices(indices.shape, sparse=True)]
     places[axis] = _wrapped(indices, src.shape[axis])
     return _scattered(call, src, tuple(places), updates)
 

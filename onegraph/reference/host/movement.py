@@ -70,7 +70,7 @@ def pad(call: Call, src: Array, pads: Array, value: Array | None = None) -> Arra
         found = np.full([n + a + b for n, (a, b) in zip(cut.shape, widths, strict=True)], number, src.dtype)
         found[tuple(slice(a, a + n) for n, (a, _) in zip(cut.shape, widths, strict=True))] = cut
         return found
-    return np.pad(cut, widths, mode=mode)  # type: ignore[call-overload, no-any-return]
+    return np.pad(cut, widths, mode=mode)  # type: ignore[call-overload]
 
 
 def triangle(call: Call, src: Array) -> Array:

@@ -1,5 +1,15 @@
 """The table of ONNX nodes: a function for each kind, which lowers it. Importing this package fills the table."""
 
-from . import elementwise, indexing, layers, movement, quantization, reduction
+from . import control, elementwise, indexing, layers, movement, norms, quantization, reduction, sequences
 
-__all__ = ["elementwise", "indexing", "layers", "movement", "quantization", "reduction"]
+__all__ = [
+    "control",
+    "elementwise",
+    "indexing",
+    "layers",
+    "movement",
+    "norms",
+    "quantization",
+    "reduction",
+    "sequences",
+]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from functools import reduce
+from collections.abc import Callable
 
 from ....opset.dtypes import DataType
 from ...lowering import elementwise as lowering
 from ...lowering.emitter import Value
-from ...lowering.movement import NATIVE, cast
+from ...lowering.movement import NATIVE, cast, dims_of, expand, scalar
 from ..node import Node, NotLowered, lowers
 from ..types import data_type
 
@@ -64,6 +64,15 @@ NATIVE_ONLY: dict[str, tuple[str, dict[str, float]]] = {
     "LeakyRelu": ("LeakyReLU", {"alpha": 0.01}),
     "Mish": ("Mish", {}),
     "Softplus": ("SoftPlus", {}),
+}
+# Activations made of several ops: the function, and the attributes with their defaults.
+COMPOSED: dict[str, tuple[Callable[..., Value], dict[str, float]]] = {
+    "Celu": (lowering.celu, {"alpha": 1.0}),
+    "Selu": (lowering.selu, {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}),
+    "Shrink": (lowering.shrink, {"lambd": 0.5, "bias": 0.0}),
+    "Softsign": (lowering.softsign, {}),
+    "Swish": (lowering.swish, {"alpha": 1.0}),
+    "ThresholdedRelu": (lowering.thresholded_relu, {"alpha": 1.0}),
 }
 
 
@@ -126,6 +135,15 @@ def reciprocal(node: Node) -> Value:
     return lowering.binary(node.emit, "Divide", lowering.filled(1, src), src)
 
 
+@lowers(*COMPOSED)
+def composed(node: Node) -> Value:
+    """An activation made of several ops."""
+    if node.dtype() not in NATIVE:
+        raise NotLowered(f"{node.dtype()} is no data type of the ops")
+    function, defaults = COMPOSED[node.proto.op_type]
+    return function(node.emit, node.value(0), *[node.attr(name, value) for name, value in defaults.items()])
+
+
 @lowers("Gelu")
 def gelu(node: Node) -> Value:
     """GELU, exact or by tanh."""
@@ -176,20 +194,22 @@ def power(node: Node) -> Value:
 @lowers("Max", "Min", "Sum")
 def several(node: Node) -> Value:
     """A chain of ops on two tensors."""
-    kind = {"Max": "Maximum", "Min": "Minimum", "Sum": "Add"}[node.proto.op_type]
-    return reduce(lambda first, second: lowering.binary(node.emit, kind, first, second), node.inputs)
+    return chain(node, {"Max": "Maximum", "Min": "Minimum", "Sum": "Add"}[node.proto.op_type])
+
+
+def chain(node: Node, kind: str) -> Value:
+    """One op after the other with each input."""
+    found = node.value(0)
+    for index in range(1, len(node)):
+        found = lowering.binary(node.emit, kind, found, node.value(index))
+    return found
 
 
 @lowers("Mean")
 def mean(node: Node) -> Value:
     """A sum, divided by the number of tensors."""
-    total = several_sum(node)
+    total = chain(node, "Add")
     return lowering.multiply(node.emit, total, lowering.filled(1 / len(node), total))
-
-
-def several_sum(node: Node) -> Value:
-    """The sum of all inputs."""
-    return reduce(lambda first, second: lowering.binary(node.emit, "Add", first, second), node.inputs)
 
 
 @lowers("Mod")
@@ -238,13 +258,12 @@ def identity(node: Node) -> Value:
 
 
 @lowers("Dropout")
-def dropout(node: Node) -> list[Value | None]:
+def dropout(node: Node) -> tuple[Value | None, ...]:
     """The tensor itself outside of training."""
     training = node.known(2)
     if training is not None and training.any():
         raise NotLowered("training draws random numbers")
     src = node.value(0)
     if len(node.proto.output) == 1:
-        return [src]
-    shape = node.emit.op("Shape", [src])
-    return [src, node.emit.op("Expand", [lowering.scalar(True, DataType.boolean), shape])]
+        return (src,)
+    return src, expand(node.emit, scalar(True, DataType.boolean), dims_of(node.emit, src))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...lowering.emitter import Value
+from ....opset.dtypes import DataType
+from ...lowering.emitter import Array, Value
 from ...lowering.movement import as_s64
 from ..node import Node, NotLowered, lowers
 
@@ -56,10 +57,10 @@ def arg(node: Node) -> Value:
 
 
 @lowers("TopK")
-def top_k(node: Node) -> list[Value]:
+def top_k(node: Node) -> tuple[Value, ...]:
     """The largest or smallest elements, sorted."""
     attrs = {"axis": node.attr("axis", -1), "largest": bool(node.attr("largest", 1))}
-    return [*node.emit.op("TopK", [node.value(0), node.value(1)], attrs)]
+    return tuple(node.emit.op("TopK", [node.value(0), node.value(1)], attrs))
 
 
 @lowers("NonZero")
@@ -98,7 +99,9 @@ def triangle(node: Node) -> Value:
 def eye(node: Node) -> Value:
     """Ones on a diagonal."""
     shape = node.shape()
-    if shape is None or None in shape:
+    if shape is None or len(shape) != 2 or None in shape:
         raise NotLowered("the shape is unknown")
-    dtype = node.importer.dtype(node.attr("dtype"), node.where) if node.has("dtype") else node.dtype()
-    return np.eye(*shape, k=node.attr("k", 0), dtype=dtype.numpy)
+    rows, columns = shape
+    dtype: DataType = node.importer.dtype(node.attr("dtype"), node.where) if node.has("dtype") else node.dtype()
+    found: Array = np.eye(int(rows), int(columns), k=node.attr("k", 0)).astype(dtype.numpy)
+    return found

@@ -20,6 +20,8 @@ def reshape(node: Node) -> Value:
                 if dim == 0 and (known is None or place >= len(known) or known[place] is None):
                     return _copying_dims(node, src, dims)
             dims = [known[place] if dim == 0 else dim for place, dim in enumerate(dims)]
+        if 0 in dims and -1 in dims:
+            raise NotLowered("a dim of -1 beside one of 0")
         shape = np.array(dims, np.int64)
     return lowering.reshape(node.emit, src, shape)
 
@@ -73,7 +75,7 @@ def slice_(node: Node) -> Value:
 
 
 @lowers("Split")
-def split(node: Node) -> list[Value]:
+def split(node: Node) -> tuple[Value, ...]:
     """Parts of a tensor."""
     axis, sizes, shape = node.attr("axis", 0), node.attr("split"), node.shape()
     sizes = node.integers(1) if sizes is None else sizes
@@ -82,8 +84,8 @@ def split(node: Node) -> list[Value]:
         if dim is None:
             raise NotLowered("the size of the axis is unknown")
         each = -(-dim // count)
-        sizes = [each] * (count - 1) + [dim - each * (count - 1)]
-    return lowering.split(node.emit, node.value(0), sizes, axis)
+        sizes = [max(min(each, dim - each * place), 0) for place in range(count)]
+    return tuple(lowering.split(node.emit, node.value(0), sizes, axis))
 
 
 @lowers("Concat")
@@ -204,9 +206,8 @@ def space_to_depth(node: Node) -> Value:
     batch, channels, height, width = _known(node)
     block = node.attr("blocksize")
     split_ = (batch, channels, height // block, block, width // block, block)
-    parts = lowering.transpose(
-        node.emit, lowering.reshape(node.emit, node.value(0), numbers(*split_)), (0, 3, 5, 1, 2, 4)
-    )
+    order = (0, 3, 5, 1, 2, 4) if node.attr("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+    parts = lowering.transpose(node.emit, lowering.reshape(node.emit, node.value(0), numbers(*split_)), order)
     return lowering.reshape(node.emit, parts, numbers(batch, channels * block**2, height // block, width // block))
 
 

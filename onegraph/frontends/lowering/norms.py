@@ -1,0 +1,116 @@
+"""Lowers normalizations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .elementwise import add, binary, filled, multiply, unary
+from .emitter import Emitter, NotLowered, Value, dtype_of, numbers, rank_of, shape_of
+from .movement import cast, reshape
+from .reduction import reduce
+from .windows import Window, average_pool
+
+
+def batch_norm(
+    emit: Emitter, src: Value, gamma: Value, beta: Value, mean: Value, variance: Value, *, epsilon: float
+) -> Value:
+    """(src - mean) / sqrt(variance + epsilon) * gamma + beta for each channel of src (N, C, X)."""
+    attrs = {"epsilon": epsilon, "data_format": "NXC" if rank_of(src) == 2 else "NCX"}
+    found: Value = emit.op("BatchNormInference", [src, gamma, beta, mean, variance], attrs)
+    return found
+
+
+def layer_norm(
+    emit: Emitter, src: Value, gamma: Value | None, beta: Value | None, axis: int, epsilon: float
+) -> list[Value]:
+    """src normalized over the axes from ``axis`` on, times gamma, plus beta; then the mean and the variance.
+
+    The mean and the variance have the normalized axes with size 1.
+    """
+    shape = shape_of(src)
+    if shape is None:
+        raise NotLowered("the rank is unknown")
+    begin = axis % len(shape)
+    outer, inner = shape[:begin], shape[begin:]
+    if None in inner:
+        raise NotLowered("the normalized axes are unknown")
+    rows, size = src, int(np.prod([dim or 0 for dim in inner]))
+    if len(inner) > 1:
+        rows = reshape(emit, src, numbers(*_open(outer), size))
+        gamma, beta = (None if one is None else reshape(emit, one, numbers(size)) for one in (gamma, beta))
+    if gamma is None and beta is not None:
+        gamma = np.ones(size, dtype_of(beta).numpy)
+    if beta is None and isinstance(gamma, np.ndarray):
+        beta = np.zeros(gamma.shape, gamma.dtype)
+    if gamma is None or beta is None:
+        found = emit.op("LayerNorm", [rows], {"epsilon": epsilon, "use_affine": False})
+        normal = found[0] if gamma is None else multiply(emit, found[0], cast(emit, gamma, dtype_of(src)))
+    else:
+        found = emit.op("LayerNorm", [rows, gamma, beta], {"epsilon": epsilon})
+        normal = found[0]
+    kept = numbers(*_open((*outer, *[1] * len(inner))))
+    return [
+        reshape(emit, normal, numbers(*_open(shape))),
+        *(reshape(emit, one, kept) for one in found[1:]),
+    ]
+
+
+def _open(shape: Sequence[int | None]) -> list[int]:
+    """A shape with -1 for the unknown dim.
+
+    Raises:
+        NotLowered: several dims are unknown.
+    """
+    if sum(dim is None for dim in shape) > 1:
+        raise NotLowered("several dims are unknown")
+    return [-1 if dim is None else dim for dim in shape]
+
+
+def group_norm(emit: Emitter, src: Value, gamma: Value, beta: Value, groups: int, epsilon: float) -> Value:
+    """src (N, C, X) normalized over each group of channels, times gamma, plus beta for each channel."""
+    attrs = {"groups": groups, "epsilon": epsilon, "keep_stats": False, "data_format": "NCX"}
+    found: Value = emit.op("GroupNorm", [src, gamma, beta], attrs)
+    return found
+
+
+def rms_norm(emit: Emitter, src: Value, gamma: Value | None, axis: int, epsilon: float) -> Value:
+    """src divided by the root of the mean of its squares over the axes from ``axis`` on, times gamma."""
+    inputs = [src] if gamma is None else [src, gamma]
+    found: Value = emit.op("RMSNorm", inputs, {"epsilon": epsilon, "begin_norm_axis": axis})
+    return found
+
+
+def lp_norm(emit: Emitter, src: Value, axis: int, power: int) -> Value:
+    """src divided by its p-norm along an axis; zeros stay zeros."""
+    size = reduce(emit, "ReduceL1" if power == 1 else "ReduceL2", src, [axis], keep=True)
+    least = filled(float(np.finfo(np.float32).tiny) if dtype_of(src).numpy.itemsize > 2 else 1e-7, src)
+    return binary(emit, "Divide", src, binary(emit, "Maximum", size, least))
+
+
+def mean_variance_norm(emit: Emitter, src: Value, axes: Sequence[int]) -> Value:
+    """(src - mean) / standard deviation over axes."""
+    apart = binary(emit, "Subtract", src, reduce(emit, "ReduceMean", src, axes, keep=True))
+    variance = reduce(emit, "ReduceMean", multiply(emit, apart, apart), axes, keep=True)
+    return binary(emit, "Divide", apart, unary(emit, "Sqrt", add(emit, variance, filled(1e-9, variance))))
+
+
+def local_response(emit: Emitter, src: Value, size: int, alpha: float, beta: float, bias: float) -> Value:
+    """A normalization over neighbouring channels: squares are summed by an AvgPool over the axis of channels."""
+    shape = shape_of(src)
+    if shape is None or len(shape) < 3 or None in shape[1:]:
+        raise NotLowered("the channels and spatial axes are unknown")
+    inner = int(np.prod([dim or 0 for dim in shape[2:]]))
+    flat = reshape(emit, unary(emit, "Square", src), numbers(-1, 1, shape[1] or 0, inner))
+    before = (size - 1) // 2
+    window = Window([1, 1], [before, 0], [size - 1 - before, 0], [1, 1])
+    mean = average_pool(emit, flat, [size, 1], window, exclude_pad=False)
+    mean = reshape(emit, mean, numbers(*_open(shape)))
+    scale = add(emit, multiply(emit, mean, filled(alpha, mean)), filled(bias, mean))
+    return binary(emit, "Divide", src, unary(emit, "Pow", scale, {"beta": beta}))
+
+
+def channel_vector(emit: Emitter, vector: Value, rank: int) -> Value:
+    """A vector with one element for each channel, shaped to broadcast with a tensor (N, C, X) of this rank."""
+    return reshape(emit, vector, numbers(-1, *[1] * (rank - 2)))

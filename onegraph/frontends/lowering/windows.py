@@ -1,0 +1,189 @@
+"""Lowers convolutions and pools: what moves a window over the spatial axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...opset.schema import Shape
+from .elementwise import filled, multiply, unary
+from .emitter import Array, Emitter, Value, dtype_of, shape_of
+from .movement import NATIVE
+
+
+@dataclass(frozen=True)
+class Window:
+    """The geometry of a window, with one number for each spatial axis.
+
+    Attributes:
+        strides, dilations: distances of the windows, and of the elements of one window.
+        begin, end: padding before and after each axis.
+        auto_pad: ``None``, ``VALID``, ``SAME_UPPER`` or ``SAME_LOWER``; all but ``None`` replace the padding.
+    """
+
+    strides: Sequence[int]
+    begin: Sequence[int]
+    end: Sequence[int]
+    dilations: Sequence[int]
+    auto_pad: str = "None"
+
+    def attrs(self, **more: object) -> dict[str, object]:
+        """The attributes of an op with this window over (N, C, X)."""
+        return {
+            "strides": [*self.strides],
+            "pads_begin": [*self.begin],
+            "pads_end": [*self.end],
+            "auto_pad": self.auto_pad,
+            "data_format": "NCX",
+            **more,
+        }
+
+    def settled(self, dims: Sequence[int], kernel: Sequence[int], ceil: bool = False) -> Window:
+        """The same window with explicit padding for spatial axes of these sizes.
+
+        With ``ceil``, a last window that is partly behind the padding counts, unless it starts behind the elements.
+        """
+        begin, end = [], []
+        for axis, (size, length) in enumerate(zip(dims, kernel, strict=True)):
+            step, reach = self.strides[axis], (length - 1) * self.dilations[axis] + 1
+            first, last = self.begin[axis], self.end[axis]
+            if self.auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+                total = max((-(-size // step) - 1) * step + reach - size, 0)
+                small, large = total // 2, total - total // 2
+                first, last = (small, large) if self.auto_pad == "SAME_UPPER" else (large, small)
+            elif self.auto_pad == "VALID":
+                first = last = 0
+            if ceil:
+                count = -(-(size + first + last - reach) // step) + 1
+                count -= (count - 1) * step >= size + first
+                last = max((count - 1) * step + reach - size - first, 0)
+            begin.append(first)
+            end.append(last)
+        return replace(self, begin=begin, end=end, auto_pad="None")
+
+
+def spatial(value: Value) -> list[int] | None:
+    """The sizes of the spatial axes of (N, C, X); None if one is unknown."""
+    dims: Shape = shape_of(value)
+    return None if dims is None or None in dims[2:] else [dim or 0 for dim in dims[2:]]
+
+
+def convolution(
+    emit: Emitter, src: Value, weights: Value, bias: Value | None, window: Window, *, groups: int = 1
+) -> Value:
+    """A convolution of src (N, C, X) with weights (O, I, X)."""
+    attrs = window.attrs(dilations=[*window.dilations], groups=groups, weights_format="OIX")
+    found: Value = emit.op("Convolution", [src, weights, bias], attrs)
+    return found
+
+
+def convolution_transpose(
+    emit: Emitter,
+    src: Value,
+    weights: Value,
+    bias: Value | None,
+    window: Window,
+    *,
+    output_padding: Sequence[int],
+    groups: int = 1,
+) -> Value:
+    """A transposed convolution of src (N, C, X) with weights (I, O, X)."""
+    attrs = window.attrs(
+        dilations=[*window.dilations], groups=groups, weights_format="IOX", output_padding=[*output_padding]
+    )
+    found: Value = emit.op("ConvTranspose", [src, weights, bias], attrs)
+    return found
+
+
+def max_pool(emit: Emitter, src: Value, kernel: Sequence[int], window: Window, *, ceil: bool = False) -> Value:
+    """The largest element of each window of src (N, C, X); 8-bit integers too."""
+    dims = spatial(src)
+    if dims is not None:
+        window, ceil = window.settled(dims, kernel, ceil), False
+    attrs = window.attrs(kernel=[*kernel], dilations=[*window.dilations], rounding_type="ceil" if ceil else "floor")
+    if dtype_of(src) in NATIVE:
+        found: Value = emit.op("MaxPool", [src], attrs)
+        return found
+    # The library pools 8-bit integers between a Dequantize and a Quantize, which a scale of 1 makes exact.
+    scale = {"scales": [1.0], "zps": [0], "qtype": "per_tensor"}
+    pooled = emit.op("MaxPool", [emit.op("Dequantize", [src], scale)], attrs)
+    result: Value = emit.op("Quantize", [pooled], scale, dtype=dtype_of(src))
+    return result
+
+
+def average_pool(
+    emit: Emitter,
+    src: Value,
+    kernel: Sequence[int],
+    window: Window,
+    *,
+    ceil: bool = False,
+    exclude_pad: bool = True,
+) -> Value:
+    """The mean of each window of src (N, C, X), with the padding as elements unless ``exclude_pad``.
+
+    Elements behind the padding, which ``ceil`` may add, never count.
+    """
+    dims = spatial(src)
+    dilated = any(step != 1 for step in window.dilations)
+    whole = window
+    if dims is not None:
+        whole = window.settled(dims, kernel, ceil)
+        window = window.settled(dims, kernel)
+    behind = dims is not None and [*whole.end] != [*window.end] and not exclude_pad
+    if not dilated and not behind:
+        attrs = whole.attrs(
+            kernel=[*kernel],
+            rounding_type="ceil" if ceil and dims is None else "floor",
+            exclude_pad=exclude_pad,
+        )
+        found: Value = emit.op("AvgPool", [src], attrs)
+        return found
+    total = window_sum(emit, src, kernel, whole)
+    if dims is None:
+        return multiply(emit, total, filled(1 / float(np.prod(kernel)), total))
+    pads = ([0] * len(dims), [0] * len(dims)) if exclude_pad else (window.begin, window.end)
+    counts = _counts(dims, kernel, whole, pads)
+    return multiply(emit, total, (1 / counts).astype(dtype_of(src).numpy))
+
+
+def window_sum(emit: Emitter, src: Value, kernel: Sequence[int], window: Window) -> Value:
+    """The sum of each window of src (N, C, X), as a convolution of each channel with ones."""
+    shape = shape_of(src)
+    channels = (shape[1] if shape is not None else None) or 1
+    ones = np.ones((channels, 1, *kernel), dtype_of(src).numpy)
+    return convolution(emit, src, ones, None, window, groups=channels)
+
+
+def _counts(
+    dims: Sequence[int], kernel: Sequence[int], window: Window, pads: tuple[Sequence[int], Sequence[int]]
+) -> Array:
+    """The number of elements in each window that are in src or in ``pads`` around it."""
+    found: Array = np.ones((1, 1), np.float64)
+    for axis, (size, length) in enumerate(zip(dims, kernel, strict=True)):
+        step, apart, begin = window.strides[axis], window.dilations[axis], window.begin[axis]
+        count = (size + begin + window.end[axis] - (length - 1) * apart - 1) // step + 1
+        places = np.arange(count)[:, None] * step - begin + np.arange(length) * apart
+        inside = (places >= -pads[0][axis]) & (places < size + pads[1][axis])
+        found = found[..., None] * inside.sum(1)
+    return found
+
+
+def lp_pool(emit: Emitter, src: Value, kernel: Sequence[int], window: Window, power: int, *, ceil: bool) -> Value:
+    """The p-norm of each window of src (N, C, X)."""
+    dims = spatial(src)
+    whole = window if dims is None else window.settled(dims, kernel, ceil)
+    base = unary(emit, "Square", src) if power == 2 else unary(emit, "Abs", src)
+    if power > 2:
+        base = unary(emit, "Pow", base, {"beta": float(power)})
+    total = window_sum(emit, base, kernel, whole)
+    return root(emit, total, power)
+
+
+def root(emit: Emitter, src: Value, power: int) -> Value:
+    """The p-th root."""
+    if power == 1:
+        return src
+    return unary(emit, "Sqrt", src) if power == 2 else unary(emit, "Pow", src, {"beta": 1 / power})

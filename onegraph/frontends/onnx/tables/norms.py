@@ -1,0 +1,120 @@
+"""Lowers normalizations."""
+
+from __future__ import annotations
+
+from ....opset.dtypes import DataType
+from ...lowering import norms as lowering
+from ...lowering.elementwise import add, filled, unary
+from ...lowering.emitter import Value, numbers
+from ...lowering.movement import cast, expand, reshape
+from ..node import Node, NotLowered, lowers
+from .layers import native
+
+
+def results_wanted(node: Node) -> int:
+    """The number of outputs up to the last one that has a name."""
+    return max((place + 1 for place, name in enumerate(node.proto.output) if name), default=0)
+
+
+@lowers("BatchNormalization")
+def batch_norm(node: Node) -> Value:
+    """A normalization with known statistics."""
+    native(node)
+    if node.attr("training_mode", 0) or results_wanted(node) > 1:
+        raise NotLowered("statistics of the batch")
+    if node.rank() < 2:
+        raise NotLowered("a tensor without channels")
+    src, gamma, beta, mean, variance = (node.value(index) for index in range(5))
+    return lowering.batch_norm(node.emit, src, gamma, beta, mean, variance, epsilon=node.attr("epsilon", 1e-5))
+
+
+@lowers("InstanceNormalization")
+def instance_norm(node: Node) -> Value:
+    """A normalization of each channel of each image: a group norm with a group for each channel."""
+    native(node)
+    channels = None if node.shape() is None else node.shape()[1]
+    if channels is None:
+        raise NotLowered("the number of channels is unknown")
+    src, gamma, beta = (node.value(index) for index in range(3))
+    return lowering.group_norm(node.emit, src, gamma, beta, channels, node.attr("epsilon", 1e-5))
+
+
+@lowers("GroupNormalization")
+def group_norm(node: Node) -> Value:
+    """A normalization of groups of channels; in old op sets gamma and beta have an element for each group."""
+    native(node)
+    emit, groups, shape = node.emit, node.attr("num_groups"), node.shape()
+    src, gamma, beta = (node.value(index) for index in range(3))
+    if shape is None or shape[1] is None:
+        raise NotLowered("the number of channels is unknown")
+    if node.opset < 21:
+        each = shape[1] // groups
+        gamma, beta = (
+            reshape(emit, expand(emit, reshape(emit, one, numbers(-1, 1)), numbers(groups, each)), numbers(-1))
+            for one in (gamma, beta)
+        )
+    return lowering.group_norm(emit, src, gamma, beta, groups, node.attr("epsilon", 1e-5))
+
+
+@lowers("LayerNormalization")
+def layer_norm(node: Node) -> tuple[Value, ...]:
+    """A normalization of the last axes; further outputs are the mean and the inverse of the standard deviation."""
+    native(node)
+    emit, epsilon = node.emit, node.attr("epsilon", 1e-5)
+    found = lowering.layer_norm(emit, node.value(0), node.optional(1), node.optional(2), node.attr("axis", -1), epsilon)
+    wanted = results_wanted(node)
+    if wanted == 1:
+        return (found[0],)
+    wide = DataType.f32 if node.attr("stash_type", 1) == 1 else node.dtype()
+    mean, variance = (cast(emit, one, wide) for one in found[1:])
+    inverse = unary(emit, "Reciprocal", unary(emit, "Sqrt", add(emit, variance, filled(epsilon, variance))))
+    return (found[0], mean, inverse)[:wanted]
+
+
+@lowers("RMSNormalization", "SimplifiedLayerNormalization")
+def rms_norm(node: Node) -> Value:
+    """A division by the root of the mean square over the last axes."""
+    native(node)
+    if results_wanted(node) > 1:
+        raise NotLowered("the inverse root of the mean square as an output")
+    epsilon = node.attr("epsilon", 1e-5)
+    return lowering.rms_norm(node.emit, node.value(0), node.optional(1), node.attr("axis", -1), epsilon)
+
+
+@lowers("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
+def skip_layer_norm(node: Node) -> tuple[Value | None, ...]:
+    """A normalization of a sum; output 3 is the sum."""
+    native(node)
+    emit, simple = node.emit, node.proto.op_type == "SkipSimplifiedLayerNormalization"
+    bias = node.optional(3 if simple else 4)
+    total = add(emit, node.value(0), node.value(1))
+    if bias is not None:
+        total = add(emit, total, bias)
+    epsilon = node.attr("epsilon", 1e-12)
+    if simple:
+        normal = lowering.rms_norm(emit, total, node.value(2), -1, epsilon)
+    else:
+        normal = lowering.layer_norm(emit, total, node.value(2), node.optional(3), -1, epsilon)[0]
+    if any(name for name in node.proto.output[1:3]):
+        raise NotLowered("statistics as outputs")
+    return (normal, None, None, total)[: len(node.proto.output)]
+
+
+@lowers("LpNormalization")
+def lp_norm(node: Node) -> Value:
+    """A division by a norm along an axis."""
+    return lowering.lp_norm(node.emit, node.value(0), node.attr("axis", -1), node.attr("p", 2))
+
+
+@lowers("MeanVarianceNormalization")
+def mean_variance_norm(node: Node) -> Value:
+    """A normalization over axes."""
+    return lowering.mean_variance_norm(node.emit, node.value(0), node.attr("axes", [0, 2, 3]))
+
+
+@lowers("LRN")
+def local_response(node: Node) -> Value:
+    """A normalization over neighbouring channels."""
+    native(node)
+    alpha, beta, bias = node.attr("alpha", 1e-4), node.attr("beta", 0.75), node.attr("bias", 1.0)
+    return lowering.local_response(node.emit, node.value(0), node.attr("size"), alpha, beta, bias)
