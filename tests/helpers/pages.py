@@ -51,6 +51,7 @@ VOLATILE = {
     "a number of threads": (r"\b(?:\d+|all) threads?\b", "THREADS"),
     "the threads in a profile": (r"(?<=oneDNN, )(?:\d+|all)\b", "N"),
     "a rounding error": (rf"( \d+ %) +{NUMBER}( +{NUMBER} +(?:agrees|not proven))", r"\1  ERROR\2"),
+    "the time that verify has": (r"tried with \d+ ops(?: of \d+, chosen at random)?", "tried with OPS"),
     "an id of a partition": (r"\bPartition\(\d+", "Partition(ID"),
     "a kernel": (r"\b(?:brg|brgconv|gemm|jit|ref|simple|x64)\w*(?::\w+)+", "KERNEL"),
     "an instruction set": (r"\b(?:sse41|avx\w*)\b", "ISA"),
@@ -145,7 +146,7 @@ class Runner:
         if self.check:
             assert_printed(printed, shown)
         elif normalised(printed) != normalised(shown):
-            self.text = self.text.replace(f"\n{shown.strip()}\n", f"\n{printed.strip()}\n", 1)
+            self.text = self.text.replace(f"\n{shown.strip()}\n", f"\n{printed.rstrip()}\n", 1)
 
 
 def shell(command: str) -> subprocess.CompletedProcess[str]:
