@@ -1,6 +1,7 @@
 """The pages are correct: their Python and their commands run, and print what the page shows."""
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -9,9 +10,11 @@ from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers.pages import NEEDS, PACKAGES, Runner, needed, normalised
 
+import onegraph as og
 from benchmarks.page import markdown
 from benchmarks.timing import Row
 from onegraph.builder.op_pages import markdown_edition
@@ -160,3 +163,56 @@ def test_site_loads_nothing_from_other_hosts(site):
         path for path in site.rglob("*.css") if re.search(r"(?:@import|url\()[\s\"']*(?:https?:)?//", path.read_text())
     ]
     assert styles == []
+
+
+# What the pages say about other machines and libraries than the one that the reader has.
+
+
+def test_attention_is_one_partition_since_3_6():
+    text = (DOCS / "tutorial" / "2-fusion.md").read_text()
+    names = {}
+    exec(re.search(r"```python\n(.*?)```", text, flags=re.DOTALL)[1], names)
+    assert len(names["g"].partitions()) == (3 if VERSION < (3, 6) else 1)
+
+
+def executors(graph):
+    return {part.executor for part in graph.compile().report().partitions}
+
+
+def test_report_names_each_executor():
+    graphs = {}
+    for name in ("oneDNN", "reference", "view", "copy", "constant"):
+        graphs[name] = g = og.Graph()
+        x = g.input("x", og.f16 if name == "copy" else og.f32, (4, 8))
+        if name == "view":
+            x = g.static_reshape(g.relu(x), shape=[8, 4], special_zero=False)
+        elif name == "reference":
+            x = g.pow(x, beta=2.5)
+        elif name == "constant":
+            x = x + g.exp(g.constant(np.ones((4, 8), np.float32)))
+        g.output("y", g.relu(x))
+    found = {name: executors(g) for name, g in graphs.items()}
+    if "f16" in og.version_info()["cpu_dtypes"]:
+        found["copy"].add("copy")  # such a CPU computes f16
+    assert {name for name, used in found.items() if name in used} == set(graphs)
+
+
+def test_cpu_without_bf16_casts_and_ignores_fpmath():
+    """An older CPU runs bf16 in f32 between two casts, and has one result in every fpmath mode."""
+    program = """
+import numpy as np
+import onegraph as og
+
+g = og.Graph()
+g.output("y", g.relu(g.input("x", og.bf16, (64, 256))))
+report = g.compile().report()
+assert [part.executor for part in report.partitions] == ["copy", "oneDNN", "copy"], report
+g = og.Graph()
+x = np.random.default_rng(0).standard_normal((64, 256), np.float32)
+g.output("y", g.matmul(g.input("x", og.f32, (64, 256)), g.constant(x.T.copy())))
+strict, *others = [g.compile(fpmath_mode=mode)(x) for mode in ("strict", "bf16", "any")]
+assert all(np.array_equal(strict, other) for other in others)
+"""
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
