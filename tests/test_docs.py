@@ -18,24 +18,23 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from conftest import library
 from sybil import Example
 from sybil.document import Document
 from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown import CodeBlockParser
 
-from benchmarks.page import markdown
-from benchmarks.timing import Row
+import onegraph as og
 from onegraph.builder.op_pages import markdown_edition
-from onegraph.capi import get_num_threads
-from onegraph.capi.settings import has_vnni
 from onegraph.cli import COMMANDS
-from onegraph.native.library import RUNTIME, VERSION
 from onegraph.opset.editions.registry import DEFAULT, EDITIONS, edition
 from onegraph.tools.harness import OPTIONS as REWRITES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "ops")]
+# Pages whose Python and commands need no oneDNN library.
+PURE = [DOCS / "howto" / "check.md"]
 # Optional packages of a page; without one of them the rest of the page is skipped.
 OPTIONAL = ("torch", "dask", "jax")
 
@@ -58,17 +57,19 @@ class Runner:
         for name in OPTIONAL:
             if re.search(rf"^(import|from) {name}\b", example.parsed, flags=re.MULTILINE) and not find_spec(name):
                 pytest.skip(f"{name} is not installed")
-        if "num_threads(" in example.parsed and get_num_threads() is None:
-            pytest.skip(f"the library runs its threads with {RUNTIME}, which cannot be set")
+        if "num_threads(" in example.parsed and og.get_num_threads() is None:
+            pytest.skip(
+                f"the library runs its threads with {og.version_info()['threading_runtime']}, which cannot be set"
+            )
         with redirect_stdout(io.StringIO()) as printed:
             self.python(example)
         self.printed = printed.getvalue()
 
     def compare(self, example: Example) -> None:
-        if "fused" in example.parsed and "Dequantize" in example.parsed and not has_vnni():
+        if "fused" in example.parsed and "Dequantize" in example.parsed and not og.capi.settings.has_vnni():
             return  # such a CPU runs these ops one by one
         named = re.search(r"\boneDNN (\d+)\.(\d+)", example.parsed)
-        if named is None or tuple(map(int, named.groups())) == VERSION[:2]:
+        if named is None or ".".join(named.groups()) == og.version_info()["version"].rpartition(".")[0]:
             assert_printed(self.printed, example.parsed)
 
     def session(self, example: Example) -> None:
@@ -105,7 +106,15 @@ def run_page(page: Path) -> int:
     return len(examples)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def runs_the_library(page: Path) -> bool:
+    return page not in PURE and re.search(r"^```(python|console)", page.read_text(), flags=re.MULTILINE) is not None
+
+
+@pytest.mark.parametrize(
+    "page",
+    [library(page) if runs_the_library(page) else page for page in PAGES],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_page_runs_as_written(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run_page(page)
@@ -162,7 +171,11 @@ def test_navigation_lists_every_edition(name):
     assert f"\nops/{name}\n" in (DOCS / "ops.md").read_text()
 
 
+@pytest.mark.library
 def test_benchmark_results_become_a_page():
+    from benchmarks.page import markdown
+    from benchmarks.timing import Row
+
     row = Row("case", {"C loop": 2e-6, "bound run": 4e-6}, {"bound run": 0.5}, note="a note")
     page = markdown({"overhead": {"environment": {"cpu": "a cpu", "threads": 2}, "rows": [asdict(row)]}})
     assert "### overhead\n\ncpu a cpu, threads 2\n" in page
@@ -186,6 +199,7 @@ def site(tmp_path_factory):
     return target
 
 
+@pytest.mark.library
 def test_site_loads_nothing_from_other_hosts(site):
     pages = list(site.rglob("*.html"))
     assert {"index.html", "safety.html", "performance.html", "design.html"} <= {page.name for page in pages}

@@ -92,6 +92,7 @@ def stage(name: str) -> str:
     return name.split(".")[0]
 
 
+@pytest.mark.library
 def test_the_stages_are_all_there_is():
     assert {stage(name) for name in MODULES} == set(STAGES)
 
@@ -146,8 +147,9 @@ def test_no_cached_property_of_functools():
     assert [path.name for path in PACKAGE.rglob("*.py") if own.search(path.read_text())] == []
 
 
+@pytest.mark.library
 def test_only_native_knows_the_extension():
-    assert [name for name, path in MODULES.items() if "_ffi" in path.read_text()] == ["native.library"]
+    assert [name for name, path in MODULES.items() if "_ffi" in path.read_text()] == ["native.load"]
 
 
 @pytest.mark.parametrize("name", EDITIONS)

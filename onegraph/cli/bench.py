@@ -108,19 +108,19 @@ def command(
     If something else runs on the machine meanwhile, bench says what. A variant whose threads had to share processors
     has no ratio.
     """
-    from ..tools.bench import PROFILED, Variant, bench
-
     graph = source.load_to_run()
     if trace is not None:
         source.keep("--trace", trace, graph)
-    options = itertools.product(policy, fpmath_mode or (None,), threads or (None,))
-    variants = [Variant(*chosen, fallback) for chosen in options]
     with progress("bench") as tell:
         watch = Watch()
         inputs = data.read(graph, tell)
         if fill is not None:
             for values in inputs.values():
                 _fill(values, fill)
+        from ..tools.bench import PROFILED, Variant, bench  # last, because it needs the library
+
+        options = itertools.product(policy, fpmath_mode or (None,), threads or (None,))
+        variants = [Variant(*chosen, fallback) for chosen in options]
         untouched = {name: array.copy() for name, array in inputs.items()} if in_place else inputs
         found = bench(
             graph,

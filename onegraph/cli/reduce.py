@@ -54,16 +54,17 @@ def command(
 
     Exit status 1 if nothing fails.
     """
-    from ..runtime.compile_options import compile_options
     from ..tools.failure_probe import Prober
     from ..tools.reduce import reduce
 
     graph = source.load_to_run(cut=command is None)  # the user's program may need the Wildcards
-    compile_options(graph, **compiling._asdict())  # otherwise a wrong option would count as a failure of every graph
     stem = "graph.json" if source.path == "-" else source.path
     path = Path(output) if output is not None else Path(stem).with_suffix(".reduced.json")
     for written in (path, path.with_suffix(".npz")):
         source.keep("-o", written, graph)
+    from ..runtime.compile_options import compile_options  # last, because it needs the library
+
+    compile_options(graph, **compiling._asdict())  # otherwise a wrong option would count as a failure of every graph
     with Prober(command=command, seed=seed, options=compiling._asdict(), time_limit=time_limit) as prober:
         failure = prober.failure(graph)
         if failure is None:

@@ -37,11 +37,11 @@ def command(source: Source, data: InputData, compiling: Compiling, as_json: bool
 
     Exit status 1 if a result differs or is not proven.
     """
-    from ..tools.verify import verify
-
     graph = source.load_to_run()
     with progress("verify") as tell:
         inputs = data.read(graph, tell, calibrated=True)
+        from ..tools.verify import verify  # last, because it needs the library
+
         found = verify(graph, inputs, **compiling._asdict(), progress=lambda what, done, total: tell(done, total, what))
     data.write(found.results)
     if as_json:
