@@ -35,18 +35,19 @@ class Newer(NamedTuple):
 def newer_than(version: Version) -> list[Newer]:
     """What is newer than ``version``: ops, then additions to older ops, then data types.
 
-    Ops with the same additions are one entry.
+    Ops with the same new rows of their type tables are one entry.
     """
     found = [Newer(schema.since, (schema.kind,), "op") for schema in BASE.values() if schema.since > version]
-    kinds: dict[tuple[Version, str, tuple[str, ...]], list[str]] = {}
+    kinds: dict[tuple[Version, str, tuple[str, ...], str], list[str]] = {}
     for schema in BASE.values():
         added: dict[tuple[Version, str], list[str]] = {}
         for since, part, name in _parts(schema):
             if since > version >= schema.since:
                 added.setdefault((since, part), []).append(name)
         for (since, part), names in added.items():
-            kinds.setdefault((since, part, tuple(names)), []).append(schema.kind)
-    found += [Newer(since, tuple(ops), part, names) for (since, part, names), ops in kinds.items()]
+            alone = "" if part == "types" else schema.kind
+            kinds.setdefault((since, part, tuple(names), alone), []).append(schema.kind)
+    found += [Newer(since, tuple(ops), part, names) for (since, part, names, _), ops in kinds.items()]
     dtypes: dict[Version, list[str]] = {}
     for dtype in DataType:
         dtypes.setdefault(dtype.since, []).append(dtype.value)
@@ -66,9 +67,9 @@ def _parts(schema: Schema) -> Iterator[Part]:
         for port in ports:
             yield port.since, side, port.name
     for row in schema.types:
-        yield row.since, "types", _cells(row)
+        yield row.since, "types", cells(row)
 
 
-def _cells(row: Row) -> str:
+def cells(row: Row) -> str:
     """A row as the specification prints it, such as ``f32 bf16 f32``."""
     return " ".join("|".join(dtype.value for dtype in DataType if dtype in types) for types in row.types.values())
