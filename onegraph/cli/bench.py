@@ -10,19 +10,10 @@ import numpy as np
 
 from ..serialize.document import FPMATH_MODES
 from ..tools.machine import BUSY, Load, Watch, described, lack_processors
-from .options import (
-    POLICIES,
-    InputData,
-    Integer,
-    Number,
-    Source,
-    data,
-    graph_file,
-    json_option,
-    trace_option,
-    write_trace,
-)
+from .graph_source import Source
+from .options import POLICIES, InputData, data, graph_file, json_option, trace_option, write_trace
 from .terminal import emit, print_rich, progress, table
+from .value_types import Integer, Number
 
 if TYPE_CHECKING:
     from ..ir.op import Array

@@ -12,8 +12,9 @@ from ..inference.suggestions import unknown_op
 from ..opset.editions.registry import DEFAULT, NEWEST, edition
 from ..opset.newer import newer_than as find_newer
 from ..opset.schema import Version
-from .options import EditionName, json_option
+from .options import json_option
 from .terminal import emit
+from .value_types import EditionName
 
 OLDER = [f"{NEWEST[0]}.{minor}" for minor in range(NEWEST[1])]
 

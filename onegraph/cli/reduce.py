@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import ArgumentError, OneGraphError
-from .options import Compiling, Integer, Number, OutputPath, Source, compiling, graph_file, json_option
+from .graph_source import Source
+from .options import Compiling, compiling, graph_file, json_option
 from .terminal import emit, progress
+from .value_types import Integer, Number, OutputPath
 
 if TYPE_CHECKING:
     from ..graph import Graph

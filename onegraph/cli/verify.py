@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..opset.shapes import counted
-from .options import Compiling, InputData, Source, compiling, data, graph_file, json_option
+from .graph_source import Source
+from .options import Compiling, InputData, compiling, data, graph_file, json_option
 from .terminal import dims, emit, print_rich, progress, table
 
 if TYPE_CHECKING:
