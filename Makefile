@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STUB := onegraph/builder/op_methods.pyi
 SOURCES := $(wildcard include/*.h onegraph/native/csrc/*) build_ffi.py pyproject.toml
 
-.PHONY: demo test test-newer stress asan tsan lint bench fuzz docs wheel test-wheel clean
+.PHONY: demo test test-pure test-newer stress asan tsan lint bench fuzz docs wheel test-wheel clean
 
 demo: $(VENV)/.examples
 	@$(BIN)/python examples/checking_attributes.py
@@ -19,6 +19,11 @@ test: lint
 # Runs the tests on oneDNN 3.6 and 3.13. The first run downloads 3 GB with pip.
 test-newer: $(VENV)/.dev
 	$(BIN)/python -m tests.newer -n 2
+
+# Builds the pure wheel of systems without oneDNN, and runs the tests on it and on the wheel for Linux, both without the
+# library.
+test-pure: $(VENV)/.dev
+	$(BIN)/python tests/without_library.py -n 2
 
 # Tests threads, forks and signals for a long time, and checks memory over 100,000 executions and 10,000 compilations.
 stress: $(VENV)/.dev

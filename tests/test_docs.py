@@ -12,14 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import library
 from helpers.pages import NEEDS, PACKAGES, Runner, needed, normalised
 
 import onegraph as og
-from benchmarks.page import markdown
-from benchmarks.timing import Row
 from onegraph.builder.op_pages import markdown_edition
 from onegraph.cli import COMMANDS
-from onegraph.native.library import VERSION
 from onegraph.opset.editions.registry import DEFAULT, EDITIONS, edition
 from onegraph.tools.harness import OPTIONS as REWRITES
 
@@ -27,14 +25,24 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 CORE = {"onegraph", "numpy", "ml_dtypes"}  # pip installs them with onegraph
 PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "ops")]
+# Pages whose Python and commands need no oneDNN library.
+PURE = [DOCS / "howto" / "check.md"]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def runs_the_library(page: Path) -> bool:
+    return page not in PURE and re.search(r"^```(python|console)", page.read_text(), flags=re.MULTILINE) is not None
+
+
+@pytest.mark.parametrize(
+    "page",
+    [library(page) if runs_the_library(page) else page for page in PAGES],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_page_runs_as_written(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Runner(page).run()
     for picture in page.parent.glob("*.svg"):
-        if (tmp_path / picture.name).exists() and VERSION[:2] == (3, 2):
+        if (tmp_path / picture.name).exists() and og.version_info()["version"].startswith("3.2"):
             assert normalised((tmp_path / picture.name).read_text()) == normalised(picture.read_text())
 
 
@@ -128,7 +136,11 @@ def test_navigation_lists_every_edition(name):
     assert f"\nops/{name}\n" in (DOCS / "ops.md").read_text()
 
 
+@pytest.mark.library
 def test_benchmark_results_become_a_page():
+    from benchmarks.page import markdown
+    from benchmarks.timing import Row
+
     row = Row("case", {"C loop": 2e-6, "bound run": 4e-6}, {"bound run": 0.5}, note="a note")
     page = markdown({"overhead": {"environment": {"cpu": "a cpu", "threads": 2}, "rows": [asdict(row)]}})
     assert "### overhead\n\ncpu a cpu, threads 2\n" in page
@@ -152,6 +164,7 @@ def site(tmp_path_factory):
     return target
 
 
+@pytest.mark.library
 def test_site_loads_nothing_from_other_hosts(site):
     pages = list(site.rglob("*.html"))
     assert {"index.html", "safety.html", "performance.html", "design.html"} <= {page.name for page in pages}
@@ -172,7 +185,7 @@ def test_attention_is_one_partition_since_3_6():
     text = (DOCS / "tutorial" / "2-fusion.md").read_text()
     names = {}
     exec(re.search(r"```python\n(.*?)```", text, flags=re.DOTALL)[1], names)
-    assert len(names["g"].partitions()) == (3 if VERSION < (3, 6) else 1)
+    assert len(names["g"].partitions()) == (3 if og.capi.settings.library.VERSION < (3, 6) else 1)
 
 
 def executors(graph):

@@ -23,9 +23,7 @@ from sybil.document import Document
 from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown import CodeBlockParser
 
-from onegraph.capi import get_num_threads
-from onegraph.capi.settings import has_vnni
-from onegraph.native.library import RUNTIME, VERSION
+import onegraph as og
 
 # The packages that a page may need, as pip names them, and the modules that they install.
 PACKAGES = {
@@ -74,10 +72,10 @@ def normalised(text: str) -> str:
 def holds_here(shown: str) -> bool:
     """Whether this library and machine print what the page shows."""
     version = re.search(r"\boneDNN (\d+)\.(\d+)\.\d+", shown)
-    if version and tuple(map(int, version.groups())) != VERSION[:2]:
+    if version and ".".join(version.groups()) != og.version_info()["version"].rpartition(".")[0]:
         return False
     # A CPU without int8 dot products (VNNI) runs the ops of an int8 pattern one by one.
-    return has_vnni() or not ("fused" in shown and "Dequantize" in shown)
+    return not ("fused" in shown and "Dequantize" in shown) or og.capi.settings.has_vnni()
 
 
 def assert_printed(printed: str, shown: str) -> None:
@@ -125,8 +123,9 @@ class Runner:
         for name in self.needed:
             if re.search(rf"^(import|from) {name}\b", example.parsed, flags=re.MULTILINE) and not find_spec(name):
                 pytest.skip(f"{name} is not installed")
-        if "num_threads(" in example.parsed and get_num_threads() is None:
-            pytest.skip(f"the library runs its threads with {RUNTIME}, which cannot be set")
+        if "num_threads(" in example.parsed and og.get_num_threads() is None:
+            runtime = og.version_info()["threading_runtime"]
+            pytest.skip(f"the library runs its threads with {runtime}, which cannot be set")
         with redirect_stdout(io.StringIO()) as printed:
             self.python(example)
         self.printed = printed.getvalue()
