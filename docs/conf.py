@@ -29,6 +29,7 @@ smartquotes_action = "qe"  # keep the two dashes of options
 add_module_names = False
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
+autodoc_type_aliases = {"Array": "numpy.ndarray"}
 python_use_unqualified_type_names = True
 
 html_theme = "furo"

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from contextlib import redirect_stdout
 from dataclasses import asdict
+from html import unescape
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -197,3 +198,16 @@ def test_site_loads_nothing_from_other_hosts(site):
         path for path in site.rglob("*.css") if re.search(r"(?:@import|url\()[\s\"']*(?:https?:)?//", path.read_text())
     ]
     assert styles == []
+
+
+def test_site_has_readable_signatures(site):
+    shown = {
+        page.name: unescape(
+            re.sub(r"<[^>]+>", "", " ".join(re.findall(r'<dt class="sig sig-object py.*?</dt>', text, re.DOTALL)))
+        )
+        for page in site.rglob("*.html")
+        if (text := page.read_text())
+    }
+    assert "progress: Callable[[str, int, int], None] | None = None" in shown["other.html"]
+    unreadable = re.compile(r"<|~\w+\.|object at 0x")  # default values by repr, and names as autodoc writes them
+    assert {name: found[0] for name, text in shown.items() if (found := unreadable.search(text))} == {}
