@@ -12,6 +12,7 @@ from onegraph.builder.op_pages import markdown_edition
 from onegraph.faults.page import markdown_faults
 from onegraph.opset.editions.registry import EDITIONS, edition
 from onegraph.opset.errata.page import markdown_errata
+from onegraph.tools.op_examples import example
 
 project = "onegraph"
 author = "the onegraph developers"
@@ -78,7 +79,7 @@ def _write_op_pages(app: Sphinx) -> None:
     (folder / "faults.md").write_text(markdown_faults())
     (folder / "errata.md").write_text(markdown_errata())
     for name in EDITIONS:
-        page = markdown_edition(edition(name))
+        page = markdown_edition(edition(name), example)
         if name not in app.config.whole_editions:
             sections = re.sub(r".*\]\(#.*\n", "", page).split("\n## ")  # without the links to the ops
             page = "\n## ".join(sections[:4])

@@ -26,12 +26,11 @@ from sybil.parsers.markdown import CodeBlockParser
 
 from benchmarks.page import markdown
 from benchmarks.timing import Row
-from onegraph.builder.op_pages import markdown_edition
 from onegraph.capi import get_num_threads
 from onegraph.capi.settings import has_vnni
 from onegraph.cli import COMMANDS
 from onegraph.native.library import RUNTIME, VERSION
-from onegraph.opset.editions.registry import DEFAULT, EDITIONS, edition
+from onegraph.opset.editions.registry import DEFAULT, EDITIONS
 from onegraph.tools.harness import OPTIONS as REWRITES
 
 ROOT = Path(__file__).parents[1]
@@ -118,13 +117,6 @@ def test_command_reference_is_complete():
         r"^\.\. click:: onegraph\.cli\.(\w+):command\n   :prog: onegraph (\w+)$", page, flags=re.MULTILINE
     )
     assert named == [(name, name) for name in COMMANDS]
-
-
-def test_op_page_shows_the_method():
-    page = markdown_edition(edition(DEFAULT))
-    assert "Method `g.softmax(src, *, axis=1, mode='none')`." in page
-    assert "Method `g.concat(*src_i, axis)`." in page
-    assert "Method `softmax`." in markdown_edition(edition("onednn-3.2"))
 
 
 def test_option_grammar_is_complete():
