@@ -8,9 +8,9 @@ from pygments.lexers import BashSessionLexer
 from sphinx.application import Sphinx
 
 import onegraph
-from onegraph.builder.op_pages import markdown_edition
+from onegraph.builder.op_pages import markdown_edition, markdown_methods
 from onegraph.faults.page import markdown_faults
-from onegraph.opset.editions.registry import EDITIONS, edition
+from onegraph.opset.editions.registry import DEFAULT, EDITIONS, edition
 from onegraph.opset.errata.page import markdown_errata
 from onegraph.tools.op_examples import example
 
@@ -73,17 +73,20 @@ def _plain_help(_app: object, _context: click.Context, lines: list[str]) -> None
 
 
 def _write_op_pages(app: Sphinx) -> None:
-    """Generate the pages of faults, of errata, and of each edition; ``whole_editions`` get every category of ops."""
+    """Generate the pages of faults, errata, op methods and editions; ``whole_editions`` get every category of ops."""
     folder = Path(__file__).with_name("ops")
     folder.mkdir(exist_ok=True)
     (folder / "faults.md").write_text(markdown_faults())
     (folder / "errata.md").write_text(markdown_errata())
+    (folder / "methods.md").write_text(markdown_methods())
     for name in EDITIONS:
         page = markdown_edition(edition(name), example)
         if name not in app.config.whole_editions:
             sections = re.sub(r".*\]\(#.*\n", "", page).split("\n## ")  # without the links to the ops
             page = "\n## ".join(sections[:4])
-        (folder / f"{name}.md").write_text(page)
+        # The search finds an op in the newest and in the oldest edition; the pages between repeat its name.
+        metadata = "" if name in (DEFAULT, "legacy-1") else "---\nnosearch: true\n---\n"
+        (folder / f"{name}.md").write_text(metadata + page)
 
 
 def setup(app: Sphinx) -> None:

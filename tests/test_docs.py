@@ -30,7 +30,7 @@ from onegraph.capi import get_num_threads
 from onegraph.capi.settings import has_vnni
 from onegraph.cli import COMMANDS
 from onegraph.native.library import RUNTIME, VERSION
-from onegraph.opset.editions.registry import DEFAULT, EDITIONS
+from onegraph.opset.editions.registry import BASE, DEFAULT, EDITIONS
 from onegraph.tools.harness import OPTIONS as REWRITES
 
 ROOT = Path(__file__).parents[1]
@@ -190,6 +190,14 @@ def test_site_loads_nothing_from_other_hosts(site):
         path for path in site.rglob("*.css") if re.search(r"(?:@import|url\()[\s\"']*(?:https?:)?//", path.read_text())
     ]
     assert styles == []
+
+
+def test_index_of_site_has_every_op_method(site):
+    index = (site / "genindex.html").read_text()
+    page = (site / "ops" / "methods.html").read_text()
+    for kind, schema in BASE.items():
+        assert f'href="ops/methods.html#onegraph.Graph.{schema.name}"' in index
+        assert f'href="{DEFAULT}.html#{kind.lower()}"' in page
 
 
 def test_site_has_readable_signatures(site):

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ..opset.dtypes import DataType
-from ..opset.editions.registry import DEFAULT, Edition, base_of
+from ..opset.editions.registry import DEFAULT, Edition, base_of, edition
 from ..opset.errata.correction import Correction
 from ..opset.errata.page import escaped
 from ..opset.errata.page import to_dict as correction_dict
@@ -189,6 +189,22 @@ def markdown_edition(chosen: Edition, example: Example) -> str:
         lines.append(f"- {category}: {names}")
     pages = [markdown(chosen, schema, example) for _, schemas in by_category(chosen) for schema in schemas]
     return "\n".join([*lines, "", *pages])
+
+
+def markdown_methods() -> str:
+    """The index of the op methods for the site: signature, meaning, and a link to the page of the op."""
+    chosen = edition(DEFAULT)
+    lines = ["# Op methods", "", f"Each of the {len(chosen.schemas)} ops of {DEFAULT} is a method of `Graph`."]
+    lines += ["Pass tensors by position or by name, and attributes by name."]
+    lines += ["Every method also takes the options `name`, `dtype` and `outputs` of `Graph.op`."]
+    for category, schemas in by_category(chosen):
+        lines += ["", f"## {category.capitalize()}"]
+        for schema in schemas:
+            call = _method(chosen, schema).removeprefix("g.")
+            link = f"[{schema.kind}]({DEFAULT}.md#{schema.kind.lower()})"
+            meaning = _escaped(_sentence(schema.doc))
+            lines += ["", f"```{{py:method}} Graph.{call}", ":module: onegraph", "", f"{link}: {meaning}", "```"]
+    return "\n".join(lines) + "\n"
 
 
 def by_category(chosen: Edition) -> Iterator[tuple[str, list[Schema]]]:
