@@ -35,6 +35,7 @@ from onegraph.tools.harness import OPTIONS as REWRITES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+PROJECT = (ROOT / "pyproject.toml").read_text()
 PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "ops")]
 # Optional packages of a page; without one of them the rest of the page is skipped.
 OPTIONAL = ("torch", "dask", "jax")
@@ -148,6 +149,12 @@ def test_page_runner_checks_printed_output(text, fails, tmp_path):
 def test_finds_every_page():
     names = {str(page.relative_to(ROOT)) for page in PAGES}
     assert {"README.md", "docs/index.md", "docs/tutorial/1-first-graph.md", "docs/safety.md"} <= names
+
+
+def test_install_page_lists_every_extra():
+    extras = re.search(r"^\[project\.optional-dependencies\]\n(.*?)^\[", PROJECT, flags=re.MULTILINE | re.DOTALL)[1]
+    named = re.findall(r"^\| `(\w+)` \|", (DOCS / "install.md").read_text(), flags=re.MULTILINE)
+    assert sorted(named) == sorted(re.findall(r"^(\w+) = \[", extras, flags=re.MULTILINE))
 
 
 @pytest.mark.parametrize("name", EDITIONS)
