@@ -199,7 +199,7 @@ class _Code:
             text = f"np.array({_shortest(value).tolist()!r}, {literal})"
         else:
             self.arrays[name] = value
-            plain = value.dtype.isbuiltin == 1
+            plain = value.dtype.isbuiltin != 2
             text = f"constants[{_quoted(name)}]" + ("" if plain else f".view(og.{tensor.dtype}.numpy)")
         named = [] if tensor.name == f"constant_{self.count}" else [f"name={_quoted(tensor.name)}"]
         named += ["dtype=og.s64"] * (tensor.dtype is DataType.s64)
