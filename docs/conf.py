@@ -1,6 +1,7 @@
 """Settings of the documentation site: ``make docs`` builds it with Sphinx, and every warning is an error."""
 
 import re
+import sys
 from pathlib import Path
 
 import click
@@ -13,6 +14,9 @@ from onegraph.faults.page import markdown_faults
 from onegraph.opset.editions.registry import DEFAULT, EDITIONS, edition
 from onegraph.opset.errata.page import markdown_errata
 from onegraph.tools.op_examples import example
+
+sys.path.insert(0, str(Path(__file__).parent))
+from gallery_pages import write_gallery  # noqa: E402 - a module of this folder
 
 project = "onegraph"
 author = "the onegraph developers"
@@ -74,6 +78,7 @@ def _plain_help(_app: object, _context: click.Context, lines: list[str]) -> None
 
 def _write_op_pages(app: Sphinx) -> None:
     """Generate the pages of faults, errata, op methods and editions; ``whole_editions`` get every category of ops."""
+    write_gallery(Path(__file__).with_name("gallery"))
     folder = Path(__file__).with_name("ops")
     folder.mkdir(exist_ok=True)
     (folder / "faults.md").write_text(markdown_faults())

@@ -36,7 +36,7 @@ from onegraph.tools.harness import OPTIONS as REWRITES
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PROJECT = (ROOT / "pyproject.toml").read_text()
-PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "ops")]
+PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if page.parent.name not in ("ops", "gallery"))]
 # Optional packages of a page; without one of them the rest of the page is skipped.
 OPTIONAL = ("torch", "dask", "jax")
 
@@ -197,6 +197,14 @@ def test_site_loads_nothing_from_other_hosts(site):
         path for path in site.rglob("*.css") if re.search(r"(?:@import|url\()[\s\"']*(?:https?:)?//", path.read_text())
     ]
     assert styles == []
+
+
+def test_gallery_shows_every_example(site):
+    cards = (site / "gallery" / "index.html").read_text().split('class="card')[1:]
+    names = {path.stem for path in (ROOT / "examples").glob("*.py")}
+    assert {re.search(r'href="(\w+)\.html"', card)[1] for card in cards} == names
+    drawn = {name for name in names for card in cards if re.search(rf'<img [^>]*src="[^"]*/{name}\.(svg|png)"', card)}
+    assert names - drawn == {"checking_attributes"}  # it compiles nothing; its card shows what it prints
 
 
 def test_index_of_site_has_every_op_method(site):
