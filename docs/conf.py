@@ -16,7 +16,7 @@ from onegraph.opset.errata.page import markdown_errata
 from onegraph.tools.op_examples import example
 
 sys.path.insert(0, str(Path(__file__).parent))
-from gallery_pages import write_gallery  # noqa: E402 - a module of this folder
+from gallery_pages import write_gallery
 
 project = "onegraph"
 author = "the onegraph developers"

@@ -21,7 +21,8 @@ FIRST = "getting_started"
 INTRO = """# Gallery
 
 Every example is one short program that runs as it is, with `python examples/getting_started.py` in a checkout. The
-pictures show the largest graph that an example compiles, or what the example draws. Ops with one colour and one number are one partition.
+pictures show the largest graph that an example compiles, or what the example draws. Ops with one colour and one number
+are one partition.
 """
 
 
