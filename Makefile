@@ -105,4 +105,4 @@ $(STUB): $(VENV)/.dev $(wildcard onegraph/opset/*.py onegraph/opset/*/*.py onegr
 	$(BIN)/python -m onegraph.builder.stubs
 
 clean:
-	rm -rf $(VENV) build dist docs/ops onegraph/*.so $(STUB)
+	rm -rf $(VENV) build dist docs/gallery docs/ops onegraph/*.so $(STUB)

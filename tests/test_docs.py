@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import asdict
+from html import unescape
 from importlib import metadata
 from pathlib import Path
 
@@ -16,15 +17,15 @@ from conftest import library
 from helpers.pages import NEEDS, PACKAGES, Runner, needed, normalised
 
 import onegraph as og
-from onegraph.builder.op_pages import markdown_edition
 from onegraph.cli import COMMANDS
-from onegraph.opset.editions.registry import DEFAULT, EDITIONS, edition
+from onegraph.opset.editions.registry import BASE, DEFAULT, EDITIONS
 from onegraph.tools.harness import OPTIONS as REWRITES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+PROJECT = (ROOT / "pyproject.toml").read_text()
 CORE = {"onegraph", "numpy", "ml_dtypes"}  # pip installs them with onegraph
-PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "ops")]
+PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if page.parent.name not in ("ops", "gallery"))]
 # Pages whose Python and commands need no oneDNN library.
 PURE = [DOCS / "howto" / "check.md"]
 
@@ -52,13 +53,6 @@ def test_command_reference_is_complete():
         r"^\.\. click:: onegraph\.cli\.(\w+):command\n   :prog: onegraph (\w+)$", page, flags=re.MULTILINE
     )
     assert named == [(name, name) for name in COMMANDS]
-
-
-def test_op_page_shows_the_method():
-    page = markdown_edition(edition(DEFAULT))
-    assert "Method `g.softmax(src, *, axis=1, mode='none')`." in page
-    assert "Method `g.concat(*src_i, axis)`." in page
-    assert "Method `softmax`." in markdown_edition(edition("onednn-3.2"))
 
 
 def test_option_grammar_is_complete():
@@ -131,6 +125,12 @@ def test_finds_every_page():
     assert {"README.md", "docs/index.md", "docs/tutorial/1-first-graph.md", "docs/safety.md"} <= names
 
 
+def test_install_page_lists_every_extra():
+    extras = re.search(r"^\[project\.optional-dependencies\]\n(.*?)^\[", PROJECT, flags=re.MULTILINE | re.DOTALL)[1]
+    named = re.findall(r"^\| `(\w+)` \|", (DOCS / "install.md").read_text(), flags=re.MULTILINE)
+    assert sorted(named) == sorted(re.findall(r"^(\w+) = \[", extras, flags=re.MULTILINE))
+
+
 @pytest.mark.parametrize("name", EDITIONS)
 def test_navigation_lists_every_edition(name):
     assert f"\nops/{name}\n" in (DOCS / "ops.md").read_text()
@@ -176,6 +176,38 @@ def test_site_loads_nothing_from_other_hosts(site):
         path for path in site.rglob("*.css") if re.search(r"(?:@import|url\()[\s\"']*(?:https?:)?//", path.read_text())
     ]
     assert styles == []
+
+
+@pytest.mark.library
+def test_gallery_shows_every_example(site):
+    cards = (site / "gallery" / "index.html").read_text().split('class="card')[1:]
+    names = {path.stem for path in (ROOT / "examples").glob("*.py")}
+    assert {re.search(r'href="(\w+)\.html"', card)[1] for card in cards} == names
+    drawn = {name for name in names for card in cards if re.search(rf'<img [^>]*src="[^"]*/{name}\.(svg|png)"', card)}
+    assert names - drawn == {"checking_attributes"}  # it compiles nothing; its card shows what it prints
+
+
+@pytest.mark.library
+def test_index_of_site_has_every_op_method(site):
+    index = (site / "genindex.html").read_text()
+    page = (site / "ops" / "methods.html").read_text()
+    for kind, schema in BASE.items():
+        assert f'href="ops/methods.html#onegraph.Graph.{schema.name}"' in index
+        assert f'href="{DEFAULT}.html#{kind.lower()}"' in page
+
+
+@pytest.mark.library
+def test_site_has_readable_signatures(site):
+    shown = {
+        page.name: unescape(
+            re.sub(r"<[^>]+>", "", " ".join(re.findall(r'<dt class="sig sig-object py.*?</dt>', text, re.DOTALL)))
+        )
+        for page in site.rglob("*.html")
+        if (text := page.read_text())
+    }
+    assert "progress: Callable[[str, int, int], None] | None = None" in shown["other.html"]
+    unreadable = re.compile(r"<|~\w+\.|object at 0x")  # default values by repr, and names as autodoc writes them
+    assert {name: found[0] for name, text in shown.items() if (found := unreadable.search(text))} == {}
 
 
 # What the pages say about other machines and libraries than the one that the reader has.

@@ -51,7 +51,9 @@ def command(op: str | None, name: str, as_json: bool, as_markdown: bool, newer_t
     if as_json:
         emit(to_dict(chosen, schema) if schema else [to_dict(chosen, record) for record in chosen.schemas.values()])
     elif as_markdown:
-        click.echo(markdown(chosen, schema) if schema else markdown_edition(chosen))
+        from ..tools.op_examples import example
+
+        click.echo(markdown(chosen, schema, example) if schema else markdown_edition(chosen, example))
     elif schema:
         click.echo(terminal_page(chosen, schema))
     else:
