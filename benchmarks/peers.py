@@ -103,7 +103,13 @@ def quantized(model: bytes, array: np.ndarray) -> bytes:
         names = [Path(folder) / f"{name}.onnx" for name in ("model", "prepared", "quantized")]
         names[0].write_bytes(model)
         quantization.shape_inference.quant_pre_process(names[0], names[1])
-        quantization.quantize_static(names[1], names[2], Calibration(), per_channel=True)
+        quantization.quantize_static(
+            *names[1:],
+            Calibration(),
+            per_channel=True,
+            activation_type=quantization.QuantType.QUInt8,  # with s8, the default, ONNX Runtime takes 2.4 times as long
+            weight_type=quantization.QuantType.QInt8,
+        )
         return names[2].read_bytes()
 
 

@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import sys
 from contextlib import redirect_stdout
-from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -23,8 +22,6 @@ from sybil.document import Document
 from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown import CodeBlockParser
 
-from benchmarks.page import markdown
-from benchmarks.timing import Row
 from onegraph.builder.op_pages import markdown_edition
 from onegraph.capi import get_num_threads
 from onegraph.capi.settings import has_vnni
@@ -160,14 +157,6 @@ def test_finds_every_page():
 @pytest.mark.parametrize("name", EDITIONS)
 def test_navigation_lists_every_edition(name):
     assert f"\nops/{name}\n" in (DOCS / "ops.md").read_text()
-
-
-def test_benchmark_results_become_a_page():
-    row = Row("case", {"C loop": 2e-6, "bound run": 4e-6}, {"bound run": 0.5}, note="a note")
-    page = markdown({"overhead": {"environment": {"cpu": "a cpu", "threads": 2}, "rows": [asdict(row)]}})
-    assert "### overhead\n\ncpu a cpu, threads 2\n" in page
-    assert re.search(r"bound run +4\.00 us +0\.50 x\n", page)
-    assert "`make bench` measures them" in markdown({})
 
 
 @pytest.fixture(scope="module")
