@@ -112,11 +112,13 @@ def _bars(picture: ET.Element, y: float, ratios: dict[str, float], scale: _Scale
 
 def _text(picture: ET.Element, kind: str, x: float, y: float, text: str) -> None:
     given = {"class": kind} if kind else {}
-    ET.SubElement(picture, "text", {**given, "x": f"{x:g}", "y": f"{y:g}"}).text = text
+    ET.SubElement(picture, "text", {**given, **_numbers(x=x, y=y)}).text = text
 
 
 def _rectangle(picture: ET.Element, kind: str, x: float, y: float, width: float, height: float, **more: str) -> None:
-    place = {"x": x, "y": y, "width": width, "height": height}
-    ET.SubElement(
-        picture, "rect", {"class": kind, **{name: f"{n:.1f}".removesuffix(".0") for name, n in place.items()}, **more}
-    )
+    ET.SubElement(picture, "rect", {"class": kind, **_numbers(x=x, y=y, width=width, height=height), **more})
+
+
+def _numbers(**given: float) -> dict[str, str]:
+    """Numbers with at most one decimal place, which every machine prints alike."""
+    return {name: f"{number:.1f}".removesuffix(".0") for name, number in given.items()}

@@ -20,9 +20,10 @@ PACKAGES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "torch": "PyT
 MISSING = "-"
 NOTE = (
     "Each number is the peer's time divided by the time of onegraph: more than 1 means that onegraph is faster. It is "
-    "the median over rounds in which all contenders take turns in one process. A number for two batches is the geometric "
-    f"mean of theirs, and the last row is that of all models, data types and batches. `{MISSING}` means that the peer "
-    "is not measured: ONNX Runtime has few bf16 kernels for CPUs, and PyTorch quantizes with another package."
+    "the median over rounds in which all contenders take turns in one process. A number for two batches is the "
+    "geometric mean of theirs, and the last row is the mean of all models, data types and batches. "
+    f"`{MISSING}` means that the peer is not measured: ONNX Runtime has few bf16 kernels for CPUs, and PyTorch "
+    "quantizes with another package."
 )
 MARK = " \\*"
 DISTURBED = "\\* Something else ran on the machine during this row."
