@@ -56,13 +56,14 @@ def version() -> str:
     sources = ["--", "onegraph", "include", "build_ffi.py"]
 
     def git(*command: str) -> str:
-        done = subprocess.run(["git", *command, *sources], cwd=ROOT, capture_output=True, text=True)
-        return done.stdout.strip()
+        try:
+            return subprocess.run(["git", *command, *sources], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+        except FileNotFoundError:  # git is not installed
+            return ""
 
-    commit, changes = git("log", "-1", "--format=%h"), git("status", "--porcelain")
-    return (
-        f"{onegraph.__version__} (commit {commit}{' and changes' * bool(changes)})" if commit else onegraph.__version__
-    )
+    if not (commit := git("log", "-1", "--format=%h")):
+        return onegraph.__version__
+    return f"{onegraph.__version__} (commit {commit}{' and changes' * bool(git('status', '--porcelain'))})"
 
 
 def table(row: Row) -> str:
