@@ -60,12 +60,12 @@ def markdown(results: Results) -> str:
 
 
 def _lines(results: Results) -> Iterator[str]:
-    yield BEGIN
+    yield f"{BEGIN}\n\n# Benchmarks"
     if not results:
         yield "\nNo results are kept for this version yet: `make bench` measures them."
     if "inference" in results:
         lines = glance.lines(results["inference"]["rows"])
-        yield f"\n### At a glance\n\n![{ALT}]({CHART.name})\n"
+        yield f"\n## At a glance\n\n![{ALT}]({CHART.name})\n"
         for name in ("inference", "training"):
             if name in results:
                 found = glance.lines(results[name]["rows"])
@@ -74,7 +74,7 @@ def _lines(results: Results) -> Iterator[str]:
     for name, result in results.items():
         noted = ", ".join(f"{key} {value}" for key, value in result["environment"].items())
         rows = (table(Row(**row)) for row in result["rows"])
-        yield f"\n### {name}\n\n{noted}\n\n```none\n" + "\n".join(rows) + "\n```"
+        yield f"\n## {name}\n\n{noted}\n\n```none\n" + "\n".join(rows) + "\n```"
 
 
 def main(file: Path) -> None:

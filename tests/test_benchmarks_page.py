@@ -114,7 +114,7 @@ def test_chart_has_colors_for_dark_pages():
 def test_benchmark_results_become_a_page():
     row = Row("case", {"C loop": 2e-6, "bound run": 4e-6}, {"bound run": 0.5}, note="a note")
     text = page.markdown({"overhead": {"environment": {"cpu": "a cpu", "threads": 2}, "rows": [asdict(row)]}})
-    assert "### overhead\n\ncpu a cpu, threads 2\n" in text
+    assert "## overhead\n\ncpu a cpu, threads 2\n" in text
     assert re.search(r"bound run +4\.00 us +0\.50 x\n", text)
     assert "`make bench` measures them" in page.markdown({})
 
