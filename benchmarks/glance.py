@@ -21,7 +21,7 @@ MISSING = "-"
 NOTE = (
     "Each number is the peer's time divided by the time of onegraph: more than 1 means that onegraph is faster. It is "
     "the median over rounds in which all contenders take turns in one process. A number for two batches is the "
-    "geometric mean of theirs, and the last row is the mean of all models, data types and batches. "
+    "geometric mean of theirs, and the last row is the mean of all models, data types and batches that the peer ran. "
     f"`{MISSING}` means that the peer is not measured: ONNX Runtime has few bf16 kernels for CPUs, and PyTorch "
     "quantizes with another package."
 )
