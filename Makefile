@@ -59,9 +59,11 @@ lint: $(VENV)/.dev $(STUB)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Compares with C, PyTorch, ONNX Runtime and OpenVINO; an hour on an idle machine. See benchmarks/README.md.
+# Compares with C, PyTorch, ONNX Runtime and OpenVINO; an hour on an idle machine. Writes the results to the documentation
+# and to README.md. See benchmarks/README.md.
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks --json benchmarks/results.json
+	$(BIN)/python -m benchmarks.page
 
 # Builds the site of docs/ in build/docs. A warning is an error.
 docs: $(VENV)/.dev

@@ -24,7 +24,7 @@ project_copyright = author
 version = release = onegraph.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "sphinx_click"]
-exclude_patterns = ["benchmarks.md", "ops/faults.md", "ops/errata.md"]  # included by other pages
+exclude_patterns = ["ops/faults.md", "ops/errata.md"]  # included by other pages
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
 # Graph is a class in onegraph and in onegraph.capi, so a reference by the bare name is ambiguous.

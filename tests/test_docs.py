@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import asdict
 from html import unescape
 from importlib import metadata
 from pathlib import Path
@@ -134,18 +133,6 @@ def test_install_page_lists_every_extra():
 @pytest.mark.parametrize("name", EDITIONS)
 def test_navigation_lists_every_edition(name):
     assert f"\nops/{name}\n" in (DOCS / "ops.md").read_text()
-
-
-@pytest.mark.library
-def test_benchmark_results_become_a_page():
-    from benchmarks.page import markdown
-    from benchmarks.timing import Row
-
-    row = Row("case", {"C loop": 2e-6, "bound run": 4e-6}, {"bound run": 0.5}, note="a note")
-    page = markdown({"overhead": {"environment": {"cpu": "a cpu", "threads": 2}, "rows": [asdict(row)]}})
-    assert "### overhead\n\ncpu a cpu, threads 2\n" in page
-    assert re.search(r"bound run +4\.00 us +0\.50 x\n", page)
-    assert "`make bench` measures them" in markdown({})
 
 
 @pytest.fixture(scope="module")
