@@ -34,7 +34,7 @@ def _loop() -> Any:
 
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
-            self._found, run_body = local(), self._run_body  # several threads may run one evaluator
+            self._found, run_body = local(), super()._run_body  # several threads may run one evaluator
 
             def run(*inputs: Any, **named: Any) -> Sequence[Any]:
                 outputs: Sequence[Any] = run_body(*inputs, **named)
