@@ -110,6 +110,15 @@ def test_views_are_returned_as_arrays_of_their_own(add):
     assert found.flags.owndata or found.base is not X
 
 
+def test_the_reshape_of_a_slice_begins_at_its_output():
+    def add(g, h, x):
+        part = h("Slice", [x, vector(g, 1), vector(g, 2), vector(g, 2)])
+        return g.static_reshape(part, shape=[6], special_zero=False)
+
+    found = built(add, X).compile()(X)
+    np.testing.assert_array_equal(found, X[:, :, 1].reshape(-1))
+
+
 def test_two_slices_of_one_tensor_are_not_written_over():
     def add(g, h, x):
         y = g.tanh(x)

@@ -13,6 +13,7 @@ from ...opset.dtypes import DataType
 from ...opset.schema import Shape
 from ...opset.shapes import compatible, show
 from ..lowering.emitter import Array, Emitter
+from ..lowering.patterns import REWRITES
 from . import tables as tables
 from .foreign import converted, expanded, run_elsewhere
 from .node import LOWERINGS, Node, NotLowered, TensorList
@@ -42,7 +43,7 @@ class Importer:
     ) -> None:
         self.model, self.storage, self.shapes, self.known = model, storage, shapes, known
         self.made = Graph()
-        self.emit = Emitter(self.made)
+        self.emit = Emitter(self.made, REWRITES)
         self.opsets = {_domain(one.domain): one.version for one in model.opset_import}
         self.functions = {(_domain(one.domain), one.name): one for one in model.functions}
 
@@ -69,7 +70,7 @@ class Importer:
             if one.name not in values:
                 raise FormatError(f"output {one.name!r}", "no node makes it", "the name of a value")
             self._output(one.name, values[one.name])
-        self._drop_unread()
+        self.emit.drop_unread()
         return self.made
 
     def array(self, tensor: onnx.TensorProto, where: str) -> Array:
@@ -153,21 +154,6 @@ class Importer:
             self.made.output(name, self.emit.tensor(value))
         except ArgumentError as error:
             raise FormatError(f"output {name!r}", str(error), "the name of an output") from None
-
-    def _drop_unread(self) -> None:
-        """Drop the ops and constants that no output depends on."""
-        made = self.made
-        read = {tensor.id for tensor in made.outputs.values()}
-        kept = []
-        for op in reversed(made.ops):
-            if any(result.id in read for result in op.outputs):
-                kept.append(op)
-                read.update(tensor.id for tensor in op.inputs if tensor is not None)
-        made._ops = kept[::-1]
-        made._names = {op.name: op.id for op in made._ops}
-        results = {result.id for op in kept for result in op.outputs}
-        inputs = {tensor.id for tensor in made.inputs.values()}
-        made._by_id = {id_: one for id_, one in made._by_id.items() if id_ in read or id_ in results or id_ in inputs}
 
     def _refuse_recursion(self) -> None:
         """Raise FormatError if a function of the model calls itself; the package onnx would never end."""
