@@ -1,6 +1,7 @@
 """Commands take models of ONNX as they take graphs in JSON."""
 
 import json
+import subprocess
 import sys
 
 import numpy as np
@@ -9,7 +10,7 @@ from click.testing import CliRunner
 from helpers.host_cases import cases, graph_of
 
 import onegraph as og
-from onegraph.cli import main
+from onegraph.cli import cli
 from onegraph.reference import run
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
@@ -40,7 +41,7 @@ def model(tmp_path):
 
 
 def output_of(*arguments, code=0, stdin=None):
-    result = CliRunner().invoke(main, [str(one) for one in arguments], input=stdin)
+    result = CliRunner().invoke(cli, [str(one) for one in arguments], input=stdin)
     assert result.exit_code == code, result.output
     return result.output
 
@@ -48,15 +49,14 @@ def output_of(*arguments, code=0, stdin=None):
 SHAPE = ("--in-shapes", "x:5x3")
 
 
-def test_check_names_the_host_op(model):
-    text = output_of("check", model, code=1)
-    assert "TopK" in text
+def test_check_reads_a_model(model):
+    assert "no violations" in output_of("check", model)
 
 
 @pytest.mark.parametrize("command", ["show", "verify", "run", "bench"])
 def test_commands_read_a_model(model, command):
-    more = ("--budget", "0.05") if command == "bench" else ()
-    assert "best" in output_of(command, model, *SHAPE, *more) or command == "run"
+    more = ("--seconds", "0.01") if command == "bench" else ()
+    assert json.loads(output_of(command, model, *SHAPE, *more, "--json"))
 
 
 def test_a_model_is_drawn(model, tmp_path):
@@ -98,14 +98,11 @@ def test_random_graphs_are_written_as_models(tmp_path):
     assert json.loads(output_of("show", tmp_path / "r.onnx", "--json", "--no-compile"))
 
 
-def test_a_missing_package_is_named(model, monkeypatch):
-    for name in [name for name in sys.modules if name.partition(".")[0] == "onnx" or "onegraph.onnx" in name]:
-        monkeypatch.delitem(sys.modules, name)
-    for name in [name for name in sys.modules if name.startswith("onegraph.frontends.onnx")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delattr(og, "onnx", raising=False)
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    assert "pip install onegraph[onnx]" in output_of("show", model, code=2)
+def test_a_missing_package_is_named(model):
+    code = "import sys; sys.modules['onnx'] = None; from onegraph.cli import main; main()"
+    found = subprocess.run([sys.executable, "-c", code, "show", model], capture_output=True, text=True, check=False)
+    assert found.returncode == 2
+    assert f"{model}: a model of ONNX; expected JSON, or the package onnx: pip install onegraph[onnx]" in found.stderr
 
 
 @pytest.mark.parametrize("case", [*cases()], ids=lambda case: case.kind)
