@@ -42,9 +42,9 @@ KEYS = ("op", "attrs", "inputs", "outputs", "edition")
 def command(source: Source, edition: str, as_json: bool) -> int:
     """Check FILE against the specification and against the loaded library. - is standard input.
 
-    FILE is a graph in the JSON format of oneDNN Graph, or a model of ONNX; or JSON or TOML with one op, a list of ops, or a list under
-    "ops". Each op has "op", and may have "attrs", "inputs", "outputs" and "edition". A tensor is [dtype, shape]; an
-    unknown dim is ?.
+    FILE is a graph in the JSON format of oneDNN Graph, or a model of ONNX; or JSON or TOML with one op, a list of ops,
+    or a list under "ops". Each op has "op", and may have "attrs", "inputs", "outputs" and "edition". A tensor is
+    [dtype, shape]; an unknown dim is ?.
 
     Exit status 1 if there is an error, and 3 if the specification forbids something in a graph, but oneDNN takes all of
     it. An op that only the library refuses is not an error.

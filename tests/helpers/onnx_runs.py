@@ -67,7 +67,7 @@ def for_runtime(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def run_in_runtime(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The outputs by name, as ONNX Runtime computes them, without its optimizations of the graph."""
+    """The outputs by name, as ONNX Runtime computes them with its default optimizations."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
