@@ -53,6 +53,7 @@ def test_check_reads_a_model(model):
     assert "no violations" in output_of("check", model)
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("command", ["show", "verify", "run", "bench"])
 def test_commands_read_a_model(model, command):
     more = ("--seconds", "0.01") if command == "bench" else ()
@@ -64,6 +65,7 @@ def test_a_model_is_drawn(model, tmp_path):
     assert "TopK" in (tmp_path / "small.html").read_text()
 
 
+@pytest.mark.library
 def test_run_writes_the_results_of_the_model(model, tmp_path):
     x = np.linspace(-1, 1, 15, dtype=np.float32).reshape(5, 3)
     np.savez(tmp_path / "in.npz", x=x)
