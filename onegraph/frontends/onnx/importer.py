@@ -15,7 +15,7 @@ from ...opset.schema import Shape
 from ...opset.shapes import compatible, show
 from ..lowering.emitter import Array, Emitter
 from . import tables as tables
-from .foreign import converted, expanded, run_elsewhere
+from .foreign import CONVERTED, converted, expanded, run_elsewhere
 from .node import LOWERINGS, Node, NotLowered, TensorList
 from .storage import Storage
 from .types import data_type
@@ -23,7 +23,17 @@ from .types import data_type
 OLDEST, NEWEST = 1, onnx.defs.onnx_opset_version()
 MAX_DEPTH = 64  # of functions that call functions, and of graphs in nodes
 # The op sets from which on the table of nodes takes a kind as it is; the package onnx converts older nodes.
-SINCE = {"Hardmax": 13, "LogSoftmax": 13, "Resize": 11, "Slice": 10, "Softmax": 13, "TopK": 10, "Upsample": 11}
+SINCE = {
+    "BatchNormalization": 9,
+    "Hardmax": 13,
+    "LogSoftmax": 13,
+    "Pad": 11,
+    "Resize": 11,
+    "Slice": 10,
+    "Softmax": 13,
+    "TopK": 10,
+    "Upsample": 11,
+}
 SINCE_ALL = 7
 
 
@@ -228,6 +238,8 @@ class Importer:
                 newer = converted(node)
                 if newer is not None:
                     return self._converted(*newer, node)
+                if proto.op_type in SINCE:
+                    raise FormatError(place, f"a form of op set {node.opset}", f"one that onnx converts to {CONVERTED}")
             lowering = LOWERINGS.get(f"{domain}::{proto.op_type}" if domain else proto.op_type)
             if lowering is not None:
                 try:
