@@ -70,9 +70,7 @@ def converted(node: Node) -> tuple[onnx.GraphProto, int] | None:
     given.pop("", None)
     inputs = [onnx.ValueInfoProto(name=name, type=_type(value)) for name, value in given.items()]
     types = _inferred(_model(node, given))
-    outputs = [
-        onnx.ValueInfoProto(name=name, type=types.get(name, onnx.TypeProto())) for name in proto.output if name
-    ]
+    outputs = [onnx.ValueInfoProto(name=name, type=types.get(name, onnx.TypeProto())) for name in proto.output if name]
     graph = helper.make_graph([node.importer.storage.inlined(proto)], "node", inputs, outputs)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", node.opset)])
     try:
@@ -133,7 +131,9 @@ def _model(node: Node, given: Mapping[str, Any]) -> onnx.ModelProto:
     outputs = [onnx.ValueInfoProto(name=name) for name in proto.output if name]
     importer = node.importer
     graph = helper.make_graph([importer.storage.inlined(proto)], "node", inputs, outputs)
-    model: onnx.ModelProto = helper.make_model(graph, functions=[*map(importer.storage.inlined, importer.functions.values())])
+    model: onnx.ModelProto = helper.make_model(
+        graph, functions=[*map(importer.storage.inlined, importer.functions.values())]
+    )
     del model.opset_import[:]
     for domain, version in importer.opsets.items():
         model.opset_import.append(helper.make_opsetid(domain, version))

@@ -10,13 +10,14 @@ import onnx
 from ...errors import ArgumentError, FormatError, OneGraphError, SpecError
 from ...graph import Graph
 from ...opset.dtypes import DataType
-from ...opset.editions.registry import edition
 from ...opset.schema import Shape
 from ...opset.shapes import compatible, show
 from ..lowering.emitter import Array, Emitter
+from ..lowering.patterns import REWRITES
 from . import tables as tables
 from .foreign import CONVERTED, converted, expanded, run_elsewhere
 from .node import LOWERINGS, Node, NotLowered, TensorList
+from .own import own_op
 from .storage import Storage
 from .types import data_type
 
@@ -52,7 +53,7 @@ class Importer:
     ) -> None:
         self.model, self.storage, self.shapes, self.known = model, storage, shapes, known
         self.made = Graph()
-        self.emit = Emitter(self.made)
+        self.emit = Emitter(self.made, REWRITES)
         self.opsets = {_domain(one.domain): one.version for one in model.opset_import}
         self.functions = {(_domain(one.domain), one.name): one for one in model.functions}
 
@@ -79,7 +80,8 @@ class Importer:
             if one.name not in values:
                 raise FormatError(f"output {one.name!r}", "no node makes it", "the name of a value")
             self._output(one.name, values[one.name])
-        return self._read()
+        self.emit.drop_unread()
+        return self.made
 
     def array(self, tensor: onnx.TensorProto, where: str) -> Array:
         """The contents of a tensor of the model."""
@@ -163,34 +165,6 @@ class Importer:
         except ArgumentError as error:
             raise FormatError(f"output {name!r}", str(error), "the name of an output") from None
 
-    def _read(self) -> Graph:
-        """The graph without ops and constants that no output depends on."""
-        made, read, unread = self.made, {tensor.id for tensor in self.made.outputs.values()}, set()
-        for op in reversed(made.ops):
-            if any(result.id in read for result in op.outputs):
-                read.update(tensor.id for tensor in op.inputs if tensor is not None)
-            else:
-                unread.add(op.id)
-        if not unread:
-            return made
-        other, renewed = Graph(), {}
-        for tensor in made._tensors:
-            if tensor.constant and tensor.id in read:
-                renewed[tensor.id] = other._tensor(tensor.dtype, tensor.shape, tensor.name, None, tensor.value)
-        for name, tensor in made.inputs.items():
-            renewed[tensor.id] = other.input(name, tensor.dtype, tensor.shape)
-        for op in made.ops:
-            if op.id not in unread:
-                sources = [None if tensor is None else renewed[tensor.id] for tensor in op.inputs]
-                dtypes, names = tuple(one.dtype for one in op.outputs), [one.name for one in op.outputs]
-                found = other._add_op(
-                    edition(op.edition), op.kind, dict(op.attrs), sources, dtypes, name=op.name, names=names
-                )
-                renewed.update(zip((tensor.id for tensor in op.outputs), found, strict=True))
-        for name, tensor in made.outputs.items():
-            other.output(name, renewed[tensor.id])
-        return other
-
     def _refuse_recursion(self) -> None:
         """Raise FormatError if a function of the model calls itself; the package onnx would never end."""
         state: dict[tuple[str, str], bool] = {}  # of functions: whether their calls are all known
@@ -232,6 +206,9 @@ class Importer:
         self.emit.named(proto.name or proto.output[0] if proto.output else proto.name)
         try:
             function = self.functions.get((domain, proto.op_type))
+            own = None if function is None else own_op(node)
+            if own is not None:
+                return own
             if function is not None:
                 return self._called(function, node)
             if domain == "" and node.opset < SINCE.get(proto.op_type, SINCE_ALL):
