@@ -15,6 +15,9 @@ from ..lowering.emitter import dtype_of, shape_of
 from .node import Node, TensorList
 from .types import DTYPES, NUMBERS
 
+RANDOM = frozenset(
+    ["Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"]
+)
 CONVERTED = 13  # the op set that old nodes are converted to
 
 
@@ -91,6 +94,7 @@ def run_elsewhere(node: Node, values: Mapping[str, Any]) -> Sequence[Any]:
     for name, value in given.items():
         if value is None or isinstance(value, TensorList):
             raise FormatError(node.where, f"input {name!r} is a sequence or an absent optional", "a tensor")
+    _check(node)
     model = _model(node, given)
     outputs = [name for name in proto.output if name]
     inferred = _inferred(model)
@@ -103,9 +107,22 @@ def run_elsewhere(node: Node, values: Mapping[str, Any]) -> Sequence[Any]:
         "nodes": proto.op_type,
         "shapes": shapes,
     }
-    found = node.emit.foreign([*given.values()], attrs, [dtype for dtype, _ in types])
+    repeatable = proto.op_type not in RANDOM and not any(one.HasField("g") for one in proto.attribute)
+    found = node.emit.foreign([*given.values()], attrs, [dtype for dtype, _ in types], repeatable=repeatable)
     results = iter(found)
     return [next(results) if name else None for name in proto.output]
+
+
+def _check(node: Node) -> None:
+    """Raise FormatError if the attributes of a node are not those of its op."""
+    if any(one.HasField("g") or one.graphs for one in node.proto.attribute):
+        return  # the checker does not know the values around the node
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version, context.opset_imports = onnx.IR_VERSION, node.importer.opsets
+    try:
+        onnx.checker.check_node(node.importer.storage.inlined(node.proto), context)
+    except onnx.checker.ValidationError as error:
+        raise FormatError(node.where, str(error).strip().splitlines()[0], "a node of the op set") from None
 
 
 def _coded(shape: Sequence[int | None] | None) -> list[int]:
