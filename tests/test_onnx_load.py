@@ -341,7 +341,15 @@ INVALID = {
             *IO,
             functions=[function("F", ["G"]), function("G", ["F"])],
         ),
-        "function '[FG]': a call of itself",
+        "function '[FG]' of 'own': a call of itself",
+    ),
+    "functions that double each other": (
+        model(
+            [helper.make_node("F0", ["x"], ["y"], domain="own")],
+            *IO,
+            functions=[function(f"F{n}", [f"F{n + 1}"] * 2) for n in range(40)] + [function("F40", ["F41"])],
+        ),
+        "more than 200000 nodes",
     ),
     "an unknown op": (model([helper.make_node("Nothing", ["x"], ["y"], name="n")], *IO), "node 'n' .Nothing."),
     "no output": (model([RELU], [info("x")], [info("q")]), "output 'q'"),
