@@ -15,7 +15,6 @@ from ..builder.graph import AnyGraph, DataGraph
 from ..errors import ArgumentError, shown
 from ..ir.op import Array, LogicalTensor, Op
 from ..ir.tensor_type import as_shape
-from ..opset.dtypes import OF_NUMPY
 from ..opset.editions.registry import HOST
 from ..opset.editions.registry import edition as edition_named
 from ..opset.schema import Shape
@@ -94,6 +93,6 @@ def _copied(values: Mapping[str, object]) -> dict[str, Array]:
     """Copies of the arrays, so that later changes by the caller cannot contradict the inferred shapes."""
     copies = {name: array_of(f"values: {name!r}", value).copy() for name, value in values.items()}
     for name, value in copies.items():
-        if value.dtype.kind not in "iuf" and value.dtype not in OF_NUMPY:
+        if value.dtype.kind not in "iufV":
             raise ArgumentError(f"values: {name!r}: an array of {value.dtype}; expected numbers")
     return copies
