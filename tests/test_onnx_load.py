@@ -187,6 +187,12 @@ def test_shapes_take_names_of_dims_and_inputs(shapes):
     assert graph.inputs["x"].shape == graph.inputs["y"].shape == (4, 3)
 
 
+def test_an_input_may_have_the_name_of_a_dim():
+    nodes = [helper.make_node("Relu", ["n"], ["y"])]
+    graph = onegraph.onnx.load(model(nodes, [info("n", ("n", 3))], [info("y", ("n", 3))]), shapes={"n": (4, 3)})
+    assert graph.inputs["n"].shape == (4, 3)
+
+
 def test_values_make_inputs_known():
     nodes = [helper.make_node("Reshape", ["x", "shape"], ["y"])]
     proto = model(nodes, [info("x", (6,)), info("shape", (2,), TensorProto.INT64)], [info("y", None)])
@@ -213,7 +219,7 @@ def test_wrong_arguments_are_refused(arguments):
         onegraph.onnx.load(dynamic(), **arguments)
 
 
-@pytest.mark.parametrize("given", [None, 3, object(), [b""], "a\0b"], ids=repr)
+@pytest.mark.parametrize("given", [None, 3, [b""], "a\0b", memoryview(b"abcd")[::2]], ids=range(5))
 def test_refuses_what_is_no_model(given):
     with pytest.raises(og.ArgumentError, match="model"):
         onegraph.onnx.load(given)

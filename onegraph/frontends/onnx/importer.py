@@ -150,7 +150,8 @@ class Importer:
         dims: list[int | None] = []
         for dim in kind.shape.dim:
             size = dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None
-            dims.append(self.shapes.get(dim.dim_param, size) if dim.dim_param else size)
+            named = self.shapes.get(dim.dim_param)
+            dims.append(named if isinstance(named, int) else size)
         return tuple(dims)
 
     def _output(self, name: str, value: Any) -> None:

@@ -72,7 +72,7 @@ def load(
     if has_type(model, onnx.ModelProto):
         return Importer(model, Storage(None, Pieces(), None), given, known).graph()
     if has_type(model, (bytes, bytearray, memoryview)):
-        with memoryview(model) as data:
+        with _bytes(model) as data:
             pieces = cut(data)
             return Importer(_parsed(pieces, "model"), Storage(_of_bytes(data), pieces, None), given, known).graph()
     path = path_of("model", model, "a path, the bytes of a model, or an onnx.ModelProto")
@@ -88,6 +88,13 @@ def load(
             return Importer(_parsed(pieces, str(path)), storage, given, known).graph()
     except OSError as error:
         raise FormatError(str(path), error.strerror or str(error), "a file that can be read") from None
+
+
+def _bytes(model: bytes | bytearray | memoryview) -> memoryview:
+    try:
+        return memoryview(model).cast("B")
+    except TypeError:  # a memoryview with steps
+        raise ArgumentError("model: a view with gaps between its bytes; expected contiguous bytes") from None
 
 
 def _parsed(pieces: Pieces, where: str) -> onnx.ModelProto:
