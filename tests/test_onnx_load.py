@@ -315,6 +315,26 @@ def test_a_condition_that_the_graph_computes_runs_on_the_host():
     assert any("OnnxNode" in kind for part in executable.report().partitions for kind in part.kinds)
 
 
+def test_random_numbers_are_drawn_by_each_call():
+    nodes = [helper.make_node("RandomNormal", [], ["r"], shape=[9]), helper.make_node("Add", ["x", "r"], ["y"])]
+    executable = onegraph.onnx.load(model(nodes, [info("x", (9,))], [info("y", (9,))])).compile()
+    x = np.zeros(9, np.float32)
+    assert (executable(x=x) != executable(x=x)).any()
+
+
+def test_an_endless_loop_is_not_run_while_loading():
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["c"], ["c_out"]), helper.make_node("Add", ["s", "s"], ["s_out"])],
+        "body",
+        [info("i", (), TensorProto.INT64), info("c", (), TensorProto.BOOL), info("s", (2,))],
+        [info("c_out", (), TensorProto.BOOL), info("s_out", (2,))],
+    )
+    known = [numpy_helper.from_array(np.array(2**62), "m"), numpy_helper.from_array(np.zeros(2, "f4"), "zero")]
+    nodes = [helper.make_node("Loop", ["m", "", "zero"], ["last"], body=body), helper.make_node("Neg", ["last"], ["y"])]
+    graph = onegraph.onnx.load(model(nodes, [], [info("y", (2,))], known))
+    assert graph.ops[0].kind == "OnnxNode"
+
+
 def test_a_sequence_is_several_inputs_and_outputs():
     kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(F, None))
     nodes = [helper.make_node("SequenceInsert", ["s", "x"], ["t"])]
