@@ -23,7 +23,49 @@ def reshape(node: Node) -> Value:
         if 0 in dims and -1 in dims:
             raise NotLowered("a dim of -1 beside one of 0")
         shape = np.array(dims, np.int64)
+    elif not node.attr("allowzero", 0) and _may_hold_zero(node, shape):
+        shape = _without_zeros(node, src, shape)
     return lowering.reshape(node.emit, src, shape)
+
+
+# Ops of chains that compute shapes; the first number of inputs hold what the result holds.
+OF_SHAPES = {
+    "Gather": 1,
+    "Slice": 1,
+    "Unsqueeze": 1,
+    "Squeeze": 1,
+    "Cast": 1,
+    "Reshape": 1,
+    "Concat": None,
+    "Multiply": None,
+    "Add": None,
+    "Divide": 1,
+}
+
+
+def _may_hold_zero(node: Node, value: Value | None) -> bool:
+    """Whether a shape may hold a 0, which copies a dim: all but chains of dims of tensors and numbers but 0."""
+    if isinstance(value, np.ndarray):
+        return bool((value == 0).any())
+    known = None if value is None else value.value
+    if known is not None:
+        return bool((np.asarray(known) == 0).any())
+    op = node.emit.maker(value)
+    if op is None or op.kind not in OF_SHAPES:
+        return op is None or op.kind not in ("Shape", "Size")
+    return any(_may_hold_zero(node, one) for one in op.inputs[: OF_SHAPES[op.kind]])
+
+
+def _without_zeros(node: Node, src: Value, shape: Value) -> Value:
+    """A shape with the dims of src in the place of zeros."""
+    count, rank, emit = (node.shape(1) or (None,))[0], node.rank(), node.emit
+    if count is None:
+        raise NotLowered("the rank of the result is unknown")
+    have = lowering.concat(emit, [lowering.dims_of(emit, src), numbers(*[1] * max(count - rank, 0))], 0)
+    have = lowering.slice_(emit, have, [0], [count], [0])
+    copied = emit.op("Equal", [lowering.as_s64(emit, shape), numbers(0)])
+    found: Value = emit.op("Where", [copied, have, lowering.as_s64(emit, shape)])
+    return found
 
 
 def _copying_dims(node: Node, src: Value, dims: list[int]) -> Value:

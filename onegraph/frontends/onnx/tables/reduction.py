@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...lowering import reduction as lowering
 from ...lowering.elementwise import multiply, unary
 from ...lowering.emitter import Value
-from ...lowering.movement import NATIVE
+from ...lowering.movement import NATIVE, as_s64
 from ..node import Node, NotLowered, lowers
 
 SAME = ("ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2")
@@ -23,8 +25,14 @@ def _axes(node: Node) -> tuple[list[int] | None, bool, bool]:
 @lowers(*SAME)
 def reduce(node: Node) -> Value:
     """One op with the same meaning."""
+    src, kind, axes_input = node.value(0), node.proto.op_type, node.optional(1)
+    if axes_input is not None and not isinstance(axes_input, np.ndarray) and kind not in ("ReduceL1", "ReduceL2"):
+        if node.attr("noop_with_empty_axes", 0) or node.shape(1) in (None, (0,), (None,)):
+            raise NotLowered("axes that are known only in a run, and may be none")
+        inputs = [src, as_s64(node.emit, axes_input)]
+        found: Value = node.emit.op(kind, inputs, {"keep_dims": bool(node.attr("keepdims", 1))}, edition="host")
+        return found
     axes, keep, nothing = _axes(node)
-    src, kind = node.value(0), node.proto.op_type
     if nothing:
         return unary(node.emit, "Abs", src) if kind in ("ReduceL1", "ReduceL2") else src
     shape = node.shape()
