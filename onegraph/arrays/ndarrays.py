@@ -112,7 +112,7 @@ def as_dlpack(array: object) -> DLPackArray:
     if not is_numpy(array):
         raise ArgumentError(f"as_dlpack: {class_of(array)}; expected a numpy array")
     values = array_of("as_dlpack", array)
-    if values.dtype not in CODES and (values.dtype.isbuiltin != 1 or values.dtype.kind not in "biufc"):
+    if values.dtype not in CODES and (values.dtype.isbuiltin == 2 or values.dtype.kind not in "biufc"):
         raise ArgumentError(f"as_dlpack: an array of {values.dtype}; expected numbers of whole bytes")
     return DLPackArray(values)
 
@@ -233,10 +233,14 @@ def laid_empty(shape: tuple[int, ...], strides: Sequence[int] | None, dtype: np.
     return aligned_empty(shape, dtype) if strides is None else strided_empty(shape, strides, dtype)
 
 
-def strided(array: Array, shape: Sequence[int], strides: Sequence[int]) -> Array:
-    """View the memory of an array with another shape and other strides, in elements."""
+def strided(array: Array, shape: Sequence[int], strides: Sequence[int], shift: int = 0) -> Array:
+    """View the memory of an array with another shape and other strides, in elements, from byte ``shift`` on."""
     size = array.itemsize
     plain = array.view(f"V{size}")  # as_strided does not support every data type of ml_dtypes
+    if shift:
+        # The memory as one row, because the view may begin anywhere in it and have negative strides.
+        reach = sum((max(dim, 1) - 1) * step for dim, step in zip(array.shape, array.strides, strict=True))
+        plain = np.lib.stride_tricks.as_strided(plain, (1 + reach // size,), (size,))[shift // size :]
     view: Array = np.lib.stride_tricks.as_strided(plain, shape, [stride * size for stride in strides])
     return view.view(array.dtype)
 

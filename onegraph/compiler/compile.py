@@ -30,7 +30,7 @@ from .partition_cache import Pattern
 from .partitioner import find_partitions, search
 from .patterns import Patterns
 from .schedule import Schedule
-from .steps import CompiledStep, Note, collapsed_binary
+from .steps import CompiledStep, Note, collapsed_binary, shifts_of
 from .thread_tuning import SMALL_BYTES
 
 ENOUGH = 1 << 27  # bytes; an allocation of this size fails only if memory is short
@@ -171,16 +171,18 @@ class _StepCompiler:
         for index, chosen, size in compiled.chosen:
             value = values[index] = values[index]._replace(strides=chosen)
             self._values[value.id], schedule.sizes[value.id] = value, size
-        pieces = [value.storage for value in values]
+        pieces, shifts = [value.storage for value in values], shifts_of(values)
         index = len(schedule.notes)
-        in_place = compiled.in_place and [(pieces[target], pieces[source]) for target, source in compiled.in_place]
+        in_place = compiled.in_place and [
+            (pieces[target], pieces[source]) for target, source in compiled.in_place if not values[source].offset
+        ]
         made, like = compiled.made, compiled.like
         is_quick = is_small and pattern.is_quick
         again = None
         if HASHES_CONSTANTS and made._compilation.keeps_constants:
             again = partial(self._patterns.partition_again, steps, ends[count:])
         schedule.steps.append(
-            CompiledStep(made, like, pieces, count, in_place, index, pattern.nbytes, is_small, is_quick, again)
+            CompiledStep(made, like, pieces, count, in_place, index, pattern.nbytes, is_small, is_quick, shifts, again)
         )
         schedule.notes.append(Note("oneDNN", steps, (note, *pattern.marks), values[:count], values[count:]))
         for source, target, why in copies:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..native.library import ffi, lib
 from ..opset.dtypes import DataType
+from .host_views import is_irregular
 from .lower import Value
 from .to_capi import capi_tensor
 
@@ -39,6 +40,8 @@ def has_kernel(kind: str, values: Sequence[Value]) -> bool:
     """Whether a kernel has the data types of these inputs and this output, which comes last."""
     dtypes = [value.dtype for value in values]
     if dtypes[-1] not in FLOATS or any(0 in value.shape for value in values):
+        return False
+    if any(is_irregular(value.shape, value.strides) for value in values):
         return False
     if kind == "select":
         return dtypes[:-1] == [DataType.boolean, dtypes[-1], dtypes[-1]]

@@ -45,7 +45,7 @@ class Value(NamedTuple):
     """A tensor of the lowered graph.
 
     ``storage`` is the id of the value that owns the memory: its own id, or that of the value that it is a view of.
-    ``strides`` are in elements.
+    ``strides``, and the ``offset`` of its first element in that memory, are in elements.
     """
 
     id: int
@@ -55,6 +55,16 @@ class Value(NamedTuple):
     storage: int
     name: str
     constant: Array | None = None
+    offset: int = 0
+
+    @property
+    def shift(self) -> int:
+        """Bytes from the start of the memory to the first element."""
+        return self.offset * self.dtype.numpy.itemsize
+
+    def placed(self, storage: int, strides: Dims, offset: int = 0) -> Value:
+        """The value in the memory of ``storage``, with these strides, from element ``offset`` of that memory on."""
+        return self._replace(storage=storage, strides=strides, offset=offset)
 
     @property
     def dense(self) -> bool:

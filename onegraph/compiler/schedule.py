@@ -18,15 +18,16 @@ from ..capi.threads import ThreadCount
 from ..errors import OneGraphError, UnsupportedError
 from ..faults.layouts import is_scattered
 from ..faults.use import VIEWS, Use
-from ..opset.editions.registry import BASE
+from ..opset.editions.registry import BASE, HOST
 from ..opset.ops.movement import transposition
 from ..opset.schema import Call, TensorType
 from ..opset.shapes import settled_strides
+from .host_views import is_host_view, is_irregular, place_of
 from .kernels import CompiledKernel, has_kernel
 from .lower import Dims, Lowered, Step, Value, dense_of
 from .report import nbytes
 from .shared_constants import derived
-from .steps import CompiledStep, Note, NumpyStep, compile_reorder, needs_dense, numpy_step, store
+from .steps import CompiledStep, Note, NumpyStep, compile_reorder, needs_dense, numpy_step, shifts_of, store
 from .thread_tuning import SMALL_BYTES
 
 
@@ -85,7 +86,7 @@ class Schedule:
                 order = transposition(self.use(step).call)
                 assert order is not None
                 strides = tuple([target.strides[order.index(axis)] for axis in range(len(order))])
-            placed = source._replace(strides=strides, storage=target.id)
+            placed = source.placed(target.id, strides)
             if placed.dense or not needs_dense(placed, [producer]):
                 self._placed[source.id] = source
                 self.values[source.id] = placed
@@ -101,6 +102,8 @@ class Schedule:
 
     def add_view(self, step: Step) -> bool:
         """Add a reshape or transpose as a view of the same memory; returns False if that is not possible."""
+        if is_host_view(step.op) and step.executor == "reference":
+            return self._add_host_view(step)
         if step.executor != "library" or step.kind not in VIEWS:
             return False
         source, target = self.values[step.inputs[0]], self.values[step.outputs[0]]
@@ -111,7 +114,7 @@ class Schedule:
             return False
         if step.kind == "StaticReshape" and not source.dense:
             if target.id in self.returned and target.dense:
-                dense = source._replace(id=len(self.values), strides=dense_of(source.shape), storage=target.id)
+                dense = source._replace(id=len(self.values)).placed(target.id, dense_of(source.shape))
                 self.values[dense.id] = dense
                 self.add_copy(source, dense, step, "the source of a reshape must be dense")
                 return True
@@ -126,7 +129,7 @@ class Schedule:
             # The library takes tensors that differ in the strides of axes of size 1 alone for each other.
             strides = settled_strides(target.shape, [source.strides[axis] for axis in order])
             constant = None if constant is None else constant.transpose(order)
-        view = target._replace(strides=strides, storage=source.storage, constant=constant)
+        view = target._replace(constant=constant).placed(source.storage, strides, source.offset)
         if target.id in self.returned:
             view = view._replace(id=len(self.values), name=f"{target.name} (view)")
             self.values[view.id] = view
@@ -134,6 +137,28 @@ class Schedule:
         else:
             self.values[target.id] = view
             self.note("view", step, "no copy: other strides on the same memory", step.note)
+        return True
+
+    def _add_host_view(self, step: Step) -> bool:
+        """Add a host op that takes part of a tensor, or renames axes, as a view; returns False if it needs a copy."""
+        source, target = self.values[step.inputs[0]], self.values[step.outputs[0]]
+        if target.id in self.viewed:
+            return False
+        place = place_of(step.op, source, target)
+        if place is None and not source.dense and 0 not in target.shape:
+            source = self.values[self.dense_copy(source)]
+            place = place_of(step.op, source, target)
+        if place is None:
+            return False
+        strides = settled_strides(target.shape, place.strides)
+        view = target.placed(source.storage, strides, source.offset + place.offset)
+        if target.id in self.returned:
+            view = view._replace(id=len(self.values), name=f"{target.name} (view)")
+            self.values[view.id] = view
+            self.add_copy(view, target, step, "the result is stored as an array of its own")
+        else:
+            self.values[target.id] = view
+            self.note("view", step, "no copy: part of the same memory", step.note)
         return True
 
     def add_repeated(self, step: Step) -> bool:
@@ -145,7 +170,7 @@ class Schedule:
         first = self._first.setdefault(origin, number)
         if first != number:
             known = self.values[first]
-            self.values[number] = self.values[number]._replace(strides=known.strides, storage=known.storage)
+            self.values[number] = self.values[number].placed(known.storage, known.strides, known.offset)
         return first != number
 
     def dense_copy(self, value: Value) -> int:
@@ -188,11 +213,9 @@ class Schedule:
             constant = self._lowered.shared.once(key, partial(np.ascontiguousarray, constant))
         self.values[number] = value._replace(
             id=number,
-            strides=strides,
-            storage=number,
             name=f"{value.name} ({'dense' if is_dense else 'channels last'})",
             constant=constant,
-        )
+        ).placed(number, strides)
         return self.values[number]
 
     def add_copy(self, source: Value, target: Value, step: Step | None, reason: str) -> None:
@@ -200,6 +223,8 @@ class Schedule:
         note = Note("oneDNN", () if step is None else (step,), (reason,), (source,), (target,))
         index = len(self.notes)
         try:
+            if is_irregular(source.shape, source.strides):
+                raise UnsupportedError("the library copies no tensor whose elements share memory or run backwards")
             if not is_native(source.dtype):
                 raise UnsupportedError(f"the library copies {source.dtype} element by element")
             if is_scattered(target.shape, target.strides):
@@ -237,7 +262,8 @@ class Schedule:
         if step.kind == "Select" and has_kernel("select", [self.values[n] for n in (*step.inputs, *step.outputs)]):
             self.add_kernel("select", (*step.inputs, *step.outputs), self.note("copy", step, reason or step.note))
             return
-        self.steps.append(numpy_step(step, self.values, self.note("reference", step, reason or step.note)))
+        executor = "host" if step.op.edition == HOST else "reference"
+        self.steps.append(numpy_step(step, self.values, self.note(executor, step, reason or step.note)))
 
     def add_kernel(self, kind: str, numbers: Sequence[int], note: int) -> bool:
         """Add a kernel of the package with the values ``numbers`` at its ports; returns False if there is none."""
@@ -249,16 +275,20 @@ class Schedule:
             self._kernels[key] = CompiledKernel(kind, values)
         compiled, size = self._kernels[key], sum(map(nbytes, values))
         pieces, is_small = [value.storage for value in values], size <= SMALL_BYTES
-        self.steps.append(CompiledStep(compiled, compiled, pieces, len(values) - 1, (), note, size, is_small, is_small))
+        last, shifts = len(values) - 1, shifts_of(values)
+        self.steps.append(CompiledStep(compiled, compiled, pieces, last, (), note, size, is_small, is_small, shifts))
         return True
 
     def add_compiled(self, compiled: CompiledPartition, numbers: Sequence[int], note: int) -> None:
         """Add a compiled partition with the values ``numbers`` at its ports, inputs first."""
         values = [self.values[number] for number in numbers]
-        piece = {
-            tensor.id: value.storage
-            for tensor, value in zip((*compiled.inputs, *compiled.outputs), values, strict=True)
-        }
-        in_place = [(piece[target], piece[source]) for source, target in compiled.inplace_pairs]
-        count, size = len(compiled.inputs), sum(map(nbytes, values))
-        self.steps.append(CompiledStep(compiled, compiled, [*piece.values()], count, in_place, note, size))
+        ends = [*compiled.inputs, *compiled.outputs]
+        at = {tensor.id: value for tensor, value in zip(ends, values, strict=True)}
+        in_place = [
+            (at[target].storage, at[source].storage)
+            for source, target in compiled.inplace_pairs
+            if not at[source].offset
+        ]
+        count, size, pieces = len(compiled.inputs), sum(map(nbytes, values)), [value.storage for value in at.values()]
+        shifts = shifts_of([*at.values()])
+        self.steps.append(CompiledStep(compiled, compiled, pieces, count, in_place, note, size, shifts=shifts))

@@ -19,12 +19,14 @@ from ..faults.operands import collapsed, rows_together
 from ..faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst
 from ..faults.performance import BROADCASTS, REDUCED, SLOW_STRIDES
 from ..faults.use import ELEMENTWISE
-from ..ir.op import Array, LogicalTensor, Op
+from ..ir.op import Array, LogicalTensor, Op, schema_of
 from ..native.library import VERSION
-from ..opset.editions.registry import DEFAULT
+from ..opset.editions.registry import DEFAULT, HOST, base_of
 from ..opset.schema import Call
 from ..reference import run_op
+from ..reference.host import computed_on_host, host_function
 from .arithmetic import arithmetic_of
+from .host_views import is_irregular
 from .kernels import CompiledKernel
 from .lower import Dims, Step, Value, dense_of
 from .report import PartitionReport
@@ -54,7 +56,13 @@ class CompiledStep(NamedTuple):
     nbytes: int  # size of inputs and outputs
     is_small: bool = False  # compiled for one thread
     is_quick: bool = False  # small, and known to take little time
+    shifts: Sequence[int] = ()  # for each piece, bytes to its first element; empty if all are 0
     again: Callable[[], Partition] | None = None  # None if the library finds no constants of the step by a hash
+
+
+def shifts_of(values: Sequence[Value]) -> Sequence[int]:
+    """For each value the bytes from the start of its memory to its first element; empty if all are 0."""
+    return [value.shift for value in values] if any(value.offset for value in values) else ()
 
 
 class NumpyStep(NamedTuple):
@@ -83,7 +91,7 @@ class Note(NamedTuple):
         ops = [named for step in self.steps for named in ((step.label, step.op.name), *_names(step.folded))]
         kinds, names = zip(*ops, strict=True) if ops else (("copy of",), (self.inputs[0].name,))
         ends = tuple(self.inputs), tuple(self.outputs)
-        computes = self.executor in ("oneDNN", "reference") and bool(self.steps)
+        computes = self.executor in ("oneDNN", "reference", "host") and bool(self.steps)
         arithmetic = arithmetic_of(self.steps, self.inputs) if computes else ""
         return PartitionReport(index, self.executor, kinds, names, reasons, *ends, threads, arithmetic)
 
@@ -94,6 +102,8 @@ def _names(ops: Sequence[Op]) -> list[tuple[str, str]]:
 
 def needs_dense(value: Value, steps: Sequence[Step]) -> bool:
     """Whether one of the ops would compute wrong, or slowly, with the strides of a value that it reads or writes."""
+    if is_irregular(value.shape, value.strides):
+        return True
     is_slow = not value.dense and SLOW_STRIDES.affects(VERSION) and SLOW_STRIDES.when((value.shape, value.strides))
     if is_slow and any(step.kind in SLOW_STRIDES.ops and value.id in (*step.inputs, *step.outputs) for step in steps):
         return True
@@ -148,6 +158,9 @@ def _rank(step: Step) -> int:
 def numpy_step(step: Step, values: Mapping[int, Value], note: int) -> NumpyStep:
     """A numpy step for the op as the user wrote it, or for the part of the op that the step is."""
     op = step.op
+    if op.edition == HOST:
+        given = tuple([None if tensor is None else tensor.id for tensor in op.inputs])
+        return NumpyStep(_host_run(op), given, step.outputs, note)
     if step.whole:
         given = tuple([None if tensor is None else tensor.id for tensor in op.inputs])
         return NumpyStep(partial(_store_op, op), given, tuple([tensor.id for tensor in op.outputs]), note)
@@ -157,6 +170,22 @@ def numpy_step(step: Step, values: Mapping[int, Value], note: int) -> NumpyStep:
     )
     part = Op(step.id, step.kind, ins, outs, step.attrs, op.name, DEFAULT)
     return NumpyStep(partial(_store_op, part), step.inputs, step.outputs, note)
+
+
+def _host_run(op: Op) -> Run:
+    """What a host op does, with its attributes and types read once."""
+    schema = schema_of(op)
+    types = [None if tensor is None else tensor.type for tensor in op.inputs]
+    call = Call(base_of(schema), op.attrs, types, len(op.outputs), [tensor.dtype for tensor in op.outputs])
+    function = host_function(schema)
+
+    def run(arrays: Sequence[Array | None], results: Sequence[Array]) -> None:
+        with np.errstate(all="ignore"):
+            found = computed_on_host(op, function, call, arrays)
+        for target, array in zip(results, found, strict=True):
+            np.copyto(target, array, casting="unsafe")
+
+    return run
 
 
 def _store_op(op: Op, arrays: Sequence[Array | None], results: Sequence[Array]) -> None:

@@ -81,7 +81,8 @@ class _Export:
         tensors: list[LibraryTensor] = []
         places: dict[int, int] = {}
         for number in self._read | self._produced:
-            _, dtype, shape, strides, _, _, constant = value = self.values[number]
+            value = self.values[number]
+            dtype, shape, strides, constant = value.dtype, value.shape, value.strides, value.constant
             if dtype.since > VERSION:
                 continue
             alike = dtype, shape, strides, constant is None

@@ -34,7 +34,7 @@ from . import (
     reduction,
 )
 from .by_element import ByElement, widened
-from .host import host_function
+from .host import computed_on_host, host_function
 
 Array = NDArray[np.generic]
 ReferenceFunction = Callable[..., object]
@@ -42,8 +42,7 @@ ReferenceFunction = Callable[..., object]
 MOVES = frozenset(["Concat", "Reorder", "Select", "StaticReshape", "StaticTranspose"])
 # Categories of ops whose functions return formulas, which convert their inputs block by block.
 BY_ELEMENT = frozenset(["quantization"])
-# Categories of ops that compute in the data types of their tensors.
-NATIVE = BY_ELEMENT | {HOST}
+
 NUMBERS = frozenset([*(dtype.numpy for dtype in DataType), np.dtype(np.float64)])
 MODULES = (
     elementwise,
@@ -117,7 +116,15 @@ def _computed(op: Op, schema: Schema, inputs: Sequence[Array | None], rounded: b
         None if array is None else _swapped(schema, schema.input_port(index).name, array, op)
         for index, array in enumerate(inputs[: len(call.inputs)])
     ]
-    is_wide = base.kind not in MOVES and base.category not in NATIVE
+    if base.category == HOST:
+        with np.errstate(all="ignore"):
+            return tuple(
+                np.ascontiguousarray(array).reshape(array.shape).astype(tensor.dtype.numpy, copy=False)
+                for array, tensor in zip(
+                    computed_on_host(op, host_function(schema), call, inputs), op.outputs, strict=False
+                )
+            )
+    is_wide = base.kind not in MOVES and base.category not in BY_ELEMENT
     try:
         arrays = [_widen(array) if is_wide and array is not None else array for array in ordered]
         with np.errstate(all="ignore"):

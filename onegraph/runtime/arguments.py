@@ -194,6 +194,21 @@ def refuse_shared(outputs: Mapping[str, Array], inputs: Mapping[str, Array]) -> 
 
 
 def value_inputs(graph: DataGraph) -> tuple[str, ...]:
-    """Names of the graph inputs that set a shape or axes; their contents must be known before compilation."""
-    found = {tensor.id for tensor in shape_tensors(graph)}
+    """Names of the graph inputs whose contents set a shape or axes, and must be known before compilation.
+
+    An input may set a shape through other ops, such as a Concat with a constant. Scalars and vectors alone count,
+    because the contents of larger tensors are data.
+    """
+    makers = {tensor.id: op for op in graph.ops for tensor in op.outputs}
+    found: set[int] = set()
+    waiting = [*shape_tensors(graph)]
+    while waiting:
+        tensor = waiting.pop()
+        is_list = tensor.shape is not None and len(tensor.shape) <= 1
+        if tensor.id in found or tensor.value is not None or not is_list:
+            continue
+        found.add(tensor.id)
+        op = makers.get(tensor.id)
+        if op is not None and op.kind not in ("Shape", "Size"):
+            waiting += [source for source in op.inputs if source is not None]
     return tuple(name for name, tensor in graph.inputs.items() if tensor.id in found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from html import escape
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from ..builder.op_outputs import picklable
 from ..capi.caches import give_up_constants
 from ..capi.settings import alignment_of, is_aligned
 from ..capi.thread_affinity import calling_thread
-from ..compiler.lower import refuse_wildcards, shape_tensors
+from ..compiler.lower import refuse_wildcards
 from ..compiler.report import PartitionReport, Report
 from ..compiler.shared_constants import SharedConstants
 from ..errors import ArgumentError, OutOfMemoryError, StateError, StatusError, UnsupportedError, shown
@@ -24,10 +25,11 @@ from ..ir.op import Array
 from ..native.gc_pause import without_collector
 from ..native.library import VERSION
 from ..opset.dtypes import DataType
+from ..opset.editions.registry import HOST
 from ..opset.schema import Shape
 from ..opset.shapes import known
-from ..reference import run as run_reference
 from ..transform.specialise import specialise
+from ..transform.stages import stages
 from .arguments import Arguments, OutputSpec, refuse_shared, value_inputs
 from .bound_run import BoundRun, QuickCall, quick_call, refuse_elsewhere, signature
 from .compile_options import Options, compile_options, refuse_unknown_partitions
@@ -36,6 +38,7 @@ from .plan import EXECUTE
 from .profile import Profile, measure, measure_reference
 from .program import Program, Threads
 from .program_cache import CAPACITY, Cache, CacheInfo, Entry, dispatch
+from .staged import Staged
 
 COMPUTED_SHAPE = "a shape or an axis depends on what the graph computes, so nothing can be compiled before it runs"
 
@@ -135,7 +138,7 @@ class Executable(Made):
         program = entry.program
         written = self._arguments.written(out, given)
         if program is None:
-            return self._run_on_reference(given, written)
+            return self._run_in_stages(entry, given, written)
         # Inputs that were copied or came from another library now fit the quick call.
         result = entry.quick(tuple(given.values()), self._arguments.ordered(out))
         if result is not None:
@@ -320,12 +323,15 @@ class Executable(Made):
 
     def _compile(self, graph: DataGraph) -> Entry:
         options = self._options
-        unknown = {tensor.id for tensor in graph._tensors if tensor.shape is None or None in tensor.shape}
-        is_computed = any(tensor.value is None for tensor in shape_tensors(graph))
-        if is_computed or any(t.id in unknown for op in graph.ops for t in op.outputs if op.kind != "Wildcard"):
+        if self._is_static and any(op.edition == HOST for op in graph.ops):
+            graph = specialise(graph, {})  # computes what follows from the shapes
+        parts = stages(graph)
+        if parts is not None:
             if not options.fallback:
                 raise UnsupportedError("the library does not run all of the graph: " + COMPUTED_SHAPE)
-            return Entry(None, _decline)
+            threads = None if isinstance(options.threads, Mapping) else options.threads
+            compiled = partial(Executable, **options._replace(threads=threads)._asdict())
+            return Entry(None, _decline, staged=Staged(graph, parts, compiled))
         program = without_collector(lambda: Program(graph, **options._asdict(), shared=self._shared))
         if isinstance(options.threads, Mapping):
             refuse_unknown_partitions(options.threads, program.reports)
@@ -337,9 +343,8 @@ class Executable(Made):
             return ()
         program, options = entry.program, self._options
         if program is None:
-            ops = self._graph.ops
-            kinds, names = tuple(op.kind for op in ops), tuple(op.name for op in ops)
-            return (PartitionReport(0, "reference", kinds, names, (COMPUTED_SHAPE,)),)
+            assert entry.staged is not None
+            return entry.staged.reports()
         if not implementations:
             return tuple(map(replace, program.reports))
         if entry.implementations is None:
@@ -347,10 +352,15 @@ class Executable(Made):
         found = entry.implementations
         return tuple(replace(report, implementation=found.get(report.index, "")) for report in program.reports)
 
-    def _run_on_reference(self, given: Mapping[str, Array], written: Held) -> Any:
-        """Run in numpy. Shapes in ``out`` are checked after the run, as they are unknown before."""
+    def run_by_name(self, given: Mapping[str, Array]) -> dict[str, Array]:
+        """The results of a call with these arrays, by name."""
+        return self._by_name(self(**given))
+
+    def _run_in_stages(self, entry: Entry, given: Mapping[str, Array], written: Held) -> Any:
+        """Run one stage after another. Shapes in ``out`` are checked after the run, as they are unknown before."""
         refuse_shared(written, {})
-        results = run_reference(self._graph, given)
+        assert entry.staged is not None
+        results = entry.staged.run(given)
         outputs = [
             OutputSpec(name, tensor.dtype, results[name].shape, tensor.strides)
             for name, tensor in self._graph.outputs.items()

@@ -46,8 +46,9 @@ class PlanSource:
             ],
         )
         found = [places[piece] for step in steps for piece in step.pieces]
+        shifts = [shift for step in steps for shift in step.shifts or [0] * len(step.pieces)]
         self.slots = ffi.new("size_t[]", [slot for slot, _ in found])
-        self.offsets = ffi.new("size_t[]", [offset for _, offset in found])
+        self.offsets = ffi.new("size_t[]", [at + shift for (_, at), shift in zip(found, shifts, strict=True)])
 
     @property
     def threads(self) -> list[int]:

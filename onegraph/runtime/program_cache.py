@@ -14,6 +14,7 @@ from .._util.interpreter_tricks import Counter, is_held, written_function
 from ..errors import StateError
 from .bound_run import QuickCall
 from .program import Program
+from .staged import Staged
 
 CAPACITY = 16
 _making = threading.local()  # depth: number of nested entries that the thread is making
@@ -41,7 +42,8 @@ class Entry:
     """The program for one combination of shapes.
 
     Attributes:
-        program: None if numpy runs the whole graph.
+        program: None if the graph runs in stages.
+        staged: the stages; None if there is a program.
         quick: runs the program in one C call; returns None for arguments that it cannot handle.
         used: number of the last lookup that found this entry.
         implementations: names by index of partition; None until they are requested.
@@ -53,6 +55,7 @@ class Entry:
     used: int = 0
     implementations: dict[int, str] | None = None
     times: Mapping[int, float] = field(default_factory=dict)
+    staged: Staged | None = None
 
 
 class Cache:

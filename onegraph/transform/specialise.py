@@ -1,19 +1,27 @@
-"""Makes a copy of a graph with known shapes for its inputs."""
+"""Makes a copy of a graph with known shapes for its inputs, and computes what follows from the shapes alone."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
 from typing import Any
+
+import numpy as np
 
 from .._util.validation import as_dict
 from ..arrays.ndarrays import array_of
 from ..builder.graph import AnyGraph, DataGraph
 from ..errors import ArgumentError, shown
-from ..ir.op import Array, LogicalTensor
+from ..ir.op import Array, LogicalTensor, Op
 from ..ir.tensor_type import as_shape
+from ..opset.editions.registry import HOST
 from ..opset.editions.registry import edition as edition_named
 from ..opset.schema import Shape
 from ..opset.shapes import compatible, show
+from ..reference import run_op
+
+MAX_ELEMENTS = 2**16  # of the results that are computed here
 
 
 def specialise(graph: AnyGraph, shapes: Mapping[str, Shape], values: Mapping[str, Array] | None = None) -> AnyGraph:
@@ -36,10 +44,40 @@ def specialise(graph: AnyGraph, shapes: Mapping[str, Shape], values: Mapping[str
         sources = [None if tensor is None else renewed[tensor.id] for tensor in op.inputs]
         chosen, types = edition_named(op.edition), tuple(tensor.dtype for tensor in op.outputs)
         labels = [tensor.name for tensor in op.outputs]
-        results = other._add_op(chosen, op.kind, dict(op.attrs), sources, types, name=op.name, names=labels)
+        found = _settled(op, sources)
+        if found is None:
+            results = other._add_op(chosen, op.kind, dict(op.attrs), sources, types, name=op.name, names=labels)
+        else:
+            ends = zip(op.outputs, found, strict=True)
+            results = tuple(other._tensor(end.dtype, array.shape, end.name, None, array) for end, array in ends)
         renewed.update(zip((tensor.id for tensor in op.outputs), results, strict=True))
     other._outputs = {name: renewed[t.id]._laid_out(t.strides) for name, t in before._outputs.items()}
     return other
+
+
+def _settled(op: Op, sources: Sequence[LogicalTensor | None]) -> tuple[Array, ...] | None:
+    """The results of an op that follow from shapes and small constants alone; None for other ops."""
+    if op.edition == HOST and op.kind in ("Shape", "Size"):
+        shape = None if sources[0] is None else sources[0].shape
+        if shape is None or None in shape:
+            return None
+        number = shape if op.kind == "Shape" else prod(dim or 0 for dim in shape)
+        return (_read_only(np.array(number, np.int64)),)
+    arrays = [None if source is None else source.value for source in sources]
+    size = sum(array.size for array in arrays if array is not None)
+    if op.edition != HOST or size > MAX_ELEMENTS or op.kind == "OnnxNode":
+        return None
+    if any(array is None and source is not None for array, source in zip(arrays, sources, strict=True)):
+        return None
+    outputs = tuple(replace(end, shape=None) for end in op.outputs)
+    small = replace(op, inputs=tuple(sources), outputs=outputs, signature=None)
+    found = run_op(small, arrays)
+    return tuple(map(_read_only, found)) if sum(array.size for array in found) <= MAX_ELEMENTS else None
+
+
+def _read_only(array: Array) -> Array:
+    array.flags.writeable = False
+    return array
 
 
 def _by_name(graph: DataGraph, what: str, given: object) -> Mapping[str, Any]:
@@ -52,9 +90,9 @@ def _by_name(graph: DataGraph, what: str, given: object) -> Mapping[str, Any]:
 
 
 def _copied(values: Mapping[str, object]) -> dict[str, Array]:
-    """Copies of integer arrays, so that later changes by the caller cannot contradict the inferred shapes."""
+    """Copies of the arrays, so that later changes by the caller cannot contradict the inferred shapes."""
     copies = {name: array_of(f"values: {name!r}", value).copy() for name, value in values.items()}
     for name, value in copies.items():
-        if value.dtype.kind not in "iu":
-            raise ArgumentError(f"values: {name!r}: an array of {value.dtype}; expected integers")
+        if value.dtype.kind not in "iuf":
+            raise ArgumentError(f"values: {name!r}: an array of {value.dtype}; expected numbers")
     return copies

@@ -21,7 +21,7 @@ Record = dict[str, object]
 _NAMED = re.compile(r"\S+ ('.*'|\".*\")", re.DOTALL)
 PREVIEW = 12
 KNOWN = {"index", "ops", "names", "executor", "reason", "inputs", "outputs", "bytes", "fused", "reference_kernel"}
-NUMPY = ("reference", "copy")  # executors of partitions that numpy runs
+NUMPY = ("reference", "host", "copy")  # executors of partitions that numpy runs
 
 
 class ReportLike(Protocol):

@@ -16,7 +16,7 @@ from ...ir.op import Signature
 from ...native.library import VERSION
 from ...opset.dtypes import DataType
 from ...opset.editions.dialect import base_call
-from ...opset.editions.registry import base_of
+from ...opset.editions.registry import HOST, base_of
 from ...opset.schema import Call, Schema
 from .compositions import COMPOSITIONS, PREFERRED
 from .form import Form, Part, form_of
@@ -58,6 +58,8 @@ def library_form(schema: Schema, call: Call, *, joins: bool = False) -> tuple[Fo
         call: the op in the base vocabulary, with the data types of its outputs.
         joins: whether the op becomes part of the op before it, so that no other ops are faster.
     """
+    if schema.category == HOST:
+        return None, "a host op"
     if schema.dialect is None and schema.kind != call.schema.kind:
         return None, f"{schema.kind} is not an op of the library"
     newer = _too_new(call)

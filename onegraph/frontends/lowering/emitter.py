@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...arrays.ndarrays import aligned_empty
 from ...builder.graph import DataGraph
 from ...inference.type_table import typing_of
 from ...ir.op import LogicalTensor, Op
@@ -57,8 +58,9 @@ class Emitter:
         known = self._constants.get(id(value))
         if known is None:
             dtype = OF_NUMPY[value.dtype]
+            name = f"constant_{len(self.graph._by_id)}"
             # The array is kept, so that its id stays its own.
-            known = self._constants[id(value)] = value, self.graph.constant(value, dtype=dtype)
+            known = self._constants[id(value)] = value, self.graph._tensor(dtype, value.shape, name, None, _kept(value))
         return known[1]
 
     def op(
@@ -99,7 +101,7 @@ class Emitter:
         return self._makers.get(value.id) if isinstance(value, LogicalTensor) else None
 
     def drop_unread(self) -> None:
-        """Remove the ops that no output needs, which rewrites leave behind."""
+        """Remove the ops and constants that no output needs, which rewrites leave behind."""
         graph = self.graph
         needed = {tensor.id for tensor in graph.outputs.values()}
         kept = []
@@ -110,6 +112,9 @@ class Emitter:
             else:
                 del graph._names[op.name]
         graph._ops[:] = reversed(kept)
+        read = needed | {tensor.id for tensor in graph.inputs.values()} | {t.id for op in kept for t in op.outputs}
+        for number in graph._by_id.keys() - read:
+            del graph._by_id[number]
 
     def foreign(
         self, inputs: Sequence[Value], attrs: Mapping[str, object], dtypes: Sequence[DataType]
@@ -161,6 +166,16 @@ class Emitter:
         count = self._taken.get(self._prefix, 0)
         self._taken[self._prefix] = count + 1
         return self._prefix if not count else f"{self._prefix}/{count}"
+
+
+def _kept(value: Array) -> Array:
+    """The contents of a constant: the array itself, which nobody else has, or a copy if its layout needs one."""
+    fits = value.flags.c_contiguous and value.flags.aligned
+    array: Array = value.view() if fits else aligned_empty(value.shape, value.dtype)
+    if not fits:
+        array[...] = value
+    array.flags.writeable = False
+    return array
 
 
 def edition_of(kind: str, dtypes: Sequence[DataType | None]) -> str:

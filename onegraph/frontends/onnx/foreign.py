@@ -6,15 +6,16 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import onnx
 from onnx import TypeProto, helper
 
 from ...errors import FormatError
 from ...opset.dtypes import DataType
 from ..lowering.emitter import dtype_of, shape_of
-from .node import Node
+from .node import Node, TensorList
 from .types import DTYPES, NUMBERS
+
+CONVERTED = 13  # the op set that old nodes are converted to
 
 
 def expanded(node: Node) -> onnx.FunctionProto | None:
@@ -28,7 +29,10 @@ def expanded(node: Node) -> onnx.FunctionProto | None:
         function: onnx.FunctionProto = schema.function_body
         return function
     if schema.has_context_dependent_function:
-        types = [_type(value).SerializeToString() if value is not None else b"" for value in node.inputs]
+        if any(isinstance(value, TensorList) for value in node.inputs):
+            types = [_sequence_type(value).SerializeToString() for value in node.inputs]
+        else:
+            types = [_type(value).SerializeToString() if value is not None else b"" for value in node.inputs]
         try:
             text = schema.get_context_dependent_function_with_opset_version(
                 node.opset, proto.SerializeToString(), types
@@ -47,7 +51,35 @@ def _type(value: Any) -> TypeProto:
     return made
 
 
-def run_elsewhere(node: Node, values: Mapping[str, Any], reason: str) -> Sequence[Any]:
+def _sequence_type(value: Any) -> TypeProto:
+    """The type of a value that may be a sequence."""
+    if value is None:
+        return TypeProto()
+    if not isinstance(value, TensorList):
+        return _type(value)
+    made: TypeProto = helper.make_sequence_type_proto(_type(value[0]) if value else TypeProto())
+    return made
+
+
+def converted(node: Node) -> tuple[onnx.GraphProto, int] | None:
+    """A graph that computes a node of an old op set with newer nodes, and its op set; None if there is none."""
+    proto = node.proto
+    if not onnx.defs.has(proto.op_type, node.opset, "") and proto.op_type != "Upsample":
+        return None
+    given = dict(zip(proto.input, node.inputs, strict=False))
+    given.pop("", None)
+    inputs = [onnx.ValueInfoProto(name=name, type=_type(value)) for name, value in given.items()]
+    types = _inferred(_model(node, given))
+    outputs = [onnx.ValueInfoProto(name=name, type=types.get(name, onnx.TypeProto())) for name in proto.output if name]
+    graph = helper.make_graph([node.importer.storage.inlined(proto)], "node", inputs, outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", node.opset)])
+    try:
+        return onnx.version_converter.convert_version(model, CONVERTED).graph, CONVERTED
+    except Exception:  # the package raises errors of many classes
+        return None
+
+
+def run_elsewhere(node: Node, values: Mapping[str, Any]) -> Sequence[Any]:
     """The results of an op that the package onnx runs on the host.
 
     Raises:
@@ -57,11 +89,12 @@ def run_elsewhere(node: Node, values: Mapping[str, Any], reason: str) -> Sequenc
     names = [name for name in dict.fromkeys([*proto.input, *captured(proto)]) if name]
     given = {name: values[name] for name in names if name in values}
     for name, value in given.items():
-        if not isinstance(value, np.ndarray) and not hasattr(value, "dtype"):
-            raise FormatError(node.where, f"input {name!r} is a sequence or nothing", "a tensor")
+        if value is None or isinstance(value, TensorList):
+            raise FormatError(node.where, f"input {name!r} is a sequence or an absent optional", "a tensor")
     model = _model(node, given)
     outputs = [name for name in proto.output if name]
-    types = [_result_type(node, model, number, given) for number in range(len(outputs))]
+    inferred = _inferred(model)
+    types = [_tensor_type(inferred.get(name)) for name in outputs]
     if any(dtype is None for dtype, _ in types):
         raise FormatError(node.where, "a result that is not a tensor of a known type", "a node that returns tensors")
     shapes = [number for _, shape in types for number in _coded(shape)]
@@ -96,26 +129,29 @@ def _model(node: Node, given: Mapping[str, Any]) -> onnx.ModelProto:
     proto = node.proto
     inputs = [onnx.ValueInfoProto(name=name, type=_type(value)) for name, value in given.items()]
     outputs = [onnx.ValueInfoProto(name=name) for name in proto.output if name]
-    graph = helper.make_graph([proto], "node", inputs, outputs)
     importer = node.importer
-    model: onnx.ModelProto = helper.make_model(graph, functions=list(importer.functions.values()))
+    graph = helper.make_graph([importer.storage.inlined(proto)], "node", inputs, outputs)
+    model: onnx.ModelProto = helper.make_model(
+        graph, functions=[*map(importer.storage.inlined, importer.functions.values())]
+    )
     del model.opset_import[:]
     for domain, version in importer.opsets.items():
         model.opset_import.append(helper.make_opsetid(domain, version))
     return model
 
 
-def _result_type(
-    node: Node, model: onnx.ModelProto, number: int, given: Mapping[str, Any]
-) -> tuple[DataType | None, Sequence[int | None] | None]:
-    """Data type and shape of a result, by the shape inference of onnx."""
-    del given
+def _inferred(model: onnx.ModelProto) -> dict[str, TypeProto]:
+    """The types of the outputs, by the shape inference of onnx."""
     try:
-        inferred = onnx.shape_inference.infer_shapes(model, strict_mode=False, data_prop=True)
+        found = onnx.shape_inference.infer_shapes(model, strict_mode=False, data_prop=True)
     except Exception:  # the package raises errors of many classes
-        return None, None
-    kind = inferred.graph.output[number].type
-    if not kind.HasField("tensor_type") or kind.tensor_type.elem_type not in DTYPES:
+        return {}
+    return {one.name: one.type for one in found.graph.output}
+
+
+def _tensor_type(kind: TypeProto | None) -> tuple[DataType | None, Sequence[int | None] | None]:
+    """Data type and shape of a type; None if it is no tensor of a known data type."""
+    if kind is None or not kind.HasField("tensor_type") or kind.tensor_type.elem_type not in DTYPES:
         return None, None
     tensor = kind.tensor_type
     if not tensor.HasField("shape"):

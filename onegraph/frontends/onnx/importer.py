@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -11,15 +11,21 @@ from ...errors import ArgumentError, FormatError, OneGraphError, SpecError
 from ...graph import Graph
 from ...opset.dtypes import DataType
 from ...opset.schema import Shape
-from ..lowering.emitter import Array, Emitter, Value
+from ...opset.shapes import compatible, show
+from ..lowering.emitter import Array, Emitter
 from ..lowering.patterns import REWRITES
 from . import tables as tables
-from .foreign import expanded, run_elsewhere
-from .node import LOWERINGS, Node, NotLowered
-from .types import array_of, data_type
+from .foreign import converted, expanded, run_elsewhere
+from .node import LOWERINGS, Node, NotLowered, TensorList
+from .own import own_op
+from .storage import Storage
+from .types import data_type
 
-DEFAULT_DOMAINS = ("", "ai.onnx")
-MAX_DEPTH = 64  # of functions that call functions
+OLDEST, NEWEST = 1, onnx.defs.onnx_opset_version()
+MAX_DEPTH = 64  # of functions that call functions, and of graphs in nodes
+# The op sets from which on the table of nodes takes a kind as it is; the package onnx converts older nodes.
+SINCE = {"Hardmax": 13, "LogSoftmax": 13, "Resize": 11, "Slice": 10, "Softmax": 13, "TopK": 10, "Upsample": 11}
+SINCE_ALL = 7
 
 
 class Importer:
@@ -27,35 +33,38 @@ class Importer:
 
     Args:
         model: the model.
-        directory: folder of its external data; empty if it has none.
-        shapes: shapes of inputs that replace those of the model, by name.
+        storage: the contents of its tensors.
+        shapes: by name: shapes of inputs and sizes of named dims, which replace those of the model.
+        known: contents of inputs, by name.
     """
 
-    def __init__(self, model: onnx.ModelProto, directory: str, shapes: Mapping[str, object]) -> None:
-        self.model, self.directory, self.shapes = model, directory, shapes
+    def __init__(
+        self, model: onnx.ModelProto, storage: Storage, shapes: Mapping[str, Any], known: Mapping[str, Array]
+    ) -> None:
+        self.model, self.storage, self.shapes, self.known = model, storage, shapes, known
         self.made = Graph()
         self.emit = Emitter(self.made, REWRITES)
-        self.opsets = {one.domain: one.version for one in model.opset_import}
-        self.functions = {(one.domain, one.name): one for one in model.functions}
+        self.opsets = {_domain(one.domain): one.version for one in model.opset_import}
+        self.functions = {(_domain(one.domain), one.name): one for one in model.functions}
 
     def graph(self) -> Graph:
         """The graph.
 
         Raises:
             FormatError: the model is not valid, or has what no graph can have; the error names the node.
+            ArgumentError: a shape or a value is of no input.
         """
-        graph = self.model.graph
-        values: dict[str, Any] = {
-            one.name: array_of(one, f"initializer {one.name!r}", self.directory) for one in graph.initializer
-        }
-        unused = set(self.shapes) - {one.name for one in graph.input}
-        if unused:
-            raise ArgumentError(
-                f"shapes: {sorted(unused)}; expected names of the inputs {[one.name for one in graph.input]}"
-            )
-        for one in graph.input:
-            if one.name not in values:
-                values[one.name] = self._input(one)
+        version, graph = self.opsets.get(""), self.model.graph
+        if version is not None and not OLDEST <= version <= NEWEST:
+            raise FormatError(f"opset_import {version}", "an op set that the package onnx lacks", f"1 to {NEWEST}")
+        self._refuse_recursion()
+        if graph.sparse_initializer:
+            raise FormatError("sparse_initializer", "a sparse tensor", "dense tensors")
+        values = self._initializers(graph, "")
+        inputs = [one for one in graph.input if one.name not in values]
+        self._refuse_unknown(inputs)
+        for one in inputs:
+            values[one.name] = self._input(one)
         self.run(graph.node, values, "")
         for one in graph.output:
             if one.name not in values:
@@ -66,29 +75,107 @@ class Importer:
 
     def array(self, tensor: onnx.TensorProto, where: str) -> Array:
         """The contents of a tensor of the model."""
-        return array_of(tensor, where, self.directory)
+        return self.storage.array(tensor, where)
 
     def dtype(self, number: int, where: str) -> DataType:
         """The data type that ONNX gives this number."""
         return data_type(number, where)
 
-    def _input(self, info: onnx.ValueInfoProto) -> Value:
-        where = f"input {info.name!r}"
-        if not info.type.HasField("tensor_type"):
-            raise FormatError(where, str(info.type.WhichOneof("value")), "a tensor")
-        kind = info.type.tensor_type
-        shape: Any = self.shapes.get(info.name, _shape(kind))
-        return self.made.input(info.name, data_type(kind.elem_type, where), shape)
+    def _initializers(self, graph: onnx.GraphProto, where: str) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for one in graph.initializer:
+            place = f"{where}initializer {one.name!r}"
+            if one.name in found:
+                raise FormatError(place, "two of this name", "a name for each")
+            found[one.name] = self.storage.array(one, place)
+        return found
+
+    def _refuse_unknown(self, inputs: Sequence[onnx.ValueInfoProto]) -> None:
+        names = {one.name for one in inputs}
+        dims = {dim.dim_param for one in inputs for dim in one.type.tensor_type.shape.dim if dim.dim_param}
+        sizes = {name for name, given in self.shapes.items() if isinstance(given, int)}
+        for what, given, expected in (
+            ("shapes", self.shapes.keys() - sizes, names),
+            ("shapes", sizes, dims),
+            ("values", self.known.keys(), names),
+        ):
+            if given - expected:
+                kind = "named dims" if expected is dims else "inputs"
+                raise ArgumentError(f"{what}: {sorted(given - expected)}; expected names of {kind}: {sorted(expected)}")
+
+    def _input(self, info: onnx.ValueInfoProto) -> Any:
+        where, kind, given = f"input {info.name!r}", info.type, self.shapes.get(info.name)
+        if kind.HasField("optional_type"):
+            if info.name in self.shapes and given is None:
+                return None
+            kind = kind.optional_type.elem_type
+        if kind.HasField("sequence_type") and kind.sequence_type.elem_type.HasField("tensor_type"):
+            if given is None:
+                expected = f"shapes={{{info.name!r}: [a shape for each tensor]}}"
+                raise FormatError(where, "a sequence of unknown length", expected)
+            dtype = data_type(kind.sequence_type.elem_type.tensor_type.elem_type, where)
+            made = [self.made.input(f"{info.name}.{number}", dtype, one) for number, one in enumerate(given)]
+            return TensorList(made)
+        if not kind.HasField("tensor_type"):
+            raise FormatError(where, str(kind.WhichOneof("value")), "a tensor or a sequence of tensors")
+        tensor = kind.tensor_type
+        dtype, shape = data_type(tensor.elem_type, where), given or self._shape(tensor)
+        if info.name not in self.known:
+            try:
+                return self.made.input(info.name, dtype, given if info.name in self.shapes else shape)
+            except ArgumentError as error:
+                raise FormatError(where, str(error), "a name and a shape of a graph's input") from None
+        value = self.known[info.name]
+        if value.dtype != dtype.numpy or not compatible(value.shape, shape):
+            stated = f"{dtype.numpy} of shape {show(shape)}"
+            raise ArgumentError(f"values: {info.name!r}: {value.dtype} of shape {show(value.shape)}; expected {stated}")
+        return value
+
+    def _shape(self, kind: onnx.TypeProto.Tensor) -> Shape:
+        """The shape of a tensor type; a dim with a name is unknown unless ``shapes`` has it."""
+        if not kind.HasField("shape"):
+            return None
+        dims: list[int | None] = []
+        for dim in kind.shape.dim:
+            size = dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None
+            dims.append(self.shapes.get(dim.dim_param, size) if dim.dim_param else size)
+        return tuple(dims)
 
     def _output(self, name: str, value: Any) -> None:
-        if isinstance(value, list) or value is None:
-            raise FormatError(f"output {name!r}", "a sequence or nothing", "a tensor")
+        if value is None:
+            raise FormatError(f"output {name!r}", "an absent optional", "a value")
+        if isinstance(value, TensorList):
+            for number, one in enumerate(value):
+                self._output(f"{name}.{number}", one)
+            return
         while name in self.made.inputs or name in self.made.outputs:
             name += "_"
-        self.made.output(name, self.emit.tensor(value))
+        try:
+            self.made.output(name, self.emit.tensor(value))
+        except ArgumentError as error:
+            raise FormatError(f"output {name!r}", str(error), "the name of an output") from None
+
+    def _refuse_recursion(self) -> None:
+        """Raise FormatError if a function of the model calls itself; the package onnx would never end."""
+        state: dict[tuple[str, str], bool] = {}  # of functions: whether their calls are all known
+        for root in self.functions:
+            stack: list[tuple[tuple[str, str], Iterator[tuple[str, str]]]] = [(root, iter([root]))]
+            while stack:
+                name, calls = stack[-1]
+                other = next(calls, None)
+                if other is None:
+                    state[name] = True
+                    stack.pop()
+                elif other in self.functions and not state.get(other, False):
+                    if other in state:
+                        raise FormatError(f"function {other[1]!r}", "a call of itself", "functions without recursion")
+                    state[other] = False
+                    stack.append((other, _calls(self.functions[other].node)))
 
     def run(self, nodes: Sequence[onnx.NodeProto], values: dict[str, Any], where: str, depth: int = 0) -> None:
         """Lower nodes in their order; ``values`` has the values by name, and gets the results."""
+        if depth > MAX_DEPTH:
+            raise FormatError(where, f"functions or graphs {MAX_DEPTH} deep in each other", "no recursion")
         for number, proto in enumerate(nodes):
             place = f"{where}node {proto.name or number!r} ({proto.op_type})"
             missing = [name for name in proto.input if name and name not in values]
@@ -103,80 +190,119 @@ class Importer:
     def _results(
         self, proto: onnx.NodeProto, inputs: Sequence[Any], values: dict[str, Any], place: str, depth: int
     ) -> Sequence[Any]:
-        node = Node(proto, inputs, self.emit, self.opsets.get(proto.domain, 1), place)
+        domain = _domain(proto.domain)
+        node = Node(proto, inputs, self.emit, self.opsets.get(domain, 1), place)
         node.importer, node.scope, node.depth = self, values, depth
         self.emit.named(proto.name or proto.output[0] if proto.output else proto.name)
         try:
-            function = self.functions.get((proto.domain, proto.op_type))
+            function = self.functions.get((domain, proto.op_type))
+            own = None if function is None else own_op(node)
+            if own is not None:
+                return own
             if function is not None:
-                return self._called(function, node, depth)
-            own = proto.domain in DEFAULT_DOMAINS
-            lowering = LOWERINGS.get(proto.op_type if own else f"{proto.domain}::{proto.op_type}")
+                return self._called(function, node)
+            if domain == "" and node.opset < SINCE.get(proto.op_type, SINCE_ALL):
+                newer = converted(node)
+                if newer is not None:
+                    return self._converted(*newer, node)
+            lowering = LOWERINGS.get(f"{domain}::{proto.op_type}" if domain else proto.op_type)
             if lowering is not None:
                 try:
-                    found = lowering(node)
-                    return found if isinstance(found, (tuple, list)) and not _is_sequence(found) else [found]
-                except (NotLowered, SpecError) as reason:
-                    return self._otherwise(node, values, place, depth, str(reason))
-            return self._otherwise(node, values, place, depth, "")
+                    return _listed(lowering(node))
+                except (NotLowered, SpecError):
+                    pass
+            return self._otherwise(node, values)
         except FormatError:
             raise
         except OneGraphError as error:
             raise FormatError(place, str(error), "a node that the specification of ONNX allows") from None
+        except Exception as error:  # attributes that ONNX does not allow make numpy and Python raise anything
+            text = f"{type(error).__name__}: {error}"
+            raise FormatError(place, text, "a node that the specification of ONNX allows") from error
 
-    def _otherwise(self, node: Node, values: dict[str, Any], place: str, depth: int, reason: str) -> Sequence[Any]:
+    def _otherwise(self, node: Node, values: dict[str, Any]) -> Sequence[Any]:
         """The results of a node without a lowering: by the function that defines it, or by the package onnx."""
         body = expanded(node)
         if body is not None:
             try:
-                return self._called(body, node, depth)
+                return self._called(body, node)
             except (NotLowered, OneGraphError):
                 pass
-        return run_elsewhere(node, values, reason)
+        return run_elsewhere(node, values)
 
-    def _called(self, function: onnx.FunctionProto, node: Node, depth: int) -> Sequence[Any]:
+    def _converted(self, graph: onnx.GraphProto, version: int, node: Node) -> Sequence[Any]:
+        before = self.opsets
+        self.opsets = {**before, "": version}
+        try:
+            inputs = dict(zip(node.proto.input, node.inputs, strict=False))
+            return self.subgraph(graph, [inputs[one.name] for one in graph.input], node)
+        finally:
+            self.opsets = before
+
+    def _called(self, function: onnx.FunctionProto, node: Node) -> Sequence[Any]:
         """The results of a function of the model, or of one that defines an op."""
-        if depth >= MAX_DEPTH:
-            raise FormatError(
-                node.where, f"functions that call each other {MAX_DEPTH} deep", "functions without recursion"
-            )
         values: dict[str, Any] = dict.fromkeys(function.input)
         values.update(zip(function.input, node.inputs, strict=False))
         given = {one.name: one for one in (*function.attribute_proto, *node.proto.attribute)}
         nodes = [_with_attributes(one, given) for one in function.node]
         before = self.opsets
-        self.opsets = {**before, **{one.domain: one.version for one in function.opset_import}}
+        self.opsets = {**before, **{_domain(one.domain): one.version for one in function.opset_import}}
         try:
-            self.run(nodes, values, f"{node.where}: ", depth + 1)
+            self.run(nodes, values, f"{node.where}: ", node.depth + 1)
         finally:
             self.opsets = before
-        return [values[name] for name in function.output]
+        wanted = [*node.proto.output, *[""] * len(function.output)]
+        missing = [name for name, used in zip(function.output, wanted, strict=False) if used and name not in values]
+        if missing:
+            raise NotLowered(f"the function makes no {missing[0]!r}")
+        return [values.get(name) for name in function.output]
+
+    def subgraph(self, graph: onnx.GraphProto, inputs: Sequence[Any], node: Node) -> list[Any]:
+        """The outputs of a graph in an attribute of a node, which sees the values around the node."""
+        where = f"{node.where}: graph {graph.name!r}"
+        if len(inputs) != len(graph.input):
+            raise FormatError(where, f"{len(graph.input)} inputs", f"{len(inputs)}, as the node gives")
+        values = {**node.scope, **self._initializers(graph, f"{where}: ")}
+        values.update(zip([one.name for one in graph.input], inputs, strict=True))
+        self.run(graph.node, values, f"{where}: ", node.depth + 1)
+        for one in graph.output:
+            if one.name not in values:
+                raise FormatError(where, f"output {one.name!r}", "the name of a value")
+        return [values[one.name] for one in graph.output]
 
 
-def _is_sequence(found: Any) -> bool:
-    return isinstance(found, list)
+def _domain(name: str) -> str:
+    """The name of a domain, of which the default has two."""
+    return "" if name == "ai.onnx" else name
+
+
+def _calls(nodes: Sequence[onnx.NodeProto]) -> Iterator[tuple[str, str]]:
+    """Domain and kind of each node, with those in subgraphs."""
+    for node in nodes:
+        yield _domain(node.domain), node.op_type
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                yield from _calls(graph.node)
+
+
+def _listed(found: Any) -> Sequence[Any]:
+    """The results of a node, of which a sequence of tensors is one."""
+    return found if isinstance(found, (tuple, list)) and not isinstance(found, TensorList) else [found]
 
 
 def _with_attributes(proto: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
-    """A node of a function with the attributes of the call in the place of references."""
-    if not any(one.ref_attr_name for one in proto.attribute):
-        return proto
+    """A node of a function with the attributes of the call in the place of references, also in its subgraphs."""
     made = onnx.NodeProto()
     made.CopyFrom(proto)
     del made.attribute[:]
     for one in proto.attribute:
-        if not one.ref_attr_name:
-            made.attribute.append(one)
-        elif one.ref_attr_name in given:
-            attribute = onnx.AttributeProto()
-            attribute.CopyFrom(given[one.ref_attr_name])
-            attribute.name = one.name
-            made.attribute.append(attribute)
+        if one.ref_attr_name and one.ref_attr_name not in given:
+            continue
+        attribute = made.attribute.add()
+        attribute.CopyFrom(given[one.ref_attr_name] if one.ref_attr_name else one)
+        attribute.name = one.name
+        for graph in ([attribute.g] if attribute.HasField("g") else []) + [*attribute.graphs]:
+            inner = [_with_attributes(node, given) for node in graph.node]
+            del graph.node[:]
+            graph.node.extend(inner)
     return made
-
-
-def _shape(kind: Any) -> Shape:
-    """The shape of a tensor type; a dim with a name is unknown."""
-    if not kind.HasField("shape"):
-        return None
-    return tuple(dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in kind.shape.dim)

@@ -11,12 +11,16 @@ import onnx
 from ...errors import FormatError
 from ..lowering.emitter import Array, Emitter, NotLowered, Value, dtype_of, shape_of
 
-__all__ = ["LOWERINGS", "Node", "NotLowered", "Results", "lowers"]
+__all__ = ["LOWERINGS", "Node", "NotLowered", "Results", "TensorList", "lowers"]
 
-Results = Value | Sequence[Value | None]
+Results = Any  # a value, or a list or tuple of values; a value is a tensor, a TensorList, or None for an absent one
 Lowering = Callable[["Node"], Results]
 LOWERINGS: dict[str, Lowering] = {}
 Kept = TypeVar("Kept", bound=Lowering)
+
+
+class TensorList(list[Value]):
+    """A sequence of tensors, which is one value of a model."""
 
 
 class Node:
@@ -38,16 +42,43 @@ class Node:
     def __len__(self) -> int:
         return len(self.inputs)
 
+    def invalid(self, given: str, expected: str) -> FormatError:
+        """The error for a node that ONNX does not allow."""
+        return FormatError(self.where, given, expected)
+
     def value(self, index: int) -> Value:
-        """Input ``index``, which is required."""
+        """The tensor that input ``index`` is, which is required."""
         found = self.optional(index)
         if found is None:
-            raise FormatError(self.where, f"no input {index}", "an input, which the op requires")
+            raise self.invalid(f"no input {index}", "an input, which the op requires")
         return found
 
     def optional(self, index: int) -> Value | None:
-        """Input ``index``; None if it is absent."""
-        found: Value | None = self.inputs[index] if index < len(self.inputs) else None
+        """The tensor that input ``index`` is; None if it is absent."""
+        found = self.any(index)
+        if isinstance(found, TensorList):
+            raise self.invalid(f"input {index} is a sequence", "a tensor")
+        return found  # type: ignore[no-any-return]
+
+    def any(self, index: int) -> Any:
+        """Input ``index``: a tensor, a sequence, or None if it is absent."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def present(self, index: int) -> Any:
+        """Input ``index``, which is required: a tensor or a sequence."""
+        found = self.any(index)
+        return self.value(index) if found is None else found
+
+    def tensors(self, index: int) -> TensorList:
+        """The sequence that input ``index`` is."""
+        found = self.any(index)
+        if not isinstance(found, TensorList):
+            raise self.invalid(f"input {index} is no sequence", "a sequence")
+        return found
+
+    def subgraph(self, graph: onnx.GraphProto, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs of a graph that is an attribute of the node, lowered here with these inputs."""
+        found: list[Any] = self.importer.subgraph(graph, inputs, self)
         return found
 
     def known(self, index: int) -> Array | None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import onnx
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto
 
 from ...errors import FormatError
 from ...opset.dtypes import DataType
-from ..lowering.emitter import Array
 
 DTYPES = {
     TensorProto.FLOAT: DataType.f32,
@@ -47,19 +45,3 @@ def data_type(number: int, where: str) -> DataType:
         name = TensorProto.DataType.Name(number) if number in TensorProto.DataType.values() else str(number)
         raise FormatError(where, f"data type {name}", f"one of {', '.join(sorted(map(str, NUMBERS)))}")
     return DTYPES[number]
-
-
-def array_of(tensor: onnx.TensorProto, where: str, directory: str = "") -> Array:
-    """The contents of a tensor of a model.
-
-    Raises:
-        FormatError: the data type is not one of a graph, or the contents do not fit the shape.
-    """
-    dtype = data_type(tensor.data_type, where)
-    try:
-        array: Array = numpy_helper.to_array(tensor, directory)
-    except Exception as error:  # the package raises errors of many classes
-        raise FormatError(
-            where, f"tensor {tensor.name!r}: {error}", "contents that fit the shape and the data type"
-        ) from None
-    return array if array.dtype == dtype.numpy else array.astype(dtype.numpy)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from ...opset.schema import Schema
+import numpy as np
+
+from ...errors import ArgumentError, OutOfMemoryError
+from ...ir.op import Array, Op
+from ...opset.schema import Call, Schema
 from . import arithmetic, foreign, indexing, movement
 
 # Reshapes, slices and the like return a view where numpy can.
@@ -19,3 +23,22 @@ def host_function(schema: Schema) -> Callable[..., object]:
         if function is not None:
             return function
     raise KeyError(schema.kind)
+
+
+def computed_on_host(
+    op: Op, function: Callable[..., object], call: Call, arrays: Sequence[Array | None]
+) -> tuple[Array, ...]:
+    """The results of a host op.
+
+    Raises:
+        OutOfMemoryError: there is not enough memory.
+        ArgumentError: the contents of an input do not fit, such as an index out of range.
+    """
+    try:
+        found = function(call, *arrays)
+    except MemoryError as error:
+        raise OutOfMemoryError("numpy", "out_of_memory", f"{op.kind} {op.name!r}: {error}") from None
+    except (IndexError, ValueError, TypeError) as error:
+        raise ArgumentError(f"{op.kind} {op.name!r}: {error}") from None
+    results = found if isinstance(found, tuple) else (found,)
+    return tuple(np.asarray(result) for result in results[: len(op.outputs)])

@@ -3,6 +3,7 @@
 from . import (
     attention,
     contrib,
+    control,
     elementwise,
     indexing,
     layers,
@@ -12,11 +13,13 @@ from . import (
     recurrent,
     reduction,
     resize,
+    sequences,
 )
 
 __all__ = [
     "attention",
     "contrib",
+    "control",
     "elementwise",
     "indexing",
     "layers",
@@ -26,4 +29,5 @@ __all__ = [
     "recurrent",
     "reduction",
     "resize",
+    "sequences",
 ]

@@ -1,0 +1,258 @@
+"""Writes a graph as a model in the ONNX format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from ..._util.atomic_write import Write, write_together
+from ..._version import __version__
+from ...builder.graph import DataGraph, snapshot
+from ...errors import ArgumentError, UnsupportedError, shown
+from ...ir.op import LogicalTensor, Op, schema_of
+from ...opset.dtypes import DataType
+from ...opset.editions.dialect import base_call, channel_swap, format_of, is_swapped
+from ...opset.editions.registry import BASE, base_of
+from ...opset.schema import Call, Fill, Schema, TensorType
+from ...serialize.files import path_of
+from .own import TYPES
+from .saving import elementwise, host, interpolation, movement, normalization, quantization, reduction, windows
+from .saving.body import HELPERS, Array, Body, Functions, Node, Value, proto
+from .saving.table import COMPOSED, REFUSED, WRITERS, composed
+from .types import NUMBERS
+
+MODULES = (elementwise, reduction, movement, quantization, windows, normalization, interpolation, host)
+# The oldest op set whose nodes take bf16 in every place; ONNX Runtime has it since 1.21.
+OPSET, IR = 22, 10
+# Data types that only newer op sets have: the op set, and the version of the format.
+NEWER = {
+    DataType.f4_e2m1: (23, 11),
+    DataType.e8m0: (24, 12),
+    DataType.int2: (25, 13),
+    DataType.uint2: (25, 13),
+}
+# A message of protobuf has at most 2 GiB. Larger models have their constants in a file of their own.
+MAX_BYTES = 2**31 - 2**20
+SMALL = 1024  # bytes of a constant that stays in the model
+ALIGNMENT = 4096  # of a constant in the file of its own, so that readers can map it into memory
+
+
+def save(graph: DataGraph, path: object) -> None:
+    """Write a graph as a model in the ONNX format, which other runtimes and tools read.
+
+    Ops become standard nodes where ONNX has them: Quantize and Dequantize the QDQ form, ops on channels-last images
+    nodes between Transposes, of which neighbours cancel. Other ops become functions in the domain ``onegraph``; their
+    bodies are standard nodes, so that every runtime computes them, and :func:`load` reads them as the ops that they
+    were. Names of inputs, outputs and ops stay; an unknown dim of an input is called ``<input>_<axis>``. ONNX has no
+    strides and no constant inputs, so these two are lost.
+
+    A file is replaced when the new one is complete. A symbolic link stays: the file that it leads to is replaced. The
+    constants of a model of more than 2 GiB stand beside it, in a file with the ending ``.data``.
+
+    Args:
+        graph: the graph, with ops of any edition.
+        path: of the ONNX file.
+
+    Raises:
+        UnsupportedError: no nodes compute an op, such as a Wildcard, or shapes are unknown that its nodes depend on.
+        FormatError: a file cannot be written.
+        ArgumentError: the path is no path.
+    """
+    target = path_of("path", path, "the path of an ONNX file")
+    if not target.name:
+        raise ArgumentError(f"path: {shown(str(target))}; expected the path of an ONNX file")
+    model, constants = Exporter(snapshot(graph)).model()
+    large = {name: array for name, array in constants.items() if array.nbytes >= SMALL}
+    files: list[tuple[Path, Write]] = []
+    if sum(array.nbytes for array in constants.values()) > MAX_BYTES:
+        data = target.with_name(f"{target.name}.data")
+        files.append((data, _externally(model, large, data.name)))
+        constants = {name: array for name, array in constants.items() if name not in large}
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
+    files.append((target, lambda stream: stream.write(model.SerializeToString(deterministic=True))))
+    write_together(files)
+
+
+def _externally(model: onnx.ModelProto, arrays: dict[str, Array], file: str) -> Write:
+    """Declare constants in a file of their own; returns the function that writes that file."""
+    offset, pieces = 0, list[tuple[int, Array]]()
+    for name, array in arrays.items():
+        made = TensorProto(name=name, dims=array.shape, data_location=TensorProto.EXTERNAL)
+        packed = numpy_helper.from_array(array.reshape(-1)[:0])
+        made.data_type = packed.data_type
+        length = _length(array, made.data_type)
+        for key, value in (("location", file), ("offset", str(offset)), ("length", str(length))):
+            entry = made.external_data.add()
+            entry.key, entry.value = key, value
+        model.graph.initializer.append(made)
+        pieces.append((offset, array))
+        offset += -(-length // ALIGNMENT) * ALIGNMENT
+
+    def write(stream: IO[bytes]) -> None:
+        for start, array in pieces:
+            stream.write(b"\0" * (start - stream.tell()))
+            stream.write(numpy_helper.from_array(array).raw_data)
+
+    return write
+
+
+def _length(array: Array, number: int) -> int:
+    """Number of bytes of the contents; elements of fewer than eight bits share one."""
+    name = TensorProto.DataType.Name(number)
+    bits = next((int(end) for end in ("4", "2") if name.endswith(f"INT{end}")), 4 if name == "FLOAT4E2M1" else 0)
+    return -(-array.size * bits // 8) if bits else array.nbytes
+
+
+class Exporter:
+    """Makes the model of a graph."""
+
+    def __init__(self, graph: DataGraph) -> None:
+        self.graph = graph
+        dtypes = {tensor.dtype for tensor in graph._tensors}
+        self.opset, self.ir = max([(OPSET, IR), *(NEWER[dtype] for dtype in dtypes if dtype in NEWER)])
+        self.functions = Functions(self.opset)
+        names = [*graph.inputs, *graph.outputs]
+        for name in names:
+            if not name or not name.isprintable():
+                raise UnsupportedError(f"name {shown(name)}: ONNX has names of at least one printable character")
+        self.body = Body(self.functions, {*names})
+        self.values: dict[int, Value] = {
+            tensor.id: Value(self.body, name, tensor.dtype) for name, tensor in graph.inputs.items()
+        }
+
+    def model(self) -> tuple[onnx.ModelProto, dict[str, Array]]:
+        """The model without its constants, and the constants by name.
+
+        Raises:
+            UnsupportedError: no nodes compute an op; the message has the reason.
+        """
+        graph, body = self.graph, self.body
+        for op in graph.ops:
+            self._op(op)
+        body.op = ""
+        renamed: dict[str, str] = {}
+        made_here = {name for node in body.nodes for name in node.outputs}
+        for name, tensor in graph.outputs.items():
+            value = self._value(tensor)
+            if value.name in renamed or value.name not in made_here:
+                (found,) = body.nodes_results("Identity", [value], [value.dtype])
+                renamed[found.name] = name
+            else:
+                renamed[value.name] = name
+        nodes = body.without_unused(renamed)
+        for node in nodes:
+            node.inputs = [renamed.get(name, name) for name in node.inputs]
+            node.outputs = [renamed.get(name, name) for name in node.outputs]
+        read = {name for node in nodes for name in node.inputs}
+        made = helper.make_graph(
+            [proto(node, name) for node, name in zip(nodes, _names(nodes), strict=True)],
+            "onegraph",
+            [_info(name, tensor, name) for name, tensor in graph.inputs.items()],
+            [_info(name, tensor, "") for name, tensor in graph.outputs.items()],
+        )
+        opsets = [helper.make_opsetid("", self.opset)]
+        opsets += [helper.make_opsetid(domain, 1) for domain in sorted({one.domain for one in self.functions.protos})]
+        model = helper.make_model(
+            made,
+            functions=self.functions.protos,
+            opset_imports=opsets,
+            ir_version=self.ir,
+            producer_name="onegraph",
+            producer_version=__version__,
+        )
+        return model, {name: array for name, array in body.constants.items() if name in read}
+
+    def _value(self, tensor: LogicalTensor) -> Value:
+        if tensor.id not in self.values:
+            assert tensor.value is not None
+            self.values[tensor.id] = self.body.constant(tensor.value, tensor.name or "constant")
+        return self.values[tensor.id]
+
+    def _op(self, op: Op) -> None:
+        schema = schema_of(op)
+        base = base_of(schema)
+        if base.kind in REFUSED:
+            raise UnsupportedError(f"{op.kind} {op.name!r} in ONNX: {REFUSED[base.kind]}")
+        types = [
+            None if tensor is None else TensorType(tensor.dtype, tensor.shape, tensor.value) for tensor in op.inputs
+        ]
+        call = base_call(schema, base, op.attrs, types, len(op.outputs), [tensor.dtype for tensor in op.outputs])
+        self.body.op = op.name
+        values = [
+            None
+            if tensor is None
+            else self._swapped(schema, schema.input_port(index).name, self._value(tensor), op, tensor)
+            for index, tensor in enumerate(op.inputs[: len(call.inputs)])
+        ]
+        try:
+            results = self._written(base.kind, call, values)
+        except UnsupportedError as error:
+            raise UnsupportedError(f"{op.kind} {op.name!r} in ONNX: {error}") from None
+        for port, tensor, value in zip(schema.outputs, op.outputs, results, strict=False):
+            self.values[tensor.id] = self._swapped(schema, port.name, value, op, tensor)
+
+    def _written(self, kind: str, call: Call, values: list[Value | None]) -> Sequence[Value]:
+        found: Any
+        plain = normalization.PLAIN.get(kind)
+        if plain is not None and plain[0](call):
+            found = plain[1](call, *values)
+        elif kind in COMPOSED:
+            return composed(self.body, kind, call, values, _attributes(call) if kind in BASE else {})
+        else:
+            found = WRITERS[kind](call, *values)
+        return found if isinstance(found, tuple) else [found]
+
+    def _swapped(self, schema: Schema, port: str, value: Value, op: Op, tensor: LogicalTensor) -> Value:
+        """The tensor with its channel axes in the order of the base vocabulary or back (the same exchange)."""
+        if not is_swapped(schema, port) or port.endswith("_shape"):
+            return value
+        if tensor.shape is None:
+            raise UnsupportedError(f"{op.kind} {op.name!r} in ONNX: the rank of {port} is unknown")
+        return value.transpose(channel_swap(len(tensor.shape), format_of(schema, op.attrs)))
+
+
+def _attributes(call: Call) -> dict[str, Any]:
+    """All attributes of an op that have values, and the data types of the results, so that a reader knows the op."""
+    rank = next((one.rank for one in call.inputs if one is not None and one.rank is not None), 2)
+    found: dict[str, Any] = {}
+    for one in call.schema.attributes:
+        value: Any = call.attr(one.name)
+        value = call.s64s(one.name, rank - 2) if type(value) is Fill else value
+        if value is not None:
+            found[one.name] = int(value) if one.kind == "bool" else float(value) if one.kind == "f32" else value
+    found[TYPES] = [str(call.output_type(index)) for index in range(call.n_outputs or 1)]
+    return found
+
+
+def _names(nodes: Sequence[Node]) -> list[str]:
+    """A name for each node: the main one of an op has the name of the op."""
+    main: dict[str, int] = {}
+    for number, node in enumerate(nodes):
+        if node.op and (node.op not in main or node.kind not in HELPERS):
+            main[node.op] = number
+    taken, names = {*main}, list[str]()
+    for number, node in enumerate(nodes):
+        name = node.op
+        if main.get(name) != number:
+            base = f"{node.op}/{node.kind}" if node.op else node.kind
+            name, count = base, 1
+            while name in taken:
+                count += 1
+                name = f"{base}_{count}"
+            taken.add(name)
+        names.append(name)
+    return names
+
+
+def _info(name: str, tensor: LogicalTensor, prefix: str) -> onnx.ValueInfoProto:
+    """A port of the model; unknown dims of an input have names."""
+    dims = None
+    if tensor.shape is not None:
+        dims = [
+            (f"{prefix}_{axis}" if prefix else None) if dim is None else dim for axis, dim in enumerate(tensor.shape)
+        ]
+    return helper.make_tensor_value_info(name, NUMBERS[tensor.dtype], dims)

@@ -1,0 +1,342 @@
+"""Collects nodes: those of a model's graph, or those of a function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
+
+from ....opset.dtypes import OF_NUMPY, DataType
+from ..own import DOMAIN
+from ..types import NUMBERS
+
+Array = NDArray[Any]
+Attr = Any  # a number, a text, or a list of either
+# Nodes that compute each element by itself. One behind a Transpose may stand before it: two Transposes then meet, and
+# cancel if they are inverse.
+_POINTWISE = (
+    "Abs Add Cast Ceil Clip DequantizeLinear Div Elu Erf Exp Floor Gelu GreaterOrEqual HardSigmoid HardSwish LeakyRelu "
+    "Log Max Min Mish Mul Neg Not Pow QuantizeLinear Reciprocal Relu Round Sigmoid Softplus Sqrt Sub Tanh Where"
+)
+POINTWISE = frozenset(_POINTWISE.split())
+QUANTIZING = frozenset(["QuantizeLinear", "DequantizeLinear"])
+# Nodes that may stand between a constant and the Transpose of it, which then moves into the constant.
+PASSED_BY_CONSTANTS = frozenset(["DequantizeLinear", "Cast"])
+# Nodes that only bring a tensor into the form that another node needs; the name of an op is given to another one.
+HELPERS = frozenset(["Transpose", "Cast", "Reshape", "Identity", "Squeeze", "Unsqueeze", "Constant", "Pad"])
+
+
+@dataclass(eq=False)
+class Node:
+    """A node that is not written yet; ``op`` is the name of the op of the graph that it belongs to."""
+
+    kind: str
+    inputs: list[str]
+    outputs: list[str]
+    attrs: Mapping[str, Attr]
+    domain: str = ""
+    op: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """A tensor in a body. Python's operators add nodes; a number stands for a scalar of the same data type."""
+
+    body: Body
+    name: str
+    dtype: DataType
+
+    def op(self, kind: str, *others: Value | float | None, dtype: DataType | None = None, **attrs: Attr) -> Value:
+        """The result of a node on this tensor and others."""
+        return self.body.node(kind, [self, *others], dtype=dtype, **attrs)
+
+    def cast(self, dtype: DataType, **attrs: Attr) -> Value:
+        """The tensor in another data type."""
+        return self if dtype is self.dtype else self.op("Cast", dtype=dtype, to=NUMBERS[dtype], **attrs)
+
+    def transpose(self, order: Sequence[int]) -> Value:
+        """The tensor with its axes in another order, as in numpy."""
+        return self.body.transpose(self, tuple(order))
+
+    def reshape(self, *dims: int) -> Value:
+        """The tensor in another shape; one dim may be -1, and 0 copies a dim."""
+        return self.op("Reshape", self.body.numbers(*dims))
+
+    def reduce(self, kind: str, axes: Iterable[int], keep: bool = True) -> Value:
+        """A reduction over axes, such as ReduceSum; over no axes it changes nothing."""
+        found = sorted(axes)
+        return self.op(kind, self.body.numbers(*found), keepdims=int(keep), noop_with_empty_axes=1)
+
+    def dims(self) -> Value:
+        """The shape of the tensor when the model runs."""
+        return self.op("Shape", dtype=DataType.s64)
+
+    def where(self, first: Value | float, second: Value | float) -> Value:
+        """The elements of one tensor where this boolean tensor holds, else those of the other."""
+        some = first if isinstance(first, Value) else second
+        assert isinstance(some, Value)
+        pair = [one if isinstance(one, Value) else self.body.scalar(one, some.dtype) for one in (first, second)]
+        return self.body.node("Where", [self, *pair], dtype=some.dtype)
+
+    def compare(self, kind: str, other: Value | float) -> Value:
+        """A boolean tensor."""
+        return self.op(kind, other, dtype=DataType.boolean)
+
+    def __add__(self, other: Value | float) -> Value:
+        return self.op("Add", other)
+
+    def __radd__(self, other: float) -> Value:
+        return self.op("Add", other)
+
+    def __sub__(self, other: Value | float) -> Value:
+        return self.op("Sub", other)
+
+    def __rsub__(self, other: float) -> Value:
+        return self.body.scalar(other, self.dtype).op("Sub", self)
+
+    def __mul__(self, other: Value | float) -> Value:
+        return self.op("Mul", other)
+
+    def __rmul__(self, other: float) -> Value:
+        return self.op("Mul", other)
+
+    def __truediv__(self, other: Value | float) -> Value:
+        return self.op("Div", other)
+
+    def __rtruediv__(self, other: float) -> Value:
+        return self.body.scalar(other, self.dtype).op("Div", self)
+
+    def __neg__(self) -> Value:
+        return self.op("Neg")
+
+
+@dataclass(eq=False)
+class Body:
+    """Nodes in their order, and constants.
+
+    Attributes:
+        functions: the functions that nodes of the model call.
+        taken: names of values that are in use.
+        op: name of the op of the graph whose nodes are added.
+    """
+
+    functions: Functions
+    taken: set[str] = field(default_factory=set)
+    op: str = ""
+    nodes: list[Node] = field(default_factory=list)
+    constants: dict[str, Array] = field(default_factory=dict)
+    _made: dict[str, Node] = field(default_factory=dict)
+    _transposed: dict[tuple[str, tuple[int, ...]], Value] = field(default_factory=dict)
+    _scalars: dict[tuple[object, ...], Value] = field(default_factory=dict)
+
+    def free(self, name: str) -> str:
+        """A name that no other value has."""
+        found, number = name, 1
+        while found in self.taken:
+            number += 1
+            found = f"{name}_{number}"
+        self.taken.add(found)
+        return found
+
+    def constant(self, array: Array, name: str = "constant") -> Value:
+        """A tensor with known contents."""
+        found = self.free(name)
+        self.constants[found] = array
+        return Value(self, found, OF_NUMPY[array.dtype])
+
+    def scalar(self, number: object, dtype: DataType) -> Value:
+        """A number as a tensor without axes."""
+        key = number, dtype, str(number)  # 0 and -0 are different numbers
+        if key not in self._scalars:
+            self._scalars[key] = self.constant(np.asarray(number).astype(dtype.numpy), "scalar")
+        return self._scalars[key]
+
+    def numbers(self, *values: int) -> Value:
+        """Integers as a tensor with one axis, for shapes and axes."""
+        if values not in self._scalars:
+            self._scalars[values] = self.constant(np.array(values, np.int64), "numbers")
+        return self._scalars[values]
+
+    def node(
+        self,
+        kind: str,
+        inputs: Sequence[Value | float | None],
+        *,
+        dtype: DataType | None = None,
+        **attrs: Attr,
+    ) -> Value:
+        """The result of a new node; numbers among the inputs become scalars of the data type of the first input."""
+        first = next(one for one in inputs if isinstance(one, Value))
+        values = [self.scalar(one, first.dtype) if isinstance(one, (int, float)) else one for one in inputs]
+        if kind in POINTWISE:
+            pushed = self._before_transposes(kind, values, dtype or first.dtype, attrs)
+            if pushed is not None:
+                return pushed
+        (found,) = self.nodes_results(kind, values, [dtype or first.dtype], **attrs)
+        return found
+
+    def nodes_results(
+        self,
+        kind: str,
+        inputs: Sequence[Value | None],
+        dtypes: Sequence[DataType | None],
+        domain: str = "",
+        **attrs: Attr,
+    ) -> tuple[Value, ...]:
+        """The results of a new node with several outputs; one without a data type is left out, and not returned."""
+        names = ["" if dtype is None else self.free(f"{self.op}/{kind}" if self.op else kind) for dtype in dtypes]
+        given = ["" if one is None else one.name for one in inputs]
+        while given and not given[-1]:
+            given.pop()
+        made = Node(kind, given, names, attrs, domain, self.op)
+        self.nodes.append(made)
+        self._made.update((name, made) for name in names if name)
+        return tuple(Value(self, name, dtype) for name, dtype in zip(names, dtypes, strict=True) if dtype is not None)
+
+    def known(self, value: Value) -> Array | None:
+        """The contents of a constant; None for other tensors."""
+        return self.constants.get(value.name)
+
+    def transpose(self, value: Value, order: tuple[int, ...]) -> Value:
+        """The tensor with its axes in another order. A constant is transposed at once; two Transposes become one."""
+        if order == tuple(range(len(order))):
+            return value
+        key = value.name, order
+        if key not in self._transposed:
+            self._transposed[key] = self._transpose(value, order)
+        return self._transposed[key]
+
+    def _transpose(self, value: Value, order: tuple[int, ...]) -> Value:
+        array = self.known(value)
+        if array is not None:
+            return self.constant(np.ascontiguousarray(array.transpose(order)), f"{value.name}_transposed")
+        node = self._made.get(value.name)
+        if node is not None and node.kind == "Transpose":
+            first = _order(node)
+            return self.transpose(Value(self, node.inputs[0], value.dtype), tuple(first[axis] for axis in order))
+        if node is not None and node.kind in PASSED_BY_CONSTANTS and node.inputs[0] in self.constants:
+            return self._through(node, value, order)
+        (found,) = self.nodes_results("Transpose", [value], [value.dtype], perm=order)
+        return found
+
+    def _through(self, node: Node, value: Value, order: tuple[int, ...]) -> Value:
+        """The node on a transposed constant."""
+        data, *others = (Value(self, name, OF_NUMPY[self.constants[name].dtype]) for name in node.inputs)
+        attrs = dict(node.attrs)
+        if "block_size" in attrs:
+            others = [one.transpose(order) for one in others]
+        if "axis" in attrs:
+            attrs["axis"] = order.index(int(attrs["axis"]))
+        (found,) = self.nodes_results(node.kind, [data.transpose(order), *others], [value.dtype], **attrs)
+        return found
+
+    def _before_transposes(
+        self, kind: str, values: Sequence[Value | None], dtype: DataType, attrs: Mapping[str, Attr]
+    ) -> Value | None:
+        """The Transpose of the node's result on tensors that are not transposed yet; None if they do not allow it."""
+        makers = [None if one is None else self._made.get(one.name) for one in values]
+        orders = {_order(node) for node in makers if node is not None and node.kind == "Transpose"}
+        if len(orders) != 1:
+            return None
+        (order,) = orders
+        back = tuple(order.index(axis) for axis in range(len(order)))
+        attrs, moved = dict(attrs), list[Value | None]()
+        if "axis" in attrs:
+            attrs["axis"] = order[int(attrs["axis"])]
+        for number, (value, node) in enumerate(zip(values, makers, strict=True)):
+            array = None if value is None else self.known(value)
+            if value is None or (array is not None and (not array.ndim or (kind in QUANTIZING and number))):
+                moved.append(value)
+            elif node is not None and node.kind == "Transpose":
+                moved.append(Value(self, node.inputs[0], value.dtype))
+            elif array is not None and array.ndim <= len(order):
+                whole = array.reshape((1,) * (len(order) - array.ndim) + array.shape)
+                moved.append(self.constant(np.ascontiguousarray(whole.transpose(back)), f"{value.name}_transposed"))
+            else:
+                return None
+        (found,) = self.nodes_results(kind, moved, [dtype], **attrs)
+        return self.transpose(found, order)
+
+    def without_unused(self, results: Iterable[str]) -> list[Node]:
+        """The nodes but those helpers whose results nothing reads."""
+        read, kept = set(results), list[Node]()
+        for node in reversed(self.nodes):
+            if node.kind not in HELPERS or not read.isdisjoint(node.outputs):
+                kept.append(node)
+                read.update(node.inputs)
+        return kept[::-1]
+
+
+def _order(node: Node) -> tuple[int, ...]:
+    return tuple(node.attrs["perm"])
+
+
+class Functions:
+    """The functions of a model. Ops with the same body share one."""
+
+    def __init__(self, opset: int) -> None:
+        self.opset = opset
+        self.protos: list[onnx.FunctionProto] = []
+        self._known: dict[bytes, str] = {}
+        self._counts: dict[str, int] = {}
+
+    def named(self, kind: str, inputs: Sequence[str], body: Body, results: Sequence[str], attrs: Iterable[str]) -> str:
+        """The name of the function ``kind`` with this body."""
+        nodes = body.without_unused(results)
+        read = {name for node in nodes for name in node.inputs} | {*results}
+        protos = [
+            helper.make_node("Constant", [], [name], value=numpy_helper.from_array(array))
+            for name, array in body.constants.items()
+            if name in read
+        ]
+        protos += [proto(node) for node in nodes]
+        made = helper.make_function(
+            DOMAIN, kind, inputs, results, protos, [helper.make_opsetid("", self.opset)], sorted(attrs)
+        )
+        return self._kept(made, kind)
+
+    def of_model(self, model: onnx.ModelProto) -> str:
+        """The name of the function that computes a model without constants of its own."""
+        graph = model.graph
+        for one in model.functions:
+            if not any((one.domain, one.name) == (other.domain, other.name) for other in self.protos):
+                self.protos.append(one)
+        constants = [helper.make_node("Constant", [], [one.name], value=one) for one in graph.initializer]
+        kind = graph.node[0].op_type if len(graph.node) == 1 else "Nodes"
+        made = helper.make_function(
+            DOMAIN,
+            kind,
+            [one.name for one in graph.input],
+            [one.name for one in graph.output],
+            [*constants, *graph.node],
+            model.opset_import,
+        )
+        return self._kept(made, kind)
+
+    def _kept(self, made: onnx.FunctionProto, kind: str) -> str:
+        key = made.SerializeToString(deterministic=True)
+        if key not in self._known:
+            count = self._counts[kind] = self._counts.get(kind, 0) + 1
+            made.name = self._known[key] = kind if count == 1 else f"{kind}_{count}"
+            self.protos.append(made)
+        return self._known[key]
+
+
+def proto(node: Node, name: str = "") -> onnx.NodeProto:
+    """The node as ONNX has it."""
+    made = helper.make_node(node.kind, node.inputs, node.outputs, name=name or None, domain=node.domain or None)
+    for key, value in node.attrs.items():
+        made.attribute.append(helper.make_attribute(key, *_typed(value)))
+    return made
+
+
+def _typed(value: Attr) -> tuple[Any, ...]:
+    """The value and its type, which an empty list does not show."""
+    if isinstance(value, (str, int, float)):
+        return (value,)
+    return [*value], "", onnx.AttributeProto.INTS if not value else None

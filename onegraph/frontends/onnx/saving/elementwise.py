@@ -1,0 +1,303 @@
+"""Writes the ops that compute element by element, and their gradients."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ....opset.ops.binary import slope_target
+from ....opset.schema import Call
+from ....opset.shapes import known_dims
+from .body import Value
+from .table import composes, known_dims_of, rank_of, writes
+
+# Kind of the op -> kind of the node, for ops without attributes.
+PLAIN = {
+    "Abs": "Abs",
+    "Exp": "Exp",
+    "HardSwish": "HardSwish",
+    "Log": "Log",
+    "Mish": "Mish",
+    "ReLU": "Relu",
+    "Reciprocal": "Reciprocal",
+    "Round": "Round",
+    "Sigmoid": "Sigmoid",
+    "Sqrt": "Sqrt",
+    "Tanh": "Tanh",
+    "Erf-1": "Erf",
+    "Negative-1": "Neg",
+    "Sign-1": "Sign",
+    "LogicalNot-1": "Not",
+}
+PAIRS = {
+    "Add": "Add",
+    "Divide": "Div",
+    "Maximum": "Max",
+    "Minimum": "Min",
+    "Multiply": "Mul",
+    "Subtract": "Sub",
+    "LogicalAnd-1": "And",
+    "LogicalOr-1": "Or",
+    "LogicalXor-1": "Xor",
+    "Pow-1": "Pow",
+}
+COMPARISONS = {
+    "GreaterEqual": "GreaterOrEqual",
+    "Equal-1": "Equal",
+    "Greater-1": "Greater",
+    "Less-1": "Less",
+    "LessEqual-1": "LessOrEqual",
+}
+# Kind of the op -> kind of the node, for ops with the same attributes.
+SCALED = {"Elu": "Elu", "HardSigmoid": "HardSigmoid", "LeakyReLU": "LeakyRelu"}
+
+
+def kind_of(call: Call) -> str:
+    """The kind of the op as the tables have it."""
+    return call.schema.kind
+
+
+@writes(*PLAIN)
+def plain(call: Call, src: Value) -> Value:
+    return src.op(PLAIN[kind_of(call)])
+
+
+@writes(*SCALED)
+def scaled(call: Call, src: Value) -> Value:
+    attrs: dict[str, Any] = {one.name: call.f32(one.name) for one in call.schema.attributes}
+    return src.op(SCALED[kind_of(call)], **attrs)
+
+
+@writes(*PAIRS)
+def pair(call: Call, first: Value, second: Value) -> Value:
+    wanted = call.output_type(0) or first.dtype  # inputs of two float types are computed in the type of the result
+    return first.cast(wanted).op(PAIRS[kind_of(call)], second.cast(wanted))
+
+
+@writes(*COMPARISONS)
+def comparison(call: Call, first: Value, second: Value) -> Value:
+    return first.compare(COMPARISONS[kind_of(call)], second)
+
+
+@writes("NotEqual-1")
+def not_equal(call: Call, first: Value, second: Value) -> Value:
+    return first.compare("Equal", second).op("Not")
+
+
+@writes("Clamp")
+def clamp(call: Call, src: Value) -> Value:
+    return src.op("Clip", call.f32("min"), call.f32("max"))
+
+
+@writes("GELU")
+def gelu(call: Call, src: Value) -> Value:
+    return src.op("Gelu", approximate="tanh" if call.string("mode") == "gelu_tanh" else "none")
+
+
+@writes("Pow")
+def power(call: Call, src: Value) -> Value:
+    return src.op("Pow", call.f32("beta"))
+
+
+@writes("SoftPlus")
+def softplus(call: Call, src: Value) -> Value:
+    beta = call.f32("beta")
+    return src.op("Softplus") if beta == 1 else (src * beta).op("Softplus") / beta
+
+
+@writes("Square")
+def square(call: Call, src: Value) -> Value:
+    return src * src
+
+
+@composes("SquaredDifference")
+def squared_difference(call: Call, first: Value, second: Value) -> Value:
+    apart = first - second
+    return apart * apart
+
+
+@composes("Rsqrt-1")
+def rsqrt(call: Call, src: Value) -> Value:
+    return src.op("Sqrt").op("Reciprocal")
+
+
+@writes("Select")
+def select(call: Call, condition: Value, first: Value, second: Value) -> Value:
+    return condition.where(first, second)
+
+
+# Channels ------------------------------------------------------------------------------------------------------------
+
+
+def along_channels(call: Call, vector: Value, rank: int) -> Value:
+    """A vector with one element for each channel, in a shape that broadcasts."""
+    if call.string("data_format") == "NXC" or rank == 2:
+        return vector
+    array = vector.body.known(vector)
+    if array is not None:
+        return vector.body.constant(array.reshape(-1, *[1] * (rank - 2)), f"{vector.name}_column")
+    return vector.reshape(-1, *[1] * (rank - 2))
+
+
+@writes("BiasAdd")
+def bias_add(call: Call, src: Value, bias: Value) -> Value:
+    return src + along_channels(call, bias, rank_of(call, "src"))
+
+
+@composes("BiasAddBackward")
+def bias_add_backward(call: Call, diff_dst: Value) -> Value:
+    rank = rank_of(call, "diff_dst")
+    channel = rank - 1 if call.string("data_format") == "NXC" else 1
+    return diff_dst.reduce("ReduceSum", (axis for axis in range(rank) if axis != channel), keep=False)
+
+
+def _slope(call: Call, slope: Value) -> tuple[Value, tuple[int, ...]]:
+    """The slope in a shape that broadcasts to src, and that shape."""
+    rank_of(call, "src")
+    shape = known_dims_of(call, slope_target(call, call.shape("slope"), call.shape("src")), "slope")
+    if shape[len(shape) - len(call.shape("slope") or ()) :] == call.shape("slope"):
+        return slope, shape  # numpy's rules put the same axes before it
+    array = slope.body.known(slope)
+    if array is not None:
+        return slope.body.constant(array.reshape(shape), f"{slope.name}_shaped"), shape
+    return slope.reshape(*shape), shape
+
+
+@writes("PReLU")
+def prelu(call: Call, src: Value, slope: Value) -> Value:
+    return src.op("PRelu", _slope(call, slope)[0])
+
+
+@composes("PReLUBackward")
+def prelu_backward(call: Call, src: Value, slope: Value, diff_dst: Value) -> tuple[Value, Value]:
+    spread, shape = _slope(call, slope)
+    positive = src.compare("Greater", 0.0)
+    shared = [axis for axis, dim in enumerate(shape) if dim == 1]
+    summed = positive.where(0.0, diff_dst * src).reduce("ReduceSum", shared)
+    return positive.where(diff_dst, spread * diff_dst), summed.reshape(*known_dims(call.shape("slope")))
+
+
+# Gradients -----------------------------------------------------------------------------------------------------------
+
+
+def _phi(x: Value) -> Value:
+    return ((x * math.sqrt(0.5)).op("Erf") + 1.0) * 0.5
+
+
+@composes("AbsBackward")
+def abs_backward(call: Call, src: Value, diff_dst: Value) -> Value:
+    return diff_dst * src.op("Sign")
+
+
+@composes("ClampBackward")
+def clamp_backward(call: Call, src: Value, diff_dst: Value) -> Value:
+    inside = src.compare("Greater", call.f32("min")).compare("And", src.compare("Less", call.f32("max")))
+    return inside.where(diff_dst, 0.0)
+
+
+@composes("EluBackward")
+def elu_backward(call: Call, src: Value, diff_dst: Value) -> Value:
+    alpha = call.f32("alpha")
+    negative = src + alpha if call.flag("use_dst") else src.op("Min", 0.0).op("Exp") * alpha
+    return diff_dst * src.compare("Greater", 0.0).where(1.0, negative)
+
+
+@composes("GELUBackward")
+def gelu_backward(call: Call, src: Value, diff_dst: Value) -> Value:
+    square_ = src * src
+    if call.string("mode") == "gelu_erf":
+        density = (square_ * -0.5).op("Exp") * (1 / math.sqrt(2 * math.pi))
+        return diff_dst * (_phi(src) + src * density)
+    factor = math.sqrt(2 / math.pi)
+    t = (src * (square_ * 0.044715 + 1.0) * factor).op("Tanh")
+    slope = (square_ * (3 * 0.044715) + 1.0) * factor
+    return diff_dst * ((t + 1.0) * 0.5 + src * 0.5 * (1.0 - t * t) * slope)
+
+
+@composes("HardSigmoidBackward")
+def hard_sigmoid_backward(call: Call, src: Value, diff_dst: Value) -> Value:
+    alpha = call.f32("alpha")
+    line = src * alpha + call.f32("beta")
+    inside = line.compare("Greater", 0.0).compare("And", line.compare("Less", 1.0))
+    return inside.where(diff_dst * alpha, 0.0)
+
+
+@composes("HardSwishBackward")
+def hard_swish_backward(call: Call, src: Value, diff_dst: Value) -> Value:
+    middle = src.compare("LessOrEqual", -3.0).where(0.0, (src * 2.0 + 3.0) / 6.0)
+    return diff_dst * src.compare("GreaterOrEqual", 3.0).where(1.0, middle)
+
+
+@composes("MishBackward")
+def mish_backward(call: Call, src: Value, diff_dst: Value) -> Value:
+    t = src.op("Softplus").op("Tanh")
+    return diff_dst * (t + src * (1.0 - t * t) * src.op("Sigmoid"))
+
+
+@composes("ReLUBackward")
+def relu_backward(call: Call, src: Value, diff_dst: Value) -> Value:
+    return src.compare("Greater", 0.0).where(diff_dst, 0.0)
+
+
+@composes("SigmoidBackward")
+def sigmoid_backward(call: Call, src: Value, diff_dst: Value) -> Value:
+    dst = src if call.flag("use_dst") else src.op("Sigmoid")
+    return diff_dst * (dst * (1.0 - dst))
+
+
+@composes("SoftPlusBackward")
+def softplus_backward(call: Call, src: Value, diff_dst: Value) -> Value:
+    return diff_dst * (src * call.f32("beta")).op("Sigmoid")
+
+
+@composes("SqrtBackward")
+def sqrt_backward(call: Call, src: Value, diff_dst: Value) -> Value:
+    return diff_dst / ((src if call.flag("use_dst") else src.op("Sqrt")) * 2.0)
+
+
+@composes("TanhBackward")
+def tanh_backward(call: Call, src: Value, diff_dst: Value) -> Value:
+    dst = src if call.flag("use_dst") else src.op("Tanh")
+    return diff_dst * (1.0 - dst * dst)
+
+
+@composes("PowBackprop-1")
+def pow_backprop(call: Call, source: Value, delta: Value, exponent: Value) -> Value:
+    slope = exponent.compare("Equal", 0.0).where(0.0, exponent * source.op("Pow", exponent - 1.0))
+    return _summed(call, "input_forward", delta * slope)
+
+
+@composes("PowBackpropExponent-1")
+def pow_backprop_exponent(call: Call, source: Value, delta: Value, result: Value, exponent: Value) -> Value:
+    at_zero = source.compare("Equal", 0.0).compare("And", exponent.compare("GreaterOrEqual", 0.0))
+    return _summed(call, "exponent", delta * at_zero.where(0.0, result * source.op("Log")))
+
+
+def _summed(call: Call, port: str, value: Value) -> Value:
+    """The sum over the axes along which an input was broadcast, in the shape of that input."""
+    shape = known_dims_of(call, call.shape(port), port)
+    added = rank_of(call, "output_delta") - len(shape)
+    axes = [axis + added for axis, dim in enumerate(shape) if dim == 1]
+    return value.reduce("ReduceSum", [*range(added), *axes]).reshape(*shape)
+
+
+# Softmax -------------------------------------------------------------------------------------------------------------
+
+
+def _axis(call: Call) -> int:
+    return call.s64("axis") % rank_of(call, call.schema.inputs[0].name)
+
+
+@writes("LogSoftmax")
+def log_softmax(call: Call, src: Value) -> Value:
+    return src.op("LogSoftmax", axis=call.s64("axis"))
+
+
+@composes("LogSoftmaxBackward")
+def log_softmax_backward(call: Call, diff_dst: Value, dst: Value) -> Value:
+    return diff_dst - dst.op("Exp") * diff_dst.reduce("ReduceSum", [_axis(call)])
+
+
+@composes("SoftMaxBackward")
+def softmax_backward(call: Call, diff_dst: Value, dst: Value) -> Value:
+    return dst * (diff_dst - (diff_dst * dst).reduce("ReduceSum", [_axis(call)]))

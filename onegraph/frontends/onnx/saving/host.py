@@ -1,0 +1,185 @@
+"""Writes the host ops, nearly all of which are nodes of ONNX under another name."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from typing import Any
+
+import onnx
+
+from ....opset.dtypes import DataType
+from ....opset.schema import Call
+from ..own import DOMAIN
+from .body import Value
+from .table import writes
+
+_SAME = (
+    "Abs Sign Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor Log Round Sigmoid Sin Sinh Sqrt Tan Tanh "
+    "BitwiseNot Not IsNaN Add BitwiseAnd BitwiseOr BitwiseXor And Or Xor Equal Greater Less Pow Expand Tile Shape Size "
+    "NonZero"
+)
+# Kind of the op -> kind of the node; the inputs are the same.
+PLAIN = {
+    **{kind: kind for kind in _SAME.split()},
+    "Negative": "Neg",
+    "Subtract": "Sub",
+    "Multiply": "Mul",
+    "Divide": "Div",
+    "Maximum": "Max",
+    "Minimum": "Min",
+    "GreaterEqual": "GreaterOrEqual",
+    "LessEqual": "LessOrEqual",
+}
+INDEXING = ("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND")
+SIGNED = {
+    DataType.int16: DataType.uint16,
+    DataType.s8: DataType.u8,
+    DataType.s32: DataType.uint32,
+    DataType.s64: DataType.uint64,
+}
+
+
+def _kind(call: Call) -> str:
+    return call.schema.kind.removeprefix("host ")
+
+
+@writes(*(f"host {kind}" for kind in PLAIN))
+def plain(call: Call, *sources: Value) -> Value:
+    return sources[0].op(PLAIN[_kind(call)], *sources[1:], dtype=call.output_type(0))
+
+
+@writes(*(f"host {kind}" for kind in INDEXING))
+def indexing(call: Call, *sources: Value) -> Value:
+    attrs: dict[str, Any] = {one.name: call.attr(one.name) for one in call.schema.attributes}
+    return sources[0].op(_kind(call), *sources[1:], **attrs)
+
+
+@writes("host Mod")
+def mod(call: Call, first: Value, second: Value) -> Value:
+    if call.flag("truncate"):
+        return first.op("Mod", second, fmod=1)
+    if first.dtype.value[0] in "su" or first.dtype.value.startswith(("int", "uint")):
+        return first.op("Mod", second)
+    remainder = first.op("Mod", second, fmod=1)  # the node takes floats in this form alone
+    apart = remainder.compare("Less", 0.0).compare("Xor", second.compare("Less", 0.0))
+    moved = apart.compare("And", remainder.compare("Equal", 0.0).op("Not"))
+    return moved.where(remainder + second, remainder)
+
+
+def _shifted(call: Call, first: Value, second: Value, direction: str) -> Value:
+    dtype = first.dtype
+    if dtype not in SIGNED:
+        return first.op("BitShift", second, direction=direction)
+    wide = SIGNED[dtype]
+    bits = first.cast(wide).op("BitShift", second.cast(wide), direction=direction).cast(dtype)
+    if direction == "LEFT":
+        return bits
+    # The node shifts unsigned numbers alone; ~(~x >> n) is x >> n of a negative number.
+    inverse = first.op("BitwiseNot").cast(wide).op("BitShift", second.cast(wide), direction=direction)
+    return first.compare("Less", 0).where(inverse.cast(dtype).op("BitwiseNot"), bits)
+
+
+@writes("host ShiftLeft")
+def shift_left(call: Call, first: Value, second: Value) -> Value:
+    return _shifted(call, first, second, "LEFT")
+
+
+@writes("host ShiftRight")
+def shift_right(call: Call, first: Value, second: Value) -> Value:
+    return _shifted(call, first, second, "RIGHT")
+
+
+@writes("host Cast")
+def cast(call: Call, src: Value) -> Value:
+    wanted = call.output_type(0) or src.dtype
+    is_f8 = wanted.value.startswith(("f8", "float8"))
+    return src.cast(wanted, saturate=int(call.flag("saturate"))) if is_f8 else src.cast(wanted)
+
+
+@writes("host IsInf")
+def is_inf(call: Call, src: Value) -> Value:
+    attrs = {name: int(call.flag(name)) for name in ("detect_negative", "detect_positive")}
+    return src.op("IsInf", dtype=DataType.boolean, **attrs)
+
+
+@writes("host Where")
+def where(call: Call, condition: Value, first: Value, second: Value) -> Value:
+    return condition.where(first, second)
+
+
+@writes("host Reshape")
+def reshape(call: Call, src: Value, shape: Value) -> Value:
+    known = call.value("shape")
+    # With allowzero a shape may not have both 0 and -1, which is then 0 too.
+    if known is not None and 0 in known and -1 in known:
+        shape = src.body.numbers(*(max(dim, 0) for dim in known))
+    return src.op("Reshape", shape, allowzero=int(known is None or 0 in known))
+
+
+@writes("host Squeeze", "host Unsqueeze")
+def squeeze(call: Call, src: Value) -> Value:
+    return src.op(_kind(call), src.body.numbers(*call.s64s("axes")))
+
+
+@writes("host Slice")
+def slice_(
+    call: Call, src: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
+) -> Value:
+    return src.op("Slice", starts, ends, axes, steps)
+
+
+@writes("host Pad")
+def pad(call: Call, src: Value, pads: Value, value: Value | None = None) -> Value:
+    number = None if value is None else value.op("Reshape", src.body.numbers())
+    return src.op("Pad", pads, number, mode=call.string("mode"))
+
+
+@writes("host Triangle")
+def triangle(call: Call, src: Value) -> Value:
+    offset = src.body.scalar(call.s64("offset"), DataType.s64)
+    return src.op("Trilu", offset, upper=int(call.flag("upper")))
+
+
+@writes("host OneHot")
+def one_hot(call: Call, indices: Value, depth: Value, values: Value) -> Value:
+    return indices.op("OneHot", depth, values, dtype=values.dtype, axis=call.s64("axis"))
+
+
+@writes("host ArgMax", "host ArgMin")
+def arg(call: Call, src: Value) -> Value:
+    attrs = {
+        "axis": call.s64("axis"),
+        "keepdims": int(call.flag("keep_dims")),
+        "select_last_index": int(call.flag("last")),
+    }
+    return src.op(_kind(call), dtype=DataType.s64, **attrs)
+
+
+@writes("host TopK")
+def top_k(call: Call, src: Value, k: Value) -> tuple[Value, ...]:
+    attrs = {"axis": call.s64("axis"), "largest": int(call.flag("largest")), "sorted": 1}
+    count = k.op("Reshape", src.body.numbers(1))
+    return src.body.nodes_results("TopK", [src, count], [src.dtype, DataType.s64], "", **attrs)
+
+
+@writes("host CumSum")
+def cum_sum(call: Call, src: Value) -> Value:
+    axis = src.body.scalar(call.s64("axis"), DataType.s64)
+    return src.op("CumSum", axis, exclusive=int(call.flag("exclusive")), reverse=int(call.flag("reverse")))
+
+
+@writes("host Range")
+def range_(call: Call, *ends: Value) -> Value:
+    first, *others = (one.op("Reshape", one.body.numbers()) for one in ends)
+    return first.op("Range", *others)
+
+
+@writes("host OnnxNode")
+def onnx_node(call: Call, *sources: Value) -> tuple[Value, ...]:
+    """The model as a function; functions that it has are added too."""
+    model = onnx.load_from_string(b64decode(call.string("model")))
+    body = sources[0].body if sources else None
+    assert body is not None
+    name = body.functions.of_model(model)
+    dtypes = [call.output_type(index) for index in range(call.n_outputs or 1)]
+    return body.nodes_results(name, sources, dtypes, DOMAIN)

@@ -1,0 +1,43 @@
+"""Writes reductions and matrix products."""
+
+from __future__ import annotations
+
+from ....opset.dtypes import DataType
+from ....opset.ops.reduction import reduced_axes
+from ....opset.schema import Call
+from .body import Value
+from .table import rank_of, writes
+
+REDUCTIONS = ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
+OVER_NOTHING = {"ReduceL1": "Abs", "ReduceL2": "Abs"}
+
+
+@writes(*REDUCTIONS)
+@writes(*(f"host {kind}" for kind in REDUCTIONS if not kind.startswith("ReduceL")))
+def reduction(call: Call, src: Value, axes: Value | None = None) -> Value:
+    kind = call.schema.kind.removeprefix("host ")
+    known = reduced_axes(call)
+    keep = int(call.flag("keep_dims"))
+    if known == ():
+        return src.op(OVER_NOTHING.get(kind, "Identity"))
+    if known is None and axes is None:
+        rank_of(call, "src")
+    over = src.body.numbers(*known or ()) if axes is None or known is not None else axes.cast(DataType.s64)
+    return src.op(kind, over, keepdims=keep, noop_with_empty_axes=1)
+
+
+@writes("MatMul", "host MatMul")
+def matmul(call: Call, src: Value, weights: Value, bias: Value | None = None) -> Value:
+    wanted = call.output_type(0) or src.dtype
+    src, weights = src.cast(wanted), weights.cast(wanted)
+    ranks = rank_of(call, "src"), rank_of(call, "weights")
+    turns = [call.flag(name) and rank > 1 for name, rank in zip(("transpose_a", "transpose_b"), ranks, strict=True)]
+    if ranks == (2, 2) and (any(turns) or bias is not None) and wanted.value[0] not in "su":
+        added = None if bias is None else bias.cast(wanted)
+        return src.op("Gemm", weights, added, transA=int(turns[0]), transB=int(turns[1]))
+    operands = [
+        value.transpose((*range(rank - 2), rank - 1, rank - 2)) if turn else value
+        for value, rank, turn in zip((src, weights), ranks, turns, strict=True)
+    ]
+    product = operands[0].op("MatMul", operands[1])
+    return product if bias is None else product + bias.cast(wanted)

@@ -1,0 +1,92 @@
+"""Has the table of the functions that write ops: kind of the op in the base vocabulary -> function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ....errors import UnsupportedError
+from ....opset.dtypes import DataType
+from ....opset.schema import Call, Shape
+from ..own import DOMAIN
+from .body import Body, Value
+
+Writer = Callable[..., Any]
+WRITERS: dict[str, Writer] = {}
+# Ops that become a node of one of our functions; the body computes in f32 and rounds once, as the specification does.
+COMPOSED: set[str] = set()
+# Ops that no nodes compute, and the reason.
+REFUSED: Mapping[str, str] = {"Wildcard": "it stands for a computation that the graph does not define"}
+NARROW = frozenset([DataType.f16, DataType.bf16])
+
+
+def writes(*kinds: str) -> Callable[[Writer], Writer]:
+    """Enter a function into the table: ``function(call, *values)`` returns a value, or a tuple in port order."""
+
+    def enter(function: Writer) -> Writer:
+        WRITERS.update(dict.fromkeys(kinds, function))
+        return function
+
+    return enter
+
+
+def composes(*kinds: str) -> Callable[[Writer], Writer]:
+    """As :func:`writes`, for ops without a standard node: the nodes become the body of a function."""
+
+    def enter(function: Writer) -> Writer:
+        COMPOSED.update(kinds)
+        return writes(*kinds)(function)
+
+    return enter
+
+
+def composed(body: Body, kind: str, call: Call, values: list[Value | None], attrs: Mapping[str, Any]) -> list[Value]:
+    """The results of an op as a node that calls a function."""
+    ports = [call.schema.input_port(index).name for index in range(len(values))]
+    names = [f"{port}_{index}" if ports.count(port) > 1 else port for index, port in enumerate(ports)]
+    inner = Body(body.functions, {*names})
+    given = [None if one is None else Value(inner, name, one.dtype) for name, one in zip(names, values, strict=True)]
+    wide = [one.cast(DataType.f32) if one is not None and one.dtype in NARROW else one for one in given]
+    results = WRITERS[kind](call, *wide)
+    results = list(results) if isinstance(results, tuple) else [results]
+    dtypes = [call.output_type(index) for index in range(call.n_outputs or 1)]
+    results = [one.cast(dtype) for one, dtype in zip(results, dtypes, strict=False) if dtype is not None]
+    # A result may be an input, which a function cannot return.
+    found = [one.op("Identity") if one.name in names else one for one in results]
+    name = body.functions.named(
+        kind.rpartition(" ")[2].removesuffix("-1"), names, inner, [v.name for v in found], attrs
+    )
+    return [*body.nodes_results(name, values, [one.dtype for one in found], DOMAIN, **attrs)]
+
+
+def rank_of(call: Call, port: str) -> int:
+    """The rank of an input.
+
+    Raises:
+        UnsupportedError: it is unknown.
+    """
+    rank = call.rank(port)
+    if rank is None:
+        raise UnsupportedError(f"{call.schema.kind}: the rank of {port} is unknown; specialise the graph first")
+    return rank
+
+
+def known_dims_of(call: Call, shape: Shape, what: str) -> tuple[int, ...]:
+    """The dims of a shape.
+
+    Raises:
+        UnsupportedError: one of them is unknown.
+    """
+    if shape is None or None in shape:
+        raise UnsupportedError(f"{call.schema.kind}: dims of {what} are unknown; specialise the graph first")
+    return tuple(dim for dim in shape if dim is not None)
+
+
+def channels_first(value: Value, data_format: str, rank: int) -> Value:
+    """The activations with the channels after the batch."""
+    return value if data_format == "NCX" else value.transpose((0, rank - 1, *range(1, rank - 1)))
+
+
+def channels_back(value: Value, data_format: str, rank: int) -> Value:
+    """The activations in the format of the op."""
+    return value if data_format == "NCX" else value.transpose((0, *range(2, rank), 1))

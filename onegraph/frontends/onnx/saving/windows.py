@@ -1,0 +1,285 @@
+"""Writes the ops with sliding windows: convolutions, pools, and their gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ....opset.convolution_geometry import ConvolutionGeometry, convolution_geometry
+from ....opset.dtypes import DataType
+from ....opset.ops.pooling import PoolGeometry, pool_geometry
+from ....opset.schema import Call, Shape
+from ....opset.window import channels, given_shape, spatial
+from .body import Value
+from .table import channels_back, channels_first, composes, known_dims_of, writes
+
+AUTO_PAD = {"same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER", "valid": "VALID", "none": "NOTSET"}
+
+
+def padded(src: Value, begin: Sequence[int], end: Sequence[int], fill: float = 0.0) -> Value:
+    """Activations (N, C, X) with elements before and after each spatial axis; negative numbers cut."""
+    if not any((*begin, *end)):
+        return src
+    pads = src.body.numbers(0, 0, *begin, 0, 0, *end)
+    return src.op("Pad", pads, src.body.scalar(fill, src.dtype))
+
+
+def _spatial_last(weights: Value, weights_format: str, rank: int) -> Value:
+    if not weights_format.startswith("X"):
+        return weights
+    return weights.transpose((rank - 1, rank - 2, *range(rank - 2)))
+
+
+def _spatial_back(weights: Value, weights_format: str, rank: int) -> Value:
+    if not weights_format.startswith("X"):
+        return weights
+    return weights.transpose((*range(2, rank), 1, 0))
+
+
+def _geometry(call: Call) -> ConvolutionGeometry:
+    found = convolution_geometry(call)
+    if found is None:
+        known_dims_of(call, None, call.schema.inputs[0].name)
+    assert found is not None
+    return found
+
+
+def _convolved(
+    call: Call, found: ConvolutionGeometry, src: Value, weights: Value, bias: Value | None, cut: Sequence[int]
+) -> Value:
+    """The narrow tensor; ``cut`` elements at the end of each axis of src are not read."""
+    rank = len(found.axes) + 2
+    attrs: dict[str, Any] = {
+        "strides": found.strides,
+        "dilations": found.dilations,
+        "group": found.groups,
+    }
+    data = channels_first(src, found.data_format, rank)
+    if found.pads_begin is None or found.pads_end is None:
+        attrs["auto_pad"] = AUTO_PAD[call.string("auto_pad")]
+    else:
+        pads = [*found.pads_begin, *(end - one for end, one in zip(found.pads_end, cut, strict=True))]
+        if min(pads) < 0:
+            data = padded(data, pads[: rank - 2], pads[rank - 2 :])
+        else:
+            attrs["pads"] = pads
+    kernel = _spatial_last(weights, found.weights_format, rank)
+    return channels_back(data.op("Conv", kernel, bias, **attrs), found.data_format, rank)
+
+
+@writes("Convolution")
+def convolution(call: Call, src: Value, weights: Value, bias: Value | None = None) -> Value:
+    found = _geometry(call)
+    return _convolved(call, found, src, weights, bias, [0] * len(found.axes))
+
+
+@composes("ConvTransposeBackwardData")
+def conv_transpose_backward_data(call: Call, diff_dst: Value, weights: Value) -> Value:
+    found = _geometry(call)
+    return _convolved(call, found, diff_dst, weights, None, found.output_padding)
+
+
+def _transposed(
+    found: ConvolutionGeometry, src: Value, weights: Value, bias: Value | None, added: Sequence[int]
+) -> Value:
+    """The wide tensor, with ``added`` elements at the end of each axis."""
+    rank = len(found.axes) + 2
+    begin, end = found.pads_begin or (), found.pads_end or ()
+    attrs: dict[str, Any] = {
+        "strides": found.strides,
+        "dilations": found.dilations,
+        "group": found.groups,
+    }
+    data = channels_first(src, found.data_format, rank)
+    kernel = _spatial_last(weights, found.weights_format, rank)
+    fits = all(
+        0 <= one < max(pair) for one, pair in zip(added, zip(found.strides, found.dilations, strict=True), strict=True)
+    )
+    if fits and min((*begin, *end)) >= 0:
+        made = data.op("ConvTranspose", kernel, bias, pads=(*begin, *end), output_padding=added, **attrs)
+    else:  # the whole result is computed, and cut or extended
+        whole = data.op("ConvTranspose", kernel, **attrs)
+        made = padded(whole, [-one for one in begin], [one - cut for one, cut in zip(added, end, strict=True)])
+        made = made if bias is None else made + bias.reshape(-1, *[1] * (rank - 2))
+    return channels_back(made, found.data_format, rank)
+
+
+@writes("ConvTranspose")
+def conv_transpose(call: Call, src: Value, weights: Value, bias: Value | None = None) -> Value:
+    found = _geometry(call)
+    known_dims_of(call, found.pads_begin, "the padding")
+    return _transposed(found, src, weights, bias, found.output_padding)
+
+
+@composes("ConvolutionBackwardData")
+def convolution_backward_data(call: Call, diff_dst: Value, weights: Value, dst_shape: object = None) -> Value:
+    found = _geometry(call)
+    known_dims_of(call, found.pads_begin, "the padding")
+    wide = known_dims_of(call, found.wide, "diff_src")
+    narrow = known_dims_of(call, found.narrow, "diff_dst")
+    windows = [found.window(axis) for axis in found.axes]
+    added = [
+        size - window.transposed(count)
+        for size, window, count in zip(wide, windows, narrow, strict=True)
+        if window is not None
+    ]
+    return _transposed(found, diff_dst, weights, None, added)
+
+
+def _gradient_of_weights(call: Call, wide: Value, narrow: Value) -> Value:
+    """The gradient of the weights: a convolution of the wide tensor with the narrow one, in which batch and channels
+    change places, and so do strides and dilations."""
+    found = _geometry(call)
+    rank, groups = len(found.axes) + 2, found.groups
+    kernel = known_dims_of(call, found.kernel, "the weights")
+    sizes = known_dims_of(call, found.wide, "the source")
+    counts = known_dims_of(call, found.narrow, "diff_dst")
+    begin = known_dims_of(call, found.pads_begin, "the padding")
+    batch, outer = known_dims_of(call, (found.batch, found.wide_channels), "the source")
+    data, filters = (channels_first(one, found.data_format, rank) for one in (wide, narrow))
+    axes = range(2, rank)
+    part = outer // groups
+    # (N, G * I, X) becomes (I, G * N, X).
+    data = data.reshape(batch, groups, part, *sizes).transpose((2, 1, 0, *(axis + 1 for axis in axes)))
+    data = data.reshape(part, groups * batch, *sizes)
+    # The end is padded or cut so that there are as many results as kernel elements.
+    end = [
+        (kernel[axis] - 1) * found.dilations[axis]
+        + (counts[axis] - 1) * found.strides[axis]
+        + 1
+        - sizes[axis]
+        - begin[axis]
+        for axis in found.axes
+    ]
+    attrs: dict[str, Any] = {"strides": found.dilations, "dilations": found.strides, "group": groups}
+    weights = filters.transpose((1, 0, *axes))
+    made = padded(data, begin, end).op("Conv", weights, **attrs)
+    return _spatial_back(made.transpose((1, 0, *axes)), found.weights_format, rank)
+
+
+@composes("ConvolutionBackwardWeights")
+def convolution_backward_weights(call: Call, src: Value, diff_dst: Value, weights_shape: object = None) -> Value:
+    return _gradient_of_weights(call, src, diff_dst)
+
+
+@composes("ConvTransposeBackwardWeights")
+def conv_transpose_backward_weights(call: Call, src: Value, diff_dst: Value, weights_shape: object = None) -> Value:
+    return _gradient_of_weights(call, diff_dst, src)
+
+
+# Pools ---------------------------------------------------------------------------------------------------------------
+
+
+def _pool(call: Call) -> PoolGeometry:
+    found = pool_geometry(call)
+    if found is None:
+        known_dims_of(call, None, call.schema.inputs[0].name)
+    assert found is not None
+    return found
+
+
+def _lists(call: Call, found: PoolGeometry) -> dict[str, Any]:
+    attrs: dict[str, Any] = {"kernel_shape": call.s64s("kernel"), "strides": call.s64s("strides")}
+    if call.schema.has_attribute("dilations"):
+        attrs["dilations"] = call.s64s("dilations", len(found.sizes))
+    return attrs
+
+
+def _ends(found: PoolGeometry) -> list[tuple[int, int]] | None:
+    """The padding of each axis with which rounding down gives the number of windows; None if a size is unknown."""
+    ends = []
+    for axis, (window, size, count) in enumerate(zip(found.windows, found.sizes, found.counts, strict=True)):
+        covering = found.covering(axis)
+        if window is None or covering is None or size is None:
+            return None
+        ends.append((window.begin, max(window.end if window.forward(size) == count else covering.end, covering.end)))
+    return ends
+
+
+def _pooled(call: Call, src: Value, kind: str, fill: float, **more: Any) -> Value:
+    found = _pool(call)
+    rank, attrs = len(found.sizes) + 2, _lists(call, found)
+    data = channels_first(src, found.data_format, rank)
+    ends = _ends(found)
+    if ends is None and call.string("auto_pad") != "none":
+        attrs["auto_pad"] = AUTO_PAD[call.string("auto_pad")]
+    elif ends is None:
+        attrs["pads"] = (*call.s64s("pads_begin"), *call.s64s("pads_end"))
+        attrs["ceil_mode"] = int(call.string("rounding_type") == "ceil")
+    elif _is_refused(ends, call.s64s("kernel")):
+        # Nodes take no negative padding, and none as large as the kernel.
+        data = padded(data, [one for one, _ in ends], [one for _, one in ends], fill)
+    else:
+        attrs["pads"] = (*(one for one, _ in ends), *(one for _, one in ends))
+    return channels_back(data.op(kind, **attrs, **more), found.data_format, rank)
+
+
+def _is_refused(ends: Sequence[tuple[int, int]], kernel: Sequence[int]) -> bool:
+    return any(not 0 <= one < size for pair, size in zip(ends, kernel, strict=True) for one in pair)
+
+
+@writes("AvgPool")
+def avg_pool(call: Call, src: Value) -> Value:
+    included = not call.flag("exclude_pad")
+    return _pooled(call, src, "AveragePool", 0.0, count_include_pad=int(included))
+
+
+@writes("MaxPool")
+def max_pool(call: Call, src: Value) -> Value:
+    return _pooled(call, src, "MaxPool", -math.inf)
+
+
+def _sizes(call: Call, found: PoolGeometry, shape: Shape, data_format: str) -> tuple[int, ...]:
+    """The shape of the source as (N, C, X)."""
+    assert shape is not None
+    return known_dims_of(call, (shape[0], channels(shape, data_format), *spatial(shape, data_format)), "the source")
+
+
+@composes("MaxPoolBackward")
+def max_pool_backward(call: Call, src: Value, diff_dst: Value) -> Value:
+    found = _pool(call)
+    rank, body = len(found.sizes) + 2, src.body
+    shape = _sizes(call, found, call.shape("src"), found.data_format)
+    ends = _ends(found)
+    known_dims_of(call, None if ends is None else (), "diff_dst")
+    begin, end = [one for one, _ in ends or ()], [one for _, one in ends or ()]
+    # The padding is part of the tensor here; what a window of padding alone gives to it is cut off at the end.
+    data = padded(channels_first(src, found.data_format, rank), begin, end, -math.inf)
+    wide = (*shape[:2], *(size + b + e for size, b, e in zip(shape[2:], begin, end, strict=True)))
+    _, places = body.nodes_results("MaxPool", [data], [data.dtype, DataType.s64], "", **_lists(call, found))
+    gradient = channels_first(diff_dst, found.data_format, rank).reshape(-1)
+    zeros = body.scalar(0.0, src.dtype).op("Expand", body.numbers(math.prod(wide)))
+    spread = zeros.op("ScatterElements", places.reshape(-1), gradient, axis=0, reduction="add").reshape(*wide)
+    return channels_back(padded(spread, [-one for one in begin], [-one for one in end]), found.data_format, rank)
+
+
+@composes("AvgPoolBackward")
+def avg_pool_backward(call: Call, diff_dst: Value, src_shape: object = None) -> Value:
+    found = _pool(call)
+    rank, body = len(found.sizes) + 2, diff_dst.body
+    shape = given_shape(call)
+    gradient = call.shape("diff_dst")
+    known_dims_of(call, shape, "diff_src")
+    known_dims_of(call, gradient, "diff_dst")
+    sizes = _sizes(call, found, shape, found.data_format)
+    counts = _sizes(call, found, gradient, found.data_format)
+    kernel = call.s64s("kernel")
+    ends = _ends(found)
+    known_dims_of(call, None if ends is None else (), "diff_dst")
+    begin, end = [one for one, _ in ends or ()], [one for _, one in ends or ()]
+    # Every channel is an image of its own, so that one filter of ones spreads all of them.
+    images = channels_first(diff_dst, found.data_format, rank).reshape(-1, 1, *counts[2:])
+    ones = body.scalar(1.0, diff_dst.dtype)
+    filters = ones.op("Expand", body.numbers(1, 1, *kernel))
+    strides = call.s64s("strides")
+    if call.flag("exclude_pad"):
+        source = padded(ones.op("Expand", body.numbers(1, 1, *sizes[2:])), begin, end)
+        divisor = source.op("Conv", filters, strides=strides)
+    else:
+        divisor = body.scalar(float(math.prod(kernel)), diff_dst.dtype)
+    spread = (images / divisor).op("ConvTranspose", filters, strides=strides)
+    reach = [(count - 1) * step + size for count, step, size in zip(counts[2:], strides, kernel, strict=True)]
+    cut = [size + b - whole for size, b, whole in zip(sizes[2:], begin, reach, strict=True)]
+    made = padded(spread, [-one for one in begin], cut).reshape(*sizes)
+    return channels_back(made, found.data_format, rank)

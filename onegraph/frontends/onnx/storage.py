@@ -1,0 +1,189 @@
+"""Reads the contents of tensors: from the model, from its file, or from files beside it."""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+from ...arrays.ndarrays import aligned_empty
+from ...errors import FormatError
+from ...ir.op import Array
+from .types import data_type
+from .wire import Pieces
+
+# Several elements of these share a byte; the package onnx unpacks them.
+PACKED = frozenset(
+    number
+    for name in ("INT4", "UINT4", "FLOAT4E2M1", "INT2", "UINT2")
+    if (number := getattr(TensorProto, name, None)) is not None
+)
+MAX_BYTES = 2**46  # more than any machine has
+# Copies the bytes at an offset of a file into memory, and returns how many there were.
+Fill = Callable[[int, memoryview], int]
+
+
+Inlined = TypeVar("Inlined", onnx.NodeProto, onnx.FunctionProto)
+
+
+class Storage:
+    """Where the contents of a model's tensors are.
+
+    Args:
+        fill: reads the file or bytes that the model came from; None if the model has all contents itself.
+        pieces: where the large tensors are in that file.
+        directory: the folder of external data; None if there is none.
+    """
+
+    def __init__(self, fill: Fill | None, pieces: Pieces, directory: Path | None) -> None:
+        self.fill, self.pieces = fill, pieces
+        self.directory = None if directory is None else Path(os.path.realpath(directory))
+        self._maps: dict[Path, mmap.mmap | None] = {}
+
+    def array(self, tensor: TensorProto, where: str) -> Array:
+        """The contents of a tensor.
+
+        Raises:
+            FormatError: the data type is not one of a graph, the contents do not fit the shape, or they are in a file
+                that cannot be read or is not in the model's folder.
+        """
+        dtype = data_type(tensor.data_type, where).numpy
+        dims = [*tensor.dims]
+        if any(dim < 0 for dim in dims) or math.prod(dims) > MAX_BYTES:
+            raise FormatError(where, f"shape {dims}", "dims of a tensor that fits into memory")
+        if tensor.HasField("segment"):
+            raise FormatError(where, "a segment of a tensor", "a whole tensor")
+        if tensor.data_location == TensorProto.EXTERNAL:
+            return self._external(tensor, dims, dtype, where)
+        raw = tensor.raw_data if tensor.HasField("raw_data") else None
+        chunk = None if raw is None else self.pieces.chunk(raw)
+        if chunk is not None and self.fill is not None:
+            return self._read(self.fill, *chunk, tensor, dims, dtype, where)
+        if raw is not None and tensor.data_type not in PACKED:
+            self._expect(len(raw), dims, dtype, where)
+            return np.frombuffer(raw, dtype).reshape(dims)
+        return self._unpacked(tensor, dims, dtype, where)
+
+    def inlined(self, proto: Inlined) -> Inlined:
+        """A node or function whose tensors have their contents in themselves."""
+        if not any(self._is_elsewhere(one) for one in _tensors(proto)):
+            return proto
+        made = type(proto)()
+        made.CopyFrom(proto)
+        for one in _tensors(made):
+            if self._is_elsewhere(one):
+                contents = self.array(one, f"tensor {one.name!r} of {proto.name!r}")
+                one.CopyFrom(numpy_helper.from_array(contents, one.name))
+        return made
+
+    def _is_elsewhere(self, tensor: TensorProto) -> bool:
+        marked = tensor.HasField("raw_data") and self.pieces.chunk(tensor.raw_data) is not None
+        return marked or tensor.data_location == TensorProto.EXTERNAL
+
+    def _read(
+        self,
+        fill: Fill,
+        offset: int,
+        size: int,
+        tensor: TensorProto,
+        dims: list[int],
+        dtype: np.dtype[np.generic],
+        where: str,
+    ) -> Array:
+        """The contents at a place of the file, read into memory of their own."""
+        packed = tensor.data_type in PACKED
+        if not packed:
+            self._expect(size, dims, dtype, where)
+        array: Array = aligned_empty((size,), np.dtype(np.uint8)) if packed else aligned_empty(dims, dtype)
+        if fill(offset, memoryview(array.reshape(-1).view(np.uint8))) != size:  # type: ignore[arg-type]
+            raise FormatError(where, "a file that became shorter", f"{size} bytes")
+        return self._inline(tensor, array.tobytes(), dims, dtype, where) if packed else array
+
+    def _inline(
+        self, tensor: TensorProto, raw: bytes, dims: Sequence[int], dtype: np.dtype[np.generic], where: str
+    ) -> Array:
+        """The contents of a packed tensor whose bytes are elsewhere."""
+        whole = TensorProto(dims=tensor.dims, data_type=tensor.data_type, name=tensor.name, raw_data=raw)
+        return self._unpacked(whole, dims, dtype, where)
+
+    def _unpacked(self, tensor: TensorProto, dims: Sequence[int], dtype: np.dtype[np.generic], where: str) -> Array:
+        try:
+            array: Array = numpy_helper.to_array(tensor)
+        except Exception as error:  # the package raises errors of many classes
+            raise FormatError(where, str(error), f"contents of shape {[*dims]}") from None
+        if array.shape != tuple(dims):
+            raise FormatError(where, f"contents of shape {[*array.shape]}", f"shape {[*dims]}")
+        return array if array.dtype == dtype else array.astype(dtype)
+
+    def _expect(self, size: int, dims: Sequence[int], dtype: np.dtype[np.generic], where: str) -> None:
+        needed = math.prod(dims) * dtype.itemsize
+        if size != needed:
+            raise FormatError(where, f"{size} bytes", f"{needed} bytes for {dtype} of shape {[*dims]}")
+
+    def _external(self, tensor: TensorProto, dims: list[int], dtype: np.dtype[np.generic], where: str) -> Array:
+        entries = {one.key: one.value for one in tensor.external_data}
+        mapped = self._mapped(entries.get("location", ""), where)
+        whole = 0 if mapped is None else len(mapped)
+        offset = _number(entries.get("offset", "0"), where, "offset")
+        size = _number(entries.get("length", str(whole - offset)), where, "length")
+        if offset + size > whole:
+            raise FormatError(where, f"bytes {offset} to {offset + size}", f"a part of the file, which has {whole}")
+        if tensor.data_type in PACKED:
+            return self._inline(tensor, b"" if mapped is None else mapped[offset : offset + size], dims, dtype, where)
+        self._expect(size, dims, dtype, where)
+        if mapped is None or not size:
+            return np.empty(dims, dtype)
+        return np.frombuffer(mapped, dtype, math.prod(dims), offset).reshape(dims)
+
+    def _mapped(self, location: str, where: str) -> mmap.mmap | None:
+        """A file of the model's folder in memory; None if it is empty."""
+        expected = "a file in the folder of the model"
+        if self.directory is None:
+            raise FormatError(where, f"external data in {location!r}", "a model that is loaded from a path")
+        if not location or "\0" in location or os.path.isabs(location):
+            raise FormatError(where, f"external data in {location!r}", expected)
+        path = Path(os.path.realpath(self.directory / location))
+        if not path.is_relative_to(self.directory):
+            raise FormatError(where, f"external data in {location!r}, which is outside", expected)
+        if path not in self._maps:
+            try:
+                # O_NONBLOCK: opening a pipe must not wait.
+                with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+                    status = os.fstat(file.fileno())
+                    if not stat.S_ISREG(status.st_mode):
+                        raise FormatError(where, f"external data in {location!r}", expected)
+                    length = status.st_size
+                    self._maps[path] = mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ) if length else None
+            except OSError as error:
+                raise FormatError(where, f"external data in {location!r}: {error.strerror}", expected) from None
+        return self._maps[path]
+
+
+def _number(text: str, where: str, key: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise FormatError(where, f"{key} {text!r} of external data", "a number")
+    return int(text)
+
+
+def _tensors(proto: onnx.NodeProto | onnx.FunctionProto) -> Iterator[TensorProto]:
+    """The tensors in the attributes of a node, or of the nodes of a function."""
+    if isinstance(proto, onnx.FunctionProto):
+        for node in proto.node:
+            yield from _tensors(node)
+        return
+    for attribute in proto.attribute:
+        if attribute.HasField("t"):
+            yield attribute.t
+        yield from attribute.tensors
+        for graph in ([attribute.g] if attribute.HasField("g") else []) + [*attribute.graphs]:
+            yield from graph.initializer
+            for node in graph.node:
+                yield from _tensors(node)

@@ -1,0 +1,67 @@
+"""Runs a graph in stages where shapes become known only while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from ..builder.graph import DataGraph
+from ..compiler.report import PartitionReport, Report
+from ..ir.op import Array
+from ..reference import run_op
+from ..transform.stages import Stages
+
+OPEN_SHAPE = "the shape of a result depends on contents, so numpy runs the op and the rest is compiled for its result"
+
+
+class Runnable(Protocol):
+    """An executable, as the stages see it."""
+
+    def run_by_name(self, given: Mapping[str, Array]) -> dict[str, Array]:
+        """The results of a call, by name."""
+
+    def report(self) -> Report:
+        """The partitions of the program that was used last."""
+
+
+class Staged:
+    """The stages of a graph, of which the last is compiled when the results of the others are known.
+
+    Args:
+        graph: a graph whose inputs have known shapes.
+        stages: the graph, divided.
+        compiled: compiles a graph.
+    """
+
+    def __init__(self, graph: DataGraph, stages: Stages, compiled: Callable[[DataGraph], Runnable]) -> None:
+        self._graph, self._stages = graph, stages
+        self._first = None if stages.first is None else compiled(stages.first)
+        self._rest = compiled(stages.rest)
+
+    def run(self, given: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs of the graph for these inputs, by name."""
+        graph, stages, found = self._graph, self._stages, dict[str, Array]()
+        if self._first is not None:
+            found.update(self._first.run_by_name(given))
+        else:
+            values = {tensor.id: given[name] for name, tensor in graph.inputs.items()}
+            values |= {tensor.id: tensor.value for tensor in graph._tensors if tensor.value is not None}
+            for op in stages.heads:
+                results = run_op(op, [None if tensor is None else values[tensor.id] for tensor in op.inputs])
+                values.update(zip([tensor.id for tensor in op.outputs], results, strict=True))
+            found.update((name, values[tensor.id]) for name, tensor in stages.needed.items())
+        names = {tensor.id: name for name, tensor in graph.inputs.items()}
+        for name, tensor in stages.needed.items():
+            if name not in found:
+                found[name] = given[names[tensor.id]]
+        return self._rest.run_by_name({name: found[name] for name in stages.needed})
+
+    def reports(self) -> tuple[PartitionReport, ...]:
+        """The partitions of all stages, in their order."""
+        first = () if self._first is None else self._first.report().partitions
+        if self._first is None:
+            kinds, names = (tuple([getattr(op, what) for op in self._stages.heads]) for what in ("kind", "name"))
+            first = (PartitionReport(0, "host", kinds, names, (OPEN_SHAPE,)),)
+        found = (*first, *self._rest.report().partitions)
+        return tuple(replace(report, index=index) for index, report in enumerate(found))

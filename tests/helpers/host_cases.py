@@ -1,0 +1,225 @@
+"""Cases of host ops: inputs, attributes, and the expected results by numpy or worked out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import onegraph as og
+from onegraph.opset.dtypes import OF_NUMPY, DataType
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class HostCase:
+    """One use of a host op.
+
+    Attributes:
+        kind, attrs, dtype: the op.
+        inputs: the arrays; None for an absent input.
+        known: indices of the inputs that are constants, as those that decide shapes.
+        results: what the op computes.
+    """
+
+    kind: str
+    inputs: Sequence[Array | None]
+    results: Sequence[Array]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    known: frozenset[int] = frozenset()
+    dtype: DataType | None = None
+
+
+def _f(*shape: int) -> Array:
+    """Different small numbers of both signs."""
+    return (np.arange(np.prod(shape), dtype=np.float32).reshape(shape) * 7 % 11 - 5) / 4
+
+
+def _i(*numbers: int) -> Array:
+    return np.array(numbers, np.int64)
+
+
+UNARY = {
+    "Abs": np.abs,
+    "Negative": np.negative,
+    "Sign": np.sign,
+    "Asinh": np.arcsinh,
+    "Atan": np.arctan,
+    "Ceil": np.ceil,
+    "Cos": np.cos,
+    "Cosh": np.cosh,
+    "Exp": np.exp,
+    "Floor": np.floor,
+    "Round": np.rint,
+    "Sin": np.sin,
+    "Sinh": np.sinh,
+    "Tan": np.tan,
+    "Tanh": np.tanh,
+    "IsNaN": np.isnan,
+    "IsInf": np.isinf,
+}
+BINARY = {
+    "Add": np.add,
+    "Subtract": np.subtract,
+    "Multiply": np.multiply,
+    "Maximum": np.maximum,
+    "Minimum": np.minimum,
+    "Equal": np.equal,
+    "Greater": np.greater,
+    "GreaterEqual": np.greater_equal,
+    "Less": np.less,
+    "LessEqual": np.less_equal,
+}
+
+
+def cases() -> Iterator[HostCase]:
+    """At least one case of every host op with a function of its own."""
+    x = _f(2, 3, 4)
+    for kind, function in UNARY.items():
+        yield HostCase(kind, [x], [function(x)])
+        yield HostCase(kind, [x.astype(np.float64)], [function(x.astype(np.float64))])
+    for kind, function in BINARY.items():
+        for dtype in (np.float32, np.float64, np.int64, np.uint8):
+            first, second = (abs(x) * 4).astype(dtype), (abs(_f(3, 1)) * 3).astype(dtype) + np.ones((), dtype)
+            if kind == "Subtract":
+                first += np.full((), 200, dtype)
+            yield HostCase(kind, [first, second], [function(first, second)])
+    positive = abs(x) + 1
+    yield HostCase("Log", [positive], [np.log(positive)])
+    yield HostCase("Sqrt", [positive], [np.sqrt(positive)])
+    yield HostCase("Acosh", [positive], [np.arccosh(positive)])
+    for kind, function in {"Acos": np.arccos, "Asin": np.arcsin, "Atanh": np.arctanh}.items():
+        yield HostCase(kind, [x / 2], [function(x / 2)])
+    yield HostCase("Sigmoid", [x], [1 / (1 + np.exp(-x))])
+    yield HostCase("Erf", [np.float32([0, 0.5, -1])], [np.float32([0, 0.5204999, -0.8427008])])
+    yield from _integers()
+    yield from _booleans(x)
+    yield from _movement(x)
+    yield from _indexing(x)
+    yield from _reductions(x)
+
+
+def _integers() -> Iterator[HostCase]:
+    a, b = np.int64([7, -7, 7, -7]), np.int64([2, 2, -2, -2])
+    yield HostCase("Divide", [a, b], [np.int64([3, -3, -3, 3])])
+    yield HostCase("Divide", [np.float64([1, 1]), np.float64([4, 8])], [np.float64([0.25, 0.125])])
+    yield HostCase("Mod", [a, b], [np.int64([1, 1, -1, -1])])
+    yield HostCase("Mod", [a, b], [np.int64([1, -1, 1, -1])], {"truncate": True})
+    yield HostCase("Pow", [np.int64([2, 3]), np.float32([3, 2])], [np.int64([8, 9])])
+    yield HostCase("Pow", [np.float32([2, 4]), np.float32([-1, 0.5])], [np.float32([0.5, 2])])
+    c, d = np.uint8([12, 10, 255]), np.uint8([10, 3, 1])
+    yield HostCase("BitwiseAnd", [c, d], [np.uint8([8, 2, 1])])
+    yield HostCase("BitwiseOr", [c, d], [np.uint8([14, 11, 255])])
+    yield HostCase("BitwiseXor", [c, d], [np.uint8([6, 9, 254])])
+    yield HostCase("BitwiseNot", [c], [np.uint8([243, 245, 0])])
+    yield HostCase("ShiftLeft", [np.uint8([1, 3]), np.uint8([2, 1])], [np.uint8([4, 6])])
+    yield HostCase("ShiftRight", [np.uint8([16, 7]), np.uint8([2, 1])], [np.uint8([4, 3])])
+    yield HostCase("Cast", [np.float32([1.9, -1.9, 300])], [np.int64([1, -1, 300])], dtype=DataType.s64)
+    yield HostCase("Cast", [np.int64([0, 2])], [np.array([False, True])], dtype=DataType.boolean)
+    yield HostCase("Cast", [np.int64([3, -4])], [np.float64([3, -4])], dtype=DataType.float64)
+
+
+def _booleans(x: Array) -> Iterator[HostCase]:
+    a, b = np.array([True, True, False, False]), np.array([True, False, True, False])
+    yield HostCase("And", [a, b], [np.array([True, False, False, False])])
+    yield HostCase("Or", [a, b], [np.array([True, True, True, False])])
+    yield HostCase("Xor", [a, b], [np.array([False, True, True, False])])
+    yield HostCase("Not", [a], [np.array([False, False, True, True])])
+    infinite = np.float32([np.inf, -np.inf, np.nan, 1])
+    yield HostCase("IsInf", [infinite], [np.array([True, False, False, False])], {"detect_negative": False})
+    yield HostCase("Where", [x > 0, x, _f(3, 1)], [np.where(x > 0, x, _f(3, 1))])
+    yield HostCase("Where", [b, np.int64([1, 2, 3, 4]), _i(0)], [np.int64([1, 0, 3, 0])])
+
+
+def _movement(x: Array) -> Iterator[HostCase]:
+    one = frozenset({1})
+    yield HostCase("Reshape", [x, _i(4, -1)], [x.reshape(4, 6)], known=one)
+    yield HostCase("Squeeze", [x[:1]], [x[0]], {"axes": [0]})
+    yield HostCase("Unsqueeze", [x], [x[:, None, :, :, None]], {"axes": [1, -1]})
+    yield HostCase("Transpose", [x], [x.transpose(2, 0, 1)], {"order": [2, 0, 1]})
+    every = frozenset({1, 2, 3, 4})
+    yield HostCase("Slice", [x, _i(1, 0), _i(4, 2), _i(2, 1), _i(2, 1)], [x[:, 0:2, 1:4:2]], known=every)
+    yield HostCase("Slice", [x, _i(-1), _i(-100), _i(2), _i(-1)], [x[:, :, ::-1]], known=every)
+    yield HostCase("Slice", [x, _i(1), _i(2**62)], [x[1:]], known=every)
+    yield HostCase("Expand", [_f(3, 1), _i(2, 1, 4)], [np.broadcast_to(_f(3, 1), (2, 3, 4))], known=one)
+    yield HostCase("Concat", [x, x[:, :1]], [np.concatenate([x, x[:, :1]], 1)], {"axis": 1})
+    yield HostCase("Tile", [x, _i(1, 2, 3)], [np.tile(x, (1, 2, 3))], known=one)
+    pads = _i(0, 1, 0, 0, 0, 2)
+    padded = np.pad(x, ((0, 0), (1, 0), (0, 2)), constant_values=7)
+    yield HostCase("Pad", [x, pads, np.float32(7)], [padded], known=one)
+    for mode in ("edge", "reflect", "wrap"):
+        yield HostCase("Pad", [x, pads], [np.pad(x, ((0, 0), (1, 0), (0, 2)), mode)], {"mode": mode}, one)
+    yield HostCase("Pad", [x, _i(0, -1, 0, 0, 0, 0)], [x[:, 1:]], known=one)
+    yield HostCase("Triangle", [x], [np.triu(x, 1)], {"offset": 1})
+    yield HostCase("Triangle", [x], [np.tril(x)], {"upper": False})
+
+
+def _indexing(x: Array) -> Iterator[HostCase]:
+    yield HostCase("Gather", [x, np.int64([[0, -1], [2, 1]])], [np.take(x, [[0, 2], [2, 1]], 1)], {"axis": 1})
+    places = np.int64([[[0, 1, 0, -1]]])
+    found = np.array([[[x[0, 0, 0], x[1, 0, 1], x[0, 0, 2], x[1, 0, 3]]]])
+    yield HostCase("GatherElements", [x[:, :1], places], [found], {"axis": 0})
+    yield HostCase("GatherND", [x, np.int64([[0, 1], [1, 2]])], [np.stack([x[0, 1], x[1, 2]])])
+    yield HostCase("GatherND", [x, np.int64([[2], [0]])], [np.stack([x[0, 2], x[1, 0]])], {"batch_dims": 1})
+    row, more = np.float32([1, 2, 3]), np.float32([10, 20])
+    yield HostCase("ScatterElements", [row, _i(2, 0), more], [np.float32([20, 2, 10])])
+    yield HostCase("ScatterElements", [row, _i(1, 1), more], [np.float32([1, 32, 3])], {"reduction": "add"})
+    yield HostCase("ScatterND", [row, np.int64([[1], [0]]), more], [np.float32([20, 10, 3])])
+    yield HostCase("ScatterND", [row, np.int64([[1], [1]]), more], [np.float32([1, 20, 3])], {"reduction": "max"})
+    hot = np.float32([[0, 1, 0], [0, 0, 1]])
+    yield HostCase("OneHot", [_i(1, -1), _i(3), np.float32([0, 1])], [hot], known=frozenset({1}))
+    tied = np.float32([[3, 1, 3], [0, 0, -1]])
+    yield HostCase("ArgMax", [tied], [_i(0, 0)], {"axis": 1})
+    yield HostCase("ArgMax", [tied], [_i(2, 1)], {"axis": 1, "last": True})
+    yield HostCase("ArgMin", [tied], [np.int64([[1], [2]])], {"axis": 1, "keep_dims": True})
+    yield HostCase(
+        "TopK", [tied, _i(2)], [np.float32([[3, 3], [0, 0]]), np.int64([[0, 2], [0, 1]])], known=frozenset({1})
+    )
+    least = [np.float32([[1, 3], [-1, 0]]), np.int64([[1, 0], [2, 0]])]
+    yield HostCase("TopK", [tied, _i(2)], least, {"largest": False}, frozenset({1}))
+    yield HostCase("NonZero", [np.int64([[0, 5], [6, 0]])], [np.int64([[0, 1], [1, 0]])])
+    yield HostCase("CumSum", [row], [np.float32([1, 3, 6])])
+    yield HostCase("CumSum", [row], [np.float32([5, 3, 0])], {"exclusive": True, "reverse": True})
+    yield HostCase("Shape", [x], [_i(2, 3, 4)])
+    yield HostCase("Size", [x], [np.array(24)])
+    ends = [np.array(1), np.array(8), np.array(3)]
+    yield HostCase("Range", ends, [_i(1, 4, 7)], known=frozenset({0, 1, 2}))
+
+
+def _reductions(x: Array) -> Iterator[HostCase]:
+    for kind, function in {
+        "ReduceSum": np.sum,
+        "ReduceMean": np.mean,
+        "ReduceProd": np.prod,
+        "ReduceMax": np.max,
+        "ReduceMin": np.min,
+    }.items():
+        wide = x.astype(np.float64)
+        yield HostCase(kind, [wide], [function(wide, (0, 2))], {"axes": [0, -1]})
+        yield HostCase(kind, [wide], [function(wide, 1, keepdims=True)], {"axes": [1], "keep_dims": True})
+    numbers = np.arange(6).reshape(2, 3)
+    yield HostCase("MatMul", [numbers, numbers], [numbers @ numbers.T], {"transpose_b": True})
+    yield HostCase("MatMul", [numbers, numbers, _i(1, 2)], [numbers @ numbers.T + [1, 2]], {"transpose_b": True})
+
+
+def graph_of(case: HostCase) -> tuple[og.Graph, dict[str, Array]]:
+    """A graph of one op, and arrays for its inputs."""
+    g = og.Graph()
+    tensors: list[Any] = []
+    arrays: dict[str, Array] = {}
+    for place, array in enumerate(case.inputs):
+        if array is None:
+            tensors.append(None)
+        elif place in case.known:
+            tensors.append(g.constant(array, dtype=OF_NUMPY[array.dtype]))
+        else:
+            tensors.append(g.input(f"x{place}", OF_NUMPY[array.dtype], array.shape))
+            arrays[f"x{place}"] = array
+    found = g.op(case.kind, tensors, case.attrs, edition="host", dtype=case.dtype)
+    for place, tensor in enumerate(found if isinstance(found, tuple) else (found,)):
+        g.output(f"y{place}", tensor)
+    return g, arrays

@@ -1,0 +1,146 @@
+"""Loads the backend tests of the package onnx, and runs them with onegraph."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from onnx.backend.test.loader import load_model_tests
+from onnx.backend.test.runner import Runner
+
+import onegraph.onnx
+
+KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
+# Inputs whose contents say how many tensors a sequence has, or which one is read. They are given to ``load``.
+KNOWN_INPUTS = {
+    "test_if_opt": ("cond",),
+    "test_if_seq": ("cond",),
+    "test_loop13_seq": ("trip_count", "cond"),
+    "test_loop16_seq_none": ("trip_count", "cond"),
+    "test_sequence_insert_at_front": ("position",),
+    "test_sequence_model8": ("Splits",),
+    "test_split_to_sequence_1": ("split",),
+    "test_split_to_sequence_2": ("split",),
+}
+ROOT = Path(onnx.__file__).parent.parent
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a test gave: the error, empty if it passed, and whether a part of it ran in oneDNN."""
+
+    name: str
+    error: str
+    in_onednn: bool
+
+
+@lru_cache
+def cases(kinds: Sequence[str] = KINDS):
+    """The tests by name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the package overflows some numbers on purpose
+        return {case.name: case for kind in kinds for case in load_model_tests(kind=kind)}
+
+
+def run(case) -> Outcome:
+    """The outcome of one test."""
+    try:
+        return Outcome(case.name, "", _run(case))
+    except Exception as error:  # the outcome names whatever failed
+        lines = str(error).strip().splitlines() or [""]
+        return Outcome(case.name, f"{type(error).__name__}: {' '.join(lines)[:300]}", False)
+
+
+def _run(case) -> bool:
+    path = _path(case)
+    model = case.model if path is None else onnx.load(path)
+    initialized = {one.name for one in model.graph.initializer}
+    inputs = [one for one in model.graph.input if one.name not in initialized]
+    in_onednn = False
+    for given, expected in _data(case, path, model, inputs):
+        given = given if len(given) == len(inputs) else given[-len(inputs) :]
+        shapes, feeds = {}, {}
+        for info, value in zip(inputs, given, strict=True):
+            _feed(info, value, shapes, feeds)
+        values = {name: feeds.pop(name) for name in KNOWN_INPUTS.get(case.name, ())}
+        graph = onegraph.onnx.load(model if path is None else path, shapes=shapes, values=values)
+        # An input that no op reads may be absent from the graph.
+        executable = graph.compile()
+        found = executable(**feeds)
+        found = dict(zip(graph.outputs, found if isinstance(found, tuple) else (found,), strict=True))
+        results = [_result(one, found) for one in model.graph.output]
+        with np.errstate(all="ignore"):
+            for one, other in zip(expected, results, strict=False):
+                # The package compares sequences of scalars wrongly, so a sequence is compared as several outputs.
+                one, other = ([*each] if isinstance(each, list) else [each] for each in (one, other))
+                Runner.assert_similar_outputs(one, other, case.rtol, case.atol)
+        in_onednn |= any(part.executor == "oneDNN" for part in executable.report().partitions)
+    return in_onednn
+
+
+def _feed(info, value, shapes, feeds) -> None:
+    """Add the tensors of an input to the feeds; a sequence is several inputs of the graph."""
+    if isinstance(value, list):
+        shapes[info.name] = [one.shape for one in value]
+        feeds.update({f"{info.name}.{number}": one for number, one in enumerate(value)})
+    elif value is None:
+        shapes[info.name] = None
+    else:
+        feeds[info.name] = value
+
+
+def _result(info, found):
+    kind = info.type.optional_type.elem_type if info.type.HasField("optional_type") else info.type
+    if kind.HasField("sequence_type"):
+        return [found[f"{info.name}.{number}"] for number in range(len(found)) if f"{info.name}.{number}" in found]
+    return found[info.name] if info.name in found else found[f"{info.name}_"]
+
+
+def _path(case) -> Path | None:
+    if case.model is not None:
+        return None
+    return Path(case.model_dir, "model.onnx") if case.model_dir else ROOT / case.url
+
+
+def _data(case, path, model, inputs) -> Iterator[tuple[list, list]]:
+    """Inputs and outputs of each run."""
+    if case.data_sets is not None:
+        for given, expected in case.data_sets:
+            yield [*map(_plain, given)], [*map(_plain, expected)]
+    elif case.model_dir is None:  # a light model: the package has the outputs for an input of this kind
+        given = [Runner.generate_dummy_data(one) for one in inputs]
+        tensor = onnx.load_tensor(f"{os.path.splitext(path)[0]}_output_0.pb")
+        yield given, [numpy_helper.to_array(tensor)]
+    else:
+        for folder in sorted(Path(case.model_dir).glob("test_data_set_*")):
+            yield tuple(
+                [
+                    _read(folder / f"{what}_{number}.pb", info.type)
+                    for number, info in enumerate(infos)
+                    if (folder / f"{what}_{number}.pb").exists()
+                ]
+                for what, infos in (("input", model.graph.input), ("output", model.graph.output))
+            )
+
+
+def _plain(value):
+    if isinstance(value, onnx.TensorProto):
+        return numpy_helper.to_array(value)
+    if isinstance(value, list):
+        return [*map(np.asarray, value)]
+    if value is None:
+        return value
+    return np.asarray(value)
+
+
+def _read(path, kind):
+    found: list = []
+    Runner._load_proto(None, path, found, kind)
+    return found[0]

@@ -1,0 +1,188 @@
+"""Host ops: every record has a function and a case, and executables compute what the cases say."""
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph import reference
+from onegraph.opset.dtypes import OF_NUMPY
+from onegraph.opset.editions.registry import EDITIONS, edition
+from onegraph.reference.host import host_function
+from tests.helpers.host_cases import cases, graph_of
+
+CASES = [*cases()]
+HOST = edition("host")
+X = np.arange(24, dtype=np.float32).reshape(2, 3, 4) - 9
+
+
+def equal(found, wanted):
+    assert found.shape == wanted.shape
+    if found.dtype.kind == "f":
+        np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=1e-6)
+    else:
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.kind)
+def test_computes_the_case(case):
+    g, arrays = graph_of(case)
+    model = g.compile()
+    found = model(**arrays)
+    for array, wanted in zip(found if isinstance(found, tuple) else (found,), case.results, strict=True):
+        equal(array, wanted)
+    for array, wanted in zip(reference.run(g, arrays).values(), case.results, strict=True):
+        equal(array, wanted)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.kind)
+def test_infers_the_shapes_and_types_of_the_case(case):
+    g, _ = graph_of(case)
+    for tensor, wanted in zip(g.outputs.values(), case.results, strict=True):
+        if case.kind != "NonZero":
+            assert tensor.shape == wanted.shape
+        if case.dtype is None and wanted.dtype.kind not in "iu":
+            assert tensor.dtype.numpy == wanted.dtype
+
+
+@pytest.mark.parametrize("kind", [kind for kind in HOST.schemas if kind != "OnnxNode"])
+def test_every_host_op_has_a_case(kind):
+    assert any(case.kind == kind for case in CASES)
+
+
+@pytest.mark.parametrize("schema", HOST.schemas.values(), ids=lambda schema: schema.kind)
+def test_every_host_op_has_a_function(schema):
+    assert callable(host_function(schema))
+
+
+@pytest.mark.parametrize("name", EDITIONS)
+def test_no_edition_contains_a_host_op_of_its_own_kind(name):
+    found = og.check_op("GatherND", {}, [("f32", (2, 3)), ("s64", (2, 1))], edition=name)
+    assert [one.rule for one in found] == ["unknown_op"]
+
+
+def vector(g, *numbers):
+    return g.constant(np.array(numbers, np.int64), dtype=og.s64)
+
+
+def built(add, *arrays, shapes=None):
+    g = og.Graph()
+    shapes = shapes or [array.shape for array in arrays]
+    inputs = [
+        g.input(f"x{n}", OF_NUMPY[array.dtype], shape)
+        for n, (array, shape) in enumerate(zip(arrays, shapes, strict=True))
+    ]
+    g.output("y", add(g, lambda kind, ins, attrs=None, **more: g.op(kind, ins, attrs, edition="host", **more), *inputs))
+    return g
+
+
+def kinds_of(model, executor):
+    return [kind for part in model.report().partitions if part.executor == executor for kind in part.kinds]
+
+
+VIEWED = {
+    "a slice": lambda g, h, x: h("Slice", [x, vector(g, 1), vector(g, 3), vector(g, 1)]),
+    "a slice of a slice": lambda g, h, x: h(
+        "Slice", [h("Slice", [x, vector(g, 1), vector(g, 3), vector(g, 1)]), vector(g, 1), vector(g, 4), vector(g, 2)]
+    ),
+    "a reversed axis": lambda g, h, x: h("Slice", [x, vector(g, -1), vector(g, -9), vector(g, 2), vector(g, -1)]),
+    "every other element": lambda g, h, x: h("Slice", [x, vector(g, 0), vector(g, 9), vector(g, 2), vector(g, 2)]),
+    "an expansion": lambda g, h, x: h("Expand", [x, vector(g, 5, 2, 3, 4)]),
+    "a new axis": lambda g, h, x: h("Unsqueeze", [x], {"axes": [1]}),
+    "a reshape": lambda g, h, x: h("Reshape", [x, vector(g, 6, -1)]),
+    "a transpose": lambda g, h, x: h("Transpose", [x], {"order": [2, 0, 1]}),
+}
+
+
+@pytest.mark.parametrize("add", VIEWED.values(), ids=VIEWED)
+def test_parts_of_a_tensor_are_views(add):
+    g = built(lambda g, h, x: g.exp(add(g, h, g.tanh(x))), X / 9)
+    model = g.compile()
+    assert kinds_of(model, "view")
+    assert not kinds_of(model, "host")
+    np.testing.assert_allclose(model(X / 9), reference.run(g, {"x0": X / 9})["y"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("add", VIEWED.values(), ids=VIEWED)
+def test_views_are_returned_as_arrays_of_their_own(add):
+    g = built(add, X)
+    found = g.compile()(X)
+    np.testing.assert_array_equal(found, reference.run(g, {"x0": X})["y"])
+    assert found.flags.owndata or found.base is not X
+
+
+def test_the_reshape_of_a_slice_begins_at_its_output():
+    def add(g, h, x):
+        part = h("Slice", [x, vector(g, 1), vector(g, 2), vector(g, 2)])
+        return g.static_reshape(part, shape=[6], special_zero=False)
+
+    found = built(add, X).compile()(X)
+    np.testing.assert_array_equal(found, X[:, :, 1].reshape(-1))
+
+
+def test_two_slices_of_one_tensor_are_not_written_over():
+    def add(g, h, x):
+        y = g.tanh(x)
+        parts = [h("Slice", [y, vector(g, n), vector(g, n + 1), vector(g, 1)]) for n in range(3)]
+        return g.exp(parts[0]) + g.exp(parts[1]) * g.exp(parts[2]) + g.sigmoid(parts[0])
+
+    g = built(add, X / 9)
+    np.testing.assert_allclose(g.compile()(X / 9), reference.run(g, {"x0": X / 9})["y"], rtol=1e-5)
+
+
+def test_shape_chains_of_dynamic_inputs_are_computed_at_compilation():
+    def add(g, h, x):
+        rows = h("Slice", [h("Shape", [x]), vector(g, 0), vector(g, 1)])
+        return g.relu(h("Reshape", [x, h("Concat", [rows, vector(g, -1)], {"axis": 0})]))
+
+    model = built(add, X, shapes=[(None, 3, None)]).compile()
+    for rows in (2, 1):
+        np.testing.assert_array_equal(model(X[:rows]), np.maximum(X[:rows].reshape(rows, -1), 0))
+        assert not kinds_of(model, "host")
+
+
+def test_a_vector_input_may_set_a_shape_through_other_ops():
+    def add(g, h, x, n):
+        return g.relu(h("Reshape", [x, h("Concat", [n, vector(g, -1)], {"axis": 0})]))
+
+    model = built(add, X, np.int64([4]), shapes=[X.shape, (1,)])
+    model = model.compile()
+    assert model(X, np.int64([4])).shape == (4, 6)
+    assert model(X, np.int64([8])).shape == (8, 3)
+    with pytest.raises(og.SpecError, match="a shape of 24 elements"):
+        model(X, np.int64([7]))
+
+
+def test_ops_around_an_unknown_shape_run_in_the_library():
+    g = built(lambda g, h, x: g.exp(h("Cast", [h("NonZero", [g.relu(x)])], dtype=og.f32)), X)
+    model = g.compile()
+    for array in (X, -X):
+        np.testing.assert_allclose(model(array), np.exp(np.array(np.nonzero(array > 0), np.float32)), rtol=1e-5)
+    assert kinds_of(model, "oneDNN") == ["ReLU", "Exp"]
+    with pytest.raises(og.UnsupportedError, match="shape or an axis depends"):
+        g.compile(fallback=False)
+
+
+def test_an_index_out_of_range_names_the_op():
+    model = built(lambda g, h, x, i: h("Gather", [x, i], {"axis": 1}, name="rows"), X, np.int64([0])).compile()
+    with pytest.raises(og.ArgumentError, match="Gather 'rows': index 3 is out of bounds"):
+        model(X, np.int64([3]))
+
+
+BAD = {
+    "too many elements": (lambda g, h, x: h("Reshape", [x, vector(g, 5, 5)]), "a shape of 24 elements"),
+    "an axis that is not 1": (lambda g, h, x: h("Squeeze", [x], {"axes": [0]}), "axes of size 1"),
+    "an axis out of range": (lambda g, h, x: h("Gather", [x, vector(g, 0)], {"axis": 3}), "axis: 3"),
+    "a step of 0": (
+        lambda g, h, x: h("Slice", [x, vector(g, 0), vector(g, 1), vector(g, 0), vector(g, 0)]),
+        "steps other than 0",
+    ),
+    "shapes that do not broadcast": (lambda g, h, x: h("Expand", [x, vector(g, 5)]), "broadcasts with"),
+    "a data type": (lambda g, h, x: h("Not", [x]), "expected boolean"),
+    "k beyond the axis": (lambda g, h, x: h("TopK", [x, vector(g, 9)]), "0 to 4"),
+}
+
+
+@pytest.mark.parametrize(("add", "text"), BAD.values(), ids=BAD)
+def test_a_wrong_host_op_is_refused(add, text):
+    with pytest.raises(og.SpecError, match=text):
+        built(add, X)
