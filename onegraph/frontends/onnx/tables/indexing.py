@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....opset.dtypes import DataType
-from ...lowering.emitter import Array, Value
+from ...lowering.emitter import Array, Value, numbers
 from ...lowering.movement import as_s64
 from ..node import Node, NotLowered, lowers
 
@@ -58,9 +58,10 @@ def arg(node: Node) -> Value:
 
 @lowers("TopK")
 def top_k(node: Node) -> tuple[Value, ...]:
-    """The largest or smallest elements, sorted."""
+    """The largest or smallest elements, sorted; their number is an attribute before op set 10."""
     attrs = {"axis": node.attr("axis", -1), "largest": bool(node.attr("largest", 1))}
-    return tuple(node.emit.op("TopK", [node.value(0), node.value(1)], attrs))
+    count = numbers(node.attr("k")) if node.has("k") else node.value(1)
+    return tuple(node.emit.op("TopK", [node.value(0), count], attrs))
 
 
 @lowers("NonZero")

@@ -6,8 +6,8 @@ import numpy as np
 
 from ...lowering import reduction as lowering
 from ...lowering.elementwise import multiply, unary
-from ...lowering.emitter import Value
-from ...lowering.movement import NATIVE, as_s64
+from ...lowering.emitter import Value, numbers
+from ...lowering.movement import NATIVE, as_s64, flatten, reshape
 from ..node import Node, NotLowered, lowers
 
 SAME = ("ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2")
@@ -70,11 +70,18 @@ def log_of_sum_of_exponentials(node: Node) -> Value:
 
 @lowers("Softmax", "LogSoftmax")
 def softmax(node: Node) -> Value:
-    """A softmax, or its logarithm."""
+    """A softmax, or its logarithm; before op set 13 over all axes from ``axis`` on."""
     if node.dtype() not in NATIVE:
         raise NotLowered(f"{node.dtype()} is no data type of the op")
-    attrs: dict[str, object] = {"axis": node.attr("axis", -1)}
+    emit, src, shape = node.emit, node.value(0), node.shape()
+    axis = node.attr("axis", -1 if node.opset >= 13 else 1)
+    flat = node.opset < 13 and axis % node.rank() != node.rank() - 1
+    if flat:
+        if None in shape:
+            raise NotLowered("unknown dims")
+        src, axis = flatten(emit, src, axis), -1
     if node.proto.op_type == "LogSoftmax":
-        return unary(node.emit, "LogSoftmax", node.value(0), attrs)
-    found: Value = node.emit.op("SoftMax", [node.value(0)], attrs, dtype=node.dtype(), outputs=[])
-    return found
+        found = unary(emit, "LogSoftmax", src, {"axis": axis})
+    else:
+        found = emit.op("SoftMax", [src], {"axis": axis}, dtype=node.dtype(), outputs=[])
+    return reshape(emit, found, numbers(*shape)) if flat else found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...lowering import resize as lowering
 from ...lowering.emitter import Value
 from ...lowering.resize import Axis, Sampling
@@ -14,7 +16,8 @@ def resize(node: Node) -> Value:
     shape, axes = node.shape(), node.attr("axes") or [*range(node.rank())]
     axes = [axis % len(shape) for axis in axes]
     dims = [shape[axis] for axis in axes]
-    scales, sizes, crop = node.known(2), node.integers(3), node.known(1)
+    first = node.opset < 11  # op set 10 has the scales alone, and one way of sampling
+    scales, sizes, crop = (node.known(1), None, None) if first else (node.known(2), node.integers(3), node.known(1))
     if sizes is not None:
         open_ = [axis for axis, dim, size in zip(axes, dims, sizes, strict=True) if dim is None]
         if open_:
@@ -27,7 +30,7 @@ def resize(node: Node) -> Value:
         counts = [int((dim or 0) * factor) for dim, factor in zip(dims, factors, strict=True)]
     else:
         raise NotLowered("neither sizes nor scales")
-    mode = node.attr("coordinate_transformation_mode", "half_pixel")
+    mode = "asymmetric" if first else node.attr("coordinate_transformation_mode", "half_pixel")
     bounds = [0.0] * len(axes) + [1.0] * len(axes) if crop is None or not crop.size else [float(one) for one in crop]
     found = {
         axis: Axis(dim, count, factor, begin, end)
@@ -41,7 +44,7 @@ def resize(node: Node) -> Value:
     sampling = Sampling(
         node.attr("mode", "nearest"),
         mode,
-        node.attr("nearest_mode", "round_prefer_floor"),
+        "floor" if first else node.attr("nearest_mode", "round_prefer_floor"),
         node.attr("cubic_coeff_a", -0.75),
         bool(node.attr("antialias", 0)),
         bool(node.attr("exclude_outside", 0)),
@@ -52,8 +55,9 @@ def resize(node: Node) -> Value:
 
 @lowers("Upsample")
 def upsample(node: Node) -> Value:
-    """Axes enlarged by scales."""
-    scales, shape = node.known(1), node.shape()
+    """Axes enlarged by scales, which are an attribute before op set 9."""
+    scales = np.array(node.attr("scales")) if node.has("scales") else node.known(1)
+    shape = node.shape()
     if scales is None or shape is None or None in shape:
         raise NotLowered("unknown scales or dims")
     found = {}
