@@ -356,6 +356,12 @@ def top_k(draw):
     return Case([draw.floats(3, 5), ints(draw.size(1, 5))], {"largest": draw.one(0, 1)}, outputs=2)
 
 
+def suppression(draw):
+    inputs = [draw.floats(2, 12, 4, low=0, high=1), draw.floats(2, 2, 12, low=0, high=1)]
+    limits = [ints(draw.size(1, 6)), np.array([draw.one(0.1, 0.5)], np.float32), np.array([0.3], np.float32)]
+    return Case([*inputs, *limits], {"center_point_box": draw.one(0, 1)}, known=draw.one((), (2, 3, 4)))
+
+
 def blocks(draw, **attrs):
     block = draw.size(1, 2)
     size = block * draw.size(1, 3)
@@ -444,6 +450,7 @@ CASES = {
     "ScatterND": lambda draw: Case([draw.floats(4, 3), ints(2, 0).reshape(2, 1), draw.floats(2, 3)]),
     "OneHot": lambda draw: Case([ints(0, 2, -1), ints(3), np.array([0, 5], np.float32)], {"axis": draw.one(0, -1)}),
     "TopK": top_k,
+    "NonMaxSuppression": suppression,
     "NonZero": lambda draw: Case([draw.integers(3, 4, low=0, high=2).astype(np.float32)]),
     "CumSum": lambda draw: Case([draw.floats(3, 4), np.array(1)], {"exclusive": draw.one(0, 1)}, known=(1,)),
     "Range": lambda draw: Case([np.array(0), np.array(draw.size(1, 9)), np.array(2)], known=(0, 1, 2)),

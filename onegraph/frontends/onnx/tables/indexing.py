@@ -106,3 +106,14 @@ def eye(node: Node) -> Value:
     dtype: DataType = node.importer.dtype(node.attr("dtype"), node.where) if node.has("dtype") else node.dtype()
     found: Array = np.eye(int(rows), int(columns), k=node.attr("k", 0)).astype(dtype.numpy)
     return found
+
+
+@lowers("NonMaxSuppression")
+def non_max_suppression(node: Node) -> Value:
+    """The best boxes of each class without those that overlap a better one."""
+    defaults = np.array(0, np.int64), np.array(0, np.float32), np.array(-np.inf, np.float32)
+    given = [node.optional(index) for index in (2, 3, 4)]
+    limits = [default if one is None else one for one, default in zip(given, defaults, strict=True)]
+    attrs = {"center": bool(node.attr("center_point_box", 0))}
+    found: Value = node.emit.op("NonMaxSuppression", [node.value(0), node.value(1), *limits], attrs)
+    return found
