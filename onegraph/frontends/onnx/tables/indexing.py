@@ -111,9 +111,10 @@ def eye(node: Node) -> Value:
 @lowers("NonMaxSuppression")
 def non_max_suppression(node: Node) -> Value:
     """The best boxes of each class without those that overlap a better one."""
-    defaults = np.array(0, np.int64), np.array(0, np.float32), np.array(-np.inf, np.float32)
-    given = [node.optional(index) for index in (2, 3, 4)]
-    limits = [default if one is None else one for one, default in zip(given, defaults, strict=True)]
+    limits: list[Value] = [np.array(0, np.int64), np.array(0, np.float32), np.array(-np.inf, np.float32)]
+    for place in range(3):
+        given = node.optional(2 + place)
+        limits[place] = limits[place] if given is None else given
     attrs = {"center": bool(node.attr("center_point_box", 0))}
     found: Value = node.emit.op("NonMaxSuppression", [node.value(0), node.value(1), *limits], attrs)
     return found
