@@ -296,6 +296,11 @@ def qlinear_unary(draw, **attrs):
     return Case(inputs, attrs, known=(1, 2, 3, 4), tolerance=1.01)
 
 
+def qlinear_concat(draw):
+    parts = [one for _ in range(2) for one in (bytes_of(draw, 2, 3), *quantity(draw))]
+    return Case([*quantity(draw, low=0.05, high=0.1), *parts], {"axis": 1}, known=(0, 1, 3, 4, 6, 7), tolerance=1.01)
+
+
 def q_gemm(draw):
     left = [bytes_of(draw, 3, 5), *quantity(draw)]
     right = [bytes_of(draw, 5, 4, dtype=np.int8), np.float32(0.01), np.int8(0), draw.integers(4, dtype=np.int32)]
@@ -517,6 +522,7 @@ CONTRIB = {
     "SkipSimplifiedLayerNormalization": simple_skip_norm,
     "QLinearAdd": qlinear_binary,
     "QLinearMul": qlinear_binary,
+    "QLinearConcat": qlinear_concat,
     "QLinearSigmoid": qlinear_unary,
     "QLinearLeakyRelu": lambda draw: qlinear_unary(draw, alpha=0.1),
     "QLinearGlobalAveragePool": lambda draw: qlinear_unary(draw, channels_last=0),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...lowering import elementwise, layers, quantization, reduction
 from ...lowering.elementwise import add, filled, multiply, unary
 from ...lowering.emitter import Value, rank_of
+from ...lowering.movement import concat
 from ...lowering.quantization import Scale
 from ..node import Node, NotLowered, lowers
 from .layers import native
@@ -95,6 +96,18 @@ def quantized_unary(node: Node) -> Value:
     else:
         found = reduction.reduce(emit, "ReduceMean", src, [*range(2, rank_of(src) or 0)], keep=True)
     return quantization.quantize(emit, found, Scale(node.value(3), node.optional(4)), node.dtype())
+
+
+@lowers("QLinearConcat", domain=DOMAIN)
+def quantized_concat(node: Node) -> Value:
+    """Tensors joined between Dequantize and Quantize: the scale and zero point of the result come first."""
+    emit = node.emit
+    parts = [
+        quantization.dequantize(emit, node.value(place), Scale(node.value(place + 1), node.optional(place + 2)))
+        for place in range(2, len(node), 3)
+    ]
+    whole = concat(emit, parts, node.attr("axis"))
+    return quantization.quantize(emit, whole, Scale(node.value(0), node.optional(1)), node.dtype(1))
 
 
 lowers("SimplifiedLayerNormalization", domain=DOMAIN)(rms_norm)
