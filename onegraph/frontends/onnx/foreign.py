@@ -95,7 +95,8 @@ def run_elsewhere(node: Node, values: Mapping[str, Any]) -> Sequence[Any]:
     outputs = [name for name in proto.output if name]
     inferred = _inferred(model)
     types = [_tensor_type(inferred.get(name)) for name in outputs]
-    if any(dtype is None for dtype, _ in types):
+    dtypes = [dtype for dtype, _ in types if dtype is not None]
+    if len(dtypes) < len(types):
         raise FormatError(node.where, "a result that is not a tensor of a known type", "a node that returns tensors")
     shapes = [number for _, shape in types for number in _coded(shape)]
     attrs = {
@@ -103,7 +104,7 @@ def run_elsewhere(node: Node, values: Mapping[str, Any]) -> Sequence[Any]:
         "nodes": proto.op_type,
         "shapes": shapes,
     }
-    found = node.emit.foreign([*given.values()], attrs, [dtype for dtype, _ in types])
+    found = node.emit.foreign([*given.values()], attrs, dtypes)
     results = iter(found)
     return [next(results) if name else None for name in proto.output]
 

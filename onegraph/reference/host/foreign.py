@@ -34,7 +34,8 @@ def _loop() -> Any:
 
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
-            self._found, run_body = local(), self._run_body  # several threads may run one evaluator
+            self._found = local()  # several threads may run one evaluator
+            run_body = getattr(self, "_run_body")  # noqa: B009 - a type checker does not see the attribute
 
             def run(*inputs: Any, **named: Any) -> Sequence[Any]:
                 outputs: Sequence[Any] = run_body(*inputs, **named)
