@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...arrays.ndarrays import aligned_empty
 from ...builder.graph import DataGraph
 from ...inference.type_table import typing_of
-from ...ir.op import LogicalTensor
+from ...ir.op import LogicalTensor, Op
 from ...opset.dtypes import OF_NUMPY, DataType
 from ...opset.editions.registry import DEFAULT, HOST, edition
 from ...opset.schema import Shape
@@ -28,10 +28,18 @@ class NotLowered(Exception):  # noqa: N818 - no error: another way runs the node
 
 
 class Emitter:
-    """Adds ops to ``graph`` and computes those of known arrays."""
+    """Adds ops to ``graph`` and computes those of known arrays.
 
-    def __init__(self, graph: DataGraph) -> None:
+    Args:
+        graph: the graph.
+        rules: by the kind of an op, functions that may return a result in the place of that op; see
+            :mod:`onegraph.frontends.lowering.rules`.
+    """
+
+    def __init__(self, graph: DataGraph, rules: Mapping[str, Sequence[Callable[..., Value | None]]]) -> None:
         self.graph = graph
+        self._rules = rules
+        self._makers: dict[int, Op] = {}
         self._constants: dict[int, tuple[Array, LogicalTensor]] = {}
         self._prefix = ""
         self._taken: dict[str, int] = {}
@@ -75,8 +83,20 @@ class Emitter:
         chosen = edition or edition_of(kind, [None if value is None else dtype_of(value) for value in inputs])
         if kind not in KEPT and all(value is None or isinstance(value, np.ndarray) for value in inputs):
             return self._computed(kind, inputs, attrs, dtype, outputs, chosen)
+        if dtype is None and outputs is None:
+            for rule in self._rules.get(kind, ()):
+                found = rule(self, kind, inputs, attrs or {})
+                if found is not None:
+                    return found
         tensors = [None if value is None else self.tensor(value) for value in inputs]
-        return self.graph.op(kind, tensors, attrs, name=self._name(), dtype=dtype, outputs=outputs, edition=chosen)
+        made = self.graph.op(kind, tensors, attrs, name=self._name(), dtype=dtype, outputs=outputs, edition=chosen)
+        op = self.graph._ops[-1]
+        self._makers.update((result.id, op) for result in op.outputs)
+        return made
+
+    def maker(self, tensor: LogicalTensor) -> Op | None:
+        """The op that makes a tensor; None for an input, a constant, and a result of a foreign op."""
+        return self._makers.get(tensor.id)
 
     def foreign(
         self, inputs: Sequence[Value], attrs: Mapping[str, object], dtypes: Sequence[DataType]

@@ -12,7 +12,10 @@ from ...graph import Graph
 from ...opset.dtypes import DataType
 from ...opset.schema import Shape
 from ...opset.shapes import compatible, show
+from ..lowering import layout as layout
+from ..lowering import patterns as patterns
 from ..lowering.emitter import Array, Emitter
+from ..lowering.rules import RULES
 from . import tables as tables
 from .foreign import converted, expanded, run_elsewhere
 from .node import LOWERINGS, Node, NotLowered, TensorList
@@ -41,7 +44,7 @@ class Importer:
     ) -> None:
         self.model, self.storage, self.shapes, self.known = model, storage, shapes, known
         self.made = Graph()
-        self.emit = Emitter(self.made)
+        self.emit = Emitter(self.made, RULES)
         self.opsets = {_domain(one.domain): one.version for one in model.opset_import}
         self.functions = {(_domain(one.domain), one.name): one for one in model.functions}
 
