@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STUB := onegraph/builder/op_methods.pyi
 SOURCES := $(wildcard include/*.h onegraph/native/csrc/*) build_ffi.py pyproject.toml
 
-.PHONY: demo test test-newer test-onnx stress asan tsan lint bench fuzz docs wheel test-wheel clean
+.PHONY: demo test test-pure test-newer test-onnx stress asan tsan lint bench fuzz docs wheel test-wheel clean
 
 demo: $(VENV)/.examples
 	@$(BIN)/python examples/checking_attributes.py
@@ -23,6 +23,11 @@ test-newer: $(VENV)/.dev
 # Runs all backend tests of the package onnx, and compares the failures with the table in tests/onnx_backend/known.py.
 test-onnx: $(VENV)/.dev
 	$(BIN)/python -m tests.onnx_backend
+
+# Builds the pure wheel of systems without oneDNN, and runs the tests on it and on the wheel for Linux, both without the
+# library.
+test-pure: $(VENV)/.dev
+	$(BIN)/python tests/without_library.py -n 2
 
 # Tests threads, forks and signals for a long time, and checks memory over 100,000 executions and 10,000 compilations.
 stress: $(VENV)/.dev
@@ -58,9 +63,11 @@ lint: $(VENV)/.dev $(STUB)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Compares with C, PyTorch, ONNX Runtime and OpenVINO; an hour on an idle machine. See benchmarks/README.md.
+# Compares with C, PyTorch, ONNX Runtime and OpenVINO; an hour on an idle machine. Writes the results to the documentation
+# and to README.md. See benchmarks/README.md.
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks --json benchmarks/results.json
+	$(BIN)/python -m benchmarks.page
 
 # Builds the site of docs/ in build/docs. A warning is an error.
 docs: $(VENV)/.dev
@@ -104,4 +111,4 @@ $(STUB): $(VENV)/.dev $(wildcard onegraph/opset/*.py onegraph/opset/*/*.py onegr
 	$(BIN)/python -m onegraph.builder.stubs
 
 clean:
-	rm -rf $(VENV) build dist docs/ops onegraph/*.so $(STUB)
+	rm -rf $(VENV) build dist docs/gallery docs/ops onegraph/*.so $(STUB)

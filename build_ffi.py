@@ -1,7 +1,8 @@
 """Compile ``onegraph._ffi``: run this file for a checkout, or let hatchling run it as its build hook.
 
 ``ONEGRAPH_SANITIZE=address,undefined`` or ``thread`` in the environment builds the extension with gcc's sanitizers, for
-``make asan`` and ``make tsan``. The runtime of the sanitizer must then be preloaded.
+``make asan`` and ``make tsan``. The runtime of the sanitizer must then be preloaded. ``ONEGRAPH_PURE=1`` builds no
+extension, as on systems without a libdnnl wheel.
 
 The extension uses cffi in API mode. ``include/`` has the declarations that cffi reads, one file per upstream header.
 The real headers (from the ``onednn-devel-cpu-gomp`` wheel) give every value, size and signature, so nothing of the C
@@ -53,6 +54,7 @@ LIBRARY_WHEEL = "onednn-cpu-gomp"
 FLAGS = ("-std=c++17", "-O2", "-Wall", "-Wno-unused-function", "-fvisibility=hidden")
 OLDEST_HEADERS = (3, 2)
 SANITIZE = "ONEGRAPH_SANITIZE"
+PURE = "ONEGRAPH_PURE"
 
 
 class BuildError(SystemExit):
@@ -161,8 +163,8 @@ def write_stub(target: Path) -> Path:
 
 
 def can_build() -> bool:
-    """Whether this machine has a libdnnl wheel; on other machines onegraph is pure Python."""
-    return sys.platform == "linux" and platform.machine() == "x86_64"
+    """Whether this machine has a libdnnl wheel; on other machines, or on request, onegraph is pure Python."""
+    return not os.environ.get(PURE) and sys.platform == "linux" and platform.machine() == "x86_64"
 
 
 class CustomBuildHook(BuildHookInterface[Any]):

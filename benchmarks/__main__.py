@@ -32,7 +32,9 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(NAMES)}; all by default")
     parser.add_argument("--quick", action="store_true", help="small sizes and few rounds: whether it works, no timings")
     parser.add_argument("--busy-ok", action="store_true", help="measure although something else runs on the machine")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the results there; other benchmarks keep theirs"
+    )
     given = parser.parse_args()
     names = given.names or list(NAMES)
     if unknown := [name for name in names if name not in NAMES]:
@@ -47,7 +49,9 @@ def main() -> int:
         return error.returncode  # the benchmark has said why
     finally:
         if given.json and results:
-            given.json.write_text(json.dumps(results, indent=2) + "\n")
+            kept = json.loads(given.json.read_text()) if given.json.exists() else {}
+            ordered = {name: (kept | results)[name] for name in NAMES if name in kept | results}
+            given.json.write_text(json.dumps(ordered, indent=2) + "\n")
     return 0
 
 

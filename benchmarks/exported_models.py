@@ -143,7 +143,7 @@ def _export(name: str, path: Path, dynamic: bool) -> None:
             torch.onnx.export(module, arguments, path, dynamo=True, external_data=False, **options)
         except Exception as error:  # the exporter raises errors of many classes
             print(f"{name}: dynamo=False, because of {type(error).__name__}: {error}"[:300], file=sys.stderr)
-            axes = dict.fromkeys(given, dict(enumerate(DYNAMIC_DIMS)))
+            axes = {key: dict(enumerate(DYNAMIC_DIMS)) for key in given}
             options.pop("dynamic_shapes", None)
             more = {"dynamic_axes": axes} if dynamic else {}
             torch.onnx.export(module, arguments, str(path), dynamo=False, **options, **more)

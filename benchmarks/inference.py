@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -23,15 +23,18 @@ from .timing import QUICK, Effort, Row, alternate, calls
 BATCHES = (1, 16)
 # The largest allowed difference of two results, relative to their norm.
 TOLERANCE = {og.f32: 1e-3, og.bf16: 0.1}
+# The data types of a model whose layers the peers do not quantize.
+WIDE = ("f32", "bf16")
 
 
 class Model(NamedTuple):
-    """A model and its sizes: the parameters, the input shape for a batch, the layers."""
+    """A model and its sizes: the parameters, the input shape for a batch, the layers; and its data types."""
 
     name: str
     parameters: Parameters
     shape: Callable[[int], tuple[int, ...]]
     forward: Callable[[Any, Any], Any]
+    kinds: tuple[str, ...] = ("f32", "bf16", "int8")
 
 
 def models(quick: bool) -> list[Model]:
@@ -50,12 +53,12 @@ def models(quick: bool) -> list[Model]:
                 partial(bert.shape, tokens=tokens, width=32),
                 partial(bert.forward, tokens=tokens, heads=4),
             ),
-            Model("DCGAN generator", dcgan.parameters(width, 10), partial(dcgan.shape, noise=10), dcgan.forward),
+            Model("DCGAN generator", dcgan.parameters(width, 10), partial(dcgan.shape, noise=10), dcgan.forward, WIDE),
         ]
     return [
         Model("ResNet-50", resnet50.parameters(), resnet50.shape, resnet50.forward),
         Model("BERT-base layer", bert.parameters(), bert.shape, bert.forward),
-        Model("DCGAN generator", dcgan.parameters(), dcgan.shape, dcgan.forward),
+        Model("DCGAN generator", dcgan.parameters(), dcgan.shape, dcgan.forward, WIDE),
     ]
 
 
@@ -75,11 +78,11 @@ def rows(quick: bool = False) -> Iterator[Row]:
     effort = QUICK if quick else Effort(rounds=9, turn=0.2)
     for model in models(quick):
         for batch in (2,) if quick else BATCHES:
-            for dtype in (og.f32,) if quick else (og.f32, og.bf16):
-                yield row(model, dtype, batch, effort)
+            for kind in model.kinds:
+                if quick and kind == "bf16":
+                    continue
+                yield int8_row(model, batch, effort) if kind == "int8" else row(model, og.DataType(kind), batch, effort)
                 gc.collect()
-            if model.name == "ResNet-50":
-                yield int8_row(model, batch, effort)
 
 
 def row(model: Model, dtype: og.DataType, batch: int, effort: Effort) -> Row:
@@ -87,7 +90,8 @@ def row(model: Model, dtype: og.DataType, batch: int, effort: Effort) -> Row:
     others = {}
     if peers.installed("torch"):
         others = peers.torch_runs(peers.torch_model(model.parameters, model.forward, dtype), array, threads)
-        others |= onnx_runs(exported(model, array), array, threads, dtype)
+        file = exported(model, array)
+        others |= onnx_runs({"ONNX Runtime": file, "OpenVINO": file}, array, threads, dtype)
     case, graph = f"{model.name}, {dtype}, batch {batch}", graph_of(model, str(dtype), array)
     return compared(case, graph, array, others, TOLERANCE[dtype], effort)
 
@@ -121,12 +125,16 @@ def exported(model: Model, array: np.ndarray) -> bytes:
     return peers.export(peers.torch_model(model.parameters, model.forward, og.f32), array.astype(np.float32))
 
 
-def onnx_runs(file: bytes, array: np.ndarray, threads: int, dtype: og.DataType) -> dict[str, Callable[[], Any]]:
-    """The peers that read the ONNX model."""
+def onnx_runs(
+    files: Mapping[str, bytes], array: np.ndarray, threads: int, dtype: og.DataType
+) -> dict[str, Callable[[], Any]]:
+    """The peers that read ONNX, each with its file of the model."""
     runs = {}
-    if file and peers.installed("onnxruntime") and dtype is og.f32:  # it has few bf16 kernels for CPUs
+    if (
+        (file := files["ONNX Runtime"]) and peers.installed("onnxruntime") and dtype is og.f32
+    ):  # it has few bf16 kernels
         runs["ONNX Runtime"] = peers.onnxruntime_run(file, array, threads)
-    if file and peers.installed("openvino"):
+    if (file := files["OpenVINO"]) and peers.installed("openvino"):
         runs["OpenVINO"] = peers.openvino_run(file, array, threads, dtype)
     return runs
 

@@ -24,7 +24,7 @@ def rows(quick: bool = False) -> Iterator[Row]:
     effort = QUICK if quick else Effort(rounds=7, turn=0.25)
     for model in models(quick)[: 1 if quick else None]:
         for batch in (2,) if quick else BATCHES:
-            for kind in ("f32", "bf16", "int8") if model.name == "ResNet-50" else ("f32", "bf16"):
+            for kind in model.kinds:
                 yield row(model, kind, batch, [INSTALLED, *newer], effort, quick)
     for model in attentions(quick):
         for kind in ("f32",) if quick else ("f32", "bf16"):

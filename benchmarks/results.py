@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 from importlib import metadata, util
 from pathlib import Path
 
 import numpy as np
 
+import onegraph
 from onegraph import capi
 from onegraph.native import library
 
 from .machine import Load, described, is_idle
 from .timing import Row
 
+ROOT = Path(__file__).resolve().parents[1]
 PEERS = ("torch", "onnxruntime", "openvino")
 SETTINGS = ("GOMP_SPINCOUNT", "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "ONEDNN_MAX_CPU_ISA")
 
@@ -30,8 +33,9 @@ def _cpu_field(name: str) -> str:
 
 
 def environment(load: Load) -> dict[str, str | int | None]:
-    """The CPU model, ISA, threads, what else runs, GOMP_SPINCOUNT and versions."""
+    """The version of onegraph, the CPU model, ISA, threads, what else runs, GOMP_SPINCOUNT and versions."""
     found: dict[str, str | int | None] = {
+        "onegraph": version(),
         "cpu": _cpu_field("model name"),
         "isa": capi.get_cpu_isa(),
         "processors": os.cpu_count(),
@@ -45,6 +49,21 @@ def environment(load: Load) -> dict[str, str | int | None]:
     found |= {name: os.environ.get(name, "unset") for name in SETTINGS}
     found |= {name: metadata.version(name) for name in PEERS if util.find_spec(name)}
     return found
+
+
+def version() -> str:
+    """The version of onegraph, and the last commit that changed the package or its build."""
+    sources = ["--", "onegraph", "include", "build_ffi.py"]
+
+    def git(*command: str) -> str:
+        try:
+            return subprocess.run(["git", *command, *sources], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+        except FileNotFoundError:  # git is not installed
+            return ""
+
+    if not (commit := git("log", "-1", "--format=%h")):
+        return onegraph.__version__
+    return f"{onegraph.__version__} (commit {commit}{' and changes' * bool(git('status', '--porcelain'))})"
 
 
 def table(row: Row) -> str:

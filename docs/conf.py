@@ -1,6 +1,7 @@
 """Settings of the documentation site: ``make docs`` builds it with Sphinx, and every warning is an error."""
 
 import re
+import sys
 from pathlib import Path
 
 import click
@@ -8,10 +9,14 @@ from pygments.lexers import BashSessionLexer
 from sphinx.application import Sphinx
 
 import onegraph
-from onegraph.builder.op_pages import markdown_edition
+from onegraph.builder.op_pages import markdown_edition, markdown_methods
 from onegraph.faults.page import markdown_faults
-from onegraph.opset.editions.registry import EDITIONS, edition
+from onegraph.opset.editions.registry import DEFAULT, EDITIONS, edition
 from onegraph.opset.errata.page import markdown_errata
+from onegraph.tools.op_examples import example
+
+sys.path.insert(0, str(Path(__file__).parent))
+from gallery_pages import write_gallery
 
 project = "onegraph"
 author = "the onegraph developers"
@@ -19,7 +24,7 @@ project_copyright = author
 version = release = onegraph.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "sphinx_click"]
-exclude_patterns = ["benchmarks.md", "ops/faults.md", "ops/errata.md"]  # included by other pages
+exclude_patterns = ["ops/faults.md", "ops/errata.md"]  # included by other pages
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
 # Graph is a class in onegraph and in onegraph.capi, so a reference by the bare name is ambiguous.
@@ -29,6 +34,7 @@ smartquotes_action = "qe"  # keep the two dashes of options
 add_module_names = False
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
+autodoc_type_aliases = {"Array": "numpy.ndarray"}
 python_use_unqualified_type_names = True
 
 html_theme = "furo"
@@ -71,17 +77,21 @@ def _plain_help(_app: object, _context: click.Context, lines: list[str]) -> None
 
 
 def _write_op_pages(app: Sphinx) -> None:
-    """Generate the pages of faults, of errata, and of each edition; ``whole_editions`` get every category of ops."""
+    """Generate the pages of faults, errata, op methods and editions; ``whole_editions`` get every category of ops."""
+    write_gallery(Path(__file__).with_name("gallery"))
     folder = Path(__file__).with_name("ops")
     folder.mkdir(exist_ok=True)
     (folder / "faults.md").write_text(markdown_faults())
     (folder / "errata.md").write_text(markdown_errata())
+    (folder / "methods.md").write_text(markdown_methods())
     for name in EDITIONS:
-        page = markdown_edition(edition(name))
+        page = markdown_edition(edition(name), example)
         if name not in app.config.whole_editions:
             sections = re.sub(r".*\]\(#.*\n", "", page).split("\n## ")  # without the links to the ops
             page = "\n## ".join(sections[:4])
-        (folder / f"{name}.md").write_text(page)
+        # The search finds an op in the newest and in the oldest edition; the pages between repeat its name.
+        metadata = "" if name in (DEFAULT, "legacy-1") else "---\nnosearch: true\n---\n"
+        (folder / f"{name}.md").write_text(metadata + page)
 
 
 def setup(app: Sphinx) -> None:

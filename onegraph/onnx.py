@@ -1,7 +1,7 @@
-"""Reads models in the ONNX format as graphs; needs ``pip install onegraph[onnx]``."""
+"""Reads models in the ONNX format as graphs, and writes graphs; needs ``pip install onegraph[onnx]``."""
 
 from __future__ import annotations
 
-from .frontends.onnx import load
+from .frontends.onnx import load, save
 
-__all__ = ["load"]
+__all__ = ["load", "save"]

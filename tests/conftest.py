@@ -1,14 +1,63 @@
+"""The rule for tests that need the oneDNN library, and settings of the suite.
+
+Systems other than x86-64 Linux have no oneDNN library, and ``ONEGRAPH_PURE=1`` does without it anywhere. There a
+module that cannot be imported without the library is skipped. A test with the mark ``library`` must fail, so that
+every mark is true; after its first case it is skipped. All other tests must pass.
+"""
+
 import gc
 import os
+import platform
 from pathlib import Path
 
 import pytest
+
+from onegraph.errors import LibraryError
+from onegraph.native.load import has_wheel
 
 pytest.register_assert_rewrite("helpers")
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 # The processes of the suite share the processors, so waiting OpenMP threads must not spin.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")  # make asan
+
+
+def _missing() -> str:
+    """Why the suite runs without the library; empty if it runs with it."""
+    if has_wheel(platform.system(), platform.machine()) and not os.environ.get("ONEGRAPH_PURE"):
+        return ""
+    try:
+        import onegraph.native.library  # noqa: F401
+    except LibraryError as error:
+        return str(error)
+    raise pytest.UsageError("this suite expects no oneDNN library, but there is one; unset ONEGRAPH_PURE")
+
+
+MISSING = _missing()
+
+
+def library(*values):
+    """The parameters of a case that needs the library."""
+    return pytest.param(*values, marks=pytest.mark.library)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    """Skip the modules whose import ends in the error that the library is missing."""
+    report = yield
+    if MISSING and report.failed and MISSING in str(report.longrepr):
+        report.outcome, report.longrepr = "skipped", (str(collector.path), 0, f"Skipped: {MISSING}")
+    return report
+
+
+def pytest_collection_modifyitems(items):
+    """Expect the tests that need the library to fail without it, in their first case."""
+    tried = set()
+    for item in items:
+        if MISSING and item.get_closest_marker("library"):
+            is_tried = item.function in tried
+            item.add_marker(pytest.mark.skip(MISSING) if is_tried else pytest.mark.xfail(reason=MISSING, strict=True))
+            tried.add(item.function)
 
 
 def pytest_collection_finish():

@@ -416,6 +416,7 @@ def test_takes_numpy_arrays_without_a_wrapper(tmp_path):
 # Inputs of an executable ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.library
 def test_graph_runs_on_tensors_and_buffers():
     data = np.float32([[-1, 2, -3], [4, -5, 6]])
     expected, model = np.maximum(data, 0), relu()
@@ -432,6 +433,7 @@ def test_graph_runs_on_tensors_and_buffers():
     assert declared.copies == 0
 
 
+@pytest.mark.library
 def test_rejects_wrong_data_type_or_shape():
     with pytest.raises(og.ArgumentError, match="input 'x': data type float64; expected f32"):
         relu()(Producer(numbers(np.float64)))
@@ -451,6 +453,7 @@ def test_error_says_how_to_convert_the_data_type():
 # Outputs --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("make", [Producer, Wrapped, memoryview, lambda data: OldProducer(data, versioned=False)])
 def test_writes_results_into_given_memory(make):
     memory = np.zeros((2, 3), np.float32)
@@ -482,6 +485,7 @@ class Long(list):
         return 2
 
 
+@pytest.mark.library
 def test_ignores_overridden_attributes_of_output_arrays():
     graph = og.Graph()
     x = graph.input("x", "f32", (2, 3))
@@ -503,6 +507,7 @@ def test_ignores_overridden_attributes_of_output_arrays():
     np.testing.assert_array_equal(np.asarray(target), np.maximum(numbers(), 0))
 
 
+@pytest.mark.library
 def test_returns_the_given_output_array(tmp_path):
     memory = np.zeros((2, 3), np.float32)
     mapped = np.memmap(tmp_path / "data", np.float32, "w+", shape=(2, 3))

@@ -141,6 +141,15 @@ def test_results_before_a_stop_are_kept(monkeypatch, tmp_path):
     assert json.loads(file.read_text()) == {"fusion": {"rows": []}}
 
 
+def test_results_of_other_benchmarks_are_kept(monkeypatch, tmp_path):
+    monkeypatch.setattr("benchmarks.__main__.measured", lambda name, given: "new")
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps({"peak": "old", "fusion": "old", "overhead": "old"}))
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "fusion", "--json", str(file)])
+    assert main() == 0
+    assert list(json.loads(file.read_text()).items()) == [("overhead", "old"), ("fusion", "new"), ("peak", "old")]
+
+
 def test_runs_count_while_all_children_run():
     class Fake:
         def __init__(self, ends):
@@ -162,7 +171,7 @@ def test_command_line_writes_json(tmp_path):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     found = json.loads(file.read_text())["fusion"]
-    assert {"cpu", "isa", "threads", "library", "GOMP_SPINCOUNT"} <= set(found["environment"])
+    assert {"onegraph", "cpu", "isa", "threads", "library", "GOMP_SPINCOUNT"} <= set(found["environment"])
     assert [set(row) for row in found["rows"]] == [{"case", "seconds", "speed", "numbers", "note", "load"}] * 7
     assert all("kernels: " in row["note"] for row in found["rows"])
     assert "onednn_verbose" not in done.stdout

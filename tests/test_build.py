@@ -33,6 +33,7 @@ def sdist(tmp_path_factory):
     return next(path for path in target.iterdir() if path.is_dir())
 
 
+@pytest.mark.library
 def test_complete_sdist_builds_a_wheel(sdist, tmp_path):
     names = {str(path.relative_to(sdist)) for path in sdist.rglob("*") if path.is_file()}
     assert {"build_ffi.py", "pyproject.toml", "README.md", "LICENSE", "onegraph/native/csrc/guard.h"} <= names
@@ -57,6 +58,7 @@ def test_complete_sdist_builds_a_wheel(sdist, tmp_path):
     assert str(tmp_path) in done.stdout, done.stderr
 
 
+@pytest.mark.library
 def test_missing_compiler_gives_a_clear_error(sdist, tmp_path):
     done = build("--wheel", "--outdir", str(tmp_path), cwd=sdist, CC="/nonexistent/cc", CXX="/nonexistent/c++")
     assert done.returncode != 0
@@ -70,6 +72,7 @@ def test_missing_headers_give_a_clear_error(monkeypatch):
         build_ffi.find_headers()
 
 
+@pytest.mark.library
 def test_rejects_headers_that_are_too_old(monkeypatch):
     monkeypatch.setattr(build_ffi, "OLDEST_HEADERS", (9, 0))
     with pytest.raises(build_ffi.BuildError, match=r"are 3\.2, onegraph needs 9\.0; run: pip install"):
@@ -83,6 +86,20 @@ def test_guards_every_call_that_returns_a_status():
     assert "#define dnnl_graph_partition_compile(...) onegraph::guard<&::dnnl_graph_partition_compile>" in macros
 
 
-def test_other_platforms_get_a_pure_wheel(monkeypatch):
-    monkeypatch.setattr(build_ffi.platform, "machine", lambda: "aarch64")
+def test_pure_wheel_on_request(sdist, tmp_path):
+    done = build("--wheel", "--outdir", str(tmp_path), cwd=sdist, ONEGRAPH_PURE="1", CXX="/nonexistent/c++")
+    assert done.returncode == 0, done.stderr
+    wheel = next(tmp_path.glob("*.whl"))
+    assert wheel.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        inside = archive.namelist()
+    assert {"onegraph/graph.py", "onegraph/builder/op_methods.pyi"} <= {*inside}
+    assert not [name for name in inside if name.endswith((".so", ".cpp", ".h"))]
+
+
+@pytest.mark.parametrize(("system", "machine"), [("linux", "aarch64"), ("darwin", "arm64"), ("win32", "AMD64")])
+def test_other_platforms_get_a_pure_wheel(monkeypatch, system, machine):
+    monkeypatch.delenv("ONEGRAPH_PURE", raising=False)
+    monkeypatch.setattr(build_ffi.sys, "platform", system)
+    monkeypatch.setattr(build_ffi.platform, "machine", lambda: machine)
     assert not build_ffi.can_build()

@@ -10,6 +10,7 @@ import threading
 import ml_dtypes
 import numpy as np
 import pytest
+from conftest import library
 from helpers.interrupts import Alarm, interrupted, moments
 
 import onegraph as og
@@ -152,6 +153,7 @@ def test_constants_are_copied_aligned_and_read_only(g):
     assert not array.flags.writeable
 
 
+@pytest.mark.library
 @pytest.mark.parametrize(("name", "other"), [("shape", (2, 2)), ("dtype", np.int32)])
 def test_frozen_array_reinterpreted_in_place(g, name, other):
     array, data = np.arange(4, dtype=np.float32), np.ones(4, np.float32)
@@ -374,6 +376,7 @@ def test_rejects_unknown_op_and_edition(g):
         g.op("ReLU", [g.input("x", og.f32, (1,))], edition="onednn-4.0")
 
 
+@pytest.mark.library
 def test_graph_can_grow_between_compilations(g):
     x = g.input("x", og.f32, (3,))
     y = g.output("y", g.relu(x))
@@ -396,6 +399,7 @@ def test_copy_and_pickle_keep_the_graph(g):
         assert len(g.ops) == 2
 
 
+@pytest.mark.library
 def test_results_of_several_outputs_can_be_pickled(g):
     x = g.input("x", og.f32, (4,))
     both = g.softmax(g.input("s", og.f32, (2, 4)), axis=1, outputs=["stats"], dtype="f32")
@@ -552,7 +556,7 @@ READERS = {
 }
 
 
-@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("reader", [library(name) if name in ("compile", "partitions") else name for name in READERS])
 def test_graph_may_grow_while_it_is_read(g, reader, tmp_path):
     last = g.input("x", og.f32, (4,))
     g.output("y", g.relu(last))
@@ -597,6 +601,7 @@ def test_strict_graph_follows_the_specification(forbidden):
         assert None not in found.outputs["out"].shape
 
 
+@pytest.mark.library
 def test_negative_padding_crops():
     g, x, _ = sources(False)
     g.output("out", FORBIDDEN["pads_end"](g, x, None))
@@ -623,6 +628,7 @@ def test_loaded_graphs_are_lenient_by_default():
     assert (og.Graph.from_json(text).strict, og.Graph.from_json(text, strict=True).strict) == (False, True)
 
 
+@pytest.mark.library
 def test_objects_cannot_be_initialized_twice():
     g = og.Graph()
     x = g.input("x", og.f32, (1 << 16,))

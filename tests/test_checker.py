@@ -161,6 +161,7 @@ def test_number_of_outputs(kind, count, expected):
     assert rules(og.check_op(kind, {}, [("f32", (2,))], [("f32", (2,))] * count)) == expected
 
 
+@pytest.mark.library
 def test_reports_ops_newer_than_the_library():
     version = tuple(og.version_info()["version"].split("."))
     found = og.check_op("GroupNorm", {"groups": 2}, [("f32", (1, 4, 4)), ("f32", (4,)), ("f32", (4,))])
@@ -171,6 +172,7 @@ def test_reports_ops_newer_than_the_library():
         assert "oneDNN 3.6 or later" in violation.message
 
 
+@pytest.mark.library
 def test_newer_attribute_at_default_needs_no_version():
     inputs = [("f32", (2, 3)), ("f32", (3, 4))]
     assert og.check_op("MatMul", {"accumulation_mode": "strict"}, inputs) == []
@@ -179,6 +181,7 @@ def test_newer_attribute_at_default_needs_no_version():
     assert [violation.rule for violation in found] == ["newer_than_library"] * is_new
 
 
+@pytest.mark.library
 def test_requested_newer_output_needs_its_version():
     is_new = tuple(map(int, og.version_info()["version"].split("."))) < (3, 9)
     one, two = [("f32", (2, 3))], [("f32", (2, 3)), ("f32", (2, 1))]
@@ -214,6 +217,7 @@ def test_notes_implausible_parameters(kind, attrs, types, where):
     assert rules(found, NOTE) == rules(found, NOTE)[:1] == [one.rule for one in found]
 
 
+@pytest.mark.library
 @pytest.mark.parametrize(
     ("kind", "attrs", "inputs", "rule", "severity"),
     [
@@ -601,6 +605,7 @@ def test_violations_are_a_list_with_a_text():
         assert (empty, str(empty), empty._repr_html_()) == ([], "no violations", "<p>no violations</p>")
 
 
+@pytest.mark.library
 def test_violations_in_a_notebook():
     g = og.Graph("legacy-1")
     g.op("Negative", [g.input("x", og.f32, (2,))], name="<b>")

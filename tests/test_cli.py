@@ -7,12 +7,14 @@ import sys
 
 import pytest
 from click.testing import CliRunner
+from conftest import library
 from helpers.command_line import onegraph
 
 import onegraph as og
 from onegraph.cli import COMMANDS, cli
 
 
+@pytest.mark.library
 def test_info_as_json():
     done = onegraph("info", "--json")
     facts = json.loads(done.stdout)
@@ -23,6 +25,7 @@ def test_info_as_json():
     assert facts["path"].endswith(".so.3") or "libdnnl.so" in facts["path"]
 
 
+@pytest.mark.library
 def test_info_for_people():
     done = onegraph("info")
     for text in ("version", "path", "threading runtime", "cpu isa", "dtypes", "constant tensor cache"):
@@ -71,6 +74,7 @@ def test_package_does_not_import_the_command_line():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.library
 def test_info_works_without_rich():
     code = "import sys; sys.modules['rich'] = None\nfrom onegraph.cli import main\nmain(['info'])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
@@ -107,7 +111,7 @@ def test_completion_completes_commands_and_options():
     assert onegraph(env={**os.environ, **words}).stdout == "plain,--threads\n"
 
 
-@pytest.mark.parametrize("arguments", [["ops"], ["ops", "--json"], ["ops", "--help"], ["--help"], ["info"]])
+@pytest.mark.parametrize("arguments", [["ops"], ["ops", "--json"], ["ops", "--help"], ["--help"], library(["info"])])
 def test_closed_pipe_is_not_an_error(arguments):
     reader, writer = os.pipe()
     os.close(reader)
@@ -142,6 +146,7 @@ def test_errors_take_one_line_for_any_name(tmp_path):
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
 
 
+@pytest.mark.library
 def test_missing_library_prints_one_line(tmp_path):
     done = onegraph("info", env={"ONEGRAPH_LIBRARY": str(tmp_path / "none.so"), "PATH": ""})
     assert done.returncode == 2

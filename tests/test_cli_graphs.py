@@ -12,15 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from conftest import SHARED
+from conftest import SHARED, library
 
 import onegraph as og
 from onegraph.cli import cli
 from onegraph.cli import verify as verify_command
 from onegraph.opset.dtypes import DataType
 from onegraph.testing.tolerance import compare
-from onegraph.tools import bench
-from onegraph.tools import verify as verify_module
 
 COMMANDS = ("run", "check", "verify", "bench", "show", "view")
 QUICK = {"bench": ("--seconds", "0"), "view": ("-o", "page.html")}
@@ -62,6 +60,7 @@ def as_json(*arguments, **options):
 # The commands ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.library
 def test_run_summarizes_outputs(graph):
     found = as_json("run", graph)
     (y,) = found["outputs"]
@@ -72,6 +71,7 @@ def test_run_summarizes_outputs(graph):
     assert "oneDNN, fused" in shown
 
 
+@pytest.mark.library
 def test_run_prints_no_negative_zero(graph):
     g = og.Graph()
     g.output("y", g.multiply(g.input("x", og.f32, (2,)), g.constant(np.float32([-0.0, -0.0]))))
@@ -81,6 +81,7 @@ def test_run_prints_no_negative_zero(graph):
     assert str(as_json("run", "zero.json", "--inputs", "in.npz")["outputs"][0]["min"]) == "-0.0"
 
 
+@pytest.mark.library
 def test_run_reads_and_writes_arrays(graph):
     rng = np.random.default_rng(0)
     inputs = {"x": rng.random((2, 6, 6, 3), np.float32), "w": rng.random((3, 3, 3, 4), np.float32)}
@@ -92,6 +93,7 @@ def test_run_reads_and_writes_arrays(graph):
         np.testing.assert_allclose(found["y"], expected, rtol=1e-5)
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("command", ["run", "verify", "bench"])
 def test_seeds_are_reproducible(graph, command):
     results = []
@@ -104,6 +106,7 @@ def test_seeds_are_reproducible(graph, command):
     assert not np.array_equal(results[0], results[2])
 
 
+@pytest.mark.library
 def test_standard_input(graph):
     text = network().to_json()
     assert as_json("run", "-", input=text)["outputs"][0]["shape"] == [2, 4, 4, 4]
@@ -128,9 +131,12 @@ def test_check_lists_violations(graph):
     assert "wrong.json: graph[0]: Convolution 'conv': strides" in refused.stderr
 
 
+@pytest.mark.library
 def test_verify_agrees_and_differs(graph, monkeypatch):
     found = as_json("verify", graph)
     assert (found["agrees"], found["first"], found["outputs"][0]["agrees"]) == (True, None, True)
+    from onegraph.tools import verify as verify_module
+
     run_op = verify_module.run_op
 
     def wrong(op, inputs, **options):
@@ -150,6 +156,7 @@ def test_verify_agrees_and_differs(graph, monkeypatch):
     assert "with --policy debug, where nothing is fused, it is wrong too" in shown.stdout
 
 
+@pytest.mark.library
 def test_verify_explains_nan_and_averages(graph):
     g = og.Graph()
     g.output("y", g.relu(g.sqrt(g.input("x", og.f32, (8,)))))
@@ -168,6 +175,7 @@ def test_verify_explains_nan_and_averages(graph):
     assert verify_command._amount(off) == "off by 1 on average, which is more than rounding does"
 
 
+@pytest.mark.library
 def test_verify_names_or_refuses_fallback_ops(graph):
     g = og.Graph("legacy-1")  # the library has no such op
     g.output("y", g.op("Index", [g.input("x", og.f32, (8, 2)), g.input("indices", og.s32, (3,))], name="gather"))
@@ -181,6 +189,7 @@ def test_verify_names_or_refuses_fallback_ops(graph):
     assert "the library does not run all of the graph: Index 'gather'" in refused.stderr
 
 
+@pytest.mark.library
 def test_bench_compares_variants(graph):
     found = as_json("bench", graph, "--policy", "fusion,debug", "--threads", "1,1", "--runs", "20", "--seconds", "0.5")
     assert [(one["policy"], one["threads"]) for one in found] == [("fusion", 1), ("debug", 1)]
@@ -195,6 +204,7 @@ def test_bench_compares_variants(graph):
     assert "fusion, fpmath bf16: 1 partition, " in shown
 
 
+@pytest.mark.library
 def test_bench_in_place_reuses_unread_inputs():
     g = og.Graph()
     x, y, z = [g.input(name, og.f32, (4, 4)) for name in "xyz"]
@@ -205,6 +215,8 @@ def test_bench_in_place_reuses_unread_inputs():
 
     def ones():
         return {name: np.ones((4, 4), np.float32) for name in "xyz"}
+
+    from onegraph.tools import bench
 
     variants = [bench.Variant(policy) for policy in ("debug", "fusion")]
     # x and y take results at their last use; z does not, because it is not the first operand there
@@ -223,6 +235,7 @@ def test_bench_in_place_reuses_unread_inputs():
         assert [results[name][0, 0] for name in ("sum", "product", "difference")] == [2, 1, 0]
 
 
+@pytest.mark.library
 @pytest.mark.parametrize(
     ("arguments", "processes"),
     [
@@ -242,6 +255,7 @@ def test_writes_a_trace(graph, arguments, processes):
     assert all("convolution" in name or "eltwise" in name for name in implementations)
 
 
+@pytest.mark.library
 def test_show_has_ops_shapes_and_partitions(graph):
     shown = onegraph("show", graph).stdout
     assert re.search(r"x +f32 +2x6x6x3\n", shown)
@@ -258,6 +272,7 @@ def test_show_has_ops_shapes_and_partitions(graph):
     assert found["outputs"]["y"]["shape"] == [2, 4, 4, 4]
 
 
+@pytest.mark.library
 def test_show_prints_unknown_shapes(graph):
     g = og.Graph()
     g.output("y", g.abs(g.input("x", og.f32, (None, 3))))
@@ -283,6 +298,7 @@ def test_empty_graph_can_be_viewed_but_not_run(graph):
         assert done.stderr.startswith("onegraph: empty.json: the graph has no output; expected ")
 
 
+@pytest.mark.library
 def test_view_writes_a_page(graph):
     assert as_json("view", graph, "-o", "page.html") == {
         "page": "page.html",
@@ -302,6 +318,7 @@ def test_view_writes_a_page(graph):
     )
 
 
+@pytest.mark.library
 def test_view_counts_limits_apart():
     g = og.Graph("legacy-1")  # the library has no such op
     g.output("y", g.op("Negative", [g.input("x", og.f32, (8,))]))
@@ -316,7 +333,7 @@ def test_view_counts_limits_apart():
     assert (facts["violations"] > 0, facts["limits"]) == (True, 0)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*map(library, ("run", "verify", "bench")), "check", "show", "view"])
 def test_commands_rewrite_their_graph(graph, command):
     pytest.importorskip("onegraph.tools.harness")
     done = onegraph(command, graph, "--mb", "5", "--json", *QUICK.get(command, ()))
@@ -429,12 +446,16 @@ def test_refuses_pickles(graph):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("run", "--outputs", "none/y.npz"), "none/y.npz: No such file or directory; expected a path that can"),
-        (("run", "--outputs", "graph.json/y.npz"), "graph.json/y.npz: Not a directory; expected a path that can"),
-        (("run", "--outputs", "n" * 300 + ".npz"), f"{'n' * 300}.npz: File name too long; expected a path that can"),
+        library(("run", "--outputs", "none/y.npz"), "none/y.npz: No such file or directory; expected a path"),
+        library(
+            ("run", "--outputs", "graph.json/y.npz"), "graph.json/y.npz: Not a directory; expected a path that can"
+        ),
+        library(
+            ("run", "--outputs", "n" * 300 + ".npz"), f"{'n' * 300}.npz: File name too long; expected a path that can"
+        ),
         (("run", "--outputs", "y.json"), "Invalid value for '--outputs': 'y.json'; expected a name that ends in .npz"),
         (("reduce", "-o", "y.py"), "Invalid value for '-o' / '--output': 'y.py'; expected a name that ends in .json"),
-        (("reduce", "--command", "true"), "--command: 'true' has no {}; expected it where the path"),
+        library(("reduce", "--command", "true"), "--command: 'true' has no {}; expected it where the path"),
         (("run", "--outputs", ""), "Invalid value for '--outputs': '' is not the name of a file"),
         (("run", "--inputs", ""), "Invalid value for '--inputs': '' is not the name of a file"),
         (("run", "--inputs", "graph.json"), "graph.json: 'File is not a zip file'; expected an archive as numpy"),
@@ -442,13 +463,13 @@ def test_refuses_pickles(graph):
         (("bench", "--seconds", "\u0663"), "Invalid value for '--seconds': '\u0663' is not a valid number"),
         (("bench", "--seconds", "nan"), "Invalid value for '--seconds': 'nan' is not a valid number"),
         (("bench", "--seconds", "0", "--fill", str(2**64)), f"Invalid value for '--fill': {2**64} is not in the range"),
-        (("reduce", "--threads", "999999"), "--threads: 999999; expected an integer"),
+        library(("reduce", "--threads", "999999"), "--threads: 999999; expected an integer"),
         (("reduce", "--time-limit", "inf"), "Invalid value for '--time-limit': inf is not in the range"),
         (("check", "--edition", "none"), "Invalid value for '--edition': unknown edition 'none'; "),
         (("view", "-o", ""), "Invalid value for '-o' / '--output': '' is not the name of a file"),
-        (("view", "-o", "."), ".: Is a directory; expected a path that can be written"),
+        library(("view", "-o", "."), ".: Is a directory; expected a path that can be written"),
         (("view", "-o", "graph.svg"), "Invalid value for '-o' / '--output': 'graph.svg'; expected a name that ends in"),
-        (("convert", "-o", "none/graph.py"), "none/graph.py: No such file or directory; expected a path that can"),
+        (("convert", "-o", "none/graph.py"), "none/graph.py: No such file or directory; expected a path"),
         (
             ("convert", "-o", "graph.npz"),
             "Invalid value for '-o' / '--output': 'graph.npz'; expected a name that ends in .json",
@@ -547,6 +568,7 @@ def test_closed_standard_input_prints_one_line(graph):
     assert (done.returncode, done.stderr) == (2, "onegraph: standard input: closed; expected a graph\n")
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("command", ["run", "verify", "reduce"])
 def test_progress_needs_no_standard_error(graph, command):
     options = {"stdout": subprocess.PIPE, "preexec_fn": lambda: os.close(2)}
@@ -565,6 +587,7 @@ def test_closed_standard_error_stops_nothing(graph):
     json.loads(done.stdout)
 
 
+@pytest.mark.library
 def test_writes_into_devices_and_symbolic_links(graph):
     before = os.stat(os.devnull)
     assert onegraph("run", graph, "--outputs", os.devnull).exit_code == 0
@@ -623,6 +646,7 @@ def test_does_not_overwrite_standard_input(graph):
     assert (done.returncode, done.stderr) == (2, "onegraph: -o: 'graph.json' is the input; expected another file\n")
 
 
+@pytest.mark.library
 def test_may_overwrite_earlier_results(graph):
     g = og.Graph()
     g.output("y", g.matmul(g.input("x", og.f32, (2, 8)), g.constant(np.ones((8, 8), np.float32))))
@@ -645,6 +669,7 @@ def test_refuses_a_named_pipe_as_output(graph, arguments):
     assert "'pipe.npz' is a named pipe; expected a file" in done.stderr
 
 
+@pytest.mark.library
 def test_accepts_the_pipe_of_a_shell(graph):
     done = process("view", graph, "-o", "/dev/stdout", stdout=subprocess.PIPE)
     assert (done.returncode, done.stderr) == (0, "")
@@ -671,6 +696,7 @@ def test_escapes_control_characters_in_names(graph):
     assert not re.search("[\u202e\x1b\ud800]", shown)
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-8"])
 def test_replaces_characters_the_terminal_cannot_show(graph, encoding):
     path = named("\u540d", "\ud800", "\U0001f600")
@@ -705,6 +731,7 @@ def test_distinguishes_inputs_from_ops_of_equal_name(graph):
     assert re.search(r"MatMul +m +x, constant a +f32", shown)
 
 
+@pytest.mark.library
 def test_show_prints_the_ids_of_the_file(graph):
     data = json.loads(network().to_json())
     del data["onegraph"]
@@ -742,6 +769,7 @@ def wild(graph):
 CUT = "onegraph: 1 Wildcard is left out: what they write is input, what they read is output\n"
 
 
+@pytest.mark.library
 def test_shows_wildcards_beside_the_other_partitions(wild):
     done = onegraph("show", wild)
     assert (done.exit_code, done.stderr) == (0, "")
@@ -752,6 +780,7 @@ def test_shows_wildcards_beside_the_other_partitions(wild):
     assert "Wildcard" in Path("page.html").read_text()
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("command", ["run", "verify", "bench"])
 def test_commands_run_the_ops_around_wildcards(wild, command):
     done = onegraph(command, wild, *QUICK.get(command, ()))
@@ -810,6 +839,7 @@ def test_dropping_wildcards_keeps_strictness(strict):
     assert g.without_wildcards().strict is strict
 
 
+@pytest.mark.library
 def test_outputs_of_wildcards_become_inputs():
     """A file as PyTorch dumps it: Wildcards produce weights, and some dims are unknown."""
 
@@ -900,6 +930,7 @@ def test_rejects_invalid_rewrites(graph, arguments, message):
     assert done.stderr.startswith(f"onegraph: {message}")
 
 
+@pytest.mark.library
 def test_names_shapes_of_unread_tensors(graph):
     done = onegraph("run", graph, "--in-shapes", "0:5x6x6x3+3:1x2+77:2", "--json")
     assert json.loads(done.stdout)["outputs"][0]["shape"] == [5, 4, 4, 4]
@@ -950,6 +981,7 @@ def dump(graph):
     return "dump.json"
 
 
+@pytest.mark.library
 def test_shows_constants_without_contents(dump):
     shown = onegraph("show", dump).stdout
     assert re.search(r"t0 +f32 +2x6x6x3\n", shown)
@@ -957,6 +989,7 @@ def test_shows_constants_without_contents(dump):
     assert as_json("show", dump)["constant_inputs"] == ["t1"]
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("command", ["run", "verify", "bench"])
 def test_compiles_constant_inputs_as_constants(dump, command, monkeypatch):
     inputs = []
@@ -1037,6 +1070,7 @@ def at_terminal(columns, *arguments):
     return process.returncode, shown.decode()
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("columns", [40, 100])
 def test_tables_fit_the_terminal(graph, columns):
     status, shown = at_terminal(columns, "show", graph)
@@ -1048,6 +1082,7 @@ def test_tables_fit_the_terminal(graph, columns):
     assert "\x1b[" in shown
 
 
+@pytest.mark.library
 def test_shows_and_clears_progress_at_a_terminal(graph):
     status, shown = at_terminal(80, "verify", graph)
     assert status == 0
@@ -1055,6 +1090,7 @@ def test_shows_and_clears_progress_at_a_terminal(graph):
     assert "agrees" in shown
 
 
+@pytest.mark.library
 def test_pipes_get_plain_text(graph):
     command = [sys.executable, "-m", "onegraph", "verify", graph]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

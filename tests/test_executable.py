@@ -24,6 +24,7 @@ def two_in_two_out(dtype=og.f32, shape=(2, 3)):
     return g
 
 
+@pytest.mark.library
 def test_arguments_by_position_and_name():
     model = two_in_two_out().compile()
     a, b = np.full((2, 3), 6, np.float32), np.full((2, 3), 2, np.float32)
@@ -35,6 +36,7 @@ def test_arguments_by_position_and_name():
     assert model.outputs[1] == ("ratio", og.f32, (2, 3))
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("form", ["sequence", "mapping", "partial"])
 def test_out_writes_into_the_callers_arrays(form):
     model = two_in_two_out().compile()
@@ -48,6 +50,7 @@ def test_out_writes_into_the_callers_arrays(form):
     assert result.total[0, 0] == 8
 
 
+@pytest.mark.library
 def test_a_bound_run_reads_and_writes_its_arrays():
     model = two_in_two_out().compile()
     a, b = np.full((2, 3), 6, np.float32), np.full((2, 3), 2, np.float32)
@@ -60,6 +63,7 @@ def test_a_bound_run_reads_and_writes_its_arrays():
     assert run.outputs["ratio"] is ratio
 
 
+@pytest.mark.library
 def test_outputs_that_are_inputs_constants_or_duplicates(rng):
     g = og.Graph()
     x = g.input("x", og.f32, (4,))
@@ -79,6 +83,7 @@ def test_outputs_that_are_inputs_constants_or_duplicates(rng):
         assert not np.shares_memory(result.first, result.second)
 
 
+@pytest.mark.library
 def test_intermediates_can_be_outputs(rng):
     g = og.Graph()
     x = g.input("x", og.f32, (8, 8))
@@ -91,6 +96,7 @@ def test_intermediates_can_be_outputs(rng):
     assert np.array_equal(result.positive, np.maximum(result.product, 0))
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.float16], ids=lambda dtype: np.dtype(dtype).name)
 def test_several_partitions(dtype, rng):
     g = og.Graph()
@@ -106,6 +112,7 @@ def test_several_partitions(dtype, rng):
     assert np.allclose(model(data).astype(float), exact.astype(float), rtol=2**-7)
 
 
+@pytest.mark.library
 def test_debug_policy_runs_single_ops():
     g = og.Graph()
     x = g.input("x", og.f32, (4,))
@@ -116,6 +123,7 @@ def test_debug_policy_runs_single_ops():
     assert fused.to_dict()["partitions"][0]["fused"] is True
 
 
+@pytest.mark.library
 def test_specialises_unknown_dims_at_the_first_call(rng):
     g = og.Graph()
     x = g.input("x", og.f32, (None, 4))
@@ -129,6 +137,7 @@ def test_specialises_unknown_dims_at_the_first_call(rng):
         model(np.zeros((3, 5), np.float32))
 
 
+@pytest.mark.library
 def test_specialised_graph_keeps_given_contents(rng):
     g = og.Graph()
     x, axes, bias = g.input("x", og.f32, (3, 4)), g.input("axes", og.s32, (1,)), g.input("bias", og.f32, (4,))
@@ -145,6 +154,7 @@ def test_specialised_graph_keeps_given_contents(rng):
             run(**(feed | {"axes": first}))
 
 
+@pytest.mark.library
 def test_computed_shape(rng):
     g = og.Graph()
     counts = g.input("counts", og.s32, (3,))
@@ -156,6 +166,7 @@ def test_computed_shape(rng):
     assert result.ravel().tolist() == [1, 1, 2, 1, 2, 1, 1, 0]
 
 
+@pytest.mark.library
 def test_counts_copies_of_strided_inputs(rng):
     g = og.Graph()
     x = g.input("x", og.f32, (4, 3), strides=(1, 4))
@@ -168,6 +179,7 @@ def test_counts_copies_of_strided_inputs(rng):
     assert model.copies == model.report().copies == 1
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("mode", ["strict", "bf16", "f16", "any"])
 def test_fpmath_modes(mode, rng):
     g = og.Graph()
@@ -177,6 +189,7 @@ def test_fpmath_modes(mode, rng):
     assert np.allclose(g.compile(fpmath_mode=mode)(data), data @ data, atol=1e-4 if mode == "strict" else 0.3)
 
 
+@pytest.mark.library
 def test_drops_unread_optional_outputs(rng):
     g = og.Graph()
     result = g.softmax(g.input("x", og.f32, (4, 8)), axis=1, outputs=["stats"])
@@ -189,6 +202,7 @@ def test_drops_unread_optional_outputs(rng):
     assert np.allclose(g.compile()(data).stats[:, 0], np.log(np.exp(data).sum(1)), atol=1e-5)
 
 
+@pytest.mark.library
 def test_computed_shape_needs_the_fallback():
     g = og.Graph()
     shape = g.add(g.input("counts", og.s32, (3,)), g.constant(np.array([0, 1, 0], np.int32)))
@@ -205,6 +219,7 @@ def test_computed_shape_needs_the_fallback():
         model(counts, gradient, out=gradient)
 
 
+@pytest.mark.library
 def test_computed_axes():
     # All axes are reduced: the output shape is known, but the axes may still repeat.
     g = og.Graph()
@@ -223,6 +238,7 @@ def test_computed_axes():
         model.bind(a=np.zeros(2, np.int32), x=x)
 
 
+@pytest.mark.library
 def test_input_names_that_clash_with_arguments():
     g = og.Graph()
     g.output("y", g.relu(g.input("self", og.f32, (2,))))
@@ -233,6 +249,7 @@ def test_input_names_that_clash_with_arguments():
         g.input("out", og.f32, (2,))
 
 
+@pytest.mark.library
 def test_rejects_masked_arrays_and_broken_producers():
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, (2,))))
@@ -251,6 +268,7 @@ def test_rejects_masked_arrays_and_broken_producers():
         model(Broken())
 
 
+@pytest.mark.library
 def test_searches_a_long_graph_in_pieces(rng, monkeypatch):
     g = og.Graph()
     w = g.constant(rng.standard_normal((8, 8)).astype(np.float32) / 3)
@@ -270,6 +288,7 @@ def test_searches_a_long_graph_in_pieces(rng, monkeypatch):
     np.testing.assert_allclose(pieces(data), og.reference.run(g, {"x": data})["y"], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.library
 def test_equal_layers_share_no_cached_constants(rng):
     """The library's cache would give a layer the cached weights of an equal layer."""
     before = og.capi.get_compiled_partition_cache_capacity()
@@ -290,6 +309,7 @@ def test_equal_layers_share_no_cached_constants(rng):
         og.capi.set_compiled_partition_cache_capacity(before)
 
 
+@pytest.mark.library
 def test_fpmath_mode_none_follows_the_file():
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, (2,))))
@@ -302,6 +322,7 @@ def test_fpmath_mode_none_follows_the_file():
         g.compile(fpmath_mode="half")
 
 
+@pytest.mark.library
 def test_first_compilation_fixes_the_constant_cache():
     said = in_a_process(
         """
@@ -328,6 +349,7 @@ print(facts["constant_tensor_cache"])
     assert said == "the constant tensor cache can be switched only before anything is compiled\nFalse\n"
 
 
+@pytest.mark.library
 def test_report_has_layouts_threads_and_bytes():
     g = og.Graph()
     x = g.input("x", og.f32, (4, 3), strides=(1, 4))
@@ -340,6 +362,7 @@ def test_report_has_layouts_threads_and_bytes():
     assert (partition["threads"], partition["bytes"]) == (1, 96)
 
 
+@pytest.mark.library
 def test_report_describes_the_last_used_program():
     model = rows_summed()
     for rows in (2, 3, 2):

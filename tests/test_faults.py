@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from helpers import sides
+from helpers.fault_subjects import graph_of, subjects
 
 from onegraph.errors import LIBRARY, UNSAFE
 from onegraph.faults.api import API
@@ -18,7 +18,6 @@ from onegraph.faults.fusions import FUSIONS
 from onegraph.faults.fusions import strided as strided_fusions
 from onegraph.faults.layouts import LAYOUTS, PARTITIONS
 from onegraph.faults.ops import OPS
-from onegraph.native import library
 from onegraph.opset.editions.registry import BASE
 
 HERE = Path(__file__).parent
@@ -51,14 +50,19 @@ def test_every_fault_is_well_formed(fault):
 
 @pytest.mark.parametrize(("fault", "example"), EXAMPLES, ids=lambda part: part.name)
 def test_the_condition_recognises_the_example(fault, example):
-    graph = sides.graph_of(example.build)
-    found = sides.subjects(fault, graph)
+    graph = graph_of(example.build)
+    found = subjects(fault, graph)
     if (found is not None and fault.severity != LIBRARY) or fault in OPS:
         assert any(fault.when(subject) for subject in found)
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("title", CATALOGUE)
 def test_the_library_fails_and_onegraph_does_not(title):
+    from helpers import sides
+
+    from onegraph.native import library
+
     command = [sys.executable, "-m", sides.__name__, title]
     done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=600, check=False)
     found = [json.loads(line) for line in done.stdout.splitlines()]
@@ -94,7 +98,10 @@ def test_affected_versions_follow_from_tried_versions(seen, bounds, affected):
     assert [fault.affects(version) for version in VERSIONS] == affected
 
 
+@pytest.mark.library
 def test_native_module_agrees_with_the_faults():
+    from onegraph.native import library
+
     assert COLLIDING_CONSTANTS.affects(library.VERSION) == library.HASHES_CONSTANTS
     assert (library.LEAST_PRIMITIVES > 0) == FEW_PRIMITIVES.affects(library.VERSION)
 

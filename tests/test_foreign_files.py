@@ -209,6 +209,7 @@ def test_reads_files_with_omitted_keys():
     assert_library_reads(g, for_version="3.2")
 
 
+@pytest.mark.library
 def test_reads_a_dump_of_pytorch():
     unknown = {"shape": [UNKNOWN], "stride": [UNKNOWN], "layout_type": "undef"}
     wild = {"id": 5, "dtype": "undef", **unknown, "property_type": "variable"}
@@ -233,6 +234,7 @@ def test_reads_a_dump_of_pytorch():
     assert_agrees(load(file(*ops[1:])), 1e-6)
 
 
+@pytest.mark.library
 @pytest.mark.parametrize(
     ("kind", "attrs", "expected"),
     [
@@ -248,6 +250,7 @@ def test_reads_old_op_names(kind, attrs, expected):
     assert_agrees(g, 1e-6)
 
 
+@pytest.mark.library
 def test_reads_old_names_with_new_attributes():
     window = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1], "data_format": "NCX"}
     ins = [tensor(0, "f32", [1, 3, 4, 4]), tensor(1, "f32", [5, 3, 2, 2])]

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CORPUS = sorted((ROOT / "tests" / "corpus").glob("*.json"))
 
 
+@pytest.mark.library
 def test_random_graphs_agree():
     """Another process runs the graphs: a signal must not end the tests, and must name its seed."""
     command = [sys.executable, "-m", "tests.fuzz.child", "graphs", "1", "40"]
@@ -29,6 +30,7 @@ def test_random_graphs_agree():
     assert not [line for line in lines if line.startswith("FAIL")]
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("path", CORPUS, ids=[path.stem for path in CORPUS])
 def test_corpus_case_agrees(path):
     steps = json.loads(path.read_text())
@@ -40,6 +42,7 @@ def test_corpus_exists():
     assert CORPUS
 
 
+@pytest.mark.library
 def test_reproducer_is_a_script():
     names = {}
     source = reproducer(json.loads(CORPUS[0].read_text()), {"policy": "debug", "threads": 1})

@@ -8,28 +8,11 @@ from onegraph import reference
 from onegraph.opset.dtypes import OF_NUMPY
 from onegraph.opset.editions.registry import EDITIONS, edition
 from onegraph.reference.host import host_function
-from tests.helpers.host_cases import cases
+from tests.helpers.host_cases import cases, graph_of
 
 CASES = [*cases()]
 HOST = edition("host")
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4) - 9
-
-
-def graph_of(case):
-    g = og.Graph()
-    tensors, arrays = [], {}
-    for place, array in enumerate(case.inputs):
-        if array is None:
-            tensors.append(None)
-        elif place in case.known:
-            tensors.append(g.constant(array, dtype=OF_NUMPY[array.dtype]))
-        else:
-            tensors.append(g.input(f"x{place}", OF_NUMPY[array.dtype], array.shape))
-            arrays[f"x{place}"] = array
-    found = g.op(case.kind, tensors, case.attrs, edition="host", dtype=case.dtype)
-    for place, tensor in enumerate(found if isinstance(found, tuple) else (found,)):
-        g.output(f"y{place}", tensor)
-    return g, arrays
 
 
 def equal(found, wanted):
@@ -125,6 +108,15 @@ def test_views_are_returned_as_arrays_of_their_own(add):
     found = g.compile()(X)
     np.testing.assert_array_equal(found, reference.run(g, {"x0": X})["y"])
     assert found.flags.owndata or found.base is not X
+
+
+def test_the_reshape_of_a_slice_begins_at_its_output():
+    def add(g, h, x):
+        part = h("Slice", [x, vector(g, 1), vector(g, 2), vector(g, 2)])
+        return g.static_reshape(part, shape=[6], special_zero=False)
+
+    found = built(add, X).compile()(X)
+    np.testing.assert_array_equal(found, X[:, :, 1].reshape(-1))
 
 
 def test_two_slices_of_one_tensor_are_not_written_over():

@@ -1,5 +1,6 @@
 """Arrays in .npz files: what is read, written and refused."""
 
+import pickle
 import struct
 import zipfile
 
@@ -41,6 +42,16 @@ def test_reads_bf16_as_raw_bytes_or_integers(tmp_path, view):
     found = read_inputs(tmp_path / "x.npz", graph(dtype=og.bf16))["x"]
     assert found.dtype == ml_dtypes.bfloat16
     assert np.array_equal(found, x)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i1", "?", "f8"])
+def test_writes_unpickled_arrays(dtype, tmp_path):
+    """numpy does not mark the data type of an unpickled array as its own."""
+    array = pickle.loads(pickle.dumps(np.array([0, 1, 1], dtype)))
+    write_arrays(tmp_path / "x.npz", {"x": array})
+    with np.load(tmp_path / "x.npz") as found:
+        assert found["x"].dtype == array.dtype
+        assert found["x"].tolist() == [0, 1, 1]
 
 
 def test_writes_bf16_as_integers(tmp_path):
@@ -146,3 +157,11 @@ def test_rejects_an_array_that_is_stored_twice(tmp_path):
             other.writestr("x.npy", archive.read("x.npy"))
     with pytest.raises(og.FormatError, match=r"b\.npz: x: stored twice; expected one array of each name"):
         read_inputs(second, graph())
+
+
+def test_saves_an_unpickled_graph(tmp_path):
+    g = og.Graph()
+    g.output("y", g.matmul(g.input("x", og.f32, (2, 3)), g.constant(np.eye(3, dtype=np.float32))))
+    pickle.loads(pickle.dumps(g)).save(tmp_path / "g.json")
+    (weights,) = [tensor.value for tensor in og.Graph.load(tmp_path / "g.json")._tensors if tensor.constant]
+    assert np.array_equal(weights, np.eye(3))

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import onegraph as og
-from onegraph.capi.settings import has_vnni, is_native
 
 A = np.array([[-2.0, -0.5, 0.0], [1.0, 3.0, 4.5]], np.float32)
 B = np.array([[1.0, 2.0, -4.0], [0.5, 3.0, 8.0]], np.float32)
@@ -23,6 +22,7 @@ def run(build, *arrays):
     return g.compile()(*arrays)
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("sign", ["add", "sub", "mul", "truediv", "pow", "ge", "gt", "le", "lt"])
 def test_operator_of_two_tensors(sign):
     apply = getattr(operator, sign)
@@ -30,6 +30,7 @@ def test_operator_of_two_tensors(sign):
     np.testing.assert_allclose(run(apply, first, B), apply(first, B), rtol=1e-6)
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("sign", ["add", "sub", "mul", "truediv", "ge", "gt", "le", "lt"])
 @pytest.mark.parametrize(
     "other", [2, -0.5, True, np.float64(1.5), np.int64(3), np.array([1.0, 2.0, 4.0]), np.arange(1, 3).reshape(2, 1)]
@@ -40,16 +41,19 @@ def test_operator_with_a_number_or_an_array(sign, other):
     np.testing.assert_allclose(run(lambda x: apply(other, x), B), apply(np.float32(other), B), rtol=1e-6)
 
 
+@pytest.mark.library
 def test_operators_of_one_tensor():
     assert run(operator.neg, A).tolist() == [[2, 0.5, 0], [-1, -3, -4.5]]
     assert run(abs, A).tolist() == [[2, 0.5, 0], [1, 3, 4.5]]
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("power", [2, 3, 0.5, -1, 0])
 def test_power_of_a_number(power):
     np.testing.assert_allclose(run(lambda x: x**power, np.abs(B)), np.abs(B) ** power, rtol=1e-5)
 
 
+@pytest.mark.library
 def test_power_with_a_tensor_as_exponent():
     np.testing.assert_allclose(run(lambda x: 2**x, A), 2**A, rtol=1e-5)
 
@@ -59,6 +63,7 @@ def test_square_is_one_op():
     assert (g.input("x", og.f32, (2,)) ** 2).name == "square_0.dst"
 
 
+@pytest.mark.library
 def test_matrix_products():
     np.testing.assert_allclose(run(operator.matmul, A, B.T.copy()), A @ B.T, rtol=1e-6)
     np.testing.assert_allclose(run(lambda x: x @ B.T, A), A @ B.T, rtol=1e-6)
@@ -87,6 +92,7 @@ class Exporter:
         return self.array.__dlpack_device__()
 
 
+@pytest.mark.library
 def test_dlpack_tensors_are_operands_and_constants():
     other = Exporter(np.array([1.0, 2.0, 3.0]))
     assert run(lambda x: x * other, A).tolist() == (A * [1, 2, 3]).tolist()
@@ -115,6 +121,7 @@ def test_numbers_that_the_type_does_not_hold(dtype, other, message):
     assert g.ops == ()
 
 
+@pytest.mark.library
 def test_infinity_and_nan_stay():
     assert run(lambda x: x * np.array([np.inf, 1, np.nan]), np.ones(3, np.float32)).tolist()[0] == np.inf
 
@@ -147,6 +154,7 @@ def test_operators_need_the_graph_of_the_tensor():
         lonely + 1
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("clone", [copy.deepcopy, lambda g: pickle.loads(pickle.dumps(g))])
 def test_operators_of_a_copied_graph_add_to_the_copy(clone):
     g = og.Graph()
@@ -215,6 +223,7 @@ def test_pools_take_one_number_for_every_axis():
         g.avg_pool(x, kernel=2, strides=2)
 
 
+@pytest.mark.library
 def test_bind_takes_inputs_by_position():
     g = og.Graph()
     g.output("y", g.input("a", og.f32, (3,)) - g.input("b", og.f32, (3,)))
@@ -229,10 +238,12 @@ def test_bind_takes_inputs_by_position():
         model.bind(a)
 
 
+@pytest.mark.library
 def test_bf16_scalar_is_an_operand():
     assert run(lambda x: x * ml_dtypes.bfloat16(0.5), A).tolist() == (A * 0.5).tolist()
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("dtype", [og.bf16, og.f16])
 def test_an_f32_bias_is_cast_to_16_bits_once(dtype):
     g = og.Graph()
@@ -258,6 +269,7 @@ def test_a_refused_op_leaves_no_cast():
     assert g.ops == ()
 
 
+@pytest.mark.library
 def test_report_shows_the_arithmetic_of_each_partition():
     g = og.Graph()
     x, w = g.input("x", og.bf16, (4, 8)), g.constant(np.ones((8, 8), og.bf16.numpy))
@@ -267,14 +279,15 @@ def test_report_shows_the_arithmetic_of_each_partition():
     g.output("z", g.matmul(src, g.dequantize(g.constant(np.ones((8, 8), np.int8)), scales=[0.1], zps=[0])))
     report = g.compile(policy="debug").report()
     products = [part.arithmetic for part in report.partitions if part.kinds == ("MatMul",)]
-    first = "bf16" if is_native(og.bf16) else "f32"
+    first = "bf16" if og.capi.settings.is_native(og.bf16) else "f32"
     assert products[:2] == [first, "f32"]
     (quantized,) = [part for part in g.compile().report().partitions if g.ops[-1].name in part.names]
-    assert quantized.arithmetic == ("u8 x s8" if has_vnni() else "f32")
+    assert quantized.arithmetic == ("u8 x s8" if og.capi.settings.has_vnni() else "f32")
     assert f"({first}, " in str(report)
     assert next(part["arithmetic"] for part in report.to_dict()["partitions"] if "MatMul" in part["kinds"]) == first
 
 
+@pytest.mark.library
 def test_reports_types_of_a_replaced_op():
     g = og.Graph()
     g.output("y", g.reduce_sum(g.input("x", og.f32, (16, 32)), axes=[0]))  # a MatMul by ones

@@ -65,6 +65,7 @@ def assert_close(got: dict[str, np.ndarray], graph: og.Graph, case: Case) -> Non
         np.testing.assert_allclose(actual[finite], expected[finite], rtol=0, atol=limit, err_msg=f"{case} {name}")
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("case", RUNNABLE, ids=str)
 def test_matches_the_reference(case: Case) -> None:
     graph = build(case)
@@ -83,18 +84,21 @@ def test_matches_the_reference(case: Case) -> None:
         results(graph.compile(fallback=False), case)
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("case", OPEN, ids=str)
 def test_matches_the_reference_with_unknown_dims(case: Case) -> None:
     graph = build(case, known=False)
     assert_close(results(graph.compile(), case), build(case), case)
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("case", [case for case in CASES if case.kind == "Wildcard"], ids=str)
 def test_never_runs_a_wildcard(case: Case) -> None:
     with pytest.raises(UnsupportedError, match="Wildcard"):
         results(build(case).compile(), case)
 
 
+@pytest.mark.library
 def test_every_fallback_has_a_reason() -> None:
     for case in RUNNABLE[::7]:
         executable = build(case).compile()

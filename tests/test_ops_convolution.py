@@ -52,6 +52,7 @@ def assert_right(case, *results):
         assert error <= cases.TOLERANCES[case.dtype] * scale, f"{case}: off by {error}"
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("dtype", cases.DTYPES)
 @pytest.mark.parametrize("words", cases.WORDS, ids=lambda words: f"{words.kind}-{words.edition}")
 def test_random_uses_in_every_edition(words, dtype):
@@ -61,6 +62,7 @@ def test_random_uses_in_every_edition(words, dtype):
         assert_right(case, *run(case)[:2])
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("dtype", cases.DTYPES)
 @pytest.mark.parametrize("auto_pad", ["none", "same_upper", "same_lower", "valid"])
 @pytest.mark.parametrize("groups", [1, 2])
@@ -87,6 +89,7 @@ def test_ops_of_the_first_edition(founding, n, groups, auto_pad, dtype):
             assert_right(case, *run(case, shape_as=("constant", "input")[spatial_first])[:2])
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("words", [w for w in cases.WORDS if w.kind != "Convolution"], ids=lambda w: w.kind + w.edition)
 def test_constant_inputs(words):
     case = cases.make(np.random.default_rng(5), words, "f32", groups=2)
@@ -104,6 +107,7 @@ def one(kind, attrs, inputs, edition, **options):
 WINDOW = {"strides": [2], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
 
 
+@pytest.mark.library
 def test_legacy_filter_axes_by_hand():
     # One element in: dst[k] = src * filter[k]. OIX of legacy-1 is (out, in, X): out 2, in 1.
     src = np.array([[[3]]], np.float32)
@@ -128,6 +132,7 @@ def test_rejects_padding_that_leaves_no_output(added, fits):
         g.conv_transpose(src, weights, **attrs, pads_begin=[fits - 2], pads_end=[3])
 
 
+@pytest.mark.library
 def test_same_upper_pads_more_at_the_end():
     # K = 4, stride 1, size 5: three elements of padding; same_upper is (1, 2), same_lower is (2, 1).
     src = np.array([1, 10, 100, 1000, 10000], np.float32).reshape(1, 5, 1)
@@ -139,6 +144,7 @@ def test_same_upper_pads_more_at_the_end():
     assert lower.ravel().tolist() == [11, 111, 1111, 11110, 11100]
 
 
+@pytest.mark.library
 def test_gradient_beyond_the_last_window_is_zero():
     # Sizes 7 and 8 both give 3 positions of the kernel; output_shape decides between them.
     diff_dst = np.ones((1, 3, 1), np.float32)
@@ -149,6 +155,7 @@ def test_gradient_beyond_the_last_window_is_zero():
         assert result.ravel().tolist() == expected
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("dtype", cases.DTYPES)
 @pytest.mark.parametrize("dilation", [1, 2])
 @pytest.mark.parametrize(("pad", "added"), [(2, 3), (0, 5)])
@@ -164,6 +171,7 @@ def test_output_padding_larger_than_a_stride(dtype, dilation, pad, added):
     assert result.ravel().tolist() == expected
 
 
+@pytest.mark.library
 @pytest.mark.parametrize(
     ("kind", "edition", "attrs", "shapes", "note"),
     [
@@ -272,6 +280,7 @@ assert (g.compile()(source=src, result=np.ones((4, 16, 1), og.bf16.numpy)).astyp
 """
 
 
+@pytest.mark.library
 @pytest.mark.parametrize(
     ("kind", "size", "channels", "stride"),
     [

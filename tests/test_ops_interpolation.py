@@ -230,6 +230,7 @@ def test_checks_constant_sizes() -> None:
 EDITIONS_THAT_IGNORE_SCALES = [name for name in EDITIONS if name != "legacy-1"]
 
 
+@pytest.mark.library
 @pytest.mark.parametrize("edition", EDITIONS_THAT_IGNORE_SCALES)
 @pytest.mark.parametrize("scales", [[3.0], [3.0, 0.5]])  # scales are not even counted
 def test_sizes_beside_scales_are_only_refused_by_the_library(edition: str, scales: list[float]) -> None:
@@ -251,6 +252,7 @@ def test_legacy_forbids_sizes_beside_scales(kind: str) -> None:
     assert found.message == f"{kind}: scales: both sizes and scales; expected one of the two; leave scales out"
 
 
+@pytest.mark.library
 def test_runs_with_sizes_and_drops_scales() -> None:
     src = np.array([1, 2, 3], np.float32).reshape(1, 1, 3)
     attrs = {"mode": "nearest", "sizes": [6], "scales": [3.0], "data_format": "NCX"}

@@ -135,6 +135,7 @@ def test_draws_a_wildcard_on_request():
     assert graph_errors(graph) == []
 
 
+@pytest.mark.library
 def test_library_agrees_with_the_reference():
     kinds = ["MatMul", "ReLU", "Add", "Convolution", "MaxPool", "Concat", "SoftMax"]
     for seed in range(5):

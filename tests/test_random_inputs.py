@@ -115,6 +115,7 @@ def test_seed_and_name_fix_the_numbers():
     assert not np.array_equal(first["a"], first["b"])
 
 
+@pytest.mark.library
 def test_keeps_strides_and_aligns_memory():
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, (3, 4), strides=(1, 3))))

@@ -186,6 +186,7 @@ def test_empty_change_keeps_the_graph():
 # Failures -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.library
 def test_worker_reports_the_failure():
     good = random_graph(1, 3, kinds=["ReLU", "MatMul"], dtypes=["f32"])
     bad = og.Graph()
@@ -255,6 +256,7 @@ def test_rejects_commands_that_cannot_run(command, message):
         prober.failure(random_graph(1, 1))
 
 
+@pytest.mark.library
 def test_rejects_graphs_without_random_inputs(tmp_path):
     g = og.Graph()
     g.output("y", g.relu(g.input("x", og.f32, (None, 3))))
@@ -267,6 +269,7 @@ def test_rejects_graphs_without_random_inputs(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["g.json"]
 
 
+@pytest.mark.library
 def test_restarts_a_crashed_worker():
     graph = random_graph(1, 3, kinds=["ReLU"], dtypes=["f32"])
     with Prober() as prober:
@@ -279,6 +282,7 @@ def test_restarts_a_crashed_worker():
 # The command ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.library
 def test_command_line(tmp_path):
     random_graph(2, 12, kinds=["ReLU", "Exp", "Tanh", "MatMul"]).save(tmp_path / "g.json")
     command = program(tmp_path, KINDS + "sys.exit('MatMul' in kinds)")
@@ -295,6 +299,7 @@ def test_command_line(tmp_path):
     assert (fine.returncode, fine.stdout) == (1, "the graph does not fail\n")
 
 
+@pytest.mark.library
 def test_prints_code_that_fails(tmp_path):
     g = og.Graph()
     x = g.input("x", og.f32, (2, 2))
@@ -308,6 +313,7 @@ def test_prints_code_that_fails(tmp_path):
     assert "UnsupportedError" in again.stderr
 
 
+@pytest.mark.library
 def test_writes_code_atomically(tmp_path, monkeypatch):
     def full(*arguments, **options):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

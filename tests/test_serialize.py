@@ -167,6 +167,7 @@ def test_constants_round_trip(tmp_path):
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["graph.json", "graph.npz"]
 
 
+@pytest.mark.library
 def test_saved_graph_gives_the_same_results(tmp_path):
     g = small()
     g.save(tmp_path / "small.json")
@@ -214,6 +215,7 @@ def test_constant_inputs_are_kept(tmp_path):
     assert "z" not in g.inputs
 
 
+@pytest.mark.library
 def test_constants_without_contents_become_inputs():
     matmul = op(0, "MatMul", [tensor(0, "f32", [2, 3]), tensor(1, "f32", [3, 4])], [tensor(2, "f32", [2, 4])])
     matmul["inputs"][1]["property_type"] = "constant"
@@ -239,6 +241,7 @@ def dumped():
     return load(file(matmul))
 
 
+@pytest.mark.library
 def test_constants_get_contents_later(tmp_path):
     g = dumped()
     weights = np.arange(12, dtype=np.float32).reshape(3, 4)

@@ -54,7 +54,9 @@ BORDER = {
     "inference.infer": "attributes, inputs and outputs of an op that is checked",
     "inference.suggestions": "whatever was given instead, for messages that say what was probably meant",
     "inference.violations": "whatever was given instead, as text",
-    "builder.graph": "arguments of the methods of a graph",
+    "builder.tensors": "arguments of inputs, constants and outputs",
+    "builder.adding_ops": "arguments of ops",
+    "builder.graph": "graphs that are given to functions",
     "builder.operators": "operands of Python's operators",
     "builder.op_outputs": "names of the outputs that are wanted",
     "checker.check": "graphs, and records of ops that were made by hand",
@@ -94,6 +96,7 @@ def stage(name: str) -> str:
     return name.split(".")[0]
 
 
+@pytest.mark.library
 def test_the_stages_are_all_there_is():
     assert {stage(name) for name in MODULES} == set(STAGES)
 
@@ -148,8 +151,9 @@ def test_no_cached_property_of_functools():
     assert [path.name for path in PACKAGE.rglob("*.py") if own.search(path.read_text())] == []
 
 
+@pytest.mark.library
 def test_only_native_knows_the_extension():
-    assert [name for name, path in MODULES.items() if "_ffi" in path.read_text()] == ["native.library"]
+    assert [name for name, path in MODULES.items() if "_ffi" in path.read_text()] == ["native.load"]
 
 
 @pytest.mark.parametrize("name", EDITIONS)

@@ -147,6 +147,7 @@ def test_matches_report_ops_by_name_or_text():
     assert model(g, report)["partitions"][0]["ops"] == [0, 1]
 
 
+@pytest.mark.library
 def test_accepts_the_report_of_an_executable():
     g = block()
     executable = g.compile()

@@ -1,4 +1,7 @@
-"""Layers in int8: Quantize after each activation, Dequantize before each use, s8 weights per channel."""
+"""Layers in int8: Quantize after each activation, Dequantize before each use, s8 weights per channel.
+
+The attention of BERT stays f32.
+"""
 
 from __future__ import annotations
 
@@ -21,21 +24,31 @@ class Quantized(NamedTuple):
 
 
 class Calibration(Network):
-    """The model in f32. Every tensor to be quantized is an output of the graph, in the order of the layers."""
+    """The model in f32. Every tensor to be quantized but the input is an output of the graph, in their order."""
 
-    def seen(self, x: Tensor) -> Any:
-        return self.graph.output(f"seen{len(self.graph.outputs)}", x)
+    def __init__(self, parameters: Parameters) -> None:
+        super().__init__(parameters)
+        self._seen: set[int] = set()
+
+    def input(self, name: str, shape: tuple[int, ...]) -> Any:
+        tensor = super().input(name, shape)
+        self._seen.add(tensor.id)
+        return tensor
+
+    def seen(self, x: Tensor) -> Tensor:
+        if x.id not in self._seen:
+            self._seen.add(x.id)
+            self.graph.output(f"seen{len(self.graph.outputs)}", x)
+        return x
 
     def relu(self, x: Tensor) -> Any:
         return self.seen(super().relu(x))
 
     def add(self, x: Tensor, y: Tensor) -> Any:
-        if y.id not in {tensor.id for tensor in self.graph.outputs.values()}:
-            self.seen(y)
-        return super().add(x, y)
+        return super().add(x, self.seen(y))
 
-    def mean(self, x: Tensor) -> Any:
-        return self.seen(super().mean(x))
+    def linear(self, x: Tensor, name: str) -> Any:
+        return super().linear(self.seen(x), name)
 
 
 def calibrated(parameters: Parameters, forward: Callable[[Any, Any], Any], array: np.ndarray) -> list[float]:
@@ -57,17 +70,23 @@ class Int8(Network):
     def __init__(self, parameters: Parameters, ranges: list[float]) -> None:
         super().__init__(folded(parameters, EPSILON))
         self._ranges = iter(ranges)
+        self._quantized: dict[int, Quantized] = {}
 
-    def quantize(self, x: Tensor, dtype: og.DataType) -> Quantized:
-        scale = next(self._ranges) / (255 if dtype is og.u8 else 127)
-        return Quantized(self.graph.quantize(x, dtype=dtype, scales=[scale], zps=[0]), scale)
+    def quantize(self, x: Any, dtype: og.DataType = og.s8) -> Quantized:
+        """The quantized tensor; each tensor is quantized once."""
+        if isinstance(x, Quantized):
+            return x
+        if x.id not in self._quantized:
+            scale = next(self._ranges) / (255 if dtype is og.u8 else 127)
+            self._quantized[x.id] = Quantized(self.graph.quantize(x, dtype=dtype, scales=[scale], zps=[0]), scale)
+        return self._quantized[x.id]
 
     def real(self, x: Any) -> Tensor:
         """A new Dequantize for each use, so that it can fuse with the op that reads it."""
         return self.graph.dequantize(x.codes, scales=[x.scale], zps=[0]) if isinstance(x, Quantized) else x
 
     def input(self, name: str, shape: tuple[int, ...]) -> Quantized:
-        return self.quantize(super().input(name, shape), og.s8)
+        return self.quantize(super().input(name, shape))
 
     def parameter(self, name: str, dtype: og.DataType | None = None) -> Tensor:
         array = self.parameters[name]
@@ -85,14 +104,14 @@ class Int8(Network):
         return self.quantize(super().relu(x), og.u8)
 
     def add(self, x: Tensor, y: Any) -> Any:
-        return super().add(x, self.real(y if isinstance(y, Quantized) else self.quantize(y, og.s8)))
+        return super().add(x, self.real(self.quantize(y)))
 
     def max_pool(self, x: Quantized, kernel: int, stride: int, pad: int) -> Quantized:
         pooled = super().max_pool(self.real(x), kernel, stride, pad)
         return Quantized(self.graph.quantize(pooled, dtype=og.u8, scales=[x.scale], zps=[0]), x.scale)
 
-    def mean(self, x: Any) -> Quantized:
-        return self.quantize(super().mean(self.real(x)), og.s8)
+    def mean(self, x: Any) -> Any:
+        return super().mean(self.real(x))
 
     def linear(self, x: Any, name: str) -> Any:
-        return super().linear(self.real(x), name)
+        return super().linear(self.real(self.quantize(x)), name)

@@ -6,11 +6,13 @@ description of the allowed values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ParamSpec
 
 from ..errors import ArgumentError, shown
 from .exact_types import elements, entries, has_type, real, text, whole
+
+Given = ParamSpec("Given")
 
 
 def choice(name: str, value: object, allowed: Sequence[str]) -> str:
@@ -59,6 +61,22 @@ def function(name: str, value: object) -> None:
     """Raise ArgumentError unless ``value`` can be called."""
     if not callable(value):
         raise ArgumentError(f"{name}: {shown(value)}; expected a function")
+
+
+def callback(name: str, value: Callable[Given, None] | None) -> Callable[Given, None]:
+    """``value``, or a function that does nothing in place of None.
+
+    Raises:
+        ArgumentError: ``value`` cannot be called.
+    """
+    if value is None:
+        return _nothing
+    function(name, value)
+    return value
+
+
+def _nothing(*_args: object, **_named: object) -> None:
+    pass
 
 
 def as_list(name: str, value: object, kind: type, expected: str = "") -> list[Any]:

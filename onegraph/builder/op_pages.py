@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ..opset.dtypes import DataType
-from ..opset.editions.registry import DEFAULT, Edition, base_of
+from ..opset.editions.registry import DEFAULT, Edition, base_of, edition
 from ..opset.errata.correction import Correction
 from ..opset.errata.page import escaped
 from ..opset.errata.page import to_dict as correction_dict
 from ..opset.schema import Attribute, Port, Rule, Schema, Version
 from .op_signatures import OPTIONS, attribute_default, python_signature
+
+# Makes Python code that builds an op: ``onegraph.tools.op_examples.example``.
+Example = Callable[[Edition, Schema], str]
+IMPORTS = ("import numpy as np", "import onegraph as og")
 
 
 def to_dict(chosen: Edition, schema: Schema) -> dict[str, object]:
@@ -106,19 +110,49 @@ def _type_rows(schema: Schema) -> list[str]:
     ]
 
 
-def markdown(chosen: Edition, schema: Schema) -> str:
+def _type_table(schema: Schema) -> Iterator[str]:
+    """The allowed combinations of data types, one in each line of a table."""
+    combinations = _merged([{name: _type_names(types) for name, types in row.types.items()} for row in schema.types])
+    for number, combination in enumerate(combinations):
+        if not number:
+            yield f"| {' | '.join(combination)} |"
+            yield "|" + " --- |" * len(combination)
+        yield f"| {' | '.join(_listed(names) for names in combination.values())} |"
+
+
+def _merged(rows: Sequence[Mapping[str, list[str]]]) -> list[dict[str, list[str]]]:
+    """The same combinations in fewer rows: two rows that differ in one variable become one."""
+    found: list[dict[str, list[str]]] = []
+    for row in rows:
+        for other in found:
+            different = [name for name in row if row[name] != other[name]]
+            if len(different) == 1:
+                other[different[0]] = [*dict.fromkeys((*other[different[0]], *row[different[0]]))]
+                break
+        else:
+            found.append(dict(row))
+    return found if len(found) == len(rows) else _merged(found)
+
+
+def _listed(names: Sequence[str]) -> str:
+    *most, last = names
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def markdown(chosen: Edition, schema: Schema, example: Example) -> str:
     """The page of one op in Markdown."""
     since = f" Since oneDNN {_version(schema.since)}." if schema.since > (3, 0) else ""
     lines = [f"## {schema.kind}", "", _escaped(f"{_sentence(schema.doc)}{since}"), ""]
     lines += [f"Method `{_method(chosen, schema)}`. [{chosen.page(schema)}]({chosen.link(schema)}).", ""]
     lines += [f"- Inputs: {_escaped(_ports(schema.inputs))}", f"- Outputs: {_escaped(_ports(schema.outputs))}"]
-    lines += [f"- Types: {'; '.join(_type_rows(schema)) or 'any'}", ""]
+    lines += ["", *_type_table(schema), ""]
     if schema.attributes:
         lines += ["| attribute | kind | need | allowed | meaning |", "| --- | --- | --- | --- | --- |"]
         for attribute in schema.attributes:
             cells = (attribute.name, attribute.kind, _need(attribute), _allowed(attribute), attribute.doc)
             lines.append("| " + " | ".join(_escaped(cell) for cell in cells) + " |")
         lines.append("")
+    lines += ["```py", example(chosen, schema), "```", ""]
     lines += [f"- `{rule.__name__}`: {_escaped(_first_line(rule))}" for rule in _rules(schema)]
     lines += [f"\n{_escaped(note)}" for note in schema.notes]
     corrections = chosen.corrections(schema)
@@ -145,14 +179,32 @@ def _escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("*", "\\*")
 
 
-def markdown_edition(chosen: Edition) -> str:
+def markdown_edition(chosen: Edition, example: Example) -> str:
     """The page of an edition in Markdown: its ops by category."""
-    lines = [f"# {chosen.name}", "", f"{chosen.title}: {len(chosen.schemas)} ops. `?` optional, `*` any number.", ""]
+    lines = [f"# {chosen.name}", "", f"{chosen.title}: {len(chosen.schemas)} ops.", ""]
+    lines += ["`?` marks an optional tensor, `*` any number of tensors. Each example starts with these lines:", ""]
+    lines += ["```py", *IMPORTS, "```", ""]
     for category, schemas in by_category(chosen):
         names = ", ".join(f"[{schema.kind}](#{schema.kind.lower()})" for schema in schemas)
         lines.append(f"- {category}: {names}")
-    pages = [markdown(chosen, schema) for _, schemas in by_category(chosen) for schema in schemas]
+    pages = [markdown(chosen, schema, example) for _, schemas in by_category(chosen) for schema in schemas]
     return "\n".join([*lines, "", *pages])
+
+
+def markdown_methods() -> str:
+    """The index of the op methods for the site: signature, meaning, and a link to the page of the op."""
+    chosen = edition(DEFAULT)
+    lines = ["# Op methods", "", f"Each of the {len(chosen.schemas)} ops of {DEFAULT} is a method of `Graph`."]
+    lines += ["Pass tensors by position or by name, and attributes by name."]
+    lines += ["Every method also takes the options `name`, `dtype` and `outputs` of `Graph.op`."]
+    for category, schemas in by_category(chosen):
+        lines += ["", f"## {category.capitalize()}"]
+        for schema in schemas:
+            call = _method(chosen, schema).removeprefix("g.")
+            link = f"[{schema.kind}]({DEFAULT}.md#{schema.kind.lower()})"
+            meaning = _escaped(_sentence(schema.doc))
+            lines += ["", f"```{{py:method}} Graph.{call}", ":module: onegraph", "", f"{link}: {meaning}", "```"]
+    return "\n".join(lines) + "\n"
 
 
 def by_category(chosen: Edition) -> Iterator[tuple[str, list[Schema]]]:

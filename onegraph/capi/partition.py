@@ -10,16 +10,17 @@ from typing import Any
 from .._util.exact_types import has_type
 from .._util.fork_safety import new_rlock, refuse_inner
 from .._util.init_once import once
-from .._util.validation import as_list, expect, identifier
+from .._util.validation import expect, identifier
 from ..errors import ArgumentError, OutOfMemoryError, StateError, StatusError, UnsupportedError, shown
 from ..native.library import Handle, call, create, ffi, lib, read
 from ..opset.schema import Shape
 from .caches import get_constant_tensor_cache
 from .compilation import Compilation
 from .engine import ENGINE_KIND_NAMES, Engine, Stream, available_kind, engine_or_default
+from .execution import execute, given_tensors
 from .logical_tensor import LogicalTensor
 from .op import Op, refuse_other_uses
-from .partition_checks import by_id, check_tensors, is_same, matched, refuse_misaligned, refuse_overlap, with_one_stride
+from .partition_checks import check_tensors, matched, with_one_stride
 from .settings import get_cpu_isa, is_native
 from .tensor import Execution, Tensor
 from .thread_affinity import OwnerThread, calling_thread
@@ -347,62 +348,14 @@ class CompiledPartition(Handle):
             )
         if stream.engine is not self.engine:
             raise ArgumentError("stream: of another engine than the compiled partition")
-        ins = self._tensors("inputs", self.inputs, self.partition._input_ids, inputs)
-        outs = self._tensors("outputs", self.outputs, self.partition._output_ids, outputs)
+        ins = given_tensors("inputs", self.inputs, self.partition._input_ids, inputs, self.engine)
+        outs = given_tensors("outputs", self.outputs, self.partition._output_ids, outputs, self.engine)
         execution = Execution()
         try:
             execution.use((*ins, *outs))
-            self._execute(stream, ins, outs)
+            execute(self._ptr, self._compilation, self._partition._constants, stream, ins, outs)
         finally:
             execution.done = True
-
-    def _execute(self, stream: Stream, ins: Sequence[Tensor], outs: Sequence[Tensor]) -> None:
-        for tensor in outs:
-            if not tensor.writable:
-                raise ArgumentError(f"outputs: tensor {tensor.logical_tensor.id} is read-only")
-        refuse_overlap(ins, outs, self._compilation.in_place)
-        refuse_misaligned("inputs", ins)
-        refuse_misaligned("outputs", outs)
-        self._refuse_other_constants(ins)
-        call(
-            lib.dnnl_graph_compiled_partition_execute,
-            self._ptr,
-            stream._ptr,
-            len(ins),
-            ffi.new("const_dnnl_graph_tensor_t[]", [tensor._ptr for tensor in ins]),
-            len(outs),
-            ffi.new("const_dnnl_graph_tensor_t[]", [tensor._ptr for tensor in outs]),
-        )
-        stream.wait()
-
-    def _refuse_other_constants(self, inputs: Sequence[Tensor]) -> None:
-        """Refuse constants that differ from the first execution, after which the library does not read them again."""
-        if not get_constant_tensor_cache():
-            return  # and the cache cannot be enabled any more
-        pairs = zip(self._compilation.inputs, inputs, strict=True)
-        given = {(one.id, one.shape): tensor._contents() for one, tensor in pairs if one.property == "constant"}
-        first = self._partition._constants
-        # Compare all before storing any; compare again while storing, as another thread may have stored first.
-        for known in (first.get, first.setdefault):
-            for constant, data in given.items():
-                if known(constant, data) != data:
-                    raise ArgumentError(
-                        f"inputs: tensor {constant[0]} is constant, and its data differs from that of the first "
-                        "execution, which the library goes on to use; make it variable, or take the partition from a "
-                        "new graph"
-                    )
-
-    def _tensors(
-        self, name: str, wanted: Sequence[LogicalTensor], ports: Sequence[int], given: Sequence[Tensor]
-    ) -> list[Tensor]:
-        found = by_id(name, as_list(name, given, Tensor), ports, lambda tensor: tensor.logical_tensor.id)
-        for tensor in wanted:
-            got = found[tensor.id]
-            if got.engine is not self.engine:
-                raise ArgumentError(f"{name}: tensor {tensor.id} is of another engine")
-            if got.nbytes < (tensor.mem_size or 0) or not is_same(got.logical_tensor, tensor):
-                raise ArgumentError(f"{name}: {got.logical_tensor!r}; expected {tensor!r}, as it was compiled")
-        return [found[tensor.id] for tensor in wanted]
 
 
 def _refusal(error: StatusError, partition: Partition) -> StatusError:

@@ -10,19 +10,10 @@ import numpy as np
 
 from ..serialize.document import FPMATH_MODES
 from ..tools.machine import BUSY, Load, Watch, described, lack_processors
-from .options import (
-    POLICIES,
-    InputData,
-    Integer,
-    Number,
-    Source,
-    data,
-    graph_file,
-    json_option,
-    trace_option,
-    write_trace,
-)
+from .graph_source import Source
+from .options import POLICIES, InputData, data, graph_file, json_option, trace_option, write_trace
 from .terminal import emit, print_rich, progress, table
+from .value_types import Integer, Number
 
 if TYPE_CHECKING:
     from ..ir.op import Array
@@ -108,19 +99,19 @@ def command(
     If something else runs on the machine meanwhile, bench says what. A variant whose threads had to share processors
     has no ratio.
     """
-    from ..tools.bench import PROFILED, Variant, bench
-
     graph = source.load_to_run()
     if trace is not None:
         source.keep("--trace", trace, graph)
-    options = itertools.product(policy, fpmath_mode or (None,), threads or (None,))
-    variants = [Variant(*chosen, fallback) for chosen in options]
     with progress("bench") as tell:
         watch = Watch()
         inputs = data.read(graph, tell)
         if fill is not None:
             for values in inputs.values():
                 _fill(values, fill)
+        from ..tools.bench import PROFILED, Variant, bench  # last, because it needs the library
+
+        options = itertools.product(policy, fpmath_mode or (None,), threads or (None,))
+        variants = [Variant(*chosen, fallback) for chosen in options]
         untouched = {name: array.copy() for name, array in inputs.items()} if in_place else inputs
         found = bench(
             graph,

@@ -14,8 +14,10 @@ from ..errors import ERROR, LIBRARY, TAKEN, UNSAFE, ArgumentError, FormatError, 
 from ..opset.editions.registry import DEFAULT, EDITIONS
 from ..serialize.files import read_file
 from ..serialize.json_text import decode, other_format
-from .options import EditionName, Source, graph_file, json_option, standard_input
+from .graph_source import Source, standard_input
+from .options import graph_file, json_option
 from .terminal import emit
+from .value_types import EditionName
 
 if sys.version_info >= (3, 11):
     import tomllib

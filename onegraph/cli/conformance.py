@@ -8,8 +8,9 @@ import click
 
 from .._util.atomic_write import write_atomically
 from ..opset.editions.registry import edition
-from .options import Integer, OutputPath, json_option
+from .options import json_option
 from .terminal import emit, progress
+from .value_types import Integer, OutputPath
 
 LISTED = 12  # number of findings that the terminal shows
 

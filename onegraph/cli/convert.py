@@ -9,7 +9,9 @@ import click
 
 from ..errors import ArgumentError
 from . import note
-from .options import EditionName, Source, cut_at_wildcards, graph_file, graph_output, json_option, written
+from .graph_source import Source, cut_at_wildcards
+from .options import graph_file, graph_output, json_option, written
+from .value_types import EditionName
 
 
 @click.command()

@@ -9,8 +9,9 @@ from ..inference.suggestions import unknown_op
 from ..opset.editions.registry import DEFAULT, EDITIONS, edition
 from ..opset.errata.catalogue import CORRECTIONS
 from ..opset.errata.page import markdown_errata, terminal_errata, to_dict
-from .options import EditionName, json_option
+from .options import json_option
 from .terminal import emit
+from .value_types import EditionName
 
 
 @click.command()

@@ -9,9 +9,14 @@ import click
 from ..builder.op_pages import by_category, markdown, markdown_edition, terminal_page, to_dict
 from ..errors import ArgumentError
 from ..inference.suggestions import unknown_op
-from ..opset.editions.registry import DEFAULT, edition
-from .options import EditionName, json_option
+from ..opset.editions.registry import DEFAULT, NEWEST, edition
+from ..opset.newer import newer_than as find_newer
+from ..opset.schema import Version
+from .options import json_option
 from .terminal import emit
+from .value_types import EditionName
+
+OLDER = [f"{NEWEST[0]}.{minor}" for minor in range(NEWEST[1])]
 
 
 @click.command()
@@ -21,13 +26,21 @@ from .terminal import emit
 )
 @json_option
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown.")
-def command(op: str | None, name: str, as_json: bool, as_markdown: bool) -> None:
+@click.option(
+    "--newer-than", type=click.Choice(OLDER), metavar="VERSION", help="Print what a version of oneDNN lacks, as 3.2."
+)
+def command(op: str | None, name: str, as_json: bool, as_markdown: bool, newer_than: str | None) -> None:
     """Print the ops of an edition, or the attributes, ports, types and rules of OP.
 
     OP is its name in the specification or in Python.
     """
     if as_json and as_markdown:
         raise click.UsageError("--json or --markdown, not both")
+    if newer_than is not None:
+        if op is not None or as_markdown or name != DEFAULT:
+            raise click.UsageError(f"--newer-than is of all ops of {DEFAULT}, as text or --json")
+        _print_newer((NEWEST[0], int(newer_than.partition(".")[2])), as_json)
+        return
     chosen = edition(name)
     schema = None
     if op is not None:
@@ -38,7 +51,9 @@ def command(op: str | None, name: str, as_json: bool, as_markdown: bool) -> None
     if as_json:
         emit(to_dict(chosen, schema) if schema else [to_dict(chosen, record) for record in chosen.schemas.values()])
     elif as_markdown:
-        click.echo(markdown(chosen, schema) if schema else markdown_edition(chosen))
+        from ..tools.op_examples import example
+
+        click.echo(markdown(chosen, schema, example) if schema else markdown_edition(chosen, example))
     elif schema:
         click.echo(terminal_page(chosen, schema))
     else:
@@ -47,3 +62,12 @@ def command(op: str | None, name: str, as_json: bool, as_markdown: bool) -> None
             lines = (textwrap.shorten(one.doc, 118 - 31, placeholder=" ...") for one in schemas)
             pairs = zip(schemas, lines, strict=True)
             click.echo(f"\n{category}\n  " + "\n  ".join(f"{one.kind:30} {line}" for one, line in pairs))
+
+
+def _print_newer(version: Version, as_json: bool) -> None:
+    found = find_newer(version)
+    if as_json:
+        emit([{**one._asdict(), "since": f"{one.since[0]}.{one.since[1]}"} for one in found])
+        return
+    for one in found:
+        click.echo(f"since {f'{one.since[0]}.{one.since[1]}':5} {one}")

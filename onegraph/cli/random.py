@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from ..opset.editions.registry import DEFAULT
-from .options import EditionName, Integer, graph_output, json_option, written
+from .options import graph_output, json_option, written
+from .value_types import EditionName, Integer
 
 
 @click.command()

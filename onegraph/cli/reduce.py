@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import ArgumentError, OneGraphError
-from .options import Compiling, Integer, Number, OutputPath, Source, compiling, graph_file, json_option
+from .graph_source import Source
+from .options import Compiling, compiling, graph_file, json_option
 from .terminal import emit, progress
+from .value_types import Integer, Number, OutputPath
 
 if TYPE_CHECKING:
     from ..graph import Graph
@@ -54,16 +56,17 @@ def command(
 
     Exit status 1 if nothing fails.
     """
-    from ..runtime.compile_options import compile_options
     from ..tools.failure_probe import Prober
     from ..tools.reduce import reduce
 
     graph = source.load_to_run(cut=command is None)  # the user's program may need the Wildcards
-    compile_options(graph, **compiling._asdict())  # otherwise a wrong option would count as a failure of every graph
     stem = "graph.json" if source.path == "-" else source.path
     path = Path(output) if output is not None else Path(stem).with_suffix(".reduced.json")
     for written in (path, path.with_suffix(".npz")):
         source.keep("-o", written, graph)
+    from ..runtime.compile_options import compile_options  # last, because it needs the library
+
+    compile_options(graph, **compiling._asdict())  # otherwise a wrong option would count as a failure of every graph
     with Prober(command=command, seed=seed, options=compiling._asdict(), time_limit=time_limit) as prober:
         failure = prober.failure(graph)
         if failure is None:

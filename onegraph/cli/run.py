@@ -10,7 +10,8 @@ import numpy as np
 
 from ..opset.dtypes import DataType
 from ..serialize import with_known
-from .options import Compiling, InputData, Source, compiling, data, graph_file, json_option, trace_option, write_trace
+from .graph_source import Source
+from .options import Compiling, InputData, compiling, data, graph_file, json_option, trace_option, write_trace
 from .terminal import dims, emit, print_rich, progress, table
 
 if TYPE_CHECKING:

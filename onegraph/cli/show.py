@@ -13,7 +13,8 @@ from ..ir.op import schema_of
 from ..opset.schema import Fill
 from ..serialize.writer import op_ids, tensor_ids
 from . import note
-from .options import Compiling, Source, compiling, graph_file, json_option
+from .graph_source import Source
+from .options import Compiling, compiling, graph_file, json_option
 from .terminal import dims, emit, print_rich, table
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..opset.shapes import counted
-from .options import Compiling, InputData, Source, compiling, data, graph_file, json_option
+from .graph_source import Source
+from .options import Compiling, InputData, compiling, data, graph_file, json_option
 from .terminal import dims, emit, print_rich, progress, table
 
 if TYPE_CHECKING:
@@ -37,11 +38,11 @@ def command(source: Source, data: InputData, compiling: Compiling, as_json: bool
 
     Exit status 1 if a result differs or is not proven.
     """
-    from ..tools.verify import verify
-
     graph = source.load_to_run()
     with progress("verify") as tell:
         inputs = data.read(graph, tell, calibrated=True)
+        from ..tools.verify import verify  # last, because it needs the library
+
         found = verify(graph, inputs, **compiling._asdict(), progress=lambda what, done, total: tell(done, total, what))
     data.write(found.results)
     if as_json:

@@ -11,8 +11,10 @@ from .._util.atomic_write import write_atomically
 from ..checker.check import check_graph
 from ..errors import LIBRARY, UNSAFE, LibraryError, UnsupportedError, Violation
 from . import note
-from .options import Compiling, InputData, Integer, OutputPath, Source, compiling, graph_file, json_option
+from .graph_source import Source
+from .options import Compiling, InputData, compiling, graph_file, json_option
 from .terminal import emit, progress
+from .value_types import Integer, OutputPath
 
 
 @click.command()

@@ -137,7 +137,7 @@ class _Folding:
         computation = self._computation(step, maker.results)
         for port, number in enumerate(maker.results):
             strides, storage = self._place(step, number)
-            self.values[number] = self.values[number]._replace(strides=strides, storage=storage)
+            self.values[number] = self.values[number].placed(storage, strides)
             self.keys[number] = derived((port, *computation), *made_from)
             self._makers[number] = maker
         return True

@@ -62,6 +62,10 @@ class Value(NamedTuple):
         """Bytes from the start of the memory to the first element."""
         return self.offset * self.dtype.numpy.itemsize
 
+    def placed(self, storage: int, strides: Dims, offset: int = 0) -> Value:
+        """The value in the memory of ``storage``, with these strides, from element ``offset`` of that memory on."""
+        return self._replace(storage=storage, strides=strides, offset=offset)
+
     @property
     def dense(self) -> bool:
         """Whether the strides are those of a dense row-major array."""

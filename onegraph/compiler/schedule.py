@@ -86,7 +86,7 @@ class Schedule:
                 order = transposition(self.use(step).call)
                 assert order is not None
                 strides = tuple([target.strides[order.index(axis)] for axis in range(len(order))])
-            placed = source._replace(strides=strides, storage=target.id)
+            placed = source.placed(target.id, strides)
             if placed.dense or not needs_dense(placed, [producer]):
                 self._placed[source.id] = source
                 self.values[source.id] = placed
@@ -114,7 +114,7 @@ class Schedule:
             return False
         if step.kind == "StaticReshape" and not source.dense:
             if target.id in self.returned and target.dense:
-                dense = source._replace(id=len(self.values), strides=dense_of(source.shape), storage=target.id)
+                dense = source._replace(id=len(self.values)).placed(target.id, dense_of(source.shape))
                 self.values[dense.id] = dense
                 self.add_copy(source, dense, step, "the source of a reshape must be dense")
                 return True
@@ -129,7 +129,7 @@ class Schedule:
             # The library takes tensors that differ in the strides of axes of size 1 alone for each other.
             strides = settled_strides(target.shape, [source.strides[axis] for axis in order])
             constant = None if constant is None else constant.transpose(order)
-        view = target._replace(strides=strides, storage=source.storage, offset=source.offset, constant=constant)
+        view = target._replace(constant=constant).placed(source.storage, strides, source.offset)
         if target.id in self.returned:
             view = view._replace(id=len(self.values), name=f"{target.name} (view)")
             self.values[view.id] = view
@@ -151,7 +151,7 @@ class Schedule:
         if place is None:
             return False
         strides = settled_strides(target.shape, place.strides)
-        view = target._replace(strides=strides, storage=source.storage, offset=source.offset + place.offset)
+        view = target.placed(source.storage, strides, source.offset + place.offset)
         if target.id in self.returned:
             view = view._replace(id=len(self.values), name=f"{target.name} (view)")
             self.values[view.id] = view
@@ -170,9 +170,7 @@ class Schedule:
         first = self._first.setdefault(origin, number)
         if first != number:
             known = self.values[first]
-            self.values[number] = self.values[number]._replace(
-                strides=known.strides, storage=known.storage, offset=known.offset
-            )
+            self.values[number] = self.values[number].placed(known.storage, known.strides, known.offset)
         return first != number
 
     def dense_copy(self, value: Value) -> int:
@@ -215,12 +213,9 @@ class Schedule:
             constant = self._lowered.shared.once(key, partial(np.ascontiguousarray, constant))
         self.values[number] = value._replace(
             id=number,
-            strides=strides,
-            storage=number,
-            offset=0,
             name=f"{value.name} ({'dense' if is_dense else 'channels last'})",
             constant=constant,
-        )
+        ).placed(number, strides)
         return self.values[number]
 
     def add_copy(self, source: Value, target: Value, step: Step | None, reason: str) -> None:

@@ -1,100 +1,25 @@
-"""Loads the oneDNN library, makes its calls and turns each status into an exception.
+"""Makes the calls of the oneDNN library and turns each status into an exception.
 
-No other module uses the extension. The library is the ``libdnnl.so.3`` of the installed ``onednn-cpu-gomp`` wheel, or
-the file that the environment variable ``ONEGRAPH_LIBRARY`` names. Importing this module loads the library; code that
-works without oneDNN does not import this module.
+No other module uses the extension. Importing this module loads the library; code that works without oneDNN does not
+import this module.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-import struct
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module, metadata
-from pathlib import Path
 from typing import Any, NoReturn
 
 from .._util.fork_safety import new_rlock, refuse_inner
 from .._util.init_once import Made
 from ..errors import STATUS_ERRORS, LibraryError, StateError, StatusError, UnsupportedError
 from ..opset.dtypes import DataType
-
-WHEEL = "onednn-cpu-gomp"
-SONAME = "libdnnl.so.3"
-VARIABLE = "ONEGRAPH_LIBRARY"
-OLDEST = (3, 2)
-INSTALL = f"run: pip install {WHEEL}==2023.2.0, or set {VARIABLE} to the path of a {SONAME} of oneDNN 3.2 or later"
-# Shared libraries that oneDNN needs, and how to install each.
-RUNTIME_LIBRARIES = {
-    "libgomp": "install libgomp (Debian: apt-get install libgomp1)",
-    "libstdc++": "install libstdc++ (Debian: apt-get install libstdc++6)",
-}
+from .load import INSTALL, load
 
 Function = Callable[..., int]
-
-
-def find_library() -> Path:
-    """Path of the library to load.
-
-    Raises:
-        LibraryError: no library is installed, or ``ONEGRAPH_LIBRARY`` does not name a file.
-    """
-    chosen = os.environ.get(VARIABLE)
-    if chosen:
-        path = Path(chosen)
-        if not path.is_file():
-            raise LibraryError(f"{VARIABLE} is {chosen!r}, which is not a file; {INSTALL}")
-        return path.resolve()
-    try:
-        files = metadata.files(WHEEL) or []
-    except metadata.PackageNotFoundError:
-        raise LibraryError(f"the oneDNN library is not installed; {INSTALL}") from None
-    for file in files:
-        path = Path(str(file.locate()))
-        if file.name == SONAME and path.exists():
-            return path.resolve()
-    raise LibraryError(f"the {WHEEL} package is installed without {SONAME}; {INSTALL}")
-
-
-def _refuse_cut_off(path: Path) -> None:
-    """Raise LibraryError for a truncated file, whose segments the loader would map and then crash on."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        header = file.read(64)
-        if len(header) < 64 or header[:5] != b"\x7fELF\x02":
-            return  # not a 64-bit ELF file: the loader reports that
-        (start,), (length, count) = struct.unpack_from("<Q", header, 32), struct.unpack_from("<HH", header, 54)
-        file.seek(start)
-        table = file.read(length * count)
-    complete = len(table) == length * count
-    # The end of each segment in the file: its offset plus its size.
-    ends = [
-        sum(struct.unpack_from("<Q16xQ", table, at + 8)) for at in range(0, len(table) if complete else 0, length or 1)
-    ]
-    if not complete or max(ends, default=0) > size:
-        raise LibraryError(f"cannot load {path}: it is cut off at {size} bytes; {INSTALL}")
-
-
-def _load(path: Path) -> tuple[ctypes.CDLL, Any]:
-    try:
-        _refuse_cut_off(path)
-        handle = ctypes.CDLL(str(path))
-    except OSError as error:
-        needs = next((advice for name, advice in RUNTIME_LIBRARIES.items() if name in str(error)), INSTALL)
-        raise LibraryError(f"cannot load {path}: {error}; {needs}") from None
-    if not hasattr(handle, "dnnl_version"):
-        raise LibraryError(f"{path} is not a oneDNN library; {INSTALL}")
-    if not hasattr(handle, "dnnl_graph_graph_create"):
-        raise LibraryError(f"{path} is a oneDNN library without the graph API; {INSTALL}")
-    try:
-        return handle, import_module("onegraph._ffi")
-    except ImportError as error:
-        raise LibraryError(
-            f"the compiled part of onegraph is missing or does not fit {path}: {error}; "
-            "reinstall onegraph, or run python build_ffi.py in a checkout"
-        ) from None
+OLDEST = (3, 2)
 
 
 def _python_functions() -> tuple[Callable[..., Any], ...]:
@@ -105,7 +30,7 @@ def _python_functions() -> tuple[Callable[..., Any], ...]:
     return found
 
 
-_handle, _extension = _load(find_library())
+_handle, _extension = load()
 ffi, lib = _extension.ffi, _extension.lib
 quick_call, bound_run, _hidden, resume_collector, address_of = _python_functions()
 _version = lib.dnnl_version()

@@ -196,8 +196,8 @@ def refuse_shared(outputs: Mapping[str, Array], inputs: Mapping[str, Array]) -> 
 def value_inputs(graph: DataGraph) -> tuple[str, ...]:
     """Names of the graph inputs whose contents set a shape or axes, and must be known before compilation.
 
-    An input may set a shape through other ops, such as a Concat with a constant. Scalars and vectors alone count, as the
-    contents of larger tensors are data.
+    An input may set a shape through other ops, such as a Concat with a constant. Scalars and vectors alone count,
+    because the contents of larger tensors are data.
     """
     makers = {tensor.id: op for op in graph.ops for tensor in op.outputs}
     found: set[int] = set()

@@ -28,7 +28,7 @@ from ..compiler.schedule import Schedule
 from ..compiler.shared_constants import SharedConstants
 from ..compiler.steps import CompiledStep, NumpyStep
 from ..compiler.thread_tuning import LONG_SECONDS, share_threads
-from ..errors import OutOfMemoryError, UnsupportedError
+from ..errors import OutOfMemoryError, StateError, UnsupportedError
 from ..ir.op import Array
 from ..native.library import address_of, lib
 from .kept_constants import count_kept
@@ -104,6 +104,9 @@ class Program:
 
     def _place_values(self, schedule: Schedule) -> None:
         """Assign a slot to every piece of memory, and an offset in the arena to every intermediate."""
+        for value in self.values.values():
+            if value.storage != value.id and not _lies_inside(value, self.values[value.storage], schedule.sizes):
+                raise StateError(f"{value.name!r} would lie outside of its memory; this is a mistake in onegraph")
         written, last = self._liveness(schedule.steps)
         names = self._choose_outputs(written)
         # (name, value) of the outputs that steps write into; a value with several names has the last one here.
@@ -362,6 +365,17 @@ def span(value: Value) -> int:
     """Bytes from the start of the first element of a value to the end of the last."""
     reach = sum((dim - 1) * step for dim, step in zip(value.shape, value.strides, strict=True))
     return (reach + 1) * value.dtype.numpy.itemsize if math.prod(value.shape) else 0
+
+
+def _lies_inside(value: Value, whole: Value, sizes: Mapping[int, int]) -> bool:
+    """Whether every element of a view lies in the memory of ``whole``."""
+    if 0 in value.shape:
+        return True
+    steps = [(dim - 1) * step for dim, step in zip(value.shape, value.strides, strict=True)]
+    first = value.offset + sum(step for step in steps if step < 0)
+    last = value.offset + sum(step for step in steps if step > 0)
+    size = max(span(whole), sizes.get(whole.id, 0))
+    return first >= 0 and (last + 1) * value.dtype.numpy.itemsize <= size
 
 
 def _in_place(steps: Sequence[CompiledStep | NumpyStep]) -> dict[int, int]:

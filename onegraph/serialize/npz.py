@@ -138,7 +138,8 @@ def write_archive(stream: IO[bytes], arrays: Mapping[str, Array]) -> None:
     archive = zipfile.ZipFile(stream, "w", allowZip64=True)
     try:
         for name, values in arrays.items():
-            plain = values if values.dtype.isbuiltin == 1 else values.view(f"u{values.dtype.itemsize}")
+            # 2 is a type of another package. numpy's own types have 1, or 0 after they were pickled.
+            plain = values if values.dtype.isbuiltin != 2 else values.view(f"u{values.dtype.itemsize}")
             with archive.open(_member(name), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, plain, allow_pickle=False)
         archive.close()

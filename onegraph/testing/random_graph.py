@@ -8,7 +8,7 @@ constant. An op that the specification refuses is drawn again, so every graph is
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from random import Random
@@ -160,7 +160,7 @@ class _Growing:
             names = [port.name for port in schema.outputs if not port.optional]
         try:
             if base.kind in BASE and self.edition.name != DEFAULT:
-                attrs, wanted = _in_edition(schema, base, attrs, wanted, self.edition)
+                attrs, wanted = in_edition(schema, base, attrs, wanted, self.edition)
             count = None if names is None else len(names)
             signature(self.edition, schema.kind, attrs, wanted, dtype=dtype, n_outputs=count)
         except SpecError:
@@ -183,8 +183,8 @@ class _Growing:
         return graph.input(f"in_{len(graph.inputs)}", wanted.dtype, wanted.shape)
 
 
-def _in_edition(
-    schema: Schema, base: Schema, attrs: dict[str, AttrValue], wanted: list[LogicalTensor], target: Edition
+def in_edition(
+    schema: Schema, base: Schema, attrs: Mapping[str, object], wanted: list[LogicalTensor], target: Edition
 ) -> tuple[dict[str, AttrValue], list[LogicalTensor]]:
     """The attributes and inputs of an op in the names of its edition; those that the edition lacks are dropped."""
     translated = translate(base.kind, attrs, wanted, source=DEFAULT, target=target.name)

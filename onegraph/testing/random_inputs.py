@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from .._util.validation import function, integer
+from .._util.validation import callback, integer
 from ..arrays.ndarrays import laid_empty
 from ..builder.graph import snapshot
 from ..errors import ArgumentError
@@ -106,8 +106,7 @@ def random_inputs(graph: Graph, seed: int = 0, progress: Callable[[int, int], No
     """
     graph = snapshot(graph)
     start = integer("seed", seed, 0, 2**64 - 1, "a number from 0")
-    if progress is not None:
-        function("progress", progress)
+    tell = callback("progress", progress)
     for name, tensor in graph.inputs.items():
         if tensor.shape is None or None in tensor.shape:
             fix = "give its shape (--in-shapes) or its contents (--inputs)"
@@ -125,8 +124,7 @@ def random_inputs(graph: Graph, seed: int = 0, progress: Callable[[int, int], No
             rows = [_rows(op) for op, index in uses if op.kind == "Index" and index == 1]
             values = _draw(rng, tensor, chosen.get(tensor.id, ANY), min(rows, default=None))
         arrays[name] = _laid_out(tensor, values)
-        if progress is not None:
-            progress(done + 1, len(graph.inputs))
+        tell(done + 1, len(graph.inputs))
     return arrays
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from statistics import fmean, median
 from time import perf_counter_ns
 
-from .._util.validation import as_list, flag, function, integer, number
+from .._util.validation import as_list, callback, flag, integer, number
 from ..capi.threads import get_num_threads
 from ..errors import ArgumentError
 from ..graph import Graph
@@ -87,7 +87,7 @@ def bench(
     seconds: float = 3.0,
     runs: int = 10_000,
     in_place: bool = False,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[Measurement]:
     """Time every variant of a graph in turn, in rounds, so that other load affects all variants alike.
 
@@ -119,7 +119,7 @@ def bench(
     length = number("seconds", seconds, 0, MAX_SECONDS)
     runs = integer("runs", runs, 1, 2**31 - 1)
     flag("in_place", in_place)
-    function("progress", progress)
+    tell = callback("progress", progress)
     graph, inputs = with_known(graph, inputs)
     compiled: list[tuple[Executable, Sampler, float]] = []
     for variant in variants:
@@ -137,10 +137,10 @@ def bench(
     samples = [array("q") for _ in variants]
     share, most = int(length * 1e9 / (ROUNDS * len(variants))), -(-runs // ROUNDS)
     for done in range(ROUNDS):
-        progress(done, ROUNDS)
+        tell(done, ROUNDS)
         for (_, sampler, _), taken in zip(compiled, samples, strict=True):
             taken.extend(sampler(share, min(most, runs - len(taken))))
-    progress(ROUNDS, ROUNDS)
+    tell(ROUNDS, ROUNDS)
     return [
         Measurement(variant, model, [nanoseconds * 1e-9 for nanoseconds in taken], took)
         for variant, (model, _, took), taken in zip(variants, compiled, samples, strict=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import keyword
 import re
 import runpy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from os import PathLike
 from typing import Any
@@ -196,10 +196,10 @@ class _Code:
         name = self.names[tensor.id] = self._name(tensor.name)
         literal = LITERAL.get(tensor.dtype)
         if literal and value.ndim < 2 and value.size <= INLINE and np.isfinite(value).all():
-            text = f"np.array({value.tolist()!r}, {literal})"
+            text = f"np.array({_shortest(value).tolist()!r}, {literal})"
         else:
             self.arrays[name] = value
-            plain = value.dtype.isbuiltin == 1
+            plain = value.dtype.isbuiltin != 2
             text = f"constants[{_quoted(name)}]" + ("" if plain else f".view(og.{tensor.dtype}.numpy)")
         named = [] if tensor.name == f"constant_{self.count}" else [f"name={_quoted(tensor.name)}"]
         named += ["dtype=og.s64"] * (tensor.dtype is DataType.s64)
@@ -217,8 +217,7 @@ class _Code:
             keywords = [f"{name}={value}" for name, value in attrs.items()]
             call, arguments = f"g.{schema.name}", [*inputs, *keywords, *options]
         else:
-            listed = ", ".join(f"{_quoted(name)}: {value}" for name, value in attrs.items())
-            arguments = [_quoted(op.kind), f"[{', '.join(inputs)}]", *([f"{{{listed}}}"] if attrs else []), *options]
+            arguments = [_quoted(op.kind), f"[{', '.join(inputs)}]", *([_dict(attrs)] if attrs else []), *options]
             call = "g.op"
             if op.edition != self.graph.edition:
                 arguments.append(f"edition={_quoted(op.edition)}")
@@ -270,6 +269,20 @@ def _quoted(text: str) -> str:
     """A string as code, in double quotes if that needs no escapes."""
     code = repr(text)
     return f'"{code[1:-1]}"' if code[0] == "'" and '"' not in code else code
+
+
+def _shortest(array: Array) -> Array:
+    """The numbers of an f32 array in f64, with the digits that f32 needs; other arrays as they are."""
+    return array.astype(str).astype(np.float64) if array.dtype == np.float32 else array
+
+
+def _dict(entries: Mapping[str, str]) -> str:
+    """A dictionary as an argument, on one line if it fits on a line of its own."""
+    pairs = [f"{_quoted(name)}: {value}" for name, value in entries.items()]
+    line = f"{{{', '.join(pairs)}}}"
+    if len(line) + len("    ,") <= WIDTH:
+        return line
+    return "{\n" + "".join(f"        {pair},\n" for pair in pairs) + "    }"
 
 
 def _call(function: str, arguments: list[str]) -> str:

@@ -13,7 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
-from .._util.validation import function, integer
+from .._util.validation import callback, function, integer
 from ..builder.graph import expect_graph
 from ..checker.check import ERROR, check_graph
 from ..errors import ArgumentError, OneGraphError
@@ -36,7 +36,7 @@ def reduce(
     graph: Graph,
     fails: Fails,
     *,
-    progress: Progress = lambda tests, smallest: None,
+    progress: Progress | None = None,
     max_tests: int = MAX_TESTS,
 ) -> Graph:
     """The smallest failing graph that the search finds.
@@ -56,9 +56,9 @@ def reduce(
     """
     expect_graph(graph)
     function("fails", fails)
-    function("progress", progress)
+    tell = callback("progress", progress)
     most = integer("max_tests", max_tests, 1, 2**62, "a number of 1 or more")
-    search = _Search(graph, fails, progress, most)
+    search = _Search(graph, fails, tell, most)
     if not fails(graph):
         raise ArgumentError("the graph does not fail; expected one that does")
     return search.run()

@@ -13,7 +13,7 @@ from time import perf_counter
 
 import numpy as np
 
-from .._util.validation import function, integer
+from .._util.validation import callback, integer
 from ..compiler.report import Report
 from ..errors import OneGraphError
 from ..graph import Graph
@@ -135,7 +135,7 @@ def verify(
     threads: int | None = None,
     fallback: bool = True,
     seed: int = 0,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress | None = None,
 ) -> Verification:
     """Run a graph on the library and in numpy, and find the first difference if the outputs differ.
 
@@ -157,11 +157,11 @@ def verify(
     def compiled(of: Graph, policy: str) -> Executable:
         return of.compile(policy=policy, fpmath_mode=fpmath_mode, threads=threads, fallback=fallback)
 
-    function("progress", progress)
+    tell = callback("progress", progress)
     start = integer("seed", seed, 0, 2**64 - 1, "a number from 0")
     graph, inputs = with_known(graph, inputs)
     model = compiled(graph, policy)
-    judge = _Judge(graph, inputs, model.report().fpmath_mode, start, progress)
+    judge = _Judge(graph, inputs, model.report().fpmath_mode, start, tell)
     results = _run(model, inputs)
     wanted = {tensor.id for tensor in graph.outputs.values()}
     started = perf_counter()

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onegraph.opset.dtypes import DataType
+import onegraph as og
+from onegraph.opset.dtypes import OF_NUMPY, DataType
 
 Array = NDArray[Any]
 
@@ -203,3 +204,22 @@ def _reductions(x: Array) -> Iterator[HostCase]:
     numbers = np.arange(6).reshape(2, 3)
     yield HostCase("MatMul", [numbers, numbers], [numbers @ numbers.T], {"transpose_b": True})
     yield HostCase("MatMul", [numbers, numbers, _i(1, 2)], [numbers @ numbers.T + [1, 2]], {"transpose_b": True})
+
+
+def graph_of(case: HostCase) -> tuple[og.Graph, dict[str, Array]]:
+    """A graph of one op, and arrays for its inputs."""
+    g = og.Graph()
+    tensors: list[Any] = []
+    arrays: dict[str, Array] = {}
+    for place, array in enumerate(case.inputs):
+        if array is None:
+            tensors.append(None)
+        elif place in case.known:
+            tensors.append(g.constant(array, dtype=OF_NUMPY[array.dtype]))
+        else:
+            tensors.append(g.input(f"x{place}", OF_NUMPY[array.dtype], array.shape))
+            arrays[f"x{place}"] = array
+    found = g.op(case.kind, tensors, case.attrs, edition="host", dtype=case.dtype)
+    for place, tensor in enumerate(found if isinstance(found, tuple) else (found,)):
+        g.output(f"y{place}", tensor)
+    return g, arrays

@@ -91,5 +91,3 @@ def run_in_reference(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> d
 
     found = ReferenceEvaluator(model).run(None, inputs)
     return dict(zip([one.name for one in model.graph.output], found, strict=True))
-
-

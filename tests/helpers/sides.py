@@ -17,24 +17,17 @@ from conftest import SANITIZED
 
 import onegraph as og
 from helpers import raw
+from helpers.fault_subjects import fused, graph_of
 from helpers.raw import RefusedError, ThrewError
 from onegraph import capi, reference
 from onegraph.arrays.ndarrays import strided_empty
 from onegraph.capi.settings import has_avx2, has_vnni, is_native
-from onegraph.faults import slow_fusions
-from onegraph.faults.capabilities import CAPABILITIES
 from onegraph.faults.catalogue import CATALOGUE
 from onegraph.faults.fusions import FUSIONS, strided
-from onegraph.faults.layouts import LAYOUTS, PARTITIONS, Laid
+from onegraph.faults.layouts import LAYOUTS, PARTITIONS
 from onegraph.faults.ops import OPS
 from onegraph.faults.ops.interpolation import ENDLESS_TABLE, SIZES_AND_SCALES
-from onegraph.faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst
-from onegraph.faults.performance import BIASES, NUMPY, REFERENCE, SLOW_BROADCAST, SLOW_STRIDES
-from onegraph.faults.precision import PRECISION
-from onegraph.faults.use import Fused, Use
 from onegraph.native import library
-from onegraph.opset.editions.registry import BASE
-from onegraph.opset.schema import Call, TensorType
 
 CPU_SECONDS = 2  # more than any side needs; an endless loop needs more than any number
 
@@ -89,16 +82,6 @@ def arrays(graph):
         whole = rng.integers(low, high, shape)
         found[name] = (whole if tensor.dtype.numpy.kind in "iu" else whole / 32).astype(tensor.dtype.numpy)
     return found
-
-
-def graph_of(build):
-    """The graph of an example."""
-    graph = og.Graph()
-    found = build(graph)
-    for number, tensor in enumerate(found if isinstance(found, tuple) else (found,)):
-        if tensor.id not in {output.id for output in graph.outputs.values()}:
-            graph.output(f"out{number}", tensor)
-    return graph
 
 
 def built(build):
@@ -178,59 +161,6 @@ def texts(fault, graph):
         "has no partition of its own",
         *casts,
     ]
-
-
-# Subjects of conditions ----------------------------------------------------------------------------------------------
-
-
-def types(tensors):
-    return [None if tensor is None else TensorType(tensor.dtype, tensor.shape) for tensor in tensors]
-
-
-def calls(graph):
-    return [Call(BASE[op.kind], dict(op.attrs), types(op.inputs), len(op.outputs), [t.dtype for t in op.outputs])
-            for op in graph.ops]  # fmt: skip
-
-
-def fused(graph, **cpu):
-    """All ops of a graph as one partition."""
-    uses = []
-    for op in graph.ops:
-        inputs = [tensor for tensor in op.inputs if tensor is not None]
-        call = Call(BASE[op.kind], dict(op.attrs), types(inputs), len(op.outputs), [t.dtype for t in op.outputs])
-        ids = (tuple(tensor.id for tensor in side) for side in (inputs, op.outputs))
-        uses.append(Use(call, *ids, op.outputs[0].dtype))
-    ends = [*graph.inputs.values(), *graph.outputs.values()]
-    return Fused(uses, strided=frozenset(tensor.id for tensor in ends if tensor.strides is not None), **cpu)
-
-
-def laid(graph):
-    """The inputs and outputs of a graph that are not dense, as its ops meet them."""
-    inside = frozenset(op.kind for op in graph.ops)
-    for op in graph.ops:
-        for tensor in (*graph.inputs.values(), *graph.outputs.values()):
-            if tensor.strides is not None:
-                rank, is_read = len(op.outputs[0].shape), tensor.id in {one.id for one in op.inputs if one is not None}
-                yield Laid(op.kind, rank, tensor.shape, tensor.strides, is_read, inside, op.attrs)
-
-
-def subjects(fault, graph):
-    """What the condition of a fault is asked about in a graph; none for those of compiling and executing."""
-    if fault in (*OPS, *PRECISION, *CAPABILITIES, *BIASES, *NUMPY, *REFERENCE):
-        return [call for call in calls(graph) if call.schema.kind in fault.ops]
-    if fault in (*FUSIONS, *strided.FAULTS, *slow_fusions.FAULTS):
-        return [fused(graph), fused(graph, vnni=False, avx2=False)]
-    if fault in (*LAYOUTS, *PARTITIONS):
-        return [found for found in laid(graph) if found.kind in fault.ops]
-    if fault is SLOW_CHANNELS_FIRST:
-        return [ChannelsFirst(call, 2**20) for call in calls(graph)]
-    if fault is SLOW_BROADCAST:
-        return [(op.outputs[0].shape, tensor.shape) for op in graph.ops for tensor in op.inputs]
-    if fault is SLOW_STRIDES:
-        return [(tensor.shape, tensor.strides) for tensor in graph.inputs.values() if tensor.strides is not None]
-    if fault is ENDLESS_TABLE:
-        return [max(tensor.shape) for op in graph.ops for tensor in (*op.inputs, *op.outputs)]
-    return None
 
 
 # The one-to-one objects ----------------------------------------------------------------------------------------------

@@ -61,10 +61,18 @@ def clamp(emit: Emitter, src: Value, low: Value | None, high: Value | None) -> V
 def select(emit: Emitter, condition: Value, first: Value, second: Value) -> Value:
     """The elements of the first where the condition is True, else of the second."""
     if dtype_of(first) in NATIVE and not all(map(is_known, (condition, first, second))):
-        shapes = shape_of(first), shape_of(second)
-        if None not in shapes:
-            found: Value = emit.op("Select", [condition, first, second])
-            return found
+        shapes = [shape_of(one) for one in (first, second, condition)]
+        # Select takes its shape from the two sources; a known one is widened to that of the condition.
+        if all(shape is not None and None not in shape for shape in shapes):
+            whole = np.broadcast_shapes(*shapes)  # type: ignore[arg-type]
+            if np.broadcast_shapes(*shapes[:2]) != whole:  # type: ignore[arg-type]
+                first, second = (
+                    np.broadcast_to(one, whole).copy() if isinstance(one, np.ndarray) and turn else one
+                    for turn, one in ((True, first), (not is_known(first), second))
+                )
+            if np.broadcast_shapes(*(one.shape for one in (first, second))) == whole:  # type: ignore[arg-type]
+                found: Value = emit.op("Select", [condition, first, second])
+                return found
     result: Value = emit.op("Where", [condition, first, second])
     return result
 

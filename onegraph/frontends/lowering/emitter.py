@@ -23,6 +23,9 @@ Value = LogicalTensor | Array
 KEPT = frozenset(["Dequantize", "DynamicDequantize", "Dropout"])
 
 
+Rewrite = Callable[["Emitter", Op], Value | None]
+
+
 class NotLowered(Exception):  # noqa: N818 - no error: another way runs the node
     """What no op of a graph computes; the text is the reason."""
 
@@ -30,15 +33,15 @@ class NotLowered(Exception):  # noqa: N818 - no error: another way runs the node
 class Emitter:
     """Adds ops to ``graph`` and computes those of known arrays.
 
-    Args:
+    Attributes:
         graph: the graph.
-        rules: by the kind of an op, functions that may return a result in the place of that op; see
-            :mod:`onegraph.frontends.lowering.rules`.
+        rewrites: functions that replace an op just added, by its kind; each returns another result or None.
+        same_as: values that have the same numbers in another data type, by the id of a value, which is kept too.
     """
 
-    def __init__(self, graph: DataGraph, rules: Mapping[str, Sequence[Callable[..., Value | None]]]) -> None:
-        self.graph = graph
-        self._rules = rules
+    def __init__(self, graph: DataGraph, rewrites: Mapping[str, Sequence[Rewrite]] | None = None) -> None:
+        self.graph, self.rewrites = graph, rewrites or {}
+        self.same_as: dict[int, tuple[Value, Value]] = {}
         self._makers: dict[int, Op] = {}
         self._constants: dict[int, tuple[Array, LogicalTensor]] = {}
         self._prefix = ""
@@ -83,20 +86,35 @@ class Emitter:
         chosen = edition or edition_of(kind, [None if value is None else dtype_of(value) for value in inputs])
         if kind not in KEPT and all(value is None or isinstance(value, np.ndarray) for value in inputs):
             return self._computed(kind, inputs, attrs, dtype, outputs, chosen)
-        if dtype is None and outputs is None:
-            for rule in self._rules.get(kind, ()):
-                found = rule(self, kind, inputs, attrs or {})
-                if found is not None:
-                    return found
         tensors = [None if value is None else self.tensor(value) for value in inputs]
-        made = self.graph.op(kind, tensors, attrs, name=self._name(), dtype=dtype, outputs=outputs, edition=chosen)
+        found = self.graph.op(kind, tensors, attrs, name=self._name(), dtype=dtype, outputs=outputs, edition=chosen)
         op = self.graph._ops[-1]
-        self._makers.update((result.id, op) for result in op.outputs)
-        return made
+        self._makers.update(dict.fromkeys([tensor.id for tensor in op.outputs], op))
+        for rewrite in self.rewrites.get(kind, ()):
+            other = rewrite(self, op)
+            if other is not None:
+                return other if len(op.outputs) == 1 else (other, *op.outputs[1:])
+        return found
 
-    def maker(self, tensor: LogicalTensor) -> Op | None:
-        """The op that makes a tensor; None for an input, a constant, and a result of a foreign op."""
-        return self._makers.get(tensor.id)
+    def maker(self, value: Value | None) -> Op | None:
+        """The op that makes a tensor; None for a known array, an input or a constant."""
+        return self._makers.get(value.id) if isinstance(value, LogicalTensor) else None
+
+    def drop_unread(self) -> None:
+        """Remove the ops and constants that no output needs, which rewrites leave behind."""
+        graph = self.graph
+        needed = {tensor.id for tensor in graph.outputs.values()}
+        kept = []
+        for op in reversed(graph._ops):
+            if any(tensor.id in needed for tensor in op.outputs):
+                needed.update(tensor.id for tensor in op.inputs if tensor is not None)
+                kept.append(op)
+            else:
+                del graph._names[op.name]
+        graph._ops[:] = reversed(kept)
+        read = needed | {tensor.id for tensor in graph.inputs.values()} | {t.id for op in kept for t in op.outputs}
+        for number in graph._by_id.keys() - read:
+            del graph._by_id[number]
 
     def foreign(
         self, inputs: Sequence[Value], attrs: Mapping[str, object], dtypes: Sequence[DataType]

@@ -107,6 +107,9 @@ def cast(emit: Emitter, value: Value, dtype: DataType, saturate: bool = True) ->
     given = dtype_of(value)
     if given is dtype:
         return value
+    same = emit.same_as.get(id(value))
+    if same is not None and dtype_of(same[1]) is dtype:
+        return same[1]
     if {given, dtype} <= NATIVE and not is_known(value):
         if DataType.f32 in (given, dtype):
             native: Value = emit.op("TypeCast", [value], dtype=dtype)

@@ -1,5 +1,6 @@
 """Reads and writes models in the ONNX format with the package onnx."""
 
 from .load import load
+from .save import save
 
-__all__ = ["load"]
+__all__ = ["load", "save"]

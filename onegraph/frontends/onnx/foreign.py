@@ -70,9 +70,7 @@ def converted(node: Node) -> tuple[onnx.GraphProto, int] | None:
     given.pop("", None)
     inputs = [onnx.ValueInfoProto(name=name, type=_type(value)) for name, value in given.items()]
     types = _inferred(_model(node, given))
-    outputs = [
-        onnx.ValueInfoProto(name=name, type=types.get(name, onnx.TypeProto())) for name in proto.output if name
-    ]
+    outputs = [onnx.ValueInfoProto(name=name, type=types.get(name, onnx.TypeProto())) for name in proto.output if name]
     graph = helper.make_graph([node.importer.storage.inlined(proto)], "node", inputs, outputs)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", node.opset)])
     try:
@@ -97,7 +95,8 @@ def run_elsewhere(node: Node, values: Mapping[str, Any]) -> Sequence[Any]:
     outputs = [name for name in proto.output if name]
     inferred = _inferred(model)
     types = [_tensor_type(inferred.get(name)) for name in outputs]
-    if any(dtype is None for dtype, _ in types):
+    dtypes = [dtype for dtype, _ in types if dtype is not None]
+    if len(dtypes) < len(types):
         raise FormatError(node.where, "a result that is not a tensor of a known type", "a node that returns tensors")
     shapes = [number for _, shape in types for number in _coded(shape)]
     attrs = {
@@ -105,7 +104,7 @@ def run_elsewhere(node: Node, values: Mapping[str, Any]) -> Sequence[Any]:
         "nodes": proto.op_type,
         "shapes": shapes,
     }
-    found = node.emit.foreign([*given.values()], attrs, [dtype for dtype, _ in types])
+    found = node.emit.foreign([*given.values()], attrs, dtypes)
     results = iter(found)
     return [next(results) if name else None for name in proto.output]
 
@@ -133,7 +132,9 @@ def _model(node: Node, given: Mapping[str, Any]) -> onnx.ModelProto:
     outputs = [onnx.ValueInfoProto(name=name) for name in proto.output if name]
     importer = node.importer
     graph = helper.make_graph([importer.storage.inlined(proto)], "node", inputs, outputs)
-    model: onnx.ModelProto = helper.make_model(graph, functions=[*map(importer.storage.inlined, importer.functions.values())])
+    model: onnx.ModelProto = helper.make_model(
+        graph, functions=[*map(importer.storage.inlined, importer.functions.values())]
+    )
     del model.opset_import[:]
     for domain, version in importer.opsets.items():
         model.opset_import.append(helper.make_opsetid(domain, version))

@@ -12,13 +12,12 @@ from ...graph import Graph
 from ...opset.dtypes import DataType
 from ...opset.schema import Shape
 from ...opset.shapes import compatible, show
-from ..lowering import layout as layout
-from ..lowering import patterns as patterns
 from ..lowering.emitter import Array, Emitter
-from ..lowering.rules import RULES
+from ..lowering.patterns import REWRITES
 from . import tables as tables
 from .foreign import converted, expanded, run_elsewhere
 from .node import LOWERINGS, Node, NotLowered, TensorList
+from .own import own_op
 from .storage import Storage
 from .types import data_type
 
@@ -44,7 +43,7 @@ class Importer:
     ) -> None:
         self.model, self.storage, self.shapes, self.known = model, storage, shapes, known
         self.made = Graph()
-        self.emit = Emitter(self.made, RULES)
+        self.emit = Emitter(self.made, REWRITES)
         self.opsets = {_domain(one.domain): one.version for one in model.opset_import}
         self.functions = {(_domain(one.domain), one.name): one for one in model.functions}
 
@@ -71,7 +70,7 @@ class Importer:
             if one.name not in values:
                 raise FormatError(f"output {one.name!r}", "no node makes it", "the name of a value")
             self._output(one.name, values[one.name])
-        self._drop_unread()
+        self.emit.drop_unread()
         return self.made
 
     def array(self, tensor: onnx.TensorProto, where: str) -> Array:
@@ -156,21 +155,6 @@ class Importer:
         except ArgumentError as error:
             raise FormatError(f"output {name!r}", str(error), "the name of an output") from None
 
-    def _drop_unread(self) -> None:
-        """Drop the ops and constants that no output depends on."""
-        made = self.made
-        read = {tensor.id for tensor in made.outputs.values()}
-        kept = []
-        for op in reversed(made.ops):
-            if any(result.id in read for result in op.outputs):
-                kept.append(op)
-                read.update(tensor.id for tensor in op.inputs if tensor is not None)
-        made._ops = kept[::-1]
-        made._names = {op.name: op.id for op in made._ops}
-        results = {result.id for op in kept for result in op.outputs}
-        inputs = {tensor.id for tensor in made.inputs.values()}
-        made._by_id = {id_: one for id_, one in made._by_id.items() if id_ in read or id_ in results or id_ in inputs}
-
     def _refuse_recursion(self) -> None:
         """Raise FormatError if a function of the model calls itself; the package onnx would never end."""
         state: dict[tuple[str, str], bool] = {}  # of functions: whether their calls are all known
@@ -212,6 +196,9 @@ class Importer:
         self.emit.named(proto.name or proto.output[0] if proto.output else proto.name)
         try:
             function = self.functions.get((domain, proto.op_type))
+            own = None if function is None else own_op(node)
+            if own is not None:
+                return own
             if function is not None:
                 return self._called(function, node)
             if domain == "" and node.opset < SINCE.get(proto.op_type, SINCE_ALL):

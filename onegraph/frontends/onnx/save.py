@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -17,8 +17,9 @@ from ...ir.op import LogicalTensor, Op, schema_of
 from ...opset.dtypes import DataType
 from ...opset.editions.dialect import base_call, channel_swap, format_of, is_swapped
 from ...opset.editions.registry import BASE, base_of
-from ...opset.schema import Call, Schema, TensorType
+from ...opset.schema import Call, Fill, Schema, TensorType
 from ...serialize.files import path_of
+from .own import TYPES
 from .saving import elementwise, host, interpolation, movement, normalization, quantization, reduction, windows
 from .saving.body import HELPERS, Array, Body, Functions, Node, Value, proto
 from .saving.table import COMPOSED, REFUSED, WRITERS, composed
@@ -41,7 +42,26 @@ ALIGNMENT = 4096  # of a constant in the file of its own, so that readers can ma
 
 
 def save(graph: DataGraph, path: object) -> None:
-    """Write a graph to a file; see :func:`onegraph.onnx.save`."""
+    """Write a graph as a model in the ONNX format, which other runtimes and tools read.
+
+    Ops become standard nodes where ONNX has them: Quantize and Dequantize the QDQ form, ops on channels-last images
+    nodes between Transposes, of which neighbours cancel. Other ops become functions in the domain ``onegraph``; their
+    bodies are standard nodes, so that every runtime computes them, and :func:`load` reads them as the ops that they
+    were. Names of inputs, outputs and ops stay; an unknown dim of an input is called ``<input>_<axis>``. ONNX has no
+    strides and no constant inputs, so these two are lost.
+
+    A file is replaced when the new one is complete. A symbolic link stays: the file that it leads to is replaced. The
+    constants of a model of more than 2 GiB stand beside it, in a file with the ending ``.data``.
+
+    Args:
+        graph: the graph, with ops of any edition.
+        path: of the ONNX file.
+
+    Raises:
+        UnsupportedError: no nodes compute an op, such as a Wildcard, or shapes are unknown that its nodes depend on.
+        FormatError: a file cannot be written.
+        ArgumentError: the path is no path.
+    """
     target = path_of("path", path, "the path of an ONNX file")
     if not target.name:
         raise ArgumentError(f"path: {shown(str(target))}; expected the path of an ONNX file")
@@ -157,11 +177,15 @@ class Exporter:
         base = base_of(schema)
         if base.kind in REFUSED:
             raise UnsupportedError(f"{op.kind} {op.name!r} in ONNX: {REFUSED[base.kind]}")
-        types = [None if tensor is None else TensorType(tensor.dtype, tensor.shape, tensor.value) for tensor in op.inputs]
+        types = [
+            None if tensor is None else TensorType(tensor.dtype, tensor.shape, tensor.value) for tensor in op.inputs
+        ]
         call = base_call(schema, base, op.attrs, types, len(op.outputs), [tensor.dtype for tensor in op.outputs])
         self.body.op = op.name
         values = [
-            None if tensor is None else self._swapped(schema, schema.input_port(index).name, self._value(tensor), op, tensor)
+            None
+            if tensor is None
+            else self._swapped(schema, schema.input_port(index).name, self._value(tensor), op, tensor)
             for index, tensor in enumerate(op.inputs[: len(call.inputs)])
         ]
         try:
@@ -172,6 +196,7 @@ class Exporter:
             self.values[tensor.id] = self._swapped(schema, port.name, value, op, tensor)
 
     def _written(self, kind: str, call: Call, values: list[Value | None]) -> Sequence[Value]:
+        found: Any
         plain = normalization.PLAIN.get(kind)
         if plain is not None and plain[0](call):
             found = plain[1](call, *values)
@@ -179,7 +204,7 @@ class Exporter:
             return composed(self.body, kind, call, values, _attributes(call) if kind in BASE else {})
         else:
             found = WRITERS[kind](call, *values)
-        return found if type(found) is tuple else [found]
+        return found if isinstance(found, tuple) else [found]
 
     def _swapped(self, schema: Schema, port: str, value: Value, op: Op, tensor: LogicalTensor) -> Value:
         """The tensor with its channel axes in the order of the base vocabulary or back (the same exchange)."""
@@ -190,16 +215,16 @@ class Exporter:
         return value.transpose(channel_swap(len(tensor.shape), format_of(schema, op.attrs)))
 
 
-def _attributes(call: Call) -> dict[str, object]:
+def _attributes(call: Call) -> dict[str, Any]:
     """All attributes of an op that have values, and the data types of the results, so that a reader knows the op."""
     rank = next((one.rank for one in call.inputs if one is not None and one.rank is not None), 2)
-    found: dict[str, object] = {}
+    found: dict[str, Any] = {}
     for one in call.schema.attributes:
-        value = call.attr(one.name)
-        value = call.s64s(one.name, rank - 2) if type(value).__name__ == "Fill" else value
+        value: Any = call.attr(one.name)
+        value = call.s64s(one.name, rank - 2) if type(value) is Fill else value
         if value is not None:
             found[one.name] = int(value) if one.kind == "bool" else float(value) if one.kind == "f32" else value
-    found["output_types"] = [str(call.output_type(index)) for index in range(call.n_outputs or 1)]
+    found[TYPES] = [str(call.output_type(index)) for index in range(call.n_outputs or 1)]
     return found
 
 
@@ -227,7 +252,7 @@ def _info(name: str, tensor: LogicalTensor, prefix: str) -> onnx.ValueInfoProto:
     """A port of the model; unknown dims of an input have names."""
     dims = None
     if tensor.shape is not None:
-        dims = [(f"{prefix}_{axis}" if prefix else None) if dim is None else dim for axis, dim in enumerate(tensor.shape)]
+        dims = [
+            (f"{prefix}_{axis}" if prefix else None) if dim is None else dim for axis, dim in enumerate(tensor.shape)
+        ]
     return helper.make_tensor_value_info(name, NUMBERS[tensor.dtype], dims)
-
-

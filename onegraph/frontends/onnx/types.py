@@ -45,4 +45,3 @@ def data_type(number: int, where: str) -> DataType:
         name = TensorProto.DataType.Name(number) if number in TensorProto.DataType.values() else str(number)
         raise FormatError(where, f"data type {name}", f"one of {', '.join(sorted(map(str, NUMBERS)))}")
     return DTYPES[number]
-

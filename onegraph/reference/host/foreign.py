@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from collections.abc import Sequence
 from functools import lru_cache
+from threading import local
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ...opset.schema import Call
@@ -18,7 +21,36 @@ def _evaluator(model: str) -> Any:
     import onnx
     from onnx.reference import ReferenceEvaluator
 
-    return ReferenceEvaluator(onnx.load_from_string(b64decode(model)))
+    return ReferenceEvaluator(onnx.load_from_string(b64decode(model)), new_ops=[_loop()])
+
+
+@lru_cache(maxsize=1)
+def _loop() -> Any:
+    """The Loop of the package onnx, with scan outputs stacked along a new axis; the package uses numpy.vstack."""
+    from onnx.reference.ops.op_loop import Loop as Reference
+
+    class Loop(Reference):  # type: ignore[misc]
+        op_domain = ""
+
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            self._found, run_body = local(), super()._run_body  # several threads may run one evaluator
+
+            def run(*inputs: Any, **named: Any) -> Sequence[Any]:
+                outputs: Sequence[Any] = run_body(*inputs, **named)
+                self._found.scans.append(outputs[len(outputs) - self.K :])
+                return outputs
+
+            self._run_body = run
+
+        def _run(self, *args: Any, **named: Any) -> tuple[Any, ...]:
+            self._found.scans = []
+            results = tuple(super()._run(*args, **named))
+            if not self.K or not self._found.scans:
+                return results
+            return (*results[: -self.K], *map(np.stack, zip(*self._found.scans, strict=True)))
+
+    return Loop
 
 
 def onnx_node(call: Call, *sources: Array) -> tuple[Array, ...]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..._util.validation import callback
 from ..._util.worker_process import Outcome
 from ...errors import ArgumentError
 from ...opset.editions.registry import BASE, Edition, base_of
@@ -33,7 +34,7 @@ def run(
     edition: Edition,
     names: Sequence[str] = (),
     workers: int | None = None,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Run:
     """Test the loaded library against an edition, without ops that are newer than the library.
 
@@ -57,7 +58,7 @@ def run(
     schemas = [schema for kind, schema in edition.schemas.items() if kind in (names or edition.schemas)]
     skipped = {schema.kind: reason for schema in schemas if (reason := _reason_to_skip(schema, newer))}
     tried = [PageOfOp(edition, schema) for schema in schemas if schema.kind not in skipped]
-    runner = Runner(workers or os.cpu_count() or 1, progress)
+    runner = Runner(workers or os.cpu_count() or 1, callback("progress", progress))
     uses = [probe for page in tried for probe in valid_uses(page, VERSION)]
     outcomes = runner.run([probe.request() for probe in uses])
     right, failing = _split(uses, outcomes)

@@ -8,24 +8,22 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
 from numpy.typing import NDArray
+from onnx import helper, numpy_helper
 
 from ....opset.dtypes import OF_NUMPY, DataType
+from ..own import DOMAIN
 from ..types import NUMBERS
 
 Array = NDArray[Any]
-Attr = int | float | str | Sequence[int] | Sequence[float] | Sequence[str]
-DOMAIN = "onegraph"  # of the functions that stand for ops without a standard node
+Attr = Any  # a number, a text, or a list of either
 # Nodes that compute each element by itself. One behind a Transpose may stand before it: two Transposes then meet, and
 # cancel if they are inverse.
-POINTWISE = frozenset(
-    (
-        "Abs Add Cast Ceil Clip DequantizeLinear Div Elu Erf Exp Floor Gelu GreaterOrEqual HardSigmoid HardSwish "
-        "LeakyRelu Log Max Min Mish Mul Neg Not Pow QuantizeLinear Reciprocal Relu Round Sigmoid Softplus Sqrt Sub "
-        "Tanh Where"
-    ).split()
+_POINTWISE = (
+    "Abs Add Cast Ceil Clip DequantizeLinear Div Elu Erf Exp Floor Gelu GreaterOrEqual HardSigmoid HardSwish LeakyRelu "
+    "Log Max Min Mish Mul Neg Not Pow QuantizeLinear Reciprocal Relu Round Sigmoid Softplus Sqrt Sub Tanh Where"
 )
+POINTWISE = frozenset(_POINTWISE.split())
 QUANTIZING = frozenset(["QuantizeLinear", "DequantizeLinear"])
 # Nodes that may stand between a constant and the Transpose of it, which then moves into the constant.
 PASSED_BY_CONSTANTS = frozenset(["DequantizeLinear", "Cast"])
@@ -233,7 +231,7 @@ class Body:
         if "block_size" in attrs:
             others = [one.transpose(order) for one in others]
         if "axis" in attrs:
-            attrs["axis"] = order.index(int(attrs["axis"]))  # type: ignore[arg-type]
+            attrs["axis"] = order.index(int(attrs["axis"]))
         (found,) = self.nodes_results(node.kind, [data.transpose(order), *others], [value.dtype], **attrs)
         return found
 
@@ -249,7 +247,7 @@ class Body:
         back = tuple(order.index(axis) for axis in range(len(order)))
         attrs, moved = dict(attrs), list[Value | None]()
         if "axis" in attrs:
-            attrs["axis"] = order[int(attrs["axis"])]  # type: ignore[arg-type]
+            attrs["axis"] = order[int(attrs["axis"])]
         for number, (value, node) in enumerate(zip(values, makers, strict=True)):
             array = None if value is None else self.known(value)
             if value is None or (array is not None and (not array.ndim or (kind in QUANTIZING and number))):
@@ -275,7 +273,7 @@ class Body:
 
 
 def _order(node: Node) -> tuple[int, ...]:
-    return tuple(node.attrs["perm"])  # type: ignore[arg-type]
+    return tuple(node.attrs["perm"])
 
 
 class Functions:
@@ -308,9 +306,7 @@ class Functions:
         for one in model.functions:
             if not any((one.domain, one.name) == (other.domain, other.name) for other in self.protos):
                 self.protos.append(one)
-        constants = [
-            helper.make_node("Constant", [], [one.name], value=one) for one in graph.initializer
-        ]
+        constants = [helper.make_node("Constant", [], [one.name], value=one) for one in graph.initializer]
         kind = graph.node[0].op_type if len(graph.node) == 1 else "Nodes"
         made = helper.make_function(
             DOMAIN,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from ....opset.ops.binary import slope_target
 from ....opset.schema import Call
@@ -63,7 +64,8 @@ def plain(call: Call, src: Value) -> Value:
 
 @writes(*SCALED)
 def scaled(call: Call, src: Value) -> Value:
-    return src.op(SCALED[kind_of(call)], **{one.name: call.f32(one.name) for one in call.schema.attributes})
+    attrs: dict[str, Any] = {one.name: call.f32(one.name) for one in call.schema.attributes}
+    return src.op(SCALED[kind_of(call)], **attrs)
 
 
 @writes(*PAIRS)
@@ -299,5 +301,3 @@ def log_softmax_backward(call: Call, diff_dst: Value, dst: Value) -> Value:
 @composes("SoftMaxBackward")
 def softmax_backward(call: Call, diff_dst: Value, dst: Value) -> Value:
     return dst * (diff_dst - (diff_dst * dst).reduce("ReduceSum", [_axis(call)]))
-
-

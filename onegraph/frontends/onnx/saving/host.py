@@ -9,14 +9,18 @@ import onnx
 
 from ....opset.dtypes import DataType
 from ....opset.schema import Call
-from .body import DOMAIN, Value
+from ..own import DOMAIN
+from .body import Value
 from .table import writes
 
+_SAME = (
+    "Abs Sign Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor Log Round Sigmoid Sin Sinh Sqrt Tan Tanh "
+    "BitwiseNot Not IsNaN Add BitwiseAnd BitwiseOr BitwiseXor And Or Xor Equal Greater Less Pow Expand Tile Shape Size "
+    "NonZero"
+)
 # Kind of the op -> kind of the node; the inputs are the same.
 PLAIN = {
-    **{kind: kind for kind in "Abs Sign Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor Log Round".split()},
-    **{kind: kind for kind in "Sigmoid Sin Sinh Sqrt Tan Tanh BitwiseNot Not IsNaN Add BitwiseAnd BitwiseOr".split()},
-    **{kind: kind for kind in "BitwiseXor And Or Xor Equal Greater Less Pow Expand Tile".split()},
+    **{kind: kind for kind in _SAME.split()},
     "Negative": "Neg",
     "Subtract": "Sub",
     "Multiply": "Mul",
@@ -25,12 +29,14 @@ PLAIN = {
     "Minimum": "Min",
     "GreaterEqual": "GreaterOrEqual",
     "LessEqual": "LessOrEqual",
-    "Shape": "Shape",
-    "Size": "Size",
-    "NonZero": "NonZero",
 }
 INDEXING = ("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND")
-SIGNED = {DataType.int16: DataType.uint16, DataType.s8: DataType.u8, DataType.s32: DataType.uint32, DataType.s64: DataType.uint64}
+SIGNED = {
+    DataType.int16: DataType.uint16,
+    DataType.s8: DataType.u8,
+    DataType.s32: DataType.uint32,
+    DataType.s64: DataType.uint64,
+}
 
 
 def _kind(call: Call) -> str:
@@ -116,7 +122,9 @@ def squeeze(call: Call, src: Value) -> Value:
 
 
 @writes("host Slice")
-def slice_(call: Call, src: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None) -> Value:
+def slice_(
+    call: Call, src: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
+) -> Value:
     return src.op("Slice", starts, ends, axes, steps)
 
 
@@ -139,7 +147,11 @@ def one_hot(call: Call, indices: Value, depth: Value, values: Value) -> Value:
 
 @writes("host ArgMax", "host ArgMin")
 def arg(call: Call, src: Value) -> Value:
-    attrs = {"axis": call.s64("axis"), "keepdims": int(call.flag("keep_dims")), "select_last_index": int(call.flag("last"))}
+    attrs = {
+        "axis": call.s64("axis"),
+        "keepdims": int(call.flag("keep_dims")),
+        "select_last_index": int(call.flag("last")),
+    }
     return src.op(_kind(call), dtype=DataType.s64, **attrs)
 
 
@@ -171,5 +183,3 @@ def onnx_node(call: Call, *sources: Value) -> tuple[Value, ...]:
     name = body.functions.of_model(model)
     dtypes = [call.output_type(index) for index in range(call.n_outputs or 1)]
     return body.nodes_results(name, sources, dtypes, DOMAIN)
-
-

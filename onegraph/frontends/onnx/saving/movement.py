@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-
+from ....errors import UnsupportedError
 from ....opset.dtypes import DataType
 from ....opset.ops.movement import transposition
 from ....opset.schema import Call
@@ -46,8 +46,6 @@ def static_transpose(call: Call, src: Value) -> Value:
 def dynamic_transpose(call: Call, src: Value, order: Value) -> Value:
     known = call.value("order")
     if known is None and call.shape("order") != (0,):
-        from ....errors import UnsupportedError
-
         raise UnsupportedError("DynamicTranspose: ONNX has no Transpose whose order is computed")
     rank = rank_of(call, "input")
     axes = tuple(axis % rank for axis in known) if known else tuple(reversed(range(rank)))
@@ -87,7 +85,8 @@ def _philox(counter: list[Value], key: list[Value]) -> list[Value]:
     for turn in range(10):
         left, right = a * 0xD2511F53, c * 0xCD9E8D57
         keys = [
-            (start + turn * step).op("BitwiseAnd", word) for start, step in zip(key, (0x9E3779B9, 0xBB67AE85), strict=True)
+            (start + turn * step).op("BitwiseAnd", word)
+            for start, step in zip(key, (0x9E3779B9, 0xBB67AE85), strict=True)
         ]
         a, b, c, d = (
             high(right).op("BitwiseXor", b).op("BitwiseXor", keys[0]),
@@ -125,5 +124,3 @@ def dropout(call: Call, src: Value, seed: Value, offset: Value, probability: Val
     mask = words.cast(DataType.float64).compare("Greater", limit).op("Reshape", src.dims())
     scale = chance.compare("Equal", 1.0).where(0.0, 1.0 / (1.0 - chance))
     return mask.where(src * scale, 0.0), mask.cast(DataType.u8)
-
-

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ....opset.dtypes import DataType
 from ....opset.ops.normalization import DEFAULT_MOMENTUM, begin_axis
@@ -44,9 +45,7 @@ def _gradient(normalized: Value, gradient: Value, root: Value, axes: Sequence[in
 
 
 @writes("BatchNormInference")
-def batch_norm_inference(
-    call: Call, src: Value, gamma: Value, beta: Value, mean: Value, variance: Value
-) -> Value:
+def batch_norm_inference(call: Call, src: Value, gamma: Value, beta: Value, mean: Value, variance: Value) -> Value:
     rank, data_format = rank_of(call, "src"), call.string("data_format")
     data = channels_first(src, data_format, rank)
     found = data.op("BatchNormalization", gamma, beta, mean, variance, epsilon=call.f32("epsilon"))
@@ -161,7 +160,6 @@ def softmax(call: Call, src: Value) -> tuple[Value, ...]:
     return dst, stats
 
 
-# Ops that are a standard node in their common form: kind -> (whether a use has that form, the node).
 def _plain_softmax(call: Call, src: Value) -> Value:
     wanted = call.output_type(0) or src.dtype
     wide = src.cast(wanted) if wanted is DataType.f32 else src
@@ -176,7 +174,7 @@ def _plain_layer_norm(call: Call, src: Value, gamma: Value, beta: Value | None =
 def _plain_group_norm(call: Call, src: Value, gamma: Value, beta: Value) -> Value:
     data_format, rank = call.string("data_format"), rank_of(call, "src")
     data = channels_first(src, data_format, rank)
-    attrs: dict[str, float] = {"epsilon": call.f32("epsilon"), "num_groups": call.s64("groups")}
+    attrs: dict[str, Any] = {"epsilon": call.f32("epsilon"), "num_groups": call.s64("groups")}
     return channels_back(data.op("GroupNormalization", gamma, beta, **attrs), data_format, rank)
 
 
@@ -184,7 +182,8 @@ def _same_types(call: Call) -> bool:
     return len({one.dtype for one in call.inputs if one is not None}) == 1
 
 
-PLAIN = {
+# Ops that are a standard node in their common form: kind -> (whether a use has that form, the node).
+PLAIN: Mapping[str, tuple[Callable[[Call], bool], Callable[..., Value]]] = {
     "SoftMax": (lambda call: call.n_outputs == 1 and call.string("mode") == "none", _plain_softmax),
     "LayerNorm": (lambda call: is_plain_layer_norm(call) and _same_types(call), _plain_layer_norm),
     "GroupNorm": (

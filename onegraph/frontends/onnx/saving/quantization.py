@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ....opset.dtypes import DataType
 from ....opset.ops.quantization import scale_axis
 from ....opset.schema import Call
-from .body import Value
+from .body import Array, Value
 from .table import composes, known_dims_of, rank_of, writes
 
 LIMITS = {DataType.s8: (-128, 127), DataType.u8: (0, 255)}
-F8 = frozenset([DataType.f8_e4m3, DataType.f8_e5m2])
 
 
-def _axis(call: Call) -> dict[str, int]:
+def _axis(call: Call) -> dict[str, Any]:
     """The attribute axis of the node; none with one scale for all elements."""
     if call.string("qtype") != "per_channel":
         return {}
@@ -24,13 +25,15 @@ def _axis(call: Call) -> dict[str, int]:
 
 
 def _parameters(call: Call, src: Value, dtype: DataType) -> list[Value]:
-    """Scales, and zero points in the quantized data type."""
+    """Scales, and zero points in the quantized data type; 8-bit floats have zeros."""
     scales = np.array(call.f32s("scales"), np.float32)
     points = np.array(call.s64s("zps") if call.has("zps") else [0] * scales.size, np.int64)
     shape = () if call.string("qtype") == "per_tensor" else (-1,)
-    return [src.body.constant(one.reshape(shape), "scales" if one is scales else "zero_points") for one in (
-        scales, points.astype(dtype.numpy)
-    )] if dtype in LIMITS else [src.body.constant(scales.reshape(shape), "scales")]
+    body = src.body
+    return [
+        body.constant(scales.reshape(shape), "scales"),
+        body.constant(points.astype(dtype.numpy).reshape(shape), "zero_points"),
+    ]
 
 
 def has_wide_zero_points(call: Call, dtype: DataType) -> bool:
@@ -39,7 +42,7 @@ def has_wide_zero_points(call: Call, dtype: DataType) -> bool:
     return dtype in LIMITS and call.has("zps") and not all(low <= point <= high for point in call.s64s("zps"))
 
 
-def _spread(call: Call, body: Value, values: np.ndarray) -> Value:  # type: ignore[type-arg]
+def _spread(call: Call, body: Value, values: Array) -> Value:
     """Scales or zero points as f32 constants that broadcast to src."""
     shape: tuple[int, ...] = ()
     if call.string("qtype") == "per_channel":
@@ -54,11 +57,8 @@ def quantize(call: Call, src: Value) -> Value:
     if has_wide_zero_points(call, dtype):
         scales, points = (_spread(call, src, np.array(call.attr(name))) for name in ("scales", "zps"))
         return _rounded((src / scales) + points, dtype)
-    if dtype in F8:
-        scales = _parameters(call, src, dtype)[0]
-        points = src.body.constant(np.zeros(src.body.constants[scales.name].shape, dtype.numpy), "zero_points")
-        return src.op("QuantizeLinear", scales, points, dtype=dtype, saturate=0, **_axis(call))
-    return src.op("QuantizeLinear", *_parameters(call, src, dtype), dtype=dtype, **_axis(call))
+    attrs: dict[str, Any] = {} if dtype in LIMITS else {"saturate": 0}
+    return src.op("QuantizeLinear", *_parameters(call, src, dtype), dtype=dtype, **attrs, **_axis(call))
 
 
 def _rounded(value: Value, dtype: DataType) -> Value:

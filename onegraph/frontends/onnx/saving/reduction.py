@@ -22,7 +22,7 @@ def reduction(call: Call, src: Value, axes: Value | None = None) -> Value:
         return src.op(OVER_NOTHING.get(kind, "Identity"))
     if known is None and axes is None:
         rank_of(call, "src")
-    over = src.body.numbers(*known) if known is not None or axes is None else axes.cast(DataType.s64)
+    over = src.body.numbers(*known or ()) if axes is None or known is not None else axes.cast(DataType.s64)
     return src.op(kind, over, keepdims=keep, noop_with_empty_axes=1)
 
 
@@ -31,9 +31,7 @@ def matmul(call: Call, src: Value, weights: Value, bias: Value | None = None) ->
     wanted = call.output_type(0) or src.dtype
     src, weights = src.cast(wanted), weights.cast(wanted)
     ranks = rank_of(call, "src"), rank_of(call, "weights")
-    turns = [
-        call.flag(name) and rank > 1 for name, rank in zip(("transpose_a", "transpose_b"), ranks, strict=True)
-    ]
+    turns = [call.flag(name) and rank > 1 for name, rank in zip(("transpose_a", "transpose_b"), ranks, strict=True)]
     if ranks == (2, 2) and (any(turns) or bias is not None) and wanted.value[0] not in "su":
         added = None if bias is None else bias.cast(wanted)
         return src.op("Gemm", weights, added, transA=int(turns[0]), transB=int(turns[1]))

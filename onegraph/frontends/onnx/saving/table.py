@@ -8,7 +8,8 @@ from typing import Any
 from ....errors import UnsupportedError
 from ....opset.dtypes import DataType
 from ....opset.schema import Call, Shape
-from .body import DOMAIN, Body, Value
+from ..own import DOMAIN
+from .body import Body, Value
 
 Writer = Callable[..., Any]
 WRITERS: dict[str, Writer] = {}
@@ -52,7 +53,9 @@ def composed(body: Body, kind: str, call: Call, values: list[Value | None], attr
     results = [one.cast(dtype) for one, dtype in zip(results, dtypes, strict=False) if dtype is not None]
     # A result may be an input, which a function cannot return.
     found = [one.op("Identity") if one.name in names else one for one in results]
-    name = body.functions.named(kind.rpartition(" ")[2].removesuffix("-1"), names, inner, [v.name for v in found], attrs)
+    name = body.functions.named(
+        kind.rpartition(" ")[2].removesuffix("-1"), names, inner, [v.name for v in found], attrs
+    )
     return [*body.nodes_results(name, values, [one.dtype for one in found], DOMAIN, **attrs)]
 
 

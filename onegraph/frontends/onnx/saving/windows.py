@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from ....opset.convolution_geometry import ConvolutionGeometry, convolution_geometry
 from ....opset.dtypes import DataType
@@ -44,10 +45,16 @@ def _geometry(call: Call) -> ConvolutionGeometry:
     return found
 
 
-def _convolved(call: Call, found: ConvolutionGeometry, src: Value, weights: Value, bias: Value | None, cut: Sequence[int]) -> Value:
+def _convolved(
+    call: Call, found: ConvolutionGeometry, src: Value, weights: Value, bias: Value | None, cut: Sequence[int]
+) -> Value:
     """The narrow tensor; ``cut`` elements at the end of each axis of src are not read."""
     rank = len(found.axes) + 2
-    attrs: dict[str, int | str | Sequence[int]] = {"strides": found.strides, "dilations": found.dilations, "group": found.groups}
+    attrs: dict[str, Any] = {
+        "strides": found.strides,
+        "dilations": found.dilations,
+        "group": found.groups,
+    }
     data = channels_first(src, found.data_format, rank)
     if found.pads_begin is None or found.pads_end is None:
         attrs["auto_pad"] = AUTO_PAD[call.string("auto_pad")]
@@ -79,10 +86,16 @@ def _transposed(
     """The wide tensor, with ``added`` elements at the end of each axis."""
     rank = len(found.axes) + 2
     begin, end = found.pads_begin or (), found.pads_end or ()
-    attrs: dict[str, int | Sequence[int]] = {"strides": found.strides, "dilations": found.dilations, "group": found.groups}
+    attrs: dict[str, Any] = {
+        "strides": found.strides,
+        "dilations": found.dilations,
+        "group": found.groups,
+    }
     data = channels_first(src, found.data_format, rank)
     kernel = _spatial_last(weights, found.weights_format, rank)
-    fits = all(0 <= one < max(pair) for one, pair in zip(added, zip(found.strides, found.dilations, strict=True), strict=True))
+    fits = all(
+        0 <= one < max(pair) for one, pair in zip(added, zip(found.strides, found.dilations, strict=True), strict=True)
+    )
     if fits and min((*begin, *end)) >= 0:
         made = data.op("ConvTranspose", kernel, bias, pads=(*begin, *end), output_padding=added, **attrs)
     else:  # the whole result is computed, and cut or extended
@@ -132,10 +145,14 @@ def _gradient_of_weights(call: Call, wide: Value, narrow: Value) -> Value:
     data = data.reshape(part, groups * batch, *sizes)
     # The end is padded or cut so that there are as many results as kernel elements.
     end = [
-        (kernel[axis] - 1) * found.dilations[axis] + (counts[axis] - 1) * found.strides[axis] + 1 - sizes[axis] - begin[axis]
+        (kernel[axis] - 1) * found.dilations[axis]
+        + (counts[axis] - 1) * found.strides[axis]
+        + 1
+        - sizes[axis]
+        - begin[axis]
         for axis in found.axes
     ]
-    attrs = {"strides": found.dilations, "dilations": found.strides, "group": groups}
+    attrs: dict[str, Any] = {"strides": found.dilations, "dilations": found.strides, "group": groups}
     weights = filters.transpose((1, 0, *axes))
     made = padded(data, begin, end).op("Conv", weights, **attrs)
     return _spatial_back(made.transpose((1, 0, *axes)), found.weights_format, rank)
@@ -162,8 +179,8 @@ def _pool(call: Call) -> PoolGeometry:
     return found
 
 
-def _lists(call: Call, found: PoolGeometry) -> dict[str, Sequence[int] | int | str]:
-    attrs: dict[str, Sequence[int] | int | str] = {"kernel_shape": call.s64s("kernel"), "strides": call.s64s("strides")}
+def _lists(call: Call, found: PoolGeometry) -> dict[str, Any]:
+    attrs: dict[str, Any] = {"kernel_shape": call.s64s("kernel"), "strides": call.s64s("strides")}
     if call.schema.has_attribute("dilations"):
         attrs["dilations"] = call.s64s("dilations", len(found.sizes))
     return attrs
@@ -180,7 +197,7 @@ def _ends(found: PoolGeometry) -> list[tuple[int, int]] | None:
     return ends
 
 
-def _pooled(call: Call, src: Value, kind: str, fill: float, **more: int) -> Value:
+def _pooled(call: Call, src: Value, kind: str, fill: float, **more: Any) -> Value:
     found = _pool(call)
     rank, attrs = len(found.sizes) + 2, _lists(call, found)
     data = channels_first(src, found.data_format, rank)
@@ -266,5 +283,3 @@ def avg_pool_backward(call: Call, diff_dst: Value, src_shape: object = None) -> 
     cut = [size + b - whole for size, b, whole in zip(sizes[2:], begin, reach, strict=True)]
     made = padded(spread, [-one for one in begin], cut).reshape(*sizes)
     return channels_back(made, found.data_format, rank)
-
-

@@ -1,8 +1,9 @@
 """The table of ONNX nodes: a function for each kind, which lowers it. Importing this package fills the table."""
 
-from . import control, elementwise, indexing, layers, movement, norms, quantization, reduction, sequences
+from . import attention, control, elementwise, indexing, layers, movement, norms, quantization, reduction, sequences
 
 __all__ = [
+    "attention",
     "control",
     "elementwise",
     "indexing",

@@ -51,7 +51,50 @@ def loop(node: Node) -> list[Any]:
     return [*states, *[_stacked(node, parts) for parts in scans]]
 
 
-def _stacked(node: Node, parts: list[Value]) -> Value:
+def _stacked(node: Node, parts: list[Value], axis: int = 0) -> Value:
     if any(isinstance(one, TensorList) or one is None for one in parts):
         raise node.invalid("a sequence as a scan output", "a tensor")
-    return lowering.concat(node.emit, [lowering.unsqueeze(node.emit, one, [0]) for one in parts], 0)
+    return lowering.concat(node.emit, [lowering.unsqueeze(node.emit, one, [axis]) for one in parts], axis)
+
+
+@lowers("Scan")
+def scan(node: Node) -> list[Any]:
+    """The iterations one after the other, if the size of the scanned axis is known and small."""
+    states = len(node) - node.attr("num_scan_inputs")
+    if node.opset >= 9:
+        return _scan(node, [node.value(index) for index in range(states)], [*map(node.value, range(states, len(node)))])
+    # Before op set 9 the first input has the lengths, and the first axis of all others is a batch.
+    if node.optional(0) is not None:
+        raise NotLowered("lengths of sequences")
+    images = [_parts(node, node.value(index), 0) for index in range(1, len(node))]
+    results = [_scan(node, one[: states - 1], one[states - 1 :]) for one in map(list, zip(*images, strict=True))]
+    return [_stacked(node, list(parts)) for parts in zip(*results, strict=True)]
+
+
+def _scan(node: Node, states: list[Value], scanned: list[Value]) -> list[Any]:
+    body = node.attr("body")
+    axes, order = node.attr("scan_input_axes"), node.attr("scan_input_directions", node.attr("directions"))
+    steps = [_parts(node, one, axes[index] if axes else 0) for index, one in enumerate(scanned)]
+    steps = [parts[::-1] if order and order[index] else parts for index, parts in enumerate(steps)]
+    if not steps or not steps[0] or len(steps[0]) * max(len(body.node), 1) > MAX_UNROLLED:
+        raise NotLowered("no iteration, or too many")
+    scans: list[list[Value]] = [[] for _ in body.output[len(states) :]]
+    for inputs in zip(*steps, strict=True):
+        found = node.subgraph(body, [*states, *inputs])
+        states = found[: len(states)]
+        for results, one in zip(scans, found[len(states) :], strict=True):
+            results.append(one)
+    axes, order = node.attr("scan_output_axes"), node.attr("scan_output_directions")
+    scans = [parts[::-1] if order and order[index] else parts for index, parts in enumerate(scans)]
+    return [*states, *[_stacked(node, parts, axes[index] if axes else 0) for index, parts in enumerate(scans)]]
+
+
+def _parts(node: Node, value: Value, axis: int) -> list[Value]:
+    """The slices of a tensor along an axis, without that axis."""
+    dim = None if value.shape is None else value.shape[axis]
+    if dim is None:
+        raise NotLowered("the size of the scanned axis is unknown")
+    if dim > MAX_UNROLLED:
+        raise NotLowered(f"more than {MAX_UNROLLED} nodes")
+    parts = lowering.split(node.emit, value, [1] * dim, axis)
+    return [lowering.squeeze(node.emit, one, [axis]) for one in parts]

@@ -3,53 +3,79 @@
 from __future__ import annotations
 
 from ....opset.dtypes import DataType
-from ...lowering.elementwise import multiply
-from ...lowering.emitter import Value, numbers
-from ...lowering.movement import cast, reshape
+from ...lowering import layers, quantization, windows
+from ...lowering.elementwise import add, multiply
+from ...lowering.emitter import Value
+from ...lowering.quantization import Scale
 from ..node import Node, NotLowered, lowers
 from ..types import data_type
+from .layers import window_of
 
-EIGHT_BITS = frozenset([DataType.s8, DataType.u8])
 
-
-def _scales(node: Node) -> dict[str, object]:
-    """The attributes of Quantize and Dequantize."""
-    scales, points, rank = node.known(1), node.known(2), node.rank()
-    if scales is None or node.attr("block_size", 0):
-        raise NotLowered("scales of blocks")
-    if scales.dtype != "f4":
-        raise NotLowered(f"scales of {scales.dtype}")
-    zeros = [0] * scales.size if points is None else points.reshape(-1).astype(int).tolist()
-    attrs: dict[str, object] = {"scales": scales.reshape(-1).tolist(), "zps": zeros}
-    if (scales.size == 1 and scales.ndim == 0) or rank == 0:
-        return {**attrs, "qtype": "per_tensor"}
-    if scales.ndim == 1 and scales.size == 1:
-        return {**attrs, "qtype": "per_tensor"}
-    return {**attrs, "qtype": "per_channel", "axis": node.attr("axis", 1) % rank}
+def _scale(node: Node, scale: int, zero: int, axis: int | None = None) -> Scale:
+    """The scale and the zero point that two inputs hold."""
+    place = node.attr("axis", 1) if axis is None else axis
+    return Scale(node.value(scale), node.optional(zero), place, node.attr("block_size", 0))
 
 
 @lowers("QuantizeLinear")
 def quantize(node: Node) -> Value:
-    """A Quantize."""
-    points = node.optional(2)
-    wanted = data_type(node.attr("output_dtype"), node.where) if node.attr("output_dtype", 0) else DataType.u8
-    wanted = wanted if points is None else node.dtype(2)
-    if wanted not in EIGHT_BITS or node.dtype() is not DataType.f32:
-        raise NotLowered(f"a Quantize from {node.dtype()} to {wanted}")
-    found: Value = node.emit.op("Quantize", [node.value(0)], _scales(node), dtype=wanted)
-    return found
+    """A Quantize, or its formula."""
+    stated = node.attr("output_dtype", 0)
+    wanted = data_type(stated, node.where) if stated else DataType.u8
+    wanted = wanted if node.optional(2) is None else node.dtype(2)
+    return quantization.quantize(node.emit, node.value(0), _scale(node, 1, 2), wanted, bool(node.attr("saturate", 1)))
 
 
 @lowers("DequantizeLinear")
 def dequantize(node: Node) -> Value:
-    """A Dequantize, or for s32 a product with the scale."""
-    if node.dtype() is DataType.s32 and node.optional(2) is None:
-        scale, rank = node.value(1), node.rank()
-        if (scale.shape is not None and len(scale.shape)) and rank > 1:
-            axis = node.attr("axis", 1) % rank
-            scale = reshape(node.emit, scale, numbers(-1, *[1] * (rank - 1 - axis)))
-        return multiply(node.emit, cast(node.emit, node.value(0), DataType.f32), scale)
-    if node.dtype() not in EIGHT_BITS:
-        raise NotLowered(f"a Dequantize of {node.dtype()}")
-    found: Value = node.emit.op("Dequantize", [node.value(0)], _scales(node))
-    return found
+    """A Dequantize, or its formula."""
+    stated = node.attr("output_dtype", 0)
+    wanted = data_type(stated, node.where) if stated else node.dtype(1)
+    return quantization.dequantize(node.emit, node.value(0), _scale(node, 1, 2), wanted)
+
+
+@lowers("QLinearConv")
+def convolution(node: Node) -> Value:
+    """A convolution between Dequantize and Quantize."""
+    emit, src, result = node.emit, _scale(node, 1, 2), _scale(node, 6, 7)
+    weights, scale = quantization.symmetric(node.value(3), _scale(node, 4, 5, 0))
+    bias = quantization.known_bias(node.known(8), src, scale)
+    image = quantization.dequantize(emit, node.value(0), src)
+    kernel = quantization.dequantize(emit, weights, scale)
+    found = windows.convolution(emit, image, kernel, bias, window_of(node), groups=node.attr("group", 1))
+    return quantization.quantize(emit, found, result, node.dtype(7))
+
+
+@lowers("QLinearMatMul")
+def matmul(node: Node) -> Value:
+    """A product between Dequantize and Quantize."""
+    emit = node.emit
+    weights, scale = quantization.symmetric(node.value(3), _scale(node, 4, 5, -1))
+    first = quantization.dequantize(emit, node.value(0), _scale(node, 1, 2, -2))
+    second = quantization.dequantize(emit, weights, scale)
+    return quantization.quantize(emit, layers.matmul(emit, first, second), _scale(node, 6, 7), node.dtype(7))
+
+
+@lowers("QLinearAdd", "QLinearMul", domain="com.microsoft")
+def binary(node: Node) -> Value:
+    """A sum or product between Dequantize and Quantize."""
+    emit, combine = node.emit, {"QLinearAdd": add, "QLinearMul": multiply}[node.proto.op_type]
+    first = quantization.dequantize(emit, node.value(0), _scale(node, 1, 2))
+    second = quantization.dequantize(emit, node.value(3), _scale(node, 4, 5))
+    return quantization.quantize(emit, combine(emit, first, second), _scale(node, 6, 7), node.dtype())
+
+
+@lowers("MatMulInteger")
+def integer_matmul(node: Node) -> Value:
+    """An exact product."""
+    return quantization.integer_matmul(node.emit, node.value(0), node.value(1), node.optional(2), node.optional(3))
+
+
+@lowers("ConvInteger")
+def integer_convolution(node: Node) -> Value:
+    """An exact convolution."""
+    if node.optional(3) is not None and node.optional(3) is not None and node.shape(3) not in ((), (1,)):
+        raise NotLowered("zero points for each channel of the weights")
+    inputs = node.value(0), node.value(1), node.optional(2), node.optional(3)
+    return quantization.integer_convolution(node.emit, *inputs, window_of(node), groups=node.attr("group", 1))

@@ -103,5 +103,3 @@ def _place(node: Node, index: int, count: int, base: int | None = None) -> int:
     if not -base <= place < count:
         raise node.invalid(f"position {place}", f"a position in a sequence of {base} tensors")
     return place % base if place < 0 else place
-
-

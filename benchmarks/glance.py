@@ -1,0 +1,99 @@
+"""The results of the models at a glance: how many times as long as onegraph each peer takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import exp, fsum, log
+from typing import Any, NamedTuple
+
+from .machine import is_idle
+
+# The peers in the order of their columns: the contender of a row, and its title.
+PEERS = {
+    "ONNX Runtime": "ONNX Runtime",
+    "OpenVINO": "OpenVINO",
+    "torch eager": "PyTorch eager",
+    "torch compiled": "PyTorch compiled",
+}
+# What the environment of a benchmark calls the packages of the peers.
+PACKAGES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "torch": "PyTorch"}
+MISSING = "-"
+NOTE = (
+    "Each number is the peer's time divided by the time of onegraph: more than 1 means that onegraph is faster. It is "
+    "the median over rounds in which all contenders take turns in one process. A number for two batches is the "
+    "geometric mean of theirs, and the last row is the mean of all models, data types and batches that the peer ran. "
+    f"`{MISSING}` means that the peer is not measured: ONNX Runtime has few bf16 kernels for CPUs, and PyTorch "
+    "quantizes with another package."
+)
+MARK = " \\*"
+DISTURBED = "\\* Something else ran on the machine during this row."
+
+
+class Line(NamedTuple):
+    """A model of one data type and batch: for each peer that ran it, its time divided by that of onegraph."""
+
+    model: str
+    dtype: str
+    batch: str
+    ratios: dict[str, float]
+    disturbed: bool = False
+
+
+def lines(rows: Iterable[Mapping[str, Any]]) -> list[Line]:
+    """A line for each row of the benchmark ``inference`` or ``training``, in their order."""
+    found = []
+    for row in rows:
+        *model, dtype, batch = row["case"].split(", ")
+        ratios = {peer: 1 / row["speed"][peer] for peer in PEERS if peer in row["speed"]}
+        found.append(Line(", ".join(model), dtype, batch.removeprefix("batch "), ratios, not is_idle(row["load"])))
+    return found
+
+
+def means(parts: Sequence[Line]) -> dict[str, float]:
+    """For each peer, the geometric mean of the lines that have it."""
+    given = {peer: [line.ratios[peer] for line in parts if peer in line.ratios] for peer in PEERS}
+    return {peer: exp(fsum(map(log, ratios)) / len(ratios)) for peer, ratios in given.items() if ratios}
+
+
+def over_batches(parts: Iterable[Line]) -> list[Line]:
+    """A line for each model and data type: the geometric means over its batches."""
+    groups: dict[tuple[str, str], list[Line]] = {}
+    for line in parts:
+        groups.setdefault((line.model, line.dtype), []).append(line)
+    return [
+        Line(*name, " and ".join(line.batch for line in group), means(group), any(line.disturbed for line in group))
+        for name, group in groups.items()
+    ]
+
+
+def label(ratio: float | None) -> str:
+    """A ratio with two significant digits."""
+    if ratio is None:
+        return MISSING
+    return next((f"{ratio:.{digits}f}" for digits, end in ((2, 0.995), (1, 9.95)) if ratio < end), f"{ratio:.0f}")
+
+
+def table(parts: Sequence[Line], whole: Sequence[Line]) -> Iterator[str]:
+    """The lines of a markdown table, with a last row for the means over ``whole``."""
+    mean = means(whole)
+    yield f"| model | data type | batch | {' | '.join(PEERS[peer] for peer in mean)} |"
+    yield f"| --- | --- | --- | {' | '.join('---:' for _ in mean)} |"
+    for model, dtype, batch, ratios, disturbed in parts:
+        numbers = " | ".join(label(ratios.get(peer)) for peer in mean)
+        yield f"| {model}{MARK * disturbed} | {dtype} | {batch} | {numbers} |"
+    yield f"| **geometric mean** | | | {' | '.join(f'**{label(ratio)}**' for ratio in mean.values())} |"
+
+
+def notes(parts: Iterable[Line]) -> str:
+    """How to read a table."""
+    return f"{NOTE} {DISTURBED}" if any(line.disturbed for line in parts) else NOTE
+
+
+def measured_on(environment: Mapping[str, Any]) -> str:
+    """The machine, and the versions of onegraph and its peers."""
+    versions = {"onegraph": f"{environment['onegraph']} on oneDNN {environment['library']}"}
+    versions |= {title: environment[name] for name, title in PACKAGES.items() if name in environment}
+    return (
+        f"{environment['processors']} processors of an {environment['cpu']} ({environment['isa']}) with "
+        f"{environment['threads']} threads: {', '.join(f'{name} {version}' for name, version in versions.items())}"
+    )

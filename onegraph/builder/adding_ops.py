@@ -1,0 +1,222 @@
+"""Adds ops to a graph: shapes are inferred, and all mistakes of an op are reported at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from .._util.exact_types import elements, has_type, real, text
+from ..errors import ArgumentError, shown
+from ..inference.suggestions import no_tensor
+from ..inference.violations import shortened
+from ..ir.op import LogicalTensor, Op, Signature, make_op
+from ..opset.dtypes import DataType
+from ..opset.editions.registry import DEFAULT, Edition
+from ..opset.editions.registry import edition as edition_named
+from ..opset.schema import AttrValue, Schema
+from .op_outputs import count_outputs, result_type
+from .operators import OPS, contents_like
+from .signature_cache import signature
+from .tensors import GraphTensors
+
+
+class OpAdding(GraphTensors):
+    """The calls that add ops: :meth:`op`, Python's operators, and the cast of a bias."""
+
+    def op(
+        self,
+        kind: str,
+        inputs: Sequence[LogicalTensor | None] | LogicalTensor,
+        attrs: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        dtype: object = None,
+        outputs: Sequence[str] | None = None,
+        edition: str | None = None,
+    ) -> Any:
+        """Add an op, with the names of an edition.
+
+        Args:
+            kind: the op, as the edition names it.
+            inputs: tensors of this graph in port order; None omits an optional input if no later input is given.
+            attrs: attribute names and values; attributes with a default may be omitted.
+            name: unique text for reports; made from the kind by default.
+            dtype: data type of the result if the type table allows several.
+            outputs: names of the wanted optional outputs; by default the outputs that the attributes imply.
+            edition: name of the edition; the graph's edition by default.
+
+        Returns:
+            The tensor if the op has one output in this call, else a named tuple in port order.
+
+        Raises:
+            SpecError: the op breaks the specification; the error lists every violation, and the graph is unchanged.
+            ArgumentError: an input belongs to another graph, or the name, dtype or edition is invalid.
+        """
+        chosen = edition_named(self.edition if edition is None else edition)
+        schema = chosen.schema(kind)
+        tensors = self._op_inputs(inputs, schema)
+        if name is not None:
+            name = self._free_op_name(name)
+        try:
+            wanted = None if dtype is None else DataType.of(dtype)
+        except ArgumentError as error:
+            raise ArgumentError(f"{shortened(kind)}: dtype: {error}") from None
+        count = None if schema is None or outputs is None else count_outputs(schema, outputs)
+        lenient = not self.strict
+        found = signature(chosen, kind, attrs, tensors, name=name or "", dtype=wanted, n_outputs=count, lenient=lenient)
+        while tensors and tensors[-1] is None:
+            tensors.pop()
+        ports, number = found.schema.outputs, next(self._op_ids)
+        label = self._op_name(found.schema.name, name, number)
+        op = self._new_op(number, found, tensors, label, chosen, [f"{label}.{port.name}" for port in ports])
+        result: Any = op.outputs
+        if len(result) == 1:
+            (result,) = result
+        else:
+            result = result_type(found.schema.kind, tuple(port.name for port in ports[: len(result)]))._make(result)
+        self._ops += (op,)
+        return result
+
+    def _operator(self, sign: str, left: object, right: object) -> LogicalTensor:
+        """Add the op of an operator; NotImplemented if an operand is neither a tensor nor numbers.
+
+        Raises:
+            SpecError: the op cannot have these tensors.
+            ArgumentError: a tensor belongs to another graph, or its data type does not hold the numbers.
+        """
+        like = cast("LogicalTensor", left if has_type(left, LogicalTensor) else right)
+        if sign == "abs":
+            return self.abs(like)
+        if sign == "**" and like is left and (power := real(right)) is not None:
+            return self.square(like) if power == 2 else self.pow(like, beta=power)
+        kind, edition, swapped = OPS[sign]
+        tensors: list[LogicalTensor] = []
+        for operand in (right, left) if swapped else (left, right):
+            if has_type(operand, LogicalTensor):
+                tensors.append(operand)
+            elif (contents := contents_like(kind, operand, like)) is not None:
+                tensors.append(self.constant(contents, dtype=like.dtype))
+            else:
+                return cast("LogicalTensor", NotImplemented)  # Python then raises a TypeError that names both types
+        return cast("LogicalTensor", self.op(kind, tensors, edition=edition))
+
+    def _cast_bias(
+        self,
+        schema: Schema,
+        tensors: Sequence[object],
+        attrs: Mapping[str, object],
+        place: int,
+        options: Mapping[str, Any],
+    ) -> object:
+        """The bias, which is input ``place`` of a new op: if it is f32 and the first input bf16 or f16, cast to that.
+
+        The op is checked first, so that the graph has no cast for an op that is refused.
+        """
+        first, bias = tensors[0], tensors[place]
+        if not (has_type(first, LogicalTensor) and has_type(bias, LogicalTensor)):
+            return bias
+        if bias.dtype is not DataType.f32 or first.dtype not in (DataType.bf16, DataType.f16):
+            return bias
+        given = self._op_inputs(tensors, schema)
+        given[place] = LogicalTensor(bias.id, first.dtype, bias.shape)
+        if options.get("name") is not None:
+            self._free_op_name(options["name"])
+        signature(edition_named(DEFAULT), schema.kind, attrs, given, lenient=not self.strict)
+        return self.type_cast(bias, dtype=first.dtype)
+
+    def _new_op(
+        self,
+        number: int,
+        found: Signature,
+        inputs: Sequence[LogicalTensor | None],
+        name: str,
+        chosen: Edition,
+        names: Sequence[str],
+    ) -> Op:
+        """Create an op from its signature and its output tensors, named ``names``, without adding it to the graph."""
+        ends = zip(names, found.dtypes, found.shapes, strict=False)
+        results = tuple([self._tensor(dtype, shape, text) for text, dtype, shape in ends])
+        kept = None if found.lenient else found
+        return make_op(number, found.schema.kind, tuple(inputs), results, found.attrs, name, chosen.name, kept)
+
+    def _add_op(
+        self,
+        chosen: Edition,
+        kind: str,
+        attrs: Mapping[str, AttrValue],
+        inputs: Sequence[LogicalTensor | None],
+        dtypes: tuple[DataType, ...],
+        *,
+        name: str,
+        names: Sequence[str],
+    ) -> tuple[LogicalTensor, ...]:
+        """Add an op like one of another graph, and return its outputs.
+
+        Args:
+            chosen, kind, attrs: the edition, and the op with its attributes in that edition.
+            inputs: tensors of this graph, in port order.
+            dtypes: data types of the outputs.
+            name: name of the op, which must be free.
+            names: names of the outputs.
+
+        Raises:
+            SpecError: the op breaks the specification.
+        """
+        count, lenient = len(dtypes), not self.strict
+        found = signature(chosen, kind, attrs, inputs, name=name, n_outputs=count, dtypes=dtypes, lenient=lenient)
+        op = self._new_op(next(self._op_ids), found, inputs[: len(found.inputs)], name, chosen, names)
+        self._append(op)
+        return op.outputs
+
+    def _append(self, op: Op) -> None:
+        """Add an op whose name is free."""
+        self._names[op.name] = op.id
+        self._ops += (op,)
+
+    def _op_inputs(self, inputs: object, schema: Schema | None) -> list[LogicalTensor | None]:
+        given = [inputs] if has_type(inputs, LogicalTensor) else elements(inputs)
+        if given is None:
+            op = "" if schema is None else f"{schema.kind}: "
+            raise ArgumentError(f"{op}inputs: {shown(inputs)}; expected a list of tensors of this graph")
+        own = self._by_id
+        try:
+            for tensor in given:
+                if type(tensor) is not LogicalTensor or own.get(tensor.id) is not tensor:
+                    break
+            else:
+                return given  # the common case, which needs no message
+        except TypeError:  # the id of a user-made record may be unhashable
+            pass
+        known = [None if tensor is None else self._known(tensor) for tensor in given]
+        for index, (tensor, found) in enumerate(zip(given, known, strict=True)):
+            if tensor is not None and found is None:
+                where, method = f"inputs[{index}]", ""
+                if schema is not None:
+                    named = index < len(schema.inputs) and not schema.variadic
+                    where = f"{schema.kind}: {schema.inputs[index].name if named else where}"
+                    method = schema.name if schema.variadic else ""
+                raise ArgumentError(no_tensor(tensor, where, given, method))
+        return known
+
+    def _free_op_name(self, name: object) -> str:
+        """The name for a new op as a plain string; ArgumentError if it is taken or empty."""
+        label = text(name)
+        if not label:
+            raise ArgumentError(f"name: {shown(name)}; expected a string that is not empty")
+        if label in self._names and self._is_taken(label):
+            raise ArgumentError(f"name {shown(label)} is taken by another op")
+        return label
+
+    def _op_name(self, stem: str, name: str | None, number: int) -> str:
+        """Take ``name`` for an op; if it is None, take the first free name made from ``stem`` and a number."""
+        label, suffix = name or f"{stem}_{number}", number
+        while self._names.setdefault(label, number) != number and self._is_taken(label):
+            if name is not None:  # another thread took the name first
+                raise ArgumentError(f"name {shown(name)} is taken by another op")
+            suffix += 1
+            label = f"{stem}_{suffix}"
+        return label
+
+    def _is_taken(self, name: str) -> bool:
+        """Whether an op of the graph has the name; the name of an op whose addition was interrupted is free."""
+        return any(op.name == name for op in self._ops)

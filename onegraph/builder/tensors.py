@@ -1,0 +1,191 @@
+"""Stores the tensors, inputs, outputs and constants of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from weakref import ref
+
+from .._util.exact_types import has_type, text
+from .._util.init_once import once
+from .._util.validation import flag, string
+from ..errors import ArgumentError, shown
+from ..inference.suggestions import no_tensor
+from ..ir.op import Array, LogicalTensor, Op, make_tensor
+from ..ir.tensor_type import as_shape, as_strides
+from ..opset.dtypes import DataType
+from ..opset.editions.registry import DEFAULT
+from ..opset.editions.registry import edition as edition_named
+from ..opset.schema import Shape
+from ..opset.shapes import is_dense, known_dims
+from .constants import contents_of
+from .op_methods import OpMethods
+
+
+class GraphTensors(OpMethods):
+    """The data of a graph, and the calls that add inputs, constants and outputs."""
+
+    @once("_ops")
+    def __init__(self, edition: str = DEFAULT, *, strict: bool = True) -> None:
+        self.edition, self.strict = edition_named(edition).name, flag("strict", strict)
+        # Each id and name is taken in one interpreter step, so that two threads never take the same one. The step that
+        # adds an op, input or output to the graph comes last, so that an interrupt never leaves a half-added one.
+        self._ops: list[Op] = []
+        self._op_ids = iter(range(2**62))
+        self._by_id: dict[int, LogicalTensor] = {}
+        self._inputs: dict[str, LogicalTensor] = {}
+        self._outputs: dict[str, LogicalTensor] = {}
+        self._names: dict[str, int] = {}  # op name -> id of the op that took the name
+        self._constant_inputs: set[str] = set()
+
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        """The ops in the order in which they were added; every op comes after the ops that produce its inputs."""
+        return tuple(self._ops)
+
+    @property
+    def inputs(self) -> Mapping[str, LogicalTensor]:
+        """The graph inputs by name, in the order of the ``input`` calls."""
+        return MappingProxyType(self._inputs)
+
+    @property
+    def constant_inputs(self) -> tuple[str, ...]:
+        """Names of the inputs that were declared constant; ``with_constants`` gives them their contents."""
+        return tuple(name for name in [*self._inputs] if name in self._constant_inputs)
+
+    @property
+    def outputs(self) -> Mapping[str, LogicalTensor]:
+        """The graph outputs by name, in the order of the ``output`` calls."""
+        return MappingProxyType(self._outputs)
+
+    def input(
+        self,
+        name: str,
+        dtype: object,
+        shape: object = None,
+        *,
+        strides: Sequence[int] | None = None,
+        constant: bool = False,
+    ) -> LogicalTensor:
+        """Declare a graph input.
+
+        Args:
+            name: unique among inputs and outputs; calls of the compiled graph use it.
+            dtype: data type: ``og.f32``, ``"f32"``, a numpy or ml_dtypes type.
+            shape: dims, with None for an unknown dim; None is an unknown rank.
+            strides: stride along each axis in elements, for data that is not dense row-major.
+            constant: True if the contents are the same in every call, as for weights. Files store this flag, and
+                ``with_constants`` uses it.
+
+        Raises:
+            ArgumentError: the name is taken, or the data type, shape or strides are invalid.
+        """
+        flag("constant", constant)
+        name = self._free_name(name)
+        if name == "out":
+            raise ArgumentError("name 'out' is the keyword that calls take their output arrays by; choose another")
+        try:
+            data_type, dims = DataType.of(dtype), as_shape(shape)
+            stored_strides = as_strides(strides, dims)
+        except ArgumentError as error:
+            swapped = has_type(dtype, (tuple, list)) and has_type(shape, (str, DataType))
+            fix = "; the data type comes before the shape" if swapped else ""
+            raise ArgumentError(f"input {shown(name)}: {error}{fix}") from None
+        tensor = self._tensor(data_type, dims, name, stored_strides)
+        (self._constant_inputs.add if constant else self._constant_inputs.discard)(name)
+        self._inputs[name] = tensor
+        return tensor
+
+    def constant(self, array: object, *, name: str = "", copy: bool = True, dtype: object = None) -> LogicalTensor:
+        """Add a constant, such as trained weights; the library prepares its contents once.
+
+        Args:
+            array: the contents: a numpy array, or anything with ``__dlpack__`` such as a PyTorch tensor. float64 and
+                int64 arrays are refused; convert them first, or pass ``dtype=og.s64``.
+            name: text for reports.
+            copy: True copies the array into aligned read-only memory; False keeps the caller's array and makes it
+                read-only. If the caller makes it writable again and writes to it, later results may or may not change,
+                because the library keeps copies.
+            dtype: data type of the contents. Only needed for s64: an int64 array is usually a mistake, as only few ops
+                take s64, such as Dropout for its seed.
+
+        Raises:
+            ArgumentError: ``array`` is not an array, its data type is not supported or is not ``dtype``, or copy=False
+                is not possible, because the array is not C-contiguous and aligned, or views writable memory.
+        """
+        flag("copy", copy)
+        label = string("name", name)
+        found, kept, watches = contents_of(array, dtype, copy=copy)
+        # A view keeps its shape and data type even if the caller sets those of the array.
+        flags, view = kept.flags, kept.view()
+        view.flags.writeable = False
+        tensor = self._tensor(found, view.shape, label or f"constant_{len(self._by_id)}", None, view, watches)
+        flags.writeable = False
+        return tensor
+
+    def output(self, name: str, tensor: LogicalTensor, *, strides: Sequence[int] | None = None) -> LogicalTensor:
+        """Declare a graph output; returns ``tensor``.
+
+        Args:
+            name: unique among inputs and outputs; calls return the result under this name.
+            tensor: a tensor of this graph.
+            strides: strides in elements of the array that a call returns, for example those of a channels-last image;
+                dense row-major by default.
+
+        Raises:
+            ArgumentError: the name is taken, the tensor belongs to another graph, or the strides are invalid.
+        """
+        name = self._free_name(name)
+        tensor = self._own(tensor, "output")
+        try:
+            stored_strides = as_strides(strides, tensor.shape)
+        except ArgumentError as error:
+            raise ArgumentError(f"output {shown(name)}: {error}") from None
+        if stored_strides is not None and is_dense(known_dims(tensor.shape), stored_strides):
+            stored_strides = None
+        self._outputs[name] = tensor._laid_out(stored_strides)
+        return tensor
+
+    @property
+    def _tensors(self) -> tuple[LogicalTensor, ...]:
+        """Every tensor, in the order of creation."""
+        return tuple(self._by_id.values())
+
+    def _tensor(
+        self,
+        dtype: DataType,
+        shape: Shape,
+        name: str,
+        strides: tuple[int, ...] | None = None,
+        value: Array | None = None,
+        watches: tuple[object, ...] = (),
+    ) -> LogicalTensor:
+        number = len(self._by_id)
+        while True:
+            tensor = make_tensor(number, dtype, shape, strides, name, value, watches, ref(self))
+            if self._by_id.setdefault(number, tensor) is tensor:
+                return tensor
+            number += 1
+
+    def _free_name(self, name: object) -> str:
+        """The name for a new input or output as a plain string; ArgumentError if it is taken or empty."""
+        label = text(name)
+        if not label:
+            fix = "; it comes before the tensor" if has_type(name, LogicalTensor) else ""
+            raise ArgumentError(f"name: {shown(name)}; expected a string that is not empty{fix}")
+        if label in self._inputs or label in self._outputs:
+            raise ArgumentError(f"name {shown(label)} is taken; inputs and outputs share one namespace")
+        return label
+
+    def _known(self, tensor: object) -> LogicalTensor | None:
+        """The tensor of this graph with the same id; None unless ``tensor`` is that tensor or a graph output."""
+        if not has_type(tensor, LogicalTensor) or type(tensor.id) is not int:
+            return None
+        known = self._by_id.get(tensor.id)
+        return known if known is tensor or any(tensor is output for output in [*self._outputs.values()]) else None
+
+    def _own(self, tensor: object, where: str) -> LogicalTensor:
+        known = self._known(tensor)
+        if known is None:
+            raise ArgumentError(no_tensor(tensor, where))
+        return known

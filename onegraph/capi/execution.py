@@ -1,0 +1,78 @@
+"""Executes compiled partitions on tensors that are checked first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .._util.validation import as_list
+from ..errors import ArgumentError
+from ..native.library import call, ffi, lib
+from ..opset.schema import Shape
+from .caches import get_constant_tensor_cache
+from .compilation import Compilation
+from .engine import Engine, Stream
+from .logical_tensor import LogicalTensor
+from .partition_checks import by_id, is_same, refuse_misaligned, refuse_overlap
+from .tensor import Tensor
+
+Constants = dict[tuple[int, Shape], bytes]
+
+
+def given_tensors(
+    name: str, wanted: Sequence[LogicalTensor], ports: Sequence[int], given: Sequence[Tensor], engine: Engine
+) -> list[Tensor]:
+    """The given tensors in the order of the wanted ones; ArgumentError if one is missing or is not as compiled."""
+    found = by_id(name, as_list(name, given, Tensor), ports, lambda tensor: tensor.logical_tensor.id)
+    for tensor in wanted:
+        got = found[tensor.id]
+        if got.engine is not engine:
+            raise ArgumentError(f"{name}: tensor {tensor.id} is of another engine")
+        if got.nbytes < (tensor.mem_size or 0) or not is_same(got.logical_tensor, tensor):
+            raise ArgumentError(f"{name}: {got.logical_tensor!r}; expected {tensor!r}, as it was compiled")
+    return [found[tensor.id] for tensor in wanted]
+
+
+def execute(
+    pointer: Any,
+    compilation: Compilation,
+    constants: Constants,
+    stream: Stream,
+    ins: Sequence[Tensor],
+    outs: Sequence[Tensor],
+) -> None:
+    """Execute a compiled partition, and wait; ``constants`` are those of the first execution of its partition."""
+    for tensor in outs:
+        if not tensor.writable:
+            raise ArgumentError(f"outputs: tensor {tensor.logical_tensor.id} is read-only")
+    refuse_overlap(ins, outs, compilation.in_place)
+    refuse_misaligned("inputs", ins)
+    refuse_misaligned("outputs", outs)
+    _refuse_other_constants(compilation, constants, ins)
+    call(
+        lib.dnnl_graph_compiled_partition_execute,
+        pointer,
+        stream._ptr,
+        len(ins),
+        ffi.new("const_dnnl_graph_tensor_t[]", [tensor._ptr for tensor in ins]),
+        len(outs),
+        ffi.new("const_dnnl_graph_tensor_t[]", [tensor._ptr for tensor in outs]),
+    )
+    stream.wait()
+
+
+def _refuse_other_constants(compilation: Compilation, first: Constants, inputs: Sequence[Tensor]) -> None:
+    """Refuse constants that differ from the first execution, after which the library does not read them again."""
+    if not get_constant_tensor_cache():
+        return  # and the cache cannot be enabled any more
+    pairs = zip(compilation.inputs, inputs, strict=True)
+    given = {(one.id, one.shape): tensor._contents() for one, tensor in pairs if one.property == "constant"}
+    # Compare all before storing any; compare again while storing, as another thread may have stored first.
+    for known in (first.get, first.setdefault):
+        for constant, data in given.items():
+            if known(constant, data) != data:
+                raise ArgumentError(
+                    f"inputs: tensor {constant[0]} is constant, and its data differs from that of the first "
+                    "execution, which the library goes on to use; make it variable, or take the partition from a "
+                    "new graph"
+                )

@@ -1,0 +1,110 @@
+"""Reads the graph that a command works on, and refuses to overwrite its file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..errors import ArgumentError, FormatError, SpecError
+from ..graph import Graph
+from ..serialize.json_text import MAX_BYTES
+from . import note
+
+
+@dataclass(frozen=True)
+class Source:
+    """A graph file with options that rewrite it; ``-`` is standard input."""
+
+    path: str
+    rewrites: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The name of the file for messages."""
+        return "standard input" if self.path == "-" else self.path
+
+    def load(self, *, cut: bool = False) -> Graph:
+        """The graph; ``cut`` removes its Wildcards, with a note on standard error.
+
+        Raises:
+            FormatError: the file cannot be read or is not a graph.
+            SpecError: an op breaks the specification.
+            ArgumentError: the options do not fit the graph.
+        """
+        try:
+            return self.parse(standard_input() if self.path == "-" else None, cut)
+        except SpecError as error:
+            named = [replace(one, message=f"{self.name}: {one.message}") for one in error.violations]
+            raise SpecError(named) from None
+
+    def load_to_run(self, *, cut: bool = True) -> Graph:
+        """The graph, which has at least one output; raises the errors of ``load``, and FormatError without outputs."""
+        graph = self.load(cut=cut)
+        if not graph.outputs:
+            raise FormatError(self.name, "the graph has no output", "ops other than Wildcards, and ends")
+        return graph
+
+    def keep(self, option: str, output: str | Path, graph: Graph | None = None, *others: str) -> None:
+        """Refuse an output that is also read: FILE, the constants of ``graph`` beside it, or one of ``others``.
+
+        Raises:
+            ArgumentError: the output is one of these files, perhaps under another name.
+        """
+        inputs = ["/dev/stdin" if self.path == "-" else self.path, *others]
+        if graph is not None and any(tensor.constant for tensor in graph._tensors):
+            file = Path(self.path)
+            inputs.append(str(file.with_name(f"{file.name}.npz") if file.suffix == ".py" else file.with_suffix(".npz")))
+        for path in inputs:
+            with suppress(OSError):  # one of the files does not exist
+                if os.path.isfile(output) and os.path.samefile(path, output):
+                    raise ArgumentError(f"{option}: {str(output)!r} is the input; expected another file")
+
+    def parse(self, content: bytes | None, cut: bool = False) -> Graph:
+        """The graph of the file, or of ``content`` from standard input; errors about ops do not name the file."""
+        if self.path.endswith(".py"):
+            raise FormatError(self.name, "Python code", "JSON, which onegraph convert FILE.py -o FILE.json makes of it")
+        if content is None:
+            graph = Graph.load(self.path)
+        else:
+            try:
+                graph = Graph.from_json(content)
+            except FormatError as error:
+                raise FormatError(f"{self.name}: {error.where}", error.given, error.expected) from None
+        return self.rewritten(cut_at_wildcards(graph) if cut else graph)
+
+    def rewritten(self, graph: Graph) -> Graph:
+        """The graph rewritten by the options; like in benchdnn, they may give shapes for tensors that no op reads."""
+        if not self.rewrites:
+            return graph
+        from ..tools.harness import rewrite_like_benchdnn
+
+        found, passed_over = rewrite_like_benchdnn(graph, **self.rewrites)
+        if passed_over:
+            listed = ", ".join(map(str, passed_over))
+            note(f"in_shapes: passed over, as no op reads them: tensors {listed}")
+        return found
+
+
+def cut_at_wildcards(graph: Graph) -> Graph:
+    """The graph without its Wildcards; if it has any, a note is printed on standard error."""
+    count = sum(op.kind == "Wildcard" for op in graph.ops)
+    if not count:
+        return graph
+    what = "1 Wildcard is" if count == 1 else f"{count} Wildcards are"
+    note(f"{what} left out: what they write is input, what they read is output")
+    return graph.without_wildcards()
+
+
+def standard_input() -> bytes:
+    """The contents of standard input; refuses more than the size limit of files."""
+    if sys.stdin is None:
+        raise FormatError("standard input", "closed", "a graph")
+    content = sys.stdin.buffer.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise FormatError("standard input", f"more than {MAX_BYTES} bytes", f"at most {MAX_BYTES}")
+    return content

@@ -1,0 +1,93 @@
+"""Defines the types of values that several commands share, with messages of one line."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..errors import ArgumentError
+from ..opset.editions.registry import EDITIONS, edition
+
+
+class FilePath(click.Path):
+    """The name of a file."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The name; fails if it is no valid file name."""
+        if value == "" or "\0" in value:
+            self.fail(f"{value!r} is not the name of a file", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class OutputPath(FilePath):
+    """The name of a file to write; it must have one of the suffixes, if there are any.
+
+    Special files such as ``/dev/null`` may have any name. Named pipes are refused, because opening one waits for a
+    reader.
+    """
+
+    def __init__(self, *suffixes: str, **options: Any) -> None:
+        super().__init__(**options)
+        self.suffixes = suffixes
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The name; fails if such a file cannot be written."""
+        found = super().convert(value, param, ctx)
+        if found == "-" and self.allow_dash:
+            return found
+        mode = 0
+        with suppress(OSError):
+            mode = os.stat(found).st_mode
+        # Pipes of a shell, such as /dev/fd/63 or /dev/stdout, have a reader; their real path does not exist.
+        if stat.S_ISFIFO(mode) and os.path.lexists(os.path.realpath(found)):
+            self.fail(f"{found!r} is a named pipe; expected a file", param, ctx)
+        if self.suffixes and Path(found).suffix not in self.suffixes and (mode == 0 or stat.S_ISREG(mode)):
+            self.fail(f"{found!r}; expected a name that ends in {' or '.join(self.suffixes)}", param, ctx)
+        return found
+
+
+class EditionName(click.Choice[str]):
+    """The name of an edition; an error suggests the nearest one."""
+
+    def __init__(self) -> None:
+        super().__init__(EDITIONS)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The name; fails if there is no such edition."""
+        try:
+            return edition(value).name
+        except ArgumentError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Integer(click.IntRange):
+    """An integer in a range, called an integer in messages."""
+
+    name = "integer"
+
+    def _describe_range(self) -> str:
+        return "" if self.min is None and self.max is None else super()._describe_range()
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The integer; fails if the text is none."""
+        if isinstance(value, str) and not value.isascii():  # int() accepts the digits of every script
+            self.fail(f"{value!r} is not a valid integer", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Number(click.FloatRange):
+    """A number in a range, called a number in messages."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number; fails if the text is none, or NaN."""
+        number = super().convert(value, param, ctx)
+        if number != number or (isinstance(value, str) and not value.isascii()):
+            self.fail(f"{value!r} is not a valid number", param, ctx)
+        return number

@@ -1,0 +1,190 @@
+"""Lowers scaled dot product attention to the ops that the library fuses: MatMul, Divide, Add, SoftMax, MatMul."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ...opset.dtypes import DataType
+from .elementwise import add, binary, filled, multiply, select, unary
+from .emitter import Array, Emitter, NotLowered, Value, dtype_of, numbers, rank_of, shape_of
+from .layers import matmul
+from .movement import NATIVE, cast, concat, reshape, transpose
+from .reduction import reduce
+
+
+@dataclass(frozen=True)
+class Attention:
+    """The results of an attention: the output, the caches, and the scores at the wanted stage."""
+
+    output: Value
+    key: Value
+    value: Value
+    scores: Value | None
+
+
+@dataclass(frozen=True)
+class Masking:
+    """Which keys a query sees.
+
+    Attributes:
+        mask: boolean, or numbers that are added to the scores; its last axis may be short.
+        causal: whether a query sees no later key.
+        left, right: how far a query sees; -1 is without a bound.
+        lengths: number of keys that are valid in each batch.
+        past: number of keys before those of the first query.
+    """
+
+    mask: Value | None = None
+    causal: bool = False
+    left: int = -1
+    right: int = -1
+    lengths: Value | None = None
+    past: int = 0
+
+
+def heads_apart(emit: Emitter, src: Value, heads: int) -> Value:
+    """(batch, tokens, heads * size) as (batch, heads, tokens, size)."""
+    batch, tokens, width = _known(src, 3)
+    return transpose(emit, reshape(emit, src, numbers(batch, tokens, heads, width // heads)), (0, 2, 1, 3))
+
+
+def heads_together(emit: Emitter, src: Value) -> Value:
+    """(batch, heads, tokens, size) as (batch, tokens, heads * size)."""
+    batch, heads, tokens, size = _known(src, 4)
+    return reshape(emit, transpose(emit, src, (0, 2, 1, 3)), numbers(batch, tokens, heads * size))
+
+
+def _known(value: Value, rank: int) -> list[int]:
+    shape = shape_of(value)
+    if shape is None or len(shape) != rank or None in shape[1:]:
+        raise NotLowered("unknown dims of query, key or value")
+    return [-1 if dim is None else dim for dim in shape]
+
+
+def attention(
+    emit: Emitter,
+    query: Value,
+    key: Value,
+    value: Value,
+    *,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    masking: Masking | None = None,
+    past: tuple[Value, Value] | None = None,
+    precision: DataType | None = None,
+    stage: int | None = None,
+) -> Attention:
+    """Attention of query (batch, heads, tokens, size) to key and value, whose heads may serve several of the query's.
+
+    Args:
+        emit: adds the ops.
+        query, key, value: tensors of rank 4.
+        scale: factor of the scores; 1 / sqrt(size) by default.
+        softcap: limit of the scores, softcap * tanh(scores / softcap); 0 is no limit.
+        masking: which keys a query sees.
+        past: keys and values before those given.
+        precision: data type of the SoftMax.
+        stage: the scores to return: 0 the product, 1 capped, 2 with the mask, 3 the probabilities.
+    """
+    if past is not None:
+        key, value = concat(emit, [past[0], key], 2), concat(emit, [past[1], value], 2)
+    batch, heads, tokens, size = _known(query, 4)
+    kv_heads, keys = _known(key, 4)[1:3]
+    group, dtype = heads // kv_heads, dtype_of(query)
+    whole, parts = numbers(batch, heads, tokens, keys), numbers(batch, kv_heads, group * tokens, keys)
+    scale = size**-0.5 if scale is None else scale
+    rows = query if group == 1 else reshape(emit, query, numbers(batch, kv_heads, group * tokens, size))
+    scores = matmul(emit, rows, key, transpose_b=True)
+    if scale != 1:
+        scores = binary(emit, "Divide", scores, np.full(1, 1 / scale, dtype.numpy))
+    stages = [scores if group == 1 else reshape(emit, scores, whole)]
+    if softcap > 0:
+        capped = unary(emit, "Tanh", multiply(emit, stages[0], filled(1 / softcap, query)))
+        stages.append(multiply(emit, capped, filled(softcap, query)))
+    else:
+        stages.append(stages[0])
+    bias, kept = _bias(emit, masking or Masking(), tokens, keys, dtype)
+    stages.append(stages[1] if bias is None else add(emit, stages[1], bias))
+    wide = dtype if precision not in NATIVE or precision is None else precision
+    shares = emit.op("SoftMax", [cast(emit, stages[2], wide)], {"axis": -1}, dtype=wide, outputs=[])
+    shares = cast(emit, shares, dtype)
+    if kept is not None:
+        shares = select(emit, kept, shares, filled(0, query))
+    stages.append(shares)
+    if group != 1:
+        shares = reshape(emit, shares, parts)
+    found = matmul(emit, shares, value)
+    if group != 1:
+        found = reshape(emit, found, numbers(batch, heads, tokens, _known(value, 4)[3]))
+    return Attention(found, key, value, None if stage is None else stages[stage])
+
+
+def _bias(
+    emit: Emitter, masking: Masking, tokens: int, keys: int, dtype: DataType
+) -> tuple[Value | None, Value | None]:
+    """The numbers to add to the scores, and which rows see a key; None for nothing to add, and for all rows."""
+    allowed, bias = _allowed(emit, masking, tokens, keys), None
+    mask = masking.mask
+    if mask is not None:
+        mask = _widened(emit, mask, keys)
+        if dtype_of(mask) is DataType.boolean:
+            allowed = mask if allowed is None else emit.op("And", [allowed, mask])
+        else:
+            bias = cast(emit, mask, dtype)
+    nothing, never = np.zeros((), dtype.numpy), np.full((), -np.inf, dtype.numpy)
+    if allowed is not None:
+        if isinstance(allowed, np.ndarray):
+            closed: Value = np.where(allowed, nothing, never)
+            bias = closed if bias is None else add(emit, bias, closed)
+        else:
+            bias = select(emit, allowed, nothing if bias is None else bias, never)
+    if bias is None:
+        return None, None
+    if isinstance(bias, np.ndarray):
+        some: Array = np.logical_not(np.isneginf(bias.astype(np.float32)).all(-1, keepdims=True))
+        return bias, None if some.all() else some
+    largest = reduce(emit, "ReduceMax", bias, [(rank_of(bias) or 0) - 1], keep=True)
+    # The library's ReduceMax returns the least finite number for a row of minus infinities.
+    limits: Any = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]
+    least = np.full((), limits.min, dtype.numpy)
+    return bias, emit.op("Greater", [largest, least])
+
+
+def _allowed(emit: Emitter, masking: Masking, tokens: int, keys: int) -> Value | None:
+    """Which keys each query sees by its place, as booleans."""
+    if tokens < 0 or keys < 0:
+        raise NotLowered("unknown numbers of tokens")
+    key = np.arange(keys, dtype=np.int64)
+    place: Value = np.arange(tokens, dtype=np.int64)[:, None] + masking.past
+    found: list[Value] = []
+    if masking.lengths is not None:
+        lengths = reshape(emit, cast(emit, masking.lengths, DataType.s64), numbers(-1, 1, 1, 1))
+        found.append(emit.op("Less", [key, lengths]))
+        place = emit.op("Add", [lengths, np.arange(tokens, dtype=np.int64)[:, None] - tokens])
+    if masking.causal:
+        found.append(emit.op("LessEqual", [key, place]))
+    if masking.left >= 0:
+        found.append(emit.op("GreaterEqual", [key, emit.op("Subtract", [place, np.array(masking.left)])]))
+    if masking.right >= 0:
+        found.append(emit.op("LessEqual", [key, emit.op("Add", [place, np.array(masking.right)])]))
+    allowed = found[0] if found else None
+    for one in found[1:]:
+        allowed = emit.op("And", [allowed, one])
+    return allowed
+
+
+def _widened(emit: Emitter, mask: Value, keys: int) -> Value:
+    """A mask with one element for each key; those that it lacks are masked."""
+    shape = shape_of(mask)
+    if shape is None or not shape or shape[-1] is None:
+        raise NotLowered("the keys of the mask are unknown")
+    if shape[-1] in (1, keys):
+        return mask
+    outside: Array = np.array(False if dtype_of(mask) is DataType.boolean else -np.inf, dtype_of(mask).numpy)
+    pads = numbers(*[0] * (2 * len(shape) - 1), keys - shape[-1])
+    found: Value = emit.op("Pad", [mask, pads, outside], {"mode": "constant"})
+    return found

@@ -1,0 +1,67 @@
+"""Lowers nodes of transformers."""
+
+from __future__ import annotations
+
+from ...lowering import attention as lowering
+from ...lowering.attention import Masking
+from ...lowering.emitter import Value, shape_of
+from ..node import Node, NotLowered, lowers
+from ..types import data_type
+from .layers import native
+from .norms import results_wanted
+
+
+@lowers("Attention")
+def attention(node: Node) -> tuple[Value | None, ...]:
+    """Scaled dot product attention with caches, masks, groups of heads, and the scores as an output."""
+    native(node)
+    emit, flat = node.emit, node.rank() == 3
+    query, key, value = (node.value(index) for index in range(3))
+    if flat:
+        query = lowering.heads_apart(emit, query, node.attr("q_num_heads"))
+        key, value = (lowering.heads_apart(emit, one, node.attr("kv_num_heads")) for one in (key, value))
+    before = node.optional(4), node.optional(5)
+    past = None if before[0] is None or before[1] is None else (before[0], before[1])
+    start = 0 if past is None else (shape_of(past[0]) or (None,) * 4)[2]
+    causal = bool(node.attr("is_causal", 0))
+    if start is None and (causal or node.has("left_window_size") or node.has("right_window_size")):
+        raise NotLowered("an unknown number of earlier keys")
+    masking = Masking(
+        node.optional(3),
+        causal,
+        node.attr("left_window_size", -1),
+        node.attr("right_window_size", -1),
+        node.optional(6),
+        start or 0,
+    )
+    found = lowering.attention(
+        emit,
+        query,
+        key,
+        value,
+        scale=node.attr("scale"),
+        softcap=node.attr("softcap", 0.0),
+        masking=masking,
+        past=past,
+        precision=data_type(node.attr("softmax_precision"), node.where) if node.has("softmax_precision") else None,
+        stage=node.attr("qk_matmul_output_mode", 0) if results_wanted(node) > 3 else None,
+    )
+    output = lowering.heads_together(emit, found.output) if flat else found.output
+    return (output, found.key, found.value, found.scores)[: len(node.proto.output)]
+
+
+@lowers("MultiHeadAttention", domain="com.microsoft")
+def multi_head_attention(node: Node) -> Value:
+    """Attention of separate query, key and value, each (batch, tokens, heads * size)."""
+    native(node)
+    if results_wanted(node) > 1 or any(node.optional(index) is not None for index in (3, 4, 6, 7)):
+        raise NotLowered("biases, caches or padding masks")
+    emit, heads = node.emit, node.attr("num_heads")
+    if node.optional(1) is None or node.rank() != 3 or node.rank(1) != 3:
+        raise NotLowered("packed queries and keys")
+    query, key, value = (lowering.heads_apart(emit, node.value(index), heads) for index in range(3))
+    masking = Masking(node.optional(5), bool(node.attr("unidirectional", 0)))
+    scale = node.attr("scale", 0.0) or None
+    return lowering.heads_together(
+        emit, lowering.attention(emit, query, key, value, scale=scale, masking=masking).output
+    )

@@ -1,0 +1,106 @@
+"""Finds and loads the oneDNN library and the compiled extension.
+
+The library is the ``libdnnl.so.3`` of the installed ``onednn-cpu-gomp`` wheel, or the file that the environment
+variable ``ONEGRAPH_LIBRARY`` names. Both exist on x86-64 Linux alone; elsewhere onegraph is pure Python.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import struct
+from importlib import import_module, metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ..errors import LibraryError
+
+EXTENSION = "onegraph._ffi"
+WHEEL = "onednn-cpu-gomp"
+SONAME = "libdnnl.so.3"
+VARIABLE = "ONEGRAPH_LIBRARY"
+INSTALL = f"run: pip install {WHEEL}==2023.2.0, or set {VARIABLE} to the path of a {SONAME} of oneDNN 3.2 or later"
+REINSTALL = "reinstall onegraph, or run python build_ffi.py in a checkout"
+NUMPY = "onegraph.reference.run computes a graph in numpy, without the library"
+# Shared libraries that oneDNN needs, and how to install each.
+RUNTIME_LIBRARIES = {
+    "libgomp": "install libgomp (Debian: apt-get install libgomp1)",
+    "libstdc++": "install libstdc++ (Debian: apt-get install libstdc++6)",
+}
+
+
+def load() -> tuple[ctypes.CDLL, Any]:
+    """The library and the extension.
+
+    Raises:
+        LibraryError: one of them is missing or cannot be loaded; the message names the reason and the fix.
+    """
+    if find_spec(EXTENSION) is None:
+        raise LibraryError(f"{_missing_extension(platform.system(), platform.machine())}; {NUMPY}")
+    path = _find_library()
+    try:
+        _refuse_cut_off(path)
+        handle = ctypes.CDLL(str(path))
+    except OSError as error:
+        needs = next((advice for name, advice in RUNTIME_LIBRARIES.items() if name in str(error)), INSTALL)
+        raise LibraryError(f"cannot load {path}: {error}; {needs}") from None
+    if not hasattr(handle, "dnnl_version"):
+        raise LibraryError(f"{path} is not a oneDNN library; {INSTALL}")
+    if not hasattr(handle, "dnnl_graph_graph_create"):
+        raise LibraryError(f"{path} is a oneDNN library without the graph API; {INSTALL}")
+    try:
+        return handle, import_module(EXTENSION)
+    except ImportError as error:
+        raise LibraryError(f"the compiled part of onegraph does not fit {path}: {error}; {REINSTALL}") from None
+
+
+def has_wheel(system: str, machine: str) -> bool:
+    """Whether a system has a wheel of the library; elsewhere onegraph is pure Python."""
+    return (system, machine) == ("Linux", "x86_64")
+
+
+def _missing_extension(system: str, machine: str) -> str:
+    """Why there is no extension on a system, and what to do."""
+    if has_wheel(system, machine):
+        return f"the compiled part of onegraph is missing; {REINSTALL}"
+    return f"onegraph runs graphs with the oneDNN library on x86-64 Linux, and this is {system} on {machine}"
+
+
+def _find_library() -> Path:
+    """Path of the library to load."""
+    chosen = os.environ.get(VARIABLE)
+    if chosen:
+        path = Path(chosen)
+        if not path.is_file():
+            raise LibraryError(f"{VARIABLE} is {chosen!r}, which is not a file; {INSTALL}")
+        return path.resolve()
+    try:
+        files = metadata.files(WHEEL) or []
+    except metadata.PackageNotFoundError:
+        raise LibraryError(f"the oneDNN library is not installed; {INSTALL}; {NUMPY}") from None
+    for file in files:
+        path = Path(str(file.locate()))
+        if file.name == SONAME and path.exists():
+            return path.resolve()
+    raise LibraryError(f"the {WHEEL} package is installed without {SONAME}; {INSTALL}")
+
+
+def _refuse_cut_off(path: Path) -> None:
+    """Raise LibraryError for a truncated file, whose segments the loader would map and then crash on."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        header = file.read(64)
+        if len(header) < 64 or header[:5] != b"\x7fELF\x02":
+            return  # not a 64-bit ELF file: the loader reports that
+        (start,), (length, count) = struct.unpack_from("<Q", header, 32), struct.unpack_from("<HH", header, 54)
+        file.seek(start)
+        table = file.read(length * count)
+    complete = len(table) == length * count
+    # The end of each segment in the file: its offset plus its size.
+    ends = [
+        sum(struct.unpack_from("<Q16xQ", table, at + 8)) for at in range(0, len(table) if complete else 0, length or 1)
+    ]
+    if not complete or max(ends, default=0) > size:
+        raise LibraryError(f"cannot load {path}: it is cut off at {size} bytes; {INSTALL}")

@@ -1,0 +1,171 @@
+"""Changes ONNX models at random and loads them: ``python -m tests.fuzz.onnx_models SEED COUNT``.
+
+The models are those of the backend tests of the package onnx. A load returns a graph or raises an error of onegraph;
+the process has 8 GB of memory and a time limit for each model, so that a model that asks for more is a finding too.
+"""
+
+import faulthandler
+import random
+import resource
+import signal
+import sys
+import time
+import traceback
+import warnings
+
+import onegraph as og
+
+MEMORY = 8 << 30
+SECONDS = 60  # a load takes milliseconds
+INTEGERS = (-1, 0, 1, 2, 7, 255, 2**31 - 1, 2**31, 2**40, 2**63 - 1, -(2**63), -(2**40))
+WORDS = ("", "x", "y", "../../etc/passwd", "/dev/zero", "\0", "ai.onnx", "Loop", "If", "Scan", "Softmax")
+
+
+def models():
+    """The serialized models of the backend tests, in a fixed order."""
+    from ..onnx_backend.cases import cases
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = [case.model for _, case in sorted(cases(("node",)).items())]
+    return [one.SerializeToString() for one in found]
+
+
+def mutant(originals, seed):
+    """A changed model."""
+    from onnx import ModelProto
+
+    rng = random.Random(seed)
+    data = rng.choice(originals)
+    if rng.random() < 0.3:
+        return _changed_bytes(data, rng)
+    model = ModelProto.FromString(data)
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        _change(model, rng)
+    try:
+        return model.SerializeToString()
+    except ValueError:  # a text that is not UTF-8
+        return _changed_bytes(data, rng)
+
+
+def _changed_bytes(data, rng):
+    """Flip bits, cut the end off, or put other bytes in."""
+    changed = bytearray(data)
+    for _ in range(rng.choice((1, 1, 2, 8))):
+        way, place = rng.randrange(4), rng.randrange(len(changed))
+        if way == 0:
+            changed[place] ^= 1 << rng.randrange(8)
+        elif way == 1 and place:
+            del changed[place:]
+        elif way == 2:
+            changed[place:place] = rng.randbytes(rng.choice((1, 4, 10)))
+        else:
+            changed[place] = rng.choice((0, 1, 127, 128, 255))
+    return bytes(changed)
+
+
+def _change(message, rng):
+    """Change one field of a message, or of one inside it."""
+    fields = message.ListFields()
+    if not fields or rng.random() < 0.03:
+        fields = [(field, None) for field in message.DESCRIPTOR.fields]
+    descriptor, _ = rng.choice(fields)
+    name = descriptor.name
+    if descriptor.message_type is not None:
+        _change_message(message, name, _repeated(descriptor), rng)
+    elif _repeated(descriptor):
+        values = getattr(message, name)
+        way = rng.randrange(4)
+        if way == 0 and values:
+            del values[rng.randrange(len(values))]
+        elif way == 1 and values:
+            values[rng.randrange(len(values))] = _value(descriptor, rng, values[0])
+        elif way == 2 and values:
+            values.append(rng.choice(values))
+        else:
+            values.append(_value(descriptor, rng, None))
+    elif rng.random() < 0.1:
+        message.ClearField(name)
+    else:
+        setattr(message, name, _value(descriptor, rng, getattr(message, name)))
+
+
+def _change_message(message, name, repeated, rng):
+    if not repeated:
+        if rng.random() < 0.05:
+            message.ClearField(name)
+        else:
+            _change(getattr(message, name), rng)
+        return
+    items, way = getattr(message, name), rng.random()
+    if not items:
+        items.add()
+    place = rng.randrange(len(items))
+    if way < 0.1:
+        del items[place]
+    elif way < 0.2:
+        items.add().CopyFrom(items[place])
+    elif way < 0.3:
+        one, other = type(items[place])(), rng.randrange(len(items))
+        one.CopyFrom(items[place])
+        items[place].CopyFrom(items[other])
+        items[other].CopyFrom(one)
+    else:
+        _change(items[place], rng)
+
+
+def _value(descriptor, rng, old):
+    if descriptor.enum_type is not None:
+        return rng.choice([one.number for one in descriptor.enum_type.values])
+    kind = descriptor.cpp_type
+    if kind == descriptor.CPPTYPE_STRING:
+        if descriptor.type == descriptor.TYPE_BYTES:
+            return bytes(old or b"")[: rng.randrange(9)] + rng.randbytes(rng.randrange(9))
+        return rng.choice((*WORDS, str(old or "")[:-1]))
+    if kind in (descriptor.CPPTYPE_FLOAT, descriptor.CPPTYPE_DOUBLE):
+        return rng.choice((0.0, -1.0, float("nan"), float("inf"), 1e30))
+    if kind in (descriptor.CPPTYPE_INT32, descriptor.CPPTYPE_ENUM):
+        return rng.choice([one for one in INTEGERS if -(2**31) <= one < 2**31])
+    if kind == descriptor.CPPTYPE_UINT64:
+        return rng.choice([one for one in INTEGERS if one >= 0])
+    return rng.choice(INTEGERS)
+
+
+def _repeated(descriptor):
+    return descriptor.is_repeated if hasattr(descriptor, "is_repeated") else descriptor.label == 3
+
+
+def load(data):
+    """The error of a load that no user should see; empty if there is none."""
+    import onegraph.onnx
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # numbers overflow when constants are computed
+            onegraph.onnx.load(data)
+    except og.FormatError:
+        return ""
+    except Exception:
+        return traceback.format_exc()
+    return ""
+
+
+def main():
+    """Load the changed models of the seeds; print each seed before it, and the findings."""
+    first, count = int(sys.argv[1]), int(sys.argv[2])
+    faulthandler.enable()
+    originals = models()
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    begin = time.monotonic()
+    for seed in range(first, first + count):
+        print(f"@{seed}", flush=True)
+        signal.alarm(SECONDS)
+        error = load(mutant(originals, seed))
+        signal.alarm(0)
+        if error:
+            print(f"FAIL {seed}\n{error}", flush=True)
+    print(f"@done {count} models in {time.monotonic() - begin:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""The pages show what was measured: each generated text equals what the kept results give. No test checks times."""
+
+import json
+import re
+from dataclasses import asdict
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from benchmarks import glance, page
+from benchmarks.chart import svg
+from benchmarks.glance import Line
+from benchmarks.timing import Row
+
+IDLE, BUSY = {"all": 1.0}, {"all": 60.0, "cc1plus": 60.0}
+# The speeds of the peers relative to onegraph: 0.5 is half as fast, so that the peer takes twice the time.
+ROWS = [
+    Row("ResNet-50, f32, batch 1", {}, {"ONNX Runtime": 0.5, "torch eager": 0.25, "onegraph f32": 0.1}, load=IDLE),
+    Row("ResNet-50, f32, batch 16", {}, {"ONNX Runtime": 0.125, "torch eager": 1.0}, load=IDLE),
+    Row("ResNet-50, bf16, batch 1", {}, {"torch eager": 2.0}, load=BUSY),
+]
+LINES = glance.lines(map(asdict, ROWS))
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_pages_show_the_kept_results():
+    texts = page.written(json.loads(page.RESULTS.read_text()))
+    assert set(texts) == {page.README, page.PAGE, page.CHART}
+    assert [path.name for path, text in texts.items() if path.read_text() != text] == []
+
+
+def test_ratio_is_their_time_by_ours():
+    assert [
+        Line("ResNet-50", "f32", "1", {"ONNX Runtime": 2.0, "torch eager": 4.0}),
+        Line("ResNet-50", "f32", "16", {"ONNX Runtime": 8.0, "torch eager": 1.0}),
+        Line("ResNet-50", "bf16", "1", {"torch eager": 0.5}, disturbed=True),
+    ] == LINES
+
+
+def test_training_is_part_of_the_name():
+    (line,) = glance.lines([asdict(Row("BERT, training step, bf16, batch 16", load=IDLE))])
+    assert line[:3] == ("BERT, training step", "bf16", "16")
+
+
+def test_means_are_geometric():
+    assert glance.means(LINES) == pytest.approx({"ONNX Runtime": 4.0, "torch eager": 2 ** (1 / 3)})
+    assert glance.means([]) == {}
+
+
+def test_lines_join_over_batches():
+    first, second = glance.over_batches(LINES)
+    assert first[:3] == ("ResNet-50", "f32", "1 and 16")
+    assert first.ratios == pytest.approx({"ONNX Runtime": 4.0, "torch eager": 2.0})
+    assert (second.batch, second.disturbed) == ("1", True)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [
+        (None, "-"),
+        (0.514, "0.51"),
+        (0.994, "0.99"),
+        (0.996, "1.0"),
+        (1.04, "1.0"),
+        (9.94, "9.9"),
+        (9.96, "10"),
+        (23.4, "23"),
+    ],
+)
+def test_ratio_has_two_digits(ratio, text):
+    assert glance.label(ratio) == text
+
+
+def test_table_ends_with_the_means():
+    assert list(glance.table(LINES, LINES)) == [
+        "| model | data type | batch | ONNX Runtime | PyTorch eager |",
+        "| --- | --- | --- | ---: | ---: |",
+        "| ResNet-50 | f32 | 1 | 2.0 | 4.0 |",
+        "| ResNet-50 | f32 | 16 | 8.0 | 1.0 |",
+        "| ResNet-50 \\* | bf16 | 1 | - | 0.50 |",
+        "| **geometric mean** | | | **4.0** | **1.3** |",
+    ]
+    assert glance.notes(LINES).endswith("Something else ran on the machine during this row.")
+    assert "Something else" not in glance.notes(LINES[:2])
+
+
+def test_chart_shows_every_number():
+    picture = ET.fromstring(svg(LINES))
+    texts = [text.text for text in picture.iter(f"{SVG}text")]
+    numbers = [text for text in texts if re.fullmatch(r"\d+\.\d+|-", text)]
+    assert numbers == ["2.0", "-", "4.0", "-", "8.0", "-", "1.0", "-", "-", "-", "0.50", "-", "4.0", "-", "1.3", "-"]
+    assert {*glance.PEERS.values(), "ResNet-50", "f32", "bf16", "16", "geometric mean"} <= set(texts)
+
+
+def test_bars_begin_at_one():
+    picture = ET.fromstring(svg([Line("a", "f32", "1", {"OpenVINO": 4.0}), Line("a", "f32", "2", {"OpenVINO": 0.25})]))
+    faster, slower, *_ = (
+        (kind, float(bar.get("x")), float(bar.get("width")))
+        for bar in picture.iter(f"{SVG}rect")
+        if (kind := bar.get("class")) in ("faster", "slower")
+    )
+    assert (faster[0], slower[0]) == ("faster", "slower")
+    assert faster[1] == pytest.approx(slower[1] + slower[2], abs=0.11)
+    assert faster[2] == pytest.approx(slower[2], abs=0.11)  # four times as long is as far from 1 as a quarter
+
+
+def test_chart_has_colors_for_dark_pages():
+    style = ET.fromstring(svg(LINES)).find(f"{SVG}style").text
+    light, dark = style.split("@media (prefers-color-scheme: dark)")
+    assert set(re.findall(r"\.(\w+) { fill", dark)) >= {"page", "faster", "slower"}
+    assert "font-face" not in light
+
+
+def test_benchmark_results_become_a_page():
+    row = Row("case", {"C loop": 2e-6, "bound run": 4e-6}, {"bound run": 0.5}, note="a note")
+    text = page.markdown({"overhead": {"environment": {"cpu": "a cpu", "threads": 2}, "rows": [asdict(row)]}})
+    assert "## overhead\n\ncpu a cpu, threads 2\n" in text
+    assert re.search(r"bound run +4\.00 us +0\.50 x\n", text)
+    assert "`make bench` measures them" in page.markdown({})
+
+
+def test_readme_without_markers_is_an_error(monkeypatch, tmp_path):
+    monkeypatch.setattr(page, "README", tmp_path / "README.md")
+    page.README.write_text("# onegraph\n")
+    with pytest.raises(ValueError, match="has 0 parts between"):
+        page.written(json.loads(page.RESULTS.read_text()))

@@ -1,0 +1,350 @@
+"""Graphs as ONNX models: other runtimes compute the same, and models that are read again are the same graphs."""
+
+import os
+from base64 import b64encode
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.host_cases import cases, graph_of
+
+import onegraph as og
+from onegraph.errors import ArgumentError, FormatError, UnsupportedError
+from onegraph.opset.dtypes import OF_NUMPY
+from onegraph.opset.editions.legacy_ops import OPS as LEGACY
+from onegraph.opset.editions.registry import BASE, base_of, edition
+from onegraph.reference import run
+from onegraph.testing.cases import CASES
+from onegraph.testing.random_graph import random_graph
+from onegraph.testing.random_inputs import random_inputs
+from onegraph.tools.verify import _Judge
+
+onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+from helpers.onnx_runs import run_in_reference, run_in_runtime  # noqa: E402
+from onnx import TensorProto, helper  # noqa: E402
+
+import onegraph.onnx  # noqa: E402
+from onegraph.frontends.onnx import save as writer  # noqa: E402
+from onegraph.frontends.onnx.saving.table import REFUSED, WRITERS  # noqa: E402
+
+HOST = edition("host").schemas
+RNG = np.random.default_rng(5)
+RUNNABLE = [case for case in CASES if case.kind not in ("Wildcard", "End")]
+# The first case of every op, and some of the others; a longer run takes all of them.
+STEP = int(os.environ.get("ONEGRAPH_ONNX_STEP", "5"))
+CHOSEN = [case for n, case in enumerate(RUNNABLE) if n % STEP == 0 or case.kind != RUNNABLE[n - 1].kind]
+FIRST = [case for n, case in enumerate(RUNNABLE) if case.kind != RUNNABLE[n - 1].kind]
+# Cases in which ONNX computes something else, and why.
+TWICE = "ONNX has no product of more than two axes with a bias, so that the sum is rounded twice"
+DIFFERENT = {"MatMul-batch-bf16": TWICE, "MatMul-batch-f16": TWICE}
+# Random graphs in which a runtime may compute something else, by edition and seed, and why.
+ROUNDED = "the runtime rounds in f32 where the difference of large numbers is small"
+RANDOM_DIFFERENT = {}
+# Ops whose nodes depend on dims: without them no model is written.
+WITH_DIMS = {
+    "AvgPoolBackward",
+    "ConvTransposeBackwardWeights",
+    "ConvolutionBackwardData",
+    "ConvolutionBackwardWeights",
+    "InterpolateBackward",
+    "MaxPoolBackward",
+    "PReLU",
+    "PReLUBackward",
+}
+# Host ops that ONNX Runtime lacks for the data type of the case; the package onnx runs them.
+NO_KERNEL = {"Acosh"}
+
+
+@pytest.fixture(autouse=True)
+def runtime():
+    reason = "ONNX Runtime is not installed"
+    pytest.importorskip("onnxruntime", reason=reason).set_default_logger_severity(4)
+
+
+def built(case, known=True):
+    """The graph of a case and its inputs; inputs that decide shapes are constants."""
+    graph, tensors, arrays = og.Graph(), [], {}
+    for place, array in enumerate(case.inputs):
+        dtype = OF_NUMPY[array.dtype]
+        if place in BASE[case.kind].shape_inputs:
+            tensors.append(graph.constant(array, dtype=dtype))
+        else:
+            tensors.append(graph.input(f"x{place}", dtype, array.shape if known else (None,) * array.ndim))
+            arrays[f"x{place}"] = array
+    found = graph.op(case.kind, tensors, case.attrs, dtype=case.dtype, outputs=case.outputs, name="the op")
+    for place, tensor in enumerate(found if isinstance(found, tuple) else (found,)):
+        graph.output(f"y{place}", tensor)
+    return graph, arrays
+
+
+def saved(graph, folder):
+    """The model that is written for a graph; the package onnx accepts it."""
+    path = folder / "model.onnx"
+    onegraph.onnx.save(graph, path)
+    model = onnx.load(path)
+    onnx.checker.check_model(str(path), full_check=True)
+    return model
+
+
+def disagreements(graph, arrays, got):
+    """The outputs whose difference from the reference rounding does not explain."""
+    judge = _Judge(graph, arrays, "strict", 0, lambda *_: None)
+    expected = judge.expected({tensor.id for tensor in graph.outputs.values()})
+    for name, tensor in graph.outputs.items():
+        wanted = expected[tensor.id].exact
+        assert (got[name].dtype, got[name].shape) == (wanted.dtype, wanted.shape)
+    return [one for one in judge.compare(graph, got, expected) if not one.agrees]
+
+
+# The table -----------------------------------------------------------------------------------------------------------
+
+
+def test_every_op_is_written_or_refused_with_a_reason():
+    kinds = {*BASE, *(base_of(schema).kind for schema in (*LEGACY, *HOST.values()))}
+    assert {*WRITERS} | {*REFUSED} == kinds
+    assert {*WRITERS} & {*REFUSED} == set()
+
+
+def test_wildcards_are_refused_by_name(tmp_path):
+    graph = og.Graph()
+    found = graph._add_op(edition("onednn-3.13"), "Wildcard", {}, [graph.input("x", "f32", (2,))], (og.f32,), name="w")
+    graph.output("y", found[0])
+    with pytest.raises(UnsupportedError, match="Wildcard 'w' in ONNX: it stands for a computation"):
+        onegraph.onnx.save(graph, tmp_path / "model.onnx")
+    assert not (tmp_path / "model.onnx").exists()
+
+
+# Other runtimes ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", CHOSEN, ids=str)
+def test_onnx_runtime_computes_the_case(case, tmp_path):
+    graph, arrays = built(case)
+    found = disagreements(graph, arrays, run_in_runtime(saved(graph, tmp_path), arrays))
+    assert bool(found) == (str(case) in DIFFERENT), found
+
+
+@pytest.mark.parametrize("case", [*cases()], ids=lambda case: case.kind)
+def test_other_runtimes_compute_the_host_op(case, tmp_path):
+    graph, arrays = graph_of(case)
+    model = saved(graph, tmp_path)
+    try:
+        got = run_in_runtime(model, arrays)
+        assert case.kind not in NO_KERNEL
+    except Exception as error:
+        if "NOT_IMPLEMENTED" not in str(error) or case.kind not in NO_KERNEL:
+            raise
+        got = run_in_reference(model, arrays)
+    for found, wanted in zip(got.values(), case.results, strict=True):
+        assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+        np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=1e-6)
+
+
+def has_open_numbers(graph, arrays):
+    """Whether a tensor has NaN or infinities, of which ONNX does not say what ops make."""
+    every = graph.copy()
+    shown = {tensor.id for tensor in every.outputs.values()}
+    for op in every.ops:
+        for tensor in op.outputs:
+            if tensor.id not in shown:
+                every.output(f"every {len(every.outputs)}", tensor)
+                shown.add(tensor.id)
+    return not all(np.isfinite(array.astype(np.float64)).all() for array in run(every, arrays).values())
+
+
+@pytest.mark.parametrize("name", ["onednn-3.13", "legacy-1"])
+def test_onnx_runtime_computes_random_graphs(name, tmp_path):
+    count, compared = int(os.environ.get("ONEGRAPH_ONNX_GRAPHS", "40")), 0
+    for seed in range(count):
+        graph = random_graph(seed, 8, edition=name, dtypes=("f32", "bf16", "f16", "s8", "u8", "s4", "u4"))
+        arrays = random_inputs(graph, seed)
+        if has_open_numbers(graph, arrays):
+            continue
+        compared += 1
+        found = disagreements(graph, arrays, run_in_runtime(saved(graph, tmp_path), arrays))
+        assert bool(found) == ((name, seed) in RANDOM_DIFFERENT), (name, seed, found)
+    assert compared > 0.6 * count
+
+
+@pytest.mark.parametrize("case", FIRST, ids=str)
+def test_unknown_dims_are_written_or_refused(case, tmp_path):
+    graph, arrays = built(case, known=False)
+    if case.kind in WITH_DIMS:
+        with pytest.raises(UnsupportedError, match="specialise the graph first"):
+            saved(graph, tmp_path)
+        return
+    got = run_in_runtime(saved(graph, tmp_path), arrays)
+    for name, wanted in run(graph, arrays).items():
+        assert (got[name].dtype, got[name].shape) == (wanted.dtype, wanted.shape)
+        np.testing.assert_allclose(got[name].astype(np.float64), wanted.astype(np.float64), rtol=1e-3, atol=1e-4)
+
+
+def test_a_foreign_node_is_written_as_a_function(tmp_path):
+    matrix = helper.make_tensor_value_info("matrix", TensorProto.FLOAT, [3, 3])
+    number = helper.make_tensor_value_info("number", TensorProto.FLOAT, [])
+    inner = helper.make_graph([helper.make_node("Det", ["matrix"], ["number"])], "node", [matrix], [number])
+    model = helper.make_model(inner, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+    graph = og.Graph()
+    attrs = {"model": b64encode(model.SerializeToString()).decode(), "nodes": "Det", "shapes": (0,)}
+    tensor = graph.input("x", "f32", (3, 3))
+    found = graph._add_op(edition("host"), "OnnxNode", attrs, [tensor], (og.f32,), name="det", names=["det.dst"])
+    graph.output("y", found[0])
+    got = run_in_runtime(saved(graph, tmp_path), {"x": np.diag([2, 3, 4]).astype(np.float32)})
+    assert got["y"] == 24
+
+
+# Round trips ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", CHOSEN[::2], ids=str)
+def test_a_model_is_read_as_the_same_op(case, tmp_path):
+    graph, arrays = built(case)
+    onegraph.onnx.save(graph, tmp_path / "model.onnx")
+    again = onegraph.onnx.load(tmp_path / "model.onnx")
+    for ports in ("inputs", "outputs"):
+        found, wanted = getattr(again, ports), getattr(graph, ports)
+        assert [(n, t.dtype, t.shape) for n, t in found.items()] == [(n, t.dtype, t.shape) for n, t in wanted.items()]
+    assert "the op" in [op.name for op in again.ops] or not again.ops
+    found = disagreements(graph, arrays, run(again, arrays))
+    assert bool(found) == (str(case) in DIFFERENT), found
+
+
+def test_gradients_stay_the_ops_that_they_were(tmp_path):
+    graph = og.Graph()
+    src, diff = graph.input("src", "bf16", (2, 3)), graph.input("diff", "bf16", (2, 3))
+    graph.output("y", graph.gelu_backward(src, diff, mode="gelu_tanh", name="slope"))
+    onegraph.onnx.save(graph, tmp_path / "model.onnx")
+    (op,) = onegraph.onnx.load(tmp_path / "model.onnx").ops
+    assert (op.kind, op.name, dict(op.attrs)) == ("GELUBackward", "slope", {"mode": "gelu_tanh"})
+
+
+# Form ----------------------------------------------------------------------------------------------------------------
+
+
+def image(graph, bias=True):
+    weights = [graph.constant(RNG.normal(size=(3, 3, 4, 4)).astype(np.float32)) for _ in range(2)]
+    ones = {name: [1, 1] for name in ("pads_begin", "pads_end")}
+    src = graph.input("image", "f32", (None, 8, 8, 4))
+    return src, weights, {"strides": [1, 1], "dilations": [1, 1], **ones}
+
+
+def test_transposes_between_channels_last_ops_cancel(tmp_path):
+    graph = og.Graph()
+    src, weights, attrs = image(graph)
+    first = graph.convolution(src, weights[0], **attrs, name="first")
+    sum_ = graph.add(graph.relu(first, name="act"), first, name="sum")
+    graph.output("y", graph.convolution(sum_, weights[1], **attrs, name="second"))
+    model = saved(graph, tmp_path)
+    assert [(node.op_type, node.name) for node in model.graph.node] == [
+        ("Transpose", "first/Transpose"),
+        ("Conv", "first"),
+        ("Relu", "act"),
+        ("Add", "sum"),
+        ("Conv", "second"),
+        ("Transpose", "second/Transpose"),
+    ]
+    assert [tuple(one.dims) for one in model.graph.initializer] == [(4, 4, 3, 3)] * 2
+    assert [dim.dim_param or dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim] == [
+        "image_0", 8, 8, 4,
+    ]  # fmt: skip
+
+
+def test_int8_convolutions_are_in_the_qdq_form(tmp_path):
+    graph = og.Graph()
+    src = graph.dequantize(graph.input("src", "u8", (1, 6, 6, 4)), scales=[0.1], zps=[3])
+    weights = graph.constant(RNG.integers(-9, 9, (3, 3, 4, 5)).astype(np.int8))
+    wide = graph.dequantize(weights, qtype="per_channel", axis=3, scales=[0.1] * 5, zps=[0] * 5)
+    zero, one = [0, 0], [1, 1]
+    dst = graph.convolution(src, wide, strides=one, pads_begin=zero, pads_end=zero, dilations=one)
+    graph.output("dst", graph.quantize(dst, dtype="u8", scales=[0.5], zps=[7]))
+    model = saved(graph, tmp_path)
+    kinds = [node.op_type for node in model.graph.node if node.op_type != "Transpose"]
+    assert kinds == ["DequantizeLinear", "DequantizeLinear", "Conv", "QuantizeLinear"]
+    (conv,) = [node for node in model.graph.node if node.op_type == "Conv"]
+    makers = {name: node for node in model.graph.node for name in node.output}
+    assert [makers[name].op_type for name in conv.input] == ["DequantizeLinear"] * 2
+    attrs = {one.name: one.i for one in makers[conv.input[1]].attribute}
+    assert attrs["axis"] == 0
+    assert (5, 4, 3, 3) in [tuple(one.dims) for one in model.graph.initializer]
+
+
+def test_equal_ops_share_a_function(tmp_path):
+    graph = og.Graph()
+    src, diff = graph.input("src", "f32", (2, 3)), graph.input("diff", "f32", (2, 3))
+    once = graph.relu_backward(src, diff)
+    graph.output("y", graph.tanh_backward(src, graph.relu_backward(src, once)))
+    model = saved(graph, tmp_path)
+    assert [(one.domain, one.name) for one in model.functions] == [
+        ("onegraph", "ReLUBackward"),
+        ("onegraph", "TanhBackward"),
+    ]
+
+
+def test_an_input_may_be_an_output_twice(tmp_path):
+    graph = og.Graph()
+    src = graph.input("x", "f32", (2,))
+    constant = graph.constant(np.float32([5, 6]))
+    for name, tensor in (("a", src), ("b", src), ("c", graph.relu(src)), ("d", constant)):
+        graph.output(name, tensor)
+    graph.output("e", graph._by_id[graph.outputs["c"].id])
+    got = run_in_runtime(saved(graph, tmp_path), {"x": np.float32([-1, 2])})
+    assert {name: array.tolist() for name, array in got.items()} == {
+        "a": [-1, 2], "b": [-1, 2], "c": [0, 2], "d": [5, 6], "e": [0, 2],
+    }  # fmt: skip
+
+
+def test_the_oldest_op_set_with_all_types_is_used(tmp_path):
+    graph = og.Graph()
+    graph.output("y", graph.relu(graph.input("x", "bf16", (2,))))
+    model = saved(graph, tmp_path)
+    assert [(one.domain, one.version) for one in model.opset_import] == [("", 22)]
+    assert (model.ir_version, model.producer_name) == (10, "onegraph")
+
+
+# Files ---------------------------------------------------------------------------------------------------------------
+
+
+def small():
+    graph = og.Graph()
+    weights = graph.constant(np.arange(1200, dtype=np.float32).reshape(30, 40))
+    more = graph.constant(np.arange(2400, dtype=np.float32).reshape(40, 60) / 1000)
+    graph.output("y", graph.matmul(graph.matmul(graph.input("x", "f32", (1, 30)), weights), more))
+    return graph
+
+
+def test_large_models_have_their_constants_beside_them(tmp_path, monkeypatch):
+    graph, arrays = small(), {"x": np.ones((1, 30), np.float32)}
+    monkeypatch.setattr(writer, "MAX_BYTES", 1000)
+    model = saved(graph, tmp_path)
+    assert sorted(os.listdir(tmp_path)) == ["model.onnx", "model.onnx.data"]
+    assert (tmp_path / "model.onnx").stat().st_size < 2000
+    again = onegraph.onnx.load(tmp_path / "model.onnx")
+    np.testing.assert_array_equal(run(again, arrays)["y"], run(graph, arrays)["y"])
+    assert disagreements(graph, arrays, run_in_runtime(model, arrays)) == []
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_text("old")
+    graph = og.Graph()
+    graph.output("y", graph.relu(graph.input("x\n", "f32", (2,))))
+    with pytest.raises(UnsupportedError, match="printable"):
+        onegraph.onnx.save(graph, path)
+    assert path.read_text() == "old"
+
+
+def test_a_symbolic_link_stays(tmp_path):
+    (tmp_path / "link.onnx").symlink_to(tmp_path / "model.onnx")
+    onegraph.onnx.save(small(), tmp_path / "link.onnx")
+    assert (tmp_path / "link.onnx").is_symlink()
+    assert onnx.load(tmp_path / "model.onnx").graph.output[0].name == "y"
+
+
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [(Path("/"), ArgumentError), (3, ArgumentError), ("a\0b", ArgumentError), ("/missing/folder/m.onnx", FormatError)],
+    ids=str,
+)
+def test_paths_that_no_file_can_have_are_refused(path, error):
+    with pytest.raises(error):
+        onegraph.onnx.save(small(), path)
