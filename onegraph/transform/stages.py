@@ -7,14 +7,14 @@ open ops that can run are the first stage.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..builder.graph import AnyGraph, DataGraph
+from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor, Op, schema_of
 from ..opset.editions.registry import base_of
-from ..opset.editions.registry import edition as edition_named
 from ..opset.shapes import known
+from .part import part_of
 
 
 class Stages(NamedTuple):
@@ -70,31 +70,11 @@ def stages(graph: DataGraph) -> Stages | None:
     returned = {tensor.id for tensor in graph.outputs.values()}
     known_ids = made | given
     needed = {f"t{number}": known_ids[number] for number in sorted(read | returned) if number in known_ids}
-    after = _part(graph, rest, needed, {name: tensor.id for name, tensor in graph.outputs.items()})
+    after = part_of(graph, rest, needed, {name: tensor.id for name, tensor in graph.outputs.items()})
     if first is heads:
         return Stages(None, heads, after, needed)
     ends = {name: tensor.id for name, tensor in needed.items() if tensor.id in made}
     if not ends:
         return Stages(None, (), after, needed)
-    before = _part(graph, first, dict(graph.inputs), ends)
+    before = part_of(graph, first, dict(graph.inputs), ends)
     return Stages(before, (), after, needed)
-
-
-def _part(graph: AnyGraph, ops: Collection[Op], inputs: dict[str, LogicalTensor], outputs: dict[str, int]) -> AnyGraph:
-    """A graph of some ops, with these tensors as inputs and outputs."""
-    part = graph._empty()
-    renewed: dict[int, LogicalTensor] = {}
-    for tensor in graph._tensors:
-        if tensor.value is not None:
-            renewed[tensor.id] = part._tensor(tensor.dtype, tensor.shape, tensor.name, None, tensor.value)
-    for name, tensor in inputs.items():
-        made = part._tensor(tensor.dtype, tensor.shape, name, tensor.strides)
-        renewed[tensor.id] = part._inputs[name] = made
-    for op in ops:
-        sources = [None if tensor is None else renewed[tensor.id] for tensor in op.inputs]
-        types, labels = tuple(tensor.dtype for tensor in op.outputs), [tensor.name for tensor in op.outputs]
-        chosen = edition_named(op.edition)
-        results = part._add_op(chosen, op.kind, dict(op.attrs), sources, types, name=op.name, names=labels)
-        renewed.update(zip((tensor.id for tensor in op.outputs), results, strict=True))
-    part._outputs = {name: renewed[number] for name, number in outputs.items()}
-    return part

@@ -100,22 +100,6 @@ class Emitter:
         """The op that makes a tensor; None for a known array, an input or a constant."""
         return self._makers.get(value.id) if isinstance(value, LogicalTensor) else None
 
-    def drop_unread(self) -> None:
-        """Remove the ops and constants that no output needs, which rewrites leave behind."""
-        graph = self.graph
-        needed = {tensor.id for tensor in graph.outputs.values()}
-        kept = []
-        for op in reversed(graph._ops):
-            if any(tensor.id in needed for tensor in op.outputs):
-                needed.update(tensor.id for tensor in op.inputs if tensor is not None)
-                kept.append(op)
-            else:
-                del graph._names[op.name]
-        graph._ops[:] = reversed(kept)
-        read = needed | {tensor.id for tensor in graph.inputs.values()} | {t.id for op in kept for t in op.outputs}
-        for number in graph._by_id.keys() - read:
-            del graph._by_id[number]
-
     def foreign(
         self, inputs: Sequence[Value], attrs: Mapping[str, object], dtypes: Sequence[DataType]
     ) -> Sequence[Value]:

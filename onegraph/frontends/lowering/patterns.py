@@ -1,7 +1,7 @@
 """Recognizes decomposed forms of ops while they are emitted, and emits the op instead.
 
 Each pattern looks at an op that was just added and at the makers of its inputs. Ops that nobody reads then are removed
-at the end by ``Emitter.drop_unread``.
+at the end by ``without_unread``.
 """
 
 from __future__ import annotations

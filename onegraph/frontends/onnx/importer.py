@@ -12,6 +12,7 @@ from ...graph import Graph
 from ...opset.dtypes import DataType
 from ...opset.schema import Shape
 from ...opset.shapes import compatible, show
+from ...transform.part import without_unread
 from ..lowering.emitter import Array, Emitter
 from ..lowering.patterns import REWRITES
 from . import tables as tables
@@ -70,8 +71,7 @@ class Importer:
             if one.name not in values:
                 raise FormatError(f"output {one.name!r}", "no node makes it", "the name of a value")
             self._output(one.name, values[one.name])
-        self.emit.drop_unread()
-        return self.made
+        return without_unread(self.made)
 
     def array(self, tensor: onnx.TensorProto, where: str) -> Array:
         """The contents of a tensor of the model."""
