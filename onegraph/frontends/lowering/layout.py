@@ -182,10 +182,9 @@ def one_slice(emit: Emitter, op: Op) -> Value | None:
     size, count = shape[axis], indices.value.size
     if None in shape or size is None:
         return None
-    first = int(indices.value.reshape(-1).tolist()[0])
-    first += size if first < 0 else 0
-    counted = np.arange(first, first + count)
-    if not 0 <= first <= size - count or not np.isin(counted - indices.value.reshape(-1), (0, size)).all():
+    places = indices.value.reshape(-1).astype(np.int64)
+    first = int(places[0]) + (size if places[0] < 0 else 0)
+    if not 0 <= first <= size - count or not np.isin(np.arange(first, first + count) - places, (0, size)).all():
         return None
     part = slice_(emit, src, [first], [first + count], [axis], [1])
     dims = (*shape[:axis], *indices.value.shape, *shape[axis + 1 :])
