@@ -74,8 +74,8 @@ def onegraph(setup: OnnxSetup) -> Make:
     import onegraph
     from onegraph import onnx
 
-    mode = "bf16" if setup.precision == "bf16" else "strict"
-    model = onnx.load(setup.file).compile(fpmath_mode=mode, threads=1 if setup.callers > 1 else None)
+    graph = onnx.load(setup.file, dtype=setup.precision)
+    model = graph.compile(threads=1 if setup.callers > 1 else None)
 
     def make(given: dict[str, np.ndarray]) -> tuple[Run, dict[str, Any]]:
         run = model.bind(**given).run

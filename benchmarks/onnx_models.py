@@ -26,8 +26,8 @@ MODULE = f"{__package__}.onnx_child"
 # The contenders besides onegraph, and their packages.
 OTHERS = {"ONNX Runtime": "onnxruntime", "OpenVINO": "openvino"}
 CALLERS = 2
-# The largest allowed difference from ONNX Runtime, relative to its largest number.
-TOLERANCE = {"f32": 1e-3, "bf16": 0.1, "int8": 0.2}
+# The largest allowed difference from ONNX Runtime, relative to its largest number. Random weights amplify rounding.
+TOLERANCE = {"f32": 1e-3, "bf16": 0.3, "int8": 0.3}
 LEAST = ("light_squeezenet",)
 
 

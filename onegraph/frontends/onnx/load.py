@@ -17,17 +17,43 @@ from ...errors import ArgumentError, FormatError, shown
 from ...graph import Graph
 from ...ir.op import Array
 from ...ir.tensor_type import as_shape
+from ...opset.dtypes import DataType
 from ...opset.schema import Shape
 from ...serialize.files import path_of
 from .importer import Importer
+from .precision import narrowed
 from .storage import Fill, Storage
 from .wire import Pieces, cut
 
 
 def load(
-    model: object, *, shapes: Mapping[str, object] | None = None, values: Mapping[str, object] | None = None
+    model: object,
+    *,
+    shapes: Mapping[str, object] | None = None,
+    values: Mapping[str, object] | None = None,
+    dtype: object = None,
 ) -> Graph:
-    """The graph of an ONNX model; see :func:`onegraph.onnx.load`."""
+    """The graph of an ONNX model; see :func:`onegraph.onnx.load`.
+
+    Args:
+        model: a path, the bytes of a model, or an ``onnx.ModelProto``.
+        shapes: shapes of inputs and sizes of named dims, by name.
+        values: contents of inputs, by name.
+        dtype: bf16 makes products, windows and what moves their numbers bf16; sensitive ops, inputs and outputs keep
+            their data types. f32 and None change nothing.
+
+    Raises:
+        FormatError: the model is not valid.
+        ArgumentError: an argument is of no input, or ``dtype`` is another data type.
+    """
+    wanted = DataType.f32 if dtype is None else DataType.of(dtype)
+    if wanted not in (DataType.f32, DataType.bf16):
+        raise ArgumentError(f"dtype: {shown(dtype)}; expected f32, bf16 or None")
+    graph = _loaded(model, shapes, values)
+    return narrowed(graph) if wanted is DataType.bf16 else graph
+
+
+def _loaded(model: object, shapes: Mapping[str, object] | None, values: Mapping[str, object] | None) -> Graph:
     given = {name: _shape(name, one) for name, one in _named("shapes", shapes).items()}
     known = {name: _value(name, one) for name, one in _named("values", values).items()}
     if has_type(model, onnx.ModelProto):
