@@ -138,7 +138,7 @@ class _StepCompiler:
         if schedule.add_repeated(step):
             return
         if step.executor == "library":
-            if step.kind in VIEWS and schedule.add_view(step):
+            if (step.kind in VIEWS and schedule.add_view(step)) or schedule.add_concat(step):
                 return
             try:
                 if not self._add_collapsed(step, note):
