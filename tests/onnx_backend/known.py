@@ -62,7 +62,7 @@ KNOWN: dict[str, str] = {
         test_attention_4d_gqa_with_past_and_present_fp16
         test_attention_4d_gqa_with_past_and_present_fp16_expanded
     """,
-    "oneDNN's logarithm of 1 + 4.5e-5 is 3 % off, and the body of the function takes the logarithm of 1 + exp(src).": """
+    "oneDNN's logarithm of 1 + 4.5e-5 is 3 % off, and the function takes the logarithm of 1 + exp(src).": """
         test_mish_expanded
     """,
 }
