@@ -14,7 +14,6 @@ import numpy as np
 from ...errors import OneGraphError
 from ...ir.op import LogicalTensor, Op
 from ...opset.dtypes import DataType
-from ...reference import run_op
 from .elementwise import binary
 from .emitter import Array, Emitter, Rewrite, Value, numbers
 from .movement import NATIVE, reshape, transpose
@@ -136,7 +135,7 @@ def activation(emit: Emitter, op: Op) -> Value | None:
     }
     ordered = sorted(candidates.values(), key=lambda tensor: tensor.id in inner)
     for src in ordered:
-        found = _sampled(cone, src, op)
+        found = _sampled(emit, cone, src, op)
         if found is None:
             continue
         tolerance = 1e-4 if result.dtype is DataType.f32 else 2e-2
@@ -159,7 +158,7 @@ def _cone(emit: Emitter, op: Op) -> list[Op]:
     return sorted(found.values(), key=lambda one: one.id)
 
 
-def _sampled(cone: Sequence[Op], src: LogicalTensor, last: Op) -> Array | None:
+def _sampled(emit: Emitter, cone: Sequence[Op], src: LogicalTensor, last: Op) -> Array | None:
     """What the ops compute from samples of src; None if the result depends on another tensor."""
     values: dict[int, Array] = {src.id: SAMPLES}
     for op in cone:
@@ -169,9 +168,11 @@ def _sampled(cone: Sequence[Op], src: LogicalTensor, last: Op) -> Array | None:
         if all(array is not None for array in arrays):
             with np.errstate(all="ignore"):
                 try:
-                    values[op.outputs[0].id] = np.asarray(run_op(op, arrays)[0]).astype(np.float32)
+                    # The op itself takes its own shapes only; an op of known arrays is computed at once.
+                    computed = emit.op(op.kind, arrays, op.attrs, edition=op.edition)
                 except (OneGraphError, ValueError, TypeError):
                     return None
+            values[op.outputs[0].id] = np.asarray(computed).astype(np.float32)
     return values.get(last.outputs[0].id)
 
 

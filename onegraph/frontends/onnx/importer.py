@@ -14,6 +14,7 @@ from ...opset.dtypes import DataType
 from ...opset.schema import Shape
 from ...opset.shapes import compatible, show
 from ...transform.part import without_unread
+from ..lowering import layout as layout
 from ..lowering.emitter import Array, Emitter
 from ..lowering.patterns import REWRITES
 from . import tables as tables

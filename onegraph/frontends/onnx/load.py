@@ -17,15 +17,21 @@ from ...errors import ArgumentError, FormatError, shown
 from ...graph import Graph
 from ...ir.op import Array
 from ...ir.tensor_type import as_shape
+from ...opset.dtypes import DataType
 from ...opset.schema import Shape
 from ...serialize.files import path_of
 from .importer import Importer
+from .precision import narrowed
 from .storage import Fill, Storage
 from .wire import Pieces, cut
 
 
 def load(
-    model: object, *, shapes: Mapping[str, object] | None = None, values: Mapping[str, object] | None = None
+    model: object,
+    *,
+    shapes: Mapping[str, object] | None = None,
+    values: Mapping[str, object] | None = None,
+    dtype: object = None,
 ) -> Graph:
     """Read a model in the ONNX format as a graph.
 
@@ -58,6 +64,8 @@ def load(
             have other sizes.
         values: by the name of an input: its contents. The graph then has no such input. They make known what decides
             the structure of a graph: a trip count, a position in a sequence, a shape.
+        dtype: bf16 makes products, windows and what moves their numbers bf16; sensitive ops, inputs and outputs keep
+            their data types. f32 and None change nothing.
 
     Returns:
         The graph, with the inputs and outputs of the model in their order and of their names.
@@ -65,8 +73,16 @@ def load(
     Raises:
         FormatError: the file cannot be read, or holds no valid model, or one that no graph can be made of. The error
             names the node, initializer, input or output and what was expected.
-        ArgumentError: ``model`` is no model, or ``shapes`` or ``values`` do not fit the inputs.
+        ArgumentError: ``model`` is no model, ``shapes`` or ``values`` do not fit, or ``dtype`` is another one.
     """
+    wanted = DataType.f32 if dtype is None else DataType.of(dtype)
+    if wanted not in (DataType.f32, DataType.bf16):
+        raise ArgumentError(f"dtype: {shown(dtype)}; expected f32, bf16 or None")
+    graph = _loaded(model, shapes, values)
+    return narrowed(graph) if wanted is DataType.bf16 else graph
+
+
+def _loaded(model: object, shapes: Mapping[str, object] | None, values: Mapping[str, object] | None) -> Graph:
     given = {name: _shape(name, one) for name, one in _named("shapes", shapes).items()}
     known = {name: _value(name, one) for name, one in _named("values", values).items()}
     if has_type(model, onnx.ModelProto):

@@ -85,7 +85,9 @@ def unsqueeze(node: Node) -> Value:
 
 @lowers("Slice")
 def slice_(node: Node) -> Value:
-    """Part of a tensor."""
+    """Part of a tensor; the places are attributes before op set 10."""
+    if node.has("starts"):
+        return lowering.slice_(node.emit, node.value(0), node.attr("starts"), node.attr("ends"), node.attr("axes"))
     return lowering.slice_(node.emit, *[node.optional(index) for index in range(max(len(node), 3))])  # type: ignore[arg-type]
 
 
@@ -138,6 +140,8 @@ def pad(node: Node) -> Value:
     if isinstance(pads, np.ndarray) and not pads.any():
         return src
     value = node.optional(2)
+    if node.has("value"):
+        value = lowering.scalar(node.attr("value"), node.dtype())
     inputs = [src, pads] if value is None or mode != "constant" else [src, pads, value]
     found: Value = node.emit.op("Pad", inputs, {"mode": mode})
     return found
