@@ -21,10 +21,13 @@ NAMES = (
     "blocks",
     "inference",
     "training",
+    "onnx",
     "peak",
     "busy",
     "libraries",
 )
+# A module named onnx would hide the package from scripts in its folder.
+MODULES = {"onnx": "onnx_models"}
 
 
 def main() -> int:
@@ -68,7 +71,7 @@ def measured(name: str, given: argparse.Namespace) -> dict[str, object]:
     noted = environment(load)
     print(name, *(f"{key} {value}" for key, value in noted.items()), sep="\n  ", end="\n\n")
     rows = []
-    for row in import_module(f".{name}", __package__).rows(given.quick):
+    for row in import_module(f".{MODULES.get(name, name)}", __package__).rows(given.quick):
         rows.append(asdict(row))
         print(table(row), flush=True)
     print()

@@ -51,13 +51,20 @@ class Setup(NamedTuple):
 
 
 class Child:
-    """A child process. Its constructor starts it; :meth:`ready` waits until its model is compiled."""
+    """A child process. Its constructor starts it; :meth:`ready` waits until its model is compiled.
 
-    def __init__(self, setup: Setup, environment: Mapping[str, str]) -> None:
+    Args:
+        setup: what it runs.
+        environment: variables of its environment.
+        module: what the process executes: this module, or another one that calls :func:`serve`.
+    """
+
+    def __init__(self, setup: tuple[object, ...], environment: Mapping[str, str], module: str = __name__) -> None:
         kept = {name: value for name, value in os.environ.items() if name not in TUNING}
-        command = [sys.executable, "-m", __name__, json.dumps(setup)]
+        command = [sys.executable, "-m", module, json.dumps(setup)]
         pipe = subprocess.PIPE
         self._setup = setup
+        self.started = time.monotonic()
         self._process = subprocess.Popen(
             command, stdin=pipe, stdout=pipe, text=True, bufsize=1, cwd=ROOT, env={**kept, **environment}
         )
@@ -115,14 +122,11 @@ def ratios(times: Mapping[str, Sequence[float]], first: str) -> dict[str, float]
 # In the child process ----------------------------------------------------------------------------------------------
 
 
-def main(setup: Setup) -> None:
+def serve(prepare: Callable[[], tuple[Callable[[], Any], dict[str, Any]]]) -> None:
+    """Obey the parent. ``prepare`` returns what to run, and what to tell about it."""
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what libraries print is no reply
-    if ".so" in setup.first:
-        import_module("ctypes").CDLL(setup.first)
-    elif setup.first:
-        import_module(setup.first)
-    run, about = prepared(setup)
+    run, about = prepare()
     print(json.dumps(about), file=replies)
     with open(0, "rb", buffering=0) as commands:
         while commands.readline():
@@ -138,6 +142,10 @@ def main(setup: Setup) -> None:
 
 def prepared(setup: Setup) -> tuple[Callable[[], Any], dict[str, Any]]:
     """The model, ready to run, and what to tell about it."""
+    if ".so" in setup.first:
+        import_module("ctypes").CDLL(setup.first)
+    elif setup.first:
+        import_module(setup.first)
     import numpy as np
 
     import onegraph as og
@@ -169,4 +177,4 @@ def prepared(setup: Setup) -> tuple[Callable[[], Any], dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    main(Setup(*json.loads(sys.argv[1])))
+    serve(lambda: prepared(Setup(*json.loads(sys.argv[1]))))

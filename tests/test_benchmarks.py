@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import child, machine, peers
-from benchmarks.__main__ import NAMES, main
+from benchmarks.__main__ import MODULES, NAMES, main
 from benchmarks.blocks import NUMPY, ONE_BY_ONE, TORCH, random_cases
 from benchmarks.known_blocks import KNOWN, known
 from benchmarks.random_blocks import FAMILIES
@@ -32,8 +32,10 @@ def any_load(monkeypatch):
 def test_quick_form_gives_rows(name, monkeypatch):
     if name == "overhead" and get_num_threads() is None:
         pytest.skip("it sets the number of OpenMP's threads, and the library runs its own")
+    if name == "onnx":
+        pytest.importorskip("onnx")
     monkeypatch.setattr(peers, "installed", lambda package: False)
-    rows = list(import_module(f"benchmarks.{name}").rows(quick=True))
+    rows = list(import_module(f"benchmarks.{MODULES.get(name, name)}").rows(quick=True))
     assert rows
     assert len({row.case for row in rows}) == len(rows)
     for row in rows:

@@ -251,13 +251,19 @@ def where(node: Node) -> Value:
 @lowers("Cast")
 def to_type(node: Node) -> Value:
     """A cast to the data type that the attribute names."""
-    return cast(node.emit, node.value(0), data_type(node.attr("to"), node.where), bool(node.attr("saturate", 1)))
+    return _to(node, data_type(node.attr("to"), node.where))
 
 
 @lowers("CastLike")
 def to_type_of(node: Node) -> Value:
     """A cast to the data type of the second tensor."""
-    return cast(node.emit, node.value(0), node.dtype(1), bool(node.attr("saturate", 1)))
+    return _to(node, node.dtype(1))
+
+
+def _to(node: Node, dtype: DataType) -> Value:
+    if dtype is DataType.e8m0:
+        raise NotLowered("a cast to e8m0 rounds as an attribute says")
+    return cast(node.emit, node.value(0), dtype, bool(node.attr("saturate", 1)))
 
 
 @lowers("Identity")

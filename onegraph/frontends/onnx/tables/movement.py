@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ....opset.dtypes import OF_NUMPY
 from ...lowering import movement as lowering
-from ...lowering.emitter import Array, Value, numbers
+from ...lowering.elementwise import select
+from ...lowering.emitter import Array, Value, numbers, refuse_large
 from ..node import Node, NotLowered, lowers
 
 
@@ -23,49 +25,20 @@ def reshape(node: Node) -> Value:
         if 0 in dims and -1 in dims:
             raise NotLowered("a dim of -1 beside one of 0")
         shape = np.array(dims, np.int64)
-    elif not node.attr("allowzero", 0) and _may_hold_zero(node, shape):
-        shape = _without_zeros(node, src, shape)
+    elif not node.attr("allowzero", 0):
+        shape = _with_copied_dims(node, src, shape)
     return lowering.reshape(node.emit, src, shape)
 
 
-# Ops of chains that compute shapes; the first number of inputs hold what the result holds.
-OF_SHAPES = {
-    "Gather": 1,
-    "Slice": 1,
-    "Unsqueeze": 1,
-    "Squeeze": 1,
-    "Cast": 1,
-    "Reshape": 1,
-    "Concat": None,
-    "Multiply": None,
-    "Add": None,
-    "Divide": 1,
-}
-
-
-def _may_hold_zero(node: Node, value: Value | None) -> bool:
-    """Whether a shape may hold a 0, which copies a dim: all but chains of dims of tensors and numbers but 0."""
-    if isinstance(value, np.ndarray):
-        return bool((value == 0).any())
-    known = None if value is None else value.value
-    if known is not None:
-        return bool((np.asarray(known) == 0).any())
-    op = node.emit.maker(value)
-    if op is None or op.kind not in OF_SHAPES:
-        return op is None or op.kind not in ("Shape", "Size")
-    return any(_may_hold_zero(node, one) for one in op.inputs[: OF_SHAPES[op.kind]])
-
-
-def _without_zeros(node: Node, src: Value, shape: Value) -> Value:
-    """A shape with the dims of src in the place of zeros."""
-    count, rank, emit = (node.shape(1) or (None,))[0], node.rank(), node.emit
+def _with_copied_dims(node: Node, src: Value, shape: Value) -> Value:
+    """A shape that is a tensor, with the dims of src in the place of each 0."""
+    rank, count = node.rank(), None if shape.shape is None else shape.shape[0]
     if count is None:
         raise NotLowered("the rank of the result is unknown")
-    have = lowering.concat(emit, [lowering.dims_of(emit, src), numbers(*[1] * max(count - rank, 0))], 0)
-    have = lowering.slice_(emit, have, [0], [count], [0])
-    copied = emit.op("Equal", [lowering.as_s64(emit, shape), numbers(0)])
-    found: Value = emit.op("Where", [copied, have, lowering.as_s64(emit, shape)])
-    return found
+    dims = lowering.slice_(node.emit, lowering.dims_of(node.emit, src), [0], [min(rank, count)], [0])
+    if count > rank:
+        dims = lowering.concat(node.emit, [dims, np.ones(count - rank, np.int64)], 0)
+    return select(node.emit, node.emit.op("Equal", [shape, numbers(0)]), dims, shape)
 
 
 def _copying_dims(node: Node, src: Value, dims: list[int]) -> Value:
@@ -207,6 +180,7 @@ def constant_of_shape(node: Node) -> Value:
     number = np.zeros(1, np.float32) if value is None else _array(node, value)
     shape = node.value(0)
     if isinstance(shape, np.ndarray):
+        refuse_large(tuple(shape.tolist()), OF_NUMPY[number.dtype])
         return np.full(shape.tolist(), number.reshape(-1)[0], number.dtype)
     found: Value = node.emit.op("Expand", [number.reshape(()), shape])
     return found

@@ -1,0 +1,137 @@
+"""A model in the ONNX format that runs in a child process, which imports the package of its contender alone."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .child import serve
+
+CALLS = 4  # of each caller in one run
+Run = Callable[[], Any]
+
+
+class OnnxSetup(NamedTuple):
+    """What a child runs.
+
+    Attributes:
+        runner: ``onegraph``, ``ONNX Runtime`` or ``OpenVINO``.
+        file: the model.
+        inputs: an ``.npz`` file with the inputs by name.
+        results: the ``.npz`` file to write the results to; empty for none.
+        precision: ``f32``, or ``bf16`` for matrix products and convolutions in bf16.
+        callers: threads that call at once. With several callers, each call runs on one thread.
+    """
+
+    runner: str
+    file: str
+    inputs: str
+    results: str
+    precision: str
+    callers: int
+
+
+def prepared(setup: OnnxSetup) -> tuple[Run, dict[str, Any]]:
+    """The model, ready to run, and when its first result was there."""
+    with np.load(setup.inputs) as file:
+        given = dict(file)
+    make = RUNNERS[setup.runner](setup)
+    run, about = make(given)
+    results = run()
+    about["at"] = time.monotonic()  # the same clock in all processes
+    about["peak"] = peak_memory()
+    if setup.results:
+        np.savez(setup.results, *results)
+    if setup.callers > 1:
+        runs = [run, *[make(given)[0] for _ in range(1, setup.callers)]]
+        pool = ThreadPoolExecutor(setup.callers)
+
+        def several(one: Run) -> None:
+            for _ in range(CALLS):
+                one()
+
+        return lambda: wait([pool.submit(several, one) for one in runs]), about
+    return run, about
+
+
+def peak_memory() -> int:
+    """The most bytes of memory that this process had."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+
+
+Make = Callable[[dict[str, np.ndarray]], tuple[Run, dict[str, Any]]]
+
+
+def onegraph(setup: OnnxSetup) -> Make:
+    import onegraph
+    from onegraph import onnx
+
+    graph = onnx.load(setup.file, dtype=setup.precision)
+    model = graph.compile(threads=1 if setup.callers > 1 else None)
+
+    def make(given: dict[str, np.ndarray]) -> tuple[Run, dict[str, Any]]:
+        run = model.bind(**given).run
+        executors = [part.executor for part in model.report().partitions]
+        counts = {name: executors.count(name) for name in sorted({*executors})}
+
+        def results() -> Any:
+            found = run()
+            return found if isinstance(found, tuple) else (found,)
+
+        return results, {"version": onegraph.__version__, "partitions": counts}
+
+    return make
+
+
+def onnxruntime(setup: OnnxSetup) -> Make:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    if setup.callers > 1:
+        options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(setup.file, options, providers=["CPUExecutionProvider"])
+
+    def make(given: dict[str, np.ndarray]) -> tuple[Run, dict[str, Any]]:
+        return lambda: session.run(None, given), {"version": onnxruntime.__version__}
+
+    return make
+
+
+def openvino(setup: OnnxSetup) -> Make:
+    import openvino
+
+    hints: dict[str, object] = {"INFERENCE_PRECISION_HINT": setup.precision, "PERFORMANCE_HINT": "LATENCY"}
+    if setup.callers > 1:
+        hints |= {"PERFORMANCE_HINT": "THROUGHPUT", "NUM_STREAMS": setup.callers}
+    core = openvino.Core()
+    compiled = core.compile_model(core.read_model(setup.file), "CPU", hints)
+
+    def make(given: dict[str, np.ndarray]) -> tuple[Run, dict[str, Any]]:
+        request, arrays = compiled.create_infer_request(), [given[port.any_name] for port in compiled.inputs]
+
+        def run() -> Any:
+            return request.infer(arrays, share_inputs=True, share_outputs=True).to_tuple()
+
+        return run, {"version": openvino.__version__}
+
+    return make
+
+
+RUNNERS: dict[str, Callable[[OnnxSetup], Make]] = {
+    "onegraph": onegraph,
+    "ONNX Runtime": onnxruntime,
+    "OpenVINO": openvino,
+}
+
+
+if __name__ == "__main__":
+    serve(lambda: prepared(OnnxSetup(*json.loads(sys.argv[1]))))

@@ -1,0 +1,121 @@
+"""Models in the ONNX format: latency, callers, the time to the first result, and memory, against its other runtimes.
+
+Every contender has child processes of its own with its defaults. A first result counts from the start of the process.
+Two callers run on one thread each, in a child that is compiled for that. The models have random weights.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from . import exported_models, peers
+from .child import Child, ratios, together
+from .machine import undisturbed
+from .onnx_child import CALLS, OnnxSetup
+from .timing import QUICK, Effort, Row
+
+MODULE = f"{__package__}.onnx_child"
+# The contenders besides onegraph, and their packages.
+OTHERS = {"ONNX Runtime": "onnxruntime", "OpenVINO": "openvino"}
+CALLERS = 2
+# The largest allowed difference from ONNX Runtime, relative to its largest number. Random weights amplify rounding.
+TOLERANCE = {"f32": 1e-3, "bf16": 0.3, "int8": 0.3}
+LEAST = ("light_squeezenet",)
+
+
+def rows(quick: bool = False) -> Iterator[Row]:
+    effort = QUICK if quick else Effort(rounds=5, turn=0.5)
+    for name in LEAST if quick else exported_models.names():
+        try:
+            file = exported_models.file_of(name)
+        except ImportError as error:
+            print(f"{name} is left out: {error}", file=sys.stderr)
+            continue
+        for precision in ("f32",) if quick or name.endswith(("_int8", "_dynamic")) else ("f32", "bf16"):
+            yield row(name, file, precision, effort)
+
+
+def row(name: str, file: Path, precision: str, effort: Effort) -> Row:
+    """Measure the contenders in turns."""
+    kind = "int8" if name.endswith("_int8") else precision
+    case = f"{name}, {kind}"
+    runners = ["onegraph", *(one for one, package in OTHERS.items() if peers.installed(package))]
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        inputs = Path(folder) / "inputs.npz"
+        np.savez(inputs, **exported_models.inputs_of(name))
+
+        def setup(runner: str, callers: int, results: str = "") -> OnnxSetup:
+            # ONNX Runtime has few bf16 kernels for CPUs, so it runs in f32.
+            precise = "f32" if runner == "ONNX Runtime" else precision
+            return OnnxSetup(runner, str(file), str(inputs), results, precise, callers)
+
+        firsts: dict[str, list[Any]] = {runner: [] for runner in runners}
+        for _ in range(1 if effort is QUICK else 3):
+            for runner in runners:
+                results = str(Path(folder) / f"{runner}.npz")
+                with Child(setup(runner, 1, results), {}, MODULE) as child:
+                    about = child.ready()
+                    firsts[runner].append((about["at"] - child.started, about["peak"], about))
+        difference = compared(folder, runners, case, TOLERANCE[kind])
+        alone, shared = {}, {}
+        for runner in runners:
+            alone[runner] = stack.enter_context(Child(setup(runner, 1), {}, MODULE))
+            alone[runner].ready()
+            shared[runner] = stack.enter_context(Child(setup(runner, CALLERS), {}, MODULE))
+            shared[runner].ready()
+
+        def rounds() -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+            latency: dict[str, list[float]] = {runner: [] for runner in runners}
+            both: dict[str, list[float]] = {runner: [] for runner in runners}
+            for _ in range(effort.rounds):
+                for runner in runners:
+                    latency[runner].append(median(together([alone[runner]], effort.turn)[0]))
+                    both[runner].append(median(together([shared[runner]], effort.turn)[0]))
+            return latency, both
+
+        (latency, both), load = undisturbed(rounds)
+    numbers: dict[str, float] = {}
+    for runner in runners:
+        numbers[f"{runner}, {CALLERS} callers, runs/s"] = CALLERS * CALLS / median(both[runner])
+        numbers[f"{runner}, first result, ms"] = 1e3 * median(first for first, _, _ in firsts[runner])
+        numbers[f"{runner}, peak memory, MB"] = median(peak for _, peak, _ in firsts[runner]) / 1e6
+    speed = {runner: 1 / ratio for runner, ratio in ratios(latency, "onegraph").items()}
+    seconds = {runner: median(taken) for runner, taken in latency.items()}
+    counts = ", ".join(f"{count} {kind}" for kind, count in firsts["onegraph"][0][2]["partitions"].items())
+    notes = [f"steps: {counts}", *([f"differs by {difference:.1e}"] if difference is not None else [])]
+    if behind := _behind(seconds, numbers):
+        notes.append(f"behind in {behind}")
+    return Row(case, seconds, speed, numbers, "; ".join(notes), load)
+
+
+def compared(folder: str, runners: Sequence[str], case: str, tolerance: float) -> float | None:
+    """The largest difference of onegraph from ONNX Runtime, relative to its largest number; None without it."""
+    if "ONNX Runtime" not in runners:
+        return None
+    differences = []
+    with np.load(Path(folder) / "onegraph.npz") as ours, np.load(Path(folder) / "ONNX Runtime.npz") as theirs:
+        for name in theirs.files:
+            one, other = ours[name].astype(np.float64), theirs[name].astype(np.float64)
+            differences.append(float(np.abs(one - other).max() / max(np.abs(other).max(), 1e-30)))
+    if not max(differences) <= tolerance:
+        raise AssertionError(f"{case}: the results differ from those of ONNX Runtime by {max(differences):.1e}")
+    return max(differences)
+
+
+def _behind(seconds: dict[str, float], numbers: dict[str, float]) -> str:
+    """The figures in which onegraph is behind another contender, with its name."""
+    found = [f"latency ({runner})" for runner, taken in seconds.items() if taken < seconds["onegraph"]]
+    for key, value in numbers.items():
+        runner, figure = key.split(", ", 1)
+        own = numbers[f"onegraph, {figure}"]
+        if value > own if figure.endswith("runs/s") else value < own:
+            found.append(f"{figure.rsplit(', ', 1)[0]} ({runner})")
+    return ", ".join(found)

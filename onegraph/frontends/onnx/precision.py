@@ -1,0 +1,79 @@
+"""Makes a graph that computes in bf16 what bears it, and the rest in f32."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...graph import Graph
+from ...ir.op import LogicalTensor, Op
+from ...opset.dtypes import DataType
+from ..lowering.emitter import Array, Emitter, Value
+from ..lowering.movement import cast
+
+# Products, sums over windows, and what moves or bounds numbers. Their kernels add up in f32.
+NARROW = frozenset(
+    [
+        *("Convolution", "ConvTranspose", "MatMul", "MaxPool", "AvgPool", "SoftMax", "LayerNorm", "GroupNorm"),
+        *("BatchNormInference", "Add", "Multiply", "Maximum", "Minimum", "Concat", "StaticReshape", "StaticTranspose"),
+        *("Clamp", "GELU", "HardSigmoid", "HardSwish", "LeakyReLU", "ReLU", "Sigmoid", "Tanh", "Elu", "Divide"),
+        *("Slice", "Interpolate", "Select"),
+    ]
+)
+# Parameters stay in f32: the first input alone is narrow.
+FIRST_ALONE = frozenset(["LayerNorm", "GroupNorm", "BatchNormInference"])
+TYPED = frozenset(["SoftMax", "LogSoftmax"])
+
+
+def narrowed(graph: Graph) -> Graph:
+    """The graph with the ops of ``NARROW`` in bf16; inputs and outputs keep their data types."""
+    made = Graph()
+    emit = Emitter(made)
+    values: dict[int, Value] = {}
+    casts: dict[tuple[int, DataType], Value] = {}
+
+    def given(tensor: LogicalTensor | None, dtype: DataType) -> Value | None:
+        """A tensor of the old graph, in this data type if it is a float."""
+        if tensor is None:
+            return None
+        value: Value = values[tensor.id] if tensor.id in values else np.asarray(tensor.value)
+        if tensor.dtype is not DataType.f32:
+            return value
+        if (tensor.id, dtype) not in casts:
+            casts[tensor.id, dtype] = (
+                _constant(value, dtype) if isinstance(value, np.ndarray) else cast(emit, value, dtype)
+            )
+        return casts[tensor.id, dtype]
+
+    for name, tensor in graph.inputs.items():
+        values[tensor.id] = made.input(name, tensor.dtype, tensor.shape)
+    for op in graph.ops:
+        emit.named(op.name)
+        inputs = [given(one, _dtype(op, index)) for index, one in enumerate(op.inputs)]
+        dtype = op.outputs[0].dtype
+        if dtype is DataType.f32:
+            dtype = _dtype(op, 0)
+        typed = dtype if op.kind in TYPED or (op.kind in ("TypeCast", "Cast", "Quantize")) else None
+        if op.kind == "OnnxNode":
+            found = emit.foreign(
+                [one for one in inputs if one is not None], op.attrs, [one.dtype for one in op.outputs]
+            )
+        else:
+            found = emit.op(op.kind, inputs, op.attrs, dtype=typed, edition=op.edition)
+        results = found if isinstance(found, tuple) else (found,)
+        values.update({old.id: new for old, new in zip(op.outputs, results, strict=False)})
+    for name, tensor in graph.outputs.items():
+        emit.named(name)
+        value = given(tensor, DataType.f32)
+        assert value is not None
+        made.output(name, emit.tensor(value))
+    return made
+
+
+def _dtype(op: Op, index: int) -> DataType:
+    """The data type in which an op reads an input."""
+    narrow = op.kind in NARROW and not (op.kind in FIRST_ALONE and index) and op.outputs[0].dtype is DataType.f32
+    return DataType.bf16 if narrow else DataType.f32
+
+
+def _constant(array: Array, dtype: DataType) -> Array:
+    return array.astype(dtype.numpy)

@@ -1,0 +1,142 @@
+"""Images keep the layout NXC while a model is lowered, and the results stay the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+
+from onnx import helper, numpy_helper  # noqa: E402
+from onnx.reference import ReferenceEvaluator  # noqa: E402
+
+from onegraph import onnx as front  # noqa: E402
+
+RNG = np.random.default_rng(0)
+
+
+def model(nodes, shape, **weights):
+    """A model of one input x and one output y."""
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+
+
+def imported(proto, shape):
+    """The graph of a model, after its results have been compared with those of the package onnx."""
+    x = RNG.standard_normal(shape).astype(np.float32)
+    (wanted,) = ReferenceEvaluator(proto).run(None, {"x": x})
+    graph = front.load(proto)
+    np.testing.assert_allclose(graph.compile()(x), wanted, rtol=1e-4, atol=1e-5)
+    return graph
+
+
+def kinds(graph):
+    return [op.kind for op in graph.ops]
+
+
+def weights(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def test_transposes_between_convolutions_cancel():
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("Conv", ["r", "v"], ["d"], pads=[1, 1, 1, 1]),
+        helper.make_node("Add", ["d", "r"], ["s"]),
+        helper.make_node("Mul", ["s", "scale"], ["y"]),
+    ]
+    proto = model(
+        nodes, (2, 3, 5, 7), w=weights(4, 3, 3, 3), b=weights(4), v=weights(4, 4, 3, 3), scale=weights(4, 1, 1)
+    )
+    graph = imported(proto, (2, 3, 5, 7))
+    assert kinds(graph) == [
+        "StaticTranspose",
+        "Convolution",
+        "ReLU",
+        "Convolution",
+        "Add",
+        "Multiply",
+        "StaticTranspose",
+    ]
+    assert all(op.attrs["data_format"] == "NXC" for op in graph.ops if op.kind == "Convolution")
+
+
+def test_transposes_move_behind_concat_split_and_mean():
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("Split", ["c"], ["p", "q"], axis=1, num_outputs=2),
+        helper.make_node("Concat", ["q", "p", "c"], ["j"], axis=1),
+        helper.make_node("ReduceMean", ["j", "axes"], ["y"], keepdims=0),
+    ]
+    graph = imported(model(nodes, (1, 3, 6, 5), w=weights(4, 3, 1, 1), axes=np.array([2, 3])), (1, 3, 6, 5))
+    assert kinds(graph).count("StaticTranspose") == 1
+
+
+def test_softmax_over_channels_keeps_its_axis():
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("Softmax", ["c"], ["y"], axis=1)]
+    graph = imported(model(nodes, (1, 3, 4, 5), w=weights(6, 3, 1, 1)), (1, 3, 4, 5))
+    assert next(op.attrs["axis"] for op in graph.ops if op.kind == "SoftMax") == 3
+
+
+def test_tensors_of_other_layouts_stay_apart():
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("Add", ["c", "x"], ["y"]),
+    ]
+    imported(model(nodes, (1, 3, 4, 5), w=weights(3, 3, 1, 1)), (1, 3, 4, 5))
+
+
+def test_key_of_attention_becomes_one_view():
+    nodes = [
+        helper.make_node("Reshape", ["x", "heads"], ["a"]),
+        helper.make_node("Transpose", ["a"], ["b"], perm=[0, 2, 1, 3]),
+        helper.make_node("Reshape", ["b", "flat"], ["c"]),
+        helper.make_node("Transpose", ["c"], ["d"], perm=[0, 2, 1]),
+        helper.make_node("Reshape", ["d", "whole"], ["y"]),
+    ]
+    shapes = {"heads": [2, 6, 3, 4], "flat": [6, 6, 4], "whole": [2, 3, 4, 6]}
+    graph = imported(model(nodes, (2, 6, 12), **{name: np.array(one) for name, one in shapes.items()}), (2, 6, 12))
+    assert kinds(graph) == ["StaticReshape", "StaticTranspose"]
+    assert graph.ops[1].attrs["order"] == (0, 2, 3, 1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_chains_of_reshapes_and_transposes_keep_their_results(seed):
+    rng = np.random.default_rng(seed)
+    factors = [2, 3, 1, 4, 5]
+    shape, nodes, known = (2, 12, 5), [], {}
+    name = "x"
+    for number in range(5):
+        result = "y" if number == 4 else f"t{number}"
+        if number % 2:
+            order = rng.permutation(len(shape)).tolist()
+            nodes.append(helper.make_node("Transpose", [name], [result], perm=order))
+            shape = tuple(shape[axis] for axis in order)
+        else:
+            cut = sorted(rng.choice(np.arange(1, 5), rng.integers(1, 4), replace=False).tolist())
+            parts = np.split(rng.permutation(factors), cut)
+            shape = tuple(int(np.prod(part)) for part in parts)
+            known[f"s{number}"] = np.array(shape)
+            nodes.append(helper.make_node("Reshape", [name, f"s{number}"], [result]))
+        name = result
+    imported(model(nodes, (2, 12, 5), **known), (2, 12, 5))
+
+
+@pytest.mark.parametrize(("indices", "count"), [(np.array(1), 1), (np.array([1, 2]), 1), (np.array([[-2, -1]]), 1)])
+def test_gather_of_neighbours_is_a_slice(indices, count):
+    nodes = [helper.make_node("Gather", ["x", "i"], ["y"], axis=1)]
+    graph = imported(model(nodes, (2, 4, 3), i=indices), (2, 4, 3))
+    assert kinds(graph).count("Slice") == count
+    assert "Gather" not in kinds(graph)
+
+
+def test_gather_of_other_indices_stays():
+    nodes = [helper.make_node("Gather", ["x", "i"], ["y"], axis=1)]
+    assert "Gather" in kinds(imported(model(nodes, (2, 4, 3), i=np.array([2, 0])), (2, 4, 3)))
