@@ -72,6 +72,12 @@ PATTERNS = {
         "2,3,5",
         "s=Constant<value_float=0.5>() a=Mul(x,s) b=Mul(z,s) y=MatMul(a,b)",
     ),
+    "scale before a transpose": (
+        ["MatMul", "Divide"],
+        "float[2,3,4] x, float[2,5,4] z",
+        "2,3,5",
+        "s=Constant<value_float=0.5>() a=Mul(x,s) b=Mul(z,s) c=Transpose<perm=[0,2,1]>(b) y=MatMul(a,c)",
+    ),
     "Expand before a division": (
         ["ReduceL2", "Divide"],
         X,

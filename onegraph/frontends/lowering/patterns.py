@@ -361,11 +361,16 @@ def scaled_product(emit: Emitter, op: Op) -> Value | None:
     plain: list[LogicalTensor] = []
     factor = 1.0
     for operand in op.inputs:
-        scaled = _made(emit, operand, "Multiply")
+        turned = _made(emit, operand, "StaticTranspose")
+        scaled = _made(emit, operand if turned is None else turned.inputs[0], "Multiply")
         pairs = () if scaled is None else _either(scaled)
-        inner = next(((one, number(other)) for one, other in pairs if number(other)), None)
-        plain.append(inner[0] if inner is not None else operand)  # type: ignore[arg-type]
-        factor *= 1.0 if inner is None or inner[1] is None else inner[1]
+        inner = next(((one, share) for one, other in pairs if (share := number(other))), None)
+        if inner is None:
+            plain.append(operand)  # type: ignore[arg-type]
+            continue
+        order = () if turned is None else [int(str(axis)) for axis in _list(turned.attrs["order"])]
+        plain.append(inner[0] if turned is None else emit.tensor(transpose(emit, inner[0], order)))
+        factor *= inner[1]
     if factor == 1 or not math.isfinite(1 / factor) or plain[1].value is not None:
         return None
     product = emit.op("MatMul", plain, op.attrs)
