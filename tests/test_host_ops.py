@@ -1,5 +1,7 @@
 """Host ops: every record has a function and a case, and executables compute what the cases say."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -186,3 +188,10 @@ BAD = {
 def test_a_wrong_host_op_is_refused(add, text):
     with pytest.raises(og.SpecError, match=text):
         built(add, X)
+
+
+def test_the_error_function_is_that_of_the_c_library():
+    array = np.concatenate([np.linspace(-7, 7, 2001), [1e-300, np.inf, -np.inf, 0.0]])
+    g = og.Graph()
+    g.output("y", g.op("Erf", [g.input("x", OF_NUMPY[array.dtype], array.shape)], edition="host"))
+    np.testing.assert_allclose(g.compile()(array), [math.erf(x) for x in array], rtol=1e-15, atol=0)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from ...errors import OneGraphError
@@ -286,14 +288,20 @@ def rms_norm_scaled(emit: Emitter, op: Op) -> Value | None:
     return None
 
 
+def _turned(emit: Emitter, value: Value | None) -> Value | None:
+    """The tensor before a transpose, which keeps the channels of images last; else the value itself."""
+    op = _made(emit, value, "StaticTranspose")
+    return value if op is None else op.inputs[0]
+
+
 @rewrites("StaticReshape")
 def grouped_norm(emit: Emitter, op: Op) -> Value | None:
     """GroupNorm of (N, groups, size) seen as (N, C, X): a GroupNorm with these groups."""
-    norm = _made(emit, op.inputs[0], "GroupNorm")
-    inner = None if norm is None else _made(emit, norm.inputs[0], "StaticReshape")
+    norm = _made(emit, _turned(emit, op.inputs[0]), "GroupNorm")
+    inner = None if norm is None else _made(emit, _turned(emit, norm.inputs[0]), "StaticReshape")
     if norm is None or inner is None or op.outputs[0].shape != _operand(inner).shape:
         return None
-    shape, rows = _operand(inner).shape, _operand(norm).shape
+    shape, rows = _operand(inner).shape, inner.outputs[0].shape
     if shape is None or rows is None or len(rows) != 3 or shape[0] != rows[0] or rows[1] != norm.attrs["groups"]:
         return None
     gamma, beta = (_contents(one) for one in norm.inputs[1:3])
@@ -312,17 +320,24 @@ def affine_group_norm(emit: Emitter, op: Op) -> Value | None:
         scaled = _made(emit, product, "Multiply")
         for normal, gamma in () if scaled is None else _either(scaled):
             norm = _made(emit, normal, "GroupNorm")
-            if norm is None:
+            if norm is None or not (_holds(norm.inputs[1], 1) and _holds(norm.inputs[2], 0)):
                 continue
-            shape, plain = norm.outputs[0].shape or (), zip(norm.inputs[1:3], (1, 0), strict=True)
-            wanted = (*shape[1:2], *(1,) * (len(shape) - 2))
-            if not all(_holds(vector, value) for vector, value in plain):
-                continue
-            if all(one.shape in (wanted, (1, *wanted)) for one in (gamma, beta)):
-                vectors = [reshape(emit, one, numbers(-1)) for one in (_known(gamma), _known(beta))]
-                groups, epsilon = int(str(norm.attrs["groups"])), float(str(norm.attrs["epsilon"]))
-                return group_norm(emit, _operand(norm), vectors[0], vectors[1], groups, epsilon)
+            rank = len(norm.outputs[0].shape or ())
+            axis = 1 if norm.attrs["data_format"] == "NCX" else rank - 1
+            if all(_is_channels(one, norm.outputs[0], axis) for one in (gamma, beta)):
+                vectors = [reshape(emit, _known(one), numbers(-1)) for one in (gamma, beta)]
+                found: Value = emit.op("GroupNorm", [_operand(norm), *vectors], norm.attrs)
+                return found
     return None
+
+
+def _is_channels(vector: LogicalTensor, image: LogicalTensor, axis: int) -> bool:
+    """Whether a tensor broadcasts to an image with one element for each channel."""
+    shape, given = image.shape or (), vector.shape
+    if given is None or len(given) > len(shape):
+        return False
+    wanted = tuple(dim if place == axis else 1 for place, dim in enumerate(shape))
+    return (1,) * (len(shape) - len(given)) + given == wanted
 
 
 def _holds(value: Value | None, wanted: float) -> bool:
@@ -346,11 +361,16 @@ def scaled_product(emit: Emitter, op: Op) -> Value | None:
     plain: list[LogicalTensor] = []
     factor = 1.0
     for operand in op.inputs:
-        scaled = _made(emit, operand, "Multiply")
+        turned = _made(emit, operand, "StaticTranspose")
+        scaled = _made(emit, operand if turned is None else turned.inputs[0], "Multiply")
         pairs = () if scaled is None else _either(scaled)
-        inner = next(((one, number(other)) for one, other in pairs if number(other)), None)
-        plain.append(inner[0] if inner is not None else operand)  # type: ignore[arg-type]
-        factor *= 1.0 if inner is None or inner[1] is None else inner[1]
+        inner = next(((one, share) for one, other in pairs if (share := number(other))), None)
+        if inner is None:
+            plain.append(operand)  # type: ignore[arg-type]
+            continue
+        order = () if turned is None else [int(str(axis)) for axis in _list(turned.attrs["order"])]
+        plain.append(inner[0] if turned is None else emit.tensor(transpose(emit, inner[0], order)))
+        factor *= inner[1]
     if factor == 1 or not math.isfinite(1 / factor) or plain[1].value is not None:
         return None
     product = emit.op("MatMul", plain, op.attrs)
@@ -365,6 +385,16 @@ def broadcast(emit: Emitter, op: Op) -> Value | None:
         if wide is not None and other is not None and shape is not None and other.shape == shape and None not in shape:
             inputs = [_operand(wide), other] if index == 0 else [other, _operand(wide)]
             return binary(emit, op.kind, inputs[0], inputs[1])
+    return None
+
+
+@rewrites("Equal")
+def masked_row(emit: Emitter, op: Op) -> Value | None:
+    """ReduceMax(x) == -inf: the library's ReduceMax of minus infinities is the least finite number."""
+    for largest, other in _either(op):
+        if _made(emit, largest, "ReduceMax") is not None and largest.dtype in NATIVE and number(other) == -math.inf:
+            limits: Any = ml_dtypes.finfo(largest.dtype.numpy)  # type: ignore[no-untyped-call]
+            return binary(emit, "LessEqual", largest, np.full((), limits.min, largest.dtype.numpy))
     return None
 
 
@@ -384,7 +414,10 @@ def _result(op: Op) -> DataType:
 
 @rewrites("Quantize")
 def moved_bytes(emit: Emitter, op: Op) -> Value | None:
-    """Quantize(Reshape(Dequantize(x))) as a Reshape of x, and likewise for Transpose and Concat."""
+    """Quantize(Reshape(Dequantize(x))) as a Reshape of x, and likewise for Transpose, Concat and nothing between."""
+    plain = _made(emit, op.inputs[0], "Dequantize")
+    if plain is not None and _same_numbers(plain, op) and _contents(plain.inputs[0]) is None:
+        return plain.inputs[0]
     move = _made(emit, op.inputs[0], "StaticReshape", "StaticTranspose", "Concat")
     makers = [] if move is None else [_made(emit, one, "Dequantize") for one in move.inputs]
     if move is None or not all(one is not None and _same_numbers(one, op) for one in makers):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import erf as _erf
 from typing import Any
 
 import ml_dtypes
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from ...opset.ops.reduction import reduced_axes
 from ...opset.schema import Call
+from . import special
 
 Array = NDArray[Any]
 # Types that numpy computes in through another one.
@@ -71,7 +71,7 @@ atanh = _unary(np.arctanh)
 ceil = _unary(np.ceil)
 cos = _unary(np.cos)
 cosh = _unary(np.cosh)
-erf = _unary(np.vectorize(_erf, otypes=[np.float64]))
+erf = _unary(special.erf)
 exp = _unary(np.exp)
 floor = _unary(np.floor)
 log = _unary(np.log)
