@@ -62,6 +62,7 @@ BORDER = {
     "checker.check": "graphs, and records of ops that were made by hand",
     "serialize": "texts of files, and versions to write for",
     "serialize.files": "paths",
+    "frontends.onnx.load": "models, and shapes and contents of inputs",
     "transform.rewrite_values": "options of benchdnn",
     "transform.translate_op": "tensors of an op that is translated",
     "view.given": "reports, violations and times to draw",

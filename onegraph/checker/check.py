@@ -213,10 +213,10 @@ def _library_violations(checked: Inference, edition: str, op: str, wanted: int) 
     noted = Violations(edition_named(edition), op)
     noted.page = noted.edition.page(schema)
     loaded = f"oneDNN {'.'.join(map(str, version))}"
-    for where, since in _newer(checked, schema, version, wanted):
+    base = base_of(schema)
+    for where, since in _newer(checked, schema, version, wanted) if base.kind in BASE else ():
         needed = f"oneDNN {since[0]}.{since[1]} or later; the loaded library is {loaded}"
         noted.add("newer_than_library", where, f"since {since[0]}.{since[1]}", needed, severity=LIBRARY)
-    base = base_of(schema)
     if base.kind not in BASE:
         noted.add(
             "no_library_op", "kind", schema.kind, f"an op that {loaded} has; this runs on numpy", severity=LIBRARY

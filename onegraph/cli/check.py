@@ -13,7 +13,7 @@ from ..checker.check import check_graph, check_op
 from ..errors import ERROR, LIBRARY, TAKEN, UNSAFE, ArgumentError, FormatError, SpecError, Violation, shown
 from ..opset.editions.registry import DEFAULT, EDITIONS
 from ..serialize.files import read_file
-from ..serialize.json_text import decode, other_format
+from ..serialize.json_text import ONNX, decode, other_format
 from .graph_source import Source, standard_input
 from .options import graph_file, json_option
 from .terminal import emit
@@ -42,9 +42,9 @@ KEYS = ("op", "attrs", "inputs", "outputs", "edition")
 def command(source: Source, edition: str, as_json: bool) -> int:
     """Check FILE against the specification and against the loaded library. - is standard input.
 
-    FILE is a graph in the JSON format of oneDNN Graph; or JSON or TOML with one op, a list of ops, or a list under
-    "ops". Each op has "op", and may have "attrs", "inputs", "outputs" and "edition". A tensor is [dtype, shape]; an
-    unknown dim is ?.
+    FILE is a graph in the JSON format of oneDNN Graph, or a model of ONNX; or JSON or TOML with one op, a list of ops,
+    or a list under "ops". Each op has "op", and may have "attrs", "inputs", "outputs" and "edition". A tensor is
+    [dtype, shape]; an unknown dim is ?.
 
     Exit status 1 if there is an error, and 3 if the specification forbids something in a graph, but oneDNN takes all of
     it. An op that only the library refuses is not an error.
@@ -64,8 +64,8 @@ def command(source: Source, edition: str, as_json: bool) -> int:
 
 def _check(source: Source, edition: str) -> list[Violation]:
     content = standard_input() if source.path == "-" else read_file(Path(source.path))
-    data = _parse(source.name, content)
-    if isinstance(data, dict) and "graph" in data:
+    data = None if ONNX.match(content) else _parse(source.name, content)
+    if data is None or (isinstance(data, dict) and "graph" in data):
         try:
             violations = check_graph(source.parse(content if source.path == "-" else None))
         except SpecError as error:

@@ -9,7 +9,7 @@ import click
 
 from ..errors import ArgumentError
 from . import note
-from .graph_source import Source, cut_at_wildcards
+from .graph_source import Source, cut_at_wildcards, save_graph
 from .options import graph_file, graph_output, json_option, written
 from .value_types import EditionName
 
@@ -28,12 +28,12 @@ from .value_types import EditionName
 def command(
     source: Source, output: str | None, edition: str | None, for_version: str | None, cut: bool, as_json: bool
 ) -> None:
-    """Convert the graph in FILE: JSON to Python code that builds it, and back; or to another edition, version or shape.
+    """Convert the graph in FILE: JSON, Python code that builds it, or ONNX; or to another edition, version or shape.
 
     A FILE that ends in .py is RUN, as python FILE runs it, and the graph is its variable g. JSON is read and never run.
     Constants go to an .npz file beside the output. Without -o the other format is printed; with --for-version, JSON.
     """
-    from ..tools.python_code import load_python, save_python, to_python, unsaid
+    from ..tools.python_code import load_python, to_python, unsaid
     from ..transform.translate_graph import translate_graph
 
     is_python = source.path.endswith(".py")
@@ -44,21 +44,19 @@ def command(
         graph = source.load(cut=cut)
     if edition is not None:
         graph = translate_graph(graph, edition)
+    to_onnx = str(output).endswith(".onnx")
     printed = output is None or output == "-"
     to_code = not is_python and for_version is None if printed else str(output).endswith(".py")
-    if to_code and for_version is not None:
+    if (to_code or to_onnx) and for_version is not None:
         raise ArgumentError("--for-version: it is JSON that versions differ in; expected an output that ends in .json")
     missing = unsaid(graph) if to_code else ""
     if missing:
         note(f"Python code has no word for {missing}; left out")
     if output is not None and not printed:
         source.keep("-o", output)
-        if any(tensor.constant for tensor in graph._tensors):
+        if any(tensor.constant for tensor in graph._tensors) and not to_onnx:
             source.keep("-o", Path(f"{output}.npz") if to_code else Path(output).with_suffix(".npz"), graph)
-        if to_code:
-            save_python(graph, output)
-        else:
-            graph.save(output, for_version=for_version)
+        save_graph(graph, output, for_version)
         if as_json:
             click.echo(written(graph, output))
         return

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from ..errors import ArgumentError, FormatError, SpecError
 from ..graph import Graph
-from ..serialize.json_text import MAX_BYTES
+from ..serialize.json_text import MAX_BYTES, ONNX
 from . import note
 
 
@@ -68,7 +69,9 @@ class Source:
         """The graph of the file, or of ``content`` from standard input; errors about ops do not name the file."""
         if self.path.endswith(".py"):
             raise FormatError(self.name, "Python code", "JSON, which onegraph convert FILE.py -o FILE.json makes of it")
-        if content is None:
+        if ONNX.match(self._beginning() if content is None else content):
+            graph = self._from_onnx(content)
+        elif content is None:
             graph = Graph.load(self.path)
         else:
             try:
@@ -76,6 +79,19 @@ class Source:
             except FormatError as error:
                 raise FormatError(f"{self.name}: {error.where}", error.given, error.expected) from None
         return self.rewritten(cut_at_wildcards(graph) if cut else graph)
+
+    def _beginning(self) -> bytes:
+        """The first bytes of the file; none of a file that cannot be read, which the reader of graphs reports."""
+        try:
+            with open(self.path, "rb") as stream:
+                return stream.read(16)
+        except OSError:
+            return b""
+
+    def _from_onnx(self, content: bytes | None) -> Graph:
+        graph = onnx_files(self.name).load(self.path if content is None else content)
+        assert isinstance(graph, Graph)
+        return graph
 
     def rewritten(self, graph: Graph) -> Graph:
         """The graph rewritten by the options; like in benchdnn, they may give shapes for tensors that no op reads."""
@@ -88,6 +104,29 @@ class Source:
             listed = ", ".join(map(str, passed_over))
             note(f"in_shapes: passed over, as no op reads them: tensors {listed}")
         return found
+
+
+def onnx_files(name: str) -> ModuleType:
+    """The module that reads and writes ``name``, a model of ONNX; FormatError if the package onnx is not installed."""
+    try:
+        from .. import onnx
+    except ModuleNotFoundError as error:
+        if error.name != "onnx":
+            raise
+        raise FormatError(name, "a model of ONNX", "JSON, or the package onnx: pip install onegraph[onnx]") from None
+    return onnx
+
+
+def save_graph(graph: Graph, output: str, for_version: str | None = None) -> None:
+    """Write a graph to a file, in the format that the ending of its name says."""
+    from ..tools.python_code import save_python
+
+    if output.endswith(".onnx"):
+        onnx_files(output).save(graph, output)
+    elif output.endswith(".py"):
+        save_python(graph, output)
+    else:
+        graph.save(output, for_version=for_version)
 
 
 def cut_at_wildcards(graph: Graph) -> Graph:

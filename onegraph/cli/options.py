@@ -30,9 +30,9 @@ POLICIES = ("fusion", "debug")
 graph_output = click.option(
     "-o",
     "--output",
-    type=OutputPath(".json", ".py", allow_dash=True),
+    type=OutputPath(".json", ".py", ".onnx", allow_dash=True),
     metavar="OUT",
-    help="Output file, .json or .py; by default standard output.",
+    help="Output file, .json, .py or .onnx; by default standard output.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print only JSON on standard output.")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ..opset.editions.registry import DEFAULT
+from .graph_source import save_graph
 from .options import graph_output, json_option, written
 from .value_types import EditionName, Integer
 
@@ -34,16 +35,12 @@ def command(
     Constants go to an .npz file beside the output; without -o they become inputs that are marked as constant.
     """
     from ..testing.random_graph import DTYPES, random_graph
-    from ..tools.python_code import save_python
 
     chosen = DTYPES if dtypes is None else dtypes.split(",")
     graph = random_graph(seed, ops, dtypes=chosen, kinds=None if kinds is None else kinds.split(","), edition=edition)
     if output is None or output == "-":  # the text is already JSON
         click.echo(graph.to_json())
         return
-    if output.endswith(".py"):
-        save_python(graph, output)
-    else:
-        graph.save(output)
+    save_graph(graph, output)
     if as_json:
         click.echo(written(graph, output))

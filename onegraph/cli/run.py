@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
-from ..opset.dtypes import DataType
+from ..opset.dtypes import OF_NUMPY
 from ..serialize import with_known
 from .graph_source import Source
 from .options import Compiling, InputData, compiling, data, graph_file, json_option, trace_option, write_trace
@@ -59,7 +59,7 @@ def summary(array: Array) -> dict[str, object]:
     wide = array.astype(np.float64)
     finite = wide[np.isfinite(wide)]
     return {
-        "dtype": str(DataType.of(array.dtype)),
+        "dtype": str(OF_NUMPY[array.dtype]),
         "shape": list(array.shape),
         "min": float(finite.min()) if finite.size else None,
         "max": float(finite.max()) if finite.size else None,

@@ -225,6 +225,8 @@ class Schedule:
         try:
             if is_irregular(source.shape, source.strides):
                 raise UnsupportedError("the library copies no tensor whose elements share memory or run backwards")
+            if source.dtype.is_host:
+                raise UnsupportedError(f"the library has no {source.dtype}")
             if not is_native(source.dtype):
                 raise UnsupportedError(f"the library copies {source.dtype} element by element")
             if is_scattered(target.shape, target.strides):

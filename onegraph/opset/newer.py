@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .dtypes import DataType
+from .dtypes import SPECIFIED, DataType
 from .editions.registry import BASE, FORMER
 from .schema import Row, Schema, Version
 
@@ -49,7 +49,7 @@ def newer_than(version: Version) -> list[Newer]:
             kinds.setdefault((since, part, tuple(names), alone), []).append(schema.kind)
     found += [Newer(since, tuple(ops), part, names) for (since, part, names, _), ops in kinds.items()]
     dtypes: dict[Version, list[str]] = {}
-    for dtype in DataType:
+    for dtype in map(DataType, SPECIFIED):
         dtypes.setdefault(dtype.since, []).append(dtype.value)
     return found + [Newer(since, (), "data type", tuple(ones)) for since, ones in dtypes.items() if since > version]
 

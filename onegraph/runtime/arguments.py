@@ -200,15 +200,14 @@ def value_inputs(graph: DataGraph) -> tuple[str, ...]:
     because the contents of larger tensors are data.
     """
     makers = {tensor.id: op for op in graph.ops for tensor in op.outputs}
-    found: set[int] = set()
     waiting = [*shape_tensors(graph)]
+    found = {tensor.id for tensor in waiting}
     while waiting:
         tensor = waiting.pop()
-        is_list = tensor.shape is not None and len(tensor.shape) <= 1
-        if tensor.id in found or tensor.value is not None or not is_list:
+        if tensor.shape is None or len(tensor.shape) > 1:
             continue
         found.add(tensor.id)
         op = makers.get(tensor.id)
         if op is not None and op.kind not in ("Shape", "Size"):
-            waiting += [source for source in op.inputs if source is not None]
+            waiting += [source for source in op.inputs if source is not None and source.id not in found]
     return tuple(name for name, tensor in graph.inputs.items() if tensor.id in found)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..errors import FormatError, shown
 from ..ir.file_origin import Json
-from ..opset.editions.registry import DEFAULT, EDITIONS
+from ..opset.editions.registry import DEFAULT, EDITIONS, HOST
 from ..opset.schema import Shape
 from .document import (
     TensorForm,
@@ -142,7 +142,7 @@ def _op(value: object, where: str) -> OpNames:
         name: _infinite(value, f"{where}.attrs.{name}")
         for name, value in json_object(raw.get("attrs", {}), f"{where}.attrs").items()
     }
-    edition = json_string(raw["edition"], f"{where}.edition", EDITIONS) if "edition" in raw else ""
+    edition = json_string(raw["edition"], f"{where}.edition", (*EDITIONS, HOST)) if "edition" in raw else ""
     return OpNames(json_string(raw.get("name", ""), f"{where}.name"), edition, attrs)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir.op import Array
-from ..opset.dtypes import DataType
+from ..opset.dtypes import OF_NUMPY, DataType
 from ..reference.run import integer_limits, narrow
 
 # Twice half a unit in the last place of each data type; more for f32, because sums in another order differ by more.
@@ -175,7 +175,7 @@ def compare(name: str, got: Array, exact: Array, near: Array, dtype: DataType, *
         dtype: the data type whose precision the tensor has.
         rounded: whether integers among the inputs were results of rounding, so that they may be off by one.
     """
-    stored = DataType.of(got.dtype) if got.dtype != np.int64 else DataType.s64
+    stored = OF_NUMPY[got.dtype]
     ours, theirs = _wide(got), _wide(narrow(exact, stored))
     moved = theirs if near is exact else _wide(narrow(near, stored))
     whole = exact.dtype.kind != "f" and stored not in EPSILONS

@@ -93,6 +93,6 @@ def _copied(values: Mapping[str, object]) -> dict[str, Array]:
     """Copies of the arrays, so that later changes by the caller cannot contradict the inferred shapes."""
     copies = {name: array_of(f"values: {name!r}", value).copy() for name, value in values.items()}
     for name, value in copies.items():
-        if value.dtype.kind not in "iuf":
+        if value.dtype.kind not in "iufV":
             raise ArgumentError(f"values: {name!r}: an array of {value.dtype}; expected numbers")
     return copies

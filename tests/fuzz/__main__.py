@@ -128,6 +128,23 @@ def guided(seed, seconds):
     return int(done.returncode != 0)
 
 
+def onnx(seed, seconds):
+    """Changed ONNX models, if the package onnx is installed."""
+    if importlib.util.find_spec("onnx") is None:
+        print("onnx is not installed: no models")
+        return 0
+    from .onnx_models import in_child
+
+    end, failed, first = time.monotonic() + seconds, 0, seed
+    while time.monotonic() < end:
+        for finding in in_child(seed, 1000):
+            failed += 1
+            print(f"\nONNX model, seed {finding}", flush=True)
+        seed += 1000
+    print(f"ONNX models: seeds {first} to {seed - 1}", flush=True)
+    return failed
+
+
 def main():
     """Parse the command line, run everything, and exit with 1 where there is a finding."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
@@ -137,12 +154,13 @@ def main():
     print(f"seed {options.seed}")
     seconds = options.minutes * 60
     found, failed = {}, 0
-    for seed, variant, text in graphs(options.seed, seconds * 0.6):
+    for seed, variant, text in graphs(options.seed, seconds * 0.5):
         if seed not in found:
             found[seed] = (seed, variant, text)
             show(found[seed])
     failed += attributes(options.seed, seconds * 0.2)
     failed += guided(options.seed, seconds * 0.2)
+    failed += onnx(options.seed, seconds * 0.1)
     print(f"{len(found)} findings in graphs, {failed} elsewhere")
     sys.exit(1 if found or failed else 0)
 

@@ -8,10 +8,12 @@ import faulthandler
 import random
 import resource
 import signal
+import subprocess
 import sys
 import time
 import traceback
 import warnings
+from pathlib import Path
 
 import onegraph as og
 
@@ -148,6 +150,18 @@ def load(data):
     except Exception:
         return traceback.format_exc()
     return ""
+
+
+def in_child(first, count):
+    """The findings of a process that loads ``count`` changed models: seeds with their errors."""
+    command = [sys.executable, "-m", "tests.fuzz.onnx_models", str(first), str(count)]
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, errors="replace", check=False)
+    seeds = [line for line in done.stdout.splitlines() if line.startswith("@")]
+    found = done.stdout.split("FAIL ")[1:]
+    if not seeds or not seeds[-1].startswith("@done"):
+        found.append(f"ended by {done.returncode} at {seeds[-1:]}: {done.stderr[-3000:]}")
+    return found
 
 
 def main():

@@ -188,6 +188,9 @@ def _indexing(x: Array) -> Iterator[HostCase]:
     yield HostCase("Size", [x], [np.array(24)])
     ends = [np.array(1), np.array(8), np.array(3)]
     yield HostCase("Range", ends, [_i(1, 4, 7)], known=frozenset({0, 1, 2}))
+    boxes, scores = np.float32([[[0, 0, 1, 1], [1, 0.9, 0, 0], [2, 2, 3, 3]]]), np.float32([[[0.5, 0.9, 0.7]]])
+    limits = [np.array(3), np.float32([0.5]), np.float32([0.1])]
+    yield HostCase("NonMaxSuppression", [boxes, scores, *limits], [np.int64([[0, 0, 1], [0, 0, 2]])])
 
 
 def _reductions(x: Array) -> Iterator[HostCase]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,16 +11,19 @@ from numpy.typing import NDArray
 
 from ...arrays.ndarrays import aligned_empty
 from ...builder.graph import DataGraph
+from ...errors import ArgumentError
 from ...inference.type_table import typing_of
 from ...ir.op import LogicalTensor, Op
 from ...opset.dtypes import OF_NUMPY, DataType
 from ...opset.editions.registry import DEFAULT, HOST, edition
 from ...opset.schema import Shape
+from ...opset.shapes import show
 from ...reference import run_op
 
 Array = NDArray[Any]
 Value = LogicalTensor | Array
 # Ops of constants that stay in the graph: the library fuses them, or they draw random numbers.
+MAX_COMPUTED = 2**31  # bytes
 KEPT = frozenset(["Dequantize", "DynamicDequantize", "Dropout"])
 
 
@@ -101,7 +105,7 @@ class Emitter:
         return self._makers.get(value.id) if isinstance(value, LogicalTensor) else None
 
     def foreign(
-        self, inputs: Sequence[Value], attrs: Mapping[str, object], dtypes: Sequence[DataType]
+        self, inputs: Sequence[Value], attrs: Mapping[str, object], dtypes: Sequence[DataType], *, repeatable: bool
     ) -> Sequence[Value]:
         """Add ONNX nodes that the package onnx runs, or compute them if every input is known.
 
@@ -109,8 +113,9 @@ class Emitter:
             inputs: the inputs of the nodes.
             attrs: attributes of an ``OnnxNode``.
             dtypes: data types of the results.
+            repeatable: whether the nodes may be computed now, because they are short and not random.
         """
-        graph = DataGraph() if all(map(is_known, inputs)) else self.graph
+        graph = DataGraph() if repeatable and all(map(is_known, inputs)) else self.graph
         if graph is self.graph:
             tensors = [self.tensor(value) for value in inputs]
         else:
@@ -121,6 +126,8 @@ class Emitter:
         found = graph._add_op(edition(HOST), "OnnxNode", attrs, tensors, tuple(dtypes), name=name, names=labels)  # type: ignore[arg-type]
         if graph is self.graph:
             return found
+        for result in graph.ops[0].outputs:
+            refuse_large(result.shape, result.dtype)
         return run_op(graph.ops[0], inputs)  # type: ignore[arg-type]
 
     def _computed(
@@ -140,6 +147,8 @@ class Emitter:
         ]
         scratch.op(kind, tensors, attrs, dtype=dtype, outputs=outputs, edition=chosen)
         (op,) = scratch.ops
+        for result in op.outputs:
+            refuse_large(result.shape, result.dtype)
         found = run_op(op, arrays[: len(op.inputs)])
         return found[0] if len(found) == 1 else found
 
@@ -150,6 +159,13 @@ class Emitter:
         count = self._taken.get(self._prefix, 0)
         self._taken[self._prefix] = count + 1
         return self._prefix if not count else f"{self._prefix}/{count}"
+
+
+def refuse_large(shape: Shape, dtype: DataType) -> None:
+    """Raise ArgumentError if a constant that a model computes would be larger than any that a file can hold."""
+    size = 0 if shape is None else math.prod(dim or 0 for dim in shape) * dtype.numpy.itemsize
+    if size > MAX_COMPUTED:
+        raise ArgumentError(f"a constant of shape {show(shape)} and {size} bytes; expected at most {MAX_COMPUTED}")
 
 
 def _kept(value: Array) -> Array:

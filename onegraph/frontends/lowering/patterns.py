@@ -169,9 +169,10 @@ def _sampled(emit: Emitter, cone: Sequence[Op], src: LogicalTensor, last: Op) ->
             with np.errstate(all="ignore"):
                 try:
                     # The op itself takes its own shapes only; an op of known arrays is computed at once.
-                    values[op.outputs[0].id] = np.asarray(emit.op(op.kind, arrays, op.attrs, edition=op.edition))
+                    computed = emit.op(op.kind, arrays, op.attrs, edition=op.edition)
                 except (OneGraphError, ValueError, TypeError):
                     return None
+            values[op.outputs[0].id] = np.asarray(computed).astype(np.float32)
     return values.get(last.outputs[0].id)
 
 

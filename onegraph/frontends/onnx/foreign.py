@@ -15,6 +15,10 @@ from ..lowering.emitter import dtype_of, shape_of
 from .node import Node, TensorList
 from .types import DTYPES, NUMBERS
 
+RANDOM = frozenset(
+    ["Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"]
+)
+DOMAINS = {"ai.onnx": ""}  # other names of domains
 CONVERTED = 13  # the op set that old nodes are converted to
 
 
@@ -22,7 +26,7 @@ def expanded(node: Node) -> onnx.FunctionProto | None:
     """The function that defines the op of a node; None if there is none."""
     proto = node.proto
     try:
-        schema = onnx.defs.get_schema(proto.op_type, node.opset, proto.domain)
+        schema: Any = onnx.defs.get_schema(proto.op_type, node.opset, DOMAINS.get(proto.domain, proto.domain))
     except Exception:  # the package has no such op
         return None
     if schema.has_function:
@@ -34,13 +38,15 @@ def expanded(node: Node) -> onnx.FunctionProto | None:
         else:
             types = [_type(value).SerializeToString() if value is not None else b"" for value in node.inputs]
         try:
-            text = schema.get_context_dependent_function_with_opset_version(
+            text: bytes = schema.get_context_dependent_function_with_opset_version(
                 node.opset, proto.SerializeToString(), types
             )
         except Exception:  # the package raises errors of many classes
             return None
         if text:
-            return onnx.FunctionProto.FromString(text)
+            made = onnx.FunctionProto()
+            made.ParseFromString(text)
+            return made
     return None
 
 
@@ -91,12 +97,12 @@ def run_elsewhere(node: Node, values: Mapping[str, Any]) -> Sequence[Any]:
     for name, value in given.items():
         if value is None or isinstance(value, TensorList):
             raise FormatError(node.where, f"input {name!r} is a sequence or an absent optional", "a tensor")
+    _check(node)
     model = _model(node, given)
     outputs = [name for name in proto.output if name]
     inferred = _inferred(model)
-    types = [_tensor_type(inferred.get(name)) for name in outputs]
-    dtypes = [dtype for dtype, _ in types if dtype is not None]
-    if len(dtypes) < len(types):
+    types = [found for name in outputs if (found := _tensor_type(inferred.get(name))) is not None]
+    if len(types) < len(outputs):
         raise FormatError(node.where, "a result that is not a tensor of a known type", "a node that returns tensors")
     shapes = [number for _, shape in types for number in _coded(shape)]
     attrs = {
@@ -104,9 +110,21 @@ def run_elsewhere(node: Node, values: Mapping[str, Any]) -> Sequence[Any]:
         "nodes": proto.op_type,
         "shapes": shapes,
     }
-    found = node.emit.foreign([*given.values()], attrs, dtypes)
-    results = iter(found)
+    repeatable = proto.op_type not in RANDOM and not any(one.HasField("g") for one in proto.attribute)
+    results = iter(node.emit.foreign([*given.values()], attrs, [dtype for dtype, _ in types], repeatable=repeatable))
     return [next(results) if name else None for name in proto.output]
+
+
+def _check(node: Node) -> None:
+    """Raise FormatError if the attributes of a node are not those of its op."""
+    if any(one.HasField("g") or one.graphs for one in node.proto.attribute):
+        return  # the checker does not know the values around the node
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version, context.opset_imports = onnx.IR_VERSION, node.importer.opsets
+    try:
+        onnx.checker.check_node(node.importer.storage.inlined(node.proto), context)
+    except onnx.checker.ValidationError as error:
+        raise FormatError(node.where, str(error).strip().splitlines()[0], "a node of the op set") from None
 
 
 def _coded(shape: Sequence[int | None] | None) -> list[int]:
@@ -150,10 +168,10 @@ def _inferred(model: onnx.ModelProto) -> dict[str, TypeProto]:
     return {one.name: one.type for one in found.graph.output}
 
 
-def _tensor_type(kind: TypeProto | None) -> tuple[DataType | None, Sequence[int | None] | None]:
+def _tensor_type(kind: TypeProto | None) -> tuple[DataType, Sequence[int | None] | None] | None:
     """Data type and shape of a type; None if it is no tensor of a known data type."""
     if kind is None or not kind.HasField("tensor_type") or kind.tensor_type.elem_type not in DTYPES:
-        return None, None
+        return None
     tensor = kind.tensor_type
     if not tensor.HasField("shape"):
         return DTYPES[tensor.elem_type], None

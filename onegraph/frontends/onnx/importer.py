@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import onnx
@@ -17,7 +18,7 @@ from ..lowering import layout as layout
 from ..lowering.emitter import Array, Emitter
 from ..lowering.patterns import REWRITES
 from . import tables as tables
-from .foreign import converted, expanded, run_elsewhere
+from .foreign import CONVERTED, DOMAINS, converted, expanded, run_elsewhere
 from .node import LOWERINGS, Node, NotLowered, TensorList
 from .own import own_op
 from .storage import Storage
@@ -25,8 +26,19 @@ from .types import data_type
 
 OLDEST, NEWEST = 1, onnx.defs.onnx_opset_version()
 MAX_DEPTH = 64  # of functions that call functions, and of graphs in nodes
+MAX_NODES = 200_000  # after all functions are expanded and loops unrolled
 # The op sets from which on the table of nodes takes a kind as it is; the package onnx converts older nodes.
-SINCE = {"Hardmax": 13, "LogSoftmax": 13, "Resize": 11, "Slice": 10, "Softmax": 13, "TopK": 10, "Upsample": 11}
+SINCE = {
+    "BatchNormalization": 9,
+    "Hardmax": 13,
+    "LogSoftmax": 13,
+    "Pad": 11,
+    "Resize": 11,
+    "Slice": 10,
+    "Softmax": 13,
+    "TopK": 10,
+    "Upsample": 11,
+}
 SINCE_ALL = 7
 
 
@@ -44,7 +56,7 @@ class Importer:
         self, model: onnx.ModelProto, storage: Storage, shapes: Mapping[str, Any], known: Mapping[str, Array]
     ) -> None:
         self.model, self.storage, self.shapes, self.known = model, storage, shapes, known
-        self.made = Graph()
+        self.made, self._count = Graph(), 0
         self.emit = Emitter(self.made, REWRITES)
         self.opsets = {_domain(one.domain): one.version for one in model.opset_import}
         self.functions = {(_domain(one.domain), one.name): one for one in model.functions}
@@ -139,7 +151,8 @@ class Importer:
         dims: list[int | None] = []
         for dim in kind.shape.dim:
             size = dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None
-            dims.append(self.shapes.get(dim.dim_param, size) if dim.dim_param else size)
+            named = self.shapes.get(dim.dim_param)
+            dims.append(named if isinstance(named, int) else size)
         return tuple(dims)
 
     def _output(self, name: str, value: Any) -> None:
@@ -157,21 +170,21 @@ class Importer:
             raise FormatError(f"output {name!r}", str(error), "the name of an output") from None
 
     def _refuse_recursion(self) -> None:
-        """Raise FormatError if a function of the model calls itself; the package onnx would never end."""
-        state: dict[tuple[str, str], bool] = {}  # of functions: whether their calls are all known
-        for root in self.functions:
-            stack: list[tuple[tuple[str, str], Iterator[tuple[str, str]]]] = [(root, iter([root]))]
-            while stack:
-                name, calls = stack[-1]
-                other = next(calls, None)
-                if other is None:
-                    state[name] = True
-                    stack.pop()
-                elif other in self.functions and not state.get(other, False):
-                    if other in state:
-                        raise FormatError(f"function {other[1]!r}", "a call of itself", "functions without recursion")
-                    state[other] = False
-                    stack.append((other, _calls(self.functions[other].node)))
+        """Raise FormatError if a function of the model calls itself, or stands for too many nodes.
+
+        The package onnx expands functions without a limit.
+        """
+        calls = {name: [*_calls(one.node)] for name, one in self.functions.items()}
+        order = TopologicalSorter({name: set(found) & calls.keys() for name, found in calls.items()})
+        sizes: dict[tuple[str, str], int] = {}
+        try:
+            for name in order.static_order():
+                sizes[name] = sum(1 + sizes.get(one, 0) for one in calls[name])
+        except CycleError as error:
+            domain, name = error.args[1][0]
+            raise FormatError(f"function {name!r} of {domain!r}", "a call of itself", "no recursion") from None
+        if sum(1 + sizes.get(one, 0) for one in _calls(self.model.graph.node)) > MAX_NODES:
+            raise FormatError("functions", f"more than {MAX_NODES} nodes in all", "fewer nodes")
 
     def run(self, nodes: Sequence[onnx.NodeProto], values: dict[str, Any], where: str, depth: int = 0) -> None:
         """Lower nodes in their order; ``values`` has the values by name, and gets the results."""
@@ -179,6 +192,9 @@ class Importer:
             raise FormatError(where, f"functions or graphs {MAX_DEPTH} deep in each other", "no recursion")
         for number, proto in enumerate(nodes):
             place = f"{where}node {proto.name or number!r} ({proto.op_type})"
+            self._count += 1
+            if self._count > MAX_NODES:
+                raise FormatError(place, f"more than {MAX_NODES} nodes in functions and loops", "fewer nodes")
             missing = [name for name in proto.input if name and name not in values]
             if missing:
                 raise FormatError(place, f"input {missing[0]!r}", "the name of a value that an earlier node makes")
@@ -206,6 +222,8 @@ class Importer:
                 newer = converted(node)
                 if newer is not None:
                     return self._converted(*newer, node)
+                if proto.op_type in SINCE:
+                    raise FormatError(place, f"a form of op set {node.opset}", f"one that onnx converts to {CONVERTED}")
             lowering = LOWERINGS.get(f"{domain}::{proto.op_type}" if domain else proto.op_type)
             if lowering is not None:
                 try:
@@ -274,7 +292,7 @@ class Importer:
 
 def _domain(name: str) -> str:
     """The name of a domain, of which the default has two."""
-    return "" if name == "ai.onnx" else name
+    return DOMAINS.get(name, name)
 
 
 def _calls(nodes: Sequence[onnx.NodeProto]) -> Iterator[tuple[str, str]]:

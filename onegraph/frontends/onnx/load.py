@@ -33,18 +33,47 @@ def load(
     values: Mapping[str, object] | None = None,
     dtype: object = None,
 ) -> Graph:
-    """The graph of an ONNX model; see :func:`onegraph.onnx.load`.
+    """Read a model in the ONNX format as a graph.
+
+    What is known when the model is read is computed then: constants, the shapes of tensors of known shape, branches
+    with a known condition, loops and scans with a known and small number of iterations. Each other node becomes
+
+    1. ops of the specification and host ops, by the table of nodes; oneDNN runs the former;
+    2. the nodes of the function by which ONNX defines the op, if the table lacks the node or the form that it has;
+    3. else an op ``OnnxNode``, which the package onnx runs in numpy on the host. ``report()`` of the executable names
+       each one. Control flow whose course depends on the input, recurrent ops and random numbers run this way.
+
+    Models of op set 7 and newer are read. The package onnx converts nodes of old op sets one by one if their meaning
+    changed since; of an op set before 7 it converts every node that it can.
+
+    A sequence of tensors has no op. It exists while the model is read, and its length must be known then. A sequence
+    ``s`` at an input or output of the model becomes the inputs or outputs ``s.0``, ``s.1`` ... of the graph. Strings
+    are not supported. An output that has the name of an input gets ``_`` appended.
+
+    The weights are read from the file into the memory of the constants, without a second copy. External data is mapped
+    into memory and copied only if its place in the file is not aligned: the file must not change as long as the graph
+    or its executables live. External data is read from regular files in the folder of the model alone; a symbolic link
+    may not lead out of it.
 
     Args:
-        model: a path, the bytes of a model, or an ``onnx.ModelProto``.
-        shapes: shapes of inputs and sizes of named dims, by name.
-        values: contents of inputs, by name.
+        model: a path; or the bytes of a model, or an ``onnx.ModelProto``, which cannot have external data. The proto is
+            not changed.
+        shapes: by the name of an input: its shape, which replaces that of the model; for a sequence a list with a shape
+            for each tensor; for an optional None, which leaves it out. By the name of a dim: the size of that dim in
+            all inputs. Named dims without a size, like all unknown ones, are None in the graph, so that each call may
+            have other sizes.
+        values: by the name of an input: its contents. The graph then has no such input. They make known what decides
+            the structure of a graph: a trip count, a position in a sequence, a shape.
         dtype: bf16 makes products, windows and what moves their numbers bf16; sensitive ops, inputs and outputs keep
             their data types. f32 and None change nothing.
 
+    Returns:
+        The graph, with the inputs and outputs of the model in their order and of their names.
+
     Raises:
-        FormatError: the model is not valid.
-        ArgumentError: an argument is of no input, or ``dtype`` is another data type.
+        FormatError: the file cannot be read, or holds no valid model, or one that no graph can be made of. The error
+            names the node, initializer, input or output and what was expected.
+        ArgumentError: ``model`` is no model, ``shapes`` or ``values`` do not fit the inputs, or ``dtype`` is another one.
     """
     wanted = DataType.f32 if dtype is None else DataType.of(dtype)
     if wanted not in (DataType.f32, DataType.bf16):
@@ -59,7 +88,7 @@ def _loaded(model: object, shapes: Mapping[str, object] | None, values: Mapping[
     if has_type(model, onnx.ModelProto):
         return Importer(model, Storage(None, Pieces(), None), given, known).graph()
     if has_type(model, (bytes, bytearray, memoryview)):
-        with memoryview(model) as data:
+        with _bytes(model) as data:
             pieces = cut(data)
             return Importer(_parsed(pieces, "model"), Storage(_of_bytes(data), pieces, None), given, known).graph()
     path = path_of("model", model, "a path, the bytes of a model, or an onnx.ModelProto")
@@ -75,6 +104,13 @@ def _loaded(model: object, shapes: Mapping[str, object] | None, values: Mapping[
             return Importer(_parsed(pieces, str(path)), storage, given, known).graph()
     except OSError as error:
         raise FormatError(str(path), error.strerror or str(error), "a file that can be read") from None
+
+
+def _bytes(model: bytes | bytearray | memoryview) -> memoryview:
+    try:
+        return memoryview(model).cast("B")
+    except TypeError:  # a memoryview with steps
+        raise ArgumentError("model: a view with gaps between its bytes; expected contiguous bytes") from None
 
 
 def _parsed(pieces: Pieces, where: str) -> onnx.ModelProto:

@@ -4,13 +4,14 @@ They are the edition ``host``. No other edition contains them, so checking a gra
 numpy functions are in :mod:`onegraph.reference.host`.
 """
 
-from . import arithmetic, foreign, indexing, logic, movement, reduction
+from . import arithmetic, detection, foreign, indexing, logic, movement, reduction
 
 CATEGORIES = (
     arithmetic.OPS,
     logic.OPS,
     movement.OPS,
     indexing.OPS,
+    detection.OPS,
     reduction.OPS,
     foreign.OPS,
 )

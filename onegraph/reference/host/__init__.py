@@ -9,7 +9,7 @@ import numpy as np
 from ...errors import ArgumentError, OutOfMemoryError
 from ...ir.op import Array, Op
 from ...opset.schema import Call, Schema
-from . import arithmetic, foreign, indexing, movement
+from . import arithmetic, detection, foreign, indexing, movement
 
 # Reshapes, slices and the like return a view where numpy can.
 VIEWS = frozenset(["Reshape", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Expand"])
@@ -18,7 +18,7 @@ VIEWS = frozenset(["Reshape", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Exp
 def host_function(schema: Schema) -> Callable[..., object]:
     """The numpy function of a host op; KeyError if there is none."""
     name = schema.name.removeprefix("host_")
-    for module in (arithmetic, movement, indexing, foreign):
+    for module in (arithmetic, movement, indexing, detection, foreign):
         function: Callable[..., object] | None = getattr(module, name, None) or getattr(module, f"{name}_", None)
         if function is not None:
             return function

@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Sequence
 from functools import lru_cache
+from importlib import import_module
 from threading import local
 from typing import Any
 
@@ -27,14 +28,15 @@ def _evaluator(model: str) -> Any:
 @lru_cache(maxsize=1)
 def _loop() -> Any:
     """The Loop of the package onnx, with scan outputs stacked along a new axis; the package uses numpy.vstack."""
-    from onnx.reference.ops.op_loop import Loop as Reference
+    reference: Any = import_module("onnx.reference.ops.op_loop").Loop
 
-    class Loop(Reference):  # type: ignore[misc]
+    class Loop(reference):  # type: ignore[misc]
         op_domain = ""
 
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
-            self._found, run_body = local(), super()._run_body  # several threads may run one evaluator
+            self._found = local()  # several threads may run one evaluator
+            run_body = vars(self)["_run_body"]
 
             def run(*inputs: Any, **named: Any) -> Sequence[Any]:
                 outputs: Sequence[Any] = run_body(*inputs, **named)

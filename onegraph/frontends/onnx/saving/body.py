@@ -25,15 +25,18 @@ _POINTWISE = (
 )
 POINTWISE = frozenset(_POINTWISE.split())
 QUANTIZING = frozenset(["QuantizeLinear", "DequantizeLinear"])
-# Nodes that may stand between a constant and the Transpose of it, which then moves into the constant.
-PASSED_BY_CONSTANTS = frozenset(["DequantizeLinear", "Cast"])
 # Nodes that only bring a tensor into the form that another node needs; the name of an op is given to another one.
 HELPERS = frozenset(["Transpose", "Cast", "Reshape", "Identity", "Squeeze", "Unsqueeze", "Constant", "Pad"])
 
 
 @dataclass(eq=False)
 class Node:
-    """A node that is not written yet; ``op`` is the name of the op of the graph that it belongs to."""
+    """A node that is not written yet.
+
+    Attributes:
+        op: name of the op of the graph that it belongs to.
+        is_helper: whether the node is left out if nothing reads its results.
+    """
 
     kind: str
     inputs: list[str]
@@ -41,6 +44,7 @@ class Node:
     attrs: Mapping[str, Attr]
     domain: str = ""
     op: str = ""
+    is_helper: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +197,7 @@ class Body:
         given = ["" if one is None else one.name for one in inputs]
         while given and not given[-1]:
             given.pop()
-        made = Node(kind, given, names, attrs, domain, self.op)
+        made = Node(kind, given, names, attrs, domain, self.op, kind in HELPERS)
         self.nodes.append(made)
         self._made.update((name, made) for name in names if name)
         return tuple(Value(self, name, dtype) for name, dtype in zip(names, dtypes, strict=True) if dtype is not None)
@@ -219,14 +223,18 @@ class Body:
         if node is not None and node.kind == "Transpose":
             first = _order(node)
             return self.transpose(Value(self, node.inputs[0], value.dtype), tuple(first[axis] for axis in order))
-        if node is not None and node.kind in PASSED_BY_CONSTANTS and node.inputs[0] in self.constants:
+        if node is not None and (node.kind == "DequantizeLinear" or self._is_cast_constant(node)):
             return self._through(node, value, order)
         (found,) = self.nodes_results("Transpose", [value], [value.dtype], perm=order)
         return found
 
+    def _is_cast_constant(self, node: Node) -> bool:
+        return node.kind == "Cast" and node.inputs[0] in self.constants
+
     def _through(self, node: Node, value: Value, order: tuple[int, ...]) -> Value:
-        """The node on a transposed constant."""
-        data, *others = (Value(self, name, OF_NUMPY[self.constants[name].dtype]) for name in node.inputs)
+        """The node on a transposed tensor. A DequantizeLinear so stays beside the node that reads it."""
+        node.is_helper = True
+        data, *others = (Value(self, name, value.dtype) for name in node.inputs)
         attrs = dict(node.attrs)
         if "block_size" in attrs:
             others = [one.transpose(order) for one in others]
@@ -266,7 +274,7 @@ class Body:
         """The nodes but those helpers whose results nothing reads."""
         read, kept = set(results), list[Node]()
         for node in reversed(self.nodes):
-            if node.kind not in HELPERS or not read.isdisjoint(node.outputs):
+            if not node.is_helper or not read.isdisjoint(node.outputs):
                 kept.append(node)
                 read.update(node.inputs)
         return kept[::-1]

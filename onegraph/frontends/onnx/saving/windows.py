@@ -203,10 +203,21 @@ def _pooled(call: Call, src: Value, kind: str, fill: float, **more: Any) -> Valu
     data = channels_first(src, found.data_format, rank)
     ends = _ends(found)
     if ends is None and call.string("auto_pad") != "none":
+        skips = any(step > window for step, window in zip(call.s64s("strides"), call.s64s("kernel"), strict=True))
+        if skips and call.string("auto_pad") != "valid":
+            # ONNX Runtime then computes negative padding.
+            known_dims_of(call, None, "src")
         attrs["auto_pad"] = AUTO_PAD[call.string("auto_pad")]
     elif ends is None:
-        attrs["pads"] = (*call.s64s("pads_begin"), *call.s64s("pads_end"))
-        attrs["ceil_mode"] = int(call.string("rounding_type") == "ceil")
+        attrs["ceil_mode"] = is_ceil = int(call.string("rounding_type") == "ceil")
+        if is_ceil and more.get("count_include_pad"):
+            # ONNX divides by fewer elements where a window reaches beyond the padding.
+            known_dims_of(call, None, "src")
+        given = [*zip(call.s64s("pads_begin"), call.s64s("pads_end"), strict=True)]
+        if _is_refused(given, call.s64s("kernel")):
+            data = padded(data, [one for one, _ in given], [one for _, one in given], fill)
+        else:
+            attrs["pads"] = (*call.s64s("pads_begin"), *call.s64s("pads_end"))
     elif _is_refused(ends, call.s64s("kernel")):
         # Nodes take no negative padding, and none as large as the kernel.
         data = padded(data, [one for one, _ in ends], [one for _, one in ends], fill)

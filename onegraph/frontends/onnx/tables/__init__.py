@@ -1,9 +1,24 @@
 """The table of ONNX nodes: a function for each kind, which lowers it. Importing this package fills the table."""
 
-from . import attention, control, elementwise, indexing, layers, movement, norms, quantization, reduction, sequences
+from . import (
+    attention,
+    contrib,
+    control,
+    elementwise,
+    indexing,
+    layers,
+    movement,
+    norms,
+    quantization,
+    recurrent,
+    reduction,
+    resize,
+    sequences,
+)
 
 __all__ = [
     "attention",
+    "contrib",
     "control",
     "elementwise",
     "indexing",
@@ -11,6 +26,8 @@ __all__ = [
     "movement",
     "norms",
     "quantization",
+    "recurrent",
     "reduction",
+    "resize",
     "sequences",
 ]

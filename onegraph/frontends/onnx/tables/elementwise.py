@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ....opset.dtypes import DataType
 from ...lowering import elementwise as lowering
 from ...lowering.emitter import Value
-from ...lowering.movement import NATIVE, cast, dims_of, expand, scalar
+from ...lowering.movement import NATIVE, cast, dims_of, expand, scalar, unsqueeze
 from ..node import Node, NotLowered, lowers
 from ..types import data_type
 
@@ -85,7 +85,16 @@ def unary(node: Node) -> Value:
 @lowers(*BINARY)
 def binary(node: Node) -> Value:
     """One op with the same meaning."""
-    return lowering.binary(node.emit, BINARY[node.proto.op_type], node.value(0), node.value(1))
+    return lowering.binary(node.emit, BINARY[node.proto.op_type], *_operands(node))
+
+
+def _operands(node: Node) -> tuple[Value, Value]:
+    """The two inputs; before op set 7 the attribute ``axis`` places the axes of the second."""
+    first, second = node.value(0), node.value(1)
+    if node.opset >= 7 or not node.has("axis"):
+        return first, second
+    behind = node.rank() - node.attr("axis") % node.rank() - node.rank(1)
+    return first, unsqueeze(node.emit, second, [*range(node.rank(1), node.rank(1) + behind)])
 
 
 @lowers(*NATIVE_ONLY)
@@ -102,13 +111,13 @@ def native(node: Node) -> Value:
 @lowers("Add")
 def add(node: Node) -> Value:
     """A sum."""
-    return lowering.add(node.emit, node.value(0), node.value(1))
+    return lowering.add(node.emit, *_operands(node))
 
 
 @lowers("Mul")
 def multiply(node: Node) -> Value:
     """A product."""
-    return lowering.multiply(node.emit, node.value(0), node.value(1))
+    return lowering.multiply(node.emit, *_operands(node))
 
 
 @lowers("Neg")
@@ -242,13 +251,19 @@ def where(node: Node) -> Value:
 @lowers("Cast")
 def to_type(node: Node) -> Value:
     """A cast to the data type that the attribute names."""
-    return cast(node.emit, node.value(0), data_type(node.attr("to"), node.where), bool(node.attr("saturate", 1)))
+    return _to(node, data_type(node.attr("to"), node.where))
 
 
 @lowers("CastLike")
 def to_type_of(node: Node) -> Value:
     """A cast to the data type of the second tensor."""
-    return cast(node.emit, node.value(0), node.dtype(1), bool(node.attr("saturate", 1)))
+    return _to(node, node.dtype(1))
+
+
+def _to(node: Node, dtype: DataType) -> Value:
+    if dtype is DataType.e8m0:
+        raise NotLowered("a cast to e8m0 rounds as an attribute says")
+    return cast(node.emit, node.value(0), dtype, bool(node.attr("saturate", 1)))
 
 
 @lowers("Identity")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....opset.dtypes import DataType
-from ...lowering.emitter import Array, Value
+from ...lowering.emitter import Array, Value, numbers
 from ...lowering.movement import as_s64
 from ..node import Node, NotLowered, lowers
 
@@ -58,9 +58,10 @@ def arg(node: Node) -> Value:
 
 @lowers("TopK")
 def top_k(node: Node) -> tuple[Value, ...]:
-    """The largest or smallest elements, sorted."""
+    """The largest or smallest elements, sorted; their number is an attribute before op set 10."""
     attrs = {"axis": node.attr("axis", -1), "largest": bool(node.attr("largest", 1))}
-    return tuple(node.emit.op("TopK", [node.value(0), node.value(1)], attrs))
+    count = numbers(node.attr("k")) if node.has("k") else node.value(1)
+    return tuple(node.emit.op("TopK", [node.value(0), count], attrs))
 
 
 @lowers("NonZero")
@@ -104,4 +105,16 @@ def eye(node: Node) -> Value:
     rows, columns = shape
     dtype: DataType = node.importer.dtype(node.attr("dtype"), node.where) if node.has("dtype") else node.dtype()
     found: Array = np.eye(int(rows), int(columns), k=node.attr("k", 0)).astype(dtype.numpy)
+    return found
+
+
+@lowers("NonMaxSuppression")
+def non_max_suppression(node: Node) -> Value:
+    """The best boxes of each class without those that overlap a better one."""
+    limits: list[Value] = [np.array(0, np.int64), np.array(0, np.float32), np.array(-np.inf, np.float32)]
+    for place in range(3):
+        given = node.optional(2 + place)
+        limits[place] = limits[place] if given is None else given
+    attrs = {"center": bool(node.attr("center_point_box", 0))}
+    found: Value = node.emit.op("NonMaxSuppression", [node.value(0), node.value(1), *limits], attrs)
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...lowering import layers, reduction, windows
+from ...lowering.einsum import einsum
 from ...lowering.elementwise import unary
 from ...lowering.emitter import Value
 from ...lowering.movement import NATIVE
@@ -134,3 +135,9 @@ def global_lp_pool(node: Node) -> Value:
     native(node)
     powers = unary(emit, "Pow", unary(emit, "Abs", src), {"beta": float(power)})
     return windows.root(emit, reduction.reduce(emit, "ReduceSum", powers, axes, keep=True), power)
+
+
+@lowers("Einsum")
+def sum_of_products(node: Node) -> Value:
+    """A sum of products over named axes."""
+    return einsum(node.emit, node.attr("equation"), [node.value(index) for index in range(len(node))])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ....opset.dtypes import OF_NUMPY
 from ...lowering import movement as lowering
-from ...lowering.emitter import Array, Value, numbers
+from ...lowering.elementwise import select
+from ...lowering.emitter import Array, Value, numbers, refuse_large
 from ..node import Node, NotLowered, lowers
 
 
@@ -23,7 +25,20 @@ def reshape(node: Node) -> Value:
         if 0 in dims and -1 in dims:
             raise NotLowered("a dim of -1 beside one of 0")
         shape = np.array(dims, np.int64)
+    elif not node.attr("allowzero", 0):
+        shape = _with_copied_dims(node, src, shape)
     return lowering.reshape(node.emit, src, shape)
+
+
+def _with_copied_dims(node: Node, src: Value, shape: Value) -> Value:
+    """A shape that is a tensor, with the dims of src in the place of each 0."""
+    rank, count = node.rank(), None if shape.shape is None else shape.shape[0]
+    if count is None:
+        raise NotLowered("the rank of the result is unknown")
+    dims = lowering.slice_(node.emit, lowering.dims_of(node.emit, src), [0], [min(rank, count)], [0])
+    if count > rank:
+        dims = lowering.concat(node.emit, [dims, np.ones(count - rank, np.int64)], 0)
+    return select(node.emit, node.emit.op("Equal", [shape, numbers(0)]), dims, shape)
 
 
 def _copying_dims(node: Node, src: Value, dims: list[int]) -> Value:
@@ -70,7 +85,9 @@ def unsqueeze(node: Node) -> Value:
 
 @lowers("Slice")
 def slice_(node: Node) -> Value:
-    """Part of a tensor."""
+    """Part of a tensor; the places are attributes before op set 10."""
+    if node.has("starts"):
+        return lowering.slice_(node.emit, node.value(0), node.attr("starts"), node.attr("ends"), node.attr("axes"))
     return lowering.slice_(node.emit, *[node.optional(index) for index in range(max(len(node), 3))])  # type: ignore[arg-type]
 
 
@@ -123,6 +140,8 @@ def pad(node: Node) -> Value:
     if isinstance(pads, np.ndarray) and not pads.any():
         return src
     value = node.optional(2)
+    if node.has("value"):
+        value = lowering.scalar(node.attr("value"), node.dtype())
     inputs = [src, pads] if value is None or mode != "constant" else [src, pads, value]
     found: Value = node.emit.op("Pad", inputs, {"mode": mode})
     return found
@@ -161,6 +180,7 @@ def constant_of_shape(node: Node) -> Value:
     number = np.zeros(1, np.float32) if value is None else _array(node, value)
     shape = node.value(0)
     if isinstance(shape, np.ndarray):
+        refuse_large(tuple(shape.tolist()), OF_NUMPY[number.dtype])
         return np.full(shape.tolist(), number.reshape(-1)[0], number.dtype)
     found: Value = node.emit.op("Expand", [number.reshape(()), shape])
     return found

@@ -81,7 +81,6 @@ def rms_norm(node: Node) -> Value:
     return lowering.rms_norm(node.emit, node.value(0), node.optional(1), node.attr("axis", -1), epsilon)
 
 
-@lowers("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
 def skip_layer_norm(node: Node) -> tuple[Value | None, ...]:
     """A normalization of a sum; output 3 is the sum."""
     native(node)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...lowering import reduction as lowering
 from ...lowering.elementwise import multiply, unary
-from ...lowering.emitter import Value
-from ...lowering.movement import NATIVE
+from ...lowering.emitter import Value, numbers
+from ...lowering.movement import NATIVE, as_s64, flatten, reshape
 from ..node import Node, NotLowered, lowers
 
 SAME = ("ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2")
@@ -23,8 +25,14 @@ def _axes(node: Node) -> tuple[list[int] | None, bool, bool]:
 @lowers(*SAME)
 def reduce(node: Node) -> Value:
     """One op with the same meaning."""
+    src, kind, axes_input = node.value(0), node.proto.op_type, node.optional(1)
+    if axes_input is not None and not isinstance(axes_input, np.ndarray) and kind not in ("ReduceL1", "ReduceL2"):
+        if node.attr("noop_with_empty_axes", 0) or node.shape(1) in (None, (0,), (None,)):
+            raise NotLowered("axes that are known only in a run, and may be none")
+        inputs = [src, as_s64(node.emit, axes_input)]
+        found: Value = node.emit.op(kind, inputs, {"keep_dims": bool(node.attr("keepdims", 1))}, edition="host")
+        return found
     axes, keep, nothing = _axes(node)
-    src, kind = node.value(0), node.proto.op_type
     if nothing:
         return unary(node.emit, "Abs", src) if kind in ("ReduceL1", "ReduceL2") else src
     shape = node.shape()
@@ -62,11 +70,18 @@ def log_of_sum_of_exponentials(node: Node) -> Value:
 
 @lowers("Softmax", "LogSoftmax")
 def softmax(node: Node) -> Value:
-    """A softmax, or its logarithm."""
+    """A softmax, or its logarithm; before op set 13 over all axes from ``axis`` on."""
     if node.dtype() not in NATIVE:
         raise NotLowered(f"{node.dtype()} is no data type of the op")
-    attrs: dict[str, object] = {"axis": node.attr("axis", -1)}
+    emit, src, shape = node.emit, node.value(0), node.shape()
+    axis = node.attr("axis", -1 if node.opset >= 13 else 1)
+    flat = node.opset < 13 and axis % node.rank() != node.rank() - 1
+    if flat:
+        if None in shape:
+            raise NotLowered("unknown dims")
+        src, axis = flatten(emit, src, axis), -1
     if node.proto.op_type == "LogSoftmax":
-        return unary(node.emit, "LogSoftmax", node.value(0), attrs)
-    found: Value = node.emit.op("SoftMax", [node.value(0)], attrs, dtype=node.dtype(), outputs=[])
-    return found
+        found = unary(emit, "LogSoftmax", src, {"axis": axis})
+    else:
+        found = emit.op("SoftMax", [src], {"axis": axis}, dtype=node.dtype(), outputs=[])
+    return reshape(emit, found, numbers(*shape)) if flat else found

@@ -1,0 +1,104 @@
+"""Lowers sums of products over named axes to transposes and matrix products."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+
+import numpy as np
+
+from .elementwise import multiply
+from .emitter import Emitter, NotLowered, Value, numbers, rank_of, shape_of
+from .layers import matmul
+from .movement import reshape, transpose
+from .reduction import reduce
+
+Named = tuple[Value, str]
+
+
+def einsum(emit: Emitter, equation: str, operands: Sequence[Value]) -> Value:
+    """numpy.einsum of an equation without a repeated axis in one operand.
+
+    Raises:
+        NotLowered: an operand names an axis twice, or dims are unknown.
+    """
+    terms, wanted = _parsed(equation, operands)
+    for value, term in zip(operands, terms, strict=True):
+        if len(set(term)) != len(term):
+            raise NotLowered(f"a diagonal: {term}")
+        if None in (shape_of(value) or (None,)) and rank_of(value) != 0:
+            raise NotLowered("unknown dims")
+    left: Named = operands[0], terms[0]
+    for place in range(1, len(operands)):
+        later = wanted + "".join(terms[place + 1 :])
+        left = _product(emit, left, (operands[place], terms[place]), later)
+    value, term = _summed(emit, left, wanted)
+    return transpose(emit, value, [term.index(name) for name in wanted])
+
+
+def _parsed(equation: str, operands: Sequence[Value]) -> tuple[list[str], str]:
+    """The axes of each operand and of the result, with letters in the place of dots."""
+    given, arrow, wanted = equation.replace(" ", "").partition("->")
+    terms = given.split(",")
+    free = [letter for letter in string.ascii_letters if letter not in equation]
+    longest = ""
+    for place, (term, value) in enumerate(zip(terms, operands, strict=True)):
+        if "..." in term:
+            hidden = "".join(free[: (rank_of(value) or 0) - len(term) + 3])[::-1]
+            longest = max(longest, hidden, key=len)
+            terms[place] = term.replace("...", hidden)
+    names = "".join(terms)
+    if not arrow:
+        wanted = "..." + "".join(sorted(name for name in set(given) if given.count(name) == 1 and name.isalpha()))
+    return terms, wanted.replace("...", longest if "..." in given else "") if names or wanted else ""
+
+
+def _summed(emit: Emitter, named: Named, kept: str) -> Named:
+    """Without the axes that no other term names."""
+    value, term = named
+    axes = [place for place, name in enumerate(term) if name not in kept]
+    if not axes:
+        return named
+    return reduce(emit, "ReduceSum", value, axes, keep=False), "".join(name for name in term if name in kept)
+
+
+def _product(emit: Emitter, first: Named, second: Named, later: str) -> Named:
+    """The product of two terms, summed over the axes that no later term names."""
+    (left, a), (right, b) = _summed(emit, first, later + second[1]), _summed(emit, second, later + first[1])
+    dims = {**_dims(left, a), **{name: dim for name, dim in _dims(right, b).items() if dim != 1}}
+    inner = [name for name in a if name in b and name not in later]
+    if not inner or any(_dims(left, a)[name] != _dims(right, b)[name] for name in a if name in b):
+        return _elementwise(emit, (left, a), (right, b), later)
+    batch = [name for name in a if name in b and name in later]
+    rows, columns = [name for name in a if name not in b], [name for name in b if name not in a]
+
+    def size(names: Sequence[str]) -> int:
+        return int(np.prod([dims[name] for name in names], dtype=np.int64))
+
+    outer = [dims[name] for name in batch]
+    matrices = [
+        reshape(emit, transpose(emit, value, [term.index(name) for name in order]), numbers(*outer, *shape))
+        for value, term, order, shape in (
+            (left, a, [*batch, *rows, *inner], (size(rows), size(inner))),
+            (right, b, [*batch, *inner, *columns], (size(inner), size(columns))),
+        )
+    ]
+    names = [*batch, *rows, *columns]
+    found = matmul(emit, matrices[0], matrices[1])
+    return reshape(emit, found, numbers(*[dims[name] for name in names])), "".join(names)
+
+
+def _dims(value: Value, term: str) -> dict[str, int]:
+    return dict(zip(term, [dim or 0 for dim in shape_of(value) or ()], strict=True))
+
+
+def _elementwise(emit: Emitter, first: Named, second: Named, later: str) -> Named:
+    """The product with broadcasting, then the sums."""
+    names = first[1] + "".join(name for name in second[1] if name not in first[1])
+    shaped = []
+    for value, term in (first, second):
+        order = [name for name in names if name in term]
+        dims = _dims(value, term)
+        turned = transpose(emit, value, [term.index(name) for name in order])
+        shaped.append(reshape(emit, turned, numbers(*[dims.get(name, 1) for name in names])))
+    return _summed(emit, (multiply(emit, shaped[0], shaped[1]), names), later)

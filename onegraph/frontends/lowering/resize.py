@@ -1,0 +1,203 @@
+"""Lowers the resizing of axes: an Interpolate where it computes the same, else a gather or a product for each axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .elementwise import add, multiply
+from .emitter import Array, Emitter, NotLowered, Value, dtype_of, rank_of, shape_of
+from .layers import matmul
+from .movement import NATIVE, transpose
+
+
+@dataclass(frozen=True)
+class Axis:
+    """How an axis is resized: from ``size`` to ``count`` elements, by ``scale``, from ``begin`` to ``end`` of src."""
+
+    size: int
+    count: int
+    scale: float
+    begin: float = 0.0
+    end: float = 1.0
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How elements between those of src are found.
+
+    Attributes:
+        mode: ``nearest``, ``linear`` or ``cubic``.
+        coordinates: how a place in the result becomes one in src.
+        rounding: which neighbour ``nearest`` takes.
+        cubic: coefficient of ``cubic``.
+        antialias: whether the filter is widened where the axis shrinks.
+        exclude_outside: whether neighbours outside src do not count.
+        outside: value of places outside a crop.
+    """
+
+    mode: str
+    coordinates: str = "half_pixel"
+    rounding: str = "round_prefer_floor"
+    cubic: float = -0.75
+    antialias: bool = False
+    exclude_outside: bool = False
+    outside: float = 0.0
+
+
+def places(axis: Axis, coordinates: str) -> Array:
+    """The places in src of the elements of the result."""
+    at: Array = np.arange(axis.count, dtype=np.float64)
+    whole = axis.scale * axis.size
+    if coordinates == "align_corners":
+        return np.zeros(axis.count) if whole == 1 else at * (axis.size - 1) / (whole - 1)
+    if coordinates == "asymmetric":
+        return at / axis.scale
+    if coordinates == "tf_crop_and_resize":
+        span = axis.end - axis.begin
+        inner = np.full(axis.count, 0.5 * span * (axis.size - 1))
+        if whole != 1:
+            inner = at * span * (axis.size - 1) / (whole - 1)
+        return inner + axis.begin * (axis.size - 1)
+    if coordinates == "pytorch_half_pixel" and whole == 1:
+        return np.full(axis.count, -0.5)
+    found: Array = (at + 0.5) / axis.scale - 0.5
+    if coordinates == "half_pixel_symmetric":
+        found += axis.size / 2 * (1 - axis.count / whole)
+    return found
+
+
+def nearest(axis: Axis, sampling: Sampling) -> Array:
+    """The index of the nearest element for each element of the result."""
+    at = places(axis, sampling.coordinates)
+    rounded = {
+        "round_prefer_floor": np.ceil(at - 0.5),
+        "round_prefer_ceil": np.floor(at + 0.5),
+        "floor": np.floor(at),
+        "ceil": np.ceil(at),
+    }[sampling.rounding]
+    found: Array = np.clip(rounded, 0, axis.size - 1).astype(np.int64)
+    return found
+
+
+def _cubic(distance: Array, slope: float) -> Array:
+    far = np.abs(distance)
+    near = ((slope + 2) * far - (slope + 3)) * far**2 + 1
+    outer = ((slope * far - 5 * slope) * far + 8 * slope) * far - 4 * slope
+    return np.where(far <= 1, near, np.where(far < 2, outer, 0.0))
+
+
+def matrix(axis: Axis, sampling: Sampling) -> Array:
+    """The shares (count, size) of the elements of src in those of the result."""
+    at = places(axis, sampling.coordinates)
+    narrow = min(axis.scale, 1.0) if sampling.antialias else 1.0
+    reach = {"linear": 1, "cubic": 2}[sampling.mode] / narrow
+    offsets = np.arange(-int(np.ceil(reach)) - 1, int(np.ceil(reach)) + 2)
+    index = np.floor(at)[:, None].astype(np.int64) + offsets
+    distance = (index - at[:, None]) * narrow
+    shares = np.maximum(1 - np.abs(distance), 0) if sampling.mode == "linear" else _cubic(distance, sampling.cubic)
+    if sampling.exclude_outside:
+        shares = np.where((index >= 0) & (index < axis.size), shares, 0)
+    shares = shares / shares.sum(1, keepdims=True)
+    found: Array = np.zeros((axis.count, axis.size))
+    rows = np.broadcast_to(np.arange(axis.count)[:, None], index.shape)
+    np.add.at(found, (rows, np.clip(index, 0, axis.size - 1)), shares)
+    return found
+
+
+def resize(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: Sampling) -> Value:
+    """src with some axes resized.
+
+    Args:
+        emit: adds the ops.
+        src: a tensor of known rank.
+        axes: how each axis is resized, by its index.
+        sampling: how elements between those of src are found.
+    """
+    axes = {place: axis for place, axis in axes.items() if not _is_same(axis, sampling)}
+    if not axes:
+        return src
+    if dtype_of(src) in NATIVE:
+        found = _interpolated(emit, src, axes, sampling)
+        if found is not None:
+            return found
+    elif sampling.mode != "nearest":
+        raise NotLowered(f"{dtype_of(src)} is no data type of a product")
+    result = src
+    for place, axis in axes.items():
+        if sampling.mode == "nearest":
+            result = emit.op("Gather", [result, nearest(axis, sampling)], {"axis": place})
+        else:
+            result = _product(emit, result, place, matrix(axis, sampling).astype(dtype_of(src).numpy))
+    return _cropped(emit, result, axes, sampling) if sampling.coordinates == "tf_crop_and_resize" else result
+
+
+def _is_same(axis: Axis, sampling: Sampling) -> bool:
+    return axis.size == axis.count and axis.scale == 1 and sampling.coordinates != "tf_crop_and_resize"
+
+
+def _interpolated(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: Sampling) -> Value | None:
+    """An Interpolate of spatial axes (N, C, X), if it samples the same places; else None."""
+    shape, rank = shape_of(src), rank_of(src) or 0
+    if sampling.mode == "cubic" or sampling.coordinates == "tf_crop_and_resize" or shape is None or not 3 <= rank <= 5:
+        return None
+    if min(axes) < 2 or None in shape[2:]:
+        return None
+    sizes = [axes[place].count if place in axes else shape[place] for place in range(2, rank)]
+    # The library has no kernel for the other coordinates of an Interpolate, align_corners.
+    plain = Sampling(sampling.mode, "half_pixel", "round_prefer_ceil")
+    if not all(_alike(axis, sampling, plain) for axis in axes.values()):
+        return None
+    attrs = {
+        "mode": sampling.mode,
+        "coordinate_transformation_mode": "half_pixel",
+        "sizes": sizes,
+        "data_format": "NCX",
+    }
+    found: Value = emit.op("Interpolate", [src], attrs)
+    return found
+
+
+def _alike(axis: Axis, wanted: Sampling, plain: Sampling) -> bool:
+    """Whether an Interpolate, which scales by the ratio of the sizes, gives the wanted elements."""
+    stated = Axis(axis.size, axis.count, axis.count / axis.size)
+    if plain.mode == "nearest":
+        return bool((nearest(axis, wanted) == nearest(stated, plain)).all())
+    return bool(np.allclose(matrix(axis, wanted), matrix(stated, plain), rtol=0, atol=1e-6))
+
+
+def _product(emit: Emitter, src: Value, place: int, shares: Array) -> Value:
+    """The product of a matrix with src along one axis."""
+    rank = rank_of(src) or 0
+    if place == rank - 1:
+        return matmul(emit, src, np.ascontiguousarray(shares.T))
+    order = [*range(rank)]
+    order[place], order[-1] = order[-1], order[place]
+    turned = matmul(emit, transpose(emit, src, order), np.ascontiguousarray(shares.T))
+    return transpose(emit, turned, order)
+
+
+def _cropped(emit: Emitter, src: Value, axes: Mapping[int, Axis], sampling: Sampling) -> Value:
+    """The value for places outside of a crop."""
+    rank = rank_of(src) or 0
+    inside: Array = np.ones([1] * rank, np.bool_)
+    for place, axis in axes.items():
+        at = places(axis, sampling.coordinates)
+        dims = [-1 if other == place else 1 for other in range(rank)]
+        inside = inside & ((at >= 0) & (at <= axis.size - 1)).reshape(dims)
+    if inside.all():
+        return src
+    kind = dtype_of(src).numpy
+    kept = multiply(emit, src, inside.astype(kind))
+    return add(emit, kept, np.where(inside, 0, sampling.outside).astype(kind))
+
+
+def settled_sizes(dims: Sequence[int], sizes: Sequence[int], policy: str) -> tuple[list[int], list[float]]:
+    """Sizes and scales that keep the ratio of the axes; ``policy`` chooses the larger or smaller scale."""
+    scales = [size / dim for size, dim in zip(sizes, dims, strict=True)]
+    if policy == "stretch":
+        return [*sizes], scales
+    scale = min(scales) if policy == "not_larger" else max(scales)
+    return [int(np.floor(scale * dim + 0.5)) for dim in dims], [scale] * len(dims)

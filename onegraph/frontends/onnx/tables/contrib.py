@@ -1,0 +1,114 @@
+"""Lowers nodes of the domain com.microsoft, which ONNX Runtime's optimizer and exporters write into models."""
+
+from __future__ import annotations
+
+from ...lowering import elementwise, layers, quantization, reduction
+from ...lowering.elementwise import add, filled, multiply, unary
+from ...lowering.emitter import Value, rank_of
+from ...lowering.movement import concat
+from ...lowering.quantization import Scale
+from ..node import Node, NotLowered, lowers
+from .layers import native
+from .norms import rms_norm, skip_layer_norm
+
+DOMAIN = "com.microsoft"
+
+
+@lowers("Gelu", "FastGelu", "BiasGelu", "QuickGelu", domain=DOMAIN)
+def gelu(node: Node) -> Value:
+    """A GELU, of the sum with a bias if there is one."""
+    native(node)
+    emit, src, bias, kind = node.emit, node.value(0), node.optional(1), node.proto.op_type
+    src = src if bias is None else add(emit, src, bias)
+    if kind == "QuickGelu":
+        return elementwise.swish(emit, src, node.attr("alpha", 1.702))
+    return unary(emit, "GELU", src, {"mode": "gelu_tanh" if kind == "FastGelu" else "gelu_erf"})
+
+
+@lowers("FusedMatMul", "TransposeMatMul", domain=DOMAIN)
+def fused_matmul(node: Node) -> Value:
+    """alpha * A @ B, each transposed or not."""
+    if node.attr("transBatchA", 0) or node.attr("transBatchB", 0):
+        raise NotLowered("batches that are transposed")
+    flags = bool(node.attr("transA", 0)), bool(node.attr("transB", 0))
+    src, weights = node.value(0), node.value(1)
+    found = layers.matmul(node.emit, src, weights, transpose_a=flags[0], transpose_b=flags[1])
+    return multiply(node.emit, found, filled(node.attr("alpha", 1.0), found))
+
+
+@lowers("FusedGemm", domain=DOMAIN)
+def fused_gemm(node: Node) -> Value:
+    """A Gemm and an activation."""
+    found = layers.scaled_matmul(
+        node.emit,
+        node.value(0),
+        node.value(1),
+        node.optional(2),
+        alpha=node.attr("alpha", 1.0),
+        beta=node.attr("beta", 1.0),
+        transpose_a=bool(node.attr("transA", 0)),
+        transpose_b=bool(node.attr("transB", 0)),
+    )
+    return _activated(node, found)
+
+
+def _activated(node: Node, src: Value) -> Value:
+    kinds = {"": None, "Relu": "ReLU", "Sigmoid": "Sigmoid", "Tanh": "Tanh"}
+    name = node.attr("activation", "")
+    if name not in kinds:
+        raise NotLowered(f"activation {name}")
+    kind = kinds[name]
+    return src if kind is None else unary(node.emit, kind, src)
+
+
+@lowers("QGemm", domain=DOMAIN)
+def quantized_gemm(node: Node) -> Value:
+    """A Gemm between Dequantize and Quantize; without a scale of the result it stays f32."""
+    emit, axis = node.emit, 0 if node.attr("transB", 0) else 1
+    first = Scale(node.value(1), node.optional(2))
+    weights, second = quantization.symmetric(node.value(3), Scale(node.value(4), node.optional(5), axis))
+    bias = quantization.known_bias(node.known(6), first, second)
+    found = layers.scaled_matmul(
+        emit,
+        quantization.dequantize(emit, node.value(0), first),
+        quantization.dequantize(emit, weights, second),
+        bias,
+        alpha=node.attr("alpha", 1.0),
+        transpose_a=bool(node.attr("transA", 0)),
+        transpose_b=bool(node.attr("transB", 0)),
+    )
+    if node.optional(7) is None:
+        return found
+    return quantization.quantize(emit, found, Scale(node.value(7), node.optional(8)), node.dtype(8))
+
+
+@lowers("QLinearGlobalAveragePool", "QLinearSigmoid", "QLinearLeakyRelu", domain=DOMAIN)
+def quantized_unary(node: Node) -> Value:
+    """An op between Dequantize and Quantize."""
+    emit, kind = node.emit, node.proto.op_type
+    if node.attr("channels_last", 0):
+        raise NotLowered("channels last")
+    src = quantization.dequantize(emit, node.value(0), Scale(node.value(1), node.optional(2)))
+    if kind == "QLinearSigmoid":
+        found = unary(emit, "Sigmoid", src)
+    elif kind == "QLinearLeakyRelu":
+        found = unary(emit, "LeakyReLU", src, {"alpha": node.attr("alpha", 0.01)})
+    else:
+        found = reduction.reduce(emit, "ReduceMean", src, [*range(2, rank_of(src) or 0)], keep=True)
+    return quantization.quantize(emit, found, Scale(node.value(3), node.optional(4)), node.dtype())
+
+
+@lowers("QLinearConcat", domain=DOMAIN)
+def quantized_concat(node: Node) -> Value:
+    """Tensors joined between Dequantize and Quantize: the scale and zero point of the result come first."""
+    emit = node.emit
+    parts = [
+        quantization.dequantize(emit, node.value(place), Scale(node.value(place + 1), node.optional(place + 2)))
+        for place in range(2, len(node), 3)
+    ]
+    whole = concat(emit, parts, node.attr("axis"))
+    return quantization.quantize(emit, whole, Scale(node.value(0), node.optional(1)), node.dtype(1))
+
+
+lowers("SimplifiedLayerNormalization", domain=DOMAIN)(rms_norm)
+lowers("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=DOMAIN)(skip_layer_norm)

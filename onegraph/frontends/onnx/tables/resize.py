@@ -1,0 +1,67 @@
+"""Lowers nodes that resize images."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...lowering import resize as lowering
+from ...lowering.emitter import Value
+from ...lowering.resize import Axis, Sampling
+from ..node import Node, NotLowered, lowers
+
+
+@lowers("Resize")
+def resize(node: Node) -> Value:
+    """Axes resized to sizes or by scales."""
+    shape, axes = node.shape(), node.attr("axes") or [*range(node.rank())]
+    axes = [axis % len(shape) for axis in axes]
+    dims = [shape[axis] for axis in axes]
+    first = node.opset < 11  # op set 10 has the scales alone, and one way of sampling
+    scales, sizes, crop = (node.known(1), None, None) if first else (node.known(2), node.integers(3), node.known(1))
+    if sizes is not None:
+        open_ = [axis for axis, dim, size in zip(axes, dims, sizes, strict=True) if dim is None]
+        if open_:
+            raise NotLowered("unknown dims")
+        counts, factors = lowering.settled_sizes(dims, sizes, node.attr("keep_aspect_ratio_policy", "stretch"))
+    elif scales is not None:
+        factors = [float(scale) for scale in scales]
+        if any(dim is None and factor != 1 for dim, factor in zip(dims, factors, strict=True)):
+            raise NotLowered("unknown dims")
+        counts = [int((dim or 0) * factor) for dim, factor in zip(dims, factors, strict=True)]
+    else:
+        raise NotLowered("neither sizes nor scales")
+    mode = "asymmetric" if first else node.attr("coordinate_transformation_mode", "half_pixel")
+    bounds = [0.0] * len(axes) + [1.0] * len(axes) if crop is None or not crop.size else [float(one) for one in crop]
+    found = {
+        axis: Axis(dim, count, factor, begin, end)
+        for axis, dim, count, factor, begin, end in zip(
+            axes, dims, counts, factors, bounds[: len(axes)], bounds[len(axes) :], strict=True
+        )
+        if dim is not None
+    }
+    if mode == "tf_crop_and_resize":
+        found = {axis: one for axis, one in found.items() if (one.size, one.begin, one.end) != (one.count, 0, 1)}
+    sampling = Sampling(
+        node.attr("mode", "nearest"),
+        mode,
+        "floor" if first else node.attr("nearest_mode", "round_prefer_floor"),
+        node.attr("cubic_coeff_a", -0.75),
+        bool(node.attr("antialias", 0)),
+        bool(node.attr("exclude_outside", 0)),
+        node.attr("extrapolation_value", 0.0),
+    )
+    return lowering.resize(node.emit, node.value(0), found, sampling)
+
+
+@lowers("Upsample")
+def upsample(node: Node) -> Value:
+    """Axes enlarged by scales, which are an attribute before op set 9."""
+    scales = np.array(node.attr("scales")) if node.has("scales") else node.known(1)
+    shape = node.shape()
+    if scales is None or shape is None or None in shape:
+        raise NotLowered("unknown scales or dims")
+    found = {}
+    for place, (dim, scale) in enumerate(zip(shape, scales.tolist(), strict=True)):
+        found[place] = Axis(dim, int(dim * scale), scale)
+    sampling = Sampling(node.attr("mode", "nearest"), "asymmetric", "floor")
+    return lowering.resize(node.emit, node.value(0), found, sampling)

@@ -1,0 +1,440 @@
+"""Loading models: files, bytes, external data, old op sets, sequences, and input that is not valid."""
+
+import os
+import random
+
+import numpy as np
+import pytest
+
+import onegraph as og
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+import onegraph.onnx  # noqa: E402
+from onegraph.frontends.onnx.wire import cut  # noqa: E402
+from tests.fuzz import onnx_models  # noqa: E402
+
+F = TensorProto.FLOAT
+RNG = np.random.default_rng(1)
+W = RNG.standard_normal((48, 64), np.float32)  # more than the 4096 bytes that stay in the message
+
+
+def info(name, shape=(2, 48), dtype=F):
+    return helper.make_tensor_value_info(name, dtype, shape)
+
+
+def model(nodes, inputs, outputs, initializers=(), opset=21, functions=(), **more):
+    graph = helper.make_graph(nodes, "g", inputs, outputs, [*initializers])
+    imports = [helper.make_opsetid("", opset), helper.make_opsetid("own", 1)]
+    return helper.make_model(graph, opset_imports=imports, functions=[*functions], **more)
+
+
+def product(weights=None):
+    weights = numpy_helper.from_array(W, "w") if weights is None else weights
+    node = helper.make_node("MatMul", ["x", "w"], ["y"], name="product")
+    return model([node], [info("x")], [info("y", (2, 64))], [weights])
+
+
+def run(graph, **arrays):
+    return graph.compile()(**arrays)
+
+
+X = RNG.standard_normal((2, 48), np.float32)
+
+
+@pytest.mark.parametrize("form", ["path", "text", "bytes", "bytearray", "proto"])
+def test_takes_every_form_of_a_model(form, tmp_path):
+    path = tmp_path / "m.onnx"
+    data = product().SerializeToString()
+    path.write_bytes(data)
+    given = {"path": path, "text": str(path), "bytes": data, "bytearray": bytearray(data), "proto": product()}[form]
+    np.testing.assert_allclose(run(onegraph.onnx.load(given), x=X), X @ W, rtol=1e-4, atol=1e-5)
+
+
+def test_weights_are_read_into_the_constant_itself(tmp_path):
+    path = tmp_path / "m.onnx"
+    path.write_bytes(product().SerializeToString())
+    (constant,) = [tensor for op in onegraph.onnx.load(path).ops for tensor in op.inputs if tensor.constant]
+    assert constant.value.ctypes.data % 64 == 0
+    np.testing.assert_array_equal(constant.value, W)
+
+
+def test_the_structure_is_parsed_without_large_tensors():
+    data = product().SerializeToString()
+    pieces = cut(memoryview(data))
+    assert len(pieces.structure) < 400
+    ((offset, size),) = pieces.chunks
+    assert data[offset : offset + size] == W.tobytes()
+
+
+def test_large_tensors_of_attributes_are_found(tmp_path):
+    value = numpy_helper.from_array(W, "value")
+    nodes = [helper.make_node("Constant", [], ["w"], value=value), helper.make_node("MatMul", ["x", "w"], ["y"])]
+    data = model(nodes, [info("x")], [info("y", (2, 64))]).SerializeToString()
+    np.testing.assert_allclose(run(onegraph.onnx.load(data), x=X), X @ W, rtol=1e-4, atol=1e-5)
+
+
+STORED = ["INT4", "UINT4", "FLOAT8E4M3FN", "FLOAT8E5M2", "BFLOAT16", "FLOAT16", "INT8", "UINT16"]
+
+
+@pytest.mark.parametrize("name", STORED)
+@pytest.mark.parametrize("count", [6, 9000])
+def test_reads_tensors_of_every_size(name, count):
+    values = np.arange(count) % 7
+    dtype = helper.tensor_dtype_to_np_dtype(getattr(TensorProto, name))
+    weights = numpy_helper.from_array(values.astype(dtype), "w")
+    nodes = [helper.make_node("Cast", ["w"], ["v"], to=F), helper.make_node("Add", ["x", "v"], ["y"])]
+    data = model(nodes, [info("x", ())], [info("y", (count,))], [weights], opset=23).SerializeToString()
+    np.testing.assert_array_equal(run(onegraph.onnx.load(data), x=np.float32([0]).reshape(())), values.astype("f4"))
+
+
+# External data -------------------------------------------------------------------------------------------------------
+
+
+def external(**entries):
+    tensor = TensorProto(name="w", data_type=F, dims=W.shape, data_location=TensorProto.EXTERNAL)
+    for key, value in {"location": "w.bin", **entries}.items():
+        tensor.external_data.add(key=key, value=str(value))
+    return tensor
+
+
+def saved(folder, tensor):
+    path = folder / "m.onnx"
+    path.write_bytes(product(tensor).SerializeToString())
+    return path
+
+
+@pytest.mark.parametrize("offset", [0, 3, 4096])
+def test_reads_external_data(offset, tmp_path):
+    (tmp_path / "w.bin").write_bytes(bytes(offset) + W.tobytes() + b"rest")
+    path = saved(tmp_path, external(offset=offset, length=W.nbytes))
+    np.testing.assert_allclose(run(onegraph.onnx.load(path), x=X), X @ W, rtol=1e-4, atol=1e-5)
+
+
+def test_aligned_external_data_is_not_copied(tmp_path):
+    (tmp_path / "w.bin").write_bytes(W.tobytes())
+    graph = onegraph.onnx.load(saved(tmp_path, external()))
+    (constant,) = [tensor for op in graph.ops for tensor in op.inputs if tensor.constant]
+    owner = constant.value
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    assert type(owner.base).__name__ in ("mmap", "memoryview")
+
+
+ESCAPES = {
+    "a parent": "../w.bin",
+    "an absolute path": "/etc/passwd",
+    "a link that leaves": "out",
+    "a folder that is a link": "away/w.bin",
+    "a missing file": "none.bin",
+    "a pipe": "pipe",
+    "the folder itself": ".",
+    "a name with NUL": "w\0.bin",
+    "no name": "",
+    "a device": "/dev/zero",
+}
+
+
+@pytest.mark.parametrize("location", ESCAPES.values(), ids=ESCAPES)
+def test_reads_nothing_outside_the_folder(location, tmp_path):
+    (tmp_path / "w.bin").write_bytes(W.tobytes())
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "out").symlink_to(tmp_path / "w.bin")
+    (inner / "away").symlink_to(tmp_path)
+    os.mkfifo(inner / "pipe")
+    path = saved(inner, external(location=location))
+    with pytest.raises(og.FormatError, match=r"initializer 'w': external data in .*; expected a file in the folder"):
+        onegraph.onnx.load(path)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [{"offset": 1 << 40}, {"length": 1 << 40}, {"offset": 8}, {"offset": -4}, {"length": "4e9"}, {"length": 4}],
+    ids=str,
+)
+def test_refuses_parts_that_a_file_lacks(entries, tmp_path):
+    (tmp_path / "w.bin").write_bytes(W.tobytes())
+    with pytest.raises(og.FormatError, match="initializer 'w'"):
+        onegraph.onnx.load(saved(tmp_path, external(**entries)))
+
+
+def test_external_data_needs_a_path():
+    with pytest.raises(og.FormatError, match=r"initializer 'w'.*loaded from a path"):
+        onegraph.onnx.load(product(external()))
+
+
+# Shapes and values ---------------------------------------------------------------------------------------------------
+
+
+def dynamic():
+    nodes = [helper.make_node("Add", ["x", "y"], ["z"])]
+    return model(nodes, [info("x", ("n", 3)), info("y", ("n", 3))], [info("z", ("n", 3))])
+
+
+def test_named_dims_are_unknown():
+    graph = onegraph.onnx.load(dynamic())
+    assert graph.inputs["x"].shape == graph.inputs["y"].shape == (None, 3)
+    found = run(graph, x=np.ones((5, 3), "f4"), y=np.ones((5, 3), "f4"))
+    np.testing.assert_array_equal(found, np.full((5, 3), 2, "f4"))
+
+
+@pytest.mark.parametrize("shapes", [{"n": 4}, {"x": (4, 3), "y": [4, 3]}], ids=str)
+def test_shapes_take_names_of_dims_and_inputs(shapes):
+    graph = onegraph.onnx.load(dynamic(), shapes=shapes)
+    assert graph.inputs["x"].shape == graph.inputs["y"].shape == (4, 3)
+
+
+def test_an_input_may_have_the_name_of_a_dim():
+    nodes = [helper.make_node("Relu", ["n"], ["y"])]
+    graph = onegraph.onnx.load(model(nodes, [info("n", ("n", 3))], [info("y", ("n", 3))]), shapes={"n": (4, 3)})
+    assert graph.inputs["n"].shape == (4, 3)
+
+
+def test_values_make_inputs_known():
+    nodes = [helper.make_node("Reshape", ["x", "shape"], ["y"])]
+    proto = model(nodes, [info("x", (6,)), info("shape", (2,), TensorProto.INT64)], [info("y", None)])
+    graph = onegraph.onnx.load(proto, values={"shape": np.array([2, 3])})
+    assert [*graph.inputs] == ["x"]
+    assert graph.outputs["y"].shape == (2, 3)
+
+
+WRONG_ARGUMENTS = [
+    {"shapes": {"q": (1,)}},
+    {"shapes": {"q": 4}},
+    {"shapes": {"x": "a"}},
+    {"shapes": 3},
+    {"shapes": {3: (1,)}},
+    {"values": {"q": np.ones(3)}},
+    {"values": {"x": np.ones((5, 3))}},
+    {"values": {"x": np.ones((5, 4), "f4")}},
+]
+
+
+@pytest.mark.parametrize("arguments", WRONG_ARGUMENTS, ids=str)
+def test_wrong_arguments_are_refused(arguments):
+    with pytest.raises(og.ArgumentError, match=r"shape|values"):
+        onegraph.onnx.load(dynamic(), **arguments)
+
+
+@pytest.mark.parametrize("given", [None, 3, [b""], "a\0b", memoryview(b"abcd")[::2]], ids=range(5))
+def test_refuses_what_is_no_model(given):
+    with pytest.raises(og.ArgumentError, match="model"):
+        onegraph.onnx.load(given)
+
+
+# Op sets, sequences and control flow ---------------------------------------------------------------------------------
+
+
+def softmax(x, axis):
+    powers = np.exp(x - x.max(axis, keepdims=True))
+    return powers / powers.sum(axis, keepdims=True)
+
+
+@pytest.mark.parametrize("opset", [7, 11, 13, 21])
+def test_softmax_of_old_op_sets_flattens(opset):
+    x = RNG.standard_normal((2, 3, 4), np.float32)
+    node = helper.make_node("Softmax", ["x"], ["y"], axis=1)
+    found = run(onegraph.onnx.load(model([node], [info("x", x.shape)], [info("y", x.shape)], opset=opset)), x=x)
+    expected = softmax(x, 1) if opset >= 13 else softmax(x.reshape(2, 12), 1).reshape(x.shape)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_slice_and_pad_of_op_set_9_have_attributes():
+    nodes = [
+        helper.make_node("Slice", ["x"], ["s"], starts=[1], ends=[3], axes=[1]),
+        helper.make_node("Pad", ["s"], ["y"], pads=[0, 1, 0, 0], value=7.0),
+    ]
+    x = RNG.standard_normal((2, 4), np.float32)
+    found = run(onegraph.onnx.load(model(nodes, [info("x", (2, 4))], [info("y", (2, 3))], opset=9)), x=x)
+    np.testing.assert_array_equal(found, np.concatenate([np.full((2, 1), 7, "f4"), x[:, 1:3]], 1))
+
+
+def test_a_newer_op_set_than_the_package_has_is_refused():
+    with pytest.raises(og.FormatError, match=r"opset_import 9999: .*; expected 1 to"):
+        onegraph.onnx.load(model([helper.make_node("Relu", ["x"], ["y"])], [info("x")], [info("y")], opset=9999))
+
+
+def test_a_loop_of_known_length_is_unrolled():
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["c"], ["c_out"]),
+            helper.make_node("Add", ["s", "x"], ["s_out"]),
+            helper.make_node("Identity", ["s_out"], ["scan"]),
+        ],
+        "body",
+        [info("i", (), TensorProto.INT64), info("c", (), TensorProto.BOOL), info("s", (2,))],
+        [info("c_out", (), TensorProto.BOOL), info("s_out", (2,)), info("scan", (2,))],
+    )
+    trips = numpy_helper.from_array(np.array(3), "m")
+    node = helper.make_node("Loop", ["m", "", "x"], ["last", "all"], body=body)
+    graph = onegraph.onnx.load(model([node], [info("x", (2,))], [info("last", (2,)), info("all", (3, 2))], [trips]))
+    assert "OnnxNode" not in {op.kind for op in graph.ops}
+    last, every = run(graph, x=np.array([1, 2], "f4"))
+    np.testing.assert_array_equal(last, [4, 8])
+    np.testing.assert_array_equal(every, [[2, 4], [3, 6], [4, 8]])
+
+
+@pytest.mark.parametrize("backwards", [0, 1])
+def test_a_scan_of_known_length_is_unrolled(backwards):
+    body = helper.make_graph(
+        [helper.make_node("Add", ["s", "part"], ["s_out"]), helper.make_node("Identity", ["s_out"], ["scan"])],
+        "body",
+        [info("s", (2,)), info("part", (2,))],
+        [info("s_out", (2,)), info("scan", (2,))],
+    )
+    node = helper.make_node(
+        "Scan", ["s0", "x"], ["last", "all"], body=body, num_scan_inputs=1, scan_input_axes=[1],
+        scan_input_directions=[backwards], scan_output_axes=[1],
+    )  # fmt: skip
+    outputs = [info("last", (2,)), info("all", (2, 3))]
+    graph = onegraph.onnx.load(model([node], [info("s0", (2,)), info("x", (2, 3))], outputs))
+    assert "OnnxNode" not in {op.kind for op in graph.ops}
+    x = np.array([[1, 2, 4], [8, 16, 32]], "f4")
+    last, every = run(graph, s0=np.zeros(2, "f4"), x=x)
+    np.testing.assert_array_equal(last, x.sum(1))
+    np.testing.assert_array_equal(every, np.cumsum(x[:, ::-1] if backwards else x, 1))
+
+
+def test_a_condition_that_the_graph_computes_runs_on_the_host():
+    branches = {
+        name: helper.make_graph([helper.make_node(kind, ["x"], ["r"])], name, [], [info("r", (2,))])
+        for name, kind in (("then_branch", "Neg"), ("else_branch", "Exp"))
+    }
+    nodes = [
+        helper.make_node("ReduceSum", ["x"], ["sum"], keepdims=0),
+        helper.make_node("Cast", ["sum"], ["flag"], to=TensorProto.BOOL),
+        helper.make_node("If", ["flag"], ["y"], **branches),
+    ]
+    graph = onegraph.onnx.load(model(nodes, [info("x", (2,))], [info("y", (2,))]))
+    executable = graph.compile()
+    np.testing.assert_array_equal(executable(x=np.array([1, 2], "f4")), [-1, -2])
+    np.testing.assert_array_equal(executable(x=np.array([0, 0], "f4")), [1, 1])
+    assert any("OnnxNode" in kind for part in executable.report().partitions for kind in part.kinds)
+
+
+def test_random_numbers_are_drawn_by_each_call():
+    nodes = [helper.make_node("RandomNormal", [], ["r"], shape=[9]), helper.make_node("Add", ["x", "r"], ["y"])]
+    executable = onegraph.onnx.load(model(nodes, [info("x", (9,))], [info("y", (9,))])).compile()
+    x = np.zeros(9, np.float32)
+    assert (executable(x=x) != executable(x=x)).any()
+
+
+def test_an_endless_loop_is_not_run_while_loading():
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["c"], ["c_out"]), helper.make_node("Add", ["s", "s"], ["s_out"])],
+        "body",
+        [info("i", (), TensorProto.INT64), info("c", (), TensorProto.BOOL), info("s", (2,))],
+        [info("c_out", (), TensorProto.BOOL), info("s_out", (2,))],
+    )
+    known = [numpy_helper.from_array(np.array(2**62), "m"), numpy_helper.from_array(np.zeros(2, "f4"), "zero")]
+    nodes = [helper.make_node("Loop", ["m", "", "zero"], ["last"], body=body), helper.make_node("Neg", ["last"], ["y"])]
+    graph = onegraph.onnx.load(model(nodes, [], [info("y", (2,))], known))
+    assert graph.ops[0].kind == "OnnxNode"
+
+
+def test_a_sequence_is_several_inputs_and_outputs():
+    kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(F, None))
+    nodes = [helper.make_node("SequenceInsert", ["s", "x"], ["t"])]
+    proto = model(nodes, [onnx.ValueInfoProto(name="s", type=kind), info("x", (2,))], [onnx.ValueInfoProto(name="t")])
+    graph = onegraph.onnx.load(proto, shapes={"s": [(1,), (3,)]})
+    assert [*graph.inputs] == ["s.0", "s.1", "x"]
+    assert {name: tensor.shape for name, tensor in graph.outputs.items()} == {"t.0": (1,), "t.1": (3,), "t.2": (2,)}
+    with pytest.raises(og.FormatError, match=r"input 's': a sequence of unknown length; expected shapes="):
+        onegraph.onnx.load(proto)
+
+
+# Input that is not valid ---------------------------------------------------------------------------------------------
+
+
+def function(name, calls):
+    nodes = [helper.make_node(one, ["a"], ["b"], domain="own") for one in calls]
+    return helper.make_function("own", name, ["a"], ["b"], nodes, [helper.make_opsetid("own", 1)])
+
+
+RELU = helper.make_node("Relu", ["x"], ["y"], name="act")
+IO = [info("x")], [info("y")]
+INVALID = {
+    "a cycle": (
+        model([helper.make_node("Add", ["x", "y"], ["z"], name="first"), helper.make_node("Relu", ["z"], ["y"])], *IO),
+        "node 'first'.*'y'.*earlier node",
+    ),
+    "recursion": (
+        model(
+            [helper.make_node("F", ["x"], ["y"], domain="own")],
+            *IO,
+            functions=[function("F", ["G"]), function("G", ["F"])],
+        ),
+        "function '[FG]' of 'own': a call of itself",
+    ),
+    "functions that double each other": (
+        model(
+            [helper.make_node("F0", ["x"], ["y"], domain="own")],
+            *IO,
+            functions=[function(f"F{n}", [f"F{n + 1}"] * 2) for n in range(40)] + [function("F40", ["F41"])],
+        ),
+        "more than 200000 nodes",
+    ),
+    "an unknown op": (model([helper.make_node("Nothing", ["x"], ["y"], name="n")], *IO), "node 'n' .Nothing."),
+    "no output": (model([RELU], [info("x")], [info("q")]), "output 'q'"),
+    "a string attribute for a number": (
+        model([helper.make_node("Softmax", ["x"], ["y"], name="act", axis="one")], *IO),
+        "node 'act'",
+    ),
+    "an axis out of range": (model([helper.make_node("Softmax", ["x"], ["y"], name="act", axis=9)], *IO), "node 'act'"),
+    "huge dims without contents": (product(TensorProto(name="w", data_type=F, dims=[2**40, 2**40])), "initializer 'w'"),
+    "negative dims": (product(TensorProto(name="w", data_type=F, dims=[-1])), "initializer 'w'"),
+    "too few bytes": (product(TensorProto(name="w", data_type=F, dims=[2**40], raw_data=b"abcd")), "initializer 'w'"),
+    "an unknown data type": (product(TensorProto(name="w", data_type=77, dims=[1])), "initializer 'w': data type 77"),
+    "a huge constant": (
+        model(
+            [
+                helper.make_node("ConstantOfShape", ["w"], ["c"], name="fill"),
+                helper.make_node("Add", ["x", "c"], ["y"]),
+            ],
+            *IO,
+            [numpy_helper.from_array(np.array([2**40]), "w")],
+        ),
+        "node 'fill'",
+    ),
+    "two initializers of one name": (
+        model([RELU], *IO, [numpy_helper.from_array(W[:1], "w")] * 2),
+        "initializer 'w': two of this name",
+    ),
+}
+
+
+@pytest.mark.parametrize(("proto", "text"), INVALID.values(), ids=INVALID)
+def test_the_error_names_the_node(proto, text):
+    with pytest.raises(og.FormatError, match=text):
+        onegraph.onnx.load(proto)
+
+
+def test_every_truncation_is_refused():
+    data = product().SerializeToString()
+    for size in [*range(60), *range(60, len(data), 997)]:
+        with pytest.raises(og.FormatError):
+            onegraph.onnx.load(data[:size])
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00" * 100, b"{}", random.Random(1).randbytes(9999)], ids=len)
+def test_other_files_are_refused(content, tmp_path):
+    path = tmp_path / "m.onnx"
+    path.write_bytes(content)
+    with pytest.raises(og.FormatError, match=r"m\.onnx"):
+        onegraph.onnx.load(path)
+
+
+def test_missing_files_folders_and_pipes_are_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "none.onnx", tmp_path, tmp_path / "pipe"):
+        with pytest.raises(og.FormatError, match=str(path)):
+            onegraph.onnx.load(path)
+
+
+def test_changed_models_give_graphs_or_format_errors():
+    """A child process loads them, because a signal must not end the tests."""
+    found = onnx_models.in_child(1, 400)
+    assert found == []

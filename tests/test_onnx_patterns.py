@@ -1,0 +1,168 @@
+"""Decomposed forms in models become the op that computes the same, with the numbers of the decomposed form."""
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+parser = pytest.importorskip("onnx.parser")
+ReferenceEvaluator = pytest.importorskip("onnx.reference").ReferenceEvaluator
+load = pytest.importorskip("onegraph.onnx").load
+
+HEAD = '<ir_version: 9, opset_import: ["" : {opset}]> g ({inputs}) => (float[{shape}] y) {{ {body} }}'
+# Bodies whose result is y: the kinds of ops expected, the inputs, the shape of y, and the nodes.
+X = "float[2,3,8] x"
+PATTERNS = {
+    "GELU by Erf": (
+        ["GELU"],
+        X,
+        "2,3,8",
+        "r=Constant<value_float=1.41421354>() h=Constant<value_float=0.5>() o=Constant<value_float=1.0>() "
+        "a=Div(x,r) b=Erf(a) c=Add(b,o) d=Mul(x,c) y=Mul(d,h)",
+    ),
+    "GELU by Erf, half first": (
+        ["GELU"],
+        X,
+        "2,3,8",
+        "r=Constant<value_float=0.70710677>() h=Constant<value_float=0.5>() o=Constant<value_float=1.0>() "
+        "s=Mul(x,h) a=Mul(x,r) b=Erf(a) c=Add(o,b) y=Mul(s,c)",
+    ),
+    "GELU by Tanh": (
+        ["GELU"],
+        X,
+        "2,3,8",
+        "t=Constant<value_float=3.0>() k=Constant<value_float=0.044715>() r=Constant<value_float=0.7978846>() "
+        "h=Constant<value_float=0.5>() o=Constant<value_float=1.0>() "
+        "p=Pow(x,t) a=Mul(p,k) b=Add(x,a) c=Mul(b,r) d=Tanh(c) e=Add(d,o) f=Mul(x,e) y=Mul(h,f)",
+    ),
+    "HardSwish by HardSigmoid": (["HardSwish"], X, "2,3,8", "a=HardSigmoid<alpha=0.16666667,beta=0.5>(x) y=Mul(x,a)"),
+    "HardSwish by Clip": (
+        ["HardSwish"],
+        X,
+        "2,3,8",
+        "t=Constant<value_float=3.0>() z=Constant<value_float=0.0>() s=Constant<value_float=6.0>() "
+        "a=Add(x,t) b=Clip(a,z,s) c=Mul(x,b) y=Div(c,s)",
+    ),
+    "Mish": (["Mish"], X, "2,3,8", "a=Softplus(x) b=Tanh(a) y=Mul(x,b)"),
+    "LayerNorm": (
+        ["LayerNorm"],
+        f"{X}, float[8] g, float[8] b",
+        "2,3,8",
+        "t=Constant<value_float=2.0>() e=Constant<value_float=0.00001>() m=ReduceMean<axes=[-1]>(x) a=Sub(x,m) "
+        "p=Pow(a,t) v=ReduceMean<axes=[-1]>(p) s=Add(v,e) r=Sqrt(s) n=Div(a,r) w=Mul(n,g) y=Add(w,b)",
+    ),
+    "RMSNorm": (
+        ["RMSNorm"],
+        f"{X}, float[8] g",
+        "2,3,8",
+        "t=Constant<value_float=2.0>() e=Constant<value_float=0.00001>() p=Pow(x,t) v=ReduceMean<axes=[-1]>(p) "
+        "s=Add(v,e) r=Sqrt(s) i=Reciprocal(r) n=Mul(x,i) y=Mul(n,g)",
+    ),
+    "GroupNorm by InstanceNormalization": (
+        ["GroupNorm"],
+        "float[2,4,3,3] x",
+        "2,4,3,3",
+        "k=Constant<value_ints=[0,2,-1]>() o=Constant<value_floats=[1.0,1.0]>() z=Constant<value_floats=[0.0,0.0]>() "
+        "a=Reshape(x,k) b=InstanceNormalization(a,o,z) d=Shape(x) c=Reshape(b,d) "
+        "w=Constant<value_floats=[1.0,2.0,3.0,4.0]>() q=Constant<value_ints=[1,2]>() u=Unsqueeze(w,q) "
+        "e=Mul(c,u) y=Add(e,u)",
+    ),
+    "scale of both factors": (
+        ["MatMul", "Divide"],
+        "float[2,3,4] x, float[2,4,5] z",
+        "2,3,5",
+        "s=Constant<value_float=0.5>() a=Mul(x,s) b=Mul(z,s) y=MatMul(a,b)",
+    ),
+    "Expand before a division": (
+        ["ReduceL2", "Divide"],
+        X,
+        "2,3,8",
+        "n=ReduceL2<axes=[-1],keepdims=1>(x) d=Shape(x) w=Expand(n,d) y=Div(x,w)",
+    ),
+}
+
+
+def model(pattern, opset=17):
+    """The model of a pattern."""
+    _, inputs, shape, body = pattern
+    return parser.parse_model(HEAD.format(inputs=inputs, shape=shape, body=body, opset=opset))
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_pattern_becomes_its_op(name):
+    graph = load(model(PATTERNS[name]))
+    assert [op.kind for op in graph.ops] == PATTERNS[name][0]
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_pattern_keeps_the_numbers(name):
+    proto, rng = model(PATTERNS[name]), np.random.default_rng(0)
+    graph = load(proto)
+    feeds = {key: rng.uniform(-3, 4, tensor.shape).astype(np.float32) for key, tensor in graph.inputs.items()}
+    (wanted,) = ReferenceEvaluator(proto).run(None, feeds)
+    np.testing.assert_allclose(graph.compile()(*feeds.values()), wanted, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "h=Constant<value_float=0.6>() o=Constant<value_float=1.0>() a=Erf(x) c=Add(a,o) d=Mul(x,c) y=Mul(d,h)",
+        "a=Softplus(x) b=Tanh(a) c=Mul(x,b) y=Mul(c,c)",
+        "a=HardSigmoid<alpha=0.2,beta=0.5>(x) y=Mul(x,a)",
+    ],
+    ids=["GELU of another factor", "square of Mish", "HardSwish of another slope"],
+)
+def test_similar_forms_stay_apart(body):
+    graph = load(model(([], X, "2,3,8", body)))
+    array = np.linspace(-3, 3, 48, dtype=np.float32).reshape(2, 3, 8)
+    (wanted,) = ReferenceEvaluator(model(([], X, "2,3,8", body))).run(None, {"x": array})
+    np.testing.assert_allclose(graph.compile()(array), wanted, rtol=1e-5, atol=1e-5)
+    assert graph.ops[-1].kind == "Multiply"
+
+
+QDQ = (
+    "s=Constant<value_float=0.05>() z=Constant<value={tensor}>() a=QuantizeLinear(x,s,z) b=DequantizeLinear(a,s,z) "
+    "{move} d=QuantizeLinear(c,s,z) y=DequantizeLinear(d,s,z)"
+)
+
+
+@pytest.mark.parametrize(
+    ("move", "shape", "kind"),
+    [
+        ("c=Transpose<perm=[0,2,1]>(b)", "2,8,3", "Transpose"),
+        ("k=Constant<value_ints=[2,24]>() c=Reshape(b,k)", "2,24", "Reshape"),
+        ("c=Concat<axis=1>(b,b)", "2,6,8", "Concat"),
+    ],
+)
+def test_movement_between_quantized_tensors_moves_bytes(move, shape, kind):
+    body = QDQ.format(tensor="uint8 zero {9}", move=move)
+    proto = model(([], X, shape, body), 21)
+    graph = load(proto)
+    assert [op.kind for op in graph.ops] == ["Quantize", kind, "Dequantize"]
+    array = np.random.default_rng(0).uniform(-3, 4, (2, 3, 8)).astype(np.float32)
+    (wanted,) = ReferenceEvaluator(proto).run(None, {"x": array})
+    np.testing.assert_allclose(graph.compile()(array), wanted, atol=1e-6)
+
+
+def test_products_of_long_sums_stay_exact():
+    inner = 1024
+    proto = parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17]> g (uint8[1,1024] x, uint8[1024,1] w) => (int32[1,1] y) '
+        "{ y=MatMulInteger(x,w) }"
+    )
+    ones = np.full((1, inner), 255, np.uint8)
+    ones[0, 0] = 254
+    found = load(proto).compile()(ones, np.full((inner, 1), 255, np.uint8))
+    assert found.item() == 255 * 255 * (inner - 1) + 254 * 255
+    assert found.item() > 2**24
+
+
+def test_quantized_weights_stay_bytes():
+    proto = parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17]> g (uint8[2,4] x) => (float[2,3] y) '
+        "<int8[3,4] w = {1,2,3,4,5,6,7,8,9,10,11,12}, float s = {0.1}> "
+        "{ a=DequantizeLinear(x,s) b=DequantizeLinear(w,s) t=Transpose<perm=[1,0]>(b) y=MatMul(a,t) }"
+    )
+    graph = load(proto)
+    assert [op.kind for op in graph.ops] == ["Dequantize", "Dequantize", "MatMul"]
+    report = graph.compile().report()
+    assert [len(partition.ops) for partition in report.partitions] == [3]
