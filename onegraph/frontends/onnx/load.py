@@ -73,7 +73,7 @@ def load(
     Raises:
         FormatError: the file cannot be read, or holds no valid model, or one that no graph can be made of. The error
             names the node, initializer, input or output and what was expected.
-        ArgumentError: ``model`` is no model, ``shapes`` or ``values`` do not fit the inputs, or ``dtype`` is another one.
+        ArgumentError: ``model`` is no model, ``shapes`` or ``values`` do not fit the inputs, or ``dtype`` is another.
     """
     wanted = DataType.f32 if dtype is None else DataType.of(dtype)
     if wanted not in (DataType.f32, DataType.bf16):
