@@ -102,7 +102,12 @@ def _light(name: str, path: Path) -> None:
     del model.graph.node[:]
     model.graph.node.extend(nodes)
     model.graph.initializer.extend(made)
-    model.ir_version = 8  # the first versions want weights among the inputs
+    # Weights that are inputs too may change from run to run, so that ONNX Runtime prepares nothing from them.
+    model.ir_version = 8
+    weights = {one.name for one in model.graph.initializer}
+    inputs = [one for one in model.graph.input if one.name not in weights]
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
     onnx.save(model, path)
 
 
