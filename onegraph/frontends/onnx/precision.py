@@ -54,9 +54,8 @@ def narrowed(graph: Graph) -> Graph:
             dtype = _dtype(op, 0)
         typed = dtype if op.kind in TYPED or (op.kind in ("TypeCast", "Cast", "Quantize")) else None
         if op.kind == "OnnxNode":
-            found = emit.foreign(
-                [one for one in inputs if one is not None], op.attrs, [one.dtype for one in op.outputs]
-            )
+            present = [one for one in inputs if one is not None]
+            found = emit.foreign(present, op.attrs, [one.dtype for one in op.outputs], repeatable=False)
         else:
             found = emit.op(op.kind, inputs, op.attrs, dtype=typed, edition=op.edition)
         results = found if isinstance(found, tuple) else (found,)
