@@ -162,6 +162,8 @@ def _settle(module: Any, given: Mapping[str, Any]) -> None:
     for name, parameter in module.named_parameters():
         if name.endswith("layer_scale"):  # 1e-6 would hide all blocks
             torch.nn.init.constant_(parameter, 0.5)
+        elif not parameter.any() and parameter.ndim > 1:  # a head of zeros would hide the whole model
+            torch.nn.init.normal_(parameter, std=0.02, generator=generator)
         elif parameter.ndim == 1:
             with torch.no_grad():
                 parameter.add_(0.05 * torch.randn(parameter.shape, generator=generator))
