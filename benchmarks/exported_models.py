@@ -102,7 +102,12 @@ def _light(name: str, path: Path) -> None:
     del model.graph.node[:]
     model.graph.node.extend(nodes)
     model.graph.initializer.extend(made)
-    model.ir_version = 8  # the first versions want weights among the inputs
+    # Weights that are inputs too may change from run to run, so that ONNX Runtime prepares nothing from them.
+    model.ir_version = 8
+    weights = {one.name for one in model.graph.initializer}
+    inputs = [one for one in model.graph.input if one.name not in weights]
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
     onnx.save(model, path)
 
 
@@ -157,6 +162,8 @@ def _settle(module: Any, given: Mapping[str, Any]) -> None:
     for name, parameter in module.named_parameters():
         if name.endswith("layer_scale"):  # 1e-6 would hide all blocks
             torch.nn.init.constant_(parameter, 0.5)
+        elif not parameter.any() and parameter.ndim > 1:  # a head of zeros would hide the whole model
+            torch.nn.init.normal_(parameter, std=0.02, generator=generator)
         elif parameter.ndim == 1:
             with torch.no_grad():
                 parameter.add_(0.05 * torch.randn(parameter.shape, generator=generator))

@@ -140,3 +140,16 @@ def test_gather_of_neighbours_is_a_slice(indices, count):
 def test_gather_of_other_indices_stays():
     nodes = [helper.make_node("Gather", ["x", "i"], ["y"], axis=1)]
     assert "Gather" in kinds(imported(model(nodes, (2, 4, 3), i=np.array([2, 0])), (2, 4, 3)))
+
+
+def test_numbers_of_channels_go_into_the_norm_before():
+    vectors = {name: np.abs(weights(4)) + 0.5 for name in ("gamma", "beta", "mean", "variance")}
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("BatchNormalization", ["r", "gamma", "beta", "mean", "variance"], ["n"]),
+        helper.make_node("Mul", ["n", "scale"], ["m"]),
+        helper.make_node("Add", ["shift", "m"], ["y"]),
+    ]
+    known = {**vectors, "scale": weights(4, 1, 1), "shift": weights(1, 4, 1, 1)}
+    graph = imported(model(nodes, (2, 4, 5, 3), **known), (2, 4, 5, 3))
+    assert [kind for kind in kinds(graph) if kind != "StaticTranspose"] == ["ReLU", "BatchNormInference"]

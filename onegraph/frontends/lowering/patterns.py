@@ -350,6 +350,28 @@ def _known(tensor: LogicalTensor) -> Value:
     return tensor if tensor.value is None else np.asarray(tensor.value)
 
 
+@rewrites("Multiply", "Add")
+def affine_batch_norm(emit: Emitter, op: Op) -> Value | None:
+    """BatchNormInference(x) * scale + shift for each channel, with known numbers: a norm with these in it."""
+    for normal, factor in _either(op):
+        norm = _made(emit, normal, "BatchNormInference")
+        known = [] if norm is None else [_contents(one) for one in (*norm.inputs[1:3], factor)]
+        if norm is None or any(one is None for one in known):
+            continue
+        rank, inner = len(normal.shape or ()), norm.attrs.get("data_format", "NXC") == "NCX"
+        gamma, beta, vector = (np.asarray(one) for one in known)
+        wanted = [(gamma.size, *(1,) * (rank - 2)), (1, gamma.size, *(1,) * (rank - 2))]
+        if not inner:
+            wanted = [(1,) * count + (gamma.size,) for count in range(rank)]
+        if vector.shape not in wanted:
+            continue
+        vector = vector.reshape(-1).astype(gamma.dtype)
+        pair = (gamma * vector, beta * vector) if op.kind == "Multiply" else (gamma, beta + vector)
+        found: Value = emit.op("BatchNormInference", [norm.inputs[0], *pair, *norm.inputs[3:]], norm.attrs)
+        return found
+    return None
+
+
 # Products and broadcasts -------------------------------------------------------------------------------------------
 
 

@@ -54,8 +54,8 @@ def narrowed(graph: Graph) -> Graph:
             dtype = _dtype(op, 0)
         typed = dtype if op.kind in TYPED or (op.kind in ("TypeCast", "Cast", "Quantize")) else None
         if op.kind == "OnnxNode":
-            given_inputs, dtypes = [one for one in inputs if one is not None], [one.dtype for one in op.outputs]
-            found = emit.foreign(given_inputs, op.attrs, dtypes, repeatable=False)
+            present = [one for one in inputs if one is not None]
+            found = emit.foreign(present, op.attrs, [one.dtype for one in op.outputs], repeatable=False)
         else:
             found = emit.op(op.kind, inputs, op.attrs, dtype=typed, edition=op.edition)
         results = found if isinstance(found, tuple) else (found,)
