@@ -50,16 +50,12 @@ KNOWN: dict[str, str] = {
         test_bernoulli_seed
         test_bernoulli_seed_expanded
     """,
-    "oneDNN's ReduceMax of -inf is the lowest finite number, so that a row does not count as masked.": """
-        test_attention_23_boolmask_fullymasked_row_nan_robustness_expanded
-        test_attention_23_fullymasked_qk_matmul_output_mode3_zero_expanded
-        test_attention_24_fullymasked_qk_matmul_output_mode3_zero_expanded
-        test_attention_4d_causal_nonpad_negative_offset_structural_empty_expanded
-        test_attention_causal_boolmask_nan_robustness_expanded
-        test_attention_local_window_gqa_rank4_mask_expanded
-    """,
-    "oneDNN rounds to f16 at another step, and one unit in the last place exceeds the tolerance.": """
-        test_attention_4d_gqa_with_past_and_present_fp16
-        test_attention_4d_causal_fp16_expanded
-    """,
 }
+
+# Tests of f16 that pass on some CPUs alone: oneDNN rounds to f16 at another step than the definition does, and one unit
+# in the last place of a few elements exceeds the tolerance.
+ROUNDED = """
+    test_attention_4d_causal_fp16_expanded
+    test_attention_4d_gqa_with_past_and_present_fp16
+    test_attention_4d_gqa_with_past_and_present_fp16_expanded
+""".split()
