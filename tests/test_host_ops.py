@@ -195,3 +195,24 @@ def test_the_error_function_is_that_of_the_c_library():
     g = og.Graph()
     g.output("y", g.op("Erf", [g.input("x", OF_NUMPY[array.dtype], array.shape)], edition="host"))
     np.testing.assert_allclose(g.compile()(array), [math.erf(x) for x in array], rtol=1e-15, atol=0)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((1, 40, 40, 32), 3), ((2, 64, 30, 20), 1), ((4, 70, 90), -2)])
+def test_a_large_concat_is_copied_into_its_parts(shape, axis):
+    arrays = [np.random.default_rng(n).standard_normal(shape).astype(np.float32) for n in range(3)]
+    g = built(lambda g, h, x, y, z: g.concat(g.tanh(x), y, g.tanh(z), axis=axis), *arrays)
+    model = g.compile()
+    expected = np.concatenate([np.tanh(arrays[0]), arrays[1], np.tanh(arrays[2])], axis)
+    np.testing.assert_allclose(model(*arrays), expected, rtol=1e-4, atol=1e-6)
+    assert kinds_of(model, "copy") == ["Concat"]
+
+
+def test_a_reshape_of_a_view_copies_nothing_where_strides_allow_it():
+    def add(g, h, x):
+        part = h("Slice", [g.tanh(x), vector(g, 1), vector(g, 3), vector(g, 1)])  # strides (12, 4, 1)
+        return g.exp(g.static_reshape(part, shape=[2, 2, 2, 2], special_zero=False))
+
+    model = built(add, X / 9).compile()
+    np.testing.assert_allclose(model(X / 9), np.exp(np.tanh(X / 9)[:, 1:3].reshape(2, 2, 2, 2)), rtol=1e-5)
+    assert kinds_of(model, "view") == ["Slice", "StaticReshape"]
+    assert not kinds_of(model, "copy")

@@ -26,32 +26,32 @@ def is_host_view(op: Op) -> bool:
 
 
 def place_of(op: Op, source: Value, target: Value) -> Place | None:
-    """The place of the result of a host view; None if only a copy has it."""
-    if 0 in target.shape or 0 in source.shape:
-        return None
-    # The array stands for the layout; its memory is never read.
-    row = np.empty(1, np.uint8)
-    laid = np.lib.stride_tricks.as_strided(row, source.shape, source.strides)
+    """The place of the result of a host view; None if a reshape needs a dense source."""
     if op.kind in ("Reshape", "Squeeze", "Unsqueeze"):
-        found = _reshaped(laid, target.shape)
-    else:
-        types = [None if tensor is None else tensor.type for tensor in op.inputs]
-        schema = edition(HOST).schemas[op.kind]
-        arrays = [None if tensor is None else tensor.value for tensor in op.inputs[1:]]
-        found = np.asarray(host_function(schema)(Call(base_of(schema), op.attrs, types, 1), laid, *arrays))
-    if found is None:
-        return None
+        return reshaped(source, target.shape)
+    types = [None if tensor is None else tensor.type for tensor in op.inputs]
+    schema = edition(HOST).schemas[op.kind]
+    arrays = [None if tensor is None else tensor.value for tensor in op.inputs[1:]]
+    row, laid = _stand_in(source)
+    found = np.asarray(host_function(schema)(Call(base_of(schema), op.attrs, types, 1), laid, *arrays))
     first = int(found.__array_interface__["data"][0]) - int(row.__array_interface__["data"][0])
     return Place(found.strides, first)
 
 
-def _reshaped(laid: Array, shape: Dims) -> Array | None:
-    """The array in another shape; None if that needs a copy."""
-    view = laid.view()
+def reshaped(source: Value, shape: Dims) -> Place | None:
+    """The place of a value in another shape; None if it needs a dense source."""
+    view = _stand_in(source)[1]
     try:
-        return np.reshape(view, shape, copy=False) if NEW_NUMPY else _with_shape(view, shape)
+        found = np.reshape(view, shape, copy=False) if NEW_NUMPY else _with_shape(view, shape)
     except (ValueError, AttributeError):
         return None
+    return Place(found.strides, 0)
+
+
+def _stand_in(value: Value) -> tuple[Array, Array]:
+    """Memory, and an array on it that has the layout of a value; its elements are never read."""
+    row = np.empty(1, np.uint8)
+    return row, np.lib.stride_tricks.as_strided(row, value.shape, value.strides)
 
 
 NEW_NUMPY = np.lib.NumpyVersion(np.__version__) >= "2.1.0"

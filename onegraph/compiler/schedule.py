@@ -18,17 +18,20 @@ from ..capi.threads import ThreadCount
 from ..errors import OneGraphError, UnsupportedError
 from ..faults.layouts import is_scattered
 from ..faults.use import VIEWS, Use
+from ..ir.op import Array
 from ..opset.editions.registry import BASE, HOST
 from ..opset.ops.movement import transposition
 from ..opset.schema import Call, TensorType
 from ..opset.shapes import settled_strides
-from .host_views import is_host_view, is_irregular, place_of
+from .host_views import Place, is_host_view, is_irregular, place_of, reshaped
 from .kernels import CompiledKernel, has_kernel
 from .lower import Dims, Lowered, Step, Value, dense_of
 from .report import nbytes
 from .shared_constants import derived
 from .steps import CompiledStep, Note, NumpyStep, compile_reorder, needs_dense, numpy_step, shifts_of, store
 from .thread_tuning import SMALL_BYTES
+
+LARGE_CONCAT = 1 << 15  # bytes
 
 
 class Schedule:
@@ -101,74 +104,71 @@ class Schedule:
     # Views and copies ------------------------------------------------------------------------------------------------
 
     def add_view(self, step: Step) -> bool:
-        """Add a reshape or transpose as a view of the same memory; returns False if that is not possible."""
-        if is_host_view(step.op) and step.executor == "reference":
-            return self._add_host_view(step)
-        if step.executor != "library" or step.kind not in VIEWS:
+        """Add an op that takes part of a tensor, or renames axes, as a view; returns False if it is none."""
+        is_host = step.executor == "reference" and is_host_view(step.op)
+        if not is_host and (step.executor != "library" or step.kind not in VIEWS):
             return False
         source, target = self.values[step.inputs[0]], self.values[step.outputs[0]]
         if source.storage == target.id:
             self.note("view", step, "no copy: written into the memory of the output", step.note)
             return True
-        if target.id in self.viewed or 0 in target.shape or not (target.dense or target.id in self.returned):
+        is_returned = target.id in self.returned
+        if target.id in self.viewed or 0 in target.shape or not (target.dense or is_returned):
             return False
-        if step.kind == "StaticReshape" and not source.dense:
-            if target.id in self.returned and target.dense:
-                dense = source._replace(id=len(self.values)).placed(target.id, dense_of(source.shape))
-                self.values[dense.id] = dense
-                self.add_copy(source, dense, step, "the source of a reshape must be dense")
-                return True
-            source = self.values[self.dense_copy(source)]
-        constant = source.constant
-        if step.kind == "StaticReshape":
-            strides = dense_of(target.shape)
-            constant = None if constant is None else constant.reshape(target.shape)
-        else:
-            order = transposition(self.use(step).call)
-            assert order is not None
-            # The library takes tensors that differ in the strides of axes of size 1 alone for each other.
-            strides = settled_strides(target.shape, [source.strides[axis] for axis in order])
-            constant = None if constant is None else constant.transpose(order)
-        view = target._replace(constant=constant).placed(source.storage, strides, source.offset)
-        if target.id in self.returned:
-            view = view._replace(id=len(self.values), name=f"{target.name} (view)")
-            self.values[view.id] = view
-            self.add_copy(view, target, step, "the result is stored as an array of its own")
-        else:
-            self.values[target.id] = view
-            self.note("view", step, "no copy: other strides on the same memory", step.note)
-        return True
-
-    def _add_host_view(self, step: Step) -> bool:
-        """Add a host op that takes part of a tensor, or renames axes, as a view; returns False if it needs a copy."""
-        source, target = self.values[step.inputs[0]], self.values[step.outputs[0]]
-        if target.id in self.viewed:
-            return False
-        place = place_of(step.op, source, target)
-        if place is None and not source.dense and 0 not in target.shape:
-            source = self.values[self.dense_copy(source)]
-            place = place_of(step.op, source, target)
+        place = self._place(step, source, target)
+        if place is None and is_returned and target.dense:
+            dense = source._replace(id=len(self.values)).placed(target.id, dense_of(source.shape))
+            self.values[dense.id] = dense
+            self.add_copy(source, dense, step, "the source of a reshape must be dense")
+            return True
         if place is None:
-            return False
+            source = self.values[self.dense_copy(source)]
+            place = self._place(step, source, target)
+            assert place is not None
         strides = settled_strides(target.shape, place.strides)
         view = target.placed(source.storage, strides, source.offset + place.offset)
-        if target.id in self.returned:
+        if source.constant is not None and not is_host:
+            view = view._replace(constant=self._constant_view(step, source.constant, target))
+        if is_returned:
             view = view._replace(id=len(self.values), name=f"{target.name} (view)")
             self.values[view.id] = view
             self.add_copy(view, target, step, "the result is stored as an array of its own")
         else:
             self.values[target.id] = view
-            self.note("view", step, "no copy: part of the same memory", step.note)
+            what = "part of" if is_host else "other strides on"
+            self.note("view", step, f"no copy: {what} the same memory", step.note)
         return True
+
+    def _place(self, step: Step, source: Value, target: Value) -> Place | None:
+        """The place of the result of a view in the memory of its source; None if a reshape needs a dense source."""
+        if step.executor == "reference":
+            return place_of(step.op, source, target)
+        if step.kind == "StaticReshape":
+            return reshaped(source, target.shape)
+        # The library takes tensors that differ in the strides of axes of size 1 alone for each other.
+        return Place(tuple([source.strides[axis] for axis in self._order(step)]), 0)
+
+    def _order(self, step: Step) -> Dims:
+        order = transposition(self.use(step).call)
+        assert order is not None
+        return order
+
+    def _constant_view(self, step: Step, constant: Array, target: Value) -> Array:
+        """The contents of a view of a constant."""
+        if step.kind == "StaticReshape":
+            return constant.reshape(target.shape)
+        return constant.transpose(self._order(step))
 
     def add_concat(self, step: Step) -> bool:
         """Add a Concat as one copy for each source, into its part of the result; returns False for other steps.
 
-        The library's Concat copies with one thread, 3 to 10 GB/s.
+        The library's Concat copies with one thread, 3 to 10 GB/s. A small one is faster as one step.
         """
         target = self.values[step.outputs[0]]
         sources = [self.values[number] for number in step.inputs]
-        if step.kind != "Concat" or not all(has_kernel("cast", [source, target]) for source in sources):
+        if step.kind != "Concat" or nbytes(target) < LARGE_CONCAT:
+            return False
+        if not all(has_kernel("cast", [source, target]) for source in sources):
             return False
         axis = int(step.attrs["axis"]) % len(target.shape)  # type: ignore[arg-type]
         note, start = self.note("copy", step, "into parts of the result, with all threads", step.note), 0
