@@ -245,8 +245,8 @@ def test_rejects_a_tensor_of_another_graph(g):
         ),
         (
             lambda g, a: g.add(a, np.float64(2.5)),
-            f"Add: src_1: {np.float64(2.5)!r}; expected a tensor of this graph, as g.input, g.constant and ops return it: "
-            "g.constant(np.float32(2.5))",
+            f"Add: src_1: {np.float64(2.5)!r}; expected a tensor of this graph, as g.input, g.constant and ops return "
+            "it: g.constant(np.float32(2.5))",
         ),
         (
             lambda g, a: g.add(a, og.as_dlpack(np.ones(4, np.float32))),
