@@ -86,9 +86,13 @@ def _record(path: Path, folder: Path) -> None:
 
 
 def _page(run: Run) -> str:
-    pictures = [f"![{_alt(run, picture)}]({picture})\n" for picture in run.pictures]
+    # A click shows a large graph in its own size.
+    pictures = [
+        f"```{{image}} {picture}\n:alt: {_alt(run, picture)}\n:target: ../_images/{picture}\n```\n"
+        for picture in run.pictures
+    ]
     source = f"```{{literalinclude}} ../../examples/{run.name}.py\n:language: python\n```\n"
-    output = f"```none\n{run.printed}\n```\n"
+    output = f"```text\n{run.printed}\n```\n"
     return "\n".join([f"# {run.name}.py\n", f"{run.doc}\n", *pictures, "## Source\n", source, "## Output\n", output])
 
 

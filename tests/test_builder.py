@@ -234,6 +234,42 @@ def test_rejects_a_tensor_of_another_graph(g):
             "g.constant(np.float32(1))",
         ),
         (
+            lambda g, a: g.select(g.input("m", og.boolean, (4, 4)), a, -np.inf),
+            "Select: src_1: -inf; expected a tensor of this graph, as g.input, g.constant and ops return it: "
+            "g.constant(np.float32(-np.inf))",
+        ),
+        (
+            lambda g, a: g.select(1, a, a),
+            "Select: cond: 1; expected a tensor of this graph, as g.input, g.constant and ops return it: "
+            f"g.constant(np.{og.boolean.numpy.type.__name__}(1))",
+        ),
+        (
+            lambda g, a: g.add(a, np.float64(2.5)),
+            f"Add: src_1: {np.float64(2.5)!r}; expected a tensor of this graph, as g.input, g.constant and ops return "
+            "it: g.constant(np.float32(2.5))",
+        ),
+        (
+            lambda g, a: g.add(a, og.as_dlpack(np.ones(4, np.float32))),
+            "Add: src_1: a DLPackArray; expected a tensor of this graph: wrap it in g.constant(...)",
+        ),
+        (
+            lambda g, a: g.softmax(a, -1),
+            "SoftMax: inputs[1]: -1; expected 1: src; give attributes by name: axis, mode",
+        ),
+        (
+            lambda g, a: g.relu(3, a, 1),
+            "ReLU: src: 3; expected a tensor of this graph, as g.input, g.constant and ops "
+            "return it: g.constant(np.float32(3))",
+        ),
+        (
+            lambda g, a: g.concat(a, a, 1),
+            "Concat: inputs[2]: 1; expected at least 1: src_i; give attributes by name: axis",
+        ),
+        (
+            lambda g, a: g.reduce_mean(a, 1),
+            "ReduceMean: axes: 1; expected a tensor of this graph, or the attribute axes=...",
+        ),
+        (
             lambda g, a: g.concat([a, a], axis=0),
             "Concat: inputs[0]: a list; expected its tensors one by one: g.concat(a, a)",
         ),
@@ -293,6 +329,7 @@ def test_suggested_fixes_work(g):
     assert g.add(a, g.constant(np.float32(1.0))).shape == (4,)
     assert g.add(g.input("b", og.bf16, (1,)), g.constant(np.array(2, og.bf16.numpy))).dtype is og.bf16
     assert g.concat(a, a, axis=0).shape == (8,)
+    assert g.select(a >= a, a, g.constant(np.float32(-np.inf))).shape == (4,)
 
 
 @pytest.mark.parametrize(("rank", "fix"), [(3, "[2]"), (4, "[2, 2]"), (5, "[2, 2, 2]")])
@@ -317,6 +354,7 @@ def test_suggests_a_list_for_a_single_number(g, rank, fix):
         ("reshape", "static_reshape"),
         ("sum", "reduce_sum"),
         ("compil", "compile"),
+        ("batch_norm", "batch_norm_forward_training' or 'batch_norm_inference"),
     ],
 )
 def test_unknown_method_suggests_the_nearest(g, name, meant):

@@ -282,7 +282,10 @@ def test_show_prints_unknown_shapes(graph):
     assert re.search(r"x +f32 +\?x3\n", shown.stdout)
     done = onegraph("run", "dynamic.json")
     assert done.exit_code == 2
-    assert "expected known dims for random data; give its shape (--in-shapes) or its contents (--inputs)" in done.stderr
+    assert (
+        "expected known dims for random data; give its batch size (--mb), shape (--in-shapes) or contents (--inputs)"
+        in done.stderr
+    )
     profiled = onegraph("view", "dynamic.json", "--profile")
     assert (profiled.exit_code, profiled.stderr) == (2, done.stderr)
     np.savez("in.npz", x=np.float32([[-1, 2, -3]]))

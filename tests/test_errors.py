@@ -375,6 +375,21 @@ def test_legacy_message_shows_the_filter_as_given(filter_format):
 
 
 @pytest.mark.parametrize(
+    ("kind", "name", "meant"),
+    [
+        ("Convolution", "padding", "pads_begin"),
+        ("SoftMax", "dim", "axis"),
+        ("ReduceSum", "dim", "axes"),
+        ("StaticTranspose", "perm", "order"),
+        ("LeakyReLU", "negative_slope", "alpha"),
+    ],
+)
+def test_suggests_the_attribute_of_another_framework(kind, name, meant):
+    messages = [found.message for found in og.check_attrs(kind, {name: 1})]
+    assert any(message.endswith(f"did you mean {meant!r}?") for message in messages)
+
+
+@pytest.mark.parametrize(
     ("name", "meant"), [("transpose", "static_transpose"), ("reshape", "static_reshape"), ("relue", "relu")]
 )
 def test_suggests_a_method_with_the_same_ending(name, meant):

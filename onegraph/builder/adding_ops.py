@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from .._util.exact_types import elements, has_type, real, text
 from ..errors import ArgumentError, shown
-from ..inference.suggestions import no_tensor
+from ..inference.suggestions import no_port, no_tensor
 from ..inference.violations import shortened
 from ..ir.op import LogicalTensor, Op, Signature, make_op
 from ..opset.dtypes import DataType
@@ -190,12 +190,7 @@ class OpAdding(GraphTensors):
         known = [None if tensor is None else self._known(tensor) for tensor in given]
         for index, (tensor, found) in enumerate(zip(given, known, strict=True)):
             if tensor is not None and found is None:
-                where, method = f"inputs[{index}]", ""
-                if schema is not None:
-                    named = index < len(schema.inputs) and not schema.variadic
-                    where = f"{schema.kind}: {schema.inputs[index].name if named else where}"
-                    method = schema.name if schema.variadic else ""
-                raise ArgumentError(no_tensor(tensor, where, given, method))
+                raise ArgumentError(_refusal(schema, given, index))
         return known
 
     def _free_op_name(self, name: object) -> str:
@@ -220,3 +215,25 @@ class OpAdding(GraphTensors):
     def _is_taken(self, name: str) -> bool:
         """Whether an op of the graph has the name; the name of an op whose addition was interrupted is free."""
         return any(op.name == name for op in self._ops)
+
+
+def _refusal(schema: Schema | None, given: Sequence[object], index: int) -> str:
+    """The message for input ``index`` of ``given``, which is not a tensor of the graph."""
+    value, where = given[index], f"inputs[{index}]"
+    first = next((tensor.dtype for tensor in given if has_type(tensor, LogicalTensor)), DataType.f32)
+    if schema is None:
+        return no_tensor(value, where, first)
+    if schema.variadic:
+        if index > 0 and real(value) is not None:
+            return no_port(schema, index, value)
+        return no_tensor(value, f"{schema.kind}: {where}", first, schema.name)
+    if index >= len(schema.inputs):
+        return no_port(schema, index, value)
+    own = schema.inputs[index]
+    if schema.has_attribute(own.name) and not has_type(value, LogicalTensor):
+        expected = f"expected a tensor of this graph, or the attribute {own.name}=..."
+        return f"{schema.kind}: {own.name}: {shown(value)}; {expected}"
+    pairs = zip(schema.inputs, given, strict=False)
+    alike = (tensor.dtype for port, tensor in pairs if port.type == own.type and has_type(tensor, LogicalTensor))
+    dtype = DataType.__members__.get(own.type) or next(alike, first)
+    return no_tensor(value, f"{schema.kind}: {own.name}", dtype)

@@ -27,21 +27,28 @@ class OpMethods:
         """Called for a missing attribute: raise AttributeError that suggests the method that was probably meant."""
         refuse_unmade(self, name)
         public = [attribute for attribute in dir(type(self)) if attribute[0] != "_"]
-        close = None if name.startswith("_") else _meant(name, public)
-        fix = f"; did you mean {close!r}?" if close else ""
+        meant = [] if name.startswith("_") else _meant(name, public)
+        fix = f"; did you mean {' or '.join(map(repr, meant))}?" if meant else ""
         # With obj=None Python does not add its own suggestion.
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{fix}", name=name, obj=None)
 
 
-def _meant(name: str, names: list[str]) -> str | None:
-    """The method nearest to ``name``: an op's name (``MatMul``), a typing error (``relue``) or a part (``conv2d``)."""
+def _meant(name: str, names: list[str]) -> list[str]:
+    """The methods nearest to ``name``: an op's name (``MatMul``), a typing error (``relue``) or a part (``conv2d``).
+
+    There are several only if ``name`` is the first words of each, as in ``batch_norm``.
+    """
     schema = edition(DEFAULT).schema(name)
     if schema is not None:
-        return schema.name
+        return [schema.name]
     stem = re.sub(r"_?[123]d$", "", name.lower())
     starts = [other for other in names if other.startswith(stem)] if len(stem) > 2 else []
     ends = [other for other in names if other.endswith(f"_{stem}")]
-    return min(starts, key=len, default=None) or (ends[-1] if ends else nearest(name, names))
+    forward = [other for other in starts if "backward" not in other] or starts
+    if forward and all(other.startswith(f"{stem}_") for other in forward):
+        return forward
+    close = min(forward, key=len, default=None) or (ends[-1] if ends else nearest(name, names))
+    return [close] if close else []
 
 
 def _method(schema: Schema) -> Any:

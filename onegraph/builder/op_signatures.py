@@ -68,7 +68,8 @@ def docstring(schema: Schema) -> str:
 
 
 def _port(port: Port) -> str:
-    return f"{port.type}{', optional' if port.optional else ''}{', any number' if port.variadic else ''}"
+    cast = "; f32 is cast to bf16 or f16 if the first input has that type" if port.name == "bias" else ""
+    return f"{port.type}{', optional' if port.optional else ''}{', any number' if port.variadic else ''}{cast}"
 
 
 def _attribute(schema: Schema, attribute: Attribute) -> str:

@@ -24,7 +24,8 @@ from .value_types import Integer, OutputPath
     "--output",
     type=OutputPath(".html", ".htm", allow_dash=True),
     metavar="PAGE.html",
-    help="Output file; by default FILE with .html, in the working directory; - is standard output.",
+    help="Output file; by default FILE with .html, in the working directory; - is standard output. In Python, "
+    "onegraph.view.svg draws an SVG.",
 )
 @click.option(
     "--profile",

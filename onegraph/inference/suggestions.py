@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -18,6 +19,8 @@ from ..opset.schema import Attribute, Port, Schema
 from ..opset.values import axes_of, format_letters, nearest, takes
 from .violations import shortened
 
+# What other frameworks call an attribute: the attributes that it may be here.
+ELSEWHERE = {"dim": ("axis", "axes"), "padding": ("pads_begin",), "perm": ("order",), "negative_slope": ("alpha",)}
 SPATIAL = frozenset({"convolution", "pooling", "interpolation"})  # categories with lists of one element for each axis
 
 
@@ -54,7 +57,7 @@ def unknown_op(chosen: Edition, kind: object) -> str:
 def other_attribute(schema: Schema, name: str) -> tuple[str, str]:
     """The attribute that ``name`` probably means, and the suggestion; either may be empty.
 
-    The attribute is called ``name`` in another edition, or has a similar name in this one.
+    The attribute is called ``name`` in another edition or framework, or has a similar name in this one.
     """
     base = base_of(schema)
     for edition in map(edition_named, EDITIONS):
@@ -68,7 +71,8 @@ def other_attribute(schema: Schema, name: str) -> tuple[str, str]:
     others = editions_with(lambda edition: (op := edition.meaning(base)) is not None and op.has_attribute(name))
     if others:
         return "", others
-    meant = nearest(name, [attribute.name for attribute in schema.attributes]) or ""
+    known = [attribute for attribute in ELSEWHERE.get(name, ()) if schema.has_attribute(attribute)]
+    meant = known[0] if known else nearest(name, [attribute.name for attribute in schema.attributes]) or ""
     return meant, question(meant)
 
 
@@ -120,13 +124,13 @@ def port_names(ports: Sequence[Port]) -> str:
     return f"{count}: {names}" + (" (? is optional)" if "?" in names else "")
 
 
-def no_tensor(value: object, where: str, inputs: Sequence[object] = (), method: str = "") -> str:
+def no_tensor(value: object, where: str, dtype: DataType = DataType.f32, method: str = "") -> str:
     """The message for a value that is not a tensor of the graph, with a suggestion how to get one.
 
     Args:
         value: the given value.
         where: the argument it was given for.
-        inputs: all given inputs of the op.
+        dtype: the data type of the constant to suggest for a number.
         method: name of the op method if the op is variadic.
     """
     expected = "a tensor of this graph"
@@ -135,16 +139,18 @@ def no_tensor(value: object, where: str, inputs: Sequence[object] = (), method: 
         return f"{where}: tensor {shown(value.name)} is of another graph; expected {expected}"
     if has_type(value, np.ndarray):
         return f"{where}: an array; expected {expected}: wrap it in g.constant(array)"
+    if not has_type(value, np.generic) and hasattr(value, "__dlpack__"):
+        return f"{where}: a {class_of(value)}; expected {expected}: wrap it in g.constant(...)"
     if has_type(value, tuple) and not value:
         return f"{where}: what an op without outputs returns; expected {expected}"
     if has_type(value, tuple) and hasattr(value, "_fields"):
         return f"{where}: the outputs {', '.join(value._fields)}; expected one of them, as in .{value._fields[0]}"
     if has_type(value, (int, float, np.generic)) and not has_type(value, bool):
-        dtype = next((tensor.dtype for tensor in inputs if has_type(tensor, LogicalTensor)), DataType.f32)
         name = dtype.numpy.type.__name__
         if not _holds(dtype, value):
             return f"{where}: {shown(value)}; expected {source}"
-        scalar = f"np.{name}({shown(value)})" if hasattr(np, name) else f"np.array({shown(value)}, og.{dtype}.numpy)"
+        number = _literal(value)
+        scalar = f"np.{name}({number})" if hasattr(np, name) else f"np.array({number}, og.{dtype}.numpy)"
         return f"{where}: {shown(value)}; expected {source}: g.constant({scalar})"
     if has_type(value, (list, tuple)) and value and all(has_type(element, LogicalTensor) for element in value):
         if not method:
@@ -152,6 +158,21 @@ def no_tensor(value: object, where: str, inputs: Sequence[object] = (), method: 
         shorter = ", ".join(element.name for element in value[:3]) + (", ..." if len(value) > 3 else "")
         return f"{where}: a {class_of(value)}; expected its tensors one by one: g.{method}({shorter})"
     return f"{where}: {shown(value)}; expected {source}"
+
+
+def no_port(schema: Schema, index: int, value: object) -> str:
+    """The message for a value that is no tensor, given by position after the inputs, where attributes often are."""
+    names = ", ".join(attribute.name for attribute in schema.attributes)
+    by_name = f"; give attributes by name: {names}" if names else ""
+    return f"{schema.kind}: inputs[{index}]: {shown(value)}; expected {port_names(schema.inputs)}{by_name}"
+
+
+def _literal(value: object) -> str:
+    """A number as Python code."""
+    number = np.asarray(value).tolist() if has_type(value, np.generic) else value
+    if has_type(number, float) and not math.isfinite(number):
+        return "np.nan" if math.isnan(number) else "np.inf" if number > 0 else "-np.inf"
+    return shown(number)
 
 
 def _holds(dtype: DataType, number: object) -> bool:

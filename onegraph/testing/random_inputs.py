@@ -109,7 +109,7 @@ def random_inputs(graph: Graph, seed: int = 0, progress: Callable[[int, int], No
     tell = callback("progress", progress)
     for name, tensor in graph.inputs.items():
         if tensor.shape is None or None in tensor.shape:
-            fix = "give its shape (--in-shapes) or its contents (--inputs)"
+            fix = "give its batch size (--mb), shape (--in-shapes) or contents (--inputs)"
             raise ArgumentError(
                 f"input {name!r}: shape {show(tensor.shape)}; expected known dims for random data; {fix}"
             )
