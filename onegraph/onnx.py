@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
-from .frontends.onnx import load, save
+from typing import TYPE_CHECKING, Any
+
+from .frontends.onnx import load
+
+if TYPE_CHECKING:
+    from .frontends.onnx.save import save as save
 
 __all__ = ["load", "save"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "save":
+        raise AttributeError(f"module 'onegraph.onnx' has no attribute {name!r}")
+    from .frontends.onnx.save import save  # a program that reads a model does not wait for its import
+
+    return save

@@ -41,7 +41,7 @@ def load(
     1. ops of the specification and host ops, by the table of nodes; oneDNN runs the former;
     2. the nodes of the function by which ONNX defines the op, if the table lacks the node or the form that it has;
     3. else an op ``OnnxNode``, which the package onnx runs in numpy on the host. ``report()`` of the executable names
-       each one. Control flow whose course depends on the input, recurrent ops and random numbers run this way.
+       each one. Control flow whose course depends on the input, and random numbers, run this way.
 
     Models of op set 7 and newer are read. The package onnx converts nodes of old op sets one by one if their meaning
     changed since; of an op set before 7 it converts every node that it can.
