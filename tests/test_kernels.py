@@ -214,3 +214,28 @@ def test_an_op_in_f32_between_casts_runs_in_one_call_into_c():
     averages = [padded[..., start : start + 3].mean(-1) for start in range(0, 9, 2)]
     assert (model(x) == np.stack(averages, -1).astype(np.float16)).all()
     assert model._quick((x,), None) is not None
+
+
+# ReplaceNaN ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, BF16])
+@pytest.mark.parametrize("shapes", [((70, 300), ()), ((70, 300), (300,)), ((4, 3), (4, 1)), ((9,), (1,))], ids=str)
+def test_replace_nan_keeps_all_other_bits(shapes, dtype, threads):
+    drawn, size = np.random.default_rng(0), np.dtype(dtype).itemsize
+    src = np.frombuffer(drawn.bytes(size * int(np.prod(shapes[0]))), dtype).reshape(shapes[0]).copy()
+    src.reshape(-1)[:8] = [np.nan, -np.nan, np.inf, -np.inf, 0, -0.0, 1, np.nan]
+    value = np.arange(int(np.prod(shapes[1])), dtype=np.float32).reshape(shapes[1]).astype(dtype)
+    result = np.empty(shapes[0], dtype)
+    run("replace_nan", src, value, result, threads=threads)
+    with np.errstate(invalid="ignore"):  # ml_dtypes says so of NaN that signal
+        wanted = np.where(np.isnan(src), value, src)
+    assert (bits(result) == bits(wanted)).all()
+
+
+def test_replace_nan_takes_any_strides():
+    src = np.where(np.eye(40, 30, dtype=bool), np.nan, 2).astype(np.float32)
+    result = np.empty((30, 40), np.float32).T
+    run("replace_nan", src[::1, :], np.float32([7]), result)
+    assert (result == np.where(np.eye(40, 30, dtype=bool), 7, 2)).all()

@@ -11,7 +11,7 @@ from .lower import Value
 from .to_capi import capi_tensor
 
 FLOATS = frozenset([DataType.f32, DataType.f16, DataType.bf16])
-KERNELS = {"cast": lib.onegraph_cast, "select": lib.onegraph_select}
+KERNELS = {"cast": lib.onegraph_cast, "select": lib.onegraph_select, "replace_nan": lib.onegraph_replace_nan}
 _TENSORS = ffi.typeof("dnnl_graph_logical_tensor_t *[]")
 
 
@@ -43,6 +43,8 @@ def has_kernel(kind: str, values: Sequence[Value]) -> bool:
         return False
     if any(is_irregular(value.shape, value.strides) for value in values):
         return False
+    if kind == "replace_nan":
+        return dtypes == [dtypes[-1]] * 3
     if kind == "select":
         return dtypes[:-1] == [DataType.boolean, dtypes[-1], dtypes[-1]]
     return dtypes[0] in FLOATS

@@ -31,6 +31,7 @@ from .shared_constants import derived
 from .steps import CompiledStep, Note, NumpyStep, compile_reorder, needs_dense, numpy_step, shifts_of, store
 from .thread_tuning import SMALL_BYTES
 
+OWN_KERNELS = {"Select": "select", "ReplaceNaN": "replace_nan"}  # kernels of the package, by kind of the op
 LARGE_CONCAT = 1 << 15  # bytes
 
 
@@ -279,9 +280,10 @@ class Schedule:
         return len(self.notes) - 1
 
     def add_numpy(self, step: Step, reason: str) -> None:
-        """Add an op that numpy, or for Select a kernel, runs; an empty ``reason`` stands for the note of the step."""
-        if step.kind == "Select" and has_kernel("select", [self.values[n] for n in (*step.inputs, *step.outputs)]):
-            self.add_kernel("select", (*step.inputs, *step.outputs), self.note("copy", step, reason or step.note))
+        """Add an op that numpy or a kernel of the package runs; an empty ``reason`` stands for the note of the step."""
+        kind, ends = OWN_KERNELS.get(step.kind, ""), (*step.inputs, *step.outputs)
+        if kind and has_kernel(kind, [self.values[number] for number in ends]):
+            self.add_kernel(kind, ends, self.note("copy", step, reason or step.note))
             return
         executor = "host" if step.op.edition == HOST else "reference"
         self.steps.append(numpy_step(step, self.values, self.note(executor, step, reason or step.note)))

@@ -131,6 +131,8 @@ def _booleans(x: Array) -> Iterator[HostCase]:
     yield HostCase("Not", [a], [np.array([False, False, True, True])])
     infinite = np.float32([np.inf, -np.inf, np.nan, 1])
     yield HostCase("IsInf", [infinite], [np.array([True, False, False, False])], {"detect_negative": False})
+    gone = np.float32([0, -np.inf, 7, 1])
+    yield HostCase("ReplaceNaN", [np.float32([0, -np.inf, np.nan, 1]), np.float32(7)], [gone])
     yield HostCase("Where", [x > 0, x, _f(3, 1)], [np.where(x > 0, x, _f(3, 1))])
     yield HostCase("Where", [b, np.int64([1, 2, 3, 4]), _i(0)], [np.int64([1, 0, 3, 0])])
 

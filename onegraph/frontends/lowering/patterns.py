@@ -420,6 +420,17 @@ def masked_row(emit: Emitter, op: Op) -> Value | None:
     return None
 
 
+@rewrites("Select", "Where")
+def replaced_nan(emit: Emitter, op: Op) -> Value | None:
+    """Where(IsNaN(x), value, x), which exporters write behind each masked SoftMax."""
+    test = _made(emit, op.inputs[0], "IsNaN")
+    value, src = op.inputs[1], op.inputs[2]
+    if test is None or value is None or test.inputs[0] is not src or number(value) is None:
+        return None
+    found: Value = emit.op("ReplaceNaN", [src, value])
+    return found
+
+
 # Quantized models: movement between Dequantize and Quantize of the same numbers moves the 8 bits ---------------------
 
 

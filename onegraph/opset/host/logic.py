@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..schema import Attribute, Call, Finding, Schema, Shape, ports, rows
-from ..shapes import broadcast, show
+from ..schema import Attribute, Call, Finding, Schema, Shape, ports, rows, same_shape
+from ..shapes import broadcast, compatible, show
 from .types import ALL_NAMES, BOOLEANS, FLOATS, NUMBERS, binary, unary
 
 NEGATIVE = Attribute("detect_negative", "bool", "Whether negative infinity counts.", default=True)
@@ -26,6 +26,17 @@ def three_broadcast(call: Call) -> Iterable[Finding]:
         yield Finding("cond", f"with src_0 and src_1 the shapes {shapes}", "shapes that can be broadcast")
 
 
+def value_fits(call: Call) -> Iterable[Finding]:
+    """The value can be broadcast to src."""
+    src, value = call.shape("src"), call.shape("value")
+    try:
+        fits = compatible(broadcast(src, value), src)
+    except ValueError:
+        fits = False
+    if not fits:
+        yield Finding("value", f"shape {show(value)}", f"a shape that broadcasts to {show(src)} of src")
+
+
 OPS = (
     binary("Equal", "equal", "dst = src_0 == src_1", rows("T", ALL_NAMES), dst="boolean"),
     binary("Greater", "greater", "dst = src_0 > src_1", NUMBERS, dst="boolean"),
@@ -38,6 +49,17 @@ OPS = (
     unary("Not", "not", "dst = not src", BOOLEANS),
     unary("IsNaN", "is_nan", "dst = whether src is not a number", FLOATS, dst="boolean"),
     unary("IsInf", "is_inf", "dst = whether src is infinite", FLOATS, NEGATIVE, POSITIVE, dst="boolean"),
+    Schema(
+        "ReplaceNaN",
+        "host_replace_nan",
+        "host",
+        "dst = value where src is not a number, else src",
+        ports("src:T value:T"),
+        ports("dst:T"),
+        FLOATS,
+        same_shape,
+        shape_rules=(value_fits,),
+    ),
     Schema(
         "Where",
         "host_where",

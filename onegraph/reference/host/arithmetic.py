@@ -127,6 +127,11 @@ def is_nan(call: Call, src: Array) -> Array:
     return np.isnan(src)
 
 
+def replace_nan(call: Call, src: Array, value: Array) -> Array:
+    """src with the value in the place of elements that are not numbers."""
+    return np.where(np.isnan(src), value, src).astype(src.dtype)
+
+
 def is_inf(call: Call, src: Array) -> Array:
     """Whether an element is infinite."""
     found = np.isinf(src)

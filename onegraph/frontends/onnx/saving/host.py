@@ -102,6 +102,11 @@ def is_inf(call: Call, src: Value) -> Value:
     return src.op("IsInf", dtype=DataType.boolean, **attrs)
 
 
+@writes("host ReplaceNaN")
+def replace_nan(call: Call, src: Value, value: Value) -> Value:
+    return src.op("IsNaN", dtype=DataType.boolean).where(value, src)
+
+
 @writes("host Where")
 def where(call: Call, condition: Value, first: Value, second: Value) -> Value:
     return condition.where(first, second)
