@@ -25,7 +25,7 @@ from helpers.onnx_runs import run_in_reference, run_in_runtime  # noqa: E402
 from onnx import TensorProto, helper  # noqa: E402
 
 import onegraph.onnx  # noqa: E402
-from onegraph.frontends.onnx.saving.table import REFUSED, WRITERS  # noqa: E402
+from onegraph.frontends.onnx.save import REFUSED, WRITERS  # noqa: E402
 
 HOST = edition("host").schemas
 RNG = np.random.default_rng(5)
