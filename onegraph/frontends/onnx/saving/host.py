@@ -188,3 +188,11 @@ def onnx_node(call: Call, *sources: Value) -> tuple[Value, ...]:
     name = body.functions.of_model(model)
     dtypes = [call.output_type(index) for index in range(call.n_outputs or 1)]
     return body.nodes_results(name, sources, dtypes, DOMAIN)
+
+
+@writes("host NonMaxSuppression")
+def non_max_suppression(call: Call, boxes: Value, scores: Value, *limits: Value) -> Value:
+    wide = [one if one.dtype is DataType.f32 else one.cast(DataType.f32) for one in (boxes, scores)]
+    flat = [limit.op("Reshape", boxes.body.numbers(1)) for limit in limits]
+    center = int(call.flag("center"))
+    return wide[0].op("NonMaxSuppression", wide[1], *flat, dtype=DataType.s64, center_point_box=center)
