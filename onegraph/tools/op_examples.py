@@ -36,8 +36,8 @@ class _Use(NamedTuple):
 def example(chosen: Edition, schema: Schema) -> str:
     """Python code that builds the op in a graph ``g``; it needs ``import numpy as np`` and ``import onegraph as og``.
 
-    A comment after each ``g.output`` has the inferred data type and shape. The text is empty for a host op, which has no
-    case.
+    A comment after each ``g.output`` has the inferred data type and shape. The text is empty for a host op, which
+    has no case.
     """
     if chosen.name == HOST:
         return ""
