@@ -11,7 +11,7 @@ from sphinx.application import Sphinx
 import onegraph
 from onegraph.builder.op_pages import markdown_edition, markdown_methods
 from onegraph.faults.page import markdown_faults
-from onegraph.opset.editions.registry import DEFAULT, EDITIONS, edition
+from onegraph.opset.editions.registry import DEFAULT, EDITIONS, HOST, edition
 from onegraph.opset.errata.page import markdown_errata
 from onegraph.tools.op_examples import example
 
@@ -84,13 +84,13 @@ def _write_op_pages(app: Sphinx) -> None:
     (folder / "faults.md").write_text(markdown_faults())
     (folder / "errata.md").write_text(markdown_errata())
     (folder / "methods.md").write_text(markdown_methods())
-    for name in EDITIONS:
+    for name in (*EDITIONS, HOST):
         page = markdown_edition(edition(name), example)
         if name not in app.config.whole_editions:
             sections = re.sub(r".*\]\(#.*\n", "", page).split("\n## ")  # without the links to the ops
             page = "\n## ".join(sections[:4])
         # The search finds an op in the newest and in the oldest edition; the pages between repeat its name.
-        metadata = "" if name in (DEFAULT, "legacy-1") else "---\nnosearch: true\n---\n"
+        metadata = "" if name in (DEFAULT, "legacy-1", HOST) else "---\nnosearch: true\n---\n"
         (folder / f"{name}.md").write_text(metadata + page)
 
 

@@ -10,8 +10,11 @@ from conftest import library
 
 FOUND = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 EXAMPLES = [path if path.stem == "checking_attributes" else library(path) for path in FOUND]
-# packages that an example needs beyond the extra `examples`
-NEEDS = {"batch_inference_dask": "distributed"}
+# modules that an example needs beyond the extra `examples`, and the extra that installs them
+NEEDS = {
+    "batch_inference_dask": ("distributed", ["distributed"]),
+    "read_picture_onnx": ("ocr", ["onnx", "rapidocr", "skimage"]),
+}
 SHOWS = {
     "autoencoder": ["digits above their copies", "partitions, trained in 1120 steps", "8 gradients, at most"],
     "batch_inference_dask": ["797 digits in 16 batches", "the same as in one process: True", "batches, 1 thread each"],
@@ -23,14 +26,16 @@ SHOWS = {
     "convolution_backprop_filters": ["(3, 1, 2, 3, 2)"],
     "getting_started": ["oneDNN, fused", "doubled output: True"],
     "partitions": ["StaticReshape", "the library does not run all of the graph"],
+    "read_picture_onnx": ["Region-based segmentation\n", "\nhistogram of grey values:\n", "oneDNN runs"],
 }
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs_and_prints(path, tmp_path):
-    missing = NEEDS.get(path.stem)
-    if missing and find_spec(missing) is None:
-        pytest.skip(f"{missing} is not installed: pip install onegraph[{missing}]")
+    extra, modules = NEEDS.get(path.stem, ("examples", []))
+    for module in modules:
+        if find_spec(module) is None:
+            pytest.skip(f"{module} is not installed: pip install onegraph[{extra}]")
     assert len(path.read_text().splitlines()) < 80
     done = subprocess.run([sys.executable, path], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

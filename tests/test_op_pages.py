@@ -7,7 +7,7 @@ import pytest
 
 import onegraph as og
 from onegraph.builder.op_pages import IMPORTS, markdown, markdown_edition
-from onegraph.opset.editions.registry import DEFAULT, EDITIONS, edition
+from onegraph.opset.editions.registry import DEFAULT, EDITIONS, HOST, edition
 from onegraph.reference import run
 from onegraph.testing.random_inputs import random_inputs
 from onegraph.tools.op_examples import example
@@ -37,6 +37,14 @@ def test_page_of_edition_has_every_op():
     assert len(re.findall(r"^## ", text, flags=re.MULTILINE)) == 99
     assert text.count("\ng = og.Graph(") == 99
     assert all(line in text for line in IMPORTS)
+
+
+def test_page_of_host_ops_shows_their_call():
+    text = markdown_edition(edition(HOST), example)
+    assert len(re.findall(r"^## ", text, flags=re.MULTILINE)) == len(edition(HOST).schemas)
+    assert '`g.op("Slice", [...], edition="host")`.' in text
+    assert "- `fits_rank`: There is a number, or a pair of numbers, for each axis of src." in text
+    assert "```py" not in text
 
 
 def test_type_table_joins_rows_that_differ_once():

@@ -6,14 +6,14 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ..opset.dtypes import DataType
-from ..opset.editions.registry import DEFAULT, Edition, base_of, edition
+from ..opset.editions.registry import DEFAULT, HOST, Edition, base_of, edition
 from ..opset.errata.correction import Correction
 from ..opset.errata.page import escaped
 from ..opset.errata.page import to_dict as correction_dict
 from ..opset.schema import Attribute, Port, Rule, Schema, Version
 from .op_signatures import OPTIONS, attribute_default, python_signature
 
-# Makes Python code that builds an op: ``onegraph.tools.op_examples.example``.
+# Makes Python code that builds an op, or no text: ``onegraph.tools.op_examples.example``.
 Example = Callable[[Edition, Schema], str]
 IMPORTS = ("import numpy as np", "import onegraph as og")
 
@@ -143,7 +143,7 @@ def markdown(chosen: Edition, schema: Schema, example: Example) -> str:
     """The page of one op in Markdown."""
     since = f" Since oneDNN {_version(schema.since)}." if schema.since > (3, 0) else ""
     lines = [f"## {schema.kind}", "", _escaped(f"{_sentence(schema.doc)}{since}"), ""]
-    lines += [f"Method `{_method(chosen, schema)}`. [{chosen.page(schema)}]({chosen.link(schema)}).", ""]
+    lines += [f"{_call(chosen, schema)}{_source(chosen, schema)}.", ""]
     lines += [f"- Inputs: {_escaped(_ports(schema.inputs))}", f"- Outputs: {_escaped(_ports(schema.outputs))}"]
     lines += ["", *_type_table(schema), ""]
     if schema.attributes:
@@ -152,7 +152,8 @@ def markdown(chosen: Edition, schema: Schema, example: Example) -> str:
             cells = (attribute.name, attribute.kind, _need(attribute), _allowed(attribute), attribute.doc)
             lines.append("| " + " | ".join(_escaped(cell) for cell in cells) + " |")
         lines.append("")
-    lines += ["```py", example(chosen, schema), "```", ""]
+    code = example(chosen, schema)
+    lines += ["```py", code, "```", ""] if code else []
     lines += [f"- `{rule.__name__}`: {_escaped(_first_line(rule))}" for rule in _rules(schema)]
     lines += [f"\n{_escaped(note)}" for note in schema.notes]
     corrections = chosen.corrections(schema)
@@ -160,6 +161,19 @@ def markdown(chosen: Edition, schema: Schema, example: Example) -> str:
         lines += ["", "Mistakes on the page of the specification:", ""]
         lines += [f"- {escaped(str(one))}" for one in corrections]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _call(chosen: Edition, schema: Schema) -> str:
+    """How a graph gets the op."""
+    if chosen.name == HOST:
+        return f'`g.op("{schema.kind}", [...], edition="{HOST}")`'
+    return f"Method `{_method(chosen, schema)}`"
+
+
+def _source(chosen: Edition, schema: Schema) -> str:
+    """The page of the specification that has the op, if one does."""
+    link = chosen.link(schema)
+    return f". [{chosen.page(schema)}]({link})" if link else ""
 
 
 def _method(chosen: Edition, schema: Schema) -> str:
@@ -182,8 +196,9 @@ def _escaped(text: str) -> str:
 def markdown_edition(chosen: Edition, example: Example) -> str:
     """The page of an edition in Markdown: its ops by category."""
     lines = [f"# {chosen.name}", "", f"{chosen.title}: {len(chosen.schemas)} ops.", ""]
-    lines += ["`?` marks an optional tensor, `*` any number of tensors. Each example starts with these lines:", ""]
-    lines += ["```py", *IMPORTS, "```", ""]
+    lines += ["`?` marks an optional tensor, `*` any number of tensors.", ""]
+    if chosen.name != HOST:
+        lines += ["Each example starts with these lines:", "", "```py", *IMPORTS, "```", ""]
     for category, schemas in by_category(chosen):
         names = ", ".join(f"[{schema.kind}](#{schema.kind.lower()})" for schema in schemas)
         lines.append(f"- {category}: {names}")

@@ -17,7 +17,7 @@ from ..errors import SpecError
 from ..graph import Graph
 from ..ir.op import Array, LogicalTensor
 from ..opset.dtypes import DataType
-from ..opset.editions.registry import BASE, DEFAULT, Edition, base_of
+from ..opset.editions.registry import BASE, DEFAULT, HOST, Edition, base_of
 from ..opset.schema import Schema
 from ..testing.cases import CASES, Case
 from ..testing.random_graph import in_edition, random_graph
@@ -36,8 +36,11 @@ class _Use(NamedTuple):
 def example(chosen: Edition, schema: Schema) -> str:
     """Python code that builds the op in a graph ``g``; it needs ``import numpy as np`` and ``import onegraph as og``.
 
-    A comment after each ``g.output`` has the inferred data type and shape.
+    A comment after each ``g.output`` has the inferred data type and shape. The text is empty for a host op, which
+    has no case.
     """
+    if chosen.name == HOST:
+        return ""
     for use in _uses(chosen, schema):
         try:
             return _code(_graph(chosen, schema, use))

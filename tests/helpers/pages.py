@@ -29,6 +29,7 @@ import onegraph as og
 PACKAGES = {
     "onegraph[distributed]": ("dask", "distributed"),
     "onegraph[examples]": ("sklearn", "PIL"),
+    "onegraph[onnx]": ("onnx",),
     "onegraph[view]": ("quickjs",),
     "torch": ("torch",),
     "jax": ("jax",),
