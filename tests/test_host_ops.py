@@ -186,3 +186,79 @@ BAD = {
 def test_a_wrong_host_op_is_refused(add, text):
     with pytest.raises(og.SpecError, match=text):
         built(add, X)
+
+
+def whole(g, value, dtype=np.int64):
+    array = np.array(value, dtype)
+    return g.constant(array, dtype=OF_NUMPY[array.dtype])
+
+
+# Contents and shapes that decide the shape of a result, and that no result has.
+UNFIT = {
+    "Expand to -1": lambda g, h, x: h("Expand", [whole(g, 4), whole(g, [-1])]),
+    "Expand to a scalar": lambda g, h, x: h("Expand", [x, whole(g, 4)]),
+    "Tile by -1": lambda g, h, x: h("Tile", [x, whole(g, [1, -1, 1])]),
+    "Pad by a matrix": lambda g, h, x: h("Pad", [x, whole(g, [[0, 0, 0, 0, 0, 0]])]),
+    "Pad by a scalar": lambda g, h, x: h("Pad", [x, whole(g, 1)]),
+    "Pad that cuts too much": lambda g, h, x: h("Pad", [x, whole(g, [-3, 0, 0, 2, 0, 0])]),
+    "OneHot of depth -1": lambda g, h, x: h("OneHot", [h("Cast", [x], dtype=og.s64), whole(g, -1), whole(g, [0, 1])]),
+    "OneHot on axis 9": lambda g, h, x: h(
+        "OneHot", [h("Cast", [x], dtype=og.s64), whole(g, 3), whole(g, [0, 1])], {"axis": 9}
+    ),
+    "TopK of -1": lambda g, h, x: h("TopK", [x, whole(g, -1)])[0],
+    "TopK of two numbers": lambda g, h, x: h("TopK", [x, whole(g, [1, 2])])[0],
+    "Range to infinity": lambda g, h, x: h("Range", [whole(g, n, np.float32) for n in (0, np.inf, 1)]),
+    "Range by nan": lambda g, h, x: h("Range", [whole(g, n, np.float32) for n in (0, 3, np.nan)]),
+    "Range of none": lambda g, h, x: h("Range", [whole(g, []), whole(g, 3), whole(g, 1)]),
+    "GatherND of other batches": lambda g, h, x: h("GatherND", [x, whole(g, [[0], [1], [1]])], {"batch_dims": 1}),
+    "GatherND of batches alone": lambda g, h, x: h("GatherND", [x, whole(g, [0, 1])], {"batch_dims": 1}),
+}
+
+
+@pytest.mark.parametrize("add", UNFIT.values(), ids=UNFIT)
+def test_contents_that_fit_no_shape_are_refused(add):
+    with pytest.raises(og.SpecError):
+        built(add, X)
+
+
+def test_a_range_of_inputs_refuses_nan():
+    g = built(lambda g, h, *ends: h("Range", [*ends]), *[np.float32(n) for n in (0, 3, 1)])
+    np.testing.assert_array_equal(g.compile()(*map(np.float32, (0, 3, 1))), [0, 1, 2])
+    with pytest.raises(og.SpecError, match="finite"):
+        g.compile()(*map(np.float32, (0, 3, np.nan)))
+
+
+def test_a_range_counts_integers_exactly():
+    top = np.iinfo(np.int32).max
+    g = built(lambda g, h, x: h("Range", [whole(g, n, np.int32) for n in (-top, top, top)]), X)
+    assert g.outputs["y"].shape == (2,)
+    np.testing.assert_array_equal(g.compile()(X), [-top, 0])
+
+
+def test_tuples_without_numbers_select_all():
+    g = built(lambda g, h, x: h("GatherND", [x, whole(g, np.empty((5, 0)))]), X)
+    np.testing.assert_array_equal(g.compile()(X), np.broadcast_to(X, (5, 2, 3, 4)))
+
+
+def test_a_bound_shape_cannot_change():
+    shape = np.array([4, 6], np.int64)
+    g = built(lambda g, h, x, shape: h("Reshape", [g.tanh(x), shape]), X, shape)
+    run = g.compile().bind(X, shape)
+    np.testing.assert_allclose(run(), np.tanh(X).reshape(4, 6), rtol=1e-5)
+    shape[:] = 6, 4
+    with pytest.raises(og.StateError, match="'x1' set a shape"):
+        run()
+
+
+def test_memory_that_is_missing_is_one_error():
+    g = built(lambda g, h, x: h("Expand", [x, whole(g, [2**45])]), np.float32(1))
+    with pytest.raises(og.OutOfMemoryError):
+        reference.run(g, {"x0": np.float32(1)})
+
+
+@pytest.mark.parametrize("model", ["junk", "AAAA", "é"])
+def test_a_model_that_is_none_is_one_error(model):
+    attrs = {"model": model, "nodes": "Det", "shapes": [0]}
+    g = built(lambda g, h, x: h("OnnxNode", [x], attrs, dtype="f32", outputs=[]), X)
+    with pytest.raises(og.ArgumentError, match="OnnxNode"):
+        g.compile()(X)

@@ -169,7 +169,8 @@ class Executable(Made):
         Args:
             inputs: arrays for the first inputs, in the order of the ``input`` calls.
             arrays: by name, every other input and any of the outputs; the other outputs are allocated. Each array has
-                exactly the declared layout. Change the contents of the arrays between runs, not the arrays themselves.
+                exactly the declared layout. Change the contents of the arrays between runs, not the arrays themselves,
+                and not the contents of an input that sets a shape.
 
         Raises:
             ArgumentError: an array is missing, unknown, or does not fit; or the shape of an output depends on data, so
@@ -199,7 +200,8 @@ class Executable(Made):
         frame = program.check_out()
         external = _external(program, given, results)
         frame.bind(external)
-        return BoundRun._of(program, frame, external, results, self._named(results.given), self._recover)
+        shaping = {name: given[name] for name in self._value_inputs}
+        return BoundRun._of(program, frame, external, results, self._named(results.given), self._recover, shaping)
 
     # Reports ---------------------------------------------------------------------------------------------------------
 
