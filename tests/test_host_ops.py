@@ -262,3 +262,23 @@ def test_a_model_that_is_none_is_one_error(model):
     g = built(lambda g, h, x: h("OnnxNode", [x], attrs, dtype="f32", outputs=[]), X)
     with pytest.raises(og.ArgumentError, match="OnnxNode"):
         g.compile()(X)
+
+
+STAGED = {
+    "stages": lambda g, h, x: g.exp(h("Cast", [h("NonZero", [g.relu(x)])], dtype=og.f32)),
+    "a host op first": lambda g, h, x: g.exp(h("Cast", [h("NonZero", [x])], dtype=og.f32)),
+    "host ops alone": lambda g, h, x: h("NonZero", [x]),
+    "three stages": lambda g, h, x: h("NonZero", [g.exp(h("Cast", [h("NonZero", [g.relu(x)])], dtype=og.f32))]),
+}
+
+
+@pytest.mark.parametrize("add", STAGED.values(), ids=STAGED)
+def test_a_profile_has_the_partitions_of_all_stages(add):
+    model = built(add, X).compile()
+    profile = model.profile(X, runs=2)
+    reports = model.report().partitions
+    executed = [one.index for one in reports if one.executor not in ("view", "constant")]
+    assert [row.index for row in profile.rows] == executed
+    assert [row.ops for row in profile.rows] == [reports[index].ops for index in executed]
+    assert sum(row.share for row in profile.rows) == pytest.approx(1)
+    assert profile.to_chrome_trace()

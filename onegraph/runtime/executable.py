@@ -35,7 +35,7 @@ from .bound_run import BoundRun, QuickCall, quick_call, refuse_elsewhere, signat
 from .compile_options import Options, compile_options, refuse_unknown_partitions
 from .implementation_names import implementation_names
 from .plan import EXECUTE
-from .profile import Profile, measure, measure_reference
+from .profile import Profile, measure
 from .program import Program, Threads
 from .program_cache import CAPACITY, Cache, CacheInfo, Entry, dispatch
 from .staged import Staged
@@ -265,7 +265,8 @@ class Executable(Made):
         entry = self._find(given)
         partitions = self._partitions(entry, implementations)
         if entry.program is None:
-            profile = measure_reference(self._graph, partitions, given, count)
+            assert entry.staged is not None
+            profile = entry.staged.profile(given, count)
         else:
             results = self._arguments.results(_outputs(entry.program), Held({}))
             external = _external(entry.program, given, results)
@@ -356,7 +357,7 @@ class Executable(Made):
 
     def run_by_name(self, given: Mapping[str, Array]) -> dict[str, Array]:
         """The results of a call with these arrays, by name."""
-        return self._by_name(self(**given))
+        return self._by_name(self(*map(given.__getitem__, self._names)))
 
     def _run_in_stages(self, entry: Entry, given: Mapping[str, Array], written: Held) -> Any:
         """Run one stage after another. Shapes in ``out`` are checked after the run, as they are unknown before."""

@@ -232,8 +232,8 @@ class HostGenerator(Generator):
         self.host(kind, [key, axes], {"keep_dims": self.flip(0.5)})
 
     def op_host_order(self):
-        """**"""
-        key = self.any(types=(*INTEGERS, *FLOATS), test=lambda array: array.ndim > 0 and array.size > 0)
+        """**"""  # of integers: rounding may change the order of floats
+        key = self.any(types=INTEGERS, test=lambda array: array.ndim > 0 and array.size > 0)
         axis = self.random.randrange(len(self.shape(key)))
         kind = self.choice(["CumSum", "ArgMax", "ArgMin", "TopK"])
         if kind == "TopK":
@@ -258,7 +258,7 @@ class HostGenerator(Generator):
 
     def op_host_open(self):
         """**"""
-        key = self.any(types=(*INTEGERS, *FLOATS, "boolean"), test=lambda array: 0 < array.ndim < 4)
+        key = self.any(types=(*INTEGERS, "boolean"), test=lambda array: 0 < array.ndim < 4)
         (places,) = self.host("NonZero", [key])
         (rows,) = self.host("Transpose", [places], {"order": [1, 0]})
         self.used(self.host("GatherND", [key, rows])[0])
