@@ -5,9 +5,12 @@ import pytest
 
 import onegraph as og
 from onegraph import reference
+from onegraph.builder.op_pages import to_dict
 from onegraph.opset.dtypes import OF_NUMPY
 from onegraph.opset.editions.registry import EDITIONS, edition
 from onegraph.reference.host import host_function
+from onegraph.testing.tolerance import compare
+from onegraph.tools.verify import verify
 from tests.helpers.host_cases import cases, graph_of
 
 CASES = [*cases()]
@@ -282,3 +285,27 @@ def test_a_profile_has_the_partitions_of_all_stages(add):
     assert [row.ops for row in profile.rows] == [reports[index].ops for index in executed]
     assert sum(row.share for row in profile.rows) == pytest.approx(1)
     assert profile.to_chrome_trace()
+
+
+@pytest.mark.parametrize("add", STAGED.values(), ids=STAGED)
+def test_graphs_in_stages_are_verified(add):
+    assert verify(built(add, X), {"x0": X}).agrees
+
+
+def test_a_change_that_moves_indices_is_noticed():
+    def add(g, h, x):
+        places = h("Cast", [g.relu(x)], dtype=og.s64)
+        return h("Gather", [whole(g, range(24)), places], {"axis": 0})
+
+    found = verify(built(add, X), {"x0": X + 9})  # the indices 0 to 23, which are too large by 10 %
+    assert found.proven
+
+
+def test_results_of_another_shape_disagree():
+    three, two = np.ones(3, np.float32), np.ones(2, np.float32)
+    assert not compare("y", two, three, three, og.f32, rounded=False).agrees
+
+
+def test_every_host_op_has_a_page():
+    for schema in HOST.schemas.values():
+        assert all(rule["doc"] for rule in to_dict(HOST, schema)["rules"])

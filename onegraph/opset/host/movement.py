@@ -126,6 +126,7 @@ def one_for_each_axis(port: str, count: int = 1) -> Rule:
     """A rule: the input ``port`` has ``count`` elements for each axis of src."""
 
     def fits_rank(call: Call) -> Iterable[Finding]:
+        """An input has a certain number of elements for each axis of src."""
         rank, given = call.rank("src"), length(call, port)
         if rank is not None and given is not None and given != rank * count:
             yield Finding(port, f"{given} elements", f"{rank * count} elements, for {rank} axes")

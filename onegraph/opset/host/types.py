@@ -61,12 +61,13 @@ def shapes_are_numbers(call: Call) -> Iterable[Finding]:
 def not_negative(port: str) -> Rule:
     """A rule: no element of the input ``port`` is negative, if its contents are known."""
 
-    def fits(call: Call) -> Iterable[Finding]:
+    def none_is_negative(call: Call) -> Iterable[Finding]:
+        """No element of an input that decides the shape is negative."""
         given = call.value(port) or ()
         if any(number < 0 for number in given):
             yield Finding(port, list(given), "numbers of 0 or more")
 
-    return fits
+    return none_is_negative
 
 
 def sources_broadcast(call: Call) -> Sequence[Finding]:

@@ -144,4 +144,5 @@ def range_(call: Call, start: Array, limit: Array, step: Array) -> Array:
     """Numbers from start to limit."""
     first, last, size = map(plain, (start, limit, step))
     wide = np.int64 if start.dtype.kind in "iu" else np.float64
-    return (first + np.arange(count_of_steps(first, last, size), dtype=wide) * size).astype(start.dtype)
+    numbers: Array = np.arange(count_of_steps(first, last, size), dtype=wide)
+    return np.asarray(first + numbers * size).astype(start.dtype)
