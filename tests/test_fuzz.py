@@ -19,9 +19,10 @@ CORPUS = sorted((ROOT / "tests" / "corpus").glob("*.json"))
 
 
 @pytest.mark.library
-def test_random_graphs_agree():
+@pytest.mark.parametrize("kind", ["graphs", "host"])
+def test_random_graphs_agree(kind):
     """Another process runs the graphs: a signal must not end the tests, and must name its seed."""
-    command = [sys.executable, "-m", "tests.fuzz.child", "graphs", "1", "40"]
+    command = [sys.executable, "-m", "tests.fuzz.child", kind, "1", "40"]
     environment = {**os.environ, "OMP_NUM_THREADS": "2"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False)
     lines = done.stdout.splitlines()

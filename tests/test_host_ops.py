@@ -7,9 +7,12 @@ import pytest
 
 import onegraph as og
 from onegraph import reference
+from onegraph.builder.op_pages import to_dict
 from onegraph.opset.dtypes import OF_NUMPY
 from onegraph.opset.editions.registry import EDITIONS, edition
 from onegraph.reference.host import host_function
+from onegraph.testing.tolerance import compare
+from onegraph.tools.verify import verify
 from tests.helpers.host_cases import cases, graph_of
 
 CASES = [*cases()]
@@ -216,3 +219,123 @@ def test_a_reshape_of_a_view_copies_nothing_where_strides_allow_it():
     np.testing.assert_allclose(model(X / 9), np.exp(np.tanh(X / 9)[:, 1:3].reshape(2, 2, 2, 2)), rtol=1e-5)
     assert kinds_of(model, "view") == ["Slice", "StaticReshape"]
     assert not kinds_of(model, "copy")
+
+
+def whole(g, value, dtype=np.int64):
+    array = np.array(value, dtype)
+    return g.constant(array, dtype=OF_NUMPY[array.dtype])
+
+
+# Contents and shapes that decide the shape of a result, and that no result has.
+UNFIT = {
+    "Expand to -1": lambda g, h, x: h("Expand", [whole(g, 4), whole(g, [-1])]),
+    "Expand to a scalar": lambda g, h, x: h("Expand", [x, whole(g, 4)]),
+    "Tile by -1": lambda g, h, x: h("Tile", [x, whole(g, [1, -1, 1])]),
+    "Pad by a matrix": lambda g, h, x: h("Pad", [x, whole(g, [[0, 0, 0, 0, 0, 0]])]),
+    "Pad by a scalar": lambda g, h, x: h("Pad", [x, whole(g, 1)]),
+    "Pad that cuts too much": lambda g, h, x: h("Pad", [x, whole(g, [-3, 0, 0, 2, 0, 0])]),
+    "OneHot of depth -1": lambda g, h, x: h("OneHot", [h("Cast", [x], dtype=og.s64), whole(g, -1), whole(g, [0, 1])]),
+    "OneHot on axis 9": lambda g, h, x: h(
+        "OneHot", [h("Cast", [x], dtype=og.s64), whole(g, 3), whole(g, [0, 1])], {"axis": 9}
+    ),
+    "TopK of -1": lambda g, h, x: h("TopK", [x, whole(g, -1)])[0],
+    "TopK of two numbers": lambda g, h, x: h("TopK", [x, whole(g, [1, 2])])[0],
+    "Range to infinity": lambda g, h, x: h("Range", [whole(g, n, np.float32) for n in (0, np.inf, 1)]),
+    "Range by nan": lambda g, h, x: h("Range", [whole(g, n, np.float32) for n in (0, 3, np.nan)]),
+    "Range of none": lambda g, h, x: h("Range", [whole(g, []), whole(g, 3), whole(g, 1)]),
+    "GatherND of other batches": lambda g, h, x: h("GatherND", [x, whole(g, [[0], [1], [1]])], {"batch_dims": 1}),
+    "GatherND of batches alone": lambda g, h, x: h("GatherND", [x, whole(g, [0, 1])], {"batch_dims": 1}),
+}
+
+
+@pytest.mark.parametrize("add", UNFIT.values(), ids=UNFIT)
+def test_contents_that_fit_no_shape_are_refused(add):
+    with pytest.raises(og.SpecError):
+        built(add, X)
+
+
+def test_a_range_of_inputs_refuses_nan():
+    g = built(lambda g, h, *ends: h("Range", [*ends]), *[np.float32(n) for n in (0, 3, 1)])
+    np.testing.assert_array_equal(g.compile()(*map(np.float32, (0, 3, 1))), [0, 1, 2])
+    with pytest.raises(og.SpecError, match="finite"):
+        g.compile()(*map(np.float32, (0, 3, np.nan)))
+
+
+def test_a_range_counts_integers_exactly():
+    top = np.iinfo(np.int32).max
+    g = built(lambda g, h, x: h("Range", [whole(g, n, np.int32) for n in (-top, top, top)]), X)
+    assert g.outputs["y"].shape == (2,)
+    np.testing.assert_array_equal(g.compile()(X), [-top, 0])
+
+
+def test_tuples_without_numbers_select_all():
+    g = built(lambda g, h, x: h("GatherND", [x, whole(g, np.empty((5, 0)))]), X)
+    np.testing.assert_array_equal(g.compile()(X), np.broadcast_to(X, (5, 2, 3, 4)))
+
+
+def test_a_bound_shape_cannot_change():
+    shape = np.array([4, 6], np.int64)
+    g = built(lambda g, h, x, shape: h("Reshape", [g.tanh(x), shape]), X, shape)
+    run = g.compile().bind(X, shape)
+    np.testing.assert_allclose(run(), np.tanh(X).reshape(4, 6), rtol=1e-5)
+    shape[:] = 6, 4
+    with pytest.raises(og.StateError, match="'x1' set a shape"):
+        run()
+
+
+def test_memory_that_is_missing_is_one_error():
+    g = built(lambda g, h, x: h("Expand", [x, whole(g, [2**45])]), np.float32(1))
+    with pytest.raises(og.OutOfMemoryError):
+        reference.run(g, {"x0": np.float32(1)})
+
+
+@pytest.mark.parametrize("model", ["junk", "AAAA", "é"])
+def test_a_model_that_is_none_is_one_error(model):
+    attrs = {"model": model, "nodes": "Det", "shapes": [0]}
+    g = built(lambda g, h, x: h("OnnxNode", [x], attrs, dtype="f32", outputs=[]), X)
+    with pytest.raises(og.ArgumentError, match="OnnxNode"):
+        g.compile()(X)
+
+
+STAGED = {
+    "stages": lambda g, h, x: g.exp(h("Cast", [h("NonZero", [g.relu(x)])], dtype=og.f32)),
+    "a host op first": lambda g, h, x: g.exp(h("Cast", [h("NonZero", [x])], dtype=og.f32)),
+    "host ops alone": lambda g, h, x: h("NonZero", [x]),
+    "three stages": lambda g, h, x: h("NonZero", [g.exp(h("Cast", [h("NonZero", [g.relu(x)])], dtype=og.f32))]),
+}
+
+
+@pytest.mark.parametrize("add", STAGED.values(), ids=STAGED)
+def test_a_profile_has_the_partitions_of_all_stages(add):
+    model = built(add, X).compile()
+    profile = model.profile(X, runs=2)
+    reports = model.report().partitions
+    executed = [one.index for one in reports if one.executor not in ("view", "constant")]
+    assert [row.index for row in profile.rows] == executed
+    assert [row.ops for row in profile.rows] == [reports[index].ops for index in executed]
+    assert sum(row.share for row in profile.rows) == pytest.approx(1)
+    assert profile.to_chrome_trace()
+
+
+@pytest.mark.parametrize("add", STAGED.values(), ids=STAGED)
+def test_graphs_in_stages_are_verified(add):
+    assert verify(built(add, X), {"x0": X}).agrees
+
+
+def test_a_change_that_moves_indices_is_noticed():
+    def add(g, h, x):
+        places = h("Cast", [g.relu(x)], dtype=og.s64)
+        return h("Gather", [whole(g, range(24)), places], {"axis": 0})
+
+    found = verify(built(add, X), {"x0": X + 9})  # the indices 0 to 23, which are too large by 10 %
+    assert found.proven
+
+
+def test_results_of_another_shape_disagree():
+    three, two = np.ones(3, np.float32), np.ones(2, np.float32)
+    assert not compare("y", two, three, three, og.f32, rounded=False).agrees
+
+
+def test_every_host_op_has_a_page():
+    for schema in HOST.schemas.values():
+        assert all(rule["doc"] for rule in to_dict(HOST, schema)["rules"])

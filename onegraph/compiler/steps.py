@@ -14,6 +14,7 @@ from ..capi import Graph as LibraryGraph
 from ..capi import LogicalTensor as LibraryTensor
 from ..capi import Op as LibraryOp
 from ..capi.settings import core_cache, has_avx512
+from ..errors import ArgumentError
 from ..faults.layouts import Laid, wrong_layout
 from ..faults.operands import collapsed, rows_together
 from ..faults.ops.pooling import SLOW_CHANNELS_FIRST, ChannelsFirst
@@ -182,8 +183,10 @@ def _host_run(op: Op) -> Run:
     def run(arrays: Sequence[Array | None], results: Sequence[Array]) -> None:
         with np.errstate(all="ignore"):
             found = computed_on_host(op, function, call, arrays)
-        for target, array in zip(results, found, strict=True):
-            np.copyto(target, array, casting="unsafe")
+            for tensor, target, array in zip(op.outputs, results, found, strict=True):
+                if array.shape != target.shape:  # numpy would broadcast it
+                    raise ArgumentError(f"{op.kind} {op.name!r}: shape {array.shape}; expected {tensor}")
+                np.copyto(target, array, casting="unsafe")
 
     return run
 

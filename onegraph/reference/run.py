@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from ..ir.op import Op, schema_of
 from ..opset.dtypes import DataType
 from ..opset.editions.dialect import base_call, channel_swap, format_of, is_swapped
 from ..opset.editions.registry import HOST, base_of, edition
-from ..opset.schema import Schema, TensorType
+from ..opset.schema import Call, Schema, TensorType
 from ..opset.shapes import compatible, known, show
 from . import (
     binary,
@@ -118,12 +119,7 @@ def _computed(op: Op, schema: Schema, inputs: Sequence[Array | None], rounded: b
     ]
     if base.category == HOST:
         with np.errstate(all="ignore"):
-            return tuple(
-                np.ascontiguousarray(array).reshape(array.shape).astype(tensor.dtype.numpy, copy=False)
-                for array, tensor in zip(
-                    computed_on_host(op, host_function(schema), call, inputs), op.outputs, strict=False
-                )
-            )
+            return computed_on_host(op, partial(_host_results, host_function(schema), op), call, inputs)
     is_wide = base.kind not in MOVES and base.category not in BY_ELEMENT
     try:
         arrays = [_widen(array) if is_wide and array is not None else array for array in ordered]
@@ -138,6 +134,16 @@ def _computed(op: Op, schema: Schema, inputs: Sequence[Array | None], rounded: b
         raise OutOfMemoryError("numpy", "out_of_memory", f"{op.kind} {op.name!r}: {error}") from None
     # ascontiguousarray turns a scalar into a vector, so the shape is restored.
     return tuple(np.ascontiguousarray(array).reshape(array.shape) for array in found)
+
+
+def _host_results(function: ReferenceFunction, op: Op, call: Call, *arrays: Array | None) -> tuple[Array, ...]:
+    """The results of a host op as contiguous arrays in their data types."""
+    found = function(call, *arrays)
+    results = found if isinstance(found, tuple) else (found,)
+    return tuple(
+        np.ascontiguousarray(array).reshape(np.shape(array)).astype(tensor.dtype.numpy, copy=False)
+        for array, tensor in zip(results, op.outputs, strict=False)
+    )
 
 
 def _is_numbers(array: object) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from time import perf_counter_ns
 from typing import Any, NoReturn
@@ -95,8 +95,9 @@ class BoundRun(Made):
         results: Held,
         value: Any,
         failed: Callable[[StatusError], StatusError],
+        shaping: Mapping[str, Array],
     ) -> BoundRun:
-        """A run of a frame to which ``arrays`` are bound."""
+        """A run of a frame to which ``arrays`` are bound; ``shaping`` are those of them that set a shape."""
         self = cls.__new__(cls)
         self._outputs = dict(results.given)
         # Nothing that the function refers to refers back to it, so that everything is freed with its last user.
@@ -107,6 +108,9 @@ class BoundRun(Made):
             self.run = run if program.owner_thread is None else partial(_run_in_owner_thread, program.owner_thread, run)
         else:
             self.run = partial(_run_parts, owner, dict(results), value, failed, new_rlock())
+        if shaping:
+            compiled = [(name, array, array.copy()) for name, array in shaping.items()]
+            self.run = partial(_run_in_shape, compiled, self.run)
         return self
 
     @property
@@ -193,6 +197,14 @@ def refuse_elsewhere(own: OwnerThread | None) -> None:
 def _run_in_owner_thread(own: OwnerThread, run: Callable[[], Any]) -> Any:
     """Run with one call into C, in the owner thread only."""
     refuse_elsewhere(own)
+    return run()
+
+
+def _run_in_shape(compiled: Sequence[tuple[str, Array, Array]], run: Callable[[], Any]) -> Any:
+    """Run if the inputs that set a shape have the contents that the program was compiled for."""
+    for name, array, contents in compiled:
+        if array.tobytes() != contents.tobytes():
+            raise StateError(f"the contents of {name!r} set a shape and have changed since it was bound; bind it again")
     return run()
 
 

@@ -35,7 +35,7 @@ from .bound_run import BoundRun, QuickCall, quick_call, refuse_elsewhere, signat
 from .compile_options import Options, compile_options, refuse_unknown_partitions
 from .implementation_names import implementation_names
 from .plan import EXECUTE
-from .profile import Profile, measure, measure_reference
+from .profile import Profile, measure
 from .program import Program, Threads
 from .program_cache import CAPACITY, Cache, CacheInfo, Entry, dispatch
 from .staged import Staged
@@ -169,7 +169,8 @@ class Executable(Made):
         Args:
             inputs: arrays for the first inputs, in the order of the ``input`` calls.
             arrays: by name, every other input and any of the outputs; the other outputs are allocated. Each array has
-                exactly the declared layout. Change the contents of the arrays between runs, not the arrays themselves.
+                exactly the declared layout. Change the contents of the arrays between runs, not the arrays themselves,
+                and not the contents of an input that sets a shape.
 
         Raises:
             ArgumentError: an array is missing, unknown, or does not fit; or the shape of an output depends on data, so
@@ -199,7 +200,8 @@ class Executable(Made):
         frame = program.check_out()
         external = _external(program, given, results)
         frame.bind(external)
-        return BoundRun._of(program, frame, external, results, self._named(results.given), self._recover)
+        shaping = {name: given[name] for name in self._value_inputs}
+        return BoundRun._of(program, frame, external, results, self._named(results.given), self._recover, shaping)
 
     # Reports ---------------------------------------------------------------------------------------------------------
 
@@ -263,7 +265,8 @@ class Executable(Made):
         entry = self._find(given)
         partitions = self._partitions(entry, implementations)
         if entry.program is None:
-            profile = measure_reference(self._graph, partitions, given, count)
+            assert entry.staged is not None
+            profile = entry.staged.profile(given, count)
         else:
             results = self._arguments.results(_outputs(entry.program), Held({}))
             external = _external(entry.program, given, results)
@@ -354,7 +357,7 @@ class Executable(Made):
 
     def run_by_name(self, given: Mapping[str, Array]) -> dict[str, Array]:
         """The results of a call with these arrays, by name."""
-        return self._by_name(self(**given))
+        return self._by_name(self(*map(given.__getitem__, self._names)))
 
     def _run_in_stages(self, entry: Entry, given: Mapping[str, Array], written: Held) -> Any:
         """Run one stage after another. Shapes in ``out`` are checked after the run, as they are unknown before."""

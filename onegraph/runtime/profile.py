@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import median
 from time import perf_counter
 from typing import NamedTuple
@@ -18,7 +18,6 @@ from ..ir.op import Array, Op, schema_of
 from ..opset.editions.dialect import base_call
 from ..opset.editions.registry import base_of
 from ..opset.shapes import counted, known_dims
-from ..reference import run as run_reference
 from .program import Frame, Program
 
 WIDTH = 24  # characters of the longest bar
@@ -213,8 +212,8 @@ def _events(process: int, name: str, profile: Profile) -> Iterator[dict[str, obj
     for thread, track in enumerate(tracks):
         yield {"ph": "M", "name": "thread_name", "pid": process, "tid": thread, "args": {"name": track}}
         yield {"ph": "M", "name": "thread_sort_index", "pid": process, "tid": thread, "args": {"sort_index": thread}}
+    begin = next((start for spans in profile._spans.runs for start, _ in spans), 0.0)
     for number, spans in enumerate(profile._spans.runs):
-        begin = profile._spans.runs[0][0][0]
         for row, count, (start, seconds) in zip(profile.rows, counts, spans, strict=True):
             facts = {"partition": row.index, "run": number, "ops": list(row.ops), "bytes": row.bytes, "threads": count}
             extra = {"implementation": row.implementation or None, "GFLOP/s": row.gflops}
@@ -275,12 +274,18 @@ def _time(frame: Frame) -> Iterator[tuple[float, float]]:
             yield _span(lambda part=part: frame.run_numpy(part))  # type: ignore[misc]
 
 
-def measure_reference(
-    graph: DataGraph, partitions: Sequence[PartitionReport], given: Mapping[str, Array], runs: int
-) -> Profile:
-    """The profile of a graph that numpy runs as a whole."""
-    spans = [[_span(lambda: run_reference(graph, given))] for _ in range(runs)]
-    return _profile(graph, partitions, spans, runs)
+def measure_heads(graph: DataGraph, report: PartitionReport, run: Callable[[], object], runs: int) -> Profile:
+    """The profile of ops that numpy runs as a whole; ``run`` runs them."""
+    return _profile(graph, [report], [[_span(run)] for _ in range(runs)], runs)
+
+
+def joined(first: Profile, rest: Profile, count: int) -> Profile:
+    """The profile of two stages; ``count`` is the number of partitions of the first."""
+    total = first.seconds + rest.seconds or 1.0
+    rows = (*first.rows, *[replace(row, index=row.index + count) for row in rest.rows])
+    spans = [[*one, *other] for one, other in zip(first._spans.runs, rest._spans.runs, strict=True)]
+    shared = [replace(row, share=row.seconds / total) for row in rows]
+    return Profile(shared, first.runs, Spans(spans, max(first._spans.limit, rest._spans.limit)))
 
 
 def _span(run: Callable[[], object]) -> tuple[float, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from ..builder.graph import DataGraph
@@ -11,6 +12,7 @@ from ..compiler.report import PartitionReport, Report
 from ..ir.op import Array
 from ..reference import run_op
 from ..transform.stages import Stages
+from .profile import Profile, joined, measure_heads
 
 OPEN_SHAPE = "the shape of a result depends on contents, so numpy runs the op and the rest is compiled for its result"
 
@@ -23,6 +25,9 @@ class Runnable(Protocol):
 
     def report(self) -> Report:
         """The partitions of the program that was used last."""
+
+    def profile(self, /, *arrays: object, runs: int = 20) -> Profile:
+        """The times of the partitions."""
 
 
 class Staged:
@@ -41,6 +46,10 @@ class Staged:
 
     def run(self, given: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs of the graph for these inputs, by name."""
+        return self._rest.run_by_name(self._needed(given))
+
+    def _needed(self, given: Mapping[str, Array]) -> dict[str, Array]:
+        """The inputs of the last stage, by name."""
         graph, stages, found = self._graph, self._stages, dict[str, Array]()
         if self._first is not None:
             found.update(self._first.run_by_name(given))
@@ -55,13 +64,25 @@ class Staged:
         for name, tensor in stages.needed.items():
             if name not in found:
                 found[name] = given[names[tensor.id]]
-        return self._rest.run_by_name({name: found[name] for name in stages.needed})
+        return {name: found[name] for name in stages.needed}
+
+    def profile(self, given: Mapping[str, Array], runs: int) -> Profile:
+        """The profile of all stages, in their order."""
+        needed = self._needed(given)
+        if self._first is None:
+            (report,) = self._first_reports()
+            first = measure_heads(self._graph, report, partial(self._needed, given), runs)
+        else:
+            first = self._first.profile(*given.values(), runs=runs)
+        return joined(first, self._rest.profile(*needed.values(), runs=runs), len(self._first_reports()))
+
+    def _first_reports(self) -> tuple[PartitionReport, ...]:
+        if self._first is not None:
+            return self._first.report().partitions
+        kinds, names = (tuple([getattr(op, what) for op in self._stages.heads]) for what in ("kind", "name"))
+        return (PartitionReport(0, "host", kinds, names, (OPEN_SHAPE,)),)
 
     def reports(self) -> tuple[PartitionReport, ...]:
         """The partitions of all stages, in their order."""
-        first = () if self._first is None else self._first.report().partitions
-        if self._first is None:
-            kinds, names = (tuple([getattr(op, what) for op in self._stages.heads]) for what in ("kind", "name"))
-            first = (PartitionReport(0, "host", kinds, names, (OPEN_SHAPE,)),)
-        found = (*first, *self._rest.report().partitions)
+        found = (*self._first_reports(), *self._rest.report().partitions)
         return tuple(replace(report, index=index) for index, report in enumerate(found))

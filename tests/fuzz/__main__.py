@@ -24,12 +24,12 @@ from .shorten import fails_in_child, fails_in_process, shorten
 CASE_SECONDS = 120  # a case takes milliseconds; on a busy machine much longer
 
 
-def graphs(first, seconds):
-    """(seed, variant or None, text) of findings in random graphs from the seed ``first`` on."""
+def graphs(kind, first, seconds):
+    """(seed, variant or None, text) of findings in random graphs of a kind from the seed ``first`` on."""
     end, seed = time.monotonic() + seconds, first
     while time.monotonic() < end:
         worker = subprocess.Popen(
-            [sys.executable, "-m", "tests.fuzz.child", "graphs", str(seed), "100000"],
+            [sys.executable, "-m", "tests.fuzz.child", kind, str(seed), "100000"],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
@@ -47,7 +47,7 @@ def graphs(first, seconds):
         if time.monotonic() < end and code not in (0, -9):
             yield seed, None, f"ended by {code}"
         seed += 1
-    print(f"graphs: seeds {first} to {seed - 1}", flush=True)
+    print(f"{kind}: seeds {first} to {seed - 1}", flush=True)
 
 
 def _lines(worker, end):
@@ -68,12 +68,12 @@ def _lines(worker, end):
             yield from (line.decode() for line in whole)
 
 
-def show(finding):
+def show(kind, finding):
     """Print a finding and the shortest script for it."""
     seed, variant, text = finding
-    print(f"\nseed {seed}: {text}", flush=True)
+    print(f"\n{kind}, seed {seed}: {text}", flush=True)
     try:
-        steps, ways = random_case(seed)
+        steps, ways = random_case(seed, kind=kind)
         dies = variant is None
         for way in ways if dies else [variant]:
             fails = fails_in_child(way) if dies else fails_in_process(way)
@@ -154,10 +154,11 @@ def main():
     print(f"seed {options.seed}")
     seconds = options.minutes * 60
     found, failed = {}, 0
-    for seed, variant, text in graphs(options.seed, seconds * 0.5):
-        if seed not in found:
-            found[seed] = (seed, variant, text)
-            show(found[seed])
+    for kind, share in (("graphs", 0.3), ("host", 0.2)):
+        for seed, variant, text in graphs(kind, options.seed, seconds * share):
+            if (kind, seed) not in found:
+                found[kind, seed] = (seed, variant, text)
+                show(kind, found[kind, seed])
     failed += attributes(options.seed, seconds * 0.2)
     failed += guided(options.seed, seconds * 0.2)
     failed += onnx(options.seed, seconds * 0.1)

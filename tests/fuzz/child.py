@@ -6,16 +6,17 @@ import os
 import resource
 import sys
 import warnings
+from functools import partial
 
 from .differ import check, random_case
 
 
-def graphs(seed):
-    steps, ways = random_case(seed)
+def graphs(seed, kind="graphs"):
+    steps, ways = random_case(seed, kind=kind)
     yield from check(steps, ways)
 
 
-CASES = {"graphs": graphs}
+CASES = {"graphs": graphs, "host": partial(graphs, kind="host")}
 
 
 def main(kind, first, count):

@@ -9,9 +9,11 @@ import numpy as np
 
 import onegraph as og
 from onegraph import reference
+from onegraph.opset.dtypes import OF_NUMPY
 
 from .compare import differences
 from .generate import random_recipe
+from .host_ops import random_host_recipe
 from .recipe import build, make_array
 
 WAYS = ("call", "named", "bind", "out", "json", "pickle", "unknown", "strided", "twice", "threads")
@@ -28,10 +30,13 @@ def variants(rng):
         }
 
 
-def random_case(seed, most=40):
+RECIPES = {"graphs": random_recipe, "host": random_host_recipe}
+
+
+def random_case(seed, most=40, kind="graphs"):
     """The recipe of a seed, and the ways in which it is run."""
     rng = random.Random(seed)
-    steps = random_recipe(rng, rng.choice([1, 2, 3, 5, 8, 12, 20, most]))
+    steps = RECIPES[kind](rng, rng.choice([1, 2, 3, 5, 8, 12, 20, most]))
     return steps, list(variants(rng))
 
 
@@ -43,7 +48,7 @@ def check(steps, ways):
     for variant in ways:
         given = {name: array.copy() for name, array in arrays.items()}
         try:
-            results = run(graph, arrays, variant)
+            results = run(graph, arrays, variant, expected)
         except Exception as error:
             yield variant, f"{type(error).__name__}: {str(error)[:300]}"
             continue
@@ -66,8 +71,8 @@ def laid(tensor, array):
     return view
 
 
-def run(graph, arrays, variant):
-    """Results of the graph, as dictionaries by output."""
+def run(graph, arrays, variant, expected):
+    """Results of the graph, as dictionaries by output; ``expected`` are the right ones."""
     way = variant["way"]
     options = {"policy": variant["policy"], "threads": variant["threads"]}
     names = list(graph.outputs)
@@ -86,14 +91,14 @@ def run(graph, arrays, variant):
     values = [laid(graph.inputs[name], arrays[name]) for name in arrays]
     if way == "strided":
         values = [_padded(array) for array in values]
-    if way == "bind":
+    if way == "bind" and not _is_open(graph):
         run = model.bind(**dict(zip(arrays, values, strict=True)))
         first = {name: np.copy(array) for name, array in named(run.run()).items()}
         for array in run.outputs.values():
             array.fill(0)
         return [first, named(run.run())]
     if way == "out":
-        out = [np.full(t.shape, 3).astype(t.dtype.numpy) for t in graph.outputs.values()]
+        out = [np.full(array.shape, 3).astype(array.dtype) for array in expected.values()]
         results = model(*values, out=out)
         assert all(a is b for a, b in zip(out, named(results).values(), strict=True)), "out= is not what comes back"
         return [named(results)]
@@ -126,6 +131,11 @@ def run(graph, arrays, variant):
     return [named(model(*values))]
 
 
+def _is_open(graph):
+    """Whether a shape depends on what the graph computes, so that no array can be bound to its outputs."""
+    return any(op.kind == "NonZero" and op.edition == "host" for op in graph.ops)
+
+
 def _padded(array):
     """The same array with gaps and turned axes."""
     if not array.ndim:
@@ -137,7 +147,9 @@ def _padded(array):
 
 
 def _other(array):
-    return make_array("normal", 99, og.DataType.of(array.dtype).value, array.shape)
+    dtype = OF_NUMPY[array.dtype].value
+    # Numbers of int64 are shapes and indices.
+    return array if dtype == "s64" else make_array("normal", 99, dtype, array.shape)
 
 
 def _with_unknown(graph, arrays):
@@ -146,7 +158,7 @@ def _with_unknown(graph, arrays):
     renewed = {}
     for tensor in graph._tensors:
         if tensor.constant:
-            renewed[tensor.id] = other.constant(tensor.value)
+            renewed[tensor.id] = other.constant(tensor.value, dtype=tensor.dtype)
     for name, tensor in graph.inputs.items():
         shape = tensor.shape
         if tensor.strides is None:
@@ -156,7 +168,7 @@ def _with_unknown(graph, arrays):
         sources = [None if t is None else renewed[t.id] for t in op.inputs]
         before = len(other.ops)
         try:
-            open_type = {"dtype": op.outputs[0].dtype} if op.kind in OPEN else {}
+            open_type = {"dtype": op.outputs[0].dtype} if op.kind in OPEN or op.edition == "host" else {}
             ports = [t.name.rpartition(".")[2] for t in op.outputs]
             wanted = [port for port in ports if port in OPTIONAL]
             other.op(op.kind, sources, dict(op.attrs), edition=op.edition, outputs=wanted, **open_type)

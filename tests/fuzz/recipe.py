@@ -14,14 +14,16 @@ FLOATS = ("f32", "bf16", "f16")
 
 
 def make_array(flavour, seed, dtype, shape):
-    """Seeded contents; the flavours are bounded, so that nothing overflows by itself."""
+    """Seeded contents, bounded so that nothing overflows by itself; or for the flavour exact, the numbers ``seed``."""
+    kind = og.DataType(dtype).numpy
+    if flavour == "exact":
+        return np.array(seed, kind)
     rng = np.random.default_rng(seed)
-    kind = og.DataType.of(dtype).numpy
     if dtype == "boolean":
         return rng.random(shape) < 0.5
-    if dtype not in FLOATS:
+    if dtype not in (*FLOATS, "float64"):
         info = ml_dtypes.iinfo(kind)
-        low, high = (-9, 10) if dtype == "s32" else (int(info.min), int(info.max) + 1)
+        low, high = (-9, 10) if kind.itemsize > 1 else (int(info.min), int(info.max) + 1)
         return np.asarray(rng.integers(low, high, shape)).astype(kind)
     if flavour == "positive":
         data = rng.uniform(0.25, 3, shape)
@@ -66,9 +68,9 @@ class Builder:
     def _source(self, step, number):
         array = make_array(*step["data"], step["dtype"], tuple(step["shape"]))
         if step["op"] == "constant":
-            return self.graph.constant(array), array
+            return self.graph.constant(array, dtype=og.DataType(step["dtype"])), array
         name = step.get("name", f"x{number}")
-        tensor = self.graph.input(name, step["dtype"], step["shape"], strides=step.get("strides"))
+        tensor = self.graph.input(name, og.DataType(step["dtype"]), step["shape"], strides=step.get("strides"))
         self.arrays[name] = array
         return tensor, array
 
@@ -76,6 +78,8 @@ class Builder:
         pairs = [None if key is None else self.values[tuple(key)] for key in step["in"]]
         tensors = [None if pair is None else pair[0] for pair in pairs]
         options = {name: step[name] for name in ("dtype", "outputs", "edition") if step.get(name) is not None}
+        if "dtype" in options:
+            options["dtype"] = og.DataType(options["dtype"])
         before = len(self.graph.ops)
         self.graph.op(step["op"], tensors, dict(step.get("attrs", {})), **options)
         (op,) = self.graph.ops[before:]
@@ -98,15 +102,18 @@ def reproducer(steps, variant=None):
     for number, step in enumerate(steps):
         kind = step["op"]
         if kind in ("input", "constant"):
-            data = f"np.asarray(np.random.default_rng({step['data'][1]}).normal(size={tuple(step['shape'])})"
-            data += f" * {1 if step['dtype'] in FLOATS else 9}).astype(og.DataType.of({step['dtype']!r}).numpy)"
+            made = f"np.random.default_rng({step['data'][1]}).normal(size={tuple(step['shape'])})"
+            made += f" * {1 if step['dtype'] in FLOATS else 9}"
+            made = repr(step["data"][1]) if step["data"][0] == "exact" else made
+            dtype = f"og.DataType({step['dtype']!r})"
+            data = f"np.asarray({made}).astype({dtype}.numpy)"
             names[number] = f"v{number}"
             if kind == "constant":
-                lines.append(f"v{number} = g.constant({data})")
+                lines.append(f"v{number} = g.constant({data}, dtype={dtype})")
             else:
                 strides = f", strides={step['strides']}" if step.get("strides") else ""
                 name = step.get("name", f"x{number}")
-                lines.append(f"v{number} = g.input({name!r}, {step['dtype']!r}, {tuple(step['shape'])}{strides})")
+                lines.append(f"v{number} = g.input({name!r}, {dtype}, {tuple(step['shape'])}{strides})")
                 arrays.append(f"{name!r}: {data}")
         elif kind == "output":
             source, port = step["in"][0]
@@ -121,7 +128,8 @@ def reproducer(steps, variant=None):
                 None if key is None else f"v{key[0]}[{key[1]}]" if names[key[0]] == "many" else f"v{key[0]}"
                 for key in step["in"]
             ]
-            options = "".join(f", {n}={step[n]!r}" for n in ("dtype", "outputs", "edition") if step.get(n) is not None)
+            options = "".join(f", {n}={step[n]!r}" for n in ("outputs", "edition") if step.get(n) is not None)
+            options += f", dtype=og.DataType({step['dtype']!r})" if step.get("dtype") else ""
             inputs = f"[{', '.join(str(i) for i in ins)}]"
             lines.append(f"g.op({step['op']!r}, {inputs}, {step.get('attrs', {})}{options})")
             lines.append(f"v{number} = g.ops[-1].outputs")

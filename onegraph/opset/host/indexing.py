@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import ceil, isfinite
+from typing import Any
+
+from numpy.typing import NDArray
 
 from ..schema import NON_NEGATIVE, Attribute, Call, Finding, Row, Rule, Schema, Shape, ShapeFunction, ports, rows
-from ..shapes import axis_in_range, compatible, normalize_axis, of_rank, show
-from .types import ALL_NAMES, FLOAT_NAMES, INTEGER_NAMES
+from ..shapes import axis_in_range, axis_of, compatible, normalize_axis, of_rank, show
+from .types import ALL_NAMES, FLOAT_NAMES, INTEGER_NAMES, not_negative, shapes_are_numbers
 
 ALL_INDICES = rows("T I", f"{ALL_NAMES} s32|s64")
 ALL = rows("T", ALL_NAMES)
@@ -75,6 +79,17 @@ def tuples_fit(call: Call) -> Iterable[Finding]:
         yield Finding("indices", f"shape {show(indices)}", f"a last dim of at most {rank - batch}")
 
 
+def batches_alike(call: Call) -> Iterable[Finding]:
+    """src and the indices have the same first batch_dims dims."""
+    src, indices, batch = call.shape("src"), call.shape("indices"), call.s64("batch_dims")
+    if src is None or indices is None:
+        return
+    if batch >= max(len(indices), 1) or batch > len(src):
+        yield Finding("batch_dims", batch, f"a number below {len(indices)}, the rank of indices")
+    elif not compatible(src[:batch], indices[:batch]):
+        yield Finding("indices", f"shape {show(indices)}", f"the first {batch} dims of {show(src)} of src")
+
+
 def src_shape(call: Call) -> tuple[Shape, ...]:
     """The shape of src."""
     return (call.shape("src"),)
@@ -85,8 +100,15 @@ def one_hot_shape(call: Call) -> tuple[Shape, ...]:
     indices, depth = call.shape("indices"), call.value("depth")
     if indices is None:
         return (None,)
-    axis = call.s64("axis") % (len(indices) + 1)
+    axis = normalize_axis(call.s64("axis"), len(indices) + 1) or 0
     return ((*indices[:axis], depth[0] if depth else None, *indices[axis:]),)
+
+
+def place_in_range(call: Call) -> Iterable[Finding]:
+    """The axis is one of dst, which has one axis more than the indices."""
+    rank, axis = call.rank("indices"), call.s64("axis")
+    if rank is not None and normalize_axis(axis, rank + 1) is None:
+        yield Finding("axis", axis, axis_of(rank + 1))
 
 
 def arg_shape(call: Call) -> tuple[Shape, ...]:
@@ -112,8 +134,9 @@ def top_fits(call: Call) -> Iterable[Finding]:
     """k is at most the size of axis."""
     src, count = call.shape("src"), call.value("k")
     dim = None if not src else src[_axis(call, len(src))]
-    if count and dim is not None and not 0 <= count[0] <= dim:
-        yield Finding("k", list(count), f"a number of 0 to {dim}, the size of axis")
+    if count and (count[0] < 0 or (dim is not None and count[0] > dim)):
+        most = "or more" if dim is None else f"to {dim}, the size of axis"
+        yield Finding("k", count[0], f"a number of 0 {most}")
 
 
 def nonzero_shape(call: Call) -> tuple[Shape, ...]:
@@ -135,18 +158,34 @@ def scalar_shape(call: Call) -> tuple[Shape, ...]:
 def range_shape(call: Call) -> tuple[Shape, ...]:
     """The number of steps from start to limit, if they are known."""
     ends = [call.input(name) for name in ("start", "limit", "step")]
-    values = [None if end is None or end.value is None else end.value.ravel()[0] for end in ends]
-    if any(value is None for value in values):
-        return (of_rank(1),)
-    start, limit, step = (float(str(value)) for value in values)
-    return ((max(0, -int(-(limit - start) // step)),),)
+    values = [end.value for end in ends if end is not None and end.value is not None]
+    return (of_rank(1),) if len(values) < len(ends) else ((count_of_steps(*map(plain, values)),),)
 
 
-def step_not_zero(call: Call) -> Iterable[Finding]:
-    """The step is not 0."""
-    step = call.input("step")
-    if step is not None and step.value is not None and not step.value.any():
-        yield Finding("step", 0, "a number other than 0")
+def plain(value: NDArray[Any]) -> int | float:
+    """The first number of an array as a Python number."""
+    number = value.ravel()[0]
+    return int(number) if value.dtype.kind in "iu" else float(number)
+
+
+def count_of_steps(start: float, limit: float, step: float) -> int:
+    """How many of start, start + step, ... lie before limit; exact for integers."""
+    if isinstance(start, int) and isinstance(limit, int) and isinstance(step, int):
+        return max(0, -((start - limit) // step))
+    return max(0, ceil((limit - start) / step))
+
+
+def ends_are_finite(call: Call) -> Iterable[Finding]:
+    """start, limit and step are finite, and the step is not 0."""
+    for name in ("start", "limit", "step"):
+        end = call.input(name)
+        if end is None or end.value is None or not end.value.size:
+            continue
+        number = plain(end.value)
+        if not isfinite(number):
+            yield Finding(name, number, "a finite number")
+        elif name == "step" and not number:
+            yield Finding(name, 0, "a number other than 0")
 
 
 def _indexing(
@@ -190,7 +229,7 @@ OPS = (
         "src:T indices:I",
         gather_nd_shape,
         BATCH_DIMS,
-        rules=(tuples_fit,),
+        rules=(batches_alike, tuples_fit),
     ),
     _indexing(
         "ScatterElements",
@@ -218,6 +257,7 @@ OPS = (
         "indices:I depth:s64! values:T",
         one_hot_shape,
         LAST,
+        rules=(place_in_range, shapes_are_numbers, not_negative("depth")),
     ),
     _indexing(
         "ArgMax",
@@ -255,7 +295,7 @@ OPS = (
         Attribute("largest", "bool", "Whether the largest elements are taken, or the smallest.", default=True),
         outputs="values:T indices:s64",
         types=rows("T", NUMBERS),
-        rules=(axis_in_range, top_fits),
+        rules=(axis_in_range, shapes_are_numbers, top_fits),
     ),
     _indexing(
         "NonZero",
@@ -295,6 +335,6 @@ OPS = (
         "start:T! limit:T! step:T!",
         range_shape,
         types=rows("T", NUMBERS),
-        rules=(step_not_zero,),
+        rules=(shapes_are_numbers, ends_are_finite),
     ),
 )

@@ -8,7 +8,7 @@ from math import prod
 from ..ops.movement import concat_shape, dims_alike, order_permutes, ranks_alike, transpose_shape
 from ..schema import Attribute, Call, Finding, Rule, Schema, Shape, ShapeFunction, ports, rows
 from ..shapes import Dim, axis_in_range, axis_of, broadcast, normalize_axis, of_rank, show
-from .types import ALL_NAMES
+from .types import ALL_NAMES, not_negative, shapes_are_vectors
 
 AXIS = Attribute("axis", "s64", "Axis along which the inputs are joined, negative counted from the end.", required=True)
 ORDER = Attribute("order", "s64[]", "For each axis of dst the axis of src it comes from; [] reverses.", required=True)
@@ -155,6 +155,17 @@ def pad_shape(call: Call) -> tuple[Shape, ...]:
     return (tuple(None if dim is None else max(dim + before + after, 0) for dim, before, after in ends),)
 
 
+def cuts_fit(call: Call) -> Iterable[Finding]:
+    """No axis loses more elements than it has."""
+    src, pads = call.shape("src"), call.value("pads")
+    if src is None or pads is None or len(pads) != 2 * len(src):
+        return
+    for dim, before, after in zip(src, pads[: len(src)], pads[len(src) :], strict=True):
+        if dim is not None and max(-before, 0) + max(-after, 0) > dim:
+            yield Finding("pads", list(pads), f"no cut of more elements than src has, {show(src)}")
+            return
+
+
 # Slice ---------------------------------------------------------------------------------------------------------------
 
 
@@ -253,7 +264,8 @@ def _movement(
     shape_rules: tuple[Rule, ...] = (),
 ) -> Schema:
     ins, outs = ports(inputs), ports("dst:T")
-    return Schema(kind, f"host_{name}", "host", doc, ins, outs, ALL, shape, tuple(attributes), rules, shape_rules)
+    checked = (shapes_are_vectors, *rules)
+    return Schema(kind, f"host_{name}", "host", doc, ins, outs, ALL, shape, tuple(attributes), checked, shape_rules)
 
 
 OPS = (
@@ -306,6 +318,7 @@ OPS = (
         "dst = src broadcast with a shape",
         "src:T shape:s64!",
         expand_shape,
+        rules=(not_negative("shape"),),
         shape_rules=(expand_fits,),
     ),
     _movement(
@@ -324,7 +337,7 @@ OPS = (
         "dst = src repeated along each axis",
         "src:T repeats:s64!",
         tile_shape,
-        rules=(one_for_each_axis("repeats"),),
+        rules=(one_for_each_axis("repeats"), not_negative("repeats")),
     ),
     _movement(
         "Pad",
@@ -333,7 +346,7 @@ OPS = (
         "src:T pads:s64! value:T?",
         pad_shape,
         MODE,
-        rules=(one_for_each_axis("pads", 2),),
+        rules=(one_for_each_axis("pads", 2), cuts_fit),
     ),
     _movement(
         "Triangle",

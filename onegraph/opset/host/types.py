@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from math import prod
 
 from ..dtypes import DataType
 from ..ops.binary import binary_shape
-from ..schema import Attribute, Call, Finding, Row, Schema, ports, rows, same_shape
+from ..schema import Attribute, Call, Finding, Row, Rule, Schema, ports, rows, same_shape
 from ..shapes import broadcast, show
 
 FLOAT_NAMES = "f32|f16|bf16|float64"
@@ -39,6 +40,34 @@ def binary(kind: str, name: str, doc: str, types: tuple[Row, ...], *attributes: 
         attributes,
         shape_rules=(sources_broadcast,),
     )
+
+
+def shapes_are_vectors(call: Call) -> Iterable[Finding]:
+    """The inputs that decide a shape have one axis."""
+    for port in call.schema.inputs:
+        shape = call.shape(port.name) if port.gives_shape else None
+        if shape is not None and len(shape) != 1:
+            yield Finding(port.name, f"shape {show(shape)}", "one axis")
+
+
+def shapes_are_numbers(call: Call) -> Iterable[Finding]:
+    """The inputs that decide a shape have one element each."""
+    for port in call.schema.inputs:
+        shape = call.shape(port.name) if port.gives_shape else None
+        if shape is not None and None not in shape and prod(dim or 0 for dim in shape) != 1:
+            yield Finding(port.name, f"shape {show(shape)}", "one element")
+
+
+def not_negative(port: str) -> Rule:
+    """A rule: no element of the input ``port`` is negative, if its contents are known."""
+
+    def none_is_negative(call: Call) -> Iterable[Finding]:
+        """No element of an input that decides the shape is negative."""
+        given = call.value(port) or ()
+        if any(number < 0 for number in given):
+            yield Finding(port, list(given), "numbers of 0 or more")
+
+    return none_is_negative
 
 
 def sources_broadcast(call: Call) -> Sequence[Finding]:

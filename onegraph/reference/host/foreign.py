@@ -56,6 +56,18 @@ def _loop() -> Any:
 
 
 def onnx_node(call: Call, *sources: Array) -> tuple[Array, ...]:
-    """The outputs of the nodes."""
-    evaluator = _evaluator(call.string("model"))
-    return tuple(evaluator.run(None, dict(zip(evaluator.input_names, sources, strict=True))))
+    """The outputs of the nodes.
+
+    Raises:
+        ValueError: the package onnx cannot run them; it raises errors of many kinds.
+    """
+    try:
+        evaluator = _evaluator(call.string("model"))
+        found = tuple(evaluator.run(None, dict(zip(evaluator.input_names, sources, strict=True))))
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from error
+    if len(found) < (call.n_outputs or 1):
+        raise ValueError(f"the model has {len(found)} outputs; expected {call.n_outputs}")
+    return found

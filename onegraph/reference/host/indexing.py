@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...opset.host.indexing import count_of_steps, gather_nd_shape, plain
 from ...opset.schema import Call
+from ...opset.shapes import known_dims
 
 Array = NDArray[Any]
 COMBINE = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -41,7 +43,8 @@ def gather_nd(call: Call, src: Array, indices: Array) -> Array:
     tuples = [_wrapped(indices[..., number], src.shape[batch + number]) for number in range(count)]
     shared: tuple[Array, ...] = np.indices(src.shape[:batch], sparse=True)
     first = [axis.reshape(axis.shape + (1,) * (indices.ndim - 1 - batch)) for axis in shared]
-    return src[(*first, *tuples)]
+    (wanted,) = gather_nd_shape(call)
+    return np.broadcast_to(src[(*first, *tuples)], known_dims(wanted))  # tuples without numbers select all of src
 
 
 def scatter_elements(call: Call, src: Array, indices: Array, updates: Array) -> Array:
@@ -139,4 +142,7 @@ def size(call: Call, src: Array) -> Array:
 
 def range_(call: Call, start: Array, limit: Array, step: Array) -> Array:
     """Numbers from start to limit."""
-    return np.arange(start.ravel()[0], limit.ravel()[0], step.ravel()[0], dtype=start.dtype)
+    first, last, size = map(plain, (start, limit, step))
+    wide = np.int64 if start.dtype.kind in "iu" else np.float64
+    numbers: Array = np.arange(count_of_steps(first, last, size), dtype=wide)
+    return np.asarray(first + numbers * size).astype(start.dtype)
