@@ -81,7 +81,9 @@ class Source:
         return self.rewritten(cut_at_wildcards(graph) if cut else graph)
 
     def _beginning(self) -> bytes:
-        """The first bytes of the file; none of a file that cannot be read, which the reader of graphs reports."""
+        """The first bytes of the file; none of what is no file or cannot be read, which the reader of graphs reports."""
+        if not os.path.isfile(self.path):  # opening a pipe would wait
+            return b""
         try:
             with open(self.path, "rb") as stream:
                 return stream.read(16)
