@@ -81,7 +81,7 @@ class Source:
         return self.rewritten(cut_at_wildcards(graph) if cut else graph)
 
     def _beginning(self) -> bytes:
-        """The first bytes of the file; none of what is no file or cannot be read, which the reader of graphs reports."""
+        """The first bytes of a file; none of what cannot be read, which the reader of graphs reports."""
         if not os.path.isfile(self.path):  # opening a pipe would wait
             return b""
         try:
