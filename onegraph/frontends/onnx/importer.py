@@ -228,8 +228,10 @@ class Importer:
             if lowering is not None:
                 try:
                     return _listed(lowering(node))
-                except (NotLowered, SpecError):
+                except NotLowered:
                     pass
+                except SpecError as error:  # what the base vocabulary refuses, ONNX may allow
+                    return self._otherwise(node, values, str(error))
             return self._otherwise(node, values)
         except FormatError:
             raise
@@ -239,15 +241,23 @@ class Importer:
             text = f"{type(error).__name__}: {error}"
             raise FormatError(place, text, "a node that the specification of ONNX allows") from error
 
-    def _otherwise(self, node: Node, values: dict[str, Any]) -> Sequence[Any]:
-        """The results of a node without a lowering: by the function that defines it, or by the package onnx."""
+    def _otherwise(self, node: Node, values: dict[str, Any], refused: str = "") -> Sequence[Any]:
+        """The results of a node without a lowering: by the function that defines it, or by the package onnx.
+
+        ``refused`` says why the specification refuses the node; the error says it if nothing else takes the node.
+        """
         body = expanded(node)
         if body is not None:
             try:
                 return self._called(body, node)
             except (NotLowered, OneGraphError):
                 pass
-        return run_elsewhere(node, values)
+        try:
+            return run_elsewhere(node, values)
+        except FormatError:
+            if not refused:
+                raise
+            raise FormatError(node.where, refused, "a node that the specification of ONNX allows") from None
 
     def _converted(self, graph: onnx.GraphProto, version: int, node: Node) -> Sequence[Any]:
         before = self.opsets
