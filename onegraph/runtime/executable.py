@@ -355,7 +355,7 @@ class Executable(Made):
         found = entry.implementations
         return tuple(replace(report, implementation=found.get(report.index, "")) for report in program.reports)
 
-    def run_by_name(self, given: Mapping[str, Array]) -> dict[str, Array]:
+    def _run_by_name(self, given: Mapping[str, Array]) -> dict[str, Array]:
         """The results of a call with these arrays, by name."""
         return self._by_name(self(*map(given.__getitem__, self._names)))
 

@@ -20,7 +20,7 @@ OPEN_SHAPE = "the shape of a result depends on contents, so numpy runs the op an
 class Runnable(Protocol):
     """An executable, as the stages see it."""
 
-    def run_by_name(self, given: Mapping[str, Array]) -> dict[str, Array]:
+    def _run_by_name(self, given: Mapping[str, Array]) -> dict[str, Array]:
         """The results of a call, by name."""
 
     def report(self) -> Report:
@@ -46,13 +46,13 @@ class Staged:
 
     def run(self, given: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs of the graph for these inputs, by name."""
-        return self._rest.run_by_name(self._needed(given))
+        return self._rest._run_by_name(self._needed(given))
 
     def _needed(self, given: Mapping[str, Array]) -> dict[str, Array]:
         """The inputs of the last stage, by name."""
         graph, stages, found = self._graph, self._stages, dict[str, Array]()
         if self._first is not None:
-            found.update(self._first.run_by_name(given))
+            found.update(self._first._run_by_name(given))
         else:
             values = {tensor.id: given[name] for name, tensor in graph.inputs.items()}
             values |= {tensor.id: tensor.value for tensor in graph._tensors if tensor.value is not None}
