@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,14 +50,20 @@ def prepared(setup: OnnxSetup) -> tuple[Run, dict[str, Any]]:
     if setup.results:
         np.savez(setup.results, *results)
     if setup.callers > 1:
-        runs = [run, *[make(given)[0] for _ in range(1, setup.callers)]]
-        pool = ThreadPoolExecutor(setup.callers)
+        # Each caller makes its own run, because some runs belong to the thread that made them.
+        callers = [ThreadPoolExecutor(1) for _ in range(setup.callers)]
+        runs = [caller.submit(make, given).result()[0] for caller in callers]
 
         def several(one: Run) -> None:
             for _ in range(CALLS):
                 one()
 
-        return lambda: wait([pool.submit(several, one) for one in runs]), about
+        def together() -> None:
+            started = [caller.submit(several, one) for caller, one in zip(callers, runs, strict=True)]
+            for future in started:
+                future.result()
+
+        return together, about
     return run, about
 
 
