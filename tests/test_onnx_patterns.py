@@ -172,8 +172,11 @@ def test_quantized_weights_stay_bytes():
     )
     graph = load(proto)
     assert [op.kind for op in graph.ops] == ["Dequantize", "Dequantize", "MatMul"]
+    from onegraph.capi.settings import has_vnni
+
     report = graph.compile().report()
-    assert [len(partition.ops) for partition in report.partitions] == [3]
+    # int8 kernels without VNNI saturate, so that the ops run one by one
+    assert [len(partition.ops) for partition in report.partitions] == ([3] if has_vnni() else [1, 1, 1])
 
 
 def test_rows_of_minus_infinities_are_found():
