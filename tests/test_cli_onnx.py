@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from helpers.host_cases import cases, graph_of
 
 import onegraph as og
+import onegraph.capi
 from onegraph.cli import cli
 from onegraph.reference import run
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
+import onegraph.capi
 from onegraph import reference
 from onegraph.builder.op_pages import to_dict
 from onegraph.opset.dtypes import OF_NUMPY

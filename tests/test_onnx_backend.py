@@ -4,6 +4,8 @@ import warnings
 
 import pytest
 
+import onegraph.capi  # noqa: F401 - its graphs run in the library
+
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 
 from tests.onnx_backend.__main__ import differences, reasons  # noqa: E402

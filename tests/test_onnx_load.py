@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import onegraph as og
+import onegraph.capi
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+import onegraph.capi  # noqa: F401 - its graphs run in the library
+
 onnx = pytest.importorskip("onnx")
 parser = pytest.importorskip("onnx.parser")
 ReferenceEvaluator = pytest.importorskip("onnx.reference").ReferenceEvaluator

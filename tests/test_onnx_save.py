@@ -10,6 +10,7 @@ import pytest
 from helpers.host_cases import cases, graph_of
 
 import onegraph as og
+import onegraph.capi
 from onegraph.errors import ArgumentError, FormatError, UnsupportedError
 from onegraph.opset.dtypes import OF_NUMPY
 from onegraph.opset.editions.legacy_ops import OPS as LEGACY

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import onegraph.capi
+
 for module, extra in {"onnx": "onnx", "onnxruntime": "dev", "rapidocr": "ocr"}.items():
     if find_spec(module) is None:
         pytest.skip(f"{module} is not installed: pip install onegraph[{extra}]", allow_module_level=True)
