@@ -200,6 +200,7 @@ def test_site_has_readable_signatures(site):
 # What the pages say about other machines and libraries than the one that the reader has.
 
 
+@pytest.mark.library
 def test_attention_is_one_partition_since_3_6():
     text = (DOCS / "tutorial" / "2-fusion.md").read_text()
     names = {}
@@ -211,6 +212,7 @@ def executors(graph):
     return {part.executor for part in graph.compile().report().partitions}
 
 
+@pytest.mark.library
 def test_report_names_each_executor():
     graphs = {}
     for name in ("oneDNN", "reference", "view", "copy", "constant"):
@@ -229,6 +231,7 @@ def test_report_names_each_executor():
     assert {name for name, used in found.items() if name in used} == set(graphs)
 
 
+@pytest.mark.library
 def test_cpu_without_bf16_casts_and_ignores_fpmath():
     """An older CPU runs bf16 in f32 between two casts, and has one result in every fpmath mode."""
     program = """

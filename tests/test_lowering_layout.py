@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import onegraph.capi  # noqa: F401
+
 onnx = pytest.importorskip("onnx")
 
 from onnx import helper, numpy_helper  # noqa: E402
