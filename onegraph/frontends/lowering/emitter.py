@@ -22,8 +22,8 @@ from ...reference import run_op
 
 Array = NDArray[Any]
 Value = LogicalTensor | Array
-# Ops of constants that stay in the graph: the library fuses them, or they draw random numbers.
 MAX_COMPUTED = 2**31  # bytes
+# Ops of constants that stay in the graph: the library fuses them, or they draw random numbers.
 KEPT = frozenset(["Dequantize", "DynamicDequantize", "Dropout"])
 
 

@@ -16,7 +16,7 @@ from ...ir.op import LogicalTensor, Op
 from ...opset.schema import Shape
 from .emitter import Emitter, Value, numbers
 from .movement import reshape, slice_, transpose
-from .patterns import rewrites
+from .patterns.table import rewrites
 
 Order = tuple[int, ...]
 WINDOWS = ("Convolution", "ConvTranspose", "MaxPool", "AvgPool", "BatchNormInference", "Interpolate", "GroupNorm")

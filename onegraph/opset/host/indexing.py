@@ -203,6 +203,16 @@ def _indexing(
     return Schema(kind, f"host_{name}", "host", doc, ins, outs, types, shape, tuple(attributes), rules)
 
 
+def _place_of(kind: str, name: str, which: str) -> Schema:
+    """Record of an op that finds the place of an extreme element."""
+    doc = f"dst = the index of the {which} element along axis"
+    fields = AXIS, KEEP_DIMS, LAST_INDEX
+    types = rows("T", NUMBERS)
+    return _indexing(
+        kind, name, doc, "src:T", arg_shape, *fields, outputs="dst:s64", types=types, rules=(axis_in_range,)
+    )
+
+
 OPS = (
     _indexing(
         "Gather",
@@ -259,32 +269,8 @@ OPS = (
         LAST,
         rules=(place_in_range, shapes_are_numbers, not_negative("depth")),
     ),
-    _indexing(
-        "ArgMax",
-        "arg_max",
-        "dst = the index of the largest element along axis",
-        "src:T",
-        arg_shape,
-        AXIS,
-        KEEP_DIMS,
-        LAST_INDEX,
-        outputs="dst:s64",
-        types=rows("T", NUMBERS),
-        rules=(axis_in_range,),
-    ),
-    _indexing(
-        "ArgMin",
-        "arg_min",
-        "dst = the index of the smallest element along axis",
-        "src:T",
-        arg_shape,
-        AXIS,
-        KEEP_DIMS,
-        LAST_INDEX,
-        outputs="dst:s64",
-        types=rows("T", NUMBERS),
-        rules=(axis_in_range,),
-    ),
+    _place_of("ArgMax", "arg_max", "largest"),
+    _place_of("ArgMin", "arg_min", "smallest"),
     _indexing(
         "TopK",
         "top_k",

@@ -8,7 +8,7 @@ from ...lowering.emitter import Value, rank_of
 from ...lowering.movement import concat
 from ...lowering.quantization import Scale
 from ..node import Node, NotLowered, lowers
-from .layers import native
+from .layers import gemm, native
 from .norms import rms_norm, skip_layer_norm
 
 DOMAIN = "com.microsoft"
@@ -39,17 +39,7 @@ def fused_matmul(node: Node) -> Value:
 @lowers("FusedGemm", domain=DOMAIN)
 def fused_gemm(node: Node) -> Value:
     """A Gemm and an activation."""
-    found = layers.scaled_matmul(
-        node.emit,
-        node.value(0),
-        node.value(1),
-        node.optional(2),
-        alpha=node.attr("alpha", 1.0),
-        beta=node.attr("beta", 1.0),
-        transpose_a=bool(node.attr("transA", 0)),
-        transpose_b=bool(node.attr("transB", 0)),
-    )
-    return _activated(node, found)
+    return _activated(node, gemm(node))
 
 
 def _activated(node: Node, src: Value) -> Value:

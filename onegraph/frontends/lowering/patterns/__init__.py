@@ -1,0 +1,10 @@
+"""Recognizes decomposed forms of ops while they are emitted, and emits the op instead.
+
+Each pattern looks at an op that was just added and at the makers of its inputs. Ops that nobody reads then are removed
+at the end by ``without_unread``. Of the patterns for one kind of op, those of the first module come first.
+"""
+
+from . import activations, norms, products, quantized
+from .table import REWRITES
+
+__all__ = ["REWRITES", "activations", "norms", "products", "quantized"]

@@ -1,0 +1,131 @@
+"""Recognizes activations: a chain of ops on one tensor and numbers, by what it computes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from ....errors import OneGraphError
+from ....ir.op import LogicalTensor, Op
+from ....opset.dtypes import DataType
+from ..emitter import Array, Emitter, Value
+from ..movement import NATIVE
+from .table import number, rewrites
+
+Operands = Sequence[LogicalTensor | None]
+MAX_OPS = 12  # of an activation
+SAMPLES = np.concatenate([np.linspace(-8, 8, 61), [-30.0, 30.0]]).astype(np.float32)
+
+
+def _erf(src: Array) -> Array:
+    return np.array([math.erf(one) for one in src.tolist()])
+
+
+def _gelu_tanh(src: Array) -> Array:
+    found: Array = 0.5 * src * (1 + np.tanh(math.sqrt(2 / math.pi) * (src + 0.044715 * src**3)))
+    return found
+
+
+Activation = tuple[str, Mapping[str, object], Callable[[Array], Array]]
+# By the op that tells an activation from others: the kind, the attributes, and the function.
+ACTIVATIONS: dict[str, tuple[Activation, ...]] = {
+    "Erf": (("GELU", {"mode": "gelu_erf"}, lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2)))),),
+    "Tanh": (
+        ("GELU", {"mode": "gelu_tanh"}, _gelu_tanh),
+        ("Mish", {}, lambda x: x * np.tanh(np.log1p(np.exp(-np.abs(x))) + np.maximum(x, 0))),
+    ),
+    "Clamp": (("HardSwish", {}, lambda x: x * np.clip(x + 3, 0, 6) / 6),),
+    "HardSigmoid": (("HardSwish", {}, lambda x: x * np.clip(x / 6 + 0.5, 0, 1)),),
+}
+ELEMENTWISE = frozenset(
+    [
+        "Add",
+        "Subtract",
+        "Multiply",
+        "Divide",
+        "Pow",
+        "Square",
+        "Erf",
+        "Tanh",
+        "Exp",
+        "Log",
+        "SoftPlus",
+        "Clamp",
+        "HardSigmoid",
+        "Sigmoid",
+        "ReLU",
+        "Minimum",
+        "Maximum",
+        "Sqrt",
+        "Reciprocal",
+    ]
+)
+
+
+@rewrites("Multiply", "Divide")
+def activation(emit: Emitter, op: Op) -> Value | None:
+    """A known function of one tensor."""
+    result = op.outputs[0]
+    if result.dtype not in NATIVE:
+        return None
+    cone = _cone(emit, op)
+    telling = next((one.kind for one in cone if one.kind in ACTIVATIONS), None)
+    if telling is None:
+        return None
+    inner = {tensor.id for one in cone for tensor in one.outputs}
+    candidates = {
+        tensor.id: tensor
+        for one in cone
+        for tensor in one.inputs
+        if tensor is not None and tensor.value is None and tensor.shape == result.shape
+    }
+    ordered = sorted(candidates.values(), key=lambda tensor: tensor.id in inner)
+    for src in ordered:
+        found = _sampled(emit, cone, src, op)
+        if found is None:
+            continue
+        tolerance = 1e-4 if result.dtype is DataType.f32 else 2e-2
+        for kind, attrs, function in ACTIVATIONS[telling]:
+            if np.allclose(found, function(SAMPLES.astype(np.float64)), rtol=tolerance, atol=tolerance):
+                replaced: Value = emit.op(kind, [src], attrs)
+                return replaced
+    return None
+
+
+def _cone(emit: Emitter, op: Op) -> list[Op]:
+    """The op and the elementwise ops before it, the first one first."""
+    found, waiting = {op.id: op}, [op]
+    while waiting and len(found) <= MAX_OPS:
+        for tensor in waiting.pop(0).inputs:
+            maker = emit.maker(tensor)
+            if maker is not None and maker.kind in ELEMENTWISE and maker.id not in found:
+                found[maker.id] = maker
+                waiting.append(maker)
+    return sorted(found.values(), key=lambda one: one.id)
+
+
+def _sampled(emit: Emitter, cone: Sequence[Op], src: LogicalTensor, last: Op) -> Array | None:
+    """What the ops compute from samples of src; None if the result depends on another tensor."""
+    values: dict[int, Array] = {src.id: SAMPLES}
+    for op in cone:
+        if op.outputs[0].id in values:
+            continue
+        arrays = [_sample(tensor, values) for tensor in op.inputs]
+        if all(array is not None for array in arrays):
+            with np.errstate(all="ignore"):
+                try:
+                    # The op itself takes its own shapes only; an op of known arrays is computed at once.
+                    computed = emit.op(op.kind, arrays, op.attrs, edition=op.edition)
+                except (OneGraphError, ValueError, TypeError):
+                    return None
+            values[op.outputs[0].id] = np.asarray(computed).astype(np.float32)
+    return values.get(last.outputs[0].id)
+
+
+def _sample(tensor: LogicalTensor | None, values: Mapping[int, Array]) -> Array | None:
+    if tensor is None:
+        return None
+    known = number(tensor)
+    return values.get(tensor.id) if known is None else np.full(1, known, np.float32)

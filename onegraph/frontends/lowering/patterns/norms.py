@@ -1,0 +1,197 @@
+"""Recognizes normalizations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ....ir.op import LogicalTensor, Op
+from ..emitter import Emitter, Value, numbers
+from ..movement import NATIVE, reshape
+from ..norms import group_norm, rms_norm
+from .table import contents, either, made, number, operand_of, rewrites
+
+
+def _last_axes(op: Op) -> int | None:
+    """The first axis, counted from the end, of a ReduceMean over the last axes that keeps them; else None."""
+    shape, axes = operand_of(op).shape, op.attrs.get("axes")
+    if shape is None or not isinstance(axes, tuple) or not op.attrs.get("keep_dims") or len(op.inputs) > 1:
+        return None
+    wanted, count = sorted(int(str(axis)) % len(shape) for axis in axes), len(axes)
+    return -count if wanted == [*range(len(shape) - count, len(shape))] else None
+
+
+def _squared(emit: Emitter, value: Value) -> LogicalTensor | None:
+    """The tensor whose square a value is."""
+    op = made(emit, value, "Square", "Multiply", "Pow")
+    if op is None:
+        return None
+    if op.kind == "Multiply":
+        return op.inputs[0] if op.inputs[0] is op.inputs[1] else None
+    return op.inputs[0] if op.kind == "Square" or op.attrs.get("beta") == 2 else None
+
+
+def _over_root(emit: Emitter, op: Op) -> Iterator[tuple[LogicalTensor, LogicalTensor]]:
+    """x and r of x / sqrt(r), in each way of writing it."""
+    if op.kind == "Divide":
+        root = made(emit, op.inputs[1], "Sqrt")
+        if root is not None:
+            yield operand_of(op), operand_of(root)
+        return
+    for source, factor in either(op):
+        inverse = made(emit, factor, "Reciprocal", "Pow", "Divide")
+        if inverse is None:
+            continue
+        if inverse.kind == "Pow":
+            if inverse.attrs.get("beta") == -0.5:
+                yield source, operand_of(inverse)
+            continue
+        is_one = inverse.kind == "Reciprocal" or number(inverse.inputs[0]) == 1
+        root = made(emit, inverse.inputs[-1], "Sqrt")
+        if is_one and root is not None:
+            yield source, operand_of(root)
+
+
+def _mean_square(emit: Emitter, op: Op) -> tuple[LogicalTensor, LogicalTensor, int, float] | None:
+    """For x / sqrt(mean(y ** 2) + epsilon): x, y, the first axis from the end, epsilon."""
+    for source, radicand in _over_root(emit, op):
+        total = made(emit, radicand, "Add")
+        for inner, constant in () if total is None else either(total):
+            mean, epsilon = made(emit, inner, "ReduceMean"), number(constant)
+            if mean is not None and epsilon is not None and epsilon > 0:
+                squared, begin = _squared(emit, operand_of(mean)), _last_axes(mean)
+                if squared is not None and begin is not None:
+                    return source, squared, begin, epsilon
+    return None
+
+
+@rewrites("Divide", "Multiply")
+def plain_norm(emit: Emitter, op: Op) -> Value | None:
+    """LayerNorm without gamma and beta of x - mean(x), RMSNorm of another tensor."""
+    found = _mean_square(emit, op)
+    if found is None or found[0] is not found[1] or found[0].dtype not in NATIVE:
+        return None
+    source, _, begin, epsilon = found
+    apart = made(emit, source, "Subtract")
+    mean = None if apart is None else made(emit, apart.inputs[1], "ReduceMean")
+    if apart is not None and mean is not None and mean.inputs[0] is apart.inputs[0] and _last_axes(mean) == begin:
+        if begin != -1:
+            return None
+        attrs = {"epsilon": epsilon, "use_affine": False, "keep_stats": False}
+        result: Value = emit.op("LayerNorm", [operand_of(apart)], attrs)
+        return result
+    return rms_norm(emit, source, None, begin, epsilon)
+
+
+@rewrites("Add")
+def layer_norm(emit: Emitter, op: Op) -> Value | None:
+    """LayerNorm(x) * gamma + beta."""
+    for product, beta in either(op):
+        scaled = made(emit, product, "Multiply")
+        for normal, gamma in () if scaled is None else either(scaled):
+            norm = made(emit, normal, "LayerNorm")
+            if norm is None or len(norm.inputs) > 1:
+                continue
+            width = (norm.outputs[0].shape or (None,))[-1]
+            if gamma.shape == beta.shape == (width,):
+                attrs = {"epsilon": norm.attrs["epsilon"], "keep_stats": False}
+                found: Value = emit.op("LayerNorm", [operand_of(norm), gamma, beta], attrs)
+                return found
+    return None
+
+
+@rewrites("Multiply")
+def rms_norm_scaled(emit: Emitter, op: Op) -> Value | None:
+    """RMSNorm(x) * gamma."""
+    for normal, gamma in either(op):
+        norm = made(emit, normal, "RMSNorm")
+        if norm is None or len(norm.inputs) > 1 or norm.attrs["begin_norm_axis"] != -1:
+            continue
+        if gamma.shape == (norm.outputs[0].shape or (None,))[-1:]:
+            return rms_norm(emit, operand_of(norm), gamma, -1, float(str(norm.attrs["epsilon"])))
+    return None
+
+
+def _turned(emit: Emitter, value: Value | None) -> Value | None:
+    """The tensor before a transpose, which keeps the channels of images last; else the value itself."""
+    op = made(emit, value, "StaticTranspose")
+    return value if op is None else op.inputs[0]
+
+
+@rewrites("StaticReshape")
+def grouped_norm(emit: Emitter, op: Op) -> Value | None:
+    """GroupNorm of (N, groups, size) seen as (N, C, X): a GroupNorm with these groups."""
+    norm = made(emit, _turned(emit, op.inputs[0]), "GroupNorm")
+    inner = None if norm is None else made(emit, _turned(emit, norm.inputs[0]), "StaticReshape")
+    if norm is None or inner is None or op.outputs[0].shape != operand_of(inner).shape:
+        return None
+    shape, rows = operand_of(inner).shape, inner.outputs[0].shape
+    if shape is None or rows is None or len(rows) != 3 or shape[0] != rows[0] or rows[1] != norm.attrs["groups"]:
+        return None
+    gamma, beta = (contents(one) for one in norm.inputs[1:3])
+    channels = shape[1]
+    if gamma is None or beta is None or channels is None or rows[1] is None or channels % rows[1]:
+        return None
+    each = channels // rows[1]
+    spread = [np.repeat(np.asarray(one), each) for one in (gamma, beta)]
+    return group_norm(emit, operand_of(inner), spread[0], spread[1], rows[1], float(str(norm.attrs["epsilon"])))
+
+
+@rewrites("Add")
+def affine_group_norm(emit: Emitter, op: Op) -> Value | None:
+    """GroupNorm(x) * gamma + beta for each channel, where the norm itself has ones and zeros."""
+    for product, beta in either(op):
+        scaled = made(emit, product, "Multiply")
+        for normal, gamma in () if scaled is None else either(scaled):
+            norm = made(emit, normal, "GroupNorm")
+            if norm is None or not (_holds(norm.inputs[1], 1) and _holds(norm.inputs[2], 0)):
+                continue
+            rank = len(norm.outputs[0].shape or ())
+            axis = 1 if norm.attrs["data_format"] == "NCX" else rank - 1
+            if all(_is_channels(one, norm.outputs[0], axis) for one in (gamma, beta)):
+                vectors = [reshape(emit, _known(one), numbers(-1)) for one in (gamma, beta)]
+                found: Value = emit.op("GroupNorm", [operand_of(norm), *vectors], norm.attrs)
+                return found
+    return None
+
+
+def _is_channels(vector: LogicalTensor, image: LogicalTensor, axis: int) -> bool:
+    """Whether a tensor broadcasts to an image with one element for each channel."""
+    shape, given = image.shape or (), vector.shape
+    if given is None or len(given) > len(shape):
+        return False
+    wanted = tuple(dim if place == axis else 1 for place, dim in enumerate(shape))
+    return (1,) * (len(shape) - len(given)) + given == wanted
+
+
+def _holds(value: Value | None, wanted: float) -> bool:
+    """Whether a known value has one number everywhere."""
+    known = contents(value)
+    return known is not None and bool((np.asarray(known) == wanted).all())
+
+
+def _known(tensor: LogicalTensor) -> Value:
+    return tensor if tensor.value is None else np.asarray(tensor.value)
+
+
+@rewrites("Multiply", "Add")
+def affine_batch_norm(emit: Emitter, op: Op) -> Value | None:
+    """BatchNormInference(x) * scale + shift for each channel, with known numbers: a norm with these in it."""
+    for normal, factor in either(op):
+        norm = made(emit, normal, "BatchNormInference")
+        known = [] if norm is None else [contents(one) for one in (*norm.inputs[1:3], factor)]
+        if norm is None or any(one is None for one in known):
+            continue
+        rank, inner = len(normal.shape or ()), norm.attrs.get("data_format", "NXC") == "NCX"
+        gamma, beta, vector = (np.asarray(one) for one in known)
+        wanted = [(gamma.size, *(1,) * (rank - 2)), (1, gamma.size, *(1,) * (rank - 2))]
+        if not inner:
+            wanted = [(1,) * count + (gamma.size,) for count in range(rank)]
+        if vector.shape not in wanted:
+            continue
+        vector = vector.reshape(-1).astype(gamma.dtype)
+        pair = (gamma * vector, beta * vector) if op.kind == "Multiply" else (gamma, beta + vector)
+        found: Value = emit.op("BatchNormInference", [norm.inputs[0], *pair, *norm.inputs[3:]], norm.attrs)
+        return found
+    return None

@@ -1,0 +1,71 @@
+"""Recognizes the scale of attention, broadcasts, and what exporters write around a masked SoftMax."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ....ir.op import LogicalTensor, Op
+from ..elementwise import binary
+from ..emitter import Emitter, Value
+from ..movement import NATIVE, transpose
+from .table import either, listed, made, number, operand_of, rewrites
+
+
+@rewrites("MatMul")
+def scaled_product(emit: Emitter, op: Op) -> Value | None:
+    """(a * c) @ (b * d) as a @ b / (1 / (c * d)), as the library fuses the scale of attention."""
+    if len(op.inputs) > 2 or (op.outputs[0].shape is not None and len(op.outputs[0].shape) < 3):
+        return None
+    plain: list[LogicalTensor] = []
+    factor = 1.0
+    for operand in op.inputs:
+        turned = made(emit, operand, "StaticTranspose")
+        scaled = made(emit, operand if turned is None else turned.inputs[0], "Multiply")
+        pairs = () if scaled is None else either(scaled)
+        inner = next(((one, share) for one, other in pairs if (share := number(other))), None)
+        if inner is None:
+            plain.append(operand)  # type: ignore[arg-type]
+            continue
+        order = () if turned is None else [int(str(axis)) for axis in listed(turned.attrs["order"])]
+        plain.append(inner[0] if turned is None else emit.tensor(transpose(emit, inner[0], order)))
+        factor *= inner[1]
+    if factor == 1 or not math.isfinite(1 / factor) or plain[1].value is not None:
+        return None
+    product = emit.op("MatMul", plain, op.attrs)
+    return binary(emit, "Divide", product, np.full(1, 1 / factor, op.outputs[0].dtype.numpy))
+
+
+@rewrites("Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum")
+def broadcast(emit: Emitter, op: Op) -> Value | None:
+    """An op that broadcasts needs no Expand before it."""
+    for index, operand in enumerate(op.inputs):
+        wide, other, shape = made(emit, operand, "Expand"), op.inputs[1 - index], op.outputs[0].shape
+        if wide is not None and other is not None and shape is not None and other.shape == shape and None not in shape:
+            inputs = [operand_of(wide), other] if index == 0 else [other, operand_of(wide)]
+            return binary(emit, op.kind, inputs[0], inputs[1])
+    return None
+
+
+@rewrites("Equal")
+def masked_row(emit: Emitter, op: Op) -> Value | None:
+    """ReduceMax(x) == -inf: the library's ReduceMax of minus infinities is the least finite number."""
+    for largest, other in either(op):
+        if made(emit, largest, "ReduceMax") is not None and largest.dtype in NATIVE and number(other) == -math.inf:
+            limits: Any = ml_dtypes.finfo(largest.dtype.numpy)  # type: ignore[no-untyped-call]
+            return binary(emit, "LessEqual", largest, np.full((), limits.min, largest.dtype.numpy))
+    return None
+
+
+@rewrites("Select", "Where")
+def replaced_nan(emit: Emitter, op: Op) -> Value | None:
+    """Where(IsNaN(x), value, x), which exporters write behind each masked SoftMax."""
+    test = made(emit, op.inputs[0], "IsNaN")
+    value, src = op.inputs[1], op.inputs[2]
+    if test is None or value is None or test.inputs[0] is not src or number(value) is None:
+        return None
+    found: Value = emit.op("ReplaceNaN", [src, value])
+    return found

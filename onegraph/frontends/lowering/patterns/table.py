@@ -1,0 +1,61 @@
+"""Has the table of patterns, and what they ask about the ops that were added."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from ....ir.op import LogicalTensor, Op
+from ..emitter import Array, Emitter, Rewrite, Value
+
+REWRITES: dict[str, list[Rewrite]] = {}
+
+
+def rewrites(*kinds: str) -> Callable[[Rewrite], Rewrite]:
+    """Enter a pattern into the table, by the kinds of its last op."""
+
+    def enter(function: Rewrite) -> Rewrite:
+        for kind in kinds:
+            REWRITES.setdefault(kind, []).append(function)
+        return function
+
+    return enter
+
+
+def number(value: Value | None) -> float | None:
+    """The number that a known value of one element has; else None."""
+    known = contents(value)
+    return None if known is None or known.size != 1 else float(known.reshape(-1)[0])
+
+
+def contents(value: Value | None) -> Array | None:
+    """The known array of a value; None for other tensors."""
+    if isinstance(value, LogicalTensor):
+        return value.value
+    return value
+
+
+def either(op: Op) -> Iterator[tuple[LogicalTensor, LogicalTensor]]:
+    """The two inputs of an op in both orders."""
+    first, second = op.inputs[0], op.inputs[1]
+    if first is not None and second is not None:
+        yield first, second
+        yield second, first
+
+
+def made(emit: Emitter, value: Value | None, *kinds: str) -> Op | None:
+    """The op that makes a value, if it is of one of these kinds."""
+    op = emit.maker(value)
+    return op if op is not None and op.kind in kinds else None
+
+
+def operand_of(op: Op, index: int = 0) -> LogicalTensor:
+    """Input ``index``, which is required."""
+    found = op.inputs[index]
+    assert found is not None
+    return found
+
+
+def listed(value: object) -> Sequence[object]:
+    """An attribute that is a list."""
+    assert isinstance(value, tuple)
+    return value
