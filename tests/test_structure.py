@@ -29,6 +29,7 @@ STAGES = {
     "reference": "every op in numpy",
     "serialize": "graphs to and from files",
     "transform": "graphs made from graphs",
+    "lowering": "what models and gradients compute, as ops",
     "view": "pictures of graphs",
     "capi": "the objects of the C API, one to one",
     "compiler": "from a graph to compiled steps",

@@ -10,8 +10,8 @@ import onnx
 from onnx import TypeProto, helper
 
 from ...errors import FormatError
+from ...lowering.emitter import dtype_of, shape_of
 from ...opset.dtypes import DataType
-from ..lowering.emitter import dtype_of, shape_of
 from .node import Node, TensorList
 from .types import DTYPES, NUMBERS
 

@@ -10,13 +10,13 @@ import onnx
 
 from ...errors import ArgumentError, FormatError, OneGraphError, SpecError
 from ...graph import Graph
+from ...lowering import layout as layout
+from ...lowering.emitter import Array, Emitter
+from ...lowering.patterns import REWRITES
 from ...opset.dtypes import DataType
 from ...opset.schema import Shape
 from ...opset.shapes import compatible, show
 from ...transform.part import without_unread
-from ..lowering import layout as layout
-from ..lowering.emitter import Array, Emitter
-from ..lowering.patterns import REWRITES
 from . import tables as tables
 from .foreign import CONVERTED, DOMAINS, converted, expanded, run_elsewhere
 from .node import LOWERINGS, Node, NotLowered, TensorList

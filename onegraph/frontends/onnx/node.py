@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from ...errors import FormatError
-from ..lowering.emitter import Array, Emitter, NotLowered, Value, dtype_of, shape_of
+from ...lowering.emitter import Array, Emitter, NotLowered, Value, dtype_of, shape_of
 
 __all__ = ["LOWERINGS", "Node", "NotLowered", "Results", "TensorList", "lowers"]
 

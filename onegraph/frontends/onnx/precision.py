@@ -6,9 +6,9 @@ import numpy as np
 
 from ...graph import Graph
 from ...ir.op import LogicalTensor, Op
+from ...lowering.emitter import Array, Emitter, Value
+from ...lowering.movement import cast
 from ...opset.dtypes import DataType
-from ..lowering.emitter import Array, Emitter, Value
-from ..lowering.movement import cast
 
 # Products, sums over windows, and what moves or bounds numbers. Their kernels add up in f32.
 NARROW = frozenset(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...lowering import attention as lowering
-from ...lowering.attention import Masking
-from ...lowering.emitter import Value, shape_of
+from ....lowering import attention as lowering
+from ....lowering.attention import Masking
+from ....lowering.emitter import Value, shape_of
 from ..node import Node, NotLowered, lowers
 from ..types import data_type
 from .layers import native

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ...lowering import elementwise, layers, quantization, reduction
-from ...lowering.elementwise import add, filled, multiply, unary
-from ...lowering.emitter import Value, rank_of
-from ...lowering.movement import concat
-from ...lowering.quantization import Scale
+from ....lowering import elementwise, layers, quantization, reduction
+from ....lowering.elementwise import add, filled, multiply, unary
+from ....lowering.emitter import Value, rank_of
+from ....lowering.movement import concat
+from ....lowering.quantization import Scale
 from ..node import Node, NotLowered, lowers
 from .layers import gemm, native
 from .norms import rms_norm, skip_layer_norm

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...lowering import movement as lowering
-from ...lowering.emitter import Value
+from ....lowering import movement as lowering
+from ....lowering.emitter import Value
 from ..node import Node, NotLowered, TensorList, lowers
 
 MAX_UNROLLED = 2000  # nodes; a longer loop runs on the host

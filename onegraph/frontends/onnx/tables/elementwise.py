@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from ....lowering import elementwise as lowering
+from ....lowering.emitter import Value
+from ....lowering.movement import NATIVE, cast, dims_of, expand, scalar, unsqueeze
 from ....opset.dtypes import DataType
-from ...lowering import elementwise as lowering
-from ...lowering.emitter import Value
-from ...lowering.movement import NATIVE, cast, dims_of, expand, scalar, unsqueeze
 from ..node import Node, NotLowered, lowers
 from ..types import data_type
 

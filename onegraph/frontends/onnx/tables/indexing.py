@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ....lowering.emitter import Array, Value, numbers
+from ....lowering.movement import as_s64
 from ....opset.dtypes import DataType
-from ...lowering.emitter import Array, Value, numbers
-from ...lowering.movement import as_s64
 from ..node import Node, NotLowered, lowers
 
 

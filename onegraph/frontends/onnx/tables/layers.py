@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...lowering import layers, reduction, windows
-from ...lowering.einsum import einsum
-from ...lowering.elementwise import unary
-from ...lowering.emitter import Value
-from ...lowering.movement import NATIVE
-from ...lowering.windows import Window
+from ....lowering import layers, reduction, windows
+from ....lowering.einsum import einsum
+from ....lowering.elementwise import unary
+from ....lowering.emitter import Value
+from ....lowering.movement import NATIVE
+from ....lowering.windows import Window
 from ..node import Node, NotLowered, lowers
 
 AUTO_PAD = {"NOTSET": "None", "VALID": "VALID", "SAME_UPPER": "SAME_UPPER", "SAME_LOWER": "SAME_LOWER"}

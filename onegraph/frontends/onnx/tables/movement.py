@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ....lowering import movement as lowering
+from ....lowering.elementwise import select
+from ....lowering.emitter import Array, Value, numbers, refuse_large
 from ....opset.dtypes import OF_NUMPY
-from ...lowering import movement as lowering
-from ...lowering.elementwise import select
-from ...lowering.emitter import Array, Value, numbers, refuse_large
 from ..node import Node, NotLowered, lowers
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ....lowering import norms as lowering
+from ....lowering.elementwise import add, filled, unary
+from ....lowering.emitter import Value, numbers
+from ....lowering.movement import cast, expand, reshape
 from ....opset.dtypes import DataType
-from ...lowering import norms as lowering
-from ...lowering.elementwise import add, filled, unary
-from ...lowering.emitter import Value, numbers
-from ...lowering.movement import cast, expand, reshape
 from ..node import Node, NotLowered, lowers
 from .layers import native
 

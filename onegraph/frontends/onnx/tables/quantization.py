@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ....lowering import layers, quantization, windows
+from ....lowering.elementwise import add, multiply
+from ....lowering.emitter import Value
+from ....lowering.quantization import Scale
 from ....opset.dtypes import DataType
-from ...lowering import layers, quantization, windows
-from ...lowering.elementwise import add, multiply
-from ...lowering.emitter import Value
-from ...lowering.quantization import Scale
 from ..node import Node, NotLowered, lowers
 from ..types import data_type
 from .layers import window_of

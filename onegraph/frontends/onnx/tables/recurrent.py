@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...lowering.emitter import Value, numbers
-from ...lowering.movement import concat, reshape, slice_, transpose
-from ...lowering.recurrent import Activation, Cell, Direction, Layer, activation
+from ....lowering.emitter import Value, numbers
+from ....lowering.movement import concat, reshape, slice_, transpose
+from ....lowering.recurrent import Activation, Cell, Direction, Layer, activation
 from ..node import Node, NotLowered, lowers
 from .layers import native
 

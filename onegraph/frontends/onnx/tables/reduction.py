@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...lowering import reduction as lowering
-from ...lowering.elementwise import multiply, unary
-from ...lowering.emitter import Value, numbers
-from ...lowering.movement import NATIVE, as_s64, flatten, reshape
+from ....lowering import reduction as lowering
+from ....lowering.elementwise import multiply, unary
+from ....lowering.emitter import Value, numbers
+from ....lowering.movement import NATIVE, as_s64, flatten, reshape
 from ..node import Node, NotLowered, lowers
 
 SAME = ("ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2")

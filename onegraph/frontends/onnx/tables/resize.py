@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...lowering import resize as lowering
-from ...lowering.emitter import Value
-from ...lowering.resize import Axis, Sampling
+from ....lowering import resize as lowering
+from ....lowering.emitter import Value
+from ....lowering.resize import Axis, Sampling
 from ..node import Node, NotLowered, lowers
 
 

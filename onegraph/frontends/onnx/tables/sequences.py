@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...lowering import movement as lowering
-from ...lowering.emitter import Value
+from ....lowering import movement as lowering
+from ....lowering.emitter import Value
 from ..node import Node, NotLowered, TensorList, lowers
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ....ir.op import LogicalTensor, Op
+from ...ir.op import LogicalTensor, Op
 from ..emitter import Emitter, Value, numbers
 from ..movement import NATIVE, reshape
 from ..norms import group_norm, rms_norm

@@ -9,7 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ...opset.dtypes import DataType
+from ..opset.dtypes import DataType
 from .elementwise import add, binary, multiply, unary
 from .emitter import Array, Emitter, NotLowered, Value, dtype_of, is_known, numbers, rank_of, shape_of
 from .layers import matmul

@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ....ir.op import LogicalTensor, Op
+from ...ir.op import LogicalTensor, Op
 from ..elementwise import binary
 from ..emitter import Emitter, Value
 from ..movement import NATIVE, transpose

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ....ir.op import LogicalTensor, Op
+from ...ir.op import LogicalTensor, Op
 from ..emitter import Array, Emitter, Rewrite, Value
 
 REWRITES: dict[str, list[Rewrite]] = {}

@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ...opset.dtypes import DataType
+from ..opset.dtypes import DataType
 from .elementwise import add, binary, filled, multiply, select, unary
 from .emitter import Array, Emitter, NotLowered, Value, dtype_of, numbers, rank_of, shape_of
 from .layers import matmul

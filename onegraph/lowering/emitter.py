@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arrays.ndarrays import aligned_empty
-from ...builder.graph import DataGraph
-from ...errors import ArgumentError
-from ...inference.type_table import typing_of
-from ...ir.op import LogicalTensor, Op
-from ...opset.dtypes import OF_NUMPY, DataType
-from ...opset.editions.registry import DEFAULT, HOST, edition
-from ...opset.schema import Shape
-from ...opset.shapes import show
-from ...reference import run_op
+from ..arrays.ndarrays import aligned_empty
+from ..builder.graph import DataGraph
+from ..errors import ArgumentError
+from ..inference.type_table import typing_of
+from ..ir.op import LogicalTensor, Op
+from ..opset.dtypes import OF_NUMPY, DataType
+from ..opset.editions.registry import DEFAULT, HOST, edition
+from ..opset.schema import Shape
+from ..opset.shapes import show
+from ..reference import run_op
 
 Array = NDArray[Any]
 Value = LogicalTensor | Array

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....ir.op import Op
-from ....opset.dtypes import DataType
+from ...ir.op import Op
+from ...opset.dtypes import DataType
 from ..emitter import Emitter, Value, numbers
 from ..movement import reshape, transpose
 from .table import contents, listed, made, operand_of, rewrites

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from ....errors import OneGraphError
-from ....ir.op import LogicalTensor, Op
-from ....opset.dtypes import DataType
+from ...errors import OneGraphError
+from ...ir.op import LogicalTensor, Op
+from ...opset.dtypes import DataType
 from ..emitter import Array, Emitter, Value
 from ..movement import NATIVE
 from .table import number, rewrites

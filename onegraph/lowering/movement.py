@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ...opset.dtypes import DataType
+from ..opset.dtypes import DataType
 from .emitter import Array, Emitter, Value, dtype_of, is_known, numbers, rank_of, shape_of
 
 # The data types that the specification's movement ops take.

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.op import LogicalTensor, Op
-from ...opset.schema import Shape
+from ..ir.op import LogicalTensor, Op
+from ..opset.schema import Shape
 from .emitter import Emitter, Value, numbers
 from .movement import reshape, slice_, transpose
 from .patterns.table import rewrites

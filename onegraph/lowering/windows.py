@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...opset.schema import Shape
+from ..opset.schema import Shape
 from .elementwise import filled, multiply, unary
 from .emitter import Array, Emitter, Value, dtype_of, shape_of
 from .movement import NATIVE
