@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING
 
 from .builder.graph import DataGraph
-from .ir.op import Array
+from .ir.op import Array, LogicalTensor
 from .opset.schema import Shape
 from .serialize import load, read, save, with_constants, write
 from .transform.json_rewrite import without_wildcards
@@ -74,6 +74,39 @@ class Graph(DataGraph):
         return compile_graph(
             Graph.copy(self), policy=policy, fallback=fallback, fpmath_mode=fpmath_mode, threads=threads
         )
+
+    def gradient(
+        self,
+        outputs: LogicalTensor | str | Sequence[LogicalTensor | str],
+        wrt: LogicalTensor | str | Sequence[LogicalTensor | str],
+        grad_outputs: object = None,
+        *,
+        checkpoint: LogicalTensor | str | Sequence[LogicalTensor | str] | None = None,
+    ) -> tuple[LogicalTensor, ...]:
+        """Add the gradient of outputs with respect to some tensors to the graph: the vector-Jacobian product.
+
+        Backward ops of the specification are used where they exist. The new ops are called ``<op>/gradient``.
+
+        Args:
+            outputs: tensors of this graph, or names of inputs and outputs; floating-point numbers.
+            wrt: the tensors to differentiate with respect to: inputs, constants, or results of ops, or names.
+            grad_outputs: for each of ``outputs`` the gradient of some scalar with respect to it: a tensor or an array
+                of its shape, or None for ones. By default ones for all outputs, which differentiates their sum.
+            checkpoint: the results of ops that the new ops may read. They compute all others again, which takes more
+                time and less memory. By default the new ops read every result they need.
+
+        Returns:
+            One tensor for each of ``wrt``, of its shape and data type. It is zero where no output depends on it, or
+            only through ops such as Round, whose gradient is zero.
+
+        Raises:
+            UnsupportedError: an op between has no gradient; the message names the path from the output to ``wrt``.
+            ArgumentError: an argument is no tensor of this graph, or holds integers, or a shape does not fit. After an
+                error the graph is unchanged.
+        """
+        from .gradient import gradient
+
+        return gradient(self, outputs, wrt, grad_outputs, checkpoint)
 
     def partitions(self, policy: str = "fusion") -> list[Partition]:
         """The partitions that the library makes of this graph, not compiled.

@@ -1,0 +1,99 @@
+"""Applies the rules of gradients from the outputs of a graph back to its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from typing import Any
+
+from ..ir.op import LogicalTensor, Op, schema_of
+from ..lowering.elementwise import add
+from ..lowering.emitter import Emitter, Value
+from ..lowering.movement import cast
+from ..opset.editions.registry import base_of
+from .rules import COMPOSED, FLAT, rules_of
+from .rules.table import Found, entry
+from .use import Use, has_gradient, summed_to
+
+
+class Reverse:
+    """The gradients of tensors, which grow as ops are taken back.
+
+    Attributes:
+        active: ids of the tensors whose gradients are computed.
+        label: ends the names of the ops of the gradient of an op, behind its name.
+    """
+
+    def __init__(self, emit: Emitter, active: Iterable[int], label: str) -> None:
+        self.emit, self.active, self.label = emit, {*active}, label
+        self._parts: dict[int, list[Value]] = {}
+
+    def give(self, tensor: LogicalTensor | None, gradient: Value | None) -> None:
+        """Add a part of the gradient with respect to a tensor."""
+        if tensor is not None and gradient is not None and tensor.id in self.active:
+            self._parts.setdefault(tensor.id, []).append(fitted(self.emit, gradient, tensor))
+
+    def gradient(self, tensor: LogicalTensor) -> Value | None:
+        """The sum of the parts of the gradient with respect to a tensor; None if it is zero."""
+        parts = self._parts.get(tensor.id, [])
+        while len(parts) > 1:
+            parts[:2] = [add(self.emit, parts[0], parts[1])]
+        return parts[0] if parts else None
+
+    def take(self, ops: Iterable[Op]) -> None:
+        """Take ops back; the last one comes first."""
+        for op in ops:
+            ports = active_ports(op, self.active)
+            if not ports or not any(tensor.id in self._parts for tensor in op.outputs):
+                continue
+            self.emit.named(f"{op.name}/{self.label}")
+            gradients = [self.gradient(tensor) if has_gradient(tensor) else None for tensor in op.outputs]
+            use = Use(self.emit, op, ports)
+            composition = entry(COMPOSED, use.base)
+            if composition is not None:
+                self._take_composed(use, gradients)
+            elif entry(FLAT, use.base) is None:
+                self._take_by_rules(use, ports, gradients)
+
+    def _take_by_rules(self, use: Use, ports: dict[str, list[int]], gradients: list[Value | None]) -> None:
+        sides = zip(use.schema.outputs, gradients, strict=False)
+        ordered = [None if one is None else use.in_base_order(one, port.name) for port, one in sides]
+        for rule in rules_of(use.base, use.wanted):
+            found = rule.function(self.emit, use, *ordered)
+            for port, value in zip(rule.ports, found if isinstance(found, tuple) else (found,), strict=False):
+                for index in ports.get(port, ()):
+                    part: Any = value[index] if isinstance(value, list) else value
+                    if part is not None:
+                        part = use.in_base_order(part, use.schema.input_port(index).name)
+                    self.give(use.op.inputs[index], part)
+
+    def _take_composed(self, use: Use, gradients: list[Value | None]) -> None:
+        """Take the ops of a composition back, which are added behind those of the graph."""
+        composition, ops = entry(COMPOSED, use.base), self.emit.graph._ops
+        assert composition is not None
+        before = len(ops)
+        made: Found = composition(self.emit, use)
+        added = ops[before:]
+        for op in added:
+            if active_ports(op, self.active):
+                self.active.update(tensor.id for tensor in op.outputs if has_gradient(tensor))
+        for result, gradient in zip(made if isinstance(made, tuple) else (made,), gradients, strict=False):
+            self.give(result if isinstance(result, LogicalTensor) else None, gradient)
+        self.take(reversed(added))
+
+
+def active_ports(op: Op, active: Set[int]) -> dict[str, list[int]]:
+    """The indices of the inputs of an op whose gradients are computed, by their ports in the base vocabulary."""
+    found: dict[str, list[int]] = {}
+    base = base_of(schema_of(op))
+    for index, tensor in enumerate(op.inputs):
+        if tensor is not None and tensor.id in active:
+            found.setdefault(base.input_port(index).name, []).append(index)
+    return found
+
+
+def fitted(emit: Emitter, gradient: Value, tensor: LogicalTensor) -> Value:
+    """A gradient in the shape and data type of its tensor: summed over the axes along which the tensor was broadcast.
+
+    An unknown dim of the tensor is taken as that of the gradient.
+    """
+    return cast(emit, summed_to(emit, gradient, tensor.shape), tensor.dtype)

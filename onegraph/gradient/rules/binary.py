@@ -1,0 +1,150 @@
+"""Gradients of the binary category. Sums over axes along which a tensor was broadcast follow behind every rule."""
+
+from __future__ import annotations
+
+from ...lowering.elementwise import binary, filled, multiply, negative, select
+from ...lowering.emitter import Emitter, Value, dtype_of, numbers, rank_of
+from ...lowering.movement import cast, dims_of, expand, reshape
+from ...lowering.reduction import reduce
+from ...opset.ops.binary import slope_target
+from ...opset.shapes import known_dims
+from ..use import Use
+from .elementwise import scaled, where
+from .table import composed, flat, gradient_of
+
+flat("GreaterEqual", "its result is a truth value")
+
+
+def operand(emit: Emitter, use: Use, port: str, diff: Value) -> Value:
+    """An input in the data type of the gradient."""
+    return cast(emit, use[port], dtype_of(diff))
+
+
+@gradient_of("Add", "src_0 src_1")
+def add(emit: Emitter, use: Use, diff: Value) -> tuple[Value, Value]:
+    return diff, diff
+
+
+@gradient_of("BiasAdd", "src")
+def biased(emit: Emitter, use: Use, diff: Value) -> Value:
+    return diff
+
+
+@gradient_of("Subtract", "src_0")
+def minuend(emit: Emitter, use: Use, diff: Value) -> Value:
+    return diff
+
+
+@gradient_of("Subtract", "src_1")
+def subtrahend(emit: Emitter, use: Use, diff: Value) -> Value:
+    return negative(emit, diff)
+
+
+@gradient_of("Multiply", "src_0")
+def first_factor(emit: Emitter, use: Use, diff: Value) -> Value:
+    return multiply(emit, diff, operand(emit, use, "src_1", diff))
+
+
+@gradient_of("Multiply", "src_1")
+def second_factor(emit: Emitter, use: Use, diff: Value) -> Value:
+    return multiply(emit, diff, operand(emit, use, "src_0", diff))
+
+
+@gradient_of("Divide", "src_0")
+def dividend(emit: Emitter, use: Use, diff: Value) -> Value:
+    return binary(emit, "Divide", diff, operand(emit, use, "src_1", diff))
+
+
+@gradient_of("Divide", "src_1")
+def divisor(emit: Emitter, use: Use, diff: Value) -> Value:
+    quotient = binary(emit, "Divide", use.result("dst"), operand(emit, use, "src_1", diff))
+    return negative(emit, multiply(emit, diff, quotient))
+
+
+@gradient_of("SquaredDifference", "src_0 src_1")
+def squared_difference(emit: Emitter, use: Use, diff: Value) -> tuple[Value, Value]:
+    ends = operand(emit, use, "src_0", diff), operand(emit, use, "src_1", diff)
+    found = multiply(emit, diff, scaled(emit, binary(emit, "Subtract", *ends), 2))
+    return found, negative(emit, found)
+
+
+@gradient_of("Maximum, Minimum", "src_0")
+def first_extreme(emit: Emitter, use: Use, diff: Value) -> Value:
+    return _taken(emit, use, diff, "src_0", "src_1")
+
+
+@gradient_of("Maximum, Minimum", "src_1")
+def second_extreme(emit: Emitter, use: Use, diff: Value) -> Value:
+    return _taken(emit, use, diff, "src_1", "src_0")
+
+
+def _taken(emit: Emitter, use: Use, diff: Value, port: str, other: str) -> Value:
+    """The gradient where the result is the element of ``port``; equal elements get half of it each, as in PyTorch."""
+    one, rest = operand(emit, use, port, diff), operand(emit, use, other, diff)
+    better = binary(emit, "Greater" if use.base.kind.endswith("Maximum") else "Less", one, rest)
+    tied = select(emit, binary(emit, "Equal", one, rest), scaled(emit, diff, 0.5), filled(0, diff))
+    return select(emit, better, diff, tied)
+
+
+@gradient_of("Select", "src_0")
+def chosen(emit: Emitter, use: Use, diff: Value) -> Value:
+    return select(emit, use["cond"], diff, filled(0, diff))
+
+
+@gradient_of("Select", "src_1")
+def not_chosen(emit: Emitter, use: Use, diff: Value) -> Value:
+    return select(emit, use["cond"], filled(0, diff), diff)
+
+
+@gradient_of("BiasAdd", "bias")
+def bias(emit: Emitter, use: Use, diff: Value) -> Value:
+    found: Value = emit.op("BiasAddBackward", [diff], use.shared("BiasAddBackward"))
+    return found
+
+
+@gradient_of("BiasAddBackward", "diff_dst")
+def bias_add_backward(emit: Emitter, use: Use, diff: Value) -> Value:
+    whole = use["diff_dst"]
+    return expand(emit, along_channels(emit, use, diff, rank_of(whole) or 0), dims_of(emit, whole))
+
+
+def along_channels(emit: Emitter, use: Use, vector: Value, rank: int) -> Value:
+    """A vector with one element for each channel, in a shape that broadcasts with a tensor of the op's data_format."""
+    if use.call.string("data_format") == "NXC" or rank <= 2:
+        return vector
+    return reshape(emit, vector, numbers(-1, *(1,) * (rank - 2)))
+
+
+@gradient_of("PReLU", "src slope")
+def prelu(emit: Emitter, use: Use, diff: Value) -> tuple[Value | None, Value | None]:
+    if use.call.flag("per_channel_broadcast") or use.call.string("data_format") == "NXC":
+        found = emit.op("PReLUBackward", [use["src"], use["slope"], diff], use.shared("PReLUBackward"))
+        return found.diff_src, found.diff_slope
+    src, slope = use["src"], _slope(emit, use)
+    d_src = where(emit, src, 0, diff, multiply(emit, diff, slope)) if "src" in use.wanted else None
+    if "slope" not in use.wanted:
+        return d_src, None
+    d_slope = where(emit, src, 0, filled(0, diff), multiply(emit, diff, src))
+    return d_src, _summed(emit, d_slope, use)
+
+
+@composed("PReLUBackward")
+def prelu_backward(emit: Emitter, use: Use) -> tuple[Value, Value]:
+    src, diff, slope = use["src"], use["diff_dst"], _slope(emit, use)
+    d_src = where(emit, src, 0, diff, multiply(emit, diff, slope))
+    return d_src, _summed(emit, where(emit, src, 0, filled(0, diff), multiply(emit, diff, src)), use)
+
+
+def _slope_shape(use: Use) -> tuple[int, ...]:
+    """The shape in which the slope broadcasts with src."""
+    return known_dims(slope_target(use.call, use.call.shape("slope"), use.call.shape("src")))
+
+
+def _slope(emit: Emitter, use: Use) -> Value:
+    return reshape(emit, use["slope"], numbers(*_slope_shape(use)))
+
+
+def _summed(emit: Emitter, found: Value, use: Use) -> Value:
+    """The gradient with respect to the slope, in its shape."""
+    axes = [axis for axis, dim in enumerate(_slope_shape(use)) if dim == 1]
+    return reshape(emit, reduce(emit, "ReduceSum", found, axes, keep=True), dims_of(emit, use["slope"]))

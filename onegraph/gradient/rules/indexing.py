@@ -1,0 +1,146 @@
+"""Gradients of host ops that select elements by indices: elements come from places, gradients go back to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ...lowering.elementwise import binary, filled, multiply, select
+from ...lowering.emitter import Emitter, Value, dtype_of, rank_of
+from ...lowering.movement import as_s64, concat, dims_of, expand, transpose, unsqueeze
+from ...lowering.reduction import reduce
+from ...opset.shapes import known, known_dims, normalize_axis
+from ..use import Use
+from .elementwise import one_minus
+from .table import flat, gradient_of, refused
+
+flat("ArgMax, ArgMin, NonZero", "its result is an index")
+flat("Shape, Size", "its result depends on the shape alone")
+refused("host Range", "its inputs decide the shape of its result")
+
+
+def zeros_like(emit: Emitter, like: Value, diff: Value) -> Value:
+    """Zeros of a shape, in the data type of a gradient."""
+    zero = filled(0, diff)
+    return np.full(known_dims(like.shape), zero) if known(like.shape) else expand(emit, zero, dims_of(emit, like))
+
+
+@gradient_of("Gather", "src")
+def gather(emit: Emitter, use: Use, diff: Value) -> Value:
+    rank, axis = use.call.rank("src") or 0, use.call.s64("axis")
+    return taken_back(emit, use["src"], use["indices"], diff, normalize_axis(axis, rank) or 0)
+
+
+def taken_back(emit: Emitter, src: Value, indices: Value, diff: Value, axis: int) -> Value:
+    """The gradient with respect to src of the slices of src at indices along an axis."""
+    rank, count = rank_of(src) or 0, rank_of(indices) or 0
+    front = [axis, *(other for other in range(rank) if other != axis)]
+    zeros = transpose(emit, zeros_like(emit, src, diff), front)
+    order = [*range(axis, axis + count), *range(axis), *range(axis + count, rank - 1 + count)]
+    places = unsqueeze(emit, as_s64(emit, indices), [-1])
+    whole = emit.op("ScatterND", [zeros, places, transpose(emit, diff, order)], {"reduction": "add"})
+    return transpose(emit, whole, np.argsort(front).tolist())
+
+
+@gradient_of("GatherElements", "src")
+def gather_elements(emit: Emitter, use: Use, diff: Value) -> Value:
+    attrs = {"axis": use.call.s64("axis"), "reduction": "add"}
+    found: Value = emit.op("ScatterElements", [zeros_like(emit, use["src"], diff), use["indices"], diff], attrs)
+    return found
+
+
+@gradient_of("GatherND", "src")
+def gather_nd(emit: Emitter, use: Use, diff: Value) -> Value:
+    indices, batch = as_s64(emit, use["indices"]), use.call.s64("batch_dims")
+    if batch:
+        dims = use.dims("indices")
+        own = np.moveaxis(np.indices(dims[:-1], np.int64)[:batch], 0, -1)
+        indices = concat(emit, [np.ascontiguousarray(own), indices], -1)
+    found: Value = emit.op("ScatterND", [zeros_like(emit, use["src"], diff), indices, diff], {"reduction": "add"})
+    return found
+
+
+@gradient_of("ScatterElements, ScatterND", "src")
+def scattered_into(emit: Emitter, use: Use, diff: Value) -> Value:
+    reduction = use.call.string("reduction")
+    if reduction == "add":
+        return diff
+    if reduction == "none":
+        return _scatter(emit, use, diff, zeros_like(emit, use["updates"], diff), "none")
+    if reduction == "mul":
+        factors = _scatter(emit, use, _ones(emit, use["src"]), use["updates"], "mul")
+        return multiply(emit, diff, factors)
+    return multiply(emit, _best(emit, use["src"], use.result("dst")), _share(emit, use, diff))
+
+
+@gradient_of("ScatterElements, ScatterND", "updates")
+def updates(emit: Emitter, use: Use, diff: Value) -> Value:
+    reduction = use.call.string("reduction")
+    if reduction in ("add", "none"):
+        return _gather(emit, use, diff)
+    if reduction == "mul":
+        return binary(emit, "Divide", _gather(emit, use, multiply(emit, diff, use.result("dst"))), use["updates"])
+    best = _best(emit, use["updates"], _gather(emit, use, use.result("dst")))
+    return multiply(emit, best, _gather(emit, use, _share(emit, use, diff)))
+
+
+def _ones(emit: Emitter, like: Value) -> Value:
+    return expand(emit, filled(1, like), dims_of(emit, like))
+
+
+def _best(emit: Emitter, value: Value, extreme: Value) -> Value:
+    """1 where a value is the extreme, else 0."""
+    return select(emit, binary(emit, "Equal", value, extreme), _ones(emit, value), filled(0, value))
+
+
+def _share(emit: Emitter, use: Use, diff: Value) -> Value:
+    """The gradient divided by the number of equal extremes."""
+    best = _best(emit, use["src"], use.result("dst"))
+    others = _best(emit, use["updates"], _gather(emit, use, use.result("dst")))
+    return binary(emit, "Divide", diff, _scatter(emit, use, best, others, "add"))
+
+
+def _scatter(emit: Emitter, use: Use, src: Value, values: Value, reduction: str) -> Value:
+    attrs = {**use.call.given, "reduction": reduction}
+    found: Value = emit.op(_kind(use), [src, use["indices"], values], attrs)
+    return found
+
+
+def _gather(emit: Emitter, use: Use, src: Value) -> Value:
+    if _kind(use) == "ScatterND":
+        found: Value = emit.op("GatherND", [src, use["indices"]])
+        return found
+    elements: Value = emit.op("GatherElements", [src, use["indices"]], {"axis": use.call.s64("axis")})
+    return elements
+
+
+def _kind(use: Use) -> str:
+    return use.base.kind.removeprefix("host ")
+
+
+@gradient_of("TopK", "src")
+def top_k(emit: Emitter, use: Use, diff: Value | None, _indices: None = None) -> Value | None:
+    if diff is None:
+        return None
+    zeros, attrs = zeros_like(emit, use["src"], diff), {"axis": use.call.s64("axis"), "reduction": "add"}
+    found: Value = emit.op("ScatterElements", [zeros, use.result("indices"), diff], attrs)
+    return found
+
+
+@gradient_of("CumSum", "src")
+def cum_sum(emit: Emitter, use: Use, diff: Value) -> Value:
+    attrs: Mapping[str, object] = {**use.call.given, "reverse": not use.call.flag("reverse")}
+    found: Value = emit.op("CumSum", [diff], attrs)
+    return found
+
+
+@gradient_of("OneHot", "values")
+def one_hot(emit: Emitter, use: Use, diff: Value) -> Value:
+    """The sum of the gradient where values[0] is, and where values[1] is."""
+    ends = np.array([0, 1], dtype_of(diff).numpy)
+    hot = emit.op("OneHot", [use["indices"], use["depth"], ends], dict(use.call.given))
+    sums = [
+        reduce(emit, "ReduceSum", multiply(emit, diff, one), None, keep=False) for one in (one_minus(emit, hot), hot)
+    ]
+    return concat(emit, [unsqueeze(emit, one, [0]) for one in sums], 0)

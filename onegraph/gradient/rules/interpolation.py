@@ -1,0 +1,25 @@
+"""Gradients of the interpolation category."""
+
+from __future__ import annotations
+
+from ...lowering.emitter import Emitter, Value
+from ..use import Use
+from .table import gradient_of
+
+
+def _sizes(use: Use) -> list[Value]:
+    return [use["sizes"]] if use.has("sizes") else []
+
+
+@gradient_of("Interpolate", "src")
+def interpolate(emit: Emitter, use: Use, diff: Value) -> Value:
+    kind = "InterpolateBackward"
+    found: Value = emit.op(kind, [use["src"], diff, *_sizes(use)], use.shared(kind))
+    return found
+
+
+@gradient_of("InterpolateBackward", "src diff_dst")
+def interpolate_backward(emit: Emitter, use: Use, diff: Value) -> tuple[None, Value]:
+    """The op reads the shape of src alone."""
+    found: Value = emit.op("Interpolate", [diff, *_sizes(use)], use.shared("Interpolate"))
+    return None, found

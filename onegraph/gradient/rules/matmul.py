@@ -1,0 +1,82 @@
+"""Gradients of MatMul. A vector is seen as a matrix, and weights that all batches share get one product."""
+
+from __future__ import annotations
+
+from ...lowering.emitter import Emitter, Value, numbers, rank_of
+from ...lowering.layers import matmul
+from ...lowering.movement import reshape, unsqueeze
+from ...lowering.reduction import reduce
+from ...opset.shapes import known
+from ..use import Use
+from .binary import operand
+from .table import gradient_of
+
+
+@gradient_of("MatMul", "src")
+def src(emit: Emitter, use: Use, diff: Value) -> Value:
+    weights, diff = _weights(emit, use, diff), _matrices(emit, use, diff)
+    turned, other = _turned(use, "transpose_a", "src"), _turned(use, "transpose_b", "weights")
+    if turned:
+        found = matmul(emit, weights, diff, transpose_a=other, transpose_b=True)
+    else:
+        found = matmul(emit, diff, weights, transpose_b=not other)
+    return _without_axis(emit, use, found, "src", -2)
+
+
+@gradient_of("MatMul", "weights")
+def weights(emit: Emitter, use: Use, diff: Value) -> Value:
+    source, diff = _source(emit, use, diff), _matrices(emit, use, diff)
+    turned, other = _turned(use, "transpose_a", "src"), _turned(use, "transpose_b", "weights")
+    if rank_of(use["weights"]) in (1, 2) and (rank_of(source) or 0) > 2 and not turned and _fits(source, diff):
+        source, diff = (reshape(emit, one, numbers(-1, one.shape[-1])) for one in (source, diff))  # type: ignore[index, arg-type]
+    if other:
+        found = matmul(emit, diff, source, transpose_a=True, transpose_b=turned)
+    else:
+        found = matmul(emit, source, diff, transpose_a=not turned)
+    return _without_axis(emit, use, found, "weights", -1)
+
+
+@gradient_of("MatMul", "bias")
+def bias(emit: Emitter, use: Use, diff: Value) -> Value:
+    return diff
+
+
+def _fits(source: Value, diff: Value) -> bool:
+    """Whether both have the same batches and known columns, so that they can be seen as matrices."""
+    ends = source.shape, diff.shape
+    return all(shape is not None and shape[-1] is not None for shape in ends) and (
+        ends[0][:-1] == ends[1][:-1] and known(ends[0])  # type: ignore[index]
+    )
+
+
+def _turned(use: Use, attribute: str, port: str) -> bool:
+    return use.call.flag(attribute) and (use.call.rank(port) or 0) > 1
+
+
+def _source(emit: Emitter, use: Use, diff: Value) -> Value:
+    """src as matrices: a vector is one row."""
+    value = operand(emit, use, "src", diff)
+    return unsqueeze(emit, value, [0]) if rank_of(value) == 1 else value
+
+
+def _weights(emit: Emitter, use: Use, diff: Value) -> Value:
+    """The weights as matrices: a vector is one column."""
+    value = operand(emit, use, "weights", diff)
+    return unsqueeze(emit, value, [1]) if rank_of(value) == 1 else value
+
+
+def _matrices(emit: Emitter, use: Use, diff: Value) -> Value:
+    """The gradient with the axes that a vector lacks."""
+    if use.call.rank("weights") == 1:
+        diff = unsqueeze(emit, diff, [-1])
+    return unsqueeze(emit, diff, [-2]) if use.call.rank("src") == 1 else diff
+
+
+def _without_axis(emit: Emitter, use: Use, found: Value, port: str, axis: int) -> Value:
+    """The gradient with respect to a vector: summed over the batches, without the axis that the vector lacks."""
+    if use.call.rank(port) != 1:
+        return found
+    rank = rank_of(found) or 0
+    kept = rank + (-1 if axis == -2 else -2)
+    axes = [other for other in range(rank) if other != kept]
+    return reduce(emit, "ReduceSum", found, axes, keep=False)

@@ -1,0 +1,20 @@
+"""Gradients of the ops without a category."""
+
+from __future__ import annotations
+
+from ...lowering.emitter import Emitter, Value
+from ..use import Use
+from .table import flat, gradient_of, refused
+
+flat("GenIndex", "its result is an index")
+flat("End", "it has no result")
+refused("Wildcard", "the specification does not say what it computes")
+refused("host OnnxNode", "the package onnx computes its nodes")
+refused("host NonMaxSuppression", "its result is a selection of boxes, which does not depend on them smoothly")
+
+
+@gradient_of("Dropout", "src")
+def dropout(emit: Emitter, use: Use, diff: Value) -> Value:
+    """The seed and the offset decide which elements are dropped, so the same ones are dropped again."""
+    found: Value = emit.op("Dropout", [diff, use["seed"], use["offset"], use["probability"]], outputs=["dst"])
+    return found

@@ -1,0 +1,281 @@
+"""Gradients of the normalization category."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ...errors import UnsupportedError
+from ...lowering.elementwise import add, binary, multiply, unary
+from ...lowering.emitter import Emitter, Value, dtype_of, numbers, rank_of
+from ...lowering.movement import cast, dims_of, expand, reshape, unsqueeze
+from ...lowering.reduction import reduce
+from ...opset.dtypes import DataType
+from ...opset.ops.normalization import DEFAULT_MOMENTUM, begin_axis
+from ...opset.shapes import known_dims
+from ..use import Use
+from .binary import along_channels
+from .elementwise import moved, scaled, square
+from .table import composed, gradient_of
+
+
+def subtract(emit: Emitter, first: Value, second: Value) -> Value:
+    """first - second."""
+    return binary(emit, "Subtract", first, second)
+
+
+def inverse_root(emit: Emitter, variance: Value, epsilon: float) -> Value:
+    """1 / sqrt(variance + epsilon)."""
+    return unary(emit, "Pow", moved(emit, variance, epsilon), {"beta": -0.5})
+
+
+def mean_of(emit: Emitter, src: Value, axes: Sequence[int]) -> Value:
+    """The mean, with the axes kept."""
+    return reduce(emit, "ReduceMean", src, axes, keep=True)
+
+
+def wide(emit: Emitter, value: Value) -> Value:
+    """A value in f32, in which normalizations are computed."""
+    return cast(emit, value, DataType.f32)
+
+
+def narrow(emit: Emitter, use: Use, values: Sequence[Value]) -> tuple[Value, ...]:
+    """The results of the op in its data types."""
+    return tuple(cast(emit, one, tensor.dtype) for one, tensor in zip(values, use.op.outputs, strict=False))
+
+
+def other_axes(use: Use, rank: int) -> list[int]:
+    """The axes but that of the channels."""
+    channel = rank - 1 if use.call.string("data_format") == "NXC" else 1
+    return [axis for axis in range(rank) if axis != channel]
+
+
+def normalized_gradient(emit: Emitter, normalized: Value, diff: Value, scale: Value, axes: Sequence[int]) -> Value:
+    """The gradient with respect to x of (x - mean) * scale, where scale is 1 over the root of the variance of x."""
+    slope = mean_of(emit, multiply(emit, diff, normalized), axes)
+    rest = subtract(emit, subtract(emit, diff, mean_of(emit, diff, axes)), multiply(emit, normalized, slope))
+    return multiply(emit, rest, scale)
+
+
+# Batches --------------------------------------------------------------------------------------------------------------
+
+
+@composed("BatchNormInference")
+def batch_norm_inference(emit: Emitter, use: Use) -> tuple[Value, ...]:
+    src = wide(emit, use["src"])
+    rank = rank_of(src) or 0
+    gamma, beta, mean, variance = (wide(emit, use[port]) for port in ("gamma", "beta", "mean", "variance"))
+    scale = multiply(emit, gamma, inverse_root(emit, variance, use.call.f32("epsilon")))
+    centred = subtract(emit, src, along_channels(emit, use, mean, rank))
+    scaled_up = multiply(emit, centred, along_channels(emit, use, scale, rank))
+    return narrow(emit, use, [add(emit, scaled_up, along_channels(emit, use, beta, rank))])
+
+
+@gradient_of("BatchNormForwardTraining", "src gamma beta")
+def batch_norm(
+    emit: Emitter,
+    use: Use,
+    diff: Value | None,
+    d_running_mean: Value | None,
+    d_running_variance: Value | None,
+    d_mean: Value | None,
+    d_variance: Value | None,
+) -> tuple[Value | None, ...]:
+    src, mean, variance = use["src"], use.result("batch_mean"), use.result("batch_variance")
+    d_src: Value | None = None
+    others: list[Value | None] = [None, None]
+    if diff is not None:
+        kind, gamma = "BatchNormTrainingBackward", [use["gamma"]] if use.has("gamma") else []
+        names = ["diff_src", "diff_gamma", "diff_beta"] if gamma else ["diff_src"]
+        found = emit.op(kind, [src, diff, mean, variance, *gamma], use.shared(kind), outputs=names)
+        d_src, *others = found if gamma else (found,)
+    new = 1 - _momentum(use)
+    rank = rank_of(src) or 0
+    d_mean, d_variance = (
+        total(emit, own, None if running is None else scaled(emit, running, new))
+        for own, running in ((d_mean, d_running_mean), (d_variance, d_running_variance))
+    )
+    spread = [None if one is None else along_channels(emit, use, one, rank) for one in (mean, d_mean, d_variance)]
+    return total(emit, d_src, moments_gradient(emit, src, spread, other_axes(use, rank))), *others
+
+
+@gradient_of("BatchNormForwardTraining", "mean variance")
+def running(
+    emit: Emitter,
+    use: Use,
+    _diff: Value | None,
+    d_running_mean: Value | None,
+    d_running_variance: Value | None,
+    _d_mean: Value | None,
+    _d_variance: Value | None,
+) -> tuple[Value | None, ...]:
+    kept = _momentum(use)
+    return tuple(None if one is None else scaled(emit, one, kept) for one in (d_running_mean, d_running_variance))
+
+
+def _momentum(use: Use) -> float:
+    return use.call.f32("momentum") if use.call.has("momentum") else DEFAULT_MOMENTUM
+
+
+def total(emit: Emitter, *parts: Value | None) -> Value | None:
+    """The sum of the parts that are given."""
+    given = [part for part in parts if part is not None]
+    while len(given) > 1:
+        given[:2] = [add(emit, given[0], cast(emit, given[1], dtype_of(given[0])))]
+    return given[0] if given else None
+
+
+def moments_gradient(emit: Emitter, src: Value, moments: Sequence[Value | None], axes: Sequence[int]) -> Value | None:
+    """The gradient with respect to src through its mean and its variance.
+
+    Args:
+        moments: the mean, and the gradients with respect to the mean and the variance, which broadcast with src.
+        axes: the axes of the moments.
+    """
+    mean, d_mean, d_variance = moments
+    if d_mean is None and d_variance is None:
+        return None
+    dims = known_dims(src.shape)
+    share = 1 / max(prod(dims[axis] for axis in axes), 1)
+    found = None if d_mean is None else expand(emit, scaled(emit, d_mean, share), dims_of(emit, src))
+    if d_variance is None or mean is None:
+        return found
+    centred = subtract(emit, wide(emit, src), wide(emit, mean))
+    return total(emit, multiply(emit, centred, scaled(emit, wide(emit, d_variance), 2 * share)), found)
+
+
+@composed("BatchNormTrainingBackward")
+def batch_norm_backward(emit: Emitter, use: Use) -> tuple[Value, ...]:
+    src, diff = wide(emit, use["src"]), wide(emit, use["diff_dst"])
+    rank = rank_of(src) or 0
+    axes = other_axes(use, rank)
+    mean, variance = (along_channels(emit, use, wide(emit, use[port]), rank) for port in ("mean", "variance"))
+    scale = inverse_root(emit, variance, use.call.f32("epsilon"))
+    normalized = multiply(emit, subtract(emit, src, mean), scale)
+    given = diff
+    if use.has("gamma") and len(use.op.outputs) > 1:
+        given = multiply(emit, diff, along_channels(emit, use, wide(emit, use["gamma"]), rank))
+    d_src = normalized_gradient(emit, normalized, given, scale, axes)
+    sums = [reduce(emit, "ReduceSum", one, axes, keep=False) for one in (multiply(emit, diff, normalized), diff)]
+    return narrow(emit, use, [d_src, *sums])
+
+
+# Layers ---------------------------------------------------------------------------------------------------------------
+
+
+def _begin(use: Use) -> int:
+    begin = begin_axis(use.call)
+    if begin is None:
+        raise UnsupportedError(
+            f"gradient: {use.op.kind} {use.op.name!r}: src has an unknown rank; expected a known one"
+        )
+    return begin
+
+
+@gradient_of("LayerNorm", "src gamma beta")
+def layer_norm(
+    emit: Emitter, use: Use, diff: Value | None, d_mean: Value | None = None, d_variance: Value | None = None
+) -> tuple[Value | None, ...]:
+    src, affine = use["src"], [use[port] for port in ("gamma", "beta") if use.has(port)]
+    mean, variance = _statistics(emit, use, affine)
+    found: tuple[Value | None, ...] = (None,)
+    if diff is not None:
+        made = emit.op("LayerNormBackward", [src, diff, mean, variance, *affine], use.shared("LayerNormBackward"))
+        found = (*made,) if affine else (made,)
+    begin, rank = _begin(use), rank_of(src) or 0
+    spread = [None if one is None else _spread(emit, one, rank) for one in (mean, d_mean, d_variance)]
+    return total(emit, found[0], moments_gradient(emit, src, spread, range(begin, rank))), *found[1:]
+
+
+def _statistics(emit: Emitter, use: Use, affine: Sequence[Value]) -> tuple[Value, Value]:
+    """The mean and the variance: results of the op, or of another one like it that keeps them."""
+    if use.gives("variance"):
+        return use.result("mean"), use.result("variance")
+    found = emit.op("LayerNorm", [use["src"], *affine], {**use.call.given, "keep_stats": True})
+    return found.mean, found.variance
+
+
+def _spread(emit: Emitter, statistic: Value, rank: int) -> Value:
+    """A statistic of the last axes, in a shape that broadcasts with src."""
+    missing = rank - (rank_of(statistic) or 0)
+    return unsqueeze(emit, statistic, [*range(rank - missing, rank)]) if missing else statistic
+
+
+@composed("LayerNormBackward")
+def layer_norm_backward(emit: Emitter, use: Use) -> tuple[Value, ...]:
+    src, diff = wide(emit, use["src"]), wide(emit, use["diff_dst"])
+    rank, begin = rank_of(src) or 0, _begin(use)
+    mean, variance = (_spread(emit, wide(emit, use[port]), rank) for port in ("mean", "variance"))
+    scale = inverse_root(emit, variance, use.call.f32("epsilon"))
+    normalized = multiply(emit, subtract(emit, src, mean), scale)
+    given = diff
+    if use.call.flag("use_affine") and use.has("gamma"):
+        given = multiply(emit, diff, wide(emit, use["gamma"]))
+    others = [*range(rank - 1)]
+    d_src = normalized_gradient(emit, normalized, given, scale, range(begin, rank))
+    sums = [reduce(emit, "ReduceSum", one, others, keep=False) for one in (multiply(emit, diff, normalized), diff)]
+    return narrow(emit, use, [d_src, *sums])
+
+
+@composed("GroupNorm")
+def group_norm(emit: Emitter, use: Use) -> tuple[Value, ...]:
+    dims, groups, last = use.dims("src"), use.call.s64("groups"), use.call.string("data_format") == "NXC"
+    batch, channels = dims[0], dims[-1] if last else dims[1]
+    inner = dims[1:-1] if last else dims[2:]
+    split = (batch, *inner, groups, channels // groups) if last else (batch, groups, channels // groups, *inner)
+    rank = len(split)
+    axes = [axis for axis in range(1, rank) if axis != (rank - 2 if last else 1)]
+    src = reshape(emit, wide(emit, use["src"]), numbers(*split))
+    mean = mean_of(emit, src, axes)
+    centred = subtract(emit, src, mean)
+    variance = mean_of(emit, square(emit, centred), axes)
+    normalized = multiply(emit, centred, inverse_root(emit, variance, use.call.f32("epsilon")))
+    dst = reshape(emit, normalized, numbers(*dims))
+    if use.call.flag("use_affine"):
+        gamma, beta = (along_channels(emit, use, wide(emit, use[port]), len(dims)) for port in ("gamma", "beta"))
+        dst = add(emit, multiply(emit, dst, gamma), beta)
+    stats = [reshape(emit, one, numbers(batch, groups)) for one in (mean, variance)]
+    return narrow(emit, use, [dst, *stats])
+
+
+@composed("RMSNorm")
+def rms_norm(emit: Emitter, use: Use) -> tuple[Value, ...]:
+    src = wide(emit, use["src"])
+    axes = [*range(_begin(use), rank_of(src) or 0)]
+    dst = multiply(emit, src, inverse_root(emit, mean_of(emit, square(emit, src), axes), use.call.f32("epsilon")))
+    return narrow(emit, use, [multiply(emit, dst, wide(emit, use["gamma"])) if use.has("gamma") else dst])
+
+
+# SoftMax --------------------------------------------------------------------------------------------------------------
+
+
+@gradient_of("SoftMax", "src")
+def softmax(emit: Emitter, use: Use, diff: Value | None, d_stats: Value | None = None) -> Value | None:
+    """stats is the logarithm of the sum, whose gradient is dst."""
+    dst, axis = use.result("dst"), use.call.s64("axis")
+    found: Value | None = None
+    if diff is not None:
+        found = emit.op("SoftMaxBackward", [diff, dst], {"axis": axis}, dtype=dtype_of(diff))
+    if d_stats is None:
+        return found
+    return total(emit, multiply(emit, wide(emit, dst), d_stats), found)
+
+
+@composed("SoftMaxBackward")
+def softmax_backward(emit: Emitter, use: Use) -> tuple[Value, ...]:
+    diff, dst = wide(emit, use["diff_dst"]), wide(emit, use["dst"])
+    sums = reduce(emit, "ReduceSum", multiply(emit, diff, dst), [use.call.s64("axis")], keep=True)
+    return narrow(emit, use, [multiply(emit, dst, subtract(emit, diff, sums))])
+
+
+@gradient_of("LogSoftmax", "src")
+def log_softmax(emit: Emitter, use: Use, diff: Value) -> Value:
+    found: Value = emit.op("LogSoftmaxBackward", [diff, use.result("dst")], {"axis": use.call.s64("axis")})
+    return found
+
+
+@composed("LogSoftmaxBackward")
+def log_softmax_backward(emit: Emitter, use: Use) -> Value:
+    diff, dst = use["diff_dst"], use["dst"]
+    sums = reduce(emit, "ReduceSum", diff, [use.call.s64("axis")], keep=True)
+    return subtract(emit, diff, multiply(emit, unary(emit, "Exp", dst), sums))

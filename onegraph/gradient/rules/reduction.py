@@ -1,0 +1,90 @@
+"""Gradients of the reductions, of the base vocabulary and of the host ops."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ...errors import UnsupportedError
+from ...lowering.elementwise import binary, filled, multiply, select
+from ...lowering.emitter import Emitter, Value, dtype_of
+from ...lowering.movement import cast, dims_of, expand, unsqueeze
+from ...lowering.reduction import reduce
+from ...opset.ops.reduction import reduced_axes
+from ...opset.schema import Shape
+from ...opset.shapes import known
+from ..use import Use
+from .elementwise import scaled
+from .table import gradient_of
+
+
+def axes_of(use: Use) -> tuple[int, ...]:
+    """The axes that the op reduces, counted from 0."""
+    found = reduced_axes(use.call)
+    if found is None:
+        raise UnsupportedError(f"gradient: {use.op.kind} {use.op.name!r}: its axes are unknown; expected known axes")
+    return found
+
+
+def as_kept(emit: Emitter, use: Use, value: Value) -> Value:
+    """A value of the shape of dst with size 1 along the axes that the op reduced."""
+    return value if use.call.flag("keep_dims") else unsqueeze(emit, value, axes_of(use)) if axes_of(use) else value
+
+
+def widened(emit: Emitter, use: Use, value: Value) -> Value:
+    """A value of the shape of dst in the shape of src."""
+    return expand(emit, as_kept(emit, use, value), dims_of(emit, use["src"]))
+
+
+@gradient_of("ReduceSum", "src")
+def reduce_sum(emit: Emitter, use: Use, diff: Value) -> Value:
+    return widened(emit, use, diff)
+
+
+@gradient_of("ReduceMean", "src")
+def reduce_mean(emit: Emitter, use: Use, diff: Value) -> Value:
+    shape: Shape = use.call.shape("src")
+    dims = tuple(dim for axis, dim in enumerate(shape or ()) if axis in axes_of(use))
+    if known(dims):
+        return widened(emit, use, scaled(emit, diff, 1 / max(prod(dim or 0 for dim in dims), 1)))
+    counts = [emit.op("Size", [one]) for one in (use["src"], use.result("dst"))]
+    count = cast(emit, binary(emit, "Divide", *counts), dtype_of(diff))
+    return widened(emit, use, binary(emit, "Divide", diff, count))
+
+
+@gradient_of("ReduceL1", "src")
+def reduce_l1(emit: Emitter, use: Use, diff: Value) -> Value:
+    found: Value = emit.op("AbsBackward", [use["src"], widened(emit, use, diff)])
+    return found
+
+
+@gradient_of("ReduceL2", "src")
+def reduce_l2(emit: Emitter, use: Use, diff: Value) -> Value:
+    norm = use.result("dst")
+    zero = filled(0, norm)
+    share = select(emit, binary(emit, "Equal", norm, zero), zero, binary(emit, "Divide", diff, norm))
+    return multiply(emit, use["src"], as_kept(emit, use, share))
+
+
+@gradient_of("ReduceMax, ReduceMin", "src")
+def reduce_extreme(emit: Emitter, use: Use, diff: Value) -> Value:
+    """Equal extremes get equal shares, as in PyTorch's amax."""
+    src = use["src"]
+    best = binary(emit, "Equal", src, as_kept(emit, use, use.result("dst")))
+    ones = select(emit, best, expand(emit, filled(1, src), dims_of(emit, src)), filled(0, src))
+    count = reduce(emit, "ReduceSum", ones, axes_of(use), keep=True)
+    return multiply(emit, ones, binary(emit, "Divide", as_kept(emit, use, diff), count))
+
+
+@gradient_of("ReduceProd", "src")
+def reduce_prod(emit: Emitter, use: Use, diff: Value) -> Value:
+    """The product of the other elements, which is not a quotient where an element is 0."""
+    src, axes = use["src"], axes_of(use)
+    zero, one = filled(0, src), expand(emit, filled(1, src), dims_of(emit, src))
+    is_zero = binary(emit, "Equal", src, zero)
+    safe = select(emit, is_zero, one, src)
+    product = reduce(emit, "ReduceProd", safe, axes, keep=True)
+    zeros = reduce(emit, "ReduceSum", select(emit, is_zero, one, zero), axes, keep=True)
+    none, single = (binary(emit, "Equal", zeros, filled(number, src)) for number in (0, 1))
+    others = select(emit, none, binary(emit, "Divide", product, safe), zero)
+    lone = multiply(emit, select(emit, is_zero, one, zero), select(emit, single, product, filled(0, product)))
+    return multiply(emit, as_kept(emit, use, diff), binary(emit, "Add", others, lone))

@@ -1,0 +1,147 @@
+"""Shows an op of a graph in the base vocabulary, for the rules of gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from ..errors import UnsupportedError
+from ..ir.op import LogicalTensor, Op, schema_of
+from ..lowering.elementwise import filled
+from ..lowering.emitter import Emitter, Value, numbers
+from ..lowering.movement import cast, dims_of, expand, reshape, squeeze, transpose
+from ..lowering.reduction import reduce
+from ..opset.dtypes import DataType
+from ..opset.editions.dialect import base_call, channel_swap, format_of, is_swapped
+from ..opset.editions.registry import DEFAULT, base_of, edition
+from ..opset.schema import AttrValue, Schema, Shape
+from ..opset.shapes import known, known_dims, show
+
+# The data types of tensors that have gradients.
+FLOATS = frozenset([DataType.f32, DataType.bf16, DataType.f16, DataType.float64])
+
+
+class Use:
+    """One op: its attributes and tensors in the base vocabulary, with the order of axes that it has there.
+
+    Attributes:
+        op: the op, in its edition.
+        call: its attributes, with defaults, and the types of its inputs.
+        wanted, indices: the names and the indices of the inputs whose gradients are asked for.
+    """
+
+    def __init__(self, emit: Emitter, op: Op, ports: Mapping[str, Collection[int]]) -> None:
+        self.emit, self.op, self.wanted = emit, op, frozenset(ports)
+        self.indices = frozenset(index for indices in ports.values() for index in indices)
+        self.schema = schema_of(op)
+        types = [None if tensor is None else tensor.type for tensor in op.inputs]
+        dtypes = [tensor.dtype for tensor in op.outputs]
+        self.call = base_call(self.schema, base_of(self.schema), op.attrs, types, len(op.outputs), dtypes)
+
+    @property
+    def base(self) -> Schema:
+        """The schema of the op in the base vocabulary."""
+        return self.call.schema
+
+    @property
+    def dtype(self) -> DataType:
+        """The data type of the first output."""
+        return self.op.outputs[0].dtype
+
+    def __getitem__(self, port: str) -> Value:
+        """The input at a port, which is given."""
+        index = self.base.input_index(port)
+        tensor = self.op.inputs[index]
+        assert tensor is not None
+        return self.in_base_order(tensor, self.schema.inputs[index].name)
+
+    def has(self, port: str) -> bool:
+        """Whether an optional input is given."""
+        index = self.base.input_index(port)
+        return index < len(self.op.inputs) and self.op.inputs[index] is not None
+
+    def result(self, port: str) -> Value:
+        """The output at a port, which the op has in this use."""
+        index = [output.name for output in self.base.outputs].index(port)
+        return self.in_base_order(self.op.outputs[index], self.schema.outputs[index].name)
+
+    def gives(self, port: str) -> bool:
+        """Whether the op has an optional output in this use."""
+        return port in [output.name for output in self.base.outputs][: len(self.op.outputs)]
+
+    @property
+    def source(self) -> Value:
+        """The first input."""
+        return self[self.base.inputs[0].name]
+
+    def value(self, port: str) -> tuple[int, ...]:
+        """The contents of an integer input.
+
+        Raises:
+            UnsupportedError: they are unknown when the graph is built.
+        """
+        found = self.call.value(port)
+        if found is None:
+            raise UnsupportedError(f"gradient: {self.op.kind} {self.op.name!r}: {port} is unknown; expected a constant")
+        return found
+
+    def dims(self, port: str) -> tuple[int, ...]:
+        """The shape of an input.
+
+        Raises:
+            UnsupportedError: a dim is unknown.
+        """
+        shape = self.call.shape(port)
+        if not known(shape):
+            raise UnsupportedError(
+                f"gradient: {self.op.kind} {self.op.name!r}: {port} has the shape {show(shape)}; expected known dims"
+            )
+        return known_dims(shape)
+
+    def in_base_order(self, value: Value, port: str) -> Value:
+        """A value of a port of the edition with its axes in the base order, or back: the change undoes itself."""
+        shape = value.shape
+        if not is_swapped(self.schema, port) or shape is None:
+            return value
+        return transpose(self.emit, value, channel_swap(len(shape), format_of(self.schema, self.op.attrs)))
+
+    def shared(self, kind: str, without: Collection[str] = ()) -> dict[str, AttrValue]:
+        """The given attributes that another op of the base vocabulary has too."""
+        other = edition(DEFAULT).schemas[kind]
+        return {
+            name: value for name, value in self.call.given.items() if other.has_attribute(name) and name not in without
+        }
+
+
+def shape_for(emit: Emitter, name: str, like: Value) -> tuple[dict[str, object], list[Value]]:
+    """The shape of a value for an op that takes it as attribute ``name`` or, with unknown dims, as its last input."""
+    if known(like.shape):
+        return {name: [*like.shape]}, []  # type: ignore[misc]
+    return {}, [cast(emit, dims_of(emit, like), DataType.s32)]
+
+
+def has_gradient(value: Value | None) -> bool:
+    """Whether a value is a tensor of floating-point numbers."""
+    return isinstance(value, LogicalTensor) and value.dtype in FLOATS
+
+
+def ones_like(emit: Emitter, like: LogicalTensor, number: float = 1) -> Value:
+    """A value of the same shape and data type that is the same number everywhere."""
+    one = filled(number, like)
+    return np.full(known_dims(like.shape), one) if known(like.shape) else expand(emit, one, dims_of(emit, like))
+
+
+def summed_to(emit: Emitter, value: Value, shape: Shape) -> Value:
+    """The sum over the axes along which a tensor of a shape was broadcast."""
+    if shape is None or value.shape is None or shape == value.shape:
+        return value
+    added = len(value.shape) - len(shape)
+    pairs = zip(shape, value.shape[added:], strict=True)
+    axes = [*range(added), *(added + axis for axis, (dim, now) in enumerate(pairs) if dim == 1 != now)]
+    if not axes:
+        return value
+    total = reduce(emit, "ReduceSum", value, axes, keep=len(axes) > added)
+    if not added or len(axes) == added:
+        return total
+    return reshape(emit, total, numbers(*known_dims(shape))) if known(shape) else squeeze(emit, total, [*range(added)])

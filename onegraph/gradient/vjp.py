@@ -1,0 +1,110 @@
+"""Adds the vector-Jacobian product of a graph to the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from ..builder.graph import DataGraph
+from ..errors import UnsupportedError
+from ..ir.op import LogicalTensor, Op, schema_of
+from ..lowering.emitter import Emitter
+from ..opset.editions.registry import base_of
+from .arguments import differentiable, seeds_of, tensors_of
+from .reverse import Reverse, active_ports
+from .rules import FLAT, refusal
+from .rules.table import entry
+from .transplant import Transplant
+from .use import has_gradient, ones_like
+
+
+def gradient(
+    graph: DataGraph, outputs: object, wrt: object, grad_outputs: object = None, checkpoint: object = None
+) -> tuple[LogicalTensor, ...]:
+    """The gradients with respect to ``wrt``; see :meth:`onegraph.Graph.gradient`."""
+    results, sources = differentiable(graph, "outputs", outputs), differentiable(graph, "wrt", wrt)
+    seeds = seeds_of(graph, results, grad_outputs)
+    kept = None if checkpoint is None else tensors_of(graph, "checkpoint", checkpoint)
+    # The ops are added to a copy, so that an error leaves the graph as it is, and ops without a reader stay out of it.
+    scratch = DataGraph.copy(graph)
+    emit, between = Emitter(scratch), _between(graph.ops, results, sources)
+    reverse = Reverse(emit, between, _label(graph.ops))
+    emit.named(reverse.label)
+    for result, seed in zip(results, seeds, strict=True):
+        reverse.give(result, ones_like(emit, result) if seed is None else seed)
+    reverse.take(reversed(graph.ops))
+    emit.named(f"zeros/{reverse.label}")
+    found = []
+    for source in sources:
+        one = reverse.gradient(source)
+        found.append(emit.tensor(ones_like(emit, source, 0) if one is None else one))
+    return Transplant(graph, scratch, kept).moved(found)
+
+
+def _between(ops: Sequence[Op], results: Sequence[LogicalTensor], sources: Sequence[LogicalTensor]) -> set[int]:
+    """Ids of the tensors that depend on a source and that a result depends on; both may be among them.
+
+    Raises:
+        UnsupportedError: one of the ops between has no gradient.
+    """
+    dependent = {tensor.id for tensor in sources}
+    for op in ops:
+        if active_ports(op, dependent) and entry(FLAT, base_of(schema_of(op))) is None:
+            dependent.update(tensor.id for tensor in op.outputs if has_gradient(tensor))
+    needed = {tensor.id for tensor in results} & dependent
+    for op in reversed(ops):
+        if not any(tensor.id in needed for tensor in op.outputs):
+            continue
+        ports = active_ports(op, dependent)
+        reason = refusal(base_of(schema_of(op)), frozenset(ports)) if ports else ""
+        if reason:
+            raise UnsupportedError(_refused(op, reason, ops, results, sources))
+        if entry(FLAT, base_of(schema_of(op))) is None:
+            needed.update(op.inputs[index].id for indices in ports.values() for index in indices)  # type: ignore[union-attr]
+    return needed
+
+
+def _refused(
+    op: Op, reason: str, ops: Sequence[Op], results: Sequence[LogicalTensor], sources: Sequence[LogicalTensor]
+) -> str:
+    """The message for an op without a gradient, with the path from a result through the op to a source."""
+    makers = {tensor.id: one for one in ops for tensor in one.outputs}
+    readers: dict[int, list[Op]] = {}
+    for one in ops:
+        for tensor in one.inputs:
+            if tensor is not None:
+                readers.setdefault(tensor.id, []).append(one)
+    up = _chain(op.outputs, results, lambda one: ((other, other.outputs) for other in readers.get(one.id, ())))
+    down = _chain(op.inputs, sources, lambda one: ((other, other.inputs) for other in _listed(makers.get(one.id))))
+    path = " <- ".join([*reversed(up), op.name, *down])
+    return f"gradient: {op.kind} {op.name!r}: {reason}; the path is {path}"
+
+
+def _listed(op: Op | None) -> tuple[Op, ...]:
+    return () if op is None else (op,)
+
+
+def _chain(
+    starts: Sequence[LogicalTensor | None],
+    ends: Sequence[LogicalTensor],
+    steps: Callable[[LogicalTensor], Iterable[tuple[Op, Sequence[LogicalTensor | None]]]],
+) -> list[str]:
+    """The names of the ops on a shortest path from a tensor of ``starts`` to one of ``ends``, and that of the end."""
+    last = {tensor.id for tensor in ends}
+    paths: list[tuple[LogicalTensor, list[str]]] = [(tensor, []) for tensor in starts if tensor is not None]
+    seen: set[int] = set()
+    for tensor, names in paths:  # the list grows
+        if tensor.id in last:
+            return [*names, tensor.name]
+        if tensor.id not in seen:
+            seen.add(tensor.id)
+            paths += [(end, [*names, op.name]) for op, to in steps(tensor) for end in to if end is not None]
+    return []
+
+
+def _label(ops: Sequence[Op]) -> str:
+    """The end of the names of the new ops; no op has it yet."""
+    used = {name for op in ops for name in op.name.split("/")[1:]}
+    number = 1
+    while (label := "gradient" if number == 1 else f"gradient_{number}") in used:
+        number += 1
+    return label
