@@ -27,16 +27,22 @@ def on_numpy(report: Report) -> str:
 
 def kernels(run: Callable[[], object], shown: int = 5) -> str:
     """The shares of the slowest kernels in one run. ``ref:any`` is plain C++, often a hundred times slower."""
+    taken = taken_by(run)
+    whole = sum(taken.values())
+    if not whole:
+        return ""
+    return "kernels: " + ", ".join(f"{name} {part / whole:.0%}" for name, part in taken.most_common(shown))
+
+
+def taken_by(run: Callable[[], object]) -> Counter[str]:
+    """The nanoseconds of each kernel of the library in one run."""
     taken: Counter[str] = Counter()
     for line in _printed(run).splitlines():
         fields = line.split(",")
         if "exec" in fields:
             primitive, implementation = fields[fields.index("exec") + 2 :][:2]
             taken[f"{primitive} {implementation}"] += round(float(fields[-1]) * 1e6)  # ms
-    whole = sum(taken.values())
-    if not whole:
-        return ""
-    return "kernels: " + ", ".join(f"{name} {part / whole:.0%}" for name, part in taken.most_common(shown))
+    return taken
 
 
 def _printed(run: Callable[[], object]) -> str:

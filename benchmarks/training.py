@@ -1,88 +1,85 @@
-"""A training step of each model against PyTorch: forward, and all gradients from a given gradient of the result."""
+"""A training step of each model against PyTorch: forward, gradients and the optimizer.
+
+Every contender has a child process of its own with its defaults. The losses of the first steps are compared before
+anything is timed.
+"""
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from statistics import median
 from typing import Any
 
-import numpy as np
-
-import onegraph as og
-from onegraph import capi
-
 from . import peers
-from .inference import BATCHES, Model, models, random
-from .kernels import notes
-from .models.network import sizes
-from .models.training import Training
-from .timing import QUICK, Effort, Row, alternate, calls
+from .child import Child, ratios, together
+from .machine import undisturbed
+from .models.tasks import Task, tasks
+from .timing import QUICK, Effort, Row
+from .training_child import TrainingSetup
 
-# The largest allowed difference of a gradient from torch's in f32, relative to its norm. A bf16 gradient may also
-# differ by twice the difference of torch's own bf16 gradient.
-TOLERANCE = 0.05
+MODULE = f"{__package__}.training_child"
+BATCHES = (1, 16)
+OTHERS = ("torch eager", "torch compiled")
+# The largest allowed difference of a loss of the first steps, relative to that of PyTorch eager.
+TOLERANCE = {"f32": 2e-3, "bf16": 5e-2}
 
 
 def rows(quick: bool = False) -> Iterator[Row]:
-    effort = QUICK if quick else Effort(rounds=7, turn=0.2)
-    for model in models(quick):
-        for dtype in (og.f32,) if quick else (og.f32, og.bf16):
+    effort = QUICK if quick else Effort(rounds=5, turn=1.0)
+    for task in tasks(quick):
+        for kind in ("f32", "bf16"):
             for batch in (2,) if quick else BATCHES:
-                yield row(model, dtype, batch, effort)
-                gc.collect()
+                yield row(task, kind, batch, effort)
 
 
-def step(model: Model, dtype: og.DataType, shape: tuple[int, ...]) -> tuple[Training, og.LogicalTensor]:
-    """The graph of a step, and its result tensor."""
-    net = Training(model.parameters, dtype)
-    result = model.forward(net, net.input("x", shape))
-    net.gradients(result, net.graph.input("d_result", dtype, result.shape))
-    net.graph.output("result", result)
-    return net, result
+def row(task: Task, kind: str, batch: int, effort: Effort) -> Row:
+    """Measure the contenders in turns."""
+    case = f"{task.name}, training step, {kind}, batch {batch}"
+    runners = ["onegraph", *(OTHERS if peers.installed("torch") else ())]
+    with ExitStack() as stack:
+        children, about = {}, {}
+        for runner in runners:
+            setup = TrainingSetup(runner, task.name, kind, batch, effort is QUICK)
+            children[runner] = stack.enter_context(Child(setup, {}, MODULE))
+            about[runner] = children[runner].ready()
+        compare({runner: told["losses"] for runner, told in about.items()}, TOLERANCE[kind], case)
+
+        def rounds() -> dict[str, list[float]]:
+            taken: dict[str, list[float]] = {runner: [] for runner in runners}
+            for _ in range(effort.rounds):
+                for runner in runners:
+                    taken[runner].append(median(together([children[runner]], effort.turn)[0]))
+            return taken
+
+        taken, load = undisturbed(rounds)
+    numbers: dict[str, float] = {}
+    for runner in runners:
+        numbers[f"{runner}, peak memory, MB"] = about[runner]["peak"] / 1e6
+        numbers[f"{runner}, until step 3 is done, s"] = about[runner]["ready"]
+    own = about["onegraph"]
+    kernels = sum(own["kernels"].values())
+    numbers["reorders, % of kernels"] = 100 * own["reorders"] / kernels if kernels else 0.0
+    speed = {runner: 1 / ratio for runner, ratio in ratios(taken, "onegraph").items()}
+    seconds = {runner: median(found) for runner, found in taken.items()}
+    return Row(case, seconds, speed, numbers, note(own), load)
 
 
-def row(model: Model, dtype: og.DataType, batch: int, effort: Effort) -> Row:
-    net, result = step(model, dtype, model.shape(batch))
-    x, d_result = random(model.shape(batch), dtype), random(sizes(result), dtype)
-    given = {name: model.parameters[name].astype(t.dtype.numpy) for name, t in net.taken.items()}
-    executable = net.graph.compile()
-    bound = executable.bind(x=x, d_result=d_result, **given)
-    others: dict[str, Any] = {}
-    bound.run()
-    case = f"{model.name}, training step, {dtype}, batch {batch}"
-    if peers.installed("torch"):
-        module = peers.torch_model(model.parameters, model.forward, dtype)
-        others = peers.torch_steps(module, x, d_result, capi.get_num_threads() or 1)
-        compare(bound.outputs, gradients(model, dtype, x, d_result), gradients(model, og.f32, x, d_result), case)
-    seconds, speed, load = alternate({"onegraph": calls(bound.run), **{k: calls(v) for k, v in others.items()}}, effort)
-    report = executable.report()
-    numbers = {"partitions": float(len(report.partitions))}
-    return Row(case, seconds, speed, numbers, notes(report, bound.run), load)
+def note(own: Mapping[str, Any]) -> str:
+    """The number of steps of each executor, the ops that numpy runs, and the slowest kernels."""
+    counts = ", ".join(f"{count} {executor}" for executor, count in own["partitions"].items())
+    whole = sum(own["kernels"].values())
+    slowest = sorted(own["kernels"].items(), key=lambda one: -one[1])[:5]
+    texts = [f"steps: {counts}", *([f"on numpy: {', '.join(own['hosts'])}"] if own["hosts"] else [])]
+    if whole:
+        texts.append("kernels: " + ", ".join(f"{name} {taken / whole:.0%}" for name, taken in slowest))
+    return "; ".join(texts)
 
 
-def gradients(model: Model, dtype: og.DataType, x: np.ndarray, d_result: np.ndarray) -> dict[str, np.ndarray]:
-    """torch's result and gradients, by the names of the outputs."""
-    module = peers.torch_model(model.parameters, model.forward, dtype)
-    given, d_given = (array.astype(dtype.numpy) for array in (x, d_result))
-    result = peers.torch_steps(module, given, d_given, capi.get_num_threads() or 1)["torch eager"]()
-    found = {f"d_{name}": part.grad.float().contiguous().numpy() for name, part in module.named_parameters()}
-    return {"result": peers.as_nxc(result), **found}
-
-
-def compare(
-    ours: Mapping[str, np.ndarray], theirs: dict[str, np.ndarray], exact: dict[str, np.ndarray], case: str
-) -> None:
-    """Compare the result and every gradient with torch's."""
-    # A gradient that is zero except for rounding, such as that of the keys' bias, cannot serve as a scale.
-    least = 1e-4 * max(length(gradient) for gradient in exact.values())
-    for name, wanted in exact.items():
-        allowed = 2 * length(theirs[name] - wanted) + TOLERANCE * max(length(wanted), least)
-        off = length(np.asarray(ours[name], np.float32) - wanted)
-        if not off <= allowed:
-            raise AssertionError(
-                f"{case}: {name} is off by {off:.1e}; allowed are {allowed:.1e} of {length(wanted):.1e}"
-            )
-
-
-def length(array: np.ndarray) -> float:
-    return float(np.linalg.norm(array))
+def compare(losses: Mapping[str, list[list[float]]], tolerance: float, case: str) -> None:
+    """Compare the losses of the first steps with those of PyTorch eager."""
+    for runner, found in losses.items():
+        for number, (ours, theirs) in enumerate(zip(found, losses.get(OTHERS[0], found), strict=True), 1):
+            for one, other in zip(ours, theirs, strict=True):
+                if not abs(one - other) <= tolerance * abs(other):
+                    raise AssertionError(f"{case}: the loss of {runner} in step {number} is {one:g}, not {other:g}")

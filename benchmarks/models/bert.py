@@ -1,4 +1,4 @@
-"""A layer of BERT-base: attention with 12 heads and a feed-forward part, each with a residual and a LayerNorm."""
+"""BERT-base: attention with 12 heads and a feed-forward part in each layer, each with a residual and a LayerNorm."""
 
 from __future__ import annotations
 
@@ -9,19 +9,40 @@ from .parameters import Initial, Parameters
 TOKENS = 128
 HEADS = 12
 WIDTH = 768
+LAYERS = 12
+WORDS = 30522
+CLASSES = 2
 
 
 def parameters(width: int = WIDTH) -> Parameters:
+    """The parameters of one layer."""
     drawn = Initial()
+    _add_layer(drawn, width)
+    return drawn.arrays
+
+
+def whole_parameters(
+    width: int = WIDTH, layers: int = LAYERS, words: int = WORDS, tokens: int = TOKENS, classes: int = CLASSES
+) -> Parameters:
+    """The parameters of a classifier: embeddings, layers, the pooled first token, and the classes."""
+    drawn = Initial()
+    drawn.table("words", words, width)
+    drawn.table("positions", tokens, width)
+    drawn.layer_norm("norm", width)
+    for number in range(layers):
+        _add_layer(drawn, width, f"layer{number}_")
+    for name, wide in (("pooled", width), ("classes", classes)):
+        drawn.linear(name, wide, width)
+    return drawn.arrays
+
+
+def _add_layer(drawn: Initial, width: int, prefix: str = "") -> None:
     linear = dict.fromkeys(("query", "key", "value", "attended"), (width, width))
     linear |= {"wide": (4 * width, width), "narrow": (width, 4 * width)}
     for name, shape in linear.items():
-        drawn.weight(name, shape, 2 * shape[1])
-        drawn.bias(name, shape[0])
+        drawn.linear(f"{prefix}{name}", *shape)
     for name in ("norm1", "norm2"):
-        drawn.gain(f"{name}_gamma", width)
-        drawn.bias(name, width)
-    return drawn.arrays
+        drawn.layer_norm(f"{prefix}{name}", width)
 
 
 def shape(batch: int, tokens: int = TOKENS, width: int = WIDTH) -> tuple[int, ...]:
@@ -29,8 +50,21 @@ def shape(batch: int, tokens: int = TOKENS, width: int = WIDTH) -> tuple[int, ..
     return (batch * tokens, width)
 
 
-def forward(net: Any, x: Any, tokens: int = TOKENS, heads: int = HEADS) -> Any:
-    query, key, value = (net.split_heads(net.linear(x, name), tokens, heads) for name in ("query", "key", "value"))
-    attended = net.linear(net.merge_heads(net.attention(query, key, value)), "attended")
-    x = net.layer_norm(net.add(attended, x), "norm1")
-    return net.layer_norm(net.add(net.linear(net.gelu(net.linear(x, "wide")), "narrow"), x), "norm2")
+def forward(net: Any, x: Any, tokens: int = TOKENS, heads: int = HEADS, prefix: str = "") -> Any:
+    """One layer."""
+
+    def linear(x: Any, name: str) -> Any:
+        return net.linear(x, f"{prefix}{name}")
+
+    query, key, value = (net.split_heads(linear(x, name), tokens, heads) for name in ("query", "key", "value"))
+    attended = linear(net.merge_heads(net.attention(query, key, value)), "attended")
+    x = net.layer_norm(net.add(attended, x), f"{prefix}norm1")
+    return net.layer_norm(net.add(linear(net.gelu(linear(x, "wide")), "narrow"), x), f"{prefix}norm2")
+
+
+def classifier(net: Any, words: Any, batch: int, tokens: int = TOKENS, heads: int = HEADS, layers: int = LAYERS) -> Any:
+    """The scores of the classes, from ``words`` of shape (batch * tokens,)."""
+    x = net.layer_norm(net.embedded(words, "words", "positions", batch), "norm")
+    for number in range(layers):
+        x = forward(net, x, tokens, heads, f"layer{number}_")
+    return net.linear(net.tanh(net.linear(net.first_tokens(x, batch), "pooled")), "classes")

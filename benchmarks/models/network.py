@@ -11,6 +11,8 @@ import onegraph as og
 from .parameters import Parameters
 
 EPSILON = 1e-5
+SLOPE = 0.2  # of leaky ReLUs
+MASKED = -1e9  # the score of a later token
 Tensor = og.LogicalTensor
 
 
@@ -25,7 +27,7 @@ class Network:
         return self.graph.input(name, self.dtype, shape)
 
     def parameter(self, name: str, dtype: og.DataType | None = None) -> Tensor:
-        return self.graph.constant(self.parameters[name].astype((dtype or self.dtype).numpy), name=name)
+        return self.graph.constant(self.parameters[name].astype((dtype or self.dtype).numpy))
 
     def optional(self, name: str) -> Tensor | None:
         return self.parameter(name) if name in self.parameters else None
@@ -33,15 +35,16 @@ class Network:
     def conv(self, x: Any, name: str, stride: int = 1, pad: int = 0) -> Any:
         weights = self.parameter(f"{name}_weight")
         y = self.graph.convolution(
-            x, weights, self.optional(f"{name}_bias"), weights_format="OIX", name=name, **window(stride, pad)
+            x, weights, self.optional(f"{name}_bias"), weights_format="OIX", **window(stride, pad)
         )
         return self.norm(y, name)
 
     def conv_transpose(self, x: Any, name: str, stride: int, pad: int) -> Any:
         weights = self.parameter(f"{name}_weight")
-        return self.norm(
-            self.graph.conv_transpose(x, weights, weights_format="IOX", name=name, **window(stride, pad)), name
+        y = self.graph.conv_transpose(
+            x, weights, self.optional(f"{name}_bias"), weights_format="IOX", **window(stride, pad)
         )
+        return self.norm(y, name)
 
     def norm(self, x: Tensor, name: str) -> Tensor:
         if f"{name}_gamma" not in self.parameters:
@@ -52,6 +55,9 @@ class Network:
     def relu(self, x: Any) -> Any:
         return self.graph.relu(x)
 
+    def leaky_relu(self, x: Any) -> Any:
+        return self.graph.leaky_relu(x, alpha=SLOPE)
+
     def tanh(self, x: Any) -> Any:
         return self.graph.tanh(x)
 
@@ -61,6 +67,10 @@ class Network:
     def add(self, x: Any, y: Any) -> Any:
         return self.graph.add(x, y)
 
+    def concat(self, parts: list[Any]) -> Any:
+        """Join the channels."""
+        return self.graph.concat(*parts, axis=-1)
+
     def max_pool(self, x: Any, kernel: int, stride: int, pad: int) -> Any:
         return self.graph.max_pool(x, kernel=[kernel] * 2, **window(stride, pad))
 
@@ -68,8 +78,23 @@ class Network:
         return self.graph.reduce_mean(x, axes=[1, 2])
 
     def linear(self, x: Any, name: str) -> Any:
-        weights, bias = self.parameter(f"{name}_weight"), self.parameter(f"{name}_bias")
-        return self.graph.matmul(x, weights, bias, transpose_b=True, dtype=self.dtype, name=name)
+        weights, bias = self.parameter(f"{name}_weight"), self.optional(f"{name}_bias")
+        return self.graph.matmul(x, weights, bias, transpose_b=True, dtype=self.dtype)
+
+    def embedded(self, words: Any, table: str, positions: str, batch: int) -> Any:
+        """The rows of a table for the words of all sequences, with the table of positions added to each sequence."""
+        table_rows, places = self.parameter(f"{table}_weight"), self.parameter(f"{positions}_weight")
+        rows = self.graph.op("Gather", [table_rows, words], {"axis": 0}, edition="host")
+        tokens, width = sizes(places)
+        sequences = self.graph.add(self.reshape(rows, (batch, tokens, width)), self.reshape(places, (1, tokens, width)))
+        return self.reshape(sequences, (batch * tokens, width))
+
+    def first_tokens(self, x: Any, batch: int) -> Any:
+        """The first row of each sequence."""
+        rows, width = sizes(x)
+        sequences = self.reshape(x, (batch, rows // batch, width))
+        bounds = [self.graph.constant(np.array([bound]), dtype=og.s64) for bound in (0, 1, 1)]  # of axis 1
+        return self.reshape(self.graph.op("Slice", [sequences, *bounds], edition="host"), (batch, width))
 
     def layer_norm(self, x: Any, name: str) -> Any:
         gamma, beta = (self.parameter(f"{name}_{part}", og.f32) for part in ("gamma", "bias"))
@@ -85,13 +110,17 @@ class Network:
         batch, heads, tokens, width = x.shape
         return self.reshape(self.transpose(x, (0, 2, 1, 3)), (batch * tokens, heads * width))
 
-    def attention(self, query: Any, key: Any, value: Any) -> Any:
-        return self.matmul(self.probabilities(query, key), value)
-
-    def probabilities(self, query: Any, key: Any) -> Any:
+    def attention(self, query: Any, key: Any, value: Any, causal: bool = False) -> Any:
         scores = self.matmul(query, key, transpose_b=True)
         scores = self.graph.divide(scores, self.scale(query))
-        return self.graph.softmax(scores, axis=-1)
+        if causal:
+            scores = self.graph.add(scores, self.later(sizes(query)[-2]))
+        return self.matmul(self.graph.softmax(scores, axis=-1), value)
+
+    def later(self, tokens: int) -> Any:
+        """What hides later tokens, added to the scores."""
+        mask = np.triu(np.full((1, 1, tokens, tokens), MASKED, np.float32), 1)
+        return self.graph.constant(mask.astype(self.dtype.numpy))
 
     def scale(self, query: Any) -> Any:
         return self.graph.constant(np.full((1,), np.sqrt(query.shape[-1]), self.dtype.numpy))

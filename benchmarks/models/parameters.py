@@ -30,6 +30,18 @@ class Initial:
         for part in ("beta", "mean"):
             self.arrays[f"{name}_{part}"] = self._normal((width,), 0.1)
 
+    def linear(self, name: str, out: int, source: int) -> None:
+        self.weight(name, (out, source), 2 * source)
+        self.bias(name, out)
+
+    def layer_norm(self, name: str, width: int) -> None:
+        self.gain(f"{name}_gamma", width)
+        self.bias(name, width)
+
+    def table(self, name: str, rows: int, width: int) -> None:
+        """An embedding, whose rows are small numbers."""
+        self.arrays[f"{name}_weight"] = self._normal((rows, width), 0.02)
+
     def _normal(self, shape: tuple[int, ...], scale: float) -> np.ndarray:
         return (self._rng.standard_normal(shape) * scale).astype(np.float32)
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from .network import EPSILON
+from .network import EPSILON, SLOPE
 from .parameters import Parameters
 
 
@@ -45,7 +45,8 @@ class TorchNetwork(torch.nn.Module):
         return self.norm(F.conv2d(x, weight, getattr(self, f"{name}_bias", None), stride, pad), name)
 
     def conv_transpose(self, x: Any, name: str, stride: int, pad: int) -> Any:
-        return self.norm(F.conv_transpose2d(x, getattr(self, f"{name}_weight"), None, stride, pad), name)
+        weight, bias = getattr(self, f"{name}_weight"), getattr(self, f"{name}_bias", None)
+        return self.norm(F.conv_transpose2d(x, weight, bias, stride, pad), name)
 
     def norm(self, x: Any, name: str) -> Any:
         gamma = getattr(self, f"{name}_gamma", None)
@@ -57,6 +58,9 @@ class TorchNetwork(torch.nn.Module):
     def relu(self, x: Any) -> Any:
         return F.relu(x)
 
+    def leaky_relu(self, x: Any) -> Any:
+        return F.leaky_relu(x, SLOPE)
+
     def tanh(self, x: Any) -> Any:
         return torch.tanh(x)
 
@@ -66,6 +70,9 @@ class TorchNetwork(torch.nn.Module):
     def add(self, x: Any, y: Any) -> Any:
         return x + y
 
+    def concat(self, parts: list[Any]) -> Any:
+        return torch.cat(parts, 1)
+
     def max_pool(self, x: Any, kernel: int, stride: int, pad: int) -> Any:
         return F.max_pool2d(x, kernel, stride, pad)
 
@@ -73,7 +80,15 @@ class TorchNetwork(torch.nn.Module):
         return x.mean((2, 3))
 
     def linear(self, x: Any, name: str) -> Any:
-        return F.linear(x, getattr(self, f"{name}_weight"), getattr(self, f"{name}_bias"))
+        return F.linear(x, getattr(self, f"{name}_weight"), getattr(self, f"{name}_bias", None))
+
+    def embedded(self, words: Any, table: str, positions: str, batch: int) -> Any:
+        places = getattr(self, f"{positions}_weight")
+        rows = F.embedding(words, getattr(self, f"{table}_weight")).view(batch, *places.shape)
+        return (rows + places).view(-1, places.shape[-1])
+
+    def first_tokens(self, x: Any, batch: int) -> Any:
+        return x.view(batch, -1, x.shape[-1])[:, 0]
 
     def layer_norm(self, x: Any, name: str) -> Any:
         gamma, beta = getattr(self, f"{name}_gamma"), getattr(self, f"{name}_bias")
@@ -86,5 +101,5 @@ class TorchNetwork(torch.nn.Module):
         batch, heads, tokens, width = x.shape
         return x.transpose(1, 2).reshape(batch * tokens, heads * width)
 
-    def attention(self, query: Any, key: Any, value: Any) -> Any:
-        return F.scaled_dot_product_attention(query, key, value)
+    def attention(self, query: Any, key: Any, value: Any, causal: bool = False) -> Any:
+        return F.scaled_dot_product_attention(query, key, value, is_causal=causal)

@@ -1,80 +1,57 @@
-"""Layers with their gradients: a training step as one graph, the backward ops written by hand for each layer."""
+"""Training steps as one graph: forward, gradients and the optimizer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 import onegraph as og
 
-from .network import EPSILON, Network, Tensor, sizes, window
-
-Backward = Callable[[Tensor], None]
+from .network import EPSILON, Network, Tensor, sizes
+from .optimizers import Optimizer
+from .parameters import Parameters
 
 
 class Training(Network):
-    """Forward in training mode; parameters are graph inputs. ``gradients`` then adds the way back.
+    """The layers of a model that is trained. Its parameters are f32; layers compute in ``dtype``.
 
-    The statistics of batch normalization are inputs too; ``f32`` names the parameters that stay f32.
+    Args:
+        parameters: the parameters at the start.
+        dtype: of activations and products.
+        optimizer: one for all parameters.
+
+    Attributes:
+        state: the arrays at the start of everything that a step replaces, by name.
     """
 
-    def __init__(self, parameters: Any, dtype: og.DataType = og.f32) -> None:
+    def __init__(self, parameters: Parameters, dtype: og.DataType, optimizer: Optimizer) -> None:
         super().__init__(parameters, dtype)
-        self.taken: dict[str, Tensor] = {}
-        self._tape: list[tuple[Tensor, Backward]] = []
-        self._gradients: dict[int, Tensor] = {}
-        self._data: set[int] = set()
+        self.state: dict[str, np.ndarray] = {}
+        self._optimizer = optimizer
+        self._now: dict[str, Tensor] = {}  # variables, and their new values when they have them
+        self._used: dict[tuple[str, og.DataType], Tensor] = {}  # parameters, cast
+        self._ends: dict[int, list[tuple[Tensor, Tensor]]] = {}  # by loss: the inputs of the function, and their copies
+        self._counted: dict[str, Tensor] = {}
 
-    def input(self, name: str, shape: tuple[int, ...]) -> Any:
-        tensor = super().input(name, shape)
-        self._data.add(tensor.id)  # its gradient is not needed
-        return tensor
+    def variable(self, name: str, array: np.ndarray) -> Tensor:
+        """A tensor that a step reads and replaces."""
+        if name not in self._now:
+            self.state[name] = array
+            self._now[name] = self.graph.input(name, og.DataType(str(array.dtype).replace("float", "f")), array.shape)
+        return self._now[name]
+
+    def assign(self, name: str, value: Tensor) -> None:
+        self._now[name] = value
+        self._used = {key: tensor for key, tensor in self._used.items() if key[0] != name}
 
     def parameter(self, name: str, dtype: og.DataType | None = None) -> Tensor:
-        if name not in self.taken:
-            self.taken[name] = self.graph.input(name, dtype or self.dtype, self.parameters[name].shape)
-        return self.taken[name]
-
-    def gradients(self, result: Tensor, gradient: Tensor) -> None:
-        """Add an output ``d_<parameter>`` for every parameter: its gradient, from the gradient of the result."""
-        self._gradients[result.id] = gradient
-        for tensor, backward in reversed(self._tape):
-            backward(self._gradients.pop(tensor.id))
-        for name, tensor in self.taken.items():
-            if tensor.id in self._gradients:
-                self.graph.output(f"d_{name}", self._gradients[tensor.id])
-
-    def _give(self, tensor: Tensor, gradient: Tensor) -> None:
-        before = self._gradients.get(tensor.id)
-        self._gradients[tensor.id] = gradient if before is None else self.graph.add(before, gradient)
-
-    def _on_tape(self, result: Tensor, backward: Backward) -> Tensor:
-        self._tape.append((result, backward))
-        return result
-
-    # Layers ----------------------------------------------------------------------------------------------------------
-
-    def conv(self, x: Tensor, name: str, stride: int = 1, pad: int = 0) -> Any:
-        g, weights = self.graph, self.parameter(f"{name}_weight")
-        attrs = {**window(stride, pad), "weights_format": "OIX"}
-
-        def backward(dy: Tensor) -> None:
-            self._give(weights, g.convolution_backward_weights(x, dy, weights_shape=sizes(weights), **attrs))
-            if x.id not in self._data:
-                self._give(x, g.convolution_backward_data(dy, weights, dst_shape=sizes(x), **attrs))
-
-        return self.norm(self._on_tape(g.convolution(x, weights, **attrs), backward), name)
-
-    def conv_transpose(self, x: Tensor, name: str, stride: int, pad: int) -> Any:
-        g, weights = self.graph, self.parameter(f"{name}_weight")
-        attrs = {**window(stride, pad), "weights_format": "IOX"}
-
-        def backward(dy: Tensor) -> None:
-            self._give(weights, g.conv_transpose_backward_weights(x, dy, weights_shape=sizes(weights), **attrs))
-            if x.id not in self._data:
-                self._give(x, g.conv_transpose_backward_data(dy, weights, **attrs))
-
-        return self.norm(self._on_tape(g.conv_transpose(x, weights, **attrs), backward), name)
+        key = name, dtype or self.dtype
+        if key not in self._used:
+            whole = self.variable(name, self.parameters[name])
+            self._used[key] = whole if key[1] is og.f32 else self.graph.type_cast(whole, dtype=key[1])
+        return self._used[key]
 
     def norm(self, x: Tensor, name: str) -> Any:
         if f"{name}_gamma" not in self.parameters:
@@ -83,90 +60,120 @@ class Training(Network):
             self.parameter(f"{name}_{part}", og.f32) for part in ("mean", "variance", "gamma", "beta")
         )
         done = self.graph.batch_norm_forward_training(x, mean, variance, gamma, beta, epsilon=EPSILON, momentum=0.9)
+        self.assign(f"{name}_mean", done.running_mean)
+        self.assign(f"{name}_variance", done.running_variance)
+        return done.dst
 
-        def backward(dy: Tensor) -> None:
-            found = self.graph.batch_norm_backward(x, dy, done.batch_mean, done.batch_variance, gamma, epsilon=EPSILON)
-            for tensor, gradient in zip((x, gamma, beta), found, strict=True):
-                self._give(tensor, gradient)
-
-        return self._on_tape(done.dst, backward)
-
-    def relu(self, x: Tensor) -> Any:
-        y = self.graph.relu(x)
-        return self._on_tape(y, lambda dy: self._give(x, self.graph.relu_backward(y, dy)))
-
-    def tanh(self, x: Tensor) -> Any:
-        y = self.graph.tanh(x)
-        return self._on_tape(y, lambda dy: self._give(x, self.graph.tanh_backward(y, dy)))
-
-    def gelu(self, x: Tensor) -> Any:
-        return self._on_tape(self.graph.gelu(x), lambda dy: self._give(x, self.graph.gelu_backward(x, dy)))
-
-    def add(self, x: Tensor, y: Tensor) -> Any:
-        def backward(dz: Tensor) -> None:
-            for tensor in (x, y):
-                if tensor.id not in self._data:
-                    self._give(tensor, dz)
-
-        return self._on_tape(self.graph.add(x, y), backward)
-
-    def max_pool(self, x: Tensor, kernel: int, stride: int, pad: int) -> Any:
-        attrs = {**window(stride, pad), "kernel": [kernel] * 2}
-        y = self.graph.max_pool(x, **attrs)
-        return self._on_tape(y, lambda dy: self._give(x, self.graph.max_pool_backward(x, dy, **attrs)))
-
-    def mean(self, x: Tensor) -> Any:
-        g, (batch, *size, channels) = self.graph, sizes(x)
-        attrs = {**window(1, 0, dilations=False), "kernel": size, "exclude_pad": True}
-
-        def backward(dy: Tensor) -> None:
-            whole = self.reshape(dy, (batch, 1, 1, channels))
-            self._give(x, g.avg_pool_backward(whole, src_shape=sizes(x), **attrs))
-
-        return self._on_tape(g.reduce_mean(x, axes=[1, 2]), backward)
-
-    def linear(self, x: Tensor, name: str) -> Any:
-        weights, bias = self.parameter(f"{name}_weight"), self.parameter(f"{name}_bias")
-
-        def backward(dy: Tensor) -> None:
-            self._give(weights, self.matmul(dy, x, transpose_a=True))
-            self._give(bias, self.graph.reduce_sum(dy, axes=[0]))
-            if x.id not in self._data:
-                self._give(x, self.matmul(dy, weights))
-
-        return self._on_tape(self.matmul(x, weights, bias, transpose_b=True), backward)
-
-    def layer_norm(self, x: Tensor, name: str) -> Any:
+    def layer_norm(self, x: Any, name: str) -> Any:
         gamma, beta = (self.parameter(f"{name}_{part}", og.f32) for part in ("gamma", "bias"))
-        done = self.graph.layer_norm(x, gamma, beta, epsilon=EPSILON)
+        return self.graph.layer_norm(x, gamma, beta, epsilon=EPSILON).dst
 
-        def backward(dy: Tensor) -> None:
-            found = self.graph.layer_norm_backward(x, dy, done.mean, done.variance, gamma, beta, epsilon=EPSILON)
-            for tensor, gradient in zip((x, gamma, beta), found, strict=True):
-                self._give(tensor, gradient)
+    # Losses ----------------------------------------------------------------------------------------------------------
 
-        return self._on_tape(done.dst, backward)
+    def rows(self, x: Any) -> Any:
+        shape = sizes(x)
+        return x if len(shape) == 2 else self.reshape(x, (int(np.prod(shape[:-1])), shape[-1]))
 
-    def split_heads(self, x: Tensor, tokens: int, heads: int) -> Any:
-        return self._on_tape(
-            super().split_heads(x, tokens, heads), lambda dy: self._give(x, super(Training, self).merge_heads(dy))
-        )
+    def cross_entropy(self, x: Any, label: Any) -> Any:
+        g, (rows, _) = self.graph, sizes(x)
+        likely = g.log_softmax(self.wide(x), axis=-1)
+        places = g.op("Reshape", [label, g.constant(np.array([rows, 1]), dtype=og.s64)], edition="host")
+        found = g.op("GatherElements", [likely, places], {"axis": 1}, edition="host")
+        return g.multiply(g.reduce_mean(found, axes=[0, 1]), self._number(-1))
 
-    def merge_heads(self, x: Tensor) -> Any:
-        _, heads, tokens, _ = sizes(x)
-        return self._on_tape(
-            super().merge_heads(x), lambda dy: self._give(x, super(Training, self).split_heads(dy, tokens, heads))
-        )
+    def judgement(self, x: Any, target: int) -> Any:
+        """The cross entropy of scores of one class, for images that all are (1) or are not (0)."""
+        g, x = self.graph, self.wide(x)
+        if target:
+            x = g.multiply(x, self._number(-1))
+        return g.reduce_mean(g.softplus(x), axes=[0, 1, 2, 3])
 
-    def attention(self, query: Tensor, key: Tensor, value: Tensor) -> Any:
-        shares = self.probabilities(query, key)
+    def detached(self, x: Any) -> Any:
+        return x
 
-        def backward(dy: Tensor) -> None:
-            self._give(value, self.matmul(shares, dy, transpose_a=True))
-            d_shares = self.matmul(dy, value, transpose_b=True)
-            d_scores = self.graph.softmax_backward(d_shares, shares, axis=-1, dtype=self.dtype)
-            d_scores = self.graph.divide(d_scores, self.scale(query))
-            self._give(query, self.matmul(d_scores, key))
-            self._give(key, self.matmul(d_scores, query, transpose_a=True))
+    def wide(self, x: Any) -> Any:
+        return x if x.dtype is og.f32 else self.graph.type_cast(x, dtype=og.f32)
 
-        return self._on_tape(self.matmul(shares, value), backward)
+    def given(self, name: str, array: np.ndarray) -> Tensor:
+        """An input like an array. Images become ``dtype``."""
+        if array.dtype.kind == "i":
+            return self.graph.input(name, og.s64, array.shape)
+        image = self.graph.input(name, og.f32, array.shape)
+        return image if self.dtype is og.f32 else self.graph.type_cast(image, dtype=self.dtype)
+
+    def finish(self, losses: list[Any]) -> None:
+        """Add an output for each loss, and for the new value of each variable."""
+        for number, loss in enumerate(losses):
+            self.graph.output(f"loss{number}", loss)
+        for name, value in self._now.items():
+            if value.name not in self.graph.inputs:
+                self.graph.output(f"new/{name}", value)
+
+    # Steps -----------------------------------------------------------------------------------------------------------
+
+    def call(self, function: Callable[..., Any], *inputs: Any, frozen: str = "") -> Any:
+        if not frozen:
+            return function(self, *inputs)
+        # The frozen parameters may depend on the inputs. The inputs are the only way back to the other parameters.
+        ends = [self.reshape(tensor, sizes(tensor)) for tensor in inputs]
+        found = function(self, *ends)
+        self._ends[found.id] = list(zip(inputs, ends, strict=True))
+        return found
+
+    def update(self, loss: Any, *prefixes: str) -> None:
+        """Follow the gradient of a loss with respect to the parameters with these prefixes, or to all."""
+        used = [
+            (name, tensor)
+            for (name, _), tensor in self._used.items()
+            if not name.endswith(("_mean", "_variance")) and (not prefixes or name.startswith(prefixes))
+        ]
+        wrt, ends = [tensor for _, tensor in used], self._ends.get(loss.id)
+        if ends is None:
+            gradients = self.graph.gradient(loss, wrt)
+        else:
+            seeds = self.graph.gradient(loss, [end for _, end in ends])
+            gradients = self.graph.gradient([origin for origin, _ in ends], wrt, seeds)
+        for (name, _), gradient in zip(used, gradients, strict=True):
+            self.assign(name, getattr(self, f"_{self._optimizer.kind.lower()}")(name, self.wide(gradient), prefixes))
+
+    def _sgd(self, name: str, gradient: Tensor, prefixes: tuple[str, ...]) -> Tensor:
+        g, o, now = self.graph, self._optimizer, self._now[name]
+        momentum = g.add(g.multiply(self._zeros(f"{name}/momentum", now), self._number(o.momentum)), gradient)
+        self.assign(f"{name}/momentum", momentum)
+        return g.subtract(now, g.multiply(momentum, self._number(o.rate)))
+
+    def _adam(self, name: str, gradient: Tensor, prefixes: tuple[str, ...], decay: float = 0.0) -> Tensor:
+        g, o, now = self.graph, self._optimizer, self._now[name]
+        first, second = (self._zeros(f"{name}/{part}", now) for part in ("first", "second"))
+        rate, scale = self._corrections("/".join(prefixes))
+        (b1, b2) = o.betas
+        first = g.add(g.multiply(first, self._number(b1)), g.multiply(gradient, self._number(1 - b1)))
+        second = g.add(g.multiply(second, self._number(b2)), g.multiply(g.square(gradient), self._number(1 - b2)))
+        self.assign(f"{name}/first", first)
+        self.assign(f"{name}/second", second)
+        whole = g.add(g.multiply(g.sqrt(second), scale), self._number(o.epsilon))
+        if decay:
+            now = g.multiply(now, self._number(1 - o.rate * decay))
+        return g.subtract(now, g.multiply(g.divide(first, whole), rate))
+
+    def _adamw(self, name: str, gradient: Tensor, prefixes: tuple[str, ...]) -> Tensor:
+        return self._adam(name, gradient, prefixes, self._optimizer.decay)
+
+    def _number(self, value: float) -> Tensor:
+        return self.graph.constant(np.full(1, value, np.float32))
+
+    def _zeros(self, name: str, like: Tensor) -> Tensor:
+        return self.variable(name, np.zeros(sizes(like), np.float32))
+
+    def _corrections(self, group: str) -> tuple[Tensor, Tensor]:
+        """The rate by which Adam divides the corrected moments, and the factor of the second moment's root."""
+        g, o = self.graph, self._optimizer
+        if group not in self._counted:
+            powers = []
+            for part, beta in zip(("first", "second"), o.betas, strict=True):
+                name = f"{group}/power of {part}"
+                self.assign(name, g.multiply(self.variable(name, np.ones(1, np.float32)), self._number(beta)))
+                powers.append(g.subtract(self._number(1), self._now[name]))
+            rate = g.divide(self._number(o.rate), powers[0])
+            self._counted[group] = rate, g.divide(self._number(1), g.sqrt(powers[1]))
+        return self._counted[group]
