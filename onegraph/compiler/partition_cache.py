@@ -16,6 +16,7 @@ from ..capi.engine import default_engine
 from ..errors import OneGraphError, OutOfMemoryError, UnsupportedError
 from ..native.library import HASHES_CONSTANTS
 from ..opset.editions.registry import BASE
+from .lifting import lifted
 from .lower import Dims, Step, Value
 from .to_capi import capi_tensor
 
@@ -86,6 +87,7 @@ class Pattern:
 
     Attributes:
         marks: remarks for the report.
+        lifts: whether the partition has two axes of size 1 in front of those of matrices.
         is_quick: whether few bytes mean little time.
         places: for each port, inputs first, the index of its value in ``values``.
         n_inputs: number of inputs.
@@ -106,6 +108,7 @@ class Pattern:
     ) -> None:
         self.partition, self.reason, self._keeps, self.cut = partition, reason, keeps, cut
         self.marks: tuple[str, ...] = ()
+        self.lifts = False
         self._ids = *inputs, *outputs
         self.places, self.n_inputs = [values.index(number) for number in self._ids], len(inputs)
         self.layouts: dict[tuple[Dims, ...], Layout] = {}
@@ -165,6 +168,8 @@ class Pattern:
 
     def _compile_kept(self, values: Sequence[Value], free: tuple[bool, ...]) -> Compiled:
         count, ids = self.n_inputs, self._ids
+        if self.lifts:
+            values, free = [lifted(value) for value in values], ()
         inputs, outputs = values[:count], values[count:]
         keeps = self._keeps and not self._is_plain
         kinds = ["constant" if keeps and value.constant is not None else "variable" for value in inputs]

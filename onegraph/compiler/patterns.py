@@ -13,10 +13,11 @@ from ..capi.caches import programs_keep_constants
 from ..capi.settings import has_avx2, has_vnni
 from ..errors import UnsupportedError
 from ..faults.fusions import wrong_fusion
-from ..faults.performance import REFERENCE, reference_kernel
+from ..faults.performance import REFERENCE, SLOW_WEIGHTS, reference_kernel
 from ..faults.slow_fusions import slow_fusion
 from ..faults.use import Fused
 from ..native.library import HASHES_CONSTANTS, RUNTIME, VERSION, lib
+from .lifting import is_lifted, with_lifted
 from .lower import Lowered, Step
 from .partition_cache import Pattern, Wiring, wiring
 from .report import nbytes
@@ -71,6 +72,13 @@ class Patterns:
         if pattern is not None and not (self._keeps and self._reads_constants(steps)):
             return pattern, numbers
         reason, cut = "", 0
+        lifts = is_lifted(steps, self._values)
+        if lifts:
+            lowered = with_lifted(self._lowered, steps)
+            graph, refused = capi_graph(lowered, self._fpmath_mode, steps, results)
+            found = [] if refused else graph.partitions("fusion" if len(steps) > 1 else "debug")
+            lifts = any(len(one.ops) == len(steps) for one in found)
+            partition = next((one for one in found if len(one.ops) == len(steps)), partition)
         if partition is None:
             graph, refused = capi_graph(self._lowered, self._fpmath_mode, steps)
             if refused:
@@ -90,7 +98,8 @@ class Patterns:
         size = sum([nbytes(self._values[number]) for number in (*inputs, *results)])
         keeps = self._keeps_constants(steps, inputs)
         pattern = self._patterns[key] = Pattern(partition, steps, inputs, results, numbers, size, keeps, reason, cut)
-        pattern.marks = tuple(self._marks(steps))
+        pattern.lifts = lifts
+        pattern.marks = tuple(self._marks(steps, lifts))
         return pattern, numbers
 
     def _keeps_constants(self, steps: Sequence[Step], inputs: Sequence[int]) -> bool:
@@ -114,8 +123,10 @@ class Patterns:
                 return partition
         raise UnsupportedError("the library finds another partition for the same ops")
 
-    def _marks(self, steps: Sequence[Step]) -> Iterator[str]:
-        """The steps that are known to run a reference kernel because there is no better way, for the report."""
+    def _marks(self, steps: Sequence[Step], lifts: bool) -> Iterator[str]:
+        """How the steps run, and those that run a reference kernel because there is no better way, for the report."""
+        if lifts:
+            yield f"on four axes, as {SLOW_WEIGHTS.reason[0].lower()}{SLOW_WEIGHTS.reason[1:]}"
         for step in steps:
             if step.kind in WITH_REFERENCE_KERNELS and (
                 found := reference_kernel(self._schedule.use(step).call, VERSION)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor
@@ -99,6 +100,42 @@ SLOW_STRIDES = STRIDES.add(
 @SLOW_STRIDES.example({(3, 2): "right"})
 def sum_of_a_turned_matrix(g: DataGraph) -> LogicalTensor:
     return g.add(g.input("x", "f32", (30, 20), strides=(1, 30)), g.input("y", "f32", (30, 20)))
+
+
+class Product(NamedTuple):
+    """A MatMul: the shapes of its operands, whether the second one is transposed, and whether it is a constant."""
+
+    first: Dims
+    second: Dims
+    transposed: bool
+    constant: bool
+
+
+FEW_ROWS = 512  # with more rows, the reorder takes little of the time
+
+
+def _reorders_weights(product: Product) -> bool:
+    """Whether the reorder of weights takes long beside the product."""
+    is_matrix = len(product.first) == len(product.second) == 2
+    return is_matrix and product.transposed and not product.constant and 0 < product.first[0] <= FEW_ROWS
+
+
+WEIGHTS = Faults[Product]()
+SLOW_WEIGHTS = WEIGHTS.add(
+    "slow_weights",
+    "MatMul",
+    "transpose_b",
+    SLOW,
+    _reorders_weights,
+    {(3, 2): "slow", (3, 6): "right", (3, 13): "right"},
+    "A MatMul of few rows copies a transposed matrix that is no constant into its own layout in every run",
+    "the same op on four axes, where it reads the matrix as it lies in memory",
+)
+
+
+@SLOW_WEIGHTS.example({(3, 2): "right"})
+def row_times_transposed_matrix(g: DataGraph) -> LogicalTensor:
+    return g.matmul(g.input("x", "f32", (1, 64)), g.input("w", "f32", (32, 64)), transpose_b=True)
 
 
 MANY = 1 << 14  # elements; a copy of fewer takes about as long as the reduction

@@ -1,0 +1,46 @@
+"""Runs a MatMul with few rows and variable weights on four axes, where the library reads the weights as they lie.
+
+On two axes the library copies such weights into its own layout in every run, which can take longer than the product.
+Two axes of size 1 in front change no address, so the partition runs on the same memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ..faults.performance import WEIGHTS, Product
+from ..faults.use import ELEMENTWISE
+from ..native.library import VERSION
+from .lower import Lowered, Step, Value, dense_of
+
+# Ops that compute the same on a tensor with further axes of size 1 in front.
+BEHIND = ELEMENTWISE | {"Add", "Divide", "Maximum", "Minimum", "Multiply", "Subtract", "TypeCast"}
+
+
+def is_lifted(steps: Sequence[Step], values: Mapping[int, Value]) -> bool:
+    """Whether steps that are one partition are faster on four axes: a MatMul, and elementwise ops behind it."""
+    first = steps[0]
+    if first.kind != "MatMul" or not BEHIND.issuperset(step.kind for step in steps[1:]):
+        return False
+    x, weights = (values[number] for number in first.inputs[:2])
+    transposed = bool(first.attrs.get("transpose_b")) and not first.attrs.get("transpose_a")
+    product = Product(x.shape, weights.shape, transposed, weights.constant is not None)
+    return bool(WEIGHTS.of(frozenset(["MatMul"]), product, VERSION))
+
+
+def lifted(value: Value) -> Value:
+    """A matrix with two axes of size 1 in front; another value is as it was."""
+    if len(value.shape) != 2:
+        return value
+    shape = (1, 1, *value.shape)
+    if value.dense:
+        return value._replace(shape=shape, strides=dense_of(shape))
+    whole = value.shape[0] * value.strides[0]
+    return value._replace(shape=shape, strides=(whole, whole, *value.strides))
+
+
+def with_lifted(lowered: Lowered, steps: Sequence[Step]) -> Lowered:
+    """The graph with the values of some steps lifted."""
+    numbers = {number for step in steps for number in (*step.inputs, *step.outputs)}
+    return replace(lowered, values={**lowered.values, **{n: lifted(lowered.values[n]) for n in numbers}})

@@ -1,0 +1,71 @@
+"""A MatMul with few rows and transposed variable weights runs on four axes: the numbers, and when it happens."""
+
+import numpy as np
+import pytest
+
+import onegraph as og
+from onegraph.compiler.lifting import is_lifted
+from onegraph.compiler.lower import lower
+from onegraph.native.library import VERSION
+
+RNG = np.random.default_rng(0)
+OLD = VERSION < (3, 3)
+
+
+def values(*shape):
+    return RNG.integers(-4, 5, shape).astype(np.float32)
+
+
+def product(rows, *, weights_are_constant=False, transpose_b=True, behind=()):
+    g = og.Graph()
+    w = values(7, 5) if transpose_b else values(5, 7)
+    x, bias = g.input("x", "f32", (rows, 5)), g.input("bias", "f32", (7,))
+    given = g.constant(w) if weights_are_constant else g.input("w", "f32", w.shape)
+    y = g.matmul(x, given, bias, transpose_b=transpose_b)
+    for kind in behind:
+        y = getattr(g, kind)(y, *([g.input("other", "f32", (rows, 7))] if kind == "add" else []))
+    g.output("y", y)
+    return g, w
+
+
+@pytest.mark.parametrize("behind", [(), ("relu",), ("add",), ("add", "relu")])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_lifted_product_is_exact(rows, behind):
+    g, w = product(rows, behind=behind)
+    given = {name: values(*tensor.shape) for name, tensor in g.inputs.items()} | {"w": w}
+    expected = given["x"] @ w.T + given["bias"] + given.get("other", 0)
+    if "relu" in behind:
+        expected = np.maximum(expected, 0)
+    model = g.compile()
+    np.testing.assert_array_equal(model(**given), expected)
+    (part,) = model.report().partitions
+    assert ("on four axes" in part.reason) == OLD
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "expected"),
+    [
+        (512, {}, True),
+        (513, {}, False),
+        (3, {"weights_are_constant": True}, False),
+        (3, {"transpose_b": False}, False),
+        (3, {"behind": ("relu",)}, True),
+        (3, {"behind": ("softmax",)}, False),
+    ],
+)
+def test_few_rows_of_variable_weights_are_lifted(rows, options, expected):
+    g, _ = product(rows, **options)
+    lowered = lower(g)
+    assert is_lifted(lowered.steps, lowered.values) == (expected and OLD)
+
+
+def test_layers_of_equal_form_share_a_lifted_partition():
+    g = og.Graph()
+    x, matrices = g.input("x", "f32", (2, 6)), [values(6, 6) for _ in range(3)]
+    y = x
+    for number, matrix in enumerate(matrices):
+        y = g.matmul(y, g.input(f"w{number}", "f32", matrix.shape), transpose_b=True)
+    g.output("y", y)
+    given = values(2, 6)
+    found = g.compile()(given, *matrices)
+    np.testing.assert_array_equal(found, given @ matrices[0].T @ matrices[1].T @ matrices[2].T)
