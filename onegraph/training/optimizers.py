@@ -22,6 +22,7 @@ from ..opset.dtypes import DataType
 from ..opset.shapes import known_dims
 from .arguments import MOST, expect_shape, rate_of, tensors_of, two_numbers
 
+TINY = 1e-30
 BELOW_ONE = math.nextafter(1, 0)
 Rate = float | LogicalTensor
 Tensors = tuple[LogicalTensor, ...]
@@ -220,8 +221,8 @@ class Adam(Optimizer):
     ) -> Tensors:
         """One step from a variable, or from what weight decay leaves of it."""
         down, correction = shared[:2]
-        mean = (slope - mean) * (1 - self.betas[0]) + mean
-        square = (slope * slope - square) * (1 - self.betas[1]) + square
+        mean = _average(mean, slope, self.betas[0])
+        square = _average(square, slope * slope, self.betas[1])
         root = graph.sqrt(square / correction) + self.epsilon
         return mean / root * down + variable, mean, square
 
@@ -260,10 +261,15 @@ class AdamW(Adam):
         return self._moved(graph, shared, variable * shared[2], slope, *kept)
 
 
+def _average(old: LogicalTensor, new: LogicalTensor, beta: float) -> LogicalTensor:
+    """beta * old + (1 - beta) * new, as one chain of ops without a difference, which could lose digits."""
+    return new if beta < TINY else (new * ((1 - beta) / beta) + old) * beta
+
+
 def _one_minus_power(graph: DataGraph, beta: float, count: LogicalTensor) -> LogicalTensor:
     """1 - beta**count, as 2 * tanh(y / 2) / (1 + tanh(y / 2)) with y = -count * log(beta).
 
     A difference of numbers close to 1 would lose most of the digits of f32.
     """
-    half = graph.tanh(count * (-math.log(max(beta, 1e-40)) / 2))
+    half = graph.tanh(count * (-math.log(max(beta, TINY)) / 2))
     return half * 2.0 / (half + 1.0)
