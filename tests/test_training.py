@@ -316,6 +316,8 @@ def test_updates_name_the_wrong_tensor():
         (lambda: adam.update(g, [], [])): "update: variables: []; expected a list of tensors",
         (lambda: adam.update(g, [w], [d, d])): "update: gradients: 2; expected 1, one for each variable",
         (lambda: adam.update(g, [w], [wide])): "update: gradients[0]: shape [4]; expected [3], as 'w' has",
+        (lambda: adam.update(g, [d], [d])): "update: variables: 'd' is not a variable; the variables are w, low",
+        (lambda: adam.update(g, [w, w], [d, d])): "update: variables[1]: 'w' is assigned already",
         (lambda: adam.update(g, [low], [d])): "update: variables[0]: 'low' is bf16; expected f32",
         (lambda: og.training.SGD(rate).update(g, [w], [d])): "SGD: lr: shape [2]; expected [], one number",
         (lambda: og.training.clip_by_norm(g, [d], 0)): "clip_by_norm: max_norm: 0; expected a number",
@@ -327,3 +329,29 @@ def test_updates_name_the_wrong_tensor():
             call()
         assert str(caught.value).startswith(message)
         assert g.ops == before
+
+
+def test_second_update_needs_another_name():
+    g = og.Graph()
+    w, b = (g.variable(name, np.zeros(3, np.float32)) for name in "wb")
+    d = g.input("d", og.f32, (3,))
+    og.training.Adam().update(g, [w], [d])
+    before = g.ops, [*g.variables]
+    for variable, message in ((w, "'w' is assigned already"), (b, "'adam/step' is taken by another optimizer")):
+        with pytest.raises(og.ArgumentError, match=message):
+            og.training.Adam().update(g, [variable], [d])
+    assert (g.ops, [*g.variables]) == before
+
+
+@pytest.mark.parametrize("wrong", ["mean", "variance"])
+def test_statistics_are_two_variables(wrong):
+    g = og.Graph()
+    x = g.input("x", og.f32, (2, 3))
+    given = {name: g.variable(name, np.ones(3, np.float32)) for name in ("gamma", "beta", "mean", "variance")}
+    other = g.input("other", og.f32, (3,))
+    for value, message in ((other, "'other' is not a variable"), (np.ones(3), f"batch_norm: {wrong}: ")):
+        with pytest.raises(og.ArgumentError, match=message):
+            og.training.batch_norm(g, x, **{**given, wrong: value})
+    with pytest.raises(og.ArgumentError, match="'mean' is assigned already"):
+        og.training.batch_norm(g, x, given["gamma"], given["beta"], given["mean"], given["mean"])
+    assert g.ops == ()

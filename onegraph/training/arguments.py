@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from .._util.exact_types import elements, has_type, real
 from .._util.validation import number
@@ -45,6 +45,19 @@ def tensors_of(
     if not several:
         raise ArgumentError(f"{where}: {shown(given)}; expected a list of tensors of this graph")
     return [tensor_of(graph, f"{where}[{place}]", one, dtypes) for place, one in enumerate(several)]
+
+
+def expect_free(graph: DataGraph, where: str, targets: Sequence[LogicalTensor]) -> None:
+    """Raise ArgumentError unless each tensor is another variable of the graph, and has no next value."""
+    assigned = {*graph.assignments}
+    for place, tensor in enumerate(targets):
+        name, label = tensor.name, f"{where}[{place}]" if len(targets) > 1 else where
+        if graph.variables.get(name) is not tensor:
+            names = ", ".join(graph.variables) or "none"
+            raise ArgumentError(f"{label}: {name!r} is not a variable; the variables are {names}")
+        if name in assigned:
+            raise ArgumentError(f"{label}: {name!r} is assigned already; it becomes one tensor after a call")
+        assigned.add(name)
 
 
 def expect_shape(where: str, tensor: LogicalTensor, shape: Shape, why: str) -> None:

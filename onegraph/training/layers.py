@@ -11,7 +11,7 @@ from ..builder.graph import DataGraph
 from ..ir.op import LogicalTensor
 from ..lowering.emitter import Emitter
 from ..opset.dtypes import DataType
-from .arguments import tensor_of
+from .arguments import expect_free, tensor_of
 
 
 def batch_norm(
@@ -44,6 +44,11 @@ def batch_norm(
         ArgumentError: mean or variance is no variable of the graph, or another call assigns it.
         SpecError: the op cannot have these inputs or attributes.
     """
+    kept = [
+        tensor_of(graph, f"batch_norm: {end}", one, [DataType.f32])
+        for end, one in (("mean", mean), ("variance", variance))
+    ]
+    expect_free(graph, "batch_norm: mean and variance", kept)
     found = graph.batch_norm_forward_training(
         x, mean, variance, gamma, beta, momentum=momentum, epsilon=epsilon, data_format=data_format
     )

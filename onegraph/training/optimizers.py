@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from ..lowering.emitter import Emitter
 from ..lowering.movement import cast
 from ..opset.dtypes import DataType
 from ..opset.shapes import known_dims
-from .arguments import MOST, expect_shape, rate_of, tensors_of, two_numbers
+from .arguments import MOST, expect_free, expect_shape, rate_of, tensors_of, two_numbers
 
 TINY = 1e-30
 BELOW_ONE = math.nextafter(1, 0)
@@ -44,6 +45,11 @@ class Optimizer:
     def __init__(self, lr: Rate, name: str) -> None:
         kind = type(self).__name__
         self.lr, self.name = rate_of(f"{kind}: lr", lr), string(f"{kind}: name", name)
+
+    @property
+    def _steps(self) -> str:
+        """The name of the variable that counts steps, for optimizers that do."""
+        return f"{self.name}/step"
 
     def minimize(
         self, graph: DataGraph, loss: LogicalTensor, variables: Sequence[LogicalTensor]
@@ -81,10 +87,15 @@ class Optimizer:
             raise ArgumentError(f"update: gradients: {len(given)}; expected {len(own)}, one for each variable")
         for place, (variable, one) in enumerate(zip(own, given, strict=True)):
             expect_shape(f"update: gradients[{place}]", one, variable.shape, f"as {variable.name!r} has")
+        expect_free(graph, "update: variables", own)
+        names = {variable.name: [f"{variable.name}/{self.name}/{slot}" for slot in self.slots] for variable in own}
+        for name in [self._steps, *chain(*names.values())]:
+            if name in graph.variables:
+                raise ArgumentError(f"update: {name!r} is taken by another optimizer; give this one another name")
         emit, shared = Emitter(graph), self._shared(graph, self._rate(graph))
         for variable, one in zip(own, given, strict=True):
             zeros = np.zeros(known_dims(variable.shape), np.float32)
-            kept = [graph.variable(f"{variable.name}/{self.name}/{slot}", zeros) for slot in self.slots]
+            kept = [graph.variable(name, zeros) for name in names[variable.name]]
             new = self._step(graph, shared, variable, emit.tensor(cast(emit, one, DataType.f32)), *kept)
             for target, value in zip((variable, *kept), new, strict=True):
                 graph.assign(target, value)
@@ -197,7 +208,7 @@ class Adam(Optimizer):
         self.weight_decay = number(f"{kind}: weight_decay", weight_decay, 0, MOST)
 
     def _shared(self, graph: DataGraph, rate: LogicalTensor) -> Tensors:
-        steps = graph.variable(f"{self.name}/step", np.float32(0))
+        steps = graph.variable(self._steps, np.float32(0))
         count = steps + 1.0
         graph.assign(steps, count)
         first, second = (_one_minus_power(graph, beta, count) for beta in self.betas)
