@@ -100,6 +100,18 @@ enum {
     onegraph_cast = 1, // f32, f16, bf16 to one of them, from any strides to any strides
     onegraph_select = 2, // f32, f16, bf16; the inputs are broadcast
     onegraph_replace_nan = 3, // f32, f16, bf16: an element, or where it is not a number the value
+    onegraph_pointwise = 4, // f32, f16, bf16: several ops of the next list; a result may share memory with an input
+};
+// kernels: the ops of onegraph_pointwise, computed in f32.
+enum {
+    onegraph_add = 1,
+    onegraph_subtract = 2,
+    onegraph_multiply = 3,
+    onegraph_divide = 4,
+    onegraph_squared_difference = 5,
+    onegraph_square = 6,
+    onegraph_sqrt = 7,
+    onegraph_copy = 8,
 };
 // kernels: casts elements that lie one behind another, if `is_portable` without instructions that some CPUs lack.
 void onegraph_cast_elements(dnnl_data_type_t from, const void *source, dnnl_data_type_t to, void *target, size_t count,
@@ -116,6 +128,8 @@ typedef struct {
     int threads; // 0: all threads of the run
     int keeps; // whether the library keeps constants of the step that it finds by a hash
     int kernel; // 0 for a partition
+    const int *code; // of onegraph_pointwise: four numbers for each op; see kernels.h
+    size_t n_code;
 } onegraph_step_t;
 
 // These functions return a dnnl_status_t or one of these values.

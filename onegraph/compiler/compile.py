@@ -135,6 +135,9 @@ class _StepCompiler:
         schedule, reason = self._schedule, ""
         if step.executor == "view":
             return  # a change of axis order that costs nothing
+        if step.executor == "pointwise":
+            schedule.add_pointwise(step)
+            return
         if schedule.add_repeated(step):
             return
         if step.executor == "library":

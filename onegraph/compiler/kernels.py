@@ -25,15 +25,32 @@ class CompiledKernel:
     Attributes:
         number: number of the kernel in C.
         ports: number of inputs, number of outputs, and the C tensors of both.
+        code: the ops of a kernel that joins several.
         owner_thread: None, because every thread can run it.
     """
 
     owner_thread = None
+    code = ffi.new("int[]", 0)
 
     def __init__(self, kind: str, values: Sequence[Value]) -> None:
         self.number: int = KERNELS[kind]
         self._tensors = [capi_tensor(value.id, value, "variable") for value in values]
         self.ports = len(values) - 1, 1, ffi.new(_TENSORS, [tensor._struct for tensor in self._tensors])
+
+
+class CompiledPointwise(CompiledKernel):
+    """The kernel for several elementwise ops.
+
+    Args:
+        inputs, outputs: the values at its ports.
+        code: the ops; see ``Pointwise`` in ``csrc/kernels.h``.
+    """
+
+    def __init__(self, inputs: Sequence[Value], outputs: Sequence[Value], code: Sequence[int]) -> None:
+        self.number = lib.onegraph_pointwise
+        self._tensors = [capi_tensor(value.id, value, "variable") for value in (*inputs, *outputs)]
+        self.code = ffi.new("int[]", list(code))
+        self.ports = len(inputs), len(outputs), ffi.new(_TENSORS, [tensor._struct for tensor in self._tensors])
 
 
 def has_kernel(kind: str, values: Sequence[Value]) -> bool:

@@ -24,8 +24,9 @@ from ..opset.ops.movement import transposition
 from ..opset.schema import Call, TensorType
 from ..opset.shapes import settled_strides
 from .host_views import Place, is_host_view, is_irregular, place_of, reshaped
-from .kernels import CompiledKernel, has_kernel
+from .kernels import CompiledKernel, CompiledPointwise, has_kernel
 from .lower import Dims, Lowered, Step, Value, dense_of
+from .pointwise import code_of
 from .report import nbytes
 from .shared_constants import derived
 from .steps import CompiledStep, Note, NumpyStep, compile_reorder, needs_dense, numpy_step, shifts_of, store
@@ -301,6 +302,29 @@ class Schedule:
         last, shifts = len(values) - 1, shifts_of(values)
         self.steps.append(CompiledStep(compiled, compiled, pieces, last, (), note, size, is_small, is_small, shifts))
         return True
+
+    def add_pointwise(self, step: Step) -> None:
+        """Add several elementwise ops that the kernel of the package computes together."""
+        ins, outs = ([self.values[number] for number in ends] for ends in (step.inputs, step.outputs))
+        code = code_of(step)
+        key = "pointwise", *[(value.dtype, value.shape) for value in (*ins, *outs)], *code
+        if key not in self._kernels:
+            self._kernels[key] = CompiledPointwise(ins, outs, code)
+        compiled, values = self._kernels[key], [*ins, *outs]
+        reason = "together by onegraph: the library would read and write memory for each result"
+        note, size = len(self.notes), sum(map(nbytes, values))
+        self.notes.append(Note("kernel", step.members, (reason,), ins, outs))
+        in_place = [
+            (target.storage, source.storage)
+            for target, source in zip(outs, reversed([one for one in ins if one.shape == outs[0].shape]), strict=False)
+            if target.dtype is source.dtype
+        ]
+        pieces, is_small = [value.storage for value in values], size <= SMALL_BYTES
+        self.steps.append(
+            CompiledStep(
+                compiled, compiled, pieces, len(ins), in_place, note, size, is_small, is_small, shifts_of(values)
+            )
+        )
 
     def add_compiled(self, compiled: CompiledPartition, numbers: Sequence[int], note: int) -> None:
         """Add a compiled partition with the values ``numbers`` at its ports, inputs first."""

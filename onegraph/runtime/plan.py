@@ -39,9 +39,9 @@ class PlanSource:
         self.steps = ffi.new(
             "onegraph_step_t[]",
             [
-                (ffi.NULL, *compiled.ports, 0, keeps, compiled.number)
+                (ffi.NULL, *compiled.ports, 0, keeps, compiled.number, compiled.code, len(compiled.code))
                 if isinstance(compiled, CompiledKernel)
-                else (compiled._ptr, *compiled._compilation.ports, 0, keeps, 0)
+                else (compiled._ptr, *compiled._compilation.ports, 0, keeps, 0, ffi.NULL, 0)
                 for compiled, keeps in zip(self.compiled, self.keeps, strict=True)
             ],
         )

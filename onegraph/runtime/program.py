@@ -22,6 +22,7 @@ from ..compiler.compile import compile_steps
 from ..compiler.constants import fold_constants
 from ..compiler.lower import Value, lower
 from ..compiler.memory_planner import Lifetime, aligned, plan_memory
+from ..compiler.pointwise import join_elementwise
 from ..compiler.repetition import repeat_for_readers
 from ..compiler.report import PartitionReport, nbytes
 from ..compiler.schedule import Schedule
@@ -70,7 +71,7 @@ class Program:
     ) -> None:
         lowered = fold_constants(lower(graph, fallback=fallback, shared=shared), policy)
         if policy == "fusion":
-            lowered = repeat_for_readers(lowered)
+            lowered = join_elementwise(repeat_for_readers(lowered))
         compiled = partial(compile_steps, lowered, policy=policy, fpmath_mode=fpmath_mode)
         self.graph = graph
         self.free_frames: list[Frame] = []  # frames of finished runs, for reuse

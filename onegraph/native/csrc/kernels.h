@@ -1,4 +1,5 @@
-// Kernels of the package itself: casts between float types, copies between layouts, Select and ReplaceNaN.
+// Kernels of the package itself: casts between float types, copies between layouts, Select and ReplaceNaN, and several
+// elementwise ops at once.
 
 #pragma once
 
@@ -10,9 +11,18 @@
 
 namespace onegraph {
 
+// What a step of a plan runs instead of a compiled partition.
+class Runnable {
+public:
+    virtual ~Runnable() = default;
+
+    // Runs on tensors at these addresses, on at most `threads` threads.
+    virtual void run(void *const *addresses, int threads) const = 0;
+};
+
 // A kernel for tensors of fixed shapes, strides and data types. The last tensor is the result and shares memory with no
 // other one. The others are broadcast to its shape by numpy's rules.
-class Kernel {
+class Kernel : public Runnable {
 public:
     static constexpr std::size_t MOST = 4; // tensors
     using Bytes = std::ptrdiff_t;
@@ -23,8 +33,7 @@ public:
     // `kind`: onegraph_cast, onegraph_select or onegraph_replace_nan. Throws invalid_argument for data types that the kernel lacks.
     Kernel(int kind, std::size_t count, dnnl_graph_logical_tensor_t *const *tensors);
 
-    // Runs on tensors at these addresses, on at most `threads` threads.
-    void run(void *const *addresses, int threads) const;
+    void run(void *const *addresses, int threads) const override;
 
 private:
     struct Axis {
@@ -40,6 +49,38 @@ private:
     std::vector<Axis> axes_; // at least one; a row goes along the last one
     dnnl_data_type_t types_[MOST];
     Row row_;
+};
+
+// Several elementwise ops on dense tensors of one size and on single numbers, which reads and writes memory once.
+//
+// The ops are computed in f32 on blocks that stay in the first cache. An op is four numbers: its kind, the register of its
+// result, and those of its operands; an op with one operand repeats it. The first registers are the tensors, inputs first.
+// A result may share memory with an input at the same elements.
+class Pointwise : public Runnable {
+public:
+    // Throws invalid_argument for unknown ops, data types other than f32, f16 and bf16, and tensors of other sizes.
+    Pointwise(std::size_t n_inputs, std::size_t count, dnnl_graph_logical_tensor_t *const *tensors, const int *code,
+            std::size_t n_code);
+
+    void run(void *const *addresses, int threads) const override;
+
+private:
+    struct Instruction {
+        int kind;
+        std::size_t result, first, second;
+    };
+    struct Tensor {
+        dnnl_data_type_t type;
+        bool is_single;
+    };
+    struct Shares;
+
+    void compute(void *const *addresses, std::size_t begin, std::size_t end) const;
+
+    std::size_t n_inputs_, n_registers_, total_ = 1;
+    std::vector<Tensor> tensors_;
+    std::vector<Instruction> instructions_;
+    bool is_large_; // whether the results are written past the caches
 };
 
 } // namespace onegraph

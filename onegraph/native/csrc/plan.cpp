@@ -75,7 +75,7 @@ struct Step {
     const_dnnl_graph_tensor_t *tensors; // inputs, then outputs
     int threads;
     bool keeps;
-    std::unique_ptr<const onegraph::Kernel> kernel; // instead of a partition
+    std::unique_ptr<const onegraph::Runnable> kernel; // instead of a partition
     void *const *addresses; // of the kernel's tensors
 };
 
@@ -302,8 +302,12 @@ int onegraph_plan_create(onegraph_plan **plan, dnnl_engine_t engine, dnnl_stream
                 std::size_t &needed = made->alignments[slot];
                 needed = std::max(needed, size_of(step.tensors[j]->data_type));
             }
-            std::unique_ptr<const onegraph::Kernel> kernel;
-            if (step.kernel) kernel = std::make_unique<onegraph::Kernel>(step.kernel, count, step.tensors);
+            std::unique_ptr<const onegraph::Runnable> kernel;
+            if (step.kernel == onegraph_pointwise)
+                kernel = std::make_unique<onegraph::Pointwise>(
+                        step.n_inputs, count, step.tensors, step.code, step.n_code);
+            else if (step.kernel)
+                kernel = std::make_unique<onegraph::Kernel>(step.kernel, count, step.tensors);
             made->steps.push_back({step.partition, step.n_inputs, step.n_outputs, own, step.threads, step.keeps != 0,
                     std::move(kernel), addresses});
             made->keeps |= step.keeps != 0;

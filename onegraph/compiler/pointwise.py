@@ -1,0 +1,207 @@
+"""Joins elementwise ops that share their tensors, such as those of an optimizer, so that memory is read once.
+
+The library's fusions have one result. An update of Adam has three results and four inputs of one size, so the library
+reads and writes memory several times. A step of executor ``pointwise`` is several ops that the kernel ``Pointwise`` of
+``csrc/kernels.cpp`` computes on blocks that stay in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from heapq import heapify, heappop, heappush
+from math import prod
+
+from ..native.library import lib
+from ..opset.dtypes import DataType
+from .kernels import FLOATS
+from .lower import Lowered, Step
+
+# The kernel's ops, by kind.
+OPS = {
+    "Add": lib.onegraph_add,
+    "Subtract": lib.onegraph_subtract,
+    "Multiply": lib.onegraph_multiply,
+    "Divide": lib.onegraph_divide,
+    "SquaredDifference": lib.onegraph_squared_difference,
+    "Square": lib.onegraph_square,
+    "Sqrt": lib.onegraph_sqrt,
+    "TypeCast": lib.onegraph_copy,
+}
+REGISTERS = 48  # of the kernel
+# The library fuses chains of ops with one result as well. Joined ops have so many tensors that it would take more steps.
+MIN_OPS, MIN_RESULTS, MIN_SOURCES = 3, 2, 3
+
+
+def join_elementwise(lowered: Lowered) -> Lowered:
+    """The graph with steps of several elementwise ops, each behind the last reader of what it may overwrite."""
+    groups = _Groups(lowered)
+    if not (joined := groups.found()):
+        return lowered
+    member_of = {step.id: group for group in joined for step in group}
+    merged = {id(group): _merged(group, groups.results(group)) for group in joined}
+    steps: list[Step] = []
+    for step in lowered.steps:
+        group = member_of.get(step.id)
+        if group is None:
+            steps.append(step)
+        elif group[-1] is step:
+            steps.append(merged[id(group)])
+    ordered = _in_order(lowered, steps)
+    if ordered is None:
+        return lowered
+    return replace(lowered, steps=tuple([step._replace(id=number) for number, step in enumerate(ordered)]))
+
+
+def _merged(group: Sequence[Step], results: Sequence[int]) -> Step:
+    """One step for several, which reads each input once."""
+    made = {number for step in group for number in step.outputs}
+    sources = dict.fromkeys(number for step in group for number in step.inputs if number not in made)
+    last = group[-1]
+    return last._replace(
+        executor="pointwise", inputs=tuple(sources), outputs=tuple(results), part=None, whole=False, members=tuple(group)
+    )
+
+
+class _Groups:
+    """The groups of ops that can be one step: no path leaves a group and comes back to it.
+
+    Args:
+        lowered: the graph.
+    """
+
+    def __init__(self, lowered: Lowered) -> None:
+        self._lowered, self._values = lowered, lowered.values
+        self._maker = {number: step.id for step in lowered.steps for number in step.outputs}
+        self._returned = {tensor.id for tensor in lowered.graph.outputs.values()}
+        self._readers: dict[int, list[int]] = {}
+        for step in lowered.steps:
+            for number in step.inputs:
+                self._readers.setdefault(number, []).append(step.id)
+
+    def found(self) -> list[list[Step]]:
+        """The groups that are worth a step, each in the order of its steps."""
+        before: list[int] = []  # for each step, the steps that it depends on, as bits
+        group_of: dict[int, set[int]] = {}
+        steps = self._lowered.steps
+        for step in steps:
+            makers = {self._maker[number] for number in step.inputs if number in self._maker}
+            mask = 0
+            for maker in makers:
+                mask |= before[maker] | 1 << maker
+            before.append(mask)
+            if not self._is_eligible(step):
+                continue
+            joinable = [group_of[maker] for maker in makers if maker in group_of and self._takes(steps[maker], step)]
+            group_of[step.id] = {step.id}
+            for other in sorted(joinable, key=len, reverse=True):
+                own = group_of[step.id]
+                whole = own | other
+                if own is not other and self._is_convex(whole, before):
+                    group_of.update(dict.fromkeys(whole, whole))
+        groups = {id(group): group for group in group_of.values()}
+        ordered = [[steps[number] for number in sorted(group)] for group in groups.values()]
+        return [group for group in ordered if self._is_worthwhile(group)]
+
+    def _takes(self, maker: Step, step: Step) -> bool:
+        """Whether a step can be in the group of a maker: it reads f32, on tensors of one size."""
+        value = self._values[maker.outputs[0]]
+        return value.dtype is DataType.f32 and value.shape == self._values[step.outputs[0]].shape
+
+    def _is_eligible(self, step: Step) -> bool:
+        if step.kind not in OPS or step.executor not in ("library", "copy") or len(step.outputs) != 1:
+            return False
+        result = self._values[step.outputs[0]]
+        if prod(result.shape) < 2 or not result.dense or result.dtype not in FLOATS:
+            return False
+        is_cast = step.kind == "TypeCast"
+        for number in step.inputs:
+            value = self._values[number]
+            if value.dtype not in FLOATS or not value.dense or not (is_cast or value.dtype is DataType.f32):
+                return False
+            if value.shape != result.shape and prod(value.shape) != 1:
+                return False
+        return is_cast or result.dtype is DataType.f32
+
+    def _is_convex(self, group: set[int], before: Sequence[int]) -> bool:
+        """Whether no step outside of the group depends on it and is needed by it."""
+        mask = sum(1 << number for number in group)
+        makers = {
+            maker
+            for number in group
+            for source in self._lowered.steps[number].inputs
+            if (maker := self._maker.get(source)) is not None and maker not in group
+        }
+        return not any(before[maker] & mask for maker in makers)
+
+    def results(self, group: Sequence[Step]) -> list[int]:
+        """The results of a group that other steps or the caller read."""
+        inside = {step.id for step in group}
+        return [
+            number
+            for step in group
+            for number in step.outputs
+            if number in self._returned or not inside.issuperset(self._readers.get(number, ()))
+        ]
+
+    def _is_worthwhile(self, group: Sequence[Step]) -> bool:
+        made = {number for step in group for number in step.outputs}
+        whole = {
+            number
+            for step in group
+            for number in step.inputs
+            if number not in made and prod(self._values[number].shape) > 1
+        }
+        ends = {number for step in group for number in (*step.inputs, *step.outputs)}
+        is_large = len(whole) >= MIN_SOURCES and len(self.results(group)) >= MIN_RESULTS
+        return is_large and len(group) >= MIN_OPS and len(ends) <= REGISTERS
+
+
+def _in_order(lowered: Lowered, steps: Sequence[Step]) -> list[Step] | None:
+    """The steps in an order in which they can run; None if there is none.
+
+    A joined step runs as soon as its inputs are there and the other readers of the graph inputs among them have run, so
+    that gradients are freed early, and a new value can take the place of the old one.
+    """
+    maker = {number: place for place, step in enumerate(steps) for number in step.outputs}
+    readers: dict[int, list[int]] = {}
+    for place, step in enumerate(steps):
+        for number in step.inputs:
+            readers.setdefault(number, []).append(place)
+    needs = [{maker[number] for number in step.inputs if number in maker} for step in steps]
+    keys = [float(place) for place in range(len(steps))]
+    given = {tensor.id for tensor in lowered.graph.inputs.values()}
+    for place, step in enumerate(steps):
+        if step.members:
+            others = [other for number in step.inputs if number in given for other in readers[number] if other < place]
+            keys[place] = max([*needs[place], *others], default=place) + 0.5
+    waits = [len(need) for need in needs]
+    users: list[list[int]] = [[] for _ in steps]
+    for place, need in enumerate(needs):
+        for other in need:
+            users[other].append(place)
+    ready = [(keys[place], place) for place, count in enumerate(waits) if not count]
+    heapify(ready)
+    ordered: list[Step] = []
+    while ready:
+        _, place = heappop(ready)
+        ordered.append(steps[place])
+        for user in users[place]:
+            waits[user] -= 1
+            if not waits[user]:
+                heappush(ready, (keys[user], user))
+    return ordered if len(ordered) == len(steps) else None
+
+
+def code_of(step: Step) -> list[int]:
+    """The ops of a joined step for the kernel: kind, result and operands of each."""
+    register = {number: place for place, number in enumerate((*step.inputs, *step.outputs))}
+    return [*_instructions(step, register)]
+
+
+def _instructions(step: Step, register: dict[int, int]) -> Iterator[int]:
+    for member in step.members:
+        (result,) = member.outputs
+        register.setdefault(result, len(register))
+        first, second = member.inputs[0], member.inputs[-1]
+        yield from (OPS[member.kind], register[result], register[first], register[second])
