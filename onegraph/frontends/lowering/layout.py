@@ -196,7 +196,7 @@ Atom = tuple[int, int]  # size and stride
 
 @rewrites("StaticReshape")
 def one_view(emit: Emitter, op: Op) -> Value | None:
-    """Join a chain of reshapes and transposes to one of each at most, if the result needs no copy."""
+    """A chain of reshapes and transposes as one reshape and then one transpose at most, if it needs no copy."""
     chain: list[Op] = []
     last: Op | None = op
     while last is not None and last.kind in ("StaticReshape", "StaticTranspose"):
@@ -216,8 +216,6 @@ def one_view(emit: Emitter, op: Op) -> Value | None:
         last_stride = stride if size != 1 else last_stride
         places.append((-last_stride, place))
     order = [place for _, place in sorted(places)]
-    if len(chain) <= (1 if order == sorted(order) else 2):
-        return None
     return transpose(emit, reshape(emit, base, numbers(*[axes[place][0] for place in order])), inverse(order))
 
 
