@@ -215,7 +215,9 @@ class Schedule:
         if rest and (first.outputs[0] in self.returned or first.outputs[0] in self.viewed):
             return False
         vectors = []
-        key = derived(("scaling", first.attrs["epsilon"]), *[self._lowered.key(self.values[n]) for n in first.inputs[1:]])
+        key = derived(
+            ("scaling", first.attrs["epsilon"]), *[self._lowered.key(self.values[n]) for n in first.inputs[1:]]
+        )
         for row in self._lowered.shared.once(key, partial(factor_and_shift, first, self.values)):
             value = Value(len(self.values), DataType.f32, row.shape, (1,), len(self.values), first.op.name, row)
             self.values[value.id] = value
@@ -223,7 +225,9 @@ class Schedule:
         kind, numbers = "scale_relu" if rest else "scale", (source.id, *vectors, target.id)
         if not has_kernel(kind, [self.values[number] for number in numbers]):
             return False
-        self.notes.append(Note("copy", steps, ("scaled by onegraph: the library has no such kernel",), [source], [target]))
+        self.notes.append(
+            Note("copy", steps, ("scaled by onegraph: the library has no such kernel",), [source], [target])
+        )
         return self.add_kernel(kind, numbers, len(self.notes) - 1)
 
     def add_repeated(self, step: Step) -> bool:
