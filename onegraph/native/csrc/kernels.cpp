@@ -16,6 +16,8 @@
 
 // -O2 leaves loops as they are whose length is not known to be a multiple of a vector.
 #pragma GCC optimize("O3")
+// A product and a sum are rounded one after the other on every CPU.
+#pragma GCC optimize("fp-contract=off")
 
 namespace onegraph {
 namespace {
@@ -131,10 +133,22 @@ ONEGRAPH_AVX2 void narrow_bf16(const float *source, Half *target, std::size_t co
     narrow<f32_to_bf16>(source, target, count);
 }
 
+#define ONEGRAPH_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
+
+bool has_avx512() {
+    static const bool found = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+            && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+    return found;
+}
+
 const Casts WITH_AVX2[] = {{widen_f16, narrow_f16}, {widen_bf16, narrow_bf16}};
 #else
 #define ONEGRAPH_AVX2
+#define ONEGRAPH_AVX512
 bool has_avx2() {
+    return false;
+}
+bool has_avx512() {
     return false;
 }
 const Casts *const WITH_AVX2 = PORTABLE;
@@ -322,6 +336,11 @@ ONEGRAPH_AVX2 void scale_avx2(const T *source, const float *factor, const float 
 }
 
 template <typename T, bool relu>
+ONEGRAPH_AVX512 void scale_avx512(const T *source, const float *factor, const float *shift, T *result, std::size_t count) {
+    scale<T, relu>(source, factor, shift, result, count);
+}
+
+template <typename T, bool relu>
 void scale_row(char *const *pointers, const Bytes *strides, std::size_t count, const dnnl_data_type_t *) {
     const char *source = pointers[0], *factor = pointers[1], *shift = pointers[2];
     char *result = pointers[3];
@@ -330,7 +349,7 @@ void scale_row(char *const *pointers, const Bytes *strides, std::size_t count, c
     auto function = scale_portable<T, relu>;
     if (strides[0] == size && strides[1] == wide && strides[2] == wide && strides[3] == size) {
         some = count;
-        if (has_avx2()) function = scale_avx2<T, relu>;
+        if (has_avx2()) function = has_avx512() ? scale_avx512<T, relu> : scale_avx2<T, relu>;
     }
     for (; count > 0; count -= some) {
         function(reinterpret_cast<const T *>(source), reinterpret_cast<const float *>(factor),
