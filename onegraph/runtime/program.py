@@ -191,7 +191,7 @@ class Program:
         if not every:
             self.source.threads = counts
         self._keeping = [step.note for step in in_c if step.again is not None]
-        self._notes = schedule.notes
+        self._notes, self.step_notes = schedule.notes, [step.note for step in schedule.steps]
         self._threads = {step.note: count for step, count in zip(in_c, counts, strict=True)}
 
     def _source(self, steps: Sequence[CompiledStep], limit: int) -> PlanSource:
