@@ -92,4 +92,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'onegraph' has no attribute {name!r}")
     with CollectorPause():
         module = import_module(_LAZY[name], __name__)
-    return module if _LAZY[name] == f".{name}" else getattr(module, name)
+    found = globals()[name] = module if _LAZY[name] == f".{name}" else getattr(module, name)
+    return found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,8 @@ from .opset.schema import Shape
 if TYPE_CHECKING:
     from .capi.partition import Partition
     from .runtime.executable import Executable
+
+RUNTIME = "onegraph.runtime.executable"  # takes 30 ms to import
 
 
 class Graph(DataGraph):
@@ -66,8 +70,10 @@ class Graph(DataGraph):
             ArgumentError: an option is wrong, or the graph has no output.
             LibraryError: there is no usable oneDNN library.
         """
-        with CollectorPause():
-            from .runtime.executable import compile_graph
+        if RUNTIME not in sys.modules:
+            with CollectorPause():
+                import_module(RUNTIME)
+        from .runtime.executable import compile_graph
 
         return compile_graph(
             Graph.copy(self), policy=policy, fallback=fallback, fpmath_mode=fpmath_mode, threads=threads

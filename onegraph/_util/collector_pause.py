@@ -25,11 +25,13 @@ class CollectorPause:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._was_enabled:
-            if not gc.get_freeze_count():
-                gc.freeze()
-                gc.unfreeze()
             gc.enable()
             _pausing.discard(threading.get_ident())
+            if not gc.get_freeze_count():
+                try:
+                    gc.freeze()
+                finally:
+                    gc.unfreeze()
 
 
 def _after_fork() -> None:
