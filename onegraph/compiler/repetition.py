@@ -64,7 +64,7 @@ class _Repetition:
         is_changed = any(number != copy for number, copy in own.items())
         # Not ``whole``: as a fallback, numpy reads and writes the values of the step, not the tensors of the op.
         yield step._replace(inputs=tuple([own.get(n, n) for n in step.inputs]), whole=False) if is_changed else step
-        for number, copy in own.items():
+        for number, copy in reversed(own.items()):
             maker = self._makers[number]
             if copy == number:
                 self._moved.add(number)
