@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from helpers.kernels import run
 
 import onegraph as og
 from onegraph.ir.op import LogicalTensor
-
-from test_kernels import run
+from onegraph.runtime.executable import Executable
 
 LIMITS = {"s8": (-128, 127), "u8": (0, 255)}
 
@@ -29,7 +29,7 @@ def requantized(g: og.Graph, x: LogicalTensor, scale: float = 0.125, zero: int =
     return g.dequantize(g.quantize(x, dtype=dtype, **kind), **kind)
 
 
-def executed(model: og.Executable) -> list[tuple[str, ...]]:
+def executed(model: Executable) -> list[tuple[str, ...]]:
     return [(part.executor, *part.kinds) for part in model.report().partitions]
 
 
