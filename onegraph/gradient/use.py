@@ -8,9 +8,8 @@ import numpy as np
 
 from ..errors import UnsupportedError
 from ..ir.op import LogicalTensor, Op, schema_of
-from ..lowering.elementwise import filled
 from ..lowering.emitter import Emitter, Value, numbers
-from ..lowering.movement import cast, dims_of, expand, reshape, squeeze, transpose
+from ..lowering.movement import cast, dims_of, expand, reshape, scalar, squeeze, transpose
 from ..lowering.reduction import reduce
 from ..opset.dtypes import DataType
 from ..opset.editions.dialect import base_call, channel_swap, format_of, is_swapped
@@ -128,8 +127,8 @@ def has_gradient(value: Value | None) -> bool:
 
 def ones_like(emit: Emitter, like: LogicalTensor, number: float = 1) -> Value:
     """A value of the same shape and data type that is the same number everywhere."""
-    one = filled(number, like)
-    return np.full(known_dims(like.shape), one) if known(like.shape) else expand(emit, one, dims_of(emit, like))
+    one = scalar(number, like.dtype)
+    return np.broadcast_to(one, known_dims(like.shape)) if known(like.shape) else expand(emit, one, dims_of(emit, like))
 
 
 def summed_to(emit: Emitter, value: Value, shape: Shape) -> Value:

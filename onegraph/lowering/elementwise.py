@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from .emitter import Emitter, Value, dtype_of, is_known, shape_of
+from ..opset.shapes import known
+from .emitter import Array, Emitter, Value, dtype_of, is_known, shape_of
 from .movement import NATIVE, scalar
 
 
@@ -39,9 +40,20 @@ def add(emit: Emitter, first: Value, second: Value) -> Value:
 def multiply(emit: Emitter, first: Value, second: Value) -> Value:
     """The product; multiplying with a known 1 changes nothing."""
     for one, other in ((first, second), (second, first)):
-        if isinstance(one, np.ndarray) and one.ndim == 0 and (one == 1).all():
+        if isinstance(one, np.ndarray) and _is_one_number(one) and one.flat[0] == 1 and _widens(one, other):
             return other
     return binary(emit, "Multiply", first, second)
+
+
+def _is_one_number(array: Array) -> bool:
+    """Whether an array is a scalar, or the broadcast view of one."""
+    return array.ndim == 0 or (array.size > 0 and not any(array.strides))
+
+
+def _widens(array: Array, other: Value) -> bool:
+    """Whether the shape of a value is not changed by broadcasting with an array."""
+    shape = shape_of(other)
+    return array.ndim == 0 or (known(shape) and np.broadcast_shapes(array.shape, shape) == shape)  # type: ignore[arg-type]
 
 
 def clamp(emit: Emitter, src: Value, low: Value | None, high: Value | None) -> Value:

@@ -138,6 +138,8 @@ def expand(emit: Emitter, src: Value, shape: Value) -> Value:
             return src
         if shape_of(src) == dims:
             return src
+        if isinstance(src, np.ndarray):
+            return np.broadcast_to(src, np.broadcast_shapes(src.shape, dims))
     found: Value = emit.op("Expand", [src, as_s64(emit, shape)])
     return found
 

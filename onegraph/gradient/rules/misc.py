@@ -14,7 +14,7 @@ refused("host NonMaxSuppression", "its result is a selection of boxes, which doe
 
 
 @gradient_of("Dropout", "src")
-def dropout(emit: Emitter, use: Use, diff: Value) -> Value:
+def dropout(emit: Emitter, use: Use, diff: Value, _mask: None = None) -> Value:
     """The seed and the offset decide which elements are dropped, so the same ones are dropped again."""
     found: Value = emit.op("Dropout", [diff, use["seed"], use["offset"], use["probability"]], outputs=["dst"])
     return found

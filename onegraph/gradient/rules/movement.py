@@ -7,6 +7,7 @@ from itertools import accumulate
 import numpy as np
 
 from ...errors import UnsupportedError
+from ...lowering.elementwise import filled
 from ...lowering.emitter import Array, Emitter, Value, numbers, rank_of
 from ...lowering.movement import dims_of, reshape, slice_, transpose, unsqueeze
 from ...lowering.reduction import reduce
@@ -124,7 +125,7 @@ def added_along(emit: Emitter, src: Value, places: Array, axis: int, dim: int) -
     if len(places) == dim and (places == np.arange(dim)).all():
         return src
     shape = known_dims(src.shape)
-    zeros = np.zeros((*shape[:axis], dim, *shape[axis + 1 :]), src.dtype.numpy)  # type: ignore[union-attr]
+    zeros = np.full((*shape[:axis], dim, *shape[axis + 1 :]), filled(0, src))
     whole = np.broadcast_to(places.reshape(-1, *(1,) * (len(shape) - axis - 1)), shape)
     found: Value = emit.op(
         "ScatterElements", [zeros, np.ascontiguousarray(whole), src], {"axis": axis, "reduction": "add"}

@@ -10,31 +10,25 @@ from .table import gradient_of, refused
 refused("MaxPoolBackward", "no op reads the elements at the maxima, which its own gradient needs")
 
 
-def _window(use: Use, kind: str) -> dict[str, object]:
-    """The attributes of the windows for another op, padded explicitly so that both have the same number of windows."""
-    attrs: dict[str, object] = {**use.shared(kind, without=("src_shape", "rounding_type"))}
-    found = pool_geometry(use.call)
-    covering = [] if found is None else [found.covering(axis) for axis in range(len(found.windows))]
-    if covering and None not in covering:
-        begins, ends = zip(*((one.begin, one.end) for one in covering if one is not None), strict=True)
-        attrs.update(auto_pad="none", pads_begin=[*begins], pads_end=[*ends])
-    return attrs
-
-
 @gradient_of("MaxPool", "src")
 def max_pool(emit: Emitter, use: Use, diff: Value) -> Value:
-    found: Value = emit.op("MaxPoolBackward", [use["src"], diff], _window(use, "MaxPoolBackward"))
+    found: Value = emit.op("MaxPoolBackward", [use["src"], diff], use.shared("MaxPoolBackward"))
     return found
 
 
 @gradient_of("AvgPool", "src")
 def avg_pool(emit: Emitter, use: Use, diff: Value) -> Value:
     shape, operand = shape_for(emit, "src_shape", use["src"])
-    found: Value = emit.op("AvgPoolBackward", [diff, *operand], {**_window(use, "AvgPoolBackward"), **shape})
+    found: Value = emit.op("AvgPoolBackward", [diff, *operand], {**use.shared("AvgPoolBackward"), **shape})
     return found
 
 
 @gradient_of("AvgPoolBackward", "diff_dst")
 def avg_pool_backward(emit: Emitter, use: Use, diff: Value) -> Value:
-    found: Value = emit.op("AvgPool", [diff], _window(use, "AvgPool"))
+    """AvgPool with the same windows; diff_dst tells whether a last partial step counts."""
+    geometry = pool_geometry(use.call)
+    uses = () if geometry is None else zip(geometry.windows, geometry.sizes, geometry.counts, strict=True)
+    floor = all(one is None or size is None or one.forward(size) == count for one, size, count in uses)
+    rounding = "floor" if floor else "ceil"
+    found: Value = emit.op("AvgPool", [diff], {**use.shared("AvgPool"), "rounding_type": rounding})
     return found

@@ -36,6 +36,6 @@ def scales(emit: Emitter, use: Use, diff: Value) -> Value:
         blocks = [*zip(shape, use.call.s64s("group_shape"), strict=True)]
         parts = reshape(emit, product, numbers(*chain(*blocks)))
         return reduce(emit, "ReduceSum", parts, [*range(1, 2 * len(blocks), 2)], keep=False)
-    kept = () if qtype == "per_tensor" else (scale_axis(use.call, dims, int(np.prod(shape))),)
+    kept = () if qtype == "per_tensor" else (scale_axis(use.call, dims, int(np.prod(shape))) % len(dims),)
     axes = [axis for axis in range(len(dims)) if axis not in kept]
     return reshape(emit, reduce(emit, "ReduceSum", product, axes, keep=True), numbers(*known_dims(shape)))
