@@ -14,6 +14,7 @@ import onegraph as og
 
 Build = Callable[["Twins", "Pair"], "list[Pair] | Pair | None"]
 BUILDS: dict[str, Build] = {}
+ON_SCALARS = frozenset(["acosh", "binary", "choice", "divide", "on_small", "power", "squeezed", "unary"])
 LARGEST = 30.0  # results with larger numbers are left out, as their derivatives are
 
 
@@ -113,7 +114,8 @@ class Twins:
             if len(self.found) > count:
                 return
             x = self.found[int(self.rng.integers(len(self.found)))] if self.rng.random() < 0.9 else self.fresh()
-            made = BUILDS[names[int(self.rng.integers(len(names)))]](self, x)
+            name = names[int(self.rng.integers(len(names)))]
+            made = BUILDS[name](self, x) if x.shape or name in ON_SCALARS else None
             for one in [made] if isinstance(made, Pair) else made or []:
                 values = one.theirs.detach()
                 if values.numel() and torch.isfinite(values).all() and values.abs().max() < LARGEST:
@@ -366,7 +368,10 @@ def convolution(t: Twins, x: Pair) -> Pair | None:
     groups = t.pick(*[g for g in range(1, channels + 1) if channels % g == 0])
     strides, dilations, pads = ([t.number(*ends) for _ in range(n)] for ends in ((1, 3), (1, 2), (0, 2)))
     kernel = [t.number(1, 3) for _ in range(n)]
-    if any(size + 2 * pad < dilation * (k - 1) + 1 for size, pad, dilation, k in zip(sizes, pads, dilations, kernel, strict=True)):
+    if any(
+        size + 2 * pad < dilation * (k - 1) + 1
+        for size, pad, dilation, k in zip(sizes, pads, dilations, kernel, strict=True)
+    ):
         return None
     dims = (groups * t.number(1, 2), channels // groups, *kernel)
     weights = t.input(*(dims if filters == "OIX" else (*kernel, dims[1], dims[0])))
@@ -444,9 +449,9 @@ def pool(t: Twins, x: Pair) -> Pair | None:
     else:
         function = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[n - 1]
         attrs["exclude_pad"] = exclude = t.flag()
-        found = function(source, kernel, strides, pads, ceil, not exclude)
         if ceil and not exclude:
             return None  # PyTorch counts the elements of a last partial window otherwise
+        found = function(source, kernel, strides, pads, ceil, not exclude)
     try:
         return t.op(kind, [x], last_channels(found, layout), **attrs)
     except (AssertionError, og.SpecError):
@@ -482,7 +487,8 @@ def batch_norm(t: Twins, x: Pair) -> list[Pair] | None:
     attrs = {"epsilon": 0.125, "momentum": 0.75, "data_format": layout}
     made = t.graph.op("BatchNormForwardTraining", sources, attrs)
     running = [0.75 * old.theirs + 0.25 * new for old, new in ((mean, own), (variance, spread))]
-    results = [last_channels(found, layout), *running, own, spread]
+    # The running moments depend on the source here, not on the results that are the moments of the batch.
+    results = [last_channels(found, layout), *running, own.clone(), spread.clone()]
     return [Pair(*both) for both in zip(made, results, strict=True)]
 
 
