@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.gradient_cases import BASE_CASES, HOST_CASES, NOT_FINITE, Subject, subject_of
 from helpers.wide_reference import run_wide
-from test_gradient_rules import BASE_CASES, HOST_CASES, NOT_FINITE, Subject, subject_of
 
 import onegraph as og
 from onegraph.gradient.rules import COMPOSED, FLAT, REFUSED, RULES, refusal

@@ -36,9 +36,9 @@ def gradient(
             seed = ones_like(emit, result, 1 if seed is None else float(seed))
         reverse.give(result, seed)
     reverse.take(reversed(graph.ops))
-    emit.named(f"zeros/{reverse.label}")
     found = []
     for source in sources:
+        emit.named(f"{source.name}/{reverse.label}")
         one = reverse.gradient(source)
         found.append(emit.tensor(ones_like(emit, source, 0) if one is None else one))
     return Transplant(graph, scratch, kept).moved(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
 
 import numpy as np
@@ -9,11 +10,11 @@ import numpy as np
 from ...errors import UnsupportedError
 from ...lowering.emitter import Array, Emitter, Value, dtype_of, numbers, rank_of
 from ...lowering.layers import matmul
-from ...lowering.movement import dims_of, reshape, slice_, transpose, unsqueeze
+from ...lowering.movement import concat, dims_of, reshape, slice_, transpose, unsqueeze
 from ...lowering.reduction import reduce
 from ...opset.host.movement import slices
 from ...opset.shapes import known, normalize_axis
-from ..use import Use
+from ..use import Piece, Use
 from .indexing import taken_back
 from .table import gradient_of
 
@@ -37,7 +38,7 @@ def transposed(emit: Emitter, use: Use, diff: Value) -> Value:
 
 
 @gradient_of("Concat", "src_i")
-def joined(emit: Emitter, use: Use, diff: Value) -> list[Value | None]:
+def parted(emit: Emitter, use: Use, diff: Value) -> list[Value | None]:
     shapes = [None if tensor is None else tensor.shape for tensor in use.call.inputs]
     axis = normalize_axis(use.call.s64("axis"), rank_of(diff) or 0) or 0
     sizes = [None if shape is None else shape[axis] for shape in shapes]
@@ -78,7 +79,7 @@ def sizes_of(use: Use, port: str) -> tuple[int, ...]:
 
 
 @gradient_of("Slice", "src")
-def sliced(emit: Emitter, use: Use, diff: Value) -> Value:
+def sliced(emit: Emitter, use: Use, diff: Value) -> Value | Piece:
     """Zeros around the gradient, and between its elements where the steps are longer than 1."""
     dims, parts = use.call.shape("src"), slices(use.call)
     whole = slice(None)
@@ -102,7 +103,8 @@ def sliced(emit: Emitter, use: Use, diff: Value) -> Value:
         if taken.step > 1 and len(taken) > 1:
             diff = _spaced(emit, diff, axis, taken.step)
         before[axis], after[axis] = taken[0], dim - 1 - taken[-1]
-    return pad(emit, diff, before, after)
+    cut = [axis for axis in range(len(dims)) if before[axis] or after[axis]]
+    return Piece(diff, cut[0], before[cut[0]]) if len(cut) == 1 else pad(emit, diff, before, after)
 
 
 def _sliced_later(emit: Emitter, use: Use, diff: Value) -> Value:
@@ -138,6 +140,26 @@ def pad(emit: Emitter, src: Value, before: list[int], after: list[int]) -> Value
     if not any(before) and not any(after):
         return src
     found: Value = emit.op("Pad", [src, numbers(*before, *after)])
+    return found
+
+
+def joined(emit: Emitter, pieces: Sequence[Piece], size: int) -> list[Value]:
+    """Gradients whose sum is that of all pieces along one axis of a size: runs of pieces are joined, not added."""
+    runs: list[list[Piece]] = []
+    for piece in sorted(pieces, key=lambda one: (one.begin, one.end)):
+        run = next((one for one in runs if one[-1].end == piece.begin), None)
+        if run is None:
+            runs.append([piece])
+        else:
+            run.append(piece)
+    found = []
+    for run in runs:
+        zeros, axis = [0] * (rank_of(run[0].value) or 0), run[0].axis
+        ends = (
+            [*zeros[:axis], run[0].begin, *zeros[axis + 1 :]],
+            [*zeros[:axis], size - run[-1].end, *zeros[axis + 1 :]],
+        )
+        found.append(pad(emit, concat(emit, [piece.value for piece in run], axis), *ends))
     return found
 
 

@@ -16,6 +16,7 @@ from ...opset.dtypes import DataType
 from ...opset.ops.reduction import reduced_axes
 from ...opset.shapes import known, known_dims
 from ..use import Use
+from .elementwise import with_sign_of
 from .table import gradient_of
 
 
@@ -68,8 +69,7 @@ def reduce_mean(emit: Emitter, use: Use, diff: Value) -> Value:
 
 @gradient_of("ReduceL1", "src")
 def reduce_l1(emit: Emitter, use: Use, diff: Value) -> Value:
-    found: Value = emit.op("AbsBackward", [use["src"], widened(emit, use, diff)])
-    return found
+    return with_sign_of(emit, use["src"], widened(emit, use, diff))
 
 
 @gradient_of("ReduceL2", "src")
