@@ -452,3 +452,176 @@ def test_unknown_sizes_are_differentiated(name):
         given = {key: rng.normal(size=one.shape).astype(np.float32) for key, one in fixed.inputs.items()}
         (wanted,) = values(fixed, fixed.outputs.values(), **given)
         np.testing.assert_allclose(model(**given), wanted, rtol=1e-4, atol=1e-4)
+
+
+# Checkpoints ----------------------------------------------------------------------------------------------------------
+
+
+def chain(depth: int, every: int) -> tuple[og.Graph, og.LogicalTensor, og.LogicalTensor, list[og.LogicalTensor]]:
+    """Products and activations, of which every so many results are checkpoints."""
+    graph = og.Graph()
+    x = last = graph.input("x", "f32", (64, 64))
+    kept = []
+    for number in range(depth):
+        weights = graph.constant(np.random.default_rng(number).normal(size=(64, 64)).astype(np.float32) / 8)
+        last = graph.gelu(graph.matmul(last, weights, name=f"product_{number}"), name=f"gelu_{number}")
+        if number % every == every - 1:
+            kept.append(last)
+    return graph, x, last, kept
+
+
+def peak(report: Any) -> int:
+    """The bytes of results that are alive at once in a compiled plan."""
+    steps = report.partitions
+    last = {one.name: place for place, step in enumerate(steps) for one in step.sources}
+    size = {one.name: int(np.prod(one.shape)) * one.dtype.numpy.itemsize for step in steps for one in step.results}
+    alive: set[str] = set()
+    most = 0
+    for place, step in enumerate(steps):
+        alive |= {one.name for one in step.results}
+        most = max(most, sum(size[name] for name in alive))
+        alive = {name for name in alive if last.get(name, place) > place}
+    return most
+
+
+@pytest.mark.library
+def test_checkpoints_give_the_same_gradient_in_less_memory():
+    found, sizes = [], []
+    given = np.random.default_rng(5).normal(size=(64, 64)).astype(np.float32)
+    for checkpointed in (False, True):
+        graph, x, last, kept = chain(16, 4)
+        graph.output("d_x", *graph.gradient(last, x, checkpoint=kept if checkpointed else None))
+        model = graph.compile()
+        sizes.append(peak(model.report()))
+        found.append(model(given))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-4, atol=1e-5)
+    assert sizes[1] < 0.75 * sizes[0]
+
+
+@pytest.mark.library
+def test_compiler_runs_repeated_ops_again():
+    graph, x, last, kept = chain(8, 4)
+    graph.output("d_x", *graph.gradient(last, x, checkpoint=kept))
+    again = [op.name for op in graph.ops if op.name.endswith("/again")]
+    text = str(graph.compile().report())
+    assert again
+    assert [name for name in again if f"'{name}'" not in text] == []
+
+
+def test_repeated_ops_stand_before_their_first_use():
+    graph, x, last, kept = chain(4, 2)
+    graph.gradient(last, x, checkpoint=kept)
+    names = [op.name for op in graph.ops][8:]
+    first, second = names.index("product_2/again"), names.index("product_0/again")
+    assert first < names.index("gelu_2/gradient") < second < names.index("gelu_0/gradient")
+    assert "gelu_1/again" not in names
+    assert "gelu_3/again" not in names
+
+
+@pytest.mark.parametrize("kept", [[], ["y"]])
+def test_without_checkpoints_everything_is_computed_again(kept):
+    graph = og.Graph()
+    x = graph.input("x", "f32", (3,))
+    graph.output("y", graph.exp(graph.sigmoid(x)))
+    (d_x,) = graph.gradient("y", x, checkpoint=kept)
+    share = 1 / (1 + np.exp(-SQUARED.astype(np.float64)))
+    np.testing.assert_allclose(values(graph, [d_x], x=SQUARED)[0], np.exp(share) * share * (1 - share), rtol=1e-12)
+    assert next(op.name for op in graph.ops if op.name.endswith("/again")) == "sigmoid_0/again"
+
+
+def test_repeated_dropout_has_the_same_mask():
+    found = []
+    for kept in (None, []):
+        graph = og.Graph()
+        x = graph.input("x", "f32", (1, 64))
+        seeds = [
+            graph.constant(np.array([3], np.int64), dtype="s64"),
+            graph.constant(np.array([0], np.int64), dtype="s64"),
+        ]
+        dropped = graph.op("Dropout", [x, *seeds, graph.constant(np.float32([0.5]))], outputs=["dst"])
+        (d_x,) = graph.gradient(graph.square(dropped), x, checkpoint=kept)
+        found += values(graph, [d_x], x=np.ones((1, 64)))
+    np.testing.assert_array_equal(found[0], found[1])
+    assert set(np.unique(found[0])) == {0, 8}
+
+
+def test_repeated_batch_norm_has_the_same_gradient():
+    found = []
+    rng = np.random.default_rng(0)
+    given = rng.normal(size=(8, 3))
+    for kept in (None, []):
+        graph = og.Graph()
+        x, row = graph.input("x", "f32", (8, 3)), graph.constant(np.float32([1, 2, 3]))
+        made = graph.batch_norm_forward_training(graph.exp(x), row, row, row, row, epsilon=0.1, data_format="NXC")
+        (d_x,) = graph.gradient(graph.square(made[0]), x, checkpoint=kept)
+        found += values(graph, [d_x], x=given)
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
+
+
+def test_wrong_checkpoint_is_refused():
+    graph, x, _, z = product()
+    refuse(graph, "gradient: checkpoint: 'w'; expected a tensor, or a name of x, y, z", z, x, checkpoint="w")
+    before = state(graph)
+    with pytest.raises(og.ArgumentError, match="gradient: checkpoint: 3"):
+        graph.gradient(z, x, checkpoint=3)
+    assert state(graph) == before
+
+
+# Other graphs ---------------------------------------------------------------------------------------------------------
+
+
+def test_gradient_survives_a_file(tmp_path):
+    graph, x, y, z = product()
+    for name, one in zip(("d_x", "d_y"), graph.gradient(z, [x, y]), strict=True):
+        graph.output(name, one)
+    graph.save(tmp_path / "graph.json")
+    loaded = og.Graph.load(tmp_path / "graph.json")
+    given = {"x": X, "y": Y}
+    for name, wanted in run(graph, given).items():
+        np.testing.assert_array_equal(run(loaded, given)[name], wanted)
+
+
+def test_loaded_graph_has_a_gradient(tmp_path):
+    graph, *_ = product()
+    graph.save(tmp_path / "graph.json")
+    for loaded in (og.Graph.load(tmp_path / "graph.json"), og.Graph.from_json(graph.to_json())):
+        (d_y,) = values(loaded, loaded.gradient("z", "y"), x=X, y=Y)
+        np.testing.assert_array_equal(d_y, [5, 7, 9])
+
+
+def test_gradient_is_drawn():
+    graph, x, _, z = product()
+    graph.output("d_x", *graph.gradient(z, x, 2.0))
+    assert "times/gradient" in graph.to_dot()
+
+
+def test_graph_without_checks_has_a_gradient():
+    graph = og.Graph(strict=False)
+    x = graph.input("x", "f32", (3,))
+    (d_x,) = values(graph, graph.gradient(graph.op("Square", [x]), x), x=SQUARED)
+    np.testing.assert_array_equal(d_x, 2 * SQUARED)
+
+
+def test_slices_of_one_tensor_are_joined():
+    graph = og.Graph()
+    x = graph.input("x", "f32", (2, 6))
+    parts = [
+        graph.op("Slice", [x, s64(graph, at), s64(graph, at + 2), s64(graph, 1)], edition="host") for at in (4, 0, 2)
+    ]
+    seeds = [np.full((2, 2), number, np.float32) for number in (3, 1, 2)]
+    (d_x,) = graph.gradient([graph.square(one) for one in parts], x, seeds)
+    assert "Pad" not in [op.kind for op in graph.ops]
+    np.testing.assert_array_equal(values(graph, [d_x], x=np.ones((2, 6)))[0], [[2, 2, 4, 4, 6, 6]] * 2)
+
+
+@pytest.mark.library
+def test_gradient_of_maximum_runs_without_numpy():
+    graph = og.Graph()
+    x, y = graph.input("x", "f32", (4, 5)), graph.input("y", "f32", (4, 5))
+    for name, one in zip(("d_x", "d_y"), graph.gradient(graph.maximum(x, y), [x, y]), strict=True):
+        graph.output(name, one)
+    model = graph.compile(fallback=False)
+    first, second = np.float32([[0, 1, 2, 3, 4]] * 4), np.float32([[2] * 5] * 4)
+    d_x, d_y = model(first, second)
+    np.testing.assert_array_equal(d_x, [[0, 0, 0.5, 1, 1]] * 4)
+    np.testing.assert_array_equal(d_y, [[1, 1, 0.5, 0, 0]] * 4)
