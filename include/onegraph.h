@@ -100,6 +100,8 @@ enum {
     onegraph_cast = 1, // f32, f16, bf16 to one of them, from any strides to any strides
     onegraph_select = 2, // f32, f16, bf16; the inputs are broadcast
     onegraph_replace_nan = 3, // f32, f16, bf16: an element, or where it is not a number the value
+    onegraph_scale = 4, // f32, bf16: an element * factor + shift, which are broadcast f32
+    onegraph_scale_relu = 5, // the same, and 0 where it is smaller
 };
 // kernels: casts elements that lie one behind another, if `is_portable` without instructions that some CPUs lack.
 void onegraph_cast_elements(dnnl_data_type_t from, const void *source, dnnl_data_type_t to, void *target, size_t count,

@@ -119,7 +119,7 @@ class Graph(DataGraph):
         """
         from .compiler.to_capi import library_partitions
 
-        return library_partitions(Graph.copy(self), policy)
+        return library_partitions(self._as_step(), policy)
 
     def to_json(self, *, for_version: str | None = None) -> str:
         """The graph in the JSON format of oneDNN Graph, which benchdnn and Netron read.
@@ -213,7 +213,7 @@ class Graph(DataGraph):
             ArgumentError: a name is not that of an input, or an array does not fit its input.
             SpecError: an op cannot have this input, for example because it sets another shape than the graph has.
         """
-        return with_constants(self, arrays)
+        return with_constants(self._as_step(), arrays)._with_variables_of(self)
 
     def without_wildcards(self) -> Graph:
         """The same graph without its Wildcard ops, so that the rest can run.
@@ -225,7 +225,7 @@ class Graph(DataGraph):
         Raises:
             SpecError: an op breaks the specification.
         """
-        return without_wildcards(self)
+        return without_wildcards(self._as_step())._with_variables_of(self)
 
     def specialise(self, shapes: Mapping[str, Shape], values: Mapping[str, Array] | None = None) -> Graph:
         """The same graph for inputs of given shapes.
@@ -238,4 +238,4 @@ class Graph(DataGraph):
             SpecError: an op cannot have inputs of these shapes.
             ArgumentError: a name is unknown, or a shape does not fit the shape that the input has now.
         """
-        return specialise(self, shapes, values)
+        return specialise(self._as_step(), shapes, values)._with_variables_of(self)

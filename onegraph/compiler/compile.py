@@ -101,6 +101,8 @@ class _StepCompiler:
         if len(steps) == 1:
             self._add_one(steps[0], note, partition)
             return
+        if self._schedule.add_scaling(steps):
+            return
         reason, cut = "", 0
         if any(step.kind not in VIEWS for step in steps):  # as a partition, views would be copied
             try:
@@ -139,6 +141,8 @@ class _StepCompiler:
             return
         if step.executor == "library":
             if (step.kind in VIEWS and schedule.add_view(step)) or schedule.add_concat(step):
+                return
+            if schedule.add_scaling([step]):
                 return
             try:
                 if not self._add_collapsed(step, note):

@@ -11,7 +11,13 @@ from .lower import Value
 from .to_capi import capi_tensor
 
 FLOATS = frozenset([DataType.f32, DataType.f16, DataType.bf16])
-KERNELS = {"cast": lib.onegraph_cast, "select": lib.onegraph_select, "replace_nan": lib.onegraph_replace_nan}
+KERNELS = {
+    "cast": lib.onegraph_cast,
+    "select": lib.onegraph_select,
+    "replace_nan": lib.onegraph_replace_nan,
+    "scale": lib.onegraph_scale,
+    "scale_relu": lib.onegraph_scale_relu,
+}
 _TENSORS = ffi.typeof("dnnl_graph_logical_tensor_t *[]")
 
 
@@ -45,6 +51,8 @@ def has_kernel(kind: str, values: Sequence[Value]) -> bool:
         return False
     if kind == "replace_nan":
         return dtypes == [dtypes[-1]] * 3
+    if kind in ("scale", "scale_relu"):
+        return dtypes[1:3] == [DataType.f32] * 2 and dtypes[0] == dtypes[3] != DataType.f16
     if kind == "select":
         return dtypes[:-1] == [DataType.boolean, dtypes[-1], dtypes[-1]]
     return dtypes[0] in FLOATS

@@ -47,8 +47,8 @@ def add(emit: Emitter, first: Value, second: Value) -> Value:
 def multiply(emit: Emitter, first: Value, second: Value) -> Value:
     """The product; multiplying with a known 1 changes nothing."""
     for one, other in ((first, second), (second, first)):
-        if isinstance(one, np.ndarray) and _is_one_number(one) and one.flat[0] == 1 and _widens(one, other):
-            return other
+        if isinstance(one, np.ndarray) and _is_one_number(one) and _widens(one, other):
+            return other if one.flat[0] == 1 else binary(emit, "Multiply", other, one[(0,) * one.ndim + (...,)])
     return binary(emit, "Multiply", first, second)
 
 

@@ -26,6 +26,7 @@ from ..opset.schema import Shape
 from ..opset.shapes import is_dense, show
 from .plan import plan_error
 from .program import Frame, Program
+from .state import State
 
 QuickCall = Callable[..., Any]
 Port = tuple[str, DataType, Shape]  # name, data type and dims of an input or output
@@ -113,6 +114,11 @@ class BoundRun(Made):
             self.run = partial(_run_in_shape, compiled, self.run)
         return self
 
+    def _keep_state(self, state: State) -> None:
+        """From now on, each run starts from the values of the variables and gives them their next values."""
+        program, frame, _ = self._owner
+        self.run = partial(_run_with_state, state, program, frame, self.run)
+
     @property
     def outputs(self) -> Mapping[str, Array]:
         """The arrays that runs write into, by name of output."""
@@ -192,6 +198,21 @@ def refuse_elsewhere(own: OwnerThread | None) -> None:
             "this run was bound by another thread; oneDNN keeps the scratch memory of gradient ops per thread: "
             "bind one for each thread"
         )
+
+
+def _run_with_state(state: State, program: Program, frame: Frame, run: Callable[[], Any]) -> Any:
+    """Run once with the present values of the variables, and keep the next ones."""
+    inputs, direct = program.graph.inputs, dict(program.direct)
+
+    def step() -> Any:
+        following = state.following
+        frame.rebind({inputs[name].id: array for name, array in state.present.items()})
+        frame.rebind({direct[name]: array for name, array in following.items() if name in direct})
+        result = run()
+        frame.copy_outputs({name: array for name, array in following.items() if name not in direct})
+        return result
+
+    return state.step(step)
 
 
 def _run_in_owner_thread(own: OwnerThread, run: Callable[[], Any]) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from html import escape
+from os import PathLike
 from typing import Any, NamedTuple
 
 from .._util.init_once import Made, once
@@ -28,6 +29,7 @@ from ..opset.dtypes import DataType
 from ..opset.editions.registry import HOST
 from ..opset.schema import Shape
 from ..opset.shapes import known
+from ..serialize.files import path_of
 from ..transform.specialise import specialise
 from ..transform.stages import stages
 from .arguments import Arguments, OutputSpec, refuse_shared, value_inputs
@@ -39,7 +41,10 @@ from .profile import Profile, measure
 from .program import Program, Threads
 from .program_cache import CAPACITY, Cache, CacheInfo, Entry, dispatch
 from .staged import Staged
+from .state import State, Variables
 
+Arrays = Mapping[str, Array]
+NO_ARRAYS: Arrays = {}
 COMPUTED_SHAPE = "a shape or an axis depends on what the graph computes, so nothing can be compiled before it runs"
 
 
@@ -76,36 +81,68 @@ class Executable(Made):
         threads: Threads = None,
     ) -> None:
         expect_graph(graph)
+        self._state = State(graph) if graph.variables else None
+        self._arguments, self._declared, graph = Arguments(graph), graph, graph._as_step()
         if not graph.outputs:
             raise ArgumentError("the graph has no output; declare one with g.output(name, tensor)")
         refuse_wildcards(graph)
         self._graph = graph
         self._options = compile_options(graph, policy, fallback, fpmath_mode, threads)
-        self._arguments = Arguments(graph)
         self._cache = Cache(CAPACITY)
         self._shared = SharedConstants(graph)
-        self._names = tuple(graph.inputs)
+        self._names = tuple(self._declared.inputs)
         self._value_inputs = value_inputs(graph)
-        names = tuple(graph.outputs)
+        names = tuple(self._declared.outputs)
         self._result: Any = None if len(names) == 1 else picklable(namedtuple("Outputs", names, rename=True))
         self._static: Entry | None = None
         self._is_static = not self._value_inputs and all(known(tensor.shape) for tensor in graph.inputs.values())
         self._quick: QuickCall = _decline
         if self._is_static:
             self._find({})
-        else:
+        elif self._state is None:
             places = [*map(self._names.index, self._value_inputs)]
             self._quick = dispatch(self._cache, len(self._names), places)
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """The graph inputs, in the order of positional arguments."""
-        return tuple(TensorSpec(name, tensor.dtype, tensor.shape) for name, tensor in self._graph.inputs.items())
+        return tuple(TensorSpec(name, tensor.dtype, tensor.shape) for name, tensor in self._declared.inputs.items())
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
         """The graph outputs, in the order of the results."""
-        return tuple(TensorSpec(name, tensor.dtype, tensor.shape) for name, tensor in self._graph.outputs.items())
+        return tuple(TensorSpec(name, tensor.dtype, tensor.shape) for name, tensor in self._declared.outputs.items())
+
+    @property
+    def variables(self) -> Variables:
+        """The values of the variables, a mapping from names to arrays that can be read and written.
+
+        Reading gives a copy. Writing sets the whole array, which must have the variable's data type and shape.
+        """
+        return Variables(self._state or State(self._declared))
+
+    def save_variables(self, path: str | PathLike[str]) -> None:
+        """Write the values of all variables to a file, from which ``load_variables`` reads them.
+
+        The file is replaced when the new one is complete, so an interrupted call leaves the old one.
+
+        Args:
+            path: of the file, as numpy.savez writes it; of safetensors if it ends in ``.safetensors``.
+
+        Raises:
+            FormatError: the file cannot be written.
+            ArgumentError: the path is no path, or the package safetensors is missing.
+        """
+        self.variables.save(path_of("path", path, "the path of a file"))
+
+    def load_variables(self, path: str | PathLike[str]) -> None:
+        """Set all variables to the values in a file that ``save_variables`` wrote.
+
+        Raises:
+            FormatError: the file cannot be read, or has not exactly these variables; none is changed then.
+            ArgumentError: the path is no path, or the package safetensors is missing.
+        """
+        self.variables.load(path_of("path", path, "the path of a file"))
 
     def __call__(self, /, *arrays: object, out: object = None, **named: object) -> Any:
         """Run the graph.
@@ -133,29 +170,37 @@ class Executable(Made):
             raise self._recover(error) from None
 
     def _call(self, arrays: tuple[object, ...], named: Mapping[str, object], out: object) -> Any:
-        given = self._arguments.arrays(arrays, named)
-        entry = self._find(given)
+        given, state = self._arguments.arrays(arrays, named), self._state
+        if state is None:
+            return self._run(given, out)
+        return state.step(lambda: self._run(given, out, state.present, state.following))
+
+    def _run(self, given: Held, out: object, present: Arrays = NO_ARRAYS, following: Arrays = NO_ARRAYS) -> Any:
+        """Run on the arrays of a call, and on the values of the variables before and after it."""
+        whole = {**given, **present}
+        entry = self._find(whole)
         program = entry.program
         written = self._arguments.written(out, given)
         if program is None:
-            return self._run_in_stages(entry, given, written)
+            return self._run_in_stages(entry, whole, written, following)
         # Inputs that were copied or came from another library now fit the quick call.
         result = entry.quick(tuple(given.values()), self._arguments.ordered(out))
         if result is not None:
             return result
-        outputs = _outputs(program)
+        outputs = [one for one in _outputs(program) if one.name not in following]
         results = self._arguments.results(outputs, written)
-        targets = {one.name: one.laid_out(results[one.name]) for one in outputs}
+        targets = {**{one.name: one.laid_out(results[one.name]) for one in outputs}, **following}
         frame = program.check_out()
         try:
-            frame.bind(_external(program, given, targets))
+            frame.bind(_external(program, given, targets, without=following))
+            frame.rebind(_external(program, present, following))
             refuse_elsewhere(program.owner_thread)  # a frame made after a fork does not know of the fork
             frame.run()
             frame.copy_outputs(targets)
         except StateError:
             if program.owner_thread in (None, calling_thread()):
                 raise
-            return self._call(arrays, named, out)  # a signal handler forked after the program was found
+            return self._run(given, out, present, following)  # a signal handler forked after the program was found
         finally:
             program.give_back(frame)
         for name, array in results.items():
@@ -178,17 +223,18 @@ class Executable(Made):
             SpecError: an op cannot have inputs of these shapes.
             OutOfMemoryError: there is not enough memory for intermediates or outputs.
         """
-        names = [*self._graph.inputs, *self._graph.outputs]
+        names = [*self._declared.inputs, *self._declared.outputs]
         for name in arrays:
             if name not in names:
                 raise ArgumentError(f"bind: unknown name {shown(name)}; the names are {', '.join(names)}")
-        ins = {name: array for name, array in arrays.items() if name in self._graph.inputs}
-        given = self._arguments.arrays(inputs, ins, copy=False)
-        program = self._find(given).program
+        ins = {name: array for name, array in arrays.items() if name in self._declared.inputs}
+        given, state = self._arguments.arrays(inputs, ins, copy=False), self._state
+        present, following = (NO_ARRAYS, NO_ARRAYS) if state is None else (state.present, state.following)
+        program = self._find({**given, **present}).program
         if program is None:
             raise ArgumentError("bind: a shape or an axis in this graph depends on data; call the executable instead")
-        outs = {name: array for name, array in arrays.items() if name in self._graph.outputs}
-        outputs = _outputs(program)
+        outs = {name: array for name, array in arrays.items() if name in self._declared.outputs}
+        outputs = [one for one in _outputs(program) if one.name not in following]
         results = self._arguments.results(outputs, self._arguments.written(outs, given))
         for one in outputs:
             array = results[one.name]
@@ -198,10 +244,13 @@ class Executable(Made):
             if one.laid_out(array) is not array:
                 raise ArgumentError(f"output {one.name!r}: C-contiguous; expected strides of {one.strides} elements")
         frame = program.check_out()
-        external = _external(program, given, results)
+        external = _external(program, given, results, without=following)
         frame.bind(external)
-        shaping = {name: given[name] for name in self._value_inputs}
-        return BoundRun._of(program, frame, external, results, self._named(results.given), self._recover, shaping)
+        shaping = {name: {**given, **present}[name] for name in self._value_inputs}
+        bound = BoundRun._of(program, frame, external, results, self._named(results.given), self._recover, shaping)
+        if state is not None:
+            bound._keep_state(state)
+        return bound
 
     # Reports ---------------------------------------------------------------------------------------------------------
 
@@ -261,14 +310,14 @@ class Executable(Made):
             UnsupportedError: the process that finds the implementations failed.
         """
         count = integer("runs", runs, 1, 10**6)
-        given = self._arguments.arrays(arrays, named)
+        given = {**self._arguments.arrays(arrays, named), **({} if self._state is None else self._state.present)}
         entry = self._find(given)
         partitions = self._partitions(entry, implementations)
         if entry.program is None:
             assert entry.staged is not None
             profile = entry.staged.profile(given, count)
         else:
-            results = self._arguments.results(_outputs(entry.program), Held({}))
+            results = Arguments(self._graph).results(_outputs(entry.program), Held({}))
             external = _external(entry.program, given, results)
             try:
                 profile = measure(entry.program, partitions, external, results, count)
@@ -285,7 +334,11 @@ class Executable(Made):
         return f"<p>{escape(signature('Executable', self.inputs, self.outputs))}</p>{self.report()._repr_html_()}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (self._graph, self._options, self.cache_capacity)
+        graph = self._declared
+        if self._state is not None:
+            graph = graph.copy()
+            graph._initial = {name: self._state.read(name) for name in graph._initial}
+        return _unpickled, (graph, self._options, self.cache_capacity)
 
     # Programs --------------------------------------------------------------------------------------------------------
 
@@ -338,7 +391,8 @@ class Executable(Made):
         program = without_collector(lambda: Program(graph, **options._asdict(), shared=self._shared))
         if isinstance(options.threads, Mapping):
             refuse_unknown_partitions(options.threads, program.reports)
-        return Entry(program, quick_call(program, self._result) or _decline)
+        quick = None if self._state is not None else quick_call(program, self._result)
+        return Entry(program, quick or _decline)
 
     def _partitions(self, entry: Entry | None, implementations: bool) -> tuple[PartitionReport, ...]:
         flag("implementations", implementations)
@@ -355,24 +409,25 @@ class Executable(Made):
         found = entry.implementations
         return tuple(replace(report, implementation=found.get(report.index, "")) for report in program.reports)
 
-    def _run_by_name(self, given: Mapping[str, Array]) -> dict[str, Array]:
+    def _run_by_name(self, given: Arrays) -> dict[str, Array]:
         """The results of a call with these arrays, by name."""
         return self._by_name(self(*map(given.__getitem__, self._names)))
 
-    def _run_in_stages(self, entry: Entry, given: Mapping[str, Array], written: Held) -> Any:
+    def _run_in_stages(self, entry: Entry, given: Arrays, written: Held, following: Arrays) -> Any:
         """Run one stage after another. Shapes in ``out`` are checked after the run, as they are unknown before."""
         refuse_shared(written, {})
         assert entry.staged is not None
         results = entry.staged.run(given)
         outputs = [
             OutputSpec(name, tensor.dtype, results[name].shape, tensor.strides)
-            for name, tensor in self._graph.outputs.items()
+            for name, tensor in self._declared.outputs.items()
             if name in written or tensor.strides is not None
         ]
         targets = self._arguments.results(outputs, written)
-        for name, array in targets.items():
+        for name, array in (*targets.items(), *following.items()):
             array[...] = results[name]
-        return self._named({**results, **targets.given})
+        found = {**results, **targets.given}
+        return self._named({name: found[name] for name in self._declared.outputs})
 
     def _named(self, results: Mapping[str, Array]) -> Any:
         if self._result is None:
@@ -381,7 +436,7 @@ class Executable(Made):
 
     def _by_name(self, results: Any) -> dict[str, Array]:
         """The result of a call as a dictionary by name of output."""
-        return dict(zip(self._graph.outputs, (results,) if self._result is None else results, strict=True))
+        return dict(zip(self._declared.outputs, (results,) if self._result is None else results, strict=True))
 
 
 # Constructors that record executables (see onegraph.capture); the last one is used.
@@ -412,10 +467,11 @@ def _outputs(program: Program) -> list[OutputSpec]:
     ]
 
 
-def _external(program: Program, given: Mapping[str, Array], results: Mapping[str, Array]) -> dict[int, Array]:
-    """The caller's arrays by the values that they hold."""
+def _external(program: Program, given: Arrays, results: Arrays, without: Arrays = NO_ARRAYS) -> dict[int, Array]:
+    """The arrays outside of a program by the values that they hold, without some of the results."""
     external = {program.graph.inputs[name].id: array for name, array in given.items()}
-    external.update((number, results[name]) for name, number in program.direct)
+    direct = ((name, number) for name, number in program.direct if name in results and name not in without)
+    external.update((number, results[name]) for name, number in direct)
     return external
 
 

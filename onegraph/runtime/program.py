@@ -191,7 +191,7 @@ class Program:
         if not every:
             self.source.threads = counts
         self._keeping = [step.note for step in in_c if step.again is not None]
-        self._notes = schedule.notes
+        self._notes, self.step_notes = schedule.notes, [step.note for step in schedule.steps]
         self._threads = {step.note: count for step, count in zip(in_c, counts, strict=True)}
 
     def _source(self, steps: Sequence[CompiledStep], limit: int) -> PlanSource:
@@ -282,6 +282,10 @@ class Frame:
         # The weak references stop numpy from resizing the arrays, even with refcheck=False, so addresses stay valid.
         watched = [owner for array in external.values() for owner in owners(array)]
         self._watched = [(weakref.ref(owner), address_of(owner), owner.nbytes) for owner in watched]
+        self.rebind(external)
+
+    def rebind(self, external: Mapping[int, Array]) -> None:
+        """Bind external values to arrays that the caller keeps as they are until the next run ends."""
         for number, array in external.items():
             self.plan.bind(self.program.slots[number], address_of(array))
             for resident in self.program.residents.get(number, ()):
@@ -318,7 +322,8 @@ class Frame:
     def copy_outputs(self, results: Mapping[str, Array]) -> None:
         """Fill the outputs that no step writes: inputs, constants, views, and further names of an output."""
         for name, number in self.program.copied:
-            results[name][...] = self._arrays[number]
+            if name in results:
+                results[name][...] = self._arrays[number]
 
     def measure(self, enough: float) -> list[float | None]:
         """The time of every step in seconds on zeroed memory; see :meth:`onegraph.runtime.plan.Plan.measure`."""

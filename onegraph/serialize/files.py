@@ -94,9 +94,10 @@ def read_constants(path: Path, found: Document, names: Names) -> dict[int, Array
             raise FormatError(str(place), "not a regular file", "a file")
         with zipfile.ZipFile(place) as archive:
             refuse_twice(archive, place)
-            for number in names.constants:
+            for number in (*names.constants, *names.variables):
                 if number not in uses:
-                    raise FormatError("onegraph.constants", f"tensor {number}", "a tensor of an op")
+                    key = "constants" if number in names.constants else "variables"
+                    raise FormatError(f"onegraph.{key}", f"tensor {number}", "a tensor of an op")
                 arrays[number] = _read_constant(archive, place, uses[number])
     except OSError as error:
         given = error.strerror or str(error)

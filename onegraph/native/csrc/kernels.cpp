@@ -16,6 +16,8 @@
 
 // -O2 leaves loops as they are whose length is not known to be a multiple of a vector.
 #pragma GCC optimize("O3")
+// A product and a sum are rounded one after the other on every CPU.
+#pragma GCC optimize("fp-contract=off")
 
 namespace onegraph {
 namespace {
@@ -131,10 +133,22 @@ ONEGRAPH_AVX2 void narrow_bf16(const float *source, Half *target, std::size_t co
     narrow<f32_to_bf16>(source, target, count);
 }
 
+#define ONEGRAPH_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
+
+bool has_avx512() {
+    static const bool found = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+            && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+    return found;
+}
+
 const Casts WITH_AVX2[] = {{widen_f16, narrow_f16}, {widen_bf16, narrow_bf16}};
 #else
 #define ONEGRAPH_AVX2
+#define ONEGRAPH_AVX512
 bool has_avx2() {
+    return false;
+}
+bool has_avx512() {
     return false;
 }
 const Casts *const WITH_AVX2 = PORTABLE;
@@ -283,10 +297,76 @@ void replace_row(char *const *pointers, const Bytes *strides, std::size_t count,
                 reinterpret_cast<T *>(result), 1);
 }
 
+// Scale ---------------------------------------------------------------------------------------------------------------
+
+ONEGRAPH_INLINE float widened(float value) {
+    return value;
+}
+
+ONEGRAPH_INLINE float widened(Half value) {
+    return bf16_to_f32(value);
+}
+
+ONEGRAPH_INLINE void store(float value, float *target) {
+    *target = value;
+}
+
+ONEGRAPH_INLINE void store(float value, Half *target) {
+    *target = f32_to_bf16(value);
+}
+
+// Elements that lie one behind another, each times a factor of its own, plus a shift of its own.
+template <typename T, bool relu>
+ONEGRAPH_INLINE void scale(
+        const T *__restrict source, const float *factor, const float *shift, T *__restrict result, std::size_t count) {
+    for (std::size_t i = 0; i < count; i++) {
+        const float value = widened(source[i]) * factor[i] + shift[i];
+        store(relu && value < 0 ? 0 : value, result + i);
+    }
+}
+
+template <typename T, bool relu>
+void scale_portable(const T *source, const float *factor, const float *shift, T *result, std::size_t count) {
+    scale<T, relu>(source, factor, shift, result, count);
+}
+
+template <typename T, bool relu>
+ONEGRAPH_AVX2 void scale_avx2(const T *source, const float *factor, const float *shift, T *result, std::size_t count) {
+    scale<T, relu>(source, factor, shift, result, count);
+}
+
+template <typename T, bool relu>
+ONEGRAPH_AVX512 void scale_avx512(const T *source, const float *factor, const float *shift, T *result, std::size_t count) {
+    scale<T, relu>(source, factor, shift, result, count);
+}
+
+template <typename T, bool relu>
+void scale_row(char *const *pointers, const Bytes *strides, std::size_t count, const dnnl_data_type_t *) {
+    const char *source = pointers[0], *factor = pointers[1], *shift = pointers[2];
+    char *result = pointers[3];
+    const Bytes size = sizeof(T), wide = sizeof(float);
+    std::size_t some = 1; // elements that lie one behind another
+    auto function = scale_portable<T, relu>;
+    if (strides[0] == size && strides[1] == wide && strides[2] == wide && strides[3] == size) {
+        some = count;
+        if (has_avx2()) function = has_avx512() ? scale_avx512<T, relu> : scale_avx2<T, relu>;
+    }
+    for (; count > 0; count -= some) {
+        function(reinterpret_cast<const T *>(source), reinterpret_cast<const float *>(factor),
+                reinterpret_cast<const float *>(shift), reinterpret_cast<T *>(result), some);
+        source += strides[0], factor += strides[1], shift += strides[2], result += strides[3];
+    }
+}
+
 // Kernels -------------------------------------------------------------------------------------------------------------
 
 bool is_float(dnnl_data_type_t type) {
     return type == dnnl_f32 || type == dnnl_f16 || type == dnnl_bf16;
+}
+
+bool is_scalable(const dnnl_data_type_t *types) {
+    const bool has_factors = types[1] == dnnl_f32 && types[2] == dnnl_f32;
+    return has_factors && (types[0] == dnnl_f32 || types[0] == dnnl_bf16) && types[3] == types[0];
 }
 
 Kernel::Row row_of(int kind, std::size_t count, const dnnl_data_type_t *types) {
@@ -294,6 +374,11 @@ Kernel::Row row_of(int kind, std::size_t count, const dnnl_data_type_t *types) {
     const bool is_alike = is_float(types[0]) && types[1] == types[0] && types[count - 1] == types[0];
     if (kind == onegraph_replace_nan && count == 3 && is_alike)
         return size_of(types[0]) == 4 ? replace_row<Word> : replace_row<Half>;
+    if ((kind == onegraph_scale || kind == onegraph_scale_relu) && count == 4 && is_scalable(types)) {
+        const bool is_wide = types[0] == dnnl_f32;
+        if (kind == onegraph_scale) return is_wide ? scale_row<float, false> : scale_row<Half, false>;
+        return is_wide ? scale_row<float, true> : scale_row<Half, true>;
+    }
     const bool is_select = kind == onegraph_select && count == 4 && types[0] == dnnl_boolean && is_float(types[3]);
     if (is_select && types[1] == types[3] && types[2] == types[3])
         return size_of(types[3]) == 4 ? select_row<Word> : select_row<Half>;
