@@ -18,7 +18,11 @@ def first_cases(cases: list[Any]) -> dict[str, Any]:
     found: dict[str, list[Any]] = {}
     for case in cases:
         found.setdefault(case.kind, []).append(case)
-    return {f"{kind} {place}": case for kind, some in found.items() for place, case in enumerate(some[: 20 if kind == "MaxPool" else 2])}
+    return {
+        f"{kind} {place}": case
+        for kind, some in found.items()
+        for place, case in enumerate(some[: 20 if kind == "MaxPool" else 2])
+    }
 
 
 BASE = first_cases(BASE_CASES)

@@ -26,15 +26,11 @@ def max_pool_backward(emit: Emitter, use: Use, diff: Value) -> tuple[None, Value
     assert found is not None
     rank, (places, inside) = rank_of(diff) or 0, window_elements(found)
     order = [0, rank - 1, *range(1, rank - 1)] if use.call.string("data_format") == "NXC" else [*range(rank)]
-    rows = []
-    for whole in (use["src"], diff):
-        dims = use.dims("src")
-        first = transpose(emit, whole, order)
-        flat = reshape(emit, first, numbers(dims[0], dims[order[1]], -1))
-        rows.append(emit.op("Gather", [flat, places], {"axis": 2}))
-    best = emit.op("ArgMax", [rows[0]], {"axis": 3, "keep_dims": True})
-    picked = emit.op("GatherElements", [rows[1], best], {"axis": 3})
     batch, channels = (use.dims("src")[axis] for axis in order[:2])
+    flat = [reshape(emit, transpose(emit, one, order), numbers(batch, channels, -1)) for one in (use["src"], diff)]
+    source, slopes = (emit.op("Gather", [one, places], {"axis": 2}) for one in flat)
+    best = emit.op("ArgMax", [source], {"axis": 3, "keep_dims": True})
+    picked = emit.op("GatherElements", [slopes, best], {"axis": 3})
     picked = reshape(emit, picked, numbers(batch, channels, -1))
     if not inside.all():
         picked = multiply(emit, picked, inside.astype(dtype_of(diff).numpy))
@@ -62,7 +58,7 @@ def window_elements(geometry: PoolGeometry) -> tuple[Array, Array]:
     kernel = int(np.prod([window.kernel for window in geometry.windows if window is not None]))
     inside, places = inside.reshape(-1, kernel), places.reshape(-1, kernel)
     first = np.take_along_axis(places, inside.argmax(1)[:, None], 1)
-    any_inside = inside.any(1)
+    any_inside: Array = np.any(inside, axis=1)
     return np.where(inside, places, np.where(any_inside[:, None], first, 0)), any_inside
 
 
