@@ -129,6 +129,7 @@ class Program:
             if number not in self.slots
         ]
         self.offsets, self.arena_size = plan_memory(lifetimes, in_place)
+        self.spare_arenas: list[Array] = []  # of measurements; the next frame takes over the memory
         # Outputs, each with the input whose memory it may reuse if the caller gives up that input.
         self.in_place = {
             target: source
@@ -213,6 +214,8 @@ class Program:
         except OutOfMemoryError:
             give_up_constants()
             return self._keeping
+        finally:
+            frame.end()
         found = [size for size, keeps in zip(kept, self.source.keeps, strict=True) if keeps]
         taken = [note for note, size in zip(self._keeping, found, strict=True) if size < 0]
         if not taken:
@@ -234,7 +237,10 @@ class Program:
             calling_thread(),
         ):  # a signal handler forked: kernels would wait for threads that do not exist
             return [None] * len(steps)
-        return frame.measure(LONG_SECONDS)  # the plan checks for a fork itself
+        try:
+            return frame.measure(LONG_SECONDS)  # the plan checks for a fork itself
+        finally:
+            frame.end()
 
     @cached_property
     def reports(self) -> tuple[PartitionReport, ...]:
@@ -268,7 +274,10 @@ class Frame:
         self.program = program
         self.plan = Plan(program.source if source is None else source)
         self.number = self.plan.number  # read by native/csrc/call.cpp
-        self._arena = aligned_empty((program.arena_size,), np.dtype(np.uint8))
+        try:
+            self._arena = program.spare_arenas.pop()
+        except IndexError:
+            self._arena = aligned_empty((program.arena_size,), np.dtype(np.uint8))
         self.plan.bind(0, address_of(self._arena))
         self._constants = tuple(program.constants.values())  # a run in C refers to the frame only
         for number, constant in program.constants.items():
@@ -297,6 +306,10 @@ class Frame:
             array = watch()
             if array is not None and (address_of(array), array.nbytes) != (place, size):
                 raise plan_error(lib.onegraph_moved)
+
+    def end(self) -> None:
+        """Leave the arena, whose pages the system has filled, to the next frame; this one cannot run again."""
+        self.program.spare_arenas.append(self._arena)
 
     def release(self) -> None:
         """Drop the program and the caller's arrays, so that a free frame does not keep their memory."""

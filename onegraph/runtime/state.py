@@ -16,7 +16,6 @@ from ..builder.graph import DataGraph
 from ..errors import ArgumentError, StateError, shown
 from ..ir.op import Array, LogicalTensor
 from ..opset.shapes import show
-from ..serialize.variables import read_variables, write_variables
 
 Result = TypeVar("Result")
 
@@ -128,11 +127,15 @@ class Variables(MutableMapping[str, Array]):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write all values to a file; see ``Executable.save_variables``."""
+        from ..serialize.variables import write_variables
+
         with self._state.reading("save_variables"):
             write_variables(Path(path), self._state.present)
 
     def load(self, path: str | PathLike[str]) -> None:
         """Set all values from a file; see ``Executable.load_variables``."""
+        from ..serialize.variables import read_variables
+
         self._state.write(read_variables(Path(path), self._state.tensors))
 
     def _fitting(self, name: object, array: object) -> Array:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from .._util.exact_types import has_type
+from .._util.paths import path_of
 from .._util.validation import string
 from ..builder.graph import snapshot
 from ..builder.signature_cache import signature
@@ -28,7 +29,7 @@ from ..ir.op import Array, LogicalTensor, Op
 from ..opset.dtypes import DataType
 from ..opset.editions.registry import DEFAULT, edition
 from ..opset.schema import AttrValue, Schema
-from ..serialize.files import path_of, write_files
+from ..serialize.files import write_files
 from ..serialize.names import KEY
 from ..serialize.writer import tensor_ids
 

@@ -10,6 +10,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from ..._util.atomic_write import Write, write_together
+from ..._util.paths import path_of
 from ..._version import __version__
 from ...builder.graph import DataGraph, snapshot
 from ...errors import ArgumentError, UnsupportedError, shown
@@ -19,7 +20,6 @@ from ...opset.editions.dialect import base_call, channel_swap, format_of, is_swa
 from ...opset.editions.registry import BASE, base_of
 from ...opset.schema import Call, Fill, Schema, TensorType
 from ...serialize import with_constants
-from ...serialize.files import path_of
 from .own import TYPES
 from .saving import elementwise, host, interpolation, movement, normalization, quantization, reduction, windows
 from .saving.body import HELPERS, Array, Body, Functions, Node, Value, proto
